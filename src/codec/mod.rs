@@ -1,0 +1,72 @@
+//! Codecs: what turns the bytes of one chunk into a payload and back.
+//!
+//! A codec is one folder here, one row in [`registry`], one section of `SPEC.md` and its goldens.
+//! It knows nothing of frames, HDF5 or C. Planning (pure, cheap) is apart from encoding, so a decoder
+//! never needs the writer's heuristics.
+
+pub mod ndzip;
+pub mod registry;
+pub mod stored;
+
+use crate::cpu::pool::Pool;
+use crate::error::Result;
+use crate::format::checksum::Sums;
+use crate::format::fold::Fold;
+use crate::types::{Array, DType, Shape};
+
+/// What a codec decides before it sees the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// How the extents are folded.
+    pub fold: Fold,
+    /// Parameters for the frame header, at most 255 bytes.
+    pub params: Vec<u8>,
+    /// Most payload bytes that encoding can write.
+    pub bound: u64,
+}
+
+/// One chunk as a codec sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Folded extents, at most [`Codec::max_rank`] of them.
+    pub shape: Shape,
+    /// Parameters from [`Plan`] or from the frame header.
+    pub params: &'a [u8],
+    /// Workers for large chunks.
+    pub pool: &'a Pool,
+}
+
+/// Bytes of a payload and their checksum sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Encoded {
+    /// Payload bytes at the start of the destination.
+    pub n_bytes: usize,
+    /// Sums over those bytes.
+    pub sums: Sums,
+}
+
+/// A compression method. Implementations are stateless; all methods may run at the same time.
+pub trait Codec: Sync {
+    /// The largest rank the codec works on; the engine folds arrays down to it.
+    fn max_rank(&self) -> usize;
+
+    /// How to encode such an array, or `None` if this codec cannot: the chunk is `stored` then.
+    fn plan(&self, array: &Array) -> Option<Plan>;
+
+    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. The result may be longer
+    /// than `src`; the engine then stores the chunk instead.
+    ///
+    /// # Errors
+    /// `OutOfMemory` only: every array that was planned can be encoded.
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded>;
+
+    /// Decodes `payload` into `dst`, which has exactly the bytes of the array, and returns the sums of
+    /// the payload. `payload` may be anything: it is checked before it is used. After an error the
+    /// contents of `dst` are unspecified.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
+}

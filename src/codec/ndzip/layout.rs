@@ -1,0 +1,202 @@
+//! Where everything is: blocks in the array, sections in the stream.
+//!
+//! The array is cut into blocks of 4096 elements: 4096, 64×64 or 16×16×16 by rank. Only complete
+//! blocks are coded; the rest, the border, is kept as it is. One or two axes are treated as three
+//! whose leading extents and block sides are 1, which changes neither the order of the blocks nor
+//! that of the elements within.
+//!
+//! ```text
+//! offset table: u32 end of each block in words | pad to a word | blocks | border elements
+//! ```
+
+use std::ops::Range;
+
+use crate::types::{DType, Shape};
+
+/// Elements of a block.
+pub const BLOCK: usize = 4096;
+
+/// Geometry of one folded array of f32 or f64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Extents of the array.
+    extents: [usize; 3],
+    /// Side lengths of a block.
+    sides: [usize; 3],
+    /// Complete blocks along each axis.
+    blocks: [usize; 3],
+    /// Bytes of a word, which is one element.
+    word_bytes: usize,
+}
+
+impl Layout {
+    /// The layout of an array of rank 1 to 3; `None` if a stream of it could pass the 32-bit offsets
+    /// of the table.
+    pub fn new(shape: &Shape, dtype: DType) -> Option<Self> {
+        let sides = match shape.rank() {
+            1 => [1, 1, 4096],
+            2 => [1, 64, 64],
+            _ => [16, 16, 16],
+        };
+        let mut extents = [1; 3];
+        for (extent, &n) in extents[3 - shape.extents().len()..].iter_mut().zip(shape.extents()) {
+            *extent = usize::try_from(n).ok()?;
+        }
+        let blocks = [0, 1, 2].map(|k| extents[k] / sides[k]);
+        let layout = Self { extents, sides, blocks, word_bytes: if dtype == DType::F64 { 8 } else { 4 } };
+        let worst_words = layout.n_blocks() as u64 * layout.max_block_words() as u64 + layout.n_border() as u64;
+        u32::try_from(worst_words).ok()?;
+        Some(layout)
+    }
+
+    /// Rank of the blocks.
+    pub fn rank(&self) -> usize {
+        self.sides.iter().filter(|&&side| side > 1).count()
+    }
+
+    /// Bytes of a word.
+    pub fn word_bytes(&self) -> usize {
+        self.word_bytes
+    }
+
+    /// Elements of the array.
+    pub fn n_elements(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Complete blocks.
+    pub fn n_blocks(&self) -> usize {
+        self.blocks.iter().product()
+    }
+
+    /// Elements outside of all complete blocks.
+    pub fn n_border(&self) -> usize {
+        self.n_elements() - self.n_blocks() * BLOCK
+    }
+
+    /// Groups, and so head words, of a block: it has as many elements per group as a word has bits.
+    pub fn n_heads(&self) -> usize {
+        BLOCK / (8 * self.word_bytes)
+    }
+
+    /// Words of a block in which no column is zero.
+    pub fn max_block_words(&self) -> usize {
+        self.n_heads() + BLOCK
+    }
+
+    /// Bytes of the offset table with its pad.
+    pub fn table_bytes(&self) -> usize {
+        (4 * self.n_blocks()).next_multiple_of(self.word_bytes)
+    }
+
+    /// Most bytes of a payload. Tight.
+    pub fn payload_bound(&self) -> u64 {
+        let words = self.n_blocks() * self.max_block_words() + self.n_border();
+        (self.table_bytes() + words * self.word_bytes) as u64
+    }
+
+    /// Position of the first element of block `block` in the array.
+    pub fn block_start(&self, block: usize) -> usize {
+        let [_, n1, n2] = self.extents;
+        let (b2, rest) = (block % self.blocks[2], block / self.blocks[2]);
+        let (b1, b0) = (rest % self.blocks[1], rest / self.blocks[1]);
+        (b0 * self.sides[0] * n1 + b1 * self.sides[1]) * n2 + b2 * self.sides[2]
+    }
+
+    /// Elements from one row of a block to the next, and from one plane to the next.
+    pub fn strides(&self) -> (usize, usize) {
+        (self.extents[2], self.extents[1] * self.extents[2])
+    }
+
+    /// Blocks of one strip: those with the same first two coordinates.
+    pub fn blocks_per_strip(&self) -> usize {
+        self.blocks[2]
+    }
+
+    /// Elements of each of a strip's bands. A strip's elements are one contiguous band per plane.
+    pub fn band_elements(&self) -> usize {
+        self.sides[1] * self.extents[2]
+    }
+
+    /// First element of every band that belongs to a strip, with the number of that strip, in the
+    /// order of the array.
+    pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (_, plane) = self.strides();
+        let (n_planes, n_bands) = if self.n_blocks() == 0 { (0, 0) } else { (self.blocks[0] * self.sides[0], self.blocks[1]) };
+        let (band, side, per_plane) = (self.band_elements(), self.sides[0], self.blocks[1]);
+        (0..n_planes).flat_map(move |z| {
+            (0..n_bands).map(move |b1| (z * plane + b1 * band, z / side * per_plane + b1))
+        })
+    }
+
+    /// Contiguous runs of border elements, in the order of the array and of the stream.
+    pub fn border_runs(&self) -> impl Iterator<Item = Range<usize>> {
+        let [_, _, n2] = self.extents;
+        let (_, plane) = self.strides();
+        let covered = [0, 1, 2].map(|k| if self.n_blocks() == 0 { 0 } else { self.blocks[k] * self.sides[k] });
+        let planes = (0..covered[0]).flat_map(move |z| {
+            let tails = (0..covered[1]).map(move |y| (z * plane + y * n2 + covered[2])..(z * plane + (y + 1) * n2));
+            tails.chain(std::iter::once((z * plane + covered[1] * n2)..((z + 1) * plane)))
+        });
+        let rest = (covered[0] * plane)..self.n_elements();
+        planes.chain(std::iter::once(rest)).filter(|run| !run.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(extents: &[u64], dtype: DType) -> Layout {
+        Layout::new(&Shape::new(extents).unwrap(), dtype).unwrap()
+    }
+
+    /// Blocks, by their bands, and border runs together are the array, each element once.
+    #[test]
+    fn bands_blocks_and_border_cover_the_array_once() {
+        for extents in [&[1][..], &[4096], &[9000], &[64, 64], &[63, 200], &[130, 200], &[16, 16, 16], &[15, 40, 40],
+            &[33, 35, 37], &[16, 32, 16], &[40, 16, 17]]
+        {
+            let layout = layout(extents, DType::F32);
+            let mut seen = vec![0; layout.n_elements()];
+            let (row, plane) = layout.strides();
+            for block in 0..layout.n_blocks() {
+                for i in 0..BLOCK {
+                    let [_, s1, s2] = layout.sides;
+                    let (z, y, x) = (i / (s1 * s2), i / s2 % s1, i % s2);
+                    seen[layout.block_start(block) + z * plane + y * row + x] += 1;
+                }
+            }
+            let n_border: usize = layout.border_runs().map(|run| run.len()).sum();
+            assert_eq!(n_border, layout.n_border(), "{extents:?}");
+            layout.border_runs().for_each(|run| seen[run].iter_mut().for_each(|n| *n += 1));
+            assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
+
+            let mut strips = vec![0; layout.n_blocks().checked_div(layout.blocks_per_strip()).unwrap_or(0)];
+            let mut end = 0;
+            for (start, strip) in layout.bands() {
+                assert!(start >= end && start + layout.band_elements() <= layout.n_elements());
+                end = start + layout.band_elements();
+                strips[strip] += 1;
+            }
+            assert!(strips.iter().all(|&n| n == layout.sides[0]), "{extents:?}");
+        }
+    }
+
+    #[test]
+    fn tables_are_padded_to_a_word() {
+        assert_eq!(layout(&[3 * 4096], DType::F32).table_bytes(), 12);
+        assert_eq!(layout(&[3 * 4096], DType::F64).table_bytes(), 16);
+        assert_eq!(layout(&[5], DType::F64).payload_bound(), 40);
+        assert_eq!(layout(&[4096], DType::F32).payload_bound(), 16900);
+        assert_eq!(layout(&[4096], DType::F64).payload_bound(), 33288);
+    }
+
+    #[test]
+    fn arrays_past_the_32_bit_table_have_no_layout() {
+        assert!(Layout::new(&Shape::new(&[1 << 32]).unwrap(), DType::F32).is_none());
+        assert!(Layout::new(&Shape::new(&[(1 << 32) - 1]).unwrap(), DType::F32).is_none());
+        assert!(Layout::new(&Shape::new(&[(1 << 32) - (1 << 28)]).unwrap(), DType::F32).is_some());
+        assert!(Layout::new(&Shape::new(&[0]).unwrap(), DType::F32).is_some());
+    }
+}

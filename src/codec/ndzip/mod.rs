@@ -1,0 +1,270 @@
+//! `ndzip`: lossless f32 and f64, the stream of ndzip (Knorr, Thoman, Fahringer: "ndzip: A
+//! High-Throughput Parallel Lossless Compressor for Scientific Data", DCC 2021, and "ndzip-gpu",
+//! SC 2021), bit-identical to the published implementation.
+//!
+//! [`layout`] says where everything is, [`scalar`] codes one block, and this file runs the blocks of a
+//! chunk: in one piece by the calling thread, or cut into pieces for the workers. Pieces are encoded
+//! at the distance their worst case needs and then moved together, so no piece waits for another and
+//! the bytes do not depend on how many pieces there were.
+
+pub mod layout;
+pub mod params;
+pub mod scalar;
+pub mod word;
+
+use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::Sums;
+use crate::types::{Array, DType};
+use layout::{BLOCK, Layout};
+use scalar::Block;
+use word::Word;
+
+/// The codec.
+pub struct Ndzip;
+
+/// Words of the largest block, and the one word more that unpacking may look at.
+const BLOCK_WORDS: usize = BLOCK + 128;
+
+impl Codec for Ndzip {
+    fn max_rank(&self) -> usize {
+        params::MAX_RANK
+    }
+
+    fn plan(&self, array: &Array) -> Option<Plan> {
+        params::plan(array)
+    }
+
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+        let layout = layout_of(job)?;
+        match job.dtype {
+            DType::F64 => encode::<u64>(&layout, job, src, dst),
+            _ => encode::<u32>(&layout, job, src, dst),
+        }
+    }
+
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        let layout = layout_of(job)?;
+        match job.dtype {
+            DType::F64 => decode::<u64>(&layout, job, payload, dst),
+            _ => decode::<u32>(&layout, job, payload, dst),
+        }
+    }
+}
+
+fn layout_of(job: &Job) -> Result<Layout> {
+    let known = matches!(job.dtype, DType::F32 | DType::F64) && job.params.is_empty();
+    let layout = known.then(|| Layout::new(&job.shape, job.dtype)).flatten();
+    layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
+}
+
+/// Some consecutive blocks to encode.
+struct Piece<'a> {
+    first_block: usize,
+    /// Their part of the offset table; the ends count from the piece's own start.
+    table: &'a mut [u8],
+    /// Room for their worst case.
+    out: &'a mut [u8],
+}
+
+fn encode<W: Word>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+    let n_blocks = layout.n_blocks();
+    let (table, data) = dst.split_at_mut(layout.table_bytes());
+    let (entries, pad) = table.split_at_mut(4 * n_blocks);
+    pad.fill(0);
+
+    let per_piece = n_blocks.div_ceil(job.pool.pieces(src.len() as u64)).max(1);
+    let slot_bytes = per_piece * layout.max_block_words() * W::BYTES;
+    let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
+    pieces.extend(entries.chunks_mut(4 * per_piece).zip(data.chunks_mut(slot_bytes)).enumerate().map(
+        |(i, (table, out))| Piece { first_block: i * per_piece, table, out },
+    ));
+    let encode_piece = match layout.rank() {
+        1 => encode_blocks::<W, 4096, 1, 1>,
+        2 => encode_blocks::<W, 64, 64, 1>,
+        _ => encode_blocks::<W, 16, 16, 16>,
+    };
+    let encoded = job.pool.map(pieces, |piece| encode_piece(layout, src, piece));
+
+    // Move the pieces together and count the ends of their blocks from the start of the data.
+    let mut end = 0;
+    let mut sums = Sums::default();
+    for (i, (piece, table)) in encoded.iter().zip(entries.chunks_mut(4 * per_piece)).enumerate() {
+        if i > 0 {
+            data.copy_within(i * slot_bytes..i * slot_bytes + piece.n_bytes, end);
+            let offset = (end / W::BYTES) as u32;
+            for entry in table.chunks_exact_mut(4) {
+                u32::read(entry).plus(offset).write(entry);
+            }
+        }
+        end += piece.n_bytes;
+        sums = sums.then(piece.sums);
+    }
+    let data_end = end;
+    for run in layout.border_runs() {
+        let run = &src[run.start * W::BYTES..run.end * W::BYTES];
+        data[end..end + run.len()].copy_from_slice(run);
+        end += run.len();
+    }
+    let sums = Sums::of(table).then(sums).then(Sums::of(&data[data_end..end]));
+    Ok(Encoded { n_bytes: table.len() + end, sums })
+}
+
+fn encode_blocks<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+    layout: &Layout,
+    src: &[u8],
+    piece: Piece,
+) -> Encoded {
+    let (row, plane) = layout.strides();
+    let mut block: Block<W> = [W::default(); BLOCK];
+    let mut words = [W::default(); BLOCK_WORDS];
+    let mut end = 0;
+    let mut sums = Sums::default();
+    for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
+        let start = layout.block_start(piece.first_block + i);
+        scalar::load::<W, ROW, ROWS, PLANES>(&src[start * W::BYTES..], row, plane, &mut block);
+        let n_words = scalar::pack(&block, &mut words);
+        let out = &mut piece.out[end..end + n_words * W::BYTES];
+        for (bytes, word) in out.chunks_exact_mut(W::BYTES).zip(&words) {
+            word.write(bytes);
+        }
+        sums = sums.then(Sums::of(out));
+        end += out.len();
+        ((end / W::BYTES) as u32).write(entry);
+    }
+    Encoded { n_bytes: end, sums }
+}
+
+/// A payload whose sections lie where they must.
+struct Sections<'a> {
+    table: &'a [u8],
+    data: &'a [u8],
+    border: &'a [u8],
+}
+
+impl<'a> Sections<'a> {
+    /// Finds the sections and checks the offset table, so that every block's words can be sliced.
+    fn parse<W: Word>(layout: &Layout, payload: &'a [u8]) -> Result<Self> {
+        let cut = || {
+            let have = payload.len();
+            Error::new(ErrorKind::Truncated, format!("an ndzip stream ends early, after {have} bytes"))
+        };
+        let (table, rest) = payload.split_at_checked(layout.table_bytes()).ok_or_else(cut)?;
+        let mut last = 0;
+        for (block, entry) in table.chunks_exact(4).take(layout.n_blocks()).enumerate() {
+            let end = u32::read(entry);
+            let n_words = end.checked_sub(last).unwrap_or(0) as usize;
+            if n_words < W::GROUPS || n_words > layout.max_block_words() {
+                return Err(Error::corrupt(format!("ndzip block {block} has an impossible length")));
+            }
+            last = end;
+        }
+        // Below 2^32 words by the check of every length above, so no product overflows.
+        let (data, border) = rest.split_at_checked(last as usize * W::BYTES).ok_or_else(cut)?;
+        if border.len() != layout.n_border() * W::BYTES {
+            let (have, need) = (border.len(), layout.n_border() * W::BYTES);
+            return Err(Error::corrupt(format!("an ndzip stream has {have} bytes of border instead of {need}")));
+        }
+        Ok(Self { table, data, border })
+    }
+
+    /// The bytes of block `block`.
+    fn block<W: Word>(&self, block: usize) -> &'a [u8] {
+        let end = |block: usize| u32::read(&self.table[4 * block..]) as usize * W::BYTES;
+        let start = if block == 0 { 0 } else { end(block - 1) };
+        &self.data[start..end(block)]
+    }
+}
+
+/// The blocks that share their leading coordinates, and where their elements go: a band per plane.
+struct Strip<'a> {
+    first_block: usize,
+    bands: Vec<&'a mut [u8]>,
+}
+
+fn decode<W: Word>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    let sections = Sections::parse::<W>(layout, payload)?;
+    let mut border = sections.border;
+    for run in layout.border_runs() {
+        let (bytes, rest) = border.split_at(run.len() * W::BYTES);
+        dst[run.start * W::BYTES..run.end * W::BYTES].copy_from_slice(bytes);
+        border = rest;
+    }
+
+    let strips = strips_of::<W>(layout, dst)?;
+    let per_piece = strips.len().div_ceil(job.pool.pieces(layout.payload_bound())).max(1);
+    let mut pieces: Vec<Vec<Strip>> = try_vec(strips.len().div_ceil(per_piece))?;
+    let mut strips = strips.into_iter();
+    while strips.len() > 0 {
+        let mut piece = try_vec(per_piece)?;
+        piece.extend(strips.by_ref().take(per_piece));
+        pieces.push(piece);
+    }
+    let decode_strip = match layout.rank() {
+        1 => decode_blocks::<W, 4096, 1, 1>,
+        2 => decode_blocks::<W, 64, 64, 1>,
+        _ => decode_blocks::<W, 16, 16, 16>,
+    };
+    let decoded = job.pool.map(pieces, |piece| {
+        piece.into_iter().try_fold(Sums::default(), |sums, strip| {
+            Ok::<_, Error>(sums.then(decode_strip(layout, &sections, strip)?))
+        })
+    });
+    let mut sums = Sums::of(sections.table);
+    for piece in decoded {
+        sums = sums.then(piece?);
+    }
+    Ok(sums.then(Sums::of(sections.border)))
+}
+
+/// Cuts the destination into the bands of every strip.
+fn strips_of<'a, W: Word>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
+    let n_strips = layout.n_blocks().checked_div(layout.blocks_per_strip()).unwrap_or(0);
+    let mut strips: Vec<Strip> = try_vec(n_strips)?;
+    let mut at = 0;
+    for (start, strip) in layout.bands() {
+        if strip == strips.len() {
+            strips.push(Strip { first_block: strip * layout.blocks_per_strip(), bands: try_vec(16)? });
+        }
+        let (_, rest) = dst.split_at_mut((start - at) * W::BYTES);
+        let (band, rest) = rest.split_at_mut(layout.band_elements() * W::BYTES);
+        strips[strip].bands.push(band);
+        dst = rest;
+        at = start + layout.band_elements();
+    }
+    Ok(strips)
+}
+
+fn decode_blocks<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+    layout: &Layout,
+    sections: &Sections,
+    mut strip: Strip,
+) -> Result<Sums> {
+    let (row, _) = layout.strides();
+    let mut block: Block<W> = [W::default(); BLOCK];
+    let mut words = [W::default(); BLOCK_WORDS];
+    let mut sums = Sums::default();
+    for i in 0..layout.blocks_per_strip() {
+        let number = strip.first_block + i;
+        let bytes = sections.block::<W>(number);
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(W::BYTES)) {
+            *word = W::read(bytes);
+        }
+        let n_columns: usize = words[..W::GROUPS].iter().map(|head| head.n_ones()).sum();
+        if (W::GROUPS + n_columns) * W::BYTES != bytes.len() {
+            return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
+        }
+        sums = sums.then(Sums::of(bytes));
+        scalar::unpack(&words, &mut block);
+        scalar::store::<W, ROW, ROWS, PLANES>(&mut block, &mut strip.bands, i * ROW, row);
+    }
+    Ok(sums)
+}
+
+/// An empty vector with room for `n` items, or an error instead of an abort.
+fn try_vec<T>(n: usize) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    items.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, "bookkeeping"))?;
+    Ok(items)
+}

@@ -1,0 +1,278 @@
+//! One block, in portable code that compilers vectorise well. This file defines the codec.
+//!
+//! Encoding a block of 4096 words:
+//! 1. take the bit patterns and rotate them left by one, so the sign is the lowest bit;
+//! 2. integer Lorenzo transform: along each axis, every word loses its predecessor (mod 2^BITS);
+//! 3. where the top bit is then set, invert the other bits: small negative numbers get leading zeros;
+//! 4. cut the words into groups of BITS; a group is a square bit matrix: transpose it, so that word c
+//!    holds bit BITS−1−c of every element, the first element highest;
+//! 5. write the OR of each group (its head: bit BITS−1−c says whether column c is not zero), then the
+//!    columns that are not zero.
+//!
+//! Decoding runs the steps backwards. The naive version of step 4 is in `tests/oracle`; here several
+//! groups are transposed side by side, one per vector lane, by the recursive exchange of off-diagonal
+//! sub-matrices. That makes every step a plain vector operation, without shuffles, on any machine.
+
+use crate::codec::ndzip::layout::BLOCK;
+use crate::codec::ndzip::word::Word;
+
+/// The words of one block in the order of its elements.
+pub type Block<W> = [W; BLOCK];
+
+/// Groups transposed side by side.
+const LANES: usize = 8;
+/// The largest word.
+const MAX_BITS: usize = 64;
+
+/// Words of several groups: `[i][lane]` is word i of group `lane`. Only the first BITS rows are used.
+type Groups<W> = [[W; LANES]; MAX_BITS];
+
+/// Steps 1 to 3 for the block whose first element is word 0 of `src`. `ROW`, `ROWS` and `PLANES` are
+/// the block's sides, x first; `row` and `plane` the strides of the array in elements.
+#[inline(always)]
+pub fn load<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+    src: &[u8],
+    row: usize,
+    plane: usize,
+    block: &mut Block<W>,
+) {
+    for z in 0..PLANES {
+        for y in 0..ROWS {
+            let at = (z * plane + y * row) * W::BYTES;
+            let bytes = &src[at..at + ROW * W::BYTES];
+            let words = &mut block[(z * ROWS + y) * ROW..][..ROW];
+            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(W::BYTES)) {
+                *word = W::read(bytes).rotated_left();
+            }
+        }
+    }
+    // Backwards, so that the predecessors are still as they were before the pass.
+    for words in block.chunks_exact_mut(ROW) {
+        subtract_predecessors::<W, 1>(words);
+    }
+    if ROWS > 1 {
+        for words in block.chunks_exact_mut(ROW * ROWS) {
+            subtract_predecessors::<W, ROW>(words);
+        }
+    }
+    if PLANES > 1 {
+        // ROW * ROWS is 256 in every block of three axes.
+        subtract_predecessors::<W, 256>(block);
+    }
+    for word in block {
+        *word = fold_sign(*word);
+    }
+}
+
+/// Steps 3 to 1 backwards: stores the block at word 0 of the bands `dst`, one per plane.
+#[inline(always)]
+pub fn store<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+    block: &mut Block<W>,
+    dst: &mut [&mut [u8]],
+    offset: usize,
+    row: usize,
+) {
+    for word in block.iter_mut() {
+        *word = fold_sign(*word);
+    }
+    if PLANES > 1 {
+        add_predecessors::<W, 256>(block);
+    }
+    if ROWS > 1 {
+        for words in block.chunks_exact_mut(ROW * ROWS) {
+            add_predecessors::<W, ROW>(words);
+        }
+    }
+    for (z, band) in dst.iter_mut().enumerate().take(PLANES) {
+        for y in 0..ROWS {
+            let at = (offset + y * row) * W::BYTES;
+            let bytes = &mut band[at..at + ROW * W::BYTES];
+            let words = &block[(z * ROWS + y) * ROW..][..ROW];
+            let mut sum = W::default();
+            for (&word, bytes) in words.iter().zip(bytes.chunks_exact_mut(W::BYTES)) {
+                sum = sum.plus(word);
+                sum.rotated_right().write(bytes);
+            }
+        }
+    }
+}
+
+/// Step 3, its own inverse.
+#[inline(always)]
+fn fold_sign<W: Word>(word: W) -> W {
+    word ^ (word.sign_mask() & (!W::default() >> 1))
+}
+
+/// Every word from `STRIDE` on loses the word `STRIDE` before it.
+#[inline(always)]
+fn subtract_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
+    if STRIDE == 1 {
+        for i in (1..words.len()).rev() {
+            words[i] = words[i].minus(words[i - 1]);
+        }
+        return;
+    }
+    for start in (STRIDE..words.len()).step_by(STRIDE).rev() {
+        let (before, these) = words[start - STRIDE..][..2 * STRIDE].split_at_mut(STRIDE);
+        for (word, &predecessor) in these.iter_mut().zip(before.iter()) {
+            *word = word.minus(predecessor);
+        }
+    }
+}
+
+/// Running sums: the inverse of [`subtract_predecessors`].
+#[inline(always)]
+fn add_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
+    for start in (STRIDE..words.len()).step_by(STRIDE) {
+        let (before, these) = words[start - STRIDE..][..2 * STRIDE].split_at_mut(STRIDE);
+        for (word, &predecessor) in these.iter_mut().zip(before.iter()) {
+            *word = word.plus(predecessor);
+        }
+    }
+}
+
+/// Steps 4 and 5: writes heads and columns to `out` and returns how many words they are.
+pub fn pack<W: Word>(block: &Block<W>, out: &mut [W; BLOCK + 2 * MAX_BITS]) -> usize {
+    let mut end = W::GROUPS;
+    let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
+    for first in (0..W::GROUPS).step_by(LANES) {
+        let words = &block[first * W::BITS..][..LANES * W::BITS];
+        for (lane, group) in words.chunks_exact(W::BITS).enumerate() {
+            for (row, &word) in groups.iter_mut().zip(group) {
+                row[lane] = word;
+            }
+        }
+        let mut heads = [W::default(); LANES];
+        for row in &groups[..W::BITS] {
+            for (head, &word) in heads.iter_mut().zip(row) {
+                *head = *head | word;
+            }
+        }
+        transpose(&mut groups);
+        out[first..first + LANES].copy_from_slice(&heads);
+        for (lane, &head) in heads.iter().enumerate() {
+            if head == W::default() {
+                continue;
+            }
+            // Every column is written, and the next one overwrites it if it was zero.
+            for row in &groups[..W::BITS] {
+                out[end] = row[lane];
+                end += usize::from(row[lane] != W::default());
+            }
+        }
+    }
+    end
+}
+
+/// Steps 5 and 4 backwards: `words` begins with a block's heads and has, after them, at least as many
+/// columns as the heads have ones, and one word more.
+pub fn unpack<W: Word>(words: &[W; BLOCK + 2 * MAX_BITS], block: &mut Block<W>) {
+    let mut next = W::GROUPS;
+    let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
+    for first in (0..W::GROUPS).step_by(LANES) {
+        for lane in 0..LANES {
+            let mut head = words[first + lane];
+            for row in &mut groups[..W::BITS] {
+                let present = head.sign_mask();
+                row[lane] = words[next] & present;
+                next += usize::from(present != W::default());
+                head = head << 1;
+            }
+        }
+        transpose(&mut groups);
+        let words = &mut block[first * W::BITS..][..LANES * W::BITS];
+        for (lane, group) in words.chunks_exact_mut(W::BITS).enumerate() {
+            for (word, row) in group.iter_mut().zip(&groups) {
+                *word = row[lane];
+            }
+        }
+    }
+}
+
+/// Transposes the bit matrix of every lane: exchanges the off-diagonal quarters, then those of each
+/// quarter, down to single bits. Its own inverse.
+#[inline(always)]
+fn transpose<W: Word>(groups: &mut Groups<W>) {
+    let mut half = W::BITS / 2;
+    while half > 0 {
+        // Ones in the lower half of every field of 2·half bits.
+        let mask = W::from_u64(u64::MAX / ((1u64 << half) + 1));
+        for pair in groups[..W::BITS].chunks_exact_mut(2 * half) {
+            let (upper, lower) = pair.split_at_mut(half);
+            for (upper, lower) in upper.iter_mut().zip(lower) {
+                for (u, l) in upper.iter_mut().zip(lower) {
+                    let swapped = (*u ^ (*l >> half as u32)) & mask;
+                    *u = *u ^ swapped;
+                    *l = *l ^ (swapped << half as u32);
+                }
+            }
+        }
+        half /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise<W: Word>() -> Box<Block<W>> {
+        let mut state = 88172645463325252u64;
+        Box::new(std::array::from_fn(|i| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // Some groups sparse, some empty, some full.
+            W::from_u64(if i / W::BITS % 5 == 0 { 0 } else { state >> (i / W::BITS % 64) })
+        }))
+    }
+
+    fn transpose_is_the_bit_transpose<W: Word + std::fmt::Debug>() {
+        let block = noise::<W>();
+        let mut groups: Groups<W> = std::array::from_fn(|i| std::array::from_fn(|lane| block[lane * MAX_BITS + i]));
+        let before = groups;
+        transpose(&mut groups);
+        let one = W::from_u64(1);
+        for lane in 0..LANES {
+            for c in 0..W::BITS {
+                for j in 0..W::BITS {
+                    let column_bit = (groups[c][lane] >> (W::BITS - 1 - j) as u32) & one;
+                    let element_bit = (before[j][lane] >> (W::BITS - 1 - c) as u32) & one;
+                    assert_eq!(column_bit, element_bit, "lane {lane} column {c} element {j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn transposes() {
+        transpose_is_the_bit_transpose::<u32>();
+        transpose_is_the_bit_transpose::<u64>();
+    }
+
+    fn packing_round_trips<W: Word + std::fmt::Debug>() {
+        let block = noise::<W>();
+        let mut words = Box::new([W::default(); BLOCK + 2 * MAX_BITS]);
+        let n = pack(&block, &mut words);
+        let ones: usize = words[..W::GROUPS].iter().map(|head| head.n_ones()).sum();
+        assert_eq!(n, W::GROUPS + ones);
+        words[n..].fill(!W::default());
+        let mut back = Box::new([!W::default(); BLOCK]);
+        unpack(&words, &mut back);
+        assert_eq!(back[..], block[..]);
+    }
+
+    #[test]
+    fn packing_and_unpacking() {
+        packing_round_trips::<u32>();
+        packing_round_trips::<u64>();
+    }
+
+    #[test]
+    fn signs_fold_as_specified() {
+        assert_eq!(fold_sign(0u32), 0);
+        assert_eq!(fold_sign(1u32), 1);
+        assert_eq!(fold_sign(u32::MAX), 0x8000_0000);
+        assert_eq!(fold_sign(0x8000_0000u32), u32::MAX);
+        assert_eq!(fold_sign(fold_sign(0xdead_beef_0000_0001u64)), 0xdead_beef_0000_0001);
+    }
+}

@@ -1,0 +1,76 @@
+//! The table of codecs. A new codec is one row here.
+
+use crate::codec::{Codec, ndzip, stored};
+
+/// One codec of this version of gridz.
+pub struct Entry {
+    /// Number in files; never reused.
+    pub id: u8,
+    /// Name, the same in every interface.
+    pub name: &'static str,
+    /// Version of the payload it writes, and the newest it reads.
+    pub version: u8,
+    /// Largest level; 0 = the codec knows only its default.
+    pub max_level: u16,
+    /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
+    /// of the array's size may allocate.
+    pub max_expansion: u64,
+    /// Takes the array's bytes as they are: no folding, no byte swap.
+    pub verbatim: bool,
+    /// The implementation.
+    pub codec: &'static dyn Codec,
+}
+
+/// All codecs, by id.
+pub static CODECS: &[Entry] = &[
+    Entry {
+        id: STORED,
+        name: "stored",
+        version: 1,
+        max_level: 0,
+        max_expansion: 1,
+        verbatim: true,
+        codec: &stored::Stored,
+    },
+    Entry {
+        id: 1,
+        name: "ndzip",
+        version: 1,
+        max_level: 0,
+        max_expansion: 64,
+        verbatim: false,
+        codec: &ndzip::Ndzip,
+    },
+];
+
+/// The codec that every chunk can fall back to.
+pub const STORED: u8 = 0;
+/// The lossless codec used where none is named. Datasets keep the codec this stood for when they
+/// were created.
+pub const DEFAULT: u8 = 1;
+
+/// The row of codec `id`.
+pub fn find(id: u8) -> Option<&'static Entry> {
+    CODECS.iter().find(|entry| entry.id == id)
+}
+
+/// `0 stored, 1 ndzip`: for messages.
+pub fn available() -> String {
+    let names: Vec<String> = CODECS.iter().map(|entry| format!("{} {}", entry.id, entry.name)).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_names_are_unique_and_the_fixed_rows_exist() {
+        for (i, entry) in CODECS.iter().enumerate() {
+            assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
+        }
+        assert_eq!(find(STORED).unwrap().name, "stored");
+        assert!(find(DEFAULT).is_some());
+        assert!(find(255).is_none());
+    }
+}

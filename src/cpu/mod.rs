@@ -1,0 +1,3 @@
+//! What the CPU offers: worker threads.
+
+pub mod pool;

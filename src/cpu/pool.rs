@@ -1,0 +1,156 @@
+//! Worker threads that survive a fork of the host process.
+//!
+//! A forked child inherits the memory of its parent's pool but none of its threads, so work handed
+//! to that pool would wait for ever. Each process therefore appends a pool of its own to a lock-free
+//! list the first time it has enough work, and leaves its ancestors' entries alone. Nothing here
+//! takes a lock, because a lock held by another thread during the fork stays locked in the child.
+
+use once_cell::race::OnceBox;
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::settings;
+
+/// Chunks of fewer raw bytes are done by the calling thread: waking the workers costs more.
+const PARALLEL_BYTES: u64 = 1 << 20;
+/// Pieces per worker, so that one slow worker does not hold up the rest.
+const PIECES_PER_WORKER: usize = 4;
+
+/// Some number of worker threads, started when first needed.
+#[derive(Debug)]
+pub struct Pool {
+    threads: usize,
+    first: OnceBox<ProcessPool>,
+}
+
+#[derive(Debug)]
+struct ProcessPool {
+    pid: u32,
+    /// `None`: the threads could not be started; this process works serially.
+    workers: Option<ThreadPool>,
+    /// The pool of a forked child.
+    next: OnceBox<ProcessPool>,
+}
+
+impl Pool {
+    /// A pool of `threads` workers; 1 means that the calling thread does everything.
+    pub fn new(threads: usize) -> Self {
+        Self { threads, first: OnceBox::new() }
+    }
+
+    /// The pool of this process, with `GRIDZ_THREADS` workers or a fair share of the machine.
+    pub fn global() -> &'static Pool {
+        static GLOBAL: OnceBox<Pool> = OnceBox::new();
+        GLOBAL.get_or_init(|| Box::new(Pool::new(settings::or_default().threads.unwrap_or_else(fair_share))))
+    }
+
+    /// Number of pieces into which work on `raw_bytes` is best cut; 1 means serial.
+    pub fn pieces(&self, raw_bytes: u64) -> usize {
+        if self.threads < 2 || raw_bytes < PARALLEL_BYTES || self.workers().is_none() {
+            return 1;
+        }
+        self.threads * PIECES_PER_WORKER
+    }
+
+    /// Calls `work` on every item and returns the results in order: by the workers if there are
+    /// several items, else by the calling thread.
+    pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+        match self.workers() {
+            Some(workers) if items.len() > 1 => {
+                workers.install(|| items.into_par_iter().with_max_len(1).map(&work).collect())
+            }
+            _ => items.into_iter().map(work).collect(),
+        }
+    }
+
+    fn workers(&self) -> Option<&ThreadPool> {
+        if self.threads < 2 {
+            return None;
+        }
+        let pid = std::process::id();
+        let mut pool = &self.first;
+        loop {
+            let entry = pool.get_or_init(|| Box::new(ProcessPool::start(pid, self.threads)));
+            if entry.pid == pid {
+                return entry.workers.as_ref();
+            }
+            pool = &entry.next;
+        }
+    }
+}
+
+impl ProcessPool {
+    fn start(pid: u32, threads: usize) -> Self {
+        let built = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("gridz-{i}")).build();
+        if let Err(error) = &built {
+            settings::log(settings::LogLevel::Info, || format!("working serially: no threads ({error})"));
+        }
+        Self { pid, workers: built.ok(), next: OnceBox::new() }
+    }
+}
+
+impl Drop for ProcessPool {
+    fn drop(&mut self) {
+        // An ancestor's threads do not exist here; stopping them would wait for ever.
+        if self.pid != std::process::id() {
+            std::mem::forget(self.workers.take());
+        }
+    }
+}
+
+/// Available cores ÷ MPI ranks on this node, at least 1.
+fn fair_share() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / local_ranks(|name| std::env::var(name).ok())).clamp(1, settings::MAX_THREADS)
+}
+
+/// MPI ranks on this node as the launcher tells: Open MPI, MPICH (hydra) and its relatives, Slurm.
+fn local_ranks(get: impl Fn(&str) -> Option<String>) -> usize {
+    let count = |name| get(name).and_then(|value| leading_number(&value));
+    count("OMPI_COMM_WORLD_LOCAL_SIZE")
+        .or_else(|| count("MPI_LOCALNRANKS"))
+        .or_else(|| count("SLURM_NTASKS_PER_NODE"))
+        .or_else(|| get("SLURM_STEP_ID").and_then(|_| count("SLURM_STEP_TASKS_PER_NODE")))
+        .filter(|&n| n > 0)
+        .unwrap_or(1)
+}
+
+/// Slurm writes `8(x2),4`: eight tasks on each of the first two nodes.
+fn leading_number(value: &str) -> Option<usize> {
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    value[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_from_any_number_of_threads() {
+        for threads in [1, 2, 3, 8] {
+            let pool = Pool::new(threads);
+            let squares = pool.map((0..1000usize).collect(), |i| i * i);
+            assert!(squares.iter().enumerate().all(|(i, &s)| s == i * i), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn small_work_and_one_thread_are_serial() {
+        assert_eq!(Pool::new(4).pieces(PARALLEL_BYTES - 1), 1);
+        assert_eq!(Pool::new(1).pieces(1 << 40), 1);
+        assert_eq!(Pool::new(4).pieces(PARALLEL_BYTES), 16);
+    }
+
+    #[test]
+    fn launchers_tell_the_local_ranks() {
+        let ranks = |vars: &'static [(&str, &str)]| {
+            local_ranks(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        assert_eq!(ranks(&[]), 1);
+        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_NTASKS_PER_NODE", "9")]), 4);
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "6")]), 6);
+        assert_eq!(ranks(&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), 8);
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "0")]), 1);
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), 1);
+    }
+}

@@ -1,0 +1,323 @@
+//! One chunk: frame, codec, fallback. The only place where they are put together.
+
+use std::time::Instant;
+
+use crate::codec::registry::{self, Entry};
+use crate::codec::{Encoded, Job, Plan};
+use crate::cpu::pool::Pool;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::fold::Fold;
+use crate::format::header::{Header, header_bytes};
+use crate::settings::{self, LogLevel};
+use crate::types::{Array, ByteOrder};
+
+/// What to compress with.
+#[derive(Clone, Copy)]
+pub struct Spec {
+    entry: &'static Entry,
+    level: u16,
+}
+
+impl Spec {
+    /// Codec `codec` at `level`, where 0 is the codec's default.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` naming what this version has.
+    pub fn new(codec: u32, level: u32) -> Result<Self> {
+        let entry = u8::try_from(codec).ok().and_then(registry::find).ok_or_else(|| {
+            let available = registry::available();
+            unsupported(format!("codec {codec} is unknown to gridz {}; it has {available}", crate::VERSION))
+        })?;
+        let level = u16::try_from(level).ok().filter(|&level| level <= entry.max_level).ok_or_else(|| {
+            let Entry { name, max_level, .. } = entry;
+            unsupported(format!("{name} has levels 0 to {max_level}, not {level}"))
+        })?;
+        Ok(Self { entry, level })
+    }
+
+    /// The codec's number.
+    pub fn codec(&self) -> u8 {
+        self.entry.id
+    }
+
+    /// The codec's name.
+    pub fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    /// The level, 0 = default.
+    pub fn level(&self) -> u16 {
+        self.level
+    }
+}
+
+impl Default for Spec {
+    /// The default lossless codec of this version.
+    fn default() -> Self {
+        Self::new(u32::from(registry::DEFAULT), 0).expect("the default codec is in the table")
+    }
+}
+
+impl std::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} level {}", self.name(), self.level)
+    }
+}
+
+/// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
+/// May be used from several threads at once.
+#[derive(Debug, Default)]
+pub struct Context {
+    pool: Option<Pool>,
+    memory_limit: Option<u64>,
+}
+
+impl Context {
+    /// A context with its own `threads` workers (`None`: the pool of the process) that may allocate at
+    /// most `memory_limit` bytes of working memory per call.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for 0 threads or more than 1024.
+    pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
+        if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
+            return Err(Error::invalid("a context needs 1 to 1024 threads"));
+        }
+        Ok(Self { pool: threads.map(Pool::new), memory_limit })
+    }
+
+    fn pool(&self) -> &Pool {
+        self.pool.as_ref().unwrap_or_else(|| Pool::global())
+    }
+
+    /// Working memory, zeroed.
+    fn scratch(&self, n_bytes: usize) -> Result<Vec<u8>> {
+        let need = n_bytes as u64;
+        if let Some(limit) = self.memory_limit.filter(|&limit| limit < need) {
+            let text = format!("{need} bytes of working memory are over the context's limit of {limit}");
+            return Err(Error::new(ErrorKind::OutOfMemory, text));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(need, "working memory"))?;
+        bytes.resize(n_bytes, 0);
+        Ok(bytes)
+    }
+}
+
+/// What a frame says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameInfo {
+    /// The array inside.
+    pub array: Array,
+    /// Number of the codec that wrote the payload.
+    pub codec: u8,
+    /// Its name, if this version has it.
+    pub codec_name: Option<&'static str>,
+    /// Bytes of the whole frame.
+    pub frame_bytes: u64,
+    /// Largest array, in bytes, that a payload of this codec and size can hold; `None` if this version
+    /// does not have the codec.
+    pub max_array_bytes: Option<u64>,
+}
+
+/// Whether decompression compares the payload with its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    /// Compare.
+    Checksum,
+    /// Only check what decoding needs to be safe.
+    Structure,
+}
+
+/// Bytes that [`compress`] needs as destination: no chunk of this array, whatever its values, takes
+/// more while it is being compressed. The result itself is never longer than the raw bytes and the
+/// header.
+///
+/// # Errors
+/// `InvalidArgument` if so many bytes cannot be addressed.
+pub fn compress_bound(array: &Array, spec: &Spec) -> Result<u64> {
+    let rank = array.shape().rank();
+    let stored = header_bytes(rank, 0) as u64 + array.n_bytes();
+    let planned = match spec.entry.codec.plan(array) {
+        Some(plan) => header_bytes(rank, plan.params.len()) as u64 + plan.bound,
+        None => 0,
+    };
+    let bound = stored.max(planned);
+    isize::try_from(bound).map_err(|_| Error::invalid(format!("a chunk of {bound} bytes cannot be addressed")))?;
+    Ok(bound)
+}
+
+/// Compresses the chunk `src` of `array` into a frame at the start of `dst` and returns its bytes.
+///
+/// # Errors
+/// `InvalidArgument` if `src` is not as long as the array, `DstTooSmall` if `dst` is shorter than
+/// [`compress_bound`], `OutOfMemory`.
+pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
+    check_source(array, src)?;
+    let need = compress_bound(array, spec)?;
+    if (dst.len() as u64) < need {
+        return Err(too_small("a destination", dst.len(), need));
+    }
+    let begin = Instant::now();
+    let encoded = match spec.entry.codec.plan(array) {
+        Some(plan) => encode(array, spec.entry, &plan, src, dst, context)?,
+        None => None,
+    };
+    let n_bytes = match encoded {
+        Some(n_bytes) => n_bytes,
+        None => store(array, src, dst)?,
+    };
+    settings::log(LogLevel::Debug, || {
+        let (ms, codec) = (begin.elapsed().as_secs_f64() * 1e3, dst[5]);
+        let name = registry::find(codec).map_or("?", |entry| entry.name);
+        let (dtype, shape) = (array.dtype().name(), array.shape());
+        format!("compressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on cpu", src.len())
+    });
+    Ok(n_bytes)
+}
+
+/// Writes `src` as a `stored` frame, which every array can be, and returns its bytes.
+///
+/// # Errors
+/// `InvalidArgument` if `src` is not as long as the array, `DstTooSmall` if `dst` has no room for it
+/// and the header.
+pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+    check_source(array, src)?;
+    let entry = registry::find(registry::STORED).expect("stored is in the table");
+    let plan = entry.codec.plan(array).expect("stored takes every array");
+    let need = header_bytes(array.shape().rank(), 0) as u64 + plan.bound;
+    if (dst.len() as u64) < need {
+        return Err(too_small("a destination", dst.len(), need));
+    }
+    encode(array, entry, &plan, src, dst, &Context::default())
+        .map(|n_bytes| n_bytes.expect("stored is never refused for its size"))
+}
+
+fn check_source(array: &Array, src: &[u8]) -> Result<()> {
+    if src.len() as u64 != array.n_bytes() {
+        let (have, need) = (src.len(), array.n_bytes());
+        return Err(Error::invalid(format!("the source has {have} bytes, the array {need}")));
+    }
+    Ok(())
+}
+
+/// Encodes with one codec; `None` if that does not shrink the chunk.
+fn encode(
+    array: &Array,
+    entry: &Entry,
+    plan: &Plan,
+    src: &[u8],
+    dst: &mut [u8],
+    context: &Context,
+) -> Result<Option<usize>> {
+    let (header_dst, payload_dst) = dst.split_at_mut(header_bytes(array.shape().rank(), plan.params.len()));
+    let job = job(array, entry, plan.fold, &plan.params, context);
+    let Encoded { n_bytes, sums } = if is_swapped(array, entry) {
+        let mut swapped = context.scratch(src.len())?;
+        swapped.copy_from_slice(src);
+        swap_bytes(&mut swapped, array.element_size());
+        entry.codec.encode(&job, &swapped, payload_dst)?
+    } else {
+        entry.codec.encode(&job, src, payload_dst)?
+    };
+    if n_bytes >= src.len() && entry.id != registry::STORED {
+        return Ok(None);
+    }
+    let header = Header {
+        codec: entry.id,
+        codec_version: entry.version,
+        fold: plan.fold,
+        array: *array,
+        params: &plan.params,
+        payload_bytes: n_bytes as u64,
+        payload_checksum: sums.mixed(),
+    };
+    header.emit(header_dst);
+    Ok(Some(header_dst.len() + n_bytes))
+}
+
+/// What `frame` is. Reads the header only; the payload may be missing.
+///
+/// # Errors
+/// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used.
+pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
+    let header = Header::parse(frame)?;
+    let entry = registry::find(header.codec);
+    let frame_bytes = (header.n_bytes() as u64)
+        .checked_add(header.payload_bytes)
+        .ok_or_else(|| Error::corrupt("impossible payload length in a frame header"))?;
+    Ok(FrameInfo {
+        array: header.array,
+        codec: header.codec,
+        codec_name: entry.map(|entry| entry.name),
+        frame_bytes,
+        max_array_bytes: entry.map(|entry| header.payload_bytes.saturating_mul(entry.max_expansion)),
+    })
+}
+
+/// Decompresses `frame`, which must be exactly one frame, to the start of `dst` and returns the
+/// array's bytes. After an error the contents of `dst` are unspecified.
+///
+/// # Errors
+/// `DstTooSmall` if the array does not fit, `Truncated`, `Corrupt`, `UnsupportedFormat`,
+/// `OutOfMemory`.
+pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Context) -> Result<usize> {
+    let header = Header::parse(frame)?;
+    let array = &header.array;
+    let entry = registry::find(header.codec).filter(|entry| entry.version == header.codec_version).ok_or_else(|| {
+        let (codec, version, ours) = (header.codec, header.codec_version, crate::VERSION);
+        let text = format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");
+        Error::new(ErrorKind::UnsupportedFormat, text)
+    })?;
+    let payload = &frame[header.n_bytes()..];
+    let need = header.payload_bytes;
+    if (payload.len() as u64) < need {
+        let have = payload.len();
+        return Err(Error::new(ErrorKind::Truncated, format!("the frame has {have} of {need} bytes of payload")));
+    }
+    if payload.len() as u64 > need {
+        let extra = payload.len() as u64 - need;
+        return Err(Error::corrupt(format!("{extra} bytes follow the frame")));
+    }
+    let n_bytes = array.n_bytes();
+    let have = dst.len();
+    let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small("a destination", have, n_bytes))?;
+    let begin = Instant::now();
+    let job = job(array, entry, header.fold, header.params, context);
+    let sums = entry.codec.decode(&job, payload, dst)?;
+    if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
+        return Err(Error::corrupt("the data is damaged: its checksum does not match"));
+    }
+    if is_swapped(array, entry) {
+        swap_bytes(dst, array.element_size());
+    }
+    settings::log(LogLevel::Debug, || {
+        let (ms, name) = (begin.elapsed().as_secs_f64() * 1e3, entry.name);
+        let (dtype, shape) = (array.dtype().name(), array.shape());
+        format!("decompressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on cpu", frame.len())
+    });
+    Ok(n_bytes as usize)
+}
+
+fn job<'a>(array: &Array, entry: &Entry, fold: Fold, params: &'a [u8], context: &'a Context) -> Job<'a> {
+    let shape = if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) };
+    Job { dtype: array.dtype(), shape, params, pool: context.pool() }
+}
+
+/// Codecs see little-endian elements.
+fn is_swapped(array: &Array, entry: &Entry) -> bool {
+    array.order() == ByteOrder::Big && !entry.verbatim
+}
+
+fn swap_bytes(bytes: &mut [u8], element_size: u32) {
+    for element in bytes.chunks_exact_mut(element_size as usize) {
+        element.reverse();
+    }
+}
+
+fn too_small(what: &str, have: usize, need: u64) -> Error {
+    Error::new(ErrorKind::DstTooSmall { need }, format!("{what} of {have} bytes is too small; {need} are needed"))
+}
+
+fn unsupported(context: String) -> Error {
+    Error::new(ErrorKind::UnsupportedJob, context)
+}

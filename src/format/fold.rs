@@ -1,0 +1,77 @@
+//! Folding: how an array of any rank becomes one of at most the codec's rank.
+//!
+//! Codecs look for smoothness along at most a few axes. Unit extents carry none and are dropped;
+//! leading axes are merged because neighbours along the trailing ones lie closer in memory.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::Shape;
+
+/// The fold byte of a frame. The codec's `params.rs` chooses; decoders obey the byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fold {
+    /// Drop unit extents, then merge leading axes until at most the codec's rank is left.
+    Merge = 0,
+    /// One axis with all elements.
+    Flat = 1,
+}
+
+impl Fold {
+    /// The fold with the stored number `id`.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat` for a number this version does not know.
+    pub fn from_id(id: u8) -> Result<Self> {
+        match id {
+            0 => Ok(Fold::Merge),
+            1 => Ok(Fold::Flat),
+            _ => Err(Error::new(ErrorKind::UnsupportedFormat, format!("fold {id} is unknown to this version"))),
+        }
+    }
+
+    /// The folded shape: between 1 and `max_rank` extents, as many elements as `shape`.
+    pub fn apply(self, shape: &Shape, max_rank: usize) -> Shape {
+        let all = shape.n_elements();
+        let folded = match self {
+            Fold::Flat => Shape::new(&[all]),
+            Fold::Merge if all <= 1 => Shape::new(&[all]),
+            Fold::Merge => {
+                let mut extents: Vec<u64> = shape.extents().iter().copied().filter(|&n| n != 1).collect();
+                let n_merged = (extents.len() + 1).saturating_sub(max_rank);
+                if n_merged > 1 {
+                    let merged = extents.drain(..n_merged).product();
+                    extents.insert(0, merged);
+                }
+                Shape::new(&extents)
+            }
+        };
+        folded.expect("a folded shape has the elements of a valid shape")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(extents: &[u64]) -> Vec<u64> {
+        Fold::Merge.apply(&Shape::new(extents).unwrap(), 3).extents().to_vec()
+    }
+
+    #[test]
+    fn unit_extents_go_and_leading_axes_merge() {
+        assert_eq!(merged(&[]), [1]);
+        assert_eq!(merged(&[1, 1, 1]), [1]);
+        assert_eq!(merged(&[7]), [7]);
+        assert_eq!(merged(&[1, 7, 1, 5]), [7, 5]);
+        assert_eq!(merged(&[2, 3, 4]), [2, 3, 4]);
+        assert_eq!(merged(&[2, 3, 4, 5]), [6, 4, 5]);
+        assert_eq!(merged(&[2, 1, 3, 4, 1, 5, 6]), [24, 5, 6]);
+        assert_eq!(merged(&[4, 0, 5, 6]), [0]);
+    }
+
+    #[test]
+    fn flat_is_one_axis() {
+        assert_eq!(Fold::Flat.apply(&Shape::new(&[2, 3, 4]).unwrap(), 3).extents(), [24]);
+        assert_eq!(Fold::Flat.apply(&Shape::new(&[]).unwrap(), 3).extents(), [1]);
+    }
+}

@@ -1,0 +1,43 @@
+//! gridz: compression of scientific arrays where they are stored and computed.
+//!
+//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
+//! becomes a *frame* that describes itself and decodes anywhere; see [`format`] for its bytes.
+//!
+//! ```
+//! use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+//!
+//! # fn main() -> gridz::Result<()> {
+//! let values: Vec<u8> = (0..40_000u32).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
+//! let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[200, 200])?)?;
+//! let (spec, context) = (Spec::default(), Context::default());
+//!
+//! let mut frame = vec![0; gridz::compress_bound(&array, &spec)? as usize];
+//! let n = gridz::compress(&array, &spec, &values, &mut frame, &context)?;
+//! frame.truncate(n);
+//!
+//! let mut back = vec![0; gridz::inspect(&frame)?.array.n_bytes() as usize];
+//! gridz::decompress(&frame, &mut back, Verify::Checksum, &context)?;
+//! assert_eq!(back, values);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`]; everything
+//! may use [`format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
+//!
+//! `unsafe` is allowed in `hdf5/{abi,dl,errstack,filter,buf}.rs` and `ffi/`, nowhere else.
+
+pub mod codec;
+pub mod cpu;
+pub mod engine;
+pub mod error;
+pub mod format;
+pub mod settings;
+pub mod types;
+
+pub use engine::{Context, FrameInfo, Spec, Verify, compress, compress_bound, decompress, inspect, store};
+pub use error::{Error, ErrorKind, Result};
+pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};
+
+/// Version of this library.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,58 @@
+//! What several test programs share.
+#![allow(dead_code)] // each test program uses its own part
+
+pub mod generate;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gridz::{Array, Context, Spec, Verify};
+use sha2::{Digest, Sha256};
+
+/// The folder with reference vectors and real data, which is not part of the project:
+/// `GRIDZ_SHARED`, else `../shared` beside it.
+///
+/// Where there is none the calling test is skipped: that is printed, and noted in `target/skips.log`,
+/// which `make test` counts. `GRIDZ_REQUIRE_SHARED=1` makes it a failure.
+pub fn shared(test: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = std::env::var_os("GRIDZ_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+    if folder.join("vectors/ndzip/manifest.json").exists() {
+        return Some(folder);
+    }
+    let reason = format!("{test}: SKIPPED, no reference data at {}", folder.display());
+    assert!(std::env::var_os("GRIDZ_REQUIRE_SHARED").is_none(), "{reason}");
+    eprintln!("{reason}");
+    let mut log = OpenOptions::new().create(true).append(true).open(root.join("target/skips.log")).unwrap();
+    writeln!(log, "{reason}").unwrap();
+    None
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Compresses with a destination of exactly the bound.
+pub fn compress(array: &Array, spec: &Spec, src: &[u8], context: &Context) -> Vec<u8> {
+    let mut frame = vec![0xa5; gridz::compress_bound(array, spec).unwrap() as usize];
+    let n = gridz::compress(array, spec, src, &mut frame, context).unwrap();
+    frame.truncate(n);
+    frame
+}
+
+pub fn decompress(frame: &[u8], context: &Context) -> gridz::Result<Vec<u8>> {
+    let mut dst = vec![0x5a; gridz::inspect(frame)?.array.n_bytes() as usize];
+    let n = gridz::decompress(frame, &mut dst, Verify::Checksum, context)?;
+    assert_eq!(n, dst.len());
+    Ok(dst)
+}
+
+/// Panics with the first difference instead of two arrays nobody can read.
+#[track_caller]
+pub fn assert_same_bytes(got: &[u8], want: &[u8], what: &str) {
+    if got != want {
+        let first = got.iter().zip(want).position(|(a, b)| a != b);
+        panic!("{what}: {} bytes instead of {}, first difference at {first:?}", got.len(), want.len());
+    }
+}
