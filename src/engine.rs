@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 use crate::codec::{Encoded, Job, Plan};
 use crate::cpu::pool::Pool;
@@ -9,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
 use crate::settings::{self, LogLevel};
-use crate::types::{Array, ByteOrder};
+use crate::types::{Array, ByteOrder, DType};
 
 /// What to compress with.
 #[derive(Clone, Copy)]
@@ -26,11 +27,14 @@ impl Spec {
     pub fn new(codec: u32, level: u32) -> Result<Self> {
         let entry = u8::try_from(codec).ok().and_then(registry::find).ok_or_else(|| {
             let available = registry::available();
-            unsupported(format!("codec {codec} is unknown to gridz {}; it has {available}", crate::VERSION))
+            Error::unsupported(format!("codec {codec} is unknown to gridz {}; it has {available}", crate::VERSION))
         })?;
         let level = u16::try_from(level).ok().filter(|&level| level <= entry.max_level).ok_or_else(|| {
             let Entry { name, max_level, .. } = entry;
-            unsupported(format!("{name} has levels 0 to {max_level}, not {level}"))
+            Error::unsupported(match max_level {
+                0 => format!("{name} knows only level 0, not {level}"),
+                _ => format!("{name} has levels 0 to {max_level}, not {level}"),
+            })
         })?;
         Ok(Self { entry, level })
     }
@@ -80,7 +84,8 @@ impl Context {
     /// `InvalidArgument` for 0 threads or more than 1024.
     pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
         if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
-            return Err(Error::invalid("a context needs 1 to 1024 threads"));
+            let max = settings::MAX_THREADS;
+            return Err(Error::invalid(format!("a context has 1 to {max} threads")));
         }
         Ok(Self { pool: threads.map(Pool::new), memory_limit })
     }
@@ -114,9 +119,6 @@ pub struct FrameInfo {
     pub codec_name: Option<&'static str>,
     /// Bytes of the whole frame.
     pub frame_bytes: u64,
-    /// Largest array, in bytes, that a payload of this codec and size can hold; `None` if this version
-    /// does not have the codec.
-    pub max_array_bytes: Option<u64>,
 }
 
 /// Whether decompression compares the payload with its checksum.
@@ -135,15 +137,19 @@ pub enum Verify {
 /// # Errors
 /// `InvalidArgument` if so many bytes cannot be addressed.
 pub fn compress_bound(array: &Array, spec: &Spec) -> Result<u64> {
-    let rank = array.shape().rank();
-    let stored = header_bytes(rank, 0) as u64 + array.n_bytes();
-    let planned = match spec.entry.codec.plan(array) {
-        Some(plan) => header_bytes(rank, plan.params.len()) as u64 + plan.bound,
-        None => 0,
-    };
-    let bound = stored.max(planned);
+    let planned = spec.entry.codec.plan(array).map_or(0, |plan| {
+        let rank = array.shape().rank();
+        header_bytes(rank, plan.params.len()) as u64 + plan.bound
+    });
+    let bound = stored_bytes(array).max(planned);
     isize::try_from(bound).map_err(|_| Error::invalid(format!("a chunk of {bound} bytes cannot be addressed")))?;
     Ok(bound)
+}
+
+/// Bytes of `array` as a `stored` frame: no frame that [`compress`] returns is longer, unless by the
+/// codec's parameters in its header.
+pub fn stored_bytes(array: &Array) -> u64 {
+    header_bytes(array.shape().rank(), 0) as u64 + array.n_bytes()
 }
 
 /// Compresses the chunk `src` of `array` into a frame at the start of `dst` and returns its bytes.
@@ -155,7 +161,7 @@ pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context:
     check_source(array, src)?;
     let need = compress_bound(array, spec)?;
     if (dst.len() as u64) < need {
-        return Err(too_small("a destination", dst.len(), need));
+        return Err(too_small(dst.len(), need));
     }
     let begin = Instant::now();
     let encoded = match spec.entry.codec.plan(array) {
@@ -184,9 +190,9 @@ pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
     check_source(array, src)?;
     let entry = registry::find(registry::STORED).expect("stored is in the table");
     let plan = entry.codec.plan(array).expect("stored takes every array");
-    let need = header_bytes(array.shape().rank(), 0) as u64 + plan.bound;
+    let need = stored_bytes(array);
     if (dst.len() as u64) < need {
-        return Err(too_small("a destination", dst.len(), need));
+        return Err(too_small(dst.len(), need));
     }
     encode(array, entry, &plan, src, dst, &Context::default())
         .map(|n_bytes| n_bytes.expect("stored is never refused for its size"))
@@ -214,7 +220,7 @@ fn encode(
     let Encoded { n_bytes, sums } = if is_swapped(array, entry) {
         let mut swapped = context.scratch(src.len())?;
         swapped.copy_from_slice(src);
-        swap_bytes(&mut swapped, array.element_size());
+        swap_bytes(&mut swapped, array.dtype());
         entry.codec.encode(&job, &swapped, payload_dst)?
     } else {
         entry.codec.encode(&job, src, payload_dst)?
@@ -241,16 +247,47 @@ fn encode(
 /// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used.
 pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
     let header = Header::parse(frame)?;
-    let entry = registry::find(header.codec);
-    let frame_bytes = (header.n_bytes() as u64)
-        .checked_add(header.payload_bytes)
-        .ok_or_else(|| Error::corrupt("impossible payload length in a frame header"))?;
     Ok(FrameInfo {
         array: header.array,
         codec: header.codec,
-        codec_name: entry.map(|entry| entry.name),
-        frame_bytes,
-        max_array_bytes: entry.map(|entry| header.payload_bytes.saturating_mul(entry.max_expansion)),
+        codec_name: registry::find(header.codec).map(|entry| entry.name),
+        frame_bytes: header.frame_bytes()?,
+    })
+}
+
+/// Bytes to allocate for the array in `frame`, which may be damaged or hostile and must not choose
+/// that freely: at most `expected`, the bytes its owner knows it should have, or, where nobody knows,
+/// what a payload of its length can expand to.
+///
+/// # Errors
+/// As [`inspect`]; `Corrupt` if the frame asks for more, `UnsupportedFormat` if its codec is unknown.
+pub fn array_bytes(frame: &[u8], expected: Option<u64>) -> Result<u64> {
+    let header = Header::parse(frame)?;
+    let entry = entry_of(&header)?;
+    let payload_bytes = header.frame_bytes()?.min(frame.len() as u64) - header.n_bytes() as u64;
+    let possible = payload_bytes.saturating_mul(entry.max_expansion);
+    let limit = match expected {
+        // A filter that ran before may have made the chunk longer; that costs no more than the payload.
+        Some(expected) if entry.id == STORED => expected.max(possible),
+        Some(expected) => expected,
+        None => possible,
+    };
+    let n_bytes = header.array.n_bytes();
+    if n_bytes > limit {
+        let text = format!("the frame claims an array of {n_bytes} bytes where at most {limit} can be");
+        return Err(Error::corrupt(text));
+    }
+    Ok(n_bytes)
+}
+
+/// The codec of a frame.
+fn entry_of(header: &Header) -> Result<&'static Entry> {
+    let (codec, version) = (header.codec, header.codec_version);
+    registry::find(codec).filter(|entry| entry.version == version).ok_or_else(|| {
+        let ours = crate::VERSION;
+        let text =
+            format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");
+        Error::new(ErrorKind::UnsupportedFormat, text)
     })
 }
 
@@ -263,11 +300,7 @@ pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
 pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Context) -> Result<usize> {
     let header = Header::parse(frame)?;
     let array = &header.array;
-    let entry = registry::find(header.codec).filter(|entry| entry.version == header.codec_version).ok_or_else(|| {
-        let (codec, version, ours) = (header.codec, header.codec_version, crate::VERSION);
-        let text = format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");
-        Error::new(ErrorKind::UnsupportedFormat, text)
-    })?;
+    let entry = entry_of(&header)?;
     let payload = &frame[header.n_bytes()..];
     let need = header.payload_bytes;
     if (payload.len() as u64) < need {
@@ -280,7 +313,7 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
     }
     let n_bytes = array.n_bytes();
     let have = dst.len();
-    let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small("a destination", have, n_bytes))?;
+    let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small(have, n_bytes))?;
     let begin = Instant::now();
     let job = job(array, entry, header.fold, header.params, context);
     let sums = entry.codec.decode(&job, payload, dst)?;
@@ -288,7 +321,7 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));
     }
     if is_swapped(array, entry) {
-        swap_bytes(dst, array.element_size());
+        swap_bytes(dst, array.dtype());
     }
     settings::log(LogLevel::Debug, || {
         let (ms, name) = (begin.elapsed().as_secs_f64() * 1e3, entry.name);
@@ -308,16 +341,34 @@ fn is_swapped(array: &Array, entry: &Entry) -> bool {
     array.order() == ByteOrder::Big && !entry.verbatim
 }
 
-fn swap_bytes(bytes: &mut [u8], element_size: u32) {
-    for element in bytes.chunks_exact_mut(element_size as usize) {
-        element.reverse();
+/// Reverses the bytes of every number; elements that are no numbers have no order to change.
+fn swap_bytes(bytes: &mut [u8], dtype: DType) {
+    if let Some(size) = dtype.number_size() {
+        bytes.chunks_exact_mut(size as usize).for_each(<[u8]>::reverse);
     }
 }
 
-fn too_small(what: &str, have: usize, need: u64) -> Error {
-    Error::new(ErrorKind::DstTooSmall { need }, format!("{what} of {have} bytes is too small; {need} are needed"))
+fn too_small(have: usize, need: u64) -> Error {
+    Error::new(
+        ErrorKind::DstTooSmall { need },
+        format!("a destination of {have} bytes is too small; {need} are needed"),
+    )
 }
 
-fn unsupported(context: String) -> Error {
-    Error::new(ErrorKind::UnsupportedJob, context)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_swapped_number_by_number() {
+        let swapped = |dtype| {
+            let mut bytes: Vec<u8> = (1..=8).collect();
+            swap_bytes(&mut bytes, dtype);
+            bytes
+        };
+        assert_eq!(swapped(DType::F64), [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(swapped(DType::F32), [4, 3, 2, 1, 8, 7, 6, 5]);
+        assert_eq!(swapped(DType::C64), [4, 3, 2, 1, 8, 7, 6, 5]);
+        assert_eq!(swapped(DType::Opaque), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
 }

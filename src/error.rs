@@ -55,6 +55,11 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, context)
     }
 
+    /// A legal wish that cannot be fulfilled.
+    pub(crate) fn unsupported(context: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::UnsupportedJob, context)
+    }
+
     /// Damaged bytes.
     pub(crate) fn corrupt(context: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Corrupt, context)
@@ -88,16 +93,18 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Keeps `error` as the calling thread's last error.
+/// Keeps `error` as the calling thread's last error. In the last moments of a thread, when its
+/// variables are gone already, there is no place to keep it, and it is dropped.
 pub(crate) fn set_last(error: &Error) {
     let text: Vec<u8> = error.context().bytes().filter(|&b| b != 0).collect();
-    LAST_ERROR.with(|last| *last.borrow_mut() = CString::new(text).ok());
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
 }
 
 /// Calls `read` with the calling thread's last error, empty if there was none. The text lives until
 /// the next error of the same thread.
-pub(crate) fn with_last<R>(read: impl FnOnce(&CStr) -> R) -> R {
-    LAST_ERROR.with(|last| read(last.borrow().as_deref().unwrap_or(c"")))
+pub(crate) fn with_last<R>(read: impl Fn(&CStr) -> R) -> R {
+    let kept = LAST_ERROR.try_with(|last| read(last.borrow().as_deref().unwrap_or(c"")));
+    kept.unwrap_or_else(|_| read(c""))
 }
 
 /// Runs `body`; a panic becomes [`ErrorKind::Internal`]. Every entry point that C can call goes

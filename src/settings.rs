@@ -4,7 +4,9 @@
 //! the C API); on decode it is only a warning, because a reader must never fail over a typo.
 
 use std::env::{self, VarError};
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd;
 
 use once_cell::race::OnceBox;
 
@@ -58,9 +60,13 @@ pub fn log(level: LogLevel, line: impl FnOnce() -> String) {
     }
 }
 
-/// Prints one line to stderr. Unlike `eprintln!` it does not panic where stderr is closed.
+/// Prints one line to stderr, if that is open. `eprintln!` would panic where it is closed, and would
+/// take a lock, which a forked child may find taken for ever.
 pub fn print(line: &str) {
-    let _ = writeln!(std::io::stderr(), "gridz: {line}");
+    if let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned() {
+        // One write, so that lines of several processes do not mix.
+        let _ = File::from(stderr).write_all(format!("gridz: {line}\n").as_bytes());
+    }
 }
 
 fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<Settings> {
@@ -72,8 +78,10 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
     let mut settings = DEFAULT;
     if let Some(value) = get("GRIDZ_THREADS")? {
         let threads = value.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
-        settings.threads =
-            Some(threads.ok_or_else(|| unknown("GRIDZ_THREADS", &value, "a number from 1 to 1024"))?);
+        settings.threads = Some(
+            threads
+                .ok_or_else(|| unknown("GRIDZ_THREADS", &value, &format!("a number from 1 to {MAX_THREADS}")))?,
+        );
     }
     if let Some(value) = get("GRIDZ_LOG")? {
         settings.log = match value.as_str() {

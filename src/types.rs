@@ -84,6 +84,14 @@ impl DType {
         }
     }
 
+    /// Bytes of one number: of a complex element, one of its two parts.
+    pub fn number_size(self) -> Option<u32> {
+        match self {
+            DType::C64 | DType::C128 => self.size().map(|size| size / 2),
+            _ => self.size(),
+        }
+    }
+
     /// Short name, as numpy spells it where numpy has the type.
     pub fn name(self) -> &'static str {
         match self {
@@ -138,9 +146,15 @@ impl Shape {
         }
         let mut shape = Self { rank: extents.len() as u8, extents: [0; MAX_RANK] };
         shape.extents[..extents.len()].copy_from_slice(extents);
-        // Leave zeros out so that the product of any subset of the extents is known not to overflow.
-        let product = extents.iter().filter(|&&n| n != 0).try_fold(1u64, |p, &n| p.checked_mul(n));
-        product.map(|_| shape).ok_or_else(|| Error::invalid("the product of the extents passes 2^64-1"))
+        match shape.product_without_zeros() {
+            Some(_) => Ok(shape),
+            None => Err(Error::invalid("the product of the extents passes 2^64-1")),
+        }
+    }
+
+    /// Leaves zeros out, so that no product of some of the extents overflows if this one does not.
+    fn product_without_zeros(&self) -> Option<u64> {
+        self.extents().iter().filter(|&&n| n != 0).try_fold(1u64, |product, &n| product.checked_mul(n))
     }
 
     /// The extents, slowest first.
@@ -217,12 +231,10 @@ impl Array {
         // An order means nothing where an element is one byte or no number: one spelling for those.
         let order = if dtype.size().is_none_or(|size| size == 1) { ByteOrder::Little } else { order };
         let array = Self { dtype, order, element_size, shape };
-        let bytes = shape.n_elements().checked_mul(u64::from(element_size));
+        let bytes = shape.product_without_zeros().and_then(|n| n.checked_mul(u64::from(element_size)));
         if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-            return Err(Error::invalid(format!(
-                "an array of {} elements of {element_size} bytes cannot be addressed",
-                shape.n_elements()
-            )));
+            let text = format!("an array {shape:?} of elements of {element_size} bytes cannot be addressed");
+            return Err(Error::invalid(text));
         }
         Ok(array)
     }
@@ -280,6 +292,8 @@ mod tests {
         let shape = Shape::new(&[1 << 61]).unwrap();
         assert!(Array::new(DType::F64, ByteOrder::Little, shape).is_err());
         assert!(Array::new(DType::U8, ByteOrder::Little, shape).is_ok());
+        let empty = Shape::new(&[0, 1 << 61]).unwrap();
+        assert!(Array::new(DType::F64, ByteOrder::Little, empty).is_err());
         assert!(Array::opaque(0, shape).is_err());
         assert!(Array::with_size(DType::F32, ByteOrder::Little, 8, shape).is_err());
     }

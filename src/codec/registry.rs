@@ -8,7 +8,8 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
-    /// Version of the payload it writes, and the newest it reads.
+    /// Version of the payload it writes, and the only one it reads. A codec that gets a second one keeps
+    /// reading the first.
     pub version: u8,
     /// Largest level; 0 = the codec knows only its default.
     pub max_level: u16,

@@ -4,6 +4,8 @@
 //! to that pool would wait for ever. Each process therefore appends a pool of its own to a lock-free
 //! list the first time it has enough work, and leaves its ancestors' entries alone. Nothing here
 //! takes a lock, because a lock held by another thread during the fork stays locked in the child.
+//! A process is known by its number; one that inherits a used pool *and* has its ancestor's number (the
+//! first process of a new pid namespace, forked by the first of another) is taken for it.
 
 use once_cell::race::OnceBox;
 use rayon::prelude::*;
@@ -55,11 +57,10 @@ impl Pool {
     /// Calls `work` on every item and returns the results in order: by the workers if there are
     /// several items, else by the calling thread.
     pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
-        match self.workers() {
-            Some(workers) if items.len() > 1 => {
-                workers.install(|| items.into_par_iter().with_max_len(1).map(&work).collect())
-            }
-            _ => items.into_iter().map(work).collect(),
+        // Asking for the workers starts them, so one item must not ask.
+        match (items.len() > 1).then(|| self.workers()).flatten() {
+            Some(workers) => workers.install(|| items.into_par_iter().with_max_len(1).map(&work).collect()),
+            None => items.into_iter().map(work).collect(),
         }
     }
 
@@ -109,8 +110,8 @@ fn local_ranks(get: impl Fn(&str) -> Option<String>) -> usize {
     let count = |name| get(name).and_then(|value| leading_number(&value));
     count("OMPI_COMM_WORLD_LOCAL_SIZE")
         .or_else(|| count("MPI_LOCALNRANKS"))
-        .or_else(|| count("SLURM_NTASKS_PER_NODE"))
-        .or_else(|| get("SLURM_STEP_ID").and_then(|_| count("SLURM_STEP_TASKS_PER_NODE")))
+        // Of a step: in a batch script the job's own variables speak of tasks that are not running.
+        .or_else(|| count("SLURM_STEP_TASKS_PER_NODE"))
         .filter(|&n| n > 0)
         .unwrap_or(1)
 }
@@ -147,9 +148,9 @@ mod tests {
             local_ranks(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
         };
         assert_eq!(ranks(&[]), 1);
-        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_NTASKS_PER_NODE", "9")]), 4);
+        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_STEP_TASKS_PER_NODE", "9")]), 4);
         assert_eq!(ranks(&[("MPI_LOCALNRANKS", "6")]), 6);
-        assert_eq!(ranks(&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), 8);
+        assert_eq!(ranks(&[("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), 8);
         assert_eq!(ranks(&[("MPI_LOCALNRANKS", "0")]), 1);
         assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), 1);
     }

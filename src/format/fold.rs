@@ -25,7 +25,10 @@ impl Fold {
         match id {
             0 => Ok(Fold::Merge),
             1 => Ok(Fold::Flat),
-            _ => Err(Error::new(ErrorKind::UnsupportedFormat, format!("fold {id} is unknown to this version"))),
+            _ => Err(Error::new(
+                ErrorKind::UnsupportedFormat,
+                format!("fold {id} is unknown to this version; a newer gridz may read this data"),
+            )),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Version of the frame that this library writes, and the newest it reads.
+/// Version of the frame that this library writes, and the only one there is.
 pub const FORMAT_VERSION: u8 = 1;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
@@ -51,6 +51,15 @@ impl<'a> Header<'a> {
     /// Bytes of this header.
     pub fn n_bytes(&self) -> usize {
         header_bytes(self.array.shape().rank(), self.params.len())
+    }
+
+    /// Bytes of the whole frame.
+    ///
+    /// # Errors
+    /// `Corrupt` if no frame can be so long.
+    pub fn frame_bytes(&self) -> Result<u64> {
+        let n_bytes = self.payload_bytes.checked_add(self.n_bytes() as u64);
+        n_bytes.ok_or_else(|| Error::corrupt("impossible payload length in a frame header"))
     }
 
     /// Writes the header to the start of `dst`, which must have room for [`Header::n_bytes`].

@@ -1,9 +1,9 @@
 //! Where everything is: blocks in the array, sections in the stream.
 //!
 //! The array is cut into blocks of 4096 elements: 4096, 64×64 or 16×16×16 by rank. Only complete
-//! blocks are coded; the rest, the border, is kept as it is. One or two axes are treated as three
-//! whose leading extents and block sides are 1, which changes neither the order of the blocks nor
-//! that of the elements within.
+//! blocks are coded; the rest, the border, is kept as it is. Two axes are treated as three of which
+//! the first is 1, and one axis as the rows of a plane, one block each, and what is left behind the
+//! last row. That changes neither the order of the blocks nor that of the elements.
 //!
 //! ```text
 //! offset table: u32 end of each block in words | pad to a word | blocks | border elements
@@ -19,7 +19,9 @@ pub const BLOCK: usize = 4096;
 /// Geometry of one folded array of f32 or f64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Extents of the array.
+    /// Elements of the array.
+    n_elements: usize,
+    /// Extents of the array, or, if that has one axis, of its complete rows.
     extents: [usize; 3],
     /// Side lengths of a block.
     sides: [usize; 3],
@@ -38,12 +40,17 @@ impl Layout {
             2 => [1, 64, 64],
             _ => [16, 16, 16],
         };
+        let n_elements = usize::try_from(shape.n_elements()).ok()?;
         let mut extents = [1; 3];
         for (extent, &n) in extents[3 - shape.extents().len()..].iter_mut().zip(shape.extents()) {
             *extent = usize::try_from(n).ok()?;
         }
+        if shape.rank() == 1 {
+            extents = [1, n_elements / BLOCK, BLOCK];
+        }
         let blocks = [0, 1, 2].map(|k| extents[k] / sides[k]);
-        let layout = Self { extents, sides, blocks, word_bytes: if dtype == DType::F64 { 8 } else { 4 } };
+        let word_bytes = if dtype == DType::F64 { 8 } else { 4 };
+        let layout = Self { n_elements, extents, sides, blocks, word_bytes };
         let worst_words = layout.n_blocks() as u64 * layout.max_block_words() as u64 + layout.n_border() as u64;
         u32::try_from(worst_words).ok()?;
         Some(layout)
@@ -61,7 +68,7 @@ impl Layout {
 
     /// Elements of the array.
     pub fn n_elements(&self) -> usize {
-        self.extents.iter().product()
+        self.n_elements
     }
 
     /// Complete blocks.
@@ -113,6 +120,11 @@ impl Layout {
         self.blocks[2]
     }
 
+    /// Bands of one strip.
+    pub fn bands_per_strip(&self) -> usize {
+        self.sides[0]
+    }
+
     /// Elements of each of a strip's bands. A strip's elements are one contiguous band per plane.
     pub fn band_elements(&self) -> usize {
         self.sides[1] * self.extents[2]
@@ -122,11 +134,11 @@ impl Layout {
     /// order of the array.
     pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
         let (_, plane) = self.strides();
-        let (n_planes, n_bands) = if self.n_blocks() == 0 { (0, 0) } else { (self.blocks[0] * self.sides[0], self.blocks[1]) };
+        let (n_planes, n_bands) =
+            if self.n_blocks() == 0 { (0, 0) } else { (self.blocks[0] * self.sides[0], self.blocks[1]) };
         let (band, side, per_plane) = (self.band_elements(), self.sides[0], self.blocks[1]);
-        (0..n_planes).flat_map(move |z| {
-            (0..n_bands).map(move |b1| (z * plane + b1 * band, z / side * per_plane + b1))
-        })
+        (0..n_planes)
+            .flat_map(move |z| (0..n_bands).map(move |b1| (z * plane + b1 * band, z / side * per_plane + b1)))
     }
 
     /// Contiguous runs of border elements, in the order of the array and of the stream.
@@ -154,9 +166,19 @@ mod tests {
     /// Blocks, by their bands, and border runs together are the array, each element once.
     #[test]
     fn bands_blocks_and_border_cover_the_array_once() {
-        for extents in [&[1][..], &[4096], &[9000], &[64, 64], &[63, 200], &[130, 200], &[16, 16, 16], &[15, 40, 40],
-            &[33, 35, 37], &[16, 32, 16], &[40, 16, 17]]
-        {
+        for extents in [
+            &[1][..],
+            &[4096],
+            &[9000],
+            &[64, 64],
+            &[63, 200],
+            &[130, 200],
+            &[16, 16, 16],
+            &[15, 40, 40],
+            &[33, 35, 37],
+            &[16, 32, 16],
+            &[40, 16, 17],
+        ] {
             let layout = layout(extents, DType::F32);
             let mut seen = vec![0; layout.n_elements()];
             let (row, plane) = layout.strides();

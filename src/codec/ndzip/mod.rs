@@ -17,14 +17,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::types::{Array, DType};
 use layout::{BLOCK, Layout};
-use scalar::Block;
+use scalar::{Block, WORDS, Words};
 use word::Word;
 
 /// The codec.
 pub struct Ndzip;
-
-/// Words of the largest block, and the one word more that unpacking may look at.
-const BLOCK_WORDS: usize = BLOCK + 128;
 
 impl Codec for Ndzip {
     fn max_rank(&self) -> usize {
@@ -76,9 +73,13 @@ fn encode<W: Word>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Re
     let per_piece = n_blocks.div_ceil(job.pool.pieces(src.len() as u64)).max(1);
     let slot_bytes = per_piece * layout.max_block_words() * W::BYTES;
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
-    pieces.extend(entries.chunks_mut(4 * per_piece).zip(data.chunks_mut(slot_bytes)).enumerate().map(
-        |(i, (table, out))| Piece { first_block: i * per_piece, table, out },
-    ));
+    pieces.extend(
+        entries
+            .chunks_mut(4 * per_piece)
+            .zip(data.chunks_mut(slot_bytes))
+            .enumerate()
+            .map(|(i, (table, out))| Piece { first_block: i * per_piece, table, out }),
+    );
     let encode_piece = match layout.rank() {
         1 => encode_blocks::<W, 4096, 1, 1>,
         2 => encode_blocks::<W, 64, 64, 1>,
@@ -117,7 +118,7 @@ fn encode_blocks<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usi
 ) -> Encoded {
     let (row, plane) = layout.strides();
     let mut block: Block<W> = [W::default(); BLOCK];
-    let mut words = [W::default(); BLOCK_WORDS];
+    let mut words: Words<W> = [W::default(); WORDS];
     let mut end = 0;
     let mut sums = Sums::default();
     for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
@@ -153,7 +154,7 @@ impl<'a> Sections<'a> {
         let mut last = 0;
         for (block, entry) in table.chunks_exact(4).take(layout.n_blocks()).enumerate() {
             let end = u32::read(entry);
-            let n_words = end.checked_sub(last).unwrap_or(0) as usize;
+            let n_words = end.saturating_sub(last) as usize;
             if n_words < W::GROUPS || n_words > layout.max_block_words() {
                 return Err(Error::corrupt(format!("ndzip block {block} has an impossible length")));
             }
@@ -224,7 +225,10 @@ fn strips_of<'a, W: Word>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<
     let mut at = 0;
     for (start, strip) in layout.bands() {
         if strip == strips.len() {
-            strips.push(Strip { first_block: strip * layout.blocks_per_strip(), bands: try_vec(16)? });
+            strips.push(Strip {
+                first_block: strip * layout.blocks_per_strip(),
+                bands: try_vec(layout.bands_per_strip())?,
+            });
         }
         let (_, rest) = dst.split_at_mut((start - at) * W::BYTES);
         let (band, rest) = rest.split_at_mut(layout.band_elements() * W::BYTES);
@@ -242,7 +246,7 @@ fn decode_blocks<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usi
 ) -> Result<Sums> {
     let (row, _) = layout.strides();
     let mut block: Block<W> = [W::default(); BLOCK];
-    let mut words = [W::default(); BLOCK_WORDS];
+    let mut words: Words<W> = [W::default(); WORDS];
     let mut sums = Sums::default();
     for i in 0..layout.blocks_per_strip() {
         let number = strip.first_block + i;

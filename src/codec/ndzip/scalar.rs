@@ -19,8 +19,14 @@ use crate::codec::ndzip::word::Word;
 /// The words of one block in the order of its elements.
 pub type Block<W> = [W; BLOCK];
 
+/// Words of the largest encoded block, which has 128 heads. One word more than the columns that are
+/// there may be looked at, but not where all of them are.
+pub const WORDS: usize = BLOCK + 128;
+/// An encoded block: heads, columns, and room.
+pub type Words<W> = [W; WORDS];
+
 /// Groups transposed side by side.
-const LANES: usize = 8;
+const LANES: usize = 4;
 /// The largest word.
 const MAX_BITS: usize = 64;
 
@@ -132,7 +138,7 @@ fn add_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
 }
 
 /// Steps 4 and 5: writes heads and columns to `out` and returns how many words they are.
-pub fn pack<W: Word>(block: &Block<W>, out: &mut [W; BLOCK + 2 * MAX_BITS]) -> usize {
+pub fn pack<W: Word>(block: &Block<W>, out: &mut Words<W>) -> usize {
     let mut end = W::GROUPS;
     let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
     for first in (0..W::GROUPS).step_by(LANES) {
@@ -166,7 +172,7 @@ pub fn pack<W: Word>(block: &Block<W>, out: &mut [W; BLOCK + 2 * MAX_BITS]) -> u
 
 /// Steps 5 and 4 backwards: `words` begins with a block's heads and has, after them, at least as many
 /// columns as the heads have ones, and one word more.
-pub fn unpack<W: Word>(words: &[W; BLOCK + 2 * MAX_BITS], block: &mut Block<W>) {
+pub fn unpack<W: Word>(words: &Words<W>, block: &mut Block<W>) {
     let mut next = W::GROUPS;
     let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
     for first in (0..W::GROUPS).step_by(LANES) {
@@ -193,21 +199,30 @@ pub fn unpack<W: Word>(words: &[W; BLOCK + 2 * MAX_BITS], block: &mut Block<W>) 
 /// quarter, down to single bits. Its own inverse.
 #[inline(always)]
 fn transpose<W: Word>(groups: &mut Groups<W>) {
-    let mut half = W::BITS / 2;
-    while half > 0 {
-        // Ones in the lower half of every field of 2·half bits.
-        let mask = W::from_u64(u64::MAX / ((1u64 << half) + 1));
-        for pair in groups[..W::BITS].chunks_exact_mut(2 * half) {
-            let (upper, lower) = pair.split_at_mut(half);
-            for (upper, lower) in upper.iter_mut().zip(lower) {
-                for (u, l) in upper.iter_mut().zip(lower) {
-                    let swapped = (*u ^ (*l >> half as u32)) & mask;
-                    *u = *u ^ swapped;
-                    *l = *l ^ (swapped << half as u32);
-                }
+    if W::BITS == 64 {
+        exchange::<W, 32>(groups);
+    }
+    exchange::<W, 16>(groups);
+    exchange::<W, 8>(groups);
+    exchange::<W, 4>(groups);
+    exchange::<W, 2>(groups);
+    exchange::<W, 1>(groups);
+}
+
+/// Exchanges the off-diagonal quarters, `HALF` bits wide and high, of all matrices on the diagonal.
+#[inline(always)]
+fn exchange<W: Word, const HALF: usize>(groups: &mut Groups<W>) {
+    // Ones in the lower half of every field of 2·HALF bits.
+    let mask = W::from_u64(u64::MAX / ((1 << HALF) + 1));
+    for rows in groups[..W::BITS].chunks_exact_mut(2 * HALF) {
+        let (upper, lower) = rows.split_at_mut(HALF);
+        for (upper, lower) in upper.iter_mut().zip(lower) {
+            for (u, l) in upper.iter_mut().zip(lower) {
+                let swapped = (*u ^ (*l >> HALF as u32)) & mask;
+                *u = *u ^ swapped;
+                *l = *l ^ (swapped << HALF as u32);
             }
         }
-        half /= 2;
     }
 }
 
@@ -231,13 +246,11 @@ mod tests {
         let mut groups: Groups<W> = std::array::from_fn(|i| std::array::from_fn(|lane| block[lane * MAX_BITS + i]));
         let before = groups;
         transpose(&mut groups);
-        let one = W::from_u64(1);
-        for lane in 0..LANES {
-            for c in 0..W::BITS {
-                for j in 0..W::BITS {
-                    let column_bit = (groups[c][lane] >> (W::BITS - 1 - j) as u32) & one;
-                    let element_bit = (before[j][lane] >> (W::BITS - 1 - c) as u32) & one;
-                    assert_eq!(column_bit, element_bit, "lane {lane} column {c} element {j}");
+        let bit = |word: W, i: usize| (word >> (W::BITS - 1 - i) as u32) & W::from_u64(1);
+        for (c, column) in groups.iter().enumerate().take(W::BITS) {
+            for (j, element) in before.iter().enumerate().take(W::BITS) {
+                for lane in 0..LANES {
+                    assert_eq!(bit(column[lane], j), bit(element[lane], c), "lane {lane} column {c} element {j}");
                 }
             }
         }
@@ -251,7 +264,7 @@ mod tests {
 
     fn packing_round_trips<W: Word + std::fmt::Debug>() {
         let block = noise::<W>();
-        let mut words = Box::new([W::default(); BLOCK + 2 * MAX_BITS]);
+        let mut words = Box::new([W::default(); WORDS]);
         let n = pack(&block, &mut words);
         let ones: usize = words[..W::GROUPS].iter().map(|head| head.n_ones()).sum();
         assert_eq!(n, W::GROUPS + ones);

@@ -28,7 +28,10 @@ impl Codec for Stored {
         Ok(Encoded { n_bytes: src.len(), sums: copy(src, dst) })
     }
 
-    fn decode(&self, _job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        if !job.params.is_empty() {
+            return Err(Error::corrupt("a stored payload has no parameters"));
+        }
         if payload.len() != dst.len() {
             let (have, need) = (payload.len(), dst.len());
             return Err(Error::corrupt(format!("a stored payload of {have} bytes for an array of {need}")));
