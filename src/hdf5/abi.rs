@@ -1,0 +1,70 @@
+//! The parts of libhdf5's C interface that a filter plugin needs, 1.10 and later.
+
+#![allow(unsafe_code)] // a raw pointer in a constant
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// `hid_t`: 64 bits since 1.10.
+pub type Hid = i64;
+
+/// `H5Z_CLASS_T_VERS`.
+pub const CLASS_VERSION: c_int = 1;
+/// `H5PL_TYPE_FILTER`.
+pub const PLUGIN_TYPE_FILTER: c_int = 0;
+/// `H5Z_FLAG_REVERSE`: decode.
+pub const FLAG_REVERSE: c_uint = 0x0100;
+/// `H5Z_FLAG_SKIP_EDC`: do not compare checksums.
+pub const FLAG_SKIP_EDC: c_uint = 0x0200;
+/// `H5Z_FILTER_SHUFFLE`.
+pub const FILTER_SHUFFLE: c_int = 2;
+/// `H5S_MAX_RANK`.
+pub const MAX_RANK: usize = 32;
+/// `H5E_DEFAULT`.
+pub const DEFAULT_STACK: Hid = 0;
+
+/// `H5T_class_t`, as far as gridz tells classes apart.
+pub mod class {
+    use std::ffi::c_int;
+
+    pub const INTEGER: c_int = 0;
+    pub const FLOAT: c_int = 1;
+    pub const ARRAY: c_int = 10;
+    pub const COMPLEX: c_int = 11;
+}
+
+/// `H5T_order_t`, likewise.
+pub mod order {
+    use std::ffi::c_int;
+
+    pub const LITTLE: c_int = 0;
+    pub const BIG: c_int = 1;
+}
+
+/// `can_apply` and `set_local`.
+pub type PrepareFn = unsafe extern "C" fn(dcpl: Hid, dtype: Hid, space: Hid) -> c_int;
+
+/// `H5Z_func_t`.
+pub type FilterFn = unsafe extern "C" fn(
+    flags: c_uint,
+    n_values: usize,
+    values: *const c_uint,
+    n_bytes: usize,
+    buffer_bytes: *mut usize,
+    buffer: *mut *mut c_void,
+) -> usize;
+
+/// `H5Z_class2_t`.
+#[repr(C)]
+pub struct FilterClass {
+    pub version: c_int,
+    pub id: c_int,
+    pub encoder_present: c_uint,
+    pub decoder_present: c_uint,
+    pub name: *const c_char,
+    pub can_apply: Option<PrepareFn>,
+    pub set_local: Option<PrepareFn>,
+    pub filter: Option<FilterFn>,
+}
+
+// SAFETY: the only instance is a constant whose `name` points to a string literal.
+unsafe impl Sync for FilterClass {}

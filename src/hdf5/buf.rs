@@ -1,0 +1,87 @@
+//! The buffers that libhdf5 and its filters hand to each other: libc's malloc and free.
+
+#![allow(unsafe_code)] // raw buffers of the C heap
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crate::error::{Error, Result};
+
+/// A zeroed buffer of the C heap, freed when dropped.
+pub struct Buffer {
+    start: NonNull<u8>,
+    n_bytes: usize,
+}
+
+impl Buffer {
+    /// `n_bytes` zeros.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn zeroed(n_bytes: usize) -> Result<Self> {
+        // SAFETY: calloc takes any size. One byte at least, so that null always means failure.
+        let start = unsafe { libc::calloc(n_bytes.max(1), 1) };
+        let start = NonNull::new(start.cast()).ok_or_else(|| Error::out_of_memory(n_bytes as u64, "chunk"))?;
+        Ok(Self { start, n_bytes })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: we own that many initialised bytes, and the borrow is ours.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: from calloc, freed once.
+        unsafe { libc::free(self.start.as_ptr().cast()) };
+    }
+}
+
+/// The buffer in libhdf5's hands during one call of the filter.
+pub struct HostBuffer {
+    buffer: NonNull<*mut c_void>,
+    buffer_bytes: NonNull<usize>,
+    n_valid: usize,
+}
+
+impl HostBuffer {
+    /// The arguments of a filter callback.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is a null pointer or nothing in the buffer.
+    ///
+    /// # Safety
+    /// Non-null pointers must be as libhdf5 passes them: `*buffer` a block of the C heap with at
+    /// least `n_valid` initialised bytes, all of them for our use alone until the call returns.
+    pub unsafe fn new(buffer: *mut *mut c_void, buffer_bytes: *mut usize, n_valid: usize) -> Result<Self> {
+        let null = || Error::invalid("HDF5 passed the filter no buffer");
+        let buffer = NonNull::new(buffer).ok_or_else(null)?;
+        let buffer_bytes = NonNull::new(buffer_bytes).ok_or_else(null)?;
+        // SAFETY: valid by our contract.
+        if unsafe { buffer.read() }.is_null() || n_valid == 0 || isize::try_from(n_valid).is_err() {
+            return Err(null());
+        }
+        Ok(Self { buffer, buffer_bytes, n_valid })
+    }
+
+    /// The valid bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: that many initialised bytes by the contract of `new`; nothing writes them while `self`
+        // is borrowed, since `replace` consumes it.
+        unsafe { std::slice::from_raw_parts(self.buffer.read().cast_const().cast(), self.n_valid) }
+    }
+
+    /// Hands `new` to libhdf5 instead of the old buffer, which is freed.
+    pub fn replace(self, new: Buffer) {
+        // SAFETY: both places are ours to write until the call returns; the old block is of the C heap
+        // and nothing refers to it any more; the new one is libhdf5's from here on, hence the forget.
+        unsafe {
+            libc::free(self.buffer.read());
+            self.buffer.write(new.start.as_ptr().cast());
+            self.buffer_bytes.write(new.n_bytes);
+        }
+        std::mem::forget(new);
+    }
+}

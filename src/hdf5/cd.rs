@@ -1,0 +1,260 @@
+//! cd_values: the words a user gives the filter, and the words stored with the dataset.
+//!
+//! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
+//!
+//! A user writes nothing, `[codec]` or `[codec, 0, level]`. `set_local` replaces that by the stored
+//! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
+//! like (so encoding needs no question to libhdf5).
+
+use crate::engine::Spec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
+
+/// First word of the stored form: "GZ" above the version of the layout.
+pub const STORED_MAGIC: u32 = 0x475a_0000;
+/// Version of the stored form that this library writes, and the newest it reads.
+pub const STORED_VERSION: u32 = 1;
+/// Words before the extents.
+const FIXED_WORDS: usize = 6;
+/// Longest stored form.
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK;
+
+const ALLOWED: &str = "allowed are: no value (the default lossless codec), [codec], or [codec, 0, level]";
+
+/// What a filter's cd_values say.
+#[allow(clippy::large_enum_variant)] // one at a time, on the stack
+#[derive(Debug, Clone, Copy)]
+pub enum Values {
+    /// A user's wish.
+    User(Spec),
+    /// What `set_local` stored.
+    Stored(Stored),
+}
+
+impl Values {
+    /// Reads either form.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `UnsupportedJob` with what is allowed, `UnsupportedFormat` for the stored
+    /// form of a later version.
+    pub fn parse(words: &[u32]) -> Result<Self> {
+        match words {
+            [first, ..] if first & 0xffff_0000 == STORED_MAGIC => Stored::parse(words).map(Values::Stored),
+            _ => parse_user(words).map(Values::User),
+        }
+    }
+
+    /// The codec and level that were asked for, now or when the dataset was created.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` if this version does not have that codec.
+    pub fn spec(&self) -> Result<Spec> {
+        match self {
+            Values::User(spec) => Ok(*spec),
+            Values::Stored(stored) => stored.spec(),
+        }
+    }
+}
+
+fn parse_user(words: &[u32]) -> Result<Spec> {
+    match *words {
+        [] => Ok(Spec::default()),
+        [codec] => Spec::new(codec, 0),
+        [codec, 0, level] => Spec::new(codec, level),
+        [codec, mode @ 1..=4, _, _] => {
+            let name = ["absolute error", "relative error", "bits per value", "precision"][mode as usize - 1];
+            let spec = Spec::new(codec, 0)?;
+            Err(Error::new(
+                ErrorKind::UnsupportedJob,
+                format!(
+                    "mode {mode} ({name}) is reserved: {} is lossless, and no codec of gridz {} has that mode; {ALLOWED}",
+                    spec.name(),
+                    crate::VERSION
+                ),
+            ))
+        }
+        _ => {
+            let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
+            let more = if words.len() > 6 { ", …" } else { "" };
+            Err(Error::invalid(format!("cd_values [{}{more}] mean nothing to gridz; {ALLOWED}", shown.join(", "))))
+        }
+    }
+}
+
+/// The stored form. A later version may have stored more than this one understands; the description
+/// of the chunk is good all the same, and only writing more chunks is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    codec: u8,
+    level: u16,
+    array: Array,
+    /// A mode, a value or words that this version does not know.
+    has_more: bool,
+}
+
+impl Stored {
+    /// `spec` for chunks like `array`.
+    pub fn new(spec: &Spec, array: Array) -> Self {
+        Self { codec: spec.codec(), level: spec.level(), array, has_more: false }
+    }
+
+    /// One chunk of the dataset.
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// Codec and level.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` if this version does not have that codec, `UnsupportedFormat` if it does not
+    /// understand all of the stored form.
+    pub fn spec(&self) -> Result<Spec> {
+        if self.has_more {
+            return Err(needs_newer("filter values that this version does not know"));
+        }
+        Spec::new(u32::from(self.codec), u32::from(self.level))
+    }
+
+    fn parse(words: &[u32]) -> Result<Self> {
+        let damaged = |what: &str| Error::corrupt(format!("damaged filter values of a gridz dataset: {what}"));
+        if words[0] != STORED_MAGIC | STORED_VERSION {
+            return Err(needs_newer(&format!("filter values of version {}", words[0] & 0xffff)));
+        }
+        let &[_, what, layout, element_size, value_low, value_high, ref rest @ ..] = words else {
+            return Err(damaged("too few"));
+        };
+        let [codec, mode, level @ ..] = what.to_le_bytes();
+        let [dtype, order, rank, reserved] = layout.to_le_bytes();
+        let dtype = DType::from_id(dtype).ok_or_else(|| damaged("unknown element type"))?;
+        let order = match order {
+            0 => ByteOrder::Little,
+            1 => ByteOrder::Big,
+            _ => return Err(damaged("unknown byte order")),
+        };
+        let n_words = 2 * usize::from(rank);
+        let (extents, more) = rest.split_at_checked(n_words).ok_or_else(|| damaged("too few extents"))?;
+        let mut shape = [0; MAX_RANK];
+        for (extent, pair) in shape.iter_mut().zip(extents.chunks_exact(2)) {
+            *extent = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+        }
+        let array = shape
+            .get(..usize::from(rank))
+            .ok_or_else(|| Error::invalid(format!("rank {rank}")))
+            .and_then(Shape::new)
+            .and_then(|shape| Array::with_size(dtype, order, element_size, shape))
+            .map_err(|error| damaged(error.context()))?;
+        let has_more = mode != 0 || reserved != 0 || value_low != 0 || value_high != 0 || !more.is_empty();
+        Ok(Self { codec, level: u16::from_le_bytes(level), array, has_more })
+    }
+
+    /// The words to store.
+    pub fn words(&self) -> Words {
+        let shape = self.array.shape();
+        let [level_low, level_high] = self.level.to_le_bytes();
+        let order = u8::from(self.array.order() == ByteOrder::Big);
+        let mut words = Words { words: [0; MAX_WORDS], len: FIXED_WORDS + 2 * shape.extents().len() };
+        words.words[0] = STORED_MAGIC | STORED_VERSION;
+        words.words[1] = u32::from_le_bytes([self.codec, 0, level_low, level_high]);
+        words.words[2] = u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), 0]);
+        words.words[3] = self.array.element_size();
+        for (pair, &extent) in words.words[FIXED_WORDS..].chunks_exact_mut(2).zip(shape.extents()) {
+            pair.copy_from_slice(&[extent as u32, (extent >> 32) as u32]);
+        }
+        words
+    }
+}
+
+fn needs_newer(what: &str) -> Error {
+    Error::new(ErrorKind::UnsupportedFormat, format!("{what}; a newer gridz is needed to write to this dataset"))
+}
+
+/// Some cd_values.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    words: [u32; MAX_WORDS],
+    len: usize,
+}
+
+impl std::ops::Deref for Words {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.words[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(extents: &[u64]) -> Array {
+        Array::new(DType::F32, ByteOrder::Big, Shape::new(extents).unwrap()).unwrap()
+    }
+
+    fn error(words: &[u32]) -> Error {
+        Values::parse(words).unwrap_err()
+    }
+
+    #[test]
+    fn user_forms() {
+        for words in [&[][..], &[1], &[1, 0, 0]] {
+            let Values::User(spec) = Values::parse(words).unwrap() else { panic!("{words:?}") };
+            assert_eq!((spec.codec(), spec.level()), (1, 0));
+        }
+        assert_eq!(Values::parse(&[0]).unwrap().spec().unwrap().name(), "stored");
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_what_is_allowed() {
+        for words in
+            [&[1, 0][..], &[1, 1, 0], &[1, 5, 0, 0], &[1, 0, 0, 0], &[1; 7], &[1; 256], &[1, 0xffff_ffff, 0]]
+        {
+            assert_eq!(error(words).kind(), ErrorKind::InvalidArgument);
+            assert!(error(words).context().contains("[codec, 0, level]"), "{}", error(words));
+        }
+        assert!(error(&[7]).context().contains("it has 0 stored, 1 ndzip"), "{}", error(&[7]));
+        assert!(error(&[0xffff_ffff]).context().contains("4294967295"));
+        assert!(error(&[1, 0, 3]).context().contains("only level 0"), "{}", error(&[1, 0, 3]));
+        for (mode, name) in [(1, "absolute error"), (2, "relative error"), (3, "bits per value"), (4, "precision")]
+        {
+            assert!(error(&[1, mode, 0, 0]).context().contains(name));
+        }
+    }
+
+    #[test]
+    fn the_stored_form_comes_back() {
+        for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
+            let stored = Stored::new(&Spec::default(), array(extents));
+            let words = stored.words();
+            assert!(extents.len() > 6 || words.len() <= 20);
+            let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+            assert_eq!(back, stored);
+            for n in 1..words.len() {
+                assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
+            }
+        }
+    }
+
+    #[test]
+    fn stored_forms_of_later_versions_are_named_as_such() {
+        let good = Stored::new(&Spec::default(), array(&[4, 5])).words().to_vec();
+        let mut words = good.clone();
+        words[0] = STORED_MAGIC | 2;
+        assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
+        for (at, value) in [(1, 0x0101), (2, 0x0102_010b), (4, 1), (5, 1), (10, 0)] {
+            let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
+            words[at] = value;
+            let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
+            assert_eq!(*stored.array(), array(&[4, 5]), "word {at}");
+            assert_eq!(stored.spec().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
+        }
+        for (at, value) in [(2, 0x0002_020b), (2, 0x0002_00ff), (2, 0x0021_010b), (3, 8), (7, u32::MAX)] {
+            let mut words = good.clone();
+            words[at] = value;
+            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "word {at}");
+        }
+        let mut words = good.clone();
+        words[1] = 200;
+        assert_eq!(Values::parse(&words).unwrap().spec().unwrap_err().kind(), ErrorKind::UnsupportedJob);
+    }
+}

@@ -1,0 +1,185 @@
+//! What the chunks of a dataset are, in gridz's terms.
+
+use std::ffi::c_int;
+
+use super::abi::{self, Hid, class, order};
+use super::cd::Values;
+use super::dl::{Api, FloatFields, PipelineEntry};
+use crate::engine::{self, Spec};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::header::MAX_PARAMS;
+use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
+
+/// A dataset about to be created or written.
+pub struct Dataset {
+    /// The codec.
+    pub spec: Spec,
+    /// One chunk.
+    pub array: Array,
+    /// Flags of our place in the pipeline.
+    pub flags: u32,
+    /// Whether the shuffle filter runs before ours.
+    pub is_shuffled: bool,
+}
+
+impl Dataset {
+    /// Asks the calling library about filter `id` in `dcpl`, datatype and chunk extents.
+    ///
+    /// # Errors
+    /// Whatever forbids to write such a dataset, in words for its creator.
+    pub fn describe(api: &Api, id: c_int, dcpl: Hid, dtype: Hid, space: Hid) -> Result<Self> {
+        if dcpl < 0 || dtype < 0 || space < 0 {
+            return Err(Error::unsupported(
+                "gridz compresses datasets, not groups; remove it from the group's filters",
+            ));
+        }
+        let pipeline = api.pipeline(dcpl).ok_or_else(|| host("the filter pipeline"))?;
+        let ours =
+            pipeline.iter().position(|entry| entry.id == id).ok_or_else(|| host("our place in the pipeline"))?;
+        let PipelineEntry { flags, ref values, n_values, .. } = pipeline[ours];
+        if n_values > values.len() {
+            return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
+        }
+        let spec = Values::parse(values)?.spec()?;
+        let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
+        let array = chunk(api, dtype, &extents)?;
+        let before: Vec<c_int> = pipeline[..ours].iter().map(|entry| entry.id).collect();
+        let is_shuffled = before.contains(&abi::FILTER_SHUFFLE);
+        // What another filter hands on is not the array any more: elements without meaning after a
+        // shuffle, and otherwise not even of a known number.
+        let array = if before.is_empty() {
+            array
+        } else if before.iter().all(|&id| id == abi::FILTER_SHUFFLE) {
+            Array::opaque(array.element_size(), *array.shape())?
+        } else {
+            Array::bytes(array.n_bytes())?
+        };
+        check_frame_fits(api, &array)?;
+        Ok(Self { spec, array, flags, is_shuffled })
+    }
+}
+
+/// libhdf5 before 2.0 keeps the length of a filtered chunk in 32 bits.
+fn check_frame_fits(api: &Api, array: &Array) -> Result<()> {
+    let (major, minor) = api.version();
+    if major < 2 && engine::stored_bytes(array) + MAX_PARAMS as u64 > u64::from(u32::MAX) {
+        let n_bytes = array.n_bytes();
+        return Err(Error::unsupported(format!(
+            "a chunk of {n_bytes} bytes may not fit HDF5 {major}.{minor}, whose compressed chunks end at 4 GiB; \
+             choose smaller chunks"
+        )));
+    }
+    Ok(())
+}
+
+/// One chunk of `extents` elements of `dtype`.
+fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
+    if api.class(dtype) == Some(class::ARRAY)
+        && let Some((base, inner)) = api.base(dtype).zip(api.array_extents(dtype))
+        && extents.len() + inner.len() <= MAX_RANK
+    {
+        // Elements that are arrays: more axes of the same array.
+        return chunk(api, base.id(), &[extents, &inner].concat());
+    }
+    let shape = Shape::new(extents)?;
+    let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
+    match number(api, dtype, size) {
+        Some((number, order)) => Array::new(number, order, shape),
+        None => match u32::try_from(size) {
+            Ok(size) => Array::opaque(size, shape),
+            Err(_) => {
+                let n_bytes = shape.n_elements().checked_mul(size as u64);
+                Array::bytes(n_bytes.ok_or_else(|| Error::invalid("a chunk of more than 2^64 bytes"))?)
+            }
+        },
+    }
+}
+
+/// The number that `dtype` is; `None` for everything whose bytes gridz does not interpret.
+fn number(api: &Api, dtype: Hid, size: usize) -> Option<(DType, ByteOrder)> {
+    match api.class(dtype)? {
+        class::INTEGER if api.precision(dtype)? == 8 * size => {
+            let number = match (size, api.is_signed(dtype)?) {
+                (1, false) => DType::U8,
+                (2, false) => DType::U16,
+                (4, false) => DType::U32,
+                (8, false) => DType::U64,
+                (1, true) => DType::I8,
+                (2, true) => DType::I16,
+                (4, true) => DType::I32,
+                (8, true) => DType::I64,
+                _ => return None,
+            };
+            Some((number, byte_order(api, dtype)?))
+        }
+        class::FLOAT if api.precision(dtype)? == 8 * size => {
+            Some((float(size, api.float_fields(dtype))?, byte_order(api, dtype)?))
+        }
+        class::COMPLEX => {
+            let base = api.base(dtype)?;
+            match number(api, base.id(), api.size(base.id())?)? {
+                (DType::F32, order) => Some((DType::C64, order)),
+                (DType::F64, order) => Some((DType::C128, order)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn byte_order(api: &Api, dtype: Hid) -> Option<ByteOrder> {
+    match api.order(dtype)? {
+        order::LITTLE => Some(ByteOrder::Little),
+        order::BIG => Some(ByteOrder::Big),
+        _ => None,
+    }
+}
+
+/// The float of `size` bytes with these bit fields. Where nobody can tell the fields, 4 and 8 bytes are
+/// taken for IEEE: another format would only compress less well.
+fn float(size: usize, fields: Option<FloatFields>) -> Option<DType> {
+    let Some(fields) = fields else {
+        return match size {
+            4 => Some(DType::F32),
+            8 => Some(DType::F64),
+            _ => None,
+        };
+    };
+    let known = [(DType::F16, 16, 10), (DType::Bf16, 16, 7), (DType::F32, 32, 23), (DType::F64, 64, 52)];
+    let found = known.into_iter().find(|&(_, bits, mantissa)| fields_of(bits, mantissa) == fields);
+    found.map(|(float, ..)| float)
+}
+
+/// Layout of an IEEE-like float of `bits` with `mantissa` of them in the fraction.
+fn fields_of(bits: usize, mantissa: usize) -> FloatFields {
+    let exponent = bits - 1 - mantissa;
+    FloatFields {
+        sign: bits - 1,
+        exponent: (mantissa, exponent),
+        mantissa: (0, mantissa),
+        bias: (1 << (exponent - 1)) - 1,
+    }
+}
+
+fn host(what: &str) -> Error {
+    Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_told_apart_by_their_fields() {
+        let double = FloatFields { sign: 63, exponent: (52, 11), mantissa: (0, 52), bias: 1023 };
+        assert_eq!(float(8, Some(double)), Some(DType::F64));
+        let half = FloatFields { sign: 15, exponent: (10, 5), mantissa: (0, 10), bias: 15 };
+        assert_eq!(float(2, Some(half)), Some(DType::F16));
+        let bfloat = FloatFields { sign: 15, exponent: (7, 8), mantissa: (0, 7), bias: 127 };
+        assert_eq!(float(2, Some(bfloat)), Some(DType::Bf16));
+        let vax = FloatFields { sign: 31, exponent: (23, 8), mantissa: (0, 23), bias: 128 };
+        assert_eq!(float(4, Some(vax)), None);
+        assert_eq!(float(4, None), Some(DType::F32));
+        assert_eq!(float(2, None), None);
+    }
+}

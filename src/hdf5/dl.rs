@@ -1,0 +1,445 @@
+//! Finds the libhdf5 that called us.
+//!
+//! The plugin must not link libhdf5: a process may hold several (the wheels of h5py, netCDF4 and
+//! tables each bring one), none of them need be visible to others, and an id of one means nothing, or
+//! something else, in another. So every callback passes its return address; the object that contains
+//! it is the calling library, and the functions are looked up there, once per object.
+
+#![allow(unsafe_code)] // dladdr, dlsym and the functions found
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+
+use elf::ElfBytes;
+use elf::abi::PT_LOAD;
+use elf::endian::NativeEndian;
+use once_cell::race::OnceBox;
+
+use super::abi::{self, Hid};
+
+macro_rules! api {
+    ($($(#[$doc:meta])* $field:ident: $symbol:literal fn($($arg:ty),*) -> $ret:ty;)*) => {
+        /// The functions of one libhdf5. libhdf5 stays loaded once they are known.
+        pub struct Api {
+            errors: Option<Errors>,
+            floats: Option<Floats>,
+            $($(#[$doc])* $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
+        }
+
+        impl Api {
+            /// The functions, if `find` knows the addresses of all of them.
+            ///
+            /// # Safety
+            /// `find` must return the address of the named symbol of one initialised libhdf5.
+            unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
+                $(
+                    let name = const { match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a symbol name"),
+                    }};
+                    // SAFETY: the address is that of the function of this name, whose type libhdf5
+                    // documents and never changes.
+                    let $field = unsafe {
+                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) -> $ret>(find(name)?)
+                    };
+                )*
+                // SAFETY: `find` is what it has to be by our own contract.
+                let (errors, floats) = unsafe { (Errors::resolve(find), Floats::resolve(find)) };
+                let api = Self { errors, floats, $($field,)* };
+                // Before 1.10 ids had 32 bits.
+                (api.version() >= (1, 10)).then_some(api)
+            }
+        }
+    };
+}
+
+api! {
+    get_libversion: "H5get_libversion" fn(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
+    get_nfilters: "H5Pget_nfilters" fn(Hid) -> c_int;
+    get_filter: "H5Pget_filter2" fn(Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+    modify_filter: "H5Pmodify_filter" fn(Hid, c_int, c_uint, usize, *const c_uint) -> c_int;
+    get_class: "H5Tget_class" fn(Hid) -> c_int;
+    get_size: "H5Tget_size" fn(Hid) -> usize;
+    get_order: "H5Tget_order" fn(Hid) -> c_int;
+    get_sign: "H5Tget_sign" fn(Hid) -> c_int;
+    get_precision: "H5Tget_precision" fn(Hid) -> usize;
+    get_super: "H5Tget_super" fn(Hid) -> Hid;
+    get_array_ndims: "H5Tget_array_ndims" fn(Hid) -> c_int;
+    get_array_dims: "H5Tget_array_dims2" fn(Hid, *mut u64) -> c_int;
+    close_type: "H5Tclose" fn(Hid) -> c_int;
+    get_ndims: "H5Sget_simple_extent_ndims" fn(Hid) -> c_int;
+    get_dims: "H5Sget_simple_extent_dims" fn(Hid, *mut u64, *mut u64) -> c_int;
+}
+
+/// `H5Epush2`.
+type PushFn =
+    unsafe extern "C" fn(Hid, *const c_char, *const c_char, c_uint, Hid, Hid, Hid, *const c_char, ...) -> c_int;
+
+/// `H5Tget_fields`.
+type GetFieldsFn = unsafe extern "C" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
+
+/// What tells float formats apart. Programs with a static libhdf5 have these only if they use them.
+struct Floats {
+    get_fields: GetFieldsFn,
+    get_ebias: unsafe extern "C" fn(Hid) -> usize,
+}
+
+impl Floats {
+    /// # Safety
+    /// As for [`Api::resolve`].
+    unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
+        let (get_fields, get_ebias) = (find(c"H5Tget_fields")?, find(c"H5Tget_ebias")?);
+        Some(Self {
+            // SAFETY: the address is that of H5Tget_fields.
+            get_fields: unsafe { std::mem::transmute::<*mut c_void, GetFieldsFn>(get_fields) },
+            // SAFETY: the address is that of H5Tget_ebias.
+            get_ebias: unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid) -> usize>(get_ebias) },
+        })
+    }
+}
+
+/// The two callbacks that can report to the error stack.
+#[derive(Debug, Clone, Copy)]
+pub enum Callback {
+    /// `can_apply`.
+    CanApply,
+    /// `set_local`.
+    SetLocal,
+}
+
+/// A variable of libhdf5 that holds an id: set when it initialises, only read here. A program that uses
+/// the variable itself may have a copy that is set in its place; then this one stays negative.
+#[derive(Clone, Copy)]
+struct IdVariable(*const Hid);
+
+// SAFETY: points to a variable that does not change while callbacks run.
+unsafe impl Sync for IdVariable {}
+// SAFETY: as above.
+unsafe impl Send for IdVariable {}
+
+impl IdVariable {
+    fn get(self) -> Option<Hid> {
+        // SAFETY: a variable of a loaded libhdf5.
+        Some(unsafe { self.0.read() }).filter(|&id| id > 0)
+    }
+}
+
+/// The error stack of a libhdf5.
+struct Errors {
+    push: PushFn,
+    class: IdVariable,
+    major: IdVariable,
+    can_apply: IdVariable,
+    set_local: IdVariable,
+}
+
+impl Errors {
+    /// # Safety
+    /// As for [`Api::resolve`].
+    unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
+        let push = find(c"H5Epush2")?;
+        let id = |name| find(name).map(|address| IdVariable(address.cast_const().cast()));
+        Some(Self {
+            // SAFETY: the address is that of H5Epush2.
+            push: unsafe { std::mem::transmute::<*mut c_void, PushFn>(push) },
+            class: id(c"H5E_ERR_CLS_g")?,
+            major: id(c"H5E_PLINE_g")?,
+            can_apply: id(c"H5E_CANAPPLY_g")?,
+            set_local: id(c"H5E_SETLOCAL_g")?,
+        })
+    }
+}
+
+/// The parts of a binary float: sign, exponent and mantissa positions and widths, exponent bias.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FloatFields {
+    /// Position of the sign bit.
+    pub sign: usize,
+    /// Position and width of the exponent.
+    pub exponent: (usize, usize),
+    /// Position and width of the mantissa.
+    pub mantissa: (usize, usize),
+    /// What is added to the exponent.
+    pub bias: usize,
+}
+
+/// One filter of a pipeline.
+pub struct PipelineEntry {
+    /// Its number.
+    pub id: c_int,
+    /// Its flags.
+    pub flags: c_uint,
+    /// Its cd_values; the first 256 if there are more.
+    pub values: Vec<u32>,
+    /// How many there are.
+    pub n_values: usize,
+}
+
+/// A datatype that this module opened; closed when dropped.
+pub struct OwnedType<'a> {
+    api: &'a Api,
+    id: Hid,
+}
+
+impl OwnedType<'_> {
+    /// Its id.
+    pub fn id(&self) -> Hid {
+        self.id
+    }
+}
+
+impl Drop for OwnedType<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the id came from get_super of the same library and is closed once.
+        unsafe { (self.api.close_type)(self.id) };
+    }
+}
+
+/// Calls into the calling library. Ids may be invalid: libhdf5 checks them and returns an error, which
+/// is `None` here.
+impl Api {
+    /// Major and minor version.
+    pub fn version(&self) -> (c_uint, c_uint) {
+        let (mut major, mut minor, mut release) = (0, 0, 0);
+        // SAFETY: three valid pointers.
+        unsafe { (self.get_libversion)(&mut major, &mut minor, &mut release) };
+        (major, minor)
+    }
+
+    /// The filters of a dataset creation property list, in the order of writing.
+    pub fn pipeline(&self, dcpl: Hid) -> Option<Vec<PipelineEntry>> {
+        // SAFETY: takes any id.
+        let n = unsafe { (self.get_nfilters)(dcpl) };
+        let n = c_uint::try_from(n).ok()?;
+        (0..n)
+            .map(|i| {
+                let (mut flags, mut config, mut n_values) = (0, 0, 256);
+                let mut values = vec![0; n_values];
+                // SAFETY: `values` has room for `n_values` words; a name of no bytes needs no memory.
+                let id = unsafe {
+                    let (values, name) = (values.as_mut_ptr(), std::ptr::null_mut());
+                    (self.get_filter)(dcpl, i, &mut flags, &mut n_values, values, 0, name, &mut config)
+                };
+                values.truncate(n_values);
+                (id >= 0).then_some(PipelineEntry { id, flags, values, n_values })
+            })
+            .collect()
+    }
+
+    /// Replaces the cd_values of the first filter `id`.
+    pub fn set_filter_values(&self, dcpl: Hid, id: c_int, flags: c_uint, values: &[u32]) -> Option<()> {
+        // SAFETY: pointer and count of one slice.
+        ok(unsafe { (self.modify_filter)(dcpl, id, flags, values.len(), values.as_ptr()) })
+    }
+
+    /// Extents of a dataspace.
+    pub fn extents(&self, space: Hid) -> Option<Vec<u64>> {
+        // SAFETY: takes any id.
+        let rank = usize::try_from(unsafe { (self.get_ndims)(space) }).ok()?;
+        let mut dims = [0; abi::MAX_RANK];
+        let dims = dims.get_mut(..rank)?;
+        // SAFETY: room for the rank just asked for; the second list may be null.
+        ok(unsafe { (self.get_dims)(space, dims.as_mut_ptr(), std::ptr::null_mut()) })?;
+        Some(dims.to_vec())
+    }
+
+    /// Class of a datatype.
+    pub fn class(&self, dtype: Hid) -> Option<c_int> {
+        // SAFETY: takes any id.
+        Some(unsafe { (self.get_class)(dtype) }).filter(|&class| class >= 0)
+    }
+
+    /// Bytes of a datatype.
+    pub fn size(&self, dtype: Hid) -> Option<usize> {
+        // SAFETY: takes any id.
+        Some(unsafe { (self.get_size)(dtype) }).filter(|&size| size > 0)
+    }
+
+    /// Byte order of a datatype.
+    pub fn order(&self, dtype: Hid) -> Option<c_int> {
+        // SAFETY: takes any id.
+        Some(unsafe { (self.get_order)(dtype) }).filter(|&order| order >= 0)
+    }
+
+    /// Whether an integer type is signed.
+    pub fn is_signed(&self, dtype: Hid) -> Option<bool> {
+        // SAFETY: takes any id.
+        match unsafe { (self.get_sign)(dtype) } {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Significant bits of a numeric type.
+    pub fn precision(&self, dtype: Hid) -> Option<usize> {
+        // SAFETY: takes any id.
+        Some(unsafe { (self.get_precision)(dtype) }).filter(|&bits| bits > 0)
+    }
+
+    /// Bit fields of a float type; `None` where the program does not have the functions.
+    pub fn float_fields(&self, dtype: Hid) -> Option<FloatFields> {
+        let floats = self.floats.as_ref()?;
+        let [mut sign, mut e_at, mut e_bits, mut m_at, mut m_bits] = [0; 5];
+        // SAFETY: five valid pointers.
+        ok(unsafe { (floats.get_fields)(dtype, &mut sign, &mut e_at, &mut e_bits, &mut m_at, &mut m_bits) })?;
+        // SAFETY: takes any id.
+        let bias = unsafe { (floats.get_ebias)(dtype) };
+        Some(FloatFields { sign, exponent: (e_at, e_bits), mantissa: (m_at, m_bits), bias })
+    }
+
+    /// Base type of an array, complex, enumeration or variable-length type.
+    pub fn base(&self, dtype: Hid) -> Option<OwnedType<'_>> {
+        // SAFETY: takes any id; the result is a new id or negative.
+        let id = unsafe { (self.get_super)(dtype) };
+        (id >= 0).then_some(OwnedType { api: self, id })
+    }
+
+    /// Extents of an array type.
+    pub fn array_extents(&self, dtype: Hid) -> Option<Vec<u64>> {
+        // SAFETY: takes any id.
+        let rank = usize::try_from(unsafe { (self.get_array_ndims)(dtype) }).ok()?;
+        let mut dims = [0; abi::MAX_RANK];
+        let dims = dims.get_mut(..rank)?;
+        // SAFETY: room for the rank just asked for.
+        ok(unsafe { (self.get_array_dims)(dtype, dims.as_mut_ptr()) })?;
+        Some(dims.to_vec())
+    }
+
+    /// Puts `text` on the error stack as coming from `callback`; `None` if that is not possible.
+    pub fn push_error(&self, callback: Callback, text: &CStr) -> Option<()> {
+        let errors = self.errors.as_ref()?;
+        let (function, minor) = match callback {
+            Callback::CanApply => (c"can_apply", errors.can_apply),
+            Callback::SetLocal => (c"set_local", errors.set_local),
+        };
+        let (class, major, minor) = (errors.class.get()?, errors.major.get()?, minor.get()?);
+        let (file, function, line) = (c"gridz".as_ptr(), function.as_ptr(), 0);
+        // SAFETY: ids of this library; strings that end in NUL, of which the format takes exactly one.
+        ok(unsafe {
+            (errors.push)(
+                abi::DEFAULT_STACK,
+                file,
+                function,
+                line,
+                class,
+                major,
+                minor,
+                c"%s".as_ptr(),
+                text.as_ptr(),
+            )
+        })
+    }
+}
+
+fn ok(status: c_int) -> Option<()> {
+    (status >= 0).then_some(())
+}
+
+/// The libhdf5 whose code contains `address`; `None` if its functions cannot be found.
+pub fn calling_library(address: *const c_void) -> Option<&'static Api> {
+    /// An append-only list: no lock that a fork could leave locked.
+    struct Known {
+        base: usize,
+        api: Option<Api>,
+        next: OnceBox<Known>,
+    }
+    static KNOWN: OnceBox<Known> = OnceBox::new();
+
+    let object = Object::containing(address)?;
+    let mut list = &KNOWN;
+    loop {
+        let known = list.get_or_init(|| {
+            Box::new(Known { base: object.base as usize, api: object.resolve(), next: OnceBox::new() })
+        });
+        if known.base == object.base as usize {
+            return known.api.as_ref();
+        }
+        list = &known.next;
+    }
+}
+
+/// A loaded executable or library.
+struct Object {
+    base: *mut c_void,
+    path: &'static CStr,
+}
+
+impl Object {
+    fn containing(address: *const c_void) -> Option<Self> {
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: dladdr takes any address and fills `info` if it returns non-zero.
+        let info = unsafe { (libc::dladdr(address, info.as_mut_ptr()) != 0).then(|| info.assume_init()) }?;
+        if info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: a string of the dynamic linker that lives as long as the object, whose code is
+        // calling us; `resolve`, which runs within that call, is the only user.
+        let path = unsafe { CStr::from_ptr(info.dli_fname) };
+        Some(Self { base: info.dli_fbase, path })
+    }
+
+    fn resolve(&self) -> Option<Api> {
+        // The main program has no name to the dynamic linker, but symbols if it exports them.
+        let name = if self.is_main_program() { std::ptr::null() } else { self.path.as_ptr() };
+        // SAFETY: null or a string; with RTLD_NOLOAD this only counts one more user of what is loaded,
+        // which keeps the functions we remember in memory.
+        let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if !handle.is_null() {
+            // SAFETY: a valid handle; the lookup accepts symbols of the calling object only, which is a
+            // libhdf5, since it has called our callback.
+            let api = unsafe { Api::resolve(&|name| self.exported(handle, name)) };
+            if api.is_some() {
+                return api;
+            }
+        }
+        // A program with libhdf5 linked in statically, unless it was stripped.
+        let symbols = self.is_main_program().then(|| StaticSymbols::read(self)).flatten()?;
+        // SAFETY: the addresses are those of the calling program's own symbols.
+        unsafe { Api::resolve(&|name| symbols.find(name)) }
+    }
+
+    fn is_main_program(&self) -> bool {
+        // SAFETY: takes any number.
+        let program_headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+        let main = Object::containing(program_headers as *const c_void);
+        main.is_some_and(|main| main.base == self.base)
+    }
+
+    /// The address of an exported symbol of this very object, not of one it depends on.
+    fn exported(&self, handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a valid handle and a string.
+        let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        let owner = Object::containing(address)?;
+        (!address.is_null() && owner.base == self.base).then_some(address)
+    }
+}
+
+/// The symbol table in the file of the running program.
+struct StaticSymbols {
+    file: Vec<u8>,
+    /// What to add to an address in the file.
+    bias: u64,
+}
+
+impl StaticSymbols {
+    fn read(main_program: &Object) -> Option<Self> {
+        // Not the path the dynamic linker knows: that is whatever the program was told as its name.
+        let file = std::fs::read("/proc/self/exe").ok()?;
+        let elf = ElfBytes::<NativeEndian>::minimal_parse(&file).ok()?;
+        let first = elf.segments()?.iter().filter(|segment| segment.p_type == PT_LOAD).map(|s| s.p_vaddr).min()?;
+        let bias = (main_program.base as u64).wrapping_sub(first & !0xfff);
+        Some(Self { file, bias })
+    }
+
+    fn find(&self, name: &CStr) -> Option<*mut c_void> {
+        let elf = ElfBytes::<NativeEndian>::minimal_parse(&self.file).ok()?;
+        let (symbols, names) = elf.symbol_table().ok()??;
+        let symbol = symbols.iter().find(|symbol| {
+            symbol.st_value != 0
+                && !symbol.is_undefined()
+                && names.get_raw(symbol.st_name as usize).is_ok_and(|found| found == name.to_bytes())
+        })?;
+        Some(self.bias.wrapping_add(symbol.st_value) as *mut c_void)
+    }
+}

@@ -1,0 +1,235 @@
+//! The entry points that libhdf5 calls.
+//!
+//! ```text
+//! create   can_apply   refuses what cannot be written
+//!          set_local   stores the resolved choice and the chunk's description in the cd_values
+//! write    filter      chunk -> frame
+//! read     filter      frame -> chunk; asks nothing of libhdf5
+//! ```
+//!
+//! Two rules come from what libhdf5 does with failures. A filter that fails to *encode* loses the
+//! chunk (mandatory) or leaves it uncompressed (optional), without an error that anyone sees, so
+//! encoding falls back to `stored` and fails only if there is no memory even for that. And the
+//! caller's buffer is not touched before success is certain.
+
+#![allow(unsafe_code)] // C entry points
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+
+use super::abi::{self, FilterClass, Hid};
+use super::buf::{Buffer, HostBuffer};
+use super::cd::{Stored, Values};
+use super::dataset::Dataset;
+use super::dl::{self, Api, Callback};
+use super::report;
+use crate::engine::{self, Context, Spec, Verify};
+use crate::error::{Error, ErrorKind, Result, guarded};
+use crate::settings::{self, LogLevel};
+use crate::types::{Array, DType};
+
+/// The filter's number: from the range for private use until one is registered.
+pub const FILTER_ID: c_int = 34013;
+
+/// Stored in every file and shown where the plugin is missing.
+const NAME: &CStr = const {
+    let text = concat!(
+        "gridz ",
+        env!("CARGO_PKG_VERSION"),
+        " (to read this data, install the gridz HDF5 plugin and point HDF5_PLUGIN_PATH to its folder)\0"
+    );
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("the name ends in its only NUL"),
+    }
+};
+
+static CLASS: FilterClass = FilterClass {
+    version: abi::CLASS_VERSION,
+    id: FILTER_ID,
+    encoder_present: 1,
+    decoder_present: 1,
+    name: NAME.as_ptr(),
+    can_apply: Some(can_apply),
+    set_local: Some(set_local),
+    filter: Some(filter),
+};
+
+/// Tells libhdf5 that this library is a filter.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_type() -> c_int {
+    abi::PLUGIN_TYPE_FILTER
+}
+
+/// Gives libhdf5 the filter's `H5Z_class2_t`, which lives as long as the process. Programs that do not
+/// search plugins can pass it to `H5Zregister`.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
+    (&raw const CLASS).cast()
+}
+
+/// Defines a callback that passes its own return address, which lies in the calling libhdf5, as a
+/// fourth argument.
+macro_rules! with_caller {
+    ($name:ident => $body:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(dcpl: Hid, dtype: Hid, space: Hid) -> c_int {
+            core::arch::naked_asm!("endbr64", "mov rcx, [rsp]", "jmp {}", sym $body)
+        }
+
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(dcpl: Hid, dtype: Hid, space: Hid) -> c_int {
+            core::arch::naked_asm!("hint #34", "mov x3, x30", "b {}", sym $body)
+        }
+
+        // Elsewhere the library is not found: chunks are plain bytes unless the cd_values say more.
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        unsafe extern "C" fn $name(dcpl: Hid, dtype: Hid, space: Hid) -> c_int {
+            $body(dcpl, dtype, space, std::ptr::null())
+        }
+    };
+}
+
+with_caller!(can_apply => can_apply_from);
+with_caller!(set_local => set_local_from);
+
+/// Positive: the filter applies. Zero would not keep libhdf5 from using an optional filter, so a
+/// refusal is always negative.
+extern "C" fn can_apply_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
+    let result = prepare(Callback::CanApply, caller, |api| describe(api, dcpl, dtype, space).map(|_| ()));
+    if result.is_ok() { 1 } else { -1 }
+}
+
+/// Zero: the cd_values are now in their stored form.
+extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
+    let result = prepare(Callback::SetLocal, caller, |api| {
+        let dataset = describe(api, dcpl, dtype, space)?;
+        let words = Stored::new(&dataset.spec, dataset.array).words();
+        api.set_filter_values(dcpl, FILTER_ID, dataset.flags, &words)
+            .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 does not take the filter's values"))?;
+        if dataset.is_shuffled {
+            report::line("the shuffle filter runs before gridz: remove shuffle, it defeats gridz");
+        }
+        settings::log(LogLevel::Info, || {
+            let (array, spec) = (&dataset.array, &dataset.spec);
+            format!("new dataset: chunks of {} {:?} by {}", array.dtype().name(), array.shape(), spec.name())
+        });
+        Ok(())
+    });
+    if result.is_ok() { 0 } else { -1 }
+}
+
+/// Runs one of the two callbacks of dataset creation, and reports its error.
+fn prepare(callback: Callback, caller: *const c_void, body: impl FnOnce(&Api) -> Result<()>) -> Result<()> {
+    guarded(|| {
+        let Some(api) = dl::calling_library(caller) else {
+            report::line(
+                "the HDF5 functions of this program cannot be found, so gridz does not know what the chunks \
+                 contain and keeps them uncompressed; use a program with a shared libhdf5 1.10 or later",
+            );
+            return Ok(());
+        };
+        guarded(|| body(api)).inspect_err(|error| report::refuse(api, callback, error))
+    })
+}
+
+fn describe(api: &Api, dcpl: Hid, dtype: Hid, space: Hid) -> Result<Dataset> {
+    settings::checked()?;
+    Dataset::describe(api, FILTER_ID, dcpl, dtype, space)
+}
+
+/// `H5Z_func_t`: returns the valid bytes in `*buffer`, or 0 with everything as it was.
+///
+/// # Safety
+/// To be called by libhdf5, with pointers as it passes them to filters.
+unsafe extern "C" fn filter(
+    flags: c_uint,
+    n_values: usize,
+    values: *const c_uint,
+    n_bytes: usize,
+    buffer_bytes: *mut usize,
+    buffer: *mut *mut c_void,
+) -> usize {
+    let body = || {
+        // SAFETY: pointers from libhdf5, which are as HostBuffer wants them.
+        let host = unsafe { HostBuffer::new(buffer, buffer_bytes, n_bytes) }?;
+        let values = if values.is_null() {
+            &[]
+        } else {
+            // SAFETY: libhdf5 passes that many words.
+            unsafe { std::slice::from_raw_parts(values, n_values) }
+        };
+        if let Err(error) = settings::checked() {
+            report::line(&format!("{error}; the default is used"));
+        }
+        let (new, n_valid) = if flags & abi::FLAG_REVERSE == 0 {
+            encode(values, host.bytes())?
+        } else {
+            let verify = if flags & abi::FLAG_SKIP_EDC == 0 { Verify::Checksum } else { Verify::Structure };
+            decode(values, host.bytes(), verify)?
+        };
+        host.replace(new);
+        Ok(n_valid)
+    };
+    // Outside, what reports the error is guarded too; inside, a panic is one more error to report.
+    guarded(|| guarded(body).inspect_err(report::failed)).unwrap_or(0)
+}
+
+/// A new buffer with the frame of `chunk`, and the frame's length.
+fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
+    // Values that cannot be used were refused at creation; should they come all the same, the chunk is
+    // bytes. So is one that is not what the values describe, because another filter changed it.
+    let stored = match Values::parse(values) {
+        Ok(Values::Stored(stored)) if stored.array().n_bytes() == chunk.len() as u64 => Some(stored),
+        Ok(_) => None,
+        Err(error) => {
+            report::line(&format!("{error}; the data is kept uncompressed"));
+            None
+        }
+    };
+    if let Some(stored) = stored {
+        let compressed = guarded(|| compress(stored.array(), &stored.spec()?, chunk));
+        match compressed {
+            Ok(compressed) => return Ok(compressed),
+            Err(error) => report::line(&format!("{error}; the data is kept uncompressed")),
+        }
+    }
+    let stored = Spec::new(u32::from(engine::STORED), 0)?;
+    compress(&Array::bytes(chunk.len() as u64)?, &stored, chunk)
+}
+
+fn compress(array: &Array, spec: &Spec, chunk: &[u8]) -> Result<(Buffer, usize)> {
+    let mut frame = Buffer::zeroed(engine::compress_bound(array, spec)? as usize)?;
+    let n_bytes = engine::compress(array, spec, chunk, frame.bytes(), &Context::default())?;
+    Ok((frame, n_bytes))
+}
+
+/// A new buffer with the chunk in `frame`, and the chunk's length.
+fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
+    let described = match Values::parse(values) {
+        Ok(Values::Stored(stored)) => Some(*stored.array()),
+        _ => None,
+    };
+    let expected = described.map(|array| array.n_bytes());
+    // A damaged or hostile frame must not choose how much memory is allocated.
+    let n_bytes = engine::array_bytes(frame, expected)?;
+    // libhdf5 before 2.2 takes what it gets for a whole chunk and would read past the end of less.
+    // Plain bytes may be of any length: `encode` frames what does not fit its description as such.
+    let may_vary =
+        described.is_none_or(|array| is_plain_bytes(&array)) || is_plain_bytes(&engine::inspect(frame)?.array);
+    if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
+        let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
+        return Err(Error::corrupt(text));
+    }
+    // The bytes may be fewer than a chunk then, but never the buffer, unless nothing has so much memory.
+    let whole = n_bytes.max(expected.unwrap_or(0));
+    let mut chunk = Buffer::zeroed(whole as usize).or_else(|_| Buffer::zeroed(n_bytes as usize))?;
+    engine::decompress(frame, chunk.bytes(), verify, &Context::default())?;
+    Ok((chunk, n_bytes as usize))
+}
+
+/// How chunks are described that another filter handles before ours.
+fn is_plain_bytes(array: &Array) -> bool {
+    array.dtype() == DType::Opaque && array.element_size() == 1 && array.shape().rank() == 1
+}

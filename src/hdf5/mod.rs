@@ -1,0 +1,14 @@
+//! The HDF5 filter plugin.
+//!
+//! `filter` has the entry points that libhdf5 calls. What a dataset is comes from the library that
+//! called (`dl` finds it, `dataset` asks it) and is kept in the filter's cd_values ([`cd`]), so
+//! that reading needs neither. `buf` owns the buffers libhdf5 exchanges with filters and
+//! `report` tells people what went wrong.
+
+mod abi;
+mod buf;
+pub mod cd;
+mod dataset;
+mod dl;
+mod filter;
+mod report;
