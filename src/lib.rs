@@ -1,7 +1,7 @@
 //! gridz: compression of scientific arrays where they are stored and computed.
 //!
 //! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
-//! becomes a *frame* that describes itself and decodes anywhere; see [`format`] for its bytes.
+//! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
 //!
 //! ```
 //! use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
@@ -23,19 +23,23 @@
 //! ```
 //!
 //! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`]; everything
-//! may use [`format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
+//! may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,errstack,filter,buf}.rs` and `ffi/`, nowhere else.
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs` and `ffi/`, nowhere else.
 
 pub mod codec;
 pub mod cpu;
 pub mod engine;
 pub mod error;
+pub mod ffi;
 pub mod format;
+pub mod hdf5;
 pub mod settings;
 pub mod types;
 
-pub use engine::{Context, FrameInfo, Spec, Verify, compress, compress_bound, decompress, inspect, store};
+pub use engine::{
+    Context, FrameInfo, Spec, Verify, array_bytes, compress, compress_bound, decompress, inspect, store,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 

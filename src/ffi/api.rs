@@ -1,0 +1,232 @@
+//! The functions of `gridz.h`. Each is one guarded call that checks, converts, calls the engine and
+//! converts back.
+#![allow(unsafe_code, reason = "functions that C calls")]
+#![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::engine::{self, Context, Spec, Verify};
+use crate::error::{ErrorKind, Result, with_last};
+use crate::ffi::convert;
+use crate::ffi::guard::{guard, guard_or, guard_text};
+use crate::ffi::ptr::{self, Out, OutStruct};
+use crate::ffi::status::{self, gridz_status};
+use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
+use crate::types::Array;
+
+/// Finds the destination size that compressing an array needs, whatever its values are.
+///
+/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`. The
+/// frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
+/// up to a multiple of 16.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress_bound(
+    array: *const gridz_array,
+    options: *const gridz_options,
+    bound: *mut usize,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (bound, array, options) =
+            unsafe { (Out::new("bound", bound)?, read_array(array)?, Options::read(options)?) };
+        bound.write(engine::compress_bound(&array, &options.spec)? as usize);
+        Ok(())
+    })
+}
+
+/// Compresses an array into one frame, which describes itself and decodes on any machine.
+///
+/// `src` is the array's data of exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at least
+/// what `gridz_compress_bound` says for the same array and options, and need not be initialised. The
+/// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
+/// is unspecified. The same input gives the same frame, whatever the number of threads.
+///
+/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
+/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress(
+    array: *const gridz_array,
+    src: *const c_void,
+    src_bytes: usize,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    dst_bytes: *mut usize,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (n_bytes, array, options, (src, dst)) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                read_array(array)?,
+                Options::read(options)?,
+                ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let result = options.with_context(|context| engine::compress(&array, &options.spec, src, dst, context));
+        deliver(result, n_bytes)
+    })
+}
+
+/// Decompresses one frame.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least the
+/// `array_bytes` of `gridz_inspect`, and need not be initialised. The array goes to the start of `dst`
+/// in the byte order it had, and its size in bytes to `*dst_bytes`; the rest of `dst` is left alone.
+/// After an error the contents of `dst` are unspecified.
+///
+/// Any bytes may be passed as a frame: a damaged or hostile one gives an error and never makes gridz
+/// read or write outside the two buffers.
+///
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`, `CORRUPT`
+/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress(
+    frame: *const c_void,
+    frame_bytes: usize,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    dst_bytes: *mut usize,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (n_bytes, options, (frame, dst)) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                Options::read(options)?,
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let result = options.with_context(|context| engine::decompress(frame, dst, options.verify, context));
+        deliver(result, n_bytes)
+    })
+}
+
+/// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
+///
+/// Needs only the header, so `frame` may be the first bytes of a frame: 560 hold any header,
+/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at.
+///
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_inspect(
+    frame: *const c_void,
+    frame_bytes: usize,
+    info: *mut gridz_frame_info,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::bytes("frame", frame, frame_bytes)?) };
+        let found = engine::inspect(frame)?;
+        let struct_size = info.n_bytes();
+        info.write(&convert::frame_info(&found, struct_size));
+        Ok(())
+    })
+}
+
+/// Makes a context with threads and a memory limit of its own; `options` may be NULL for the defaults.
+///
+/// `*context` then belongs to the caller, who ends it with `gridz_context_destroy`. Its threads start
+/// when a call first has enough work for them, and again in a forked child.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for a `device`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_context_create(
+    options: *const gridz_context_options,
+    context: *mut *mut gridz_context,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_optional(options)?) };
+        let made = match options {
+            Some(options) => convert::context(&options)?,
+            None => Context::default(),
+        };
+        context.write(ptr::leak(gridz_context(made)));
+        Ok(())
+    })
+}
+
+/// Ends a context. No call may be using it, and none may use it afterwards. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
+    // SAFETY: as the comment above asks.
+    guard_or((), || drop(unsafe { ptr::take_back(context) }));
+}
+
+/// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_status_name(status: gridz_status) -> *const c_char {
+    guard_text(|| status::name(status).as_ptr())
+}
+
+/// What the calling thread's last failed call found wrong, and the remedy where there is one: UTF-8
+/// for a person to read, not for a program to compare. Empty if no call has failed. Never NULL; valid
+/// until the next failing call of the same thread, or the thread's end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_last_error() -> *const c_char {
+    guard_text(|| with_last(CStr::as_ptr))
+}
+
+/// The version of the library, such as `"1.2.3"`; that of this header is in `GRIDZ_VERSION_*`. Never
+/// NULL; lives as long as the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_version() -> *const c_char {
+    guard_text(|| concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast())
+}
+
+/// Options as the engine wants them.
+struct Options<'a> {
+    spec: Spec,
+    verify: Verify,
+    context: Option<&'a gridz_context>,
+}
+
+impl<'a> Options<'a> {
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn read(from: *const gridz_options) -> Result<Self> {
+        // SAFETY: the same promise.
+        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
+            return Ok(Self { spec: Spec::default(), verify: Verify::Checksum, context: None });
+        };
+        // SAFETY: the same promise, for what the struct points to.
+        let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
+        Ok(Self { spec: convert::spec(&c, codec)?, verify: convert::verify(&c)?, context })
+    }
+
+    /// Calls `work` with the caller's context or that of the process.
+    fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
+        match self.context {
+            Some(context) => work(&context.0),
+            None => work(&Context::default()),
+        }
+    }
+}
+
+/// # Safety
+/// The caller's promise, as [`ptr`] states it.
+unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
+    // SAFETY: the same promise.
+    let c = unsafe { ptr::read(from)? };
+    // SAFETY: the same promise, for what the struct points to.
+    let extents = unsafe { ptr::extents(c.extents, c.rank)? };
+    convert::array(&c, &extents)
+}
+
+/// Tells the caller the bytes that were written, or those that were missing.
+fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
+    match result {
+        Ok(written) => n_bytes.write(written),
+        Err(error) => {
+            if let ErrorKind::DstTooSmall { need } = error.kind() {
+                n_bytes.write(need as usize);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Pointers of C. Only this file follows them: everything else sees slices, values and [`Out`].
+//!
+//! What can be checked is checked here (null, impossible lengths, overlap, struct versions). What
+//! cannot be checked is the caller's promise, stated in `gridz.h` and once here: *a pointer that is
+//! not null points to as much memory as its length says or its type needs, which nobody else writes
+//! during the call*. "The caller's promise" in the comments below means this sentence.
+#![allow(unsafe_code, reason = "this is where C's pointers are followed")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::slice;
+
+use crate::error::{Error, Result};
+use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
+use crate::types::MAX_RANK;
+
+/// A struct of the API whose first field is `size_t struct_size`, by which an old program and a new
+/// library, or the other way round, know how much of it the other side has.
+///
+/// # Safety
+/// The type is `repr(C)`, begins with a `usize`, has no padding on 64-bit machines, and all its values
+/// are valid whatever their bits.
+pub unsafe trait Versioned: Copy {
+    /// Its name in C.
+    const NAME: &'static str;
+    /// Its size in the first version of the library that had it: the least that a caller may have.
+    const FIRST_BYTES: usize;
+}
+
+macro_rules! versioned {
+    ($($type:ident: $first_bytes:expr),* $(,)?) => {
+        $(
+            // SAFETY: integers, floats and raw pointers in `repr(C)`, `struct_size` first.
+            unsafe impl Versioned for $type {
+                const NAME: &'static str = stringify!($type);
+                const FIRST_BYTES: usize = $first_bytes;
+            }
+        )*
+    };
+}
+
+versioned! {
+    gridz_array: size_of::<gridz_array>(),
+    gridz_options: size_of::<gridz_options>(),
+    gridz_context_options: size_of::<gridz_context_options>(),
+    gridz_frame_info: size_of::<gridz_frame_info>(),
+}
+
+/// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.
+const MAX_STRUCT_BYTES: usize = 4096;
+
+/// The `struct_size` behind `from`, between the first version's and the largest sensible one.
+///
+/// # Safety
+/// The caller's promise.
+unsafe fn struct_size<T: Versioned>(from: *const T) -> Result<usize> {
+    let (name, first) = (T::NAME, T::FIRST_BYTES);
+    // SAFETY: not null; by the promise a `T` of some version, which begins with its size.
+    let n_bytes = unsafe { not_null(name, from)?.cast::<usize>().read_unaligned() };
+    if !(first..=MAX_STRUCT_BYTES).contains(&n_bytes) {
+        let text = format!("struct_size {n_bytes} of a {name} must be sizeof({name}), at least {first} bytes");
+        return Err(Error::invalid(text));
+    }
+    Ok(n_bytes)
+}
+
+/// The struct at `from`, with zeros for the fields that the caller's version does not have.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T> {
+    let known = size_of::<T>();
+    // SAFETY: the same promise.
+    let n_bytes = unsafe { struct_size(from)? };
+    // SAFETY: `struct_size` bytes are there, by the promise.
+    let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) };
+    if bytes.iter().skip(known).any(|&byte| byte != 0) {
+        let name = T::NAME;
+        let text = format!(
+            "a {name} of {n_bytes} bytes sets fields that gridz {} does not know: the program is newer than this \
+             library; leave those fields zero or install a newer gridz",
+            crate::VERSION
+        );
+        return Err(Error::invalid(text));
+    }
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: both have that many bytes, and `value` is ours alone.
+    unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), n_bytes.min(known)) };
+    // SAFETY: every byte is initialised, and all values of a `Versioned` are valid.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// The struct at `from`, or `None` for null.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn read_optional<T: Versioned>(from: *const T) -> Result<Option<T>> {
+    if from.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the same promise.
+    unsafe { read(from) }.map(Some)
+}
+
+/// A place for one result. Until it is written, no reference to that place exists, so it does no harm
+/// if the caller put it into one of the buffers.
+pub struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    /// The place `to`, called `name` in C.
+    ///
+    /// # Safety
+    /// The caller's promise, until the result is written.
+    pub unsafe fn new(name: &str, to: *mut T) -> Result<Self> {
+        not_null(name, to).map(Self)
+    }
+
+    /// Writes the result.
+    pub fn write(self, value: T) {
+        // SAFETY: `new`'s caller vouches for the place.
+        unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+/// A place for one struct of the caller's version.
+pub struct OutStruct<T> {
+    to: NonNull<T>,
+    n_bytes: usize,
+}
+
+impl<T: Versioned> OutStruct<T> {
+    /// The place `to`, whose `struct_size` is set.
+    ///
+    /// # Safety
+    /// The caller's promise, until the struct is written.
+    pub unsafe fn new(to: *mut T) -> Result<Self> {
+        // SAFETY: the same promise.
+        let n_bytes = unsafe { struct_size(to.cast_const())? };
+        Ok(Self { to: not_null(T::NAME, to)?, n_bytes })
+    }
+
+    /// The caller's `struct_size`.
+    pub fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    /// Writes the fields that the caller's version has, and zero to those that only it has.
+    pub fn write(self, value: &T) {
+        let to = self.to.as_ptr().cast::<u8>();
+        let known = size_of::<T>().min(self.n_bytes);
+        // SAFETY: `new`'s caller vouches for `n_bytes` bytes, `known` is no more, and `value` is ours.
+        unsafe {
+            to.copy_from_nonoverlapping(std::ptr::from_ref(value).cast::<u8>(), known);
+            to.add(known).write_bytes(0, self.n_bytes - known);
+        }
+    }
+}
+
+/// The bytes at `from`, called `name` in C.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<&'a [u8]> {
+    if is_empty(name, from, n_bytes)? {
+        return Ok(&[]);
+    }
+    // SAFETY: not null and of a possible length; the rest is the promise.
+    Ok(unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) })
+}
+
+/// A source and a destination, which must not overlap.
+///
+/// # Safety
+/// The caller's promise for both.
+pub unsafe fn source_and_destination<'a>(
+    (src_name, src, src_bytes): (&str, *const c_void, usize),
+    (dst_name, dst, dst_capacity): (&str, *mut c_void, usize),
+) -> Result<(&'a [u8], &'a mut [u8])> {
+    let dst_is_empty = is_empty(dst_name, dst, dst_capacity)?;
+    // SAFETY: the same promise. No `&mut` to these bytes exists before the overlap is ruled out.
+    let source = unsafe { bytes(src_name, src, src_bytes)? };
+    if dst_is_empty {
+        return Ok((source, &mut []));
+    }
+    // No sum overflows: `is_empty` saw to that.
+    if !source.is_empty() && src.addr() < dst.addr() + dst_capacity && dst.addr() < src.addr() + src_bytes {
+        return Err(Error::invalid(format!(
+            "{src_name} and {dst_name} overlap; gridz cannot work in place, give it a separate destination"
+        )));
+    }
+    // SAFETY: not null, of a possible length and apart from the source; that nobody else uses it is the
+    // promise. What is left is that the memory may be fresh from malloc, while `from_raw_parts_mut`
+    // asks for initialised bytes. This rests on a rule of the engine and on a fact. The rule: a codec
+    // writes a byte of the destination before it reads it, so that no indeterminate value is ever used
+    // (the C tests compare frames made in differently filled destinations, and are clean under
+    // valgrind). The fact: memory that comes through a C call from outside may have been initialised
+    // for all the compiler knows, so it can conclude nothing from its not being so. The way to rest on
+    // neither is to zero every destination first, a pass over memory that costs more than it gives.
+    let destination = unsafe { slice::from_raw_parts_mut(dst.cast::<u8>(), dst_capacity) };
+    Ok((source, destination))
+}
+
+/// The first `rank` extents; the rest are 0.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn extents(from: *const u64, rank: u32) -> Result<[u64; MAX_RANK]> {
+    let rank = rank as usize;
+    let mut extents = [0; MAX_RANK];
+    if rank > MAX_RANK {
+        return Err(Error::invalid(format!("rank {rank} is over the limit of {MAX_RANK}")));
+    }
+    if rank > 0 {
+        let from = not_null("extents", from)?.cast::<u8>();
+        let to = extents.as_mut_ptr().cast::<u8>();
+        // SAFETY: `rank` extents are there by the promise, and in ours by the check. Copied as bytes,
+        // so that an odd address does no harm.
+        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), rank * size_of::<u64>()) };
+    }
+    Ok(extents)
+}
+
+/// The text at `from`, or `None` for null.
+///
+/// # Safety
+/// The caller's promise; the text ends with a 0 byte.
+pub unsafe fn text<'a>(from: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: not null; the rest is the promise.
+    (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) })
+}
+
+/// The context at `from`, or `None` for null.
+///
+/// # Safety
+/// `from` is null or came from [`leak`] and was not taken back.
+pub unsafe fn context<'a>(from: *const gridz_context) -> Option<&'a gridz_context> {
+    // SAFETY: the caller's.
+    unsafe { from.as_ref() }
+}
+
+/// Hands a context to C.
+pub fn leak(context: gridz_context) -> *mut gridz_context {
+    Box::into_raw(Box::new(context))
+}
+
+/// Takes a context back from C; `None` for null.
+///
+/// # Safety
+/// `from` is null or came from [`leak`], was not taken back, and nobody uses it.
+pub unsafe fn take_back(from: *mut gridz_context) -> Option<Box<gridz_context>> {
+    // SAFETY: not null, so it is a box that `leak` opened.
+    (!from.is_null()).then(|| unsafe { Box::from_raw(from) })
+}
+
+fn not_null<T>(name: &str, pointer: *const T) -> Result<NonNull<T>> {
+    NonNull::new(pointer.cast_mut()).ok_or_else(|| Error::invalid(format!("{name} is NULL")))
+}
+
+/// Whether a buffer has no bytes. An error if it cannot exist.
+fn is_empty(name: &str, start: *const c_void, n_bytes: usize) -> Result<bool> {
+    if n_bytes == 0 {
+        return Ok(true);
+    }
+    if start.is_null() {
+        return Err(Error::invalid(format!("{name} is NULL but has a length of {n_bytes} bytes")));
+    }
+    if isize::try_from(n_bytes).is_err() || start.addr().checked_add(n_bytes).is_none() {
+        return Err(Error::invalid(format!("{name} cannot have {n_bytes} bytes: no buffer is so large")));
+    }
+    Ok(false)
+}

@@ -1,0 +1,183 @@
+//! What C sees beside the functions: constants and structs. Their doc comments are the C manual.
+//!
+//! Numbers that come from C are plain integers here, never Rust enums: a caller can put anything in
+//! them, and an enum with an unknown value would be undefined behaviour before anybody could look.
+//! The constants are typed as plain integers too, because cbindgen puts those before the structs.
+//! The structs have no padding on 64-bit machines, so that a field added later cannot hide in it.
+
+use std::ffi::c_char;
+
+use crate::engine;
+
+/// Version of this header, first number: grows with an incompatible change.
+pub const GRIDZ_VERSION_MAJOR: u32 = 0;
+/// Second number: grows with an addition, and while the first is 0 with an incompatible change too.
+pub const GRIDZ_VERSION_MINOR: u32 = 1;
+/// Third number: grows with a correction.
+pub const GRIDZ_VERSION_PATCH: u32 = 0;
+
+/// Largest rank of an array.
+pub const GRIDZ_MAX_RANK: usize = 32;
+
+/// Elements that are only bytes to gridz, of any size: structs, strings, enumerations.
+pub const GRIDZ_DTYPE_OPAQUE: u32 = 0;
+/// Unsigned 8-bit integer.
+pub const GRIDZ_DTYPE_U8: u32 = 1;
+/// Unsigned 16-bit integer.
+pub const GRIDZ_DTYPE_U16: u32 = 2;
+/// Unsigned 32-bit integer.
+pub const GRIDZ_DTYPE_U32: u32 = 3;
+/// Unsigned 64-bit integer.
+pub const GRIDZ_DTYPE_U64: u32 = 4;
+/// Signed 8-bit integer.
+pub const GRIDZ_DTYPE_I8: u32 = 5;
+/// Signed 16-bit integer.
+pub const GRIDZ_DTYPE_I16: u32 = 6;
+/// Signed 32-bit integer.
+pub const GRIDZ_DTYPE_I32: u32 = 7;
+/// Signed 64-bit integer.
+pub const GRIDZ_DTYPE_I64: u32 = 8;
+/// IEEE binary16 (half).
+pub const GRIDZ_DTYPE_F16: u32 = 9;
+/// bfloat16, the upper half of a binary32.
+pub const GRIDZ_DTYPE_BF16: u32 = 10;
+/// IEEE binary32 (`float`).
+pub const GRIDZ_DTYPE_F32: u32 = 11;
+/// IEEE binary64 (`double`).
+pub const GRIDZ_DTYPE_F64: u32 = 12;
+/// Two binary32: real, imaginary (`float complex`).
+pub const GRIDZ_DTYPE_C64: u32 = 13;
+/// Two binary64: real, imaginary (`double complex`).
+pub const GRIDZ_DTYPE_C128: u32 = 14;
+
+/// The order of the machine that gridz runs on. `gridz_inspect` never answers this.
+pub const GRIDZ_BYTE_ORDER_NATIVE: u32 = 0;
+/// Least significant byte first.
+pub const GRIDZ_BYTE_ORDER_LITTLE: u32 = 1;
+/// Most significant byte first.
+pub const GRIDZ_BYTE_ORDER_BIG: u32 = 2;
+
+/// Every bit of every value comes back.
+pub const GRIDZ_MODE_LOSSLESS: u32 = 0;
+/// Reserved for an absolute error of at most `value`; refused until a codec has it.
+pub const GRIDZ_MODE_ABSOLUTE_ERROR: u32 = 1;
+/// Reserved for a relative error of at most `value`; refused until a codec has it.
+pub const GRIDZ_MODE_RELATIVE_ERROR: u32 = 2;
+/// Reserved for `value` bits per value; refused until a codec has it.
+pub const GRIDZ_MODE_BITS_PER_VALUE: u32 = 3;
+/// Reserved for `value` bits of precision; refused until a codec has it.
+pub const GRIDZ_MODE_PRECISION: u32 = 4;
+
+/// `gridz_options.flags`: decompress without comparing the checksum. What keeps decoding safe is
+/// checked all the same, but damaged data may come back as wrong values.
+pub const GRIDZ_FLAG_SKIP_CHECKSUM: u64 = 1;
+
+/// `gridz_context_options.device`: gridz chooses.
+pub const GRIDZ_DEVICE_AUTO: u32 = 0;
+
+/// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
+pub type gridz_dtype = u32;
+
+/// Order of the bytes in an element: one of `GRIDZ_BYTE_ORDER_*`.
+pub type gridz_byte_order = u32;
+
+/// What a codec may do to the values: one of `GRIDZ_MODE_*`.
+pub type gridz_mode = u32;
+
+/// An array in memory, without its data: contiguous, in C order.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_array {
+    /// `sizeof(gridz_array)`.
+    pub struct_size: usize,
+    /// Element type.
+    pub dtype: gridz_dtype,
+    /// Byte order of the elements. Means nothing for opaque and one-byte elements.
+    pub byte_order: gridz_byte_order,
+    /// Bytes of one element. 0 = that of `dtype`; `GRIDZ_DTYPE_OPAQUE` needs it.
+    pub element_size: u32,
+    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which is one element.
+    pub rank: u32,
+    /// `rank` extents in elements, slowest-varying first; an extent may be 0. Read during the call
+    /// only. May be NULL if `rank` is 0.
+    pub extents: *const u64,
+}
+
+/// How to compress and decompress. All zero except `struct_size` means the defaults, and so does NULL
+/// in place of the struct.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_options {
+    /// `sizeof(gridz_options)`.
+    pub struct_size: usize,
+    /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
+    /// returns; any number of calls may share it at the same time.
+    pub context: *const gridz_context,
+    /// Name of the codec to compress with: `"ndzip"` or `"stored"`. NULL = this version's default
+    /// lossless codec. Read during the call only. A frame knows its codec, so decompression checks
+    /// `codec`, `mode`, `level` and `value` but does not need them.
+    pub codec: *const c_char,
+    /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
+    pub mode: gridz_mode,
+    /// Level of the codec; 0 = its default. `ndzip` and `stored` know only 0.
+    pub level: u32,
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    pub value: f64,
+    /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
+    pub flags: u64,
+}
+
+/// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_context_options {
+    /// `sizeof(gridz_context_options)`.
+    pub struct_size: usize,
+    /// Worker threads of the context's own, 1 to 1024; 1 = only the calling thread works. 0 = share
+    /// the workers of the process, of which there are `GRIDZ_THREADS` or the available cores divided
+    /// by the MPI ranks on this machine.
+    pub threads: u32,
+    /// What computes: `GRIDZ_DEVICE_AUTO`, or a GPU, counted from 1. This version has no GPU back end
+    /// and refuses everything but `GRIDZ_DEVICE_AUTO`.
+    pub device: u32,
+    /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
+    /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
+    /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
+    /// else takes none. 0 = no limit.
+    pub memory_limit: u64,
+}
+
+/// What a frame says about itself.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_frame_info {
+    /// `sizeof(gridz_frame_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Element type.
+    pub dtype: gridz_dtype,
+    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte elements.
+    pub byte_order: gridz_byte_order,
+    /// Bytes of one element.
+    pub element_size: u32,
+    /// Number of extents.
+    pub rank: u32,
+    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    pub extents: [u64; GRIDZ_MAX_RANK],
+    /// Bytes of the array: what `gridz_decompress` needs as destination. It is what the frame says,
+    /// and a damaged or hostile frame can say anything below 2^63: compare it with what you expect
+    /// before you allocate so much.
+    pub array_bytes: u64,
+    /// Bytes of the whole frame, header included.
+    pub frame_bytes: u64,
+    /// Name of the codec that wrote the frame, or NULL if this version does not have it. Lives as long
+    /// as the process.
+    pub codec_name: *const c_char,
+    /// Its number in the frame.
+    pub codec: u32,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+/// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
+#[derive(Debug)]
+pub struct gridz_context(pub(super) engine::Context);

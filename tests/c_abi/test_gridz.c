@@ -1,0 +1,763 @@
+/*
+ * Every function of gridz.h: what it promises, what it refuses and in which words. Run under
+ * AddressSanitizer with buffers of exactly the size that the header names.
+ *
+ *     test_gridz            all tests
+ *     test_gridz bad-env    the environment has GRIDZ_THREADS=many: every call says so
+ *     test_gridz overflow   reads past a buffer, which AddressSanitizer must catch
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "check.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct {
+    uint32_t dtype;
+    size_t size;
+} DTYPES[] = {
+    {GRIDZ_DTYPE_U8, 1},   {GRIDZ_DTYPE_U16, 2},  {GRIDZ_DTYPE_U32, 4}, {GRIDZ_DTYPE_U64, 8},
+    {GRIDZ_DTYPE_I8, 1},   {GRIDZ_DTYPE_I16, 2},  {GRIDZ_DTYPE_I32, 4}, {GRIDZ_DTYPE_I64, 8},
+    {GRIDZ_DTYPE_F16, 2},  {GRIDZ_DTYPE_BF16, 2}, {GRIDZ_DTYPE_F32, 4}, {GRIDZ_DTYPE_F64, 8},
+    {GRIDZ_DTYPE_C64, 8},  {GRIDZ_DTYPE_C128, 16},
+};
+
+/* Around the block sizes of ndzip: 4096, 64 x 64, 16 x 16 x 16. */
+static const struct {
+    uint32_t rank;
+    uint64_t extents[7];
+} SHAPES[] = {
+    {0, {0}},           {1, {0}},           {1, {1}},           {1, {17}},
+    {1, {4095}},        {1, {4096}},        {1, {4097}},        {1, {12301}},
+    {2, {64, 64}},      {2, {65, 127}},     {2, {3, 5000}},     {2, {100, 0}},
+    {3, {16, 16, 16}},  {3, {33, 17, 40}},  {3, {1, 1, 9000}},  {3, {15, 15, 15}},
+    {4, {2, 16, 3, 64}}, {5, {2, 2, 8, 16, 16}}, {6, {1, 2, 3, 4, 5, 6}}, {7, {2, 2, 2, 2, 2, 2, 70}},
+};
+
+static gridz_array describe(uint32_t dtype, uint32_t rank, const uint64_t *extents)
+{
+    gridz_array array = {.struct_size = sizeof array, .dtype = dtype, .rank = rank, .extents = extents};
+    return array;
+}
+
+static uint64_t header_bytes(uint32_t rank)
+{
+    return (40 + 8 * (uint64_t)rank + 15) / 16 * 16;
+}
+
+/* An array of floats that shrinks, and its frame. */
+enum { SMALL = 20 };
+static const uint64_t SMALL_EXTENTS[3] = {SMALL, SMALL, SMALL};
+static float small[SMALL * SMALL * SMALL];
+static gridz_array small_array;
+static unsigned char *small_frame;
+static size_t small_frame_bytes;
+
+static void make_small(void)
+{
+    for (size_t i = 0; i < COUNT(small); i++)
+        small[i] = 1.0f + (float)(i % SMALL) * 0.125f;
+    small_array = describe(GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS);
+    small_frame = compressed(&small_array, small, sizeof small, &small_frame_bytes, NULL);
+    CHECK(small_frame_bytes < sizeof small);
+}
+
+static void test_texts(void)
+{
+#define CHECK_NAME(status) CHECK(strcmp(gridz_status_name(status), #status) == 0)
+    CHECK_NAME(GRIDZ_OK);
+    CHECK_NAME(GRIDZ_ERROR_INVALID_ARGUMENT);
+    CHECK_NAME(GRIDZ_ERROR_DST_TOO_SMALL);
+    CHECK_NAME(GRIDZ_ERROR_UNSUPPORTED_JOB);
+    CHECK_NAME(GRIDZ_ERROR_CORRUPT);
+    CHECK_NAME(GRIDZ_ERROR_TRUNCATED);
+    CHECK_NAME(GRIDZ_ERROR_UNSUPPORTED_FORMAT);
+    CHECK_NAME(GRIDZ_ERROR_OUT_OF_MEMORY);
+    CHECK_NAME(GRIDZ_ERROR_HOST);
+    CHECK_NAME(GRIDZ_ERROR_INTERNAL);
+    CHECK(strcmp(gridz_status_name(12345), "unknown gridz_status") == 0);
+    CHECK(strcmp(gridz_status_name(-1), "unknown gridz_status") == 0);
+
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", GRIDZ_VERSION_MAJOR, GRIDZ_VERSION_MINOR, GRIDZ_VERSION_PATCH);
+    CHECK(strcmp(gridz_version(), version) == 0);
+}
+
+/* One array there and back; the frame says what it is and is no longer than promised. */
+static void check_round_trip(const gridz_array *array, size_t element_size, const unsigned char *data,
+                             size_t n_bytes, const gridz_options *options)
+{
+    size_t frame_bytes = 0;
+    unsigned char *frame = compressed(array, data, n_bytes, &frame_bytes, options);
+    CHECK(frame_bytes <= header_bytes(array->rank) + n_bytes);
+    check_decompresses(frame, frame_bytes, data, n_bytes, options);
+
+    gridz_frame_info info;
+    memset(&info, 0xee, sizeof info);
+    info.struct_size = sizeof info;
+    CHECK_OK(gridz_inspect(frame, frame_bytes, &info));
+    int is_number = array->dtype != GRIDZ_DTYPE_OPAQUE && element_size > 1;
+    CHECK(info.struct_size == sizeof info);
+    CHECK(info.dtype == array->dtype);
+    CHECK(info.element_size == element_size);
+    if (is_number && array->byte_order == GRIDZ_BYTE_ORDER_BIG)
+        CHECK(info.byte_order == GRIDZ_BYTE_ORDER_BIG);
+    else if (!is_number || array->byte_order == GRIDZ_BYTE_ORDER_LITTLE)
+        CHECK(info.byte_order == GRIDZ_BYTE_ORDER_LITTLE);
+    CHECK(info.rank == array->rank);
+    for (uint32_t i = 0; i < GRIDZ_MAX_RANK; i++)
+        CHECK(info.extents[i] == (i < array->rank ? array->extents[i] : 0));
+    CHECK(info.array_bytes == n_bytes);
+    CHECK(info.frame_bytes == frame_bytes);
+    CHECK(info.codec_name != NULL);
+    CHECK(strcmp(info.codec_name, info.codec == 0 ? "stored" : "ndzip") == 0);
+    CHECK(info.reserved == 0);
+
+    /* What was in the destination before is no input. */
+    size_t bound = 0, again_bytes = 0;
+    CHECK_OK(gridz_compress_bound(array, options, &bound));
+    unsigned char *again = exactly(bound);
+    for (int pattern = 0; pattern < 256; pattern += 255) {
+        memset(again, pattern, bound);
+        CHECK_OK(gridz_compress(array, data, n_bytes, again, bound, &again_bytes, options));
+        CHECK(again_bytes == frame_bytes && memcmp(again, frame, frame_bytes) == 0);
+    }
+    free(again);
+    free(frame);
+}
+
+static void test_round_trips(void)
+{
+    static const uint32_t ORDERS[] = {GRIDZ_BYTE_ORDER_NATIVE, GRIDZ_BYTE_ORDER_LITTLE, GRIDZ_BYTE_ORDER_BIG};
+    for (size_t t = 0; t < COUNT(DTYPES); t++) {
+        for (size_t s = 0; s < COUNT(SHAPES); s++) {
+            gridz_array array = describe(DTYPES[t].dtype, SHAPES[s].rank, SHAPES[s].extents);
+            size_t n_bytes = bytes_of(&array, DTYPES[t].size);
+            unsigned char *data = exactly(n_bytes);
+            for (size_t o = 0; o < COUNT(ORDERS); o++) {
+                array.byte_order = ORDERS[o];
+                random_bytes(data, n_bytes, 100 * t + s);
+                check_round_trip(&array, DTYPES[t].size, data, n_bytes, NULL);
+                memset(data, 0, n_bytes);
+                check_round_trip(&array, DTYPES[t].size, data, n_bytes, NULL);
+            }
+            free(data);
+        }
+    }
+}
+
+static void test_opaque(void)
+{
+    static const uint32_t SIZES[] = {1, 2, 3, 7, 16, 1000};
+    const uint64_t extents[2] = {11, 13};
+    for (size_t i = 0; i < COUNT(SIZES); i++) {
+        gridz_array array = describe(GRIDZ_DTYPE_OPAQUE, 2, extents);
+        array.element_size = SIZES[i];
+        size_t n_bytes = bytes_of(&array, SIZES[i]);
+        unsigned char *data = exactly(n_bytes);
+        random_bytes(data, n_bytes, i);
+        check_round_trip(&array, SIZES[i], data, n_bytes, NULL);
+        free(data);
+    }
+}
+
+/* Values that a compiler or an FPU would like to change. */
+static void test_special_values(void)
+{
+    const double values[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, 5e-324, -5e-324, 1.7976931348623157e308};
+    const uint64_t extents[1] = {8192};
+    static double data[8192];
+    for (size_t i = 0; i < COUNT(data); i++)
+        data[i] = values[(i * i) % COUNT(values)];
+    const uint64_t payload = 0x7ff4dead0000beefu; /* a signalling NaN */
+    memcpy(&data[5000], &payload, sizeof payload);
+    gridz_array array = describe(GRIDZ_DTYPE_F64, 1, extents);
+    check_round_trip(&array, sizeof *data, (const unsigned char *)data, sizeof data, NULL);
+}
+
+static void test_array_descriptions(void)
+{
+    size_t bound = 77;
+    const uint64_t ones[33] = {1};
+    const uint64_t huge[2] = {(uint64_t)1 << 40, (uint64_t)1 << 40};
+    const uint64_t large[1] = {(uint64_t)1 << 62};
+
+    gridz_array array = small_array;
+    array.dtype = 15;
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "dtype 15");
+    array.dtype = 256 + GRIDZ_DTYPE_F32;
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "dtype 267");
+    array = small_array;
+    array.byte_order = 3;
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "byte_order 3");
+    array = small_array;
+    array.element_size = 4;
+    CHECK_OK(gridz_compress_bound(&array, NULL, &bound));
+    array.element_size = 8;
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "4 bytes per element");
+    array = describe(GRIDZ_DTYPE_OPAQUE, 3, SMALL_EXTENTS);
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "element_size");
+    array = describe(GRIDZ_DTYPE_U8, 33, ones);
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "rank 33");
+    array = describe(GRIDZ_DTYPE_U8, UINT32_MAX, ones);
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "rank 4294967295");
+    array = describe(GRIDZ_DTYPE_U8, 2, huge);
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "2^64");
+    array = describe(GRIDZ_DTYPE_F32, 1, large);
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "addressed");
+    array = describe(GRIDZ_DTYPE_F32, 3, NULL);
+    CHECK_FAILS(gridz_compress_bound(&array, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT, "extents is NULL");
+    array = describe(GRIDZ_DTYPE_U8, 32, ones);
+    CHECK_OK(gridz_compress_bound(&array, NULL, &bound));
+    array = describe(GRIDZ_DTYPE_F32, 0, NULL);
+    CHECK_OK(gridz_compress_bound(&array, NULL, &bound));
+    CHECK(bound >= 4 + header_bytes(0));
+}
+
+static void test_too_small(void)
+{
+    size_t bound = 0, n_bytes = 77;
+    CHECK_OK(gridz_compress_bound(&small_array, NULL, &bound));
+    unsigned char *dst = exactly(bound - 1);
+    CHECK_FAILS(gridz_compress(&small_array, small, sizeof small, dst, bound - 1, &n_bytes, NULL),
+                GRIDZ_ERROR_DST_TOO_SMALL, "too small");
+    CHECK(n_bytes == bound);
+    n_bytes = 77;
+    CHECK_STATUS(gridz_compress(&small_array, small, sizeof small, NULL, 0, &n_bytes, NULL),
+                 GRIDZ_ERROR_DST_TOO_SMALL);
+    CHECK(n_bytes == bound);
+    free(dst);
+
+    dst = exactly(sizeof small - 1);
+    CHECK_FAILS(gridz_decompress(small_frame, small_frame_bytes, dst, sizeof small - 1, &n_bytes, NULL),
+                GRIDZ_ERROR_DST_TOO_SMALL, "too small");
+    CHECK(n_bytes == sizeof small);
+    n_bytes = 77;
+    CHECK_STATUS(gridz_decompress(small_frame, small_frame_bytes, NULL, 0, &n_bytes, NULL),
+                 GRIDZ_ERROR_DST_TOO_SMALL);
+    CHECK(n_bytes == sizeof small);
+    free(dst);
+
+    /* More than enough is fine, and what is too much stays as it is. */
+    dst = exactly(sizeof small + 100);
+    memset(dst, 0x5a, sizeof small + 100);
+    CHECK_OK(gridz_decompress(small_frame, small_frame_bytes, dst, sizeof small + 100, &n_bytes, NULL));
+    CHECK(n_bytes == sizeof small && memcmp(dst, small, sizeof small) == 0);
+    for (size_t i = 0; i < 100; i++)
+        CHECK(dst[sizeof small + i] == 0x5a);
+    free(dst);
+}
+
+static void test_pointers_and_lengths(void)
+{
+    size_t bound = 0, n_bytes = 77;
+    gridz_frame_info info = {.struct_size = sizeof info};
+    CHECK_OK(gridz_compress_bound(&small_array, NULL, &bound));
+    unsigned char *dst = exactly(bound);
+
+#define CHECK_INVALID(call, words) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, words)
+    CHECK_INVALID(gridz_compress_bound(NULL, NULL, &bound), "gridz_array is NULL");
+    CHECK_INVALID(gridz_compress_bound(&small_array, NULL, NULL), "bound is NULL");
+
+    CHECK_INVALID(gridz_compress(NULL, small, sizeof small, dst, bound, &n_bytes, NULL), "gridz_array is NULL");
+    CHECK_INVALID(gridz_compress(&small_array, NULL, sizeof small, dst, bound, &n_bytes, NULL), "src is NULL");
+    CHECK_INVALID(gridz_compress(&small_array, small, sizeof small, NULL, bound, &n_bytes, NULL), "dst is NULL");
+    CHECK_INVALID(gridz_compress(&small_array, small, sizeof small, dst, bound, NULL, NULL), "dst_bytes is NULL");
+    CHECK_INVALID(gridz_compress(&small_array, small, sizeof small - 4, dst, bound, &n_bytes, NULL), "source");
+    CHECK_INVALID(gridz_compress(&small_array, NULL, 0, dst, bound, &n_bytes, NULL), "source");
+    CHECK_INVALID(gridz_compress(&small_array, small, SIZE_MAX, dst, bound, &n_bytes, NULL), "no buffer");
+    CHECK_INVALID(gridz_compress(&small_array, small, sizeof small, dst, SIZE_MAX, &n_bytes, NULL), "no buffer");
+
+    CHECK_INVALID(gridz_decompress(NULL, 5, dst, bound, &n_bytes, NULL), "frame is NULL");
+    CHECK_INVALID(gridz_decompress(small_frame, small_frame_bytes, NULL, 9, &n_bytes, NULL), "dst is NULL");
+    CHECK_INVALID(gridz_decompress(small_frame, small_frame_bytes, dst, bound, NULL, NULL), "dst_bytes is NULL");
+    CHECK_INVALID(gridz_decompress(small_frame, SIZE_MAX, dst, bound, &n_bytes, NULL), "no buffer");
+    CHECK_INVALID(gridz_decompress(small_frame, small_frame_bytes, dst, SIZE_MAX / 2 + 1, &n_bytes, NULL), "no buffer");
+
+    CHECK_INVALID(gridz_inspect(NULL, 5, &info), "frame is NULL");
+    CHECK_INVALID(gridz_inspect(small_frame, small_frame_bytes, NULL), "gridz_frame_info is NULL");
+    CHECK_INVALID(gridz_context_create(NULL, NULL), "context is NULL");
+    gridz_context_destroy(NULL);
+
+    /* In place is refused, end to start is not. */
+    unsigned char *both = exactly(sizeof small + bound);
+    memcpy(both, small, sizeof small);
+    CHECK_INVALID(gridz_compress(&small_array, both, sizeof small, both, bound, &n_bytes, NULL), "overlap");
+    CHECK_INVALID(gridz_compress(&small_array, both, sizeof small, both + sizeof small - 1, bound, &n_bytes, NULL),
+                  "overlap");
+    CHECK_OK(gridz_compress(&small_array, both, sizeof small, both + sizeof small, bound, &n_bytes, NULL));
+    CHECK_INVALID(gridz_decompress(both + sizeof small, n_bytes, both, sizeof small + 1, &n_bytes, NULL), "overlap");
+    CHECK_OK(gridz_decompress(both + sizeof small, n_bytes, both, sizeof small, &n_bytes, NULL));
+    CHECK(memcmp(both, small, sizeof small) == 0);
+    free(both);
+#undef CHECK_INVALID
+
+    /* NULL is a buffer of no bytes. */
+    const uint64_t none[2] = {5, 0};
+    gridz_array empty = describe(GRIDZ_DTYPE_F32, 2, none);
+    unsigned char *frame = compressed(&empty, NULL, 0, &n_bytes, NULL);
+    size_t frame_bytes = n_bytes;
+    CHECK_OK(gridz_decompress(frame, frame_bytes, NULL, 0, &n_bytes, NULL));
+    CHECK(n_bytes == 0);
+    free(frame);
+    CHECK_STATUS(gridz_decompress(NULL, 0, dst, bound, &n_bytes, NULL), GRIDZ_ERROR_TRUNCATED);
+    CHECK_STATUS(gridz_inspect(NULL, 0, &info), GRIDZ_ERROR_TRUNCATED);
+    free(dst);
+}
+
+/* Calls one function with the struct at `bytes`, of whichever kind. */
+static gridz_status use_array(void *bytes)
+{
+    size_t bound;
+    return gridz_compress_bound(bytes, NULL, &bound);
+}
+
+static gridz_status use_options(void *bytes)
+{
+    size_t bound;
+    return gridz_compress_bound(&small_array, bytes, &bound);
+}
+
+static gridz_status use_context_options(void *bytes)
+{
+    gridz_context *context = NULL;
+    gridz_status status = gridz_context_create(bytes, &context);
+    CHECK((status == GRIDZ_OK) == (context != NULL));
+    gridz_context_destroy(context);
+    return status;
+}
+
+static gridz_status use_frame_info(void *bytes)
+{
+    return gridz_inspect(small_frame, small_frame_bytes, bytes);
+}
+
+/* Programs and libraries of different versions. `known` is a good struct of this version. */
+static void check_struct_sizes(gridz_status (*use)(void *), const void *known, size_t known_bytes, int is_input)
+{
+    static const size_t WRONG[] = {0, 1, 8, 4097, (size_t)1 << 60, SIZE_MAX};
+    unsigned char *bytes = exactly(known_bytes + 24);
+    memset(bytes, 0, known_bytes + 24);
+    memcpy(bytes, known, known_bytes);
+
+    CHECK_OK(use(bytes));
+    for (size_t i = 0; i < COUNT(WRONG); i++) {
+        memcpy(bytes, &WRONG[i], sizeof(size_t));
+        CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size");
+    }
+    size_t struct_size = known_bytes - 1;
+    memcpy(bytes, &struct_size, sizeof struct_size);
+    CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size");
+
+    /* A newer program that does not use what is new. */
+    struct_size = known_bytes + 24;
+    memcpy(bytes, &struct_size, sizeof struct_size);
+    CHECK_OK(use(bytes));
+
+    /* A newer program that does. */
+    bytes[known_bytes + 23] = 1;
+    if (is_input) {
+        CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "newer than this library");
+    } else {
+        CHECK_OK(use(bytes));
+        CHECK(bytes[known_bytes + 23] == 0);
+        CHECK(memcmp(bytes, &struct_size, sizeof struct_size) == 0);
+    }
+    free(bytes);
+}
+
+static void test_struct_sizes(void)
+{
+    gridz_options options = {.struct_size = sizeof options};
+    gridz_context_options context_options = {.struct_size = sizeof context_options};
+    gridz_frame_info info = {.struct_size = sizeof info};
+    check_struct_sizes(use_array, &small_array, sizeof small_array, 1);
+    check_struct_sizes(use_options, &options, sizeof options, 1);
+    check_struct_sizes(use_context_options, &context_options, sizeof context_options, 1);
+    check_struct_sizes(use_frame_info, &info, sizeof info, 0);
+
+    /* Programs were compiled with these sizes: a struct may grow at its end and change in no other way. */
+    if (sizeof(void *) == 8) {
+        CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
+        CHECK(sizeof(gridz_options) == 48 && offsetof(gridz_options, value) == 32);
+        CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
+        CHECK(sizeof(gridz_frame_info) == 312 && offsetof(gridz_frame_info, codec_name) == 296);
+    }
+}
+
+static gridz_status with_options(const gridz_options *options)
+{
+    size_t bound = 0, n_bytes = 0;
+    gridz_status status = gridz_compress_bound(&small_array, options, &bound);
+    if (status == GRIDZ_OK) {
+        unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, options);
+        check_decompresses(frame, n_bytes, small, sizeof small, options);
+        free(frame);
+        return GRIDZ_OK;
+    }
+    /* The other functions say the same. */
+    static unsigned char dst[sizeof small];
+    CHECK_STATUS(gridz_compress(&small_array, small, sizeof small, dst, sizeof dst, &n_bytes, options), status);
+    CHECK_STATUS(gridz_decompress(small_frame, small_frame_bytes, dst, sizeof dst, &n_bytes, options), status);
+    return status;
+}
+
+static void test_options(void)
+{
+    const gridz_options defaults = {.struct_size = sizeof defaults};
+    gridz_options options = defaults;
+    size_t n_bytes = 0;
+    gridz_frame_info info = {.struct_size = sizeof info};
+
+    /* NULL and all zero are the same: the default codec, here ndzip by name. */
+    const char *const names[] = {NULL, "ndzip"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        options.codec = names[i];
+        CHECK_OK(with_options(&options));
+        unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, &options);
+        CHECK(n_bytes == small_frame_bytes && memcmp(frame, small_frame, n_bytes) == 0);
+        free(frame);
+    }
+    options.codec = "stored";
+    CHECK_OK(with_options(&options));
+    unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, &options);
+    CHECK_OK(gridz_inspect(frame, n_bytes, &info));
+    CHECK(strcmp(info.codec_name, "stored") == 0 && n_bytes == sizeof small + header_bytes(3));
+    free(frame);
+
+    options.codec = "nosuch";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec \"nosuch\"");
+    options.codec = "";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec \"\"");
+    options.codec = "\xff\xfe";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip");
+    options = defaults;
+    options.level = 1;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "only level 0");
+    options.level = UINT32_MAX;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "only level 0");
+
+    static const struct {
+        uint32_t mode;
+        const char *name;
+    } RESERVED[] = {{GRIDZ_MODE_ABSOLUTE_ERROR, "GRIDZ_MODE_ABSOLUTE_ERROR"},
+                    {GRIDZ_MODE_RELATIVE_ERROR, "GRIDZ_MODE_RELATIVE_ERROR"},
+                    {GRIDZ_MODE_BITS_PER_VALUE, "GRIDZ_MODE_BITS_PER_VALUE"},
+                    {GRIDZ_MODE_PRECISION, "GRIDZ_MODE_PRECISION"}};
+    for (size_t i = 0; i < COUNT(RESERVED); i++) {
+        options = defaults;
+        options.mode = RESERVED[i].mode;
+        options.value = 0.5;
+        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, RESERVED[i].name);
+    }
+    options = defaults;
+    options.mode = 5;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "mode 5");
+    options = defaults;
+    options.value = 1e-3;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "value");
+    options.value = NAN;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "value");
+    options = defaults;
+    options.flags = 2;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
+    options.flags = (uint64_t)1 << 63 | GRIDZ_FLAG_SKIP_CHECKSUM;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
+    options.flags = GRIDZ_FLAG_SKIP_CHECKSUM;
+    CHECK_OK(with_options(&options));
+}
+
+static void test_damaged_frames(void)
+{
+    size_t n_bytes = 0;
+    static unsigned char dst[sizeof small];
+    gridz_frame_info info = {.struct_size = sizeof info};
+
+    /* Every truncation, in a buffer that ends where the frame does. */
+    for (size_t cut = 0; cut < small_frame_bytes; cut++) {
+        unsigned char *frame = exactly(cut);
+        memcpy(frame, small_frame, cut);
+        CHECK_STATUS(gridz_decompress(frame, cut, dst, sizeof dst, &n_bytes, NULL), GRIDZ_ERROR_TRUNCATED);
+        if (cut < header_bytes(3))
+            CHECK_STATUS(gridz_inspect(frame, cut, &info), GRIDZ_ERROR_TRUNCATED);
+        else
+            CHECK_OK(gridz_inspect(frame, cut, &info));
+        free(frame);
+    }
+    unsigned char *longer = exactly(small_frame_bytes + 1);
+    memcpy(longer, small_frame, small_frame_bytes);
+    longer[small_frame_bytes] = 0;
+    CHECK_FAILS(gridz_decompress(longer, small_frame_bytes + 1, dst, sizeof dst, &n_bytes, NULL),
+                GRIDZ_ERROR_CORRUPT, "follow");
+    free(longer);
+
+    /* Every flipped bit is noticed. Without the checksum it need not be, but does no harm. */
+    gridz_options skip = {.struct_size = sizeof skip, .flags = GRIDZ_FLAG_SKIP_CHECKSUM};
+    unsigned char *frame = exactly(small_frame_bytes);
+    memcpy(frame, small_frame, small_frame_bytes);
+    size_t unnoticed = 0;
+    for (size_t bit = 0; bit < 8 * small_frame_bytes; bit++) {
+        frame[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        gridz_status status = gridz_decompress(frame, small_frame_bytes, dst, sizeof dst, &n_bytes, NULL);
+        CHECK(status / 100 == 2);
+        unnoticed += gridz_decompress(frame, small_frame_bytes, dst, sizeof dst, &n_bytes, &skip) == GRIDZ_OK;
+        frame[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    CHECK(unnoticed > 0);
+
+    frame[4] = 2; /* the format version */
+    CHECK_STATUS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_UNSUPPORTED_FORMAT);
+    random_bytes(frame, small_frame_bytes, 1);
+    CHECK_FAILS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_CORRUPT, "not a gridz frame");
+    free(frame);
+}
+
+/* Large enough to be cut into pieces for the workers. */
+static const uint64_t LARGE_EXTENTS[3] = {64, 96, 128};
+enum { LARGE = 64 * 96 * 128 };
+static float *large;
+static gridz_array large_array;
+static unsigned char *large_frame;
+static size_t large_frame_bytes;
+
+static void make_large(void)
+{
+    large = (float *)exactly(LARGE * sizeof *large);
+    for (size_t i = 0; i < LARGE; i++)
+        large[i] = sinf((float)i * 0.001f);
+    large_array = describe(GRIDZ_DTYPE_F32, 3, LARGE_EXTENTS);
+    large_frame = compressed(&large_array, large, LARGE * sizeof *large, &large_frame_bytes, NULL);
+}
+
+static void check_large(const gridz_context *context)
+{
+    gridz_options options = {.struct_size = sizeof options, .context = context};
+    size_t n_bytes = 0;
+    unsigned char *frame = compressed(&large_array, large, LARGE * sizeof *large, &n_bytes, &options);
+    CHECK(n_bytes == large_frame_bytes && memcmp(frame, large_frame, n_bytes) == 0);
+    check_decompresses(frame, n_bytes, large, LARGE * sizeof *large, &options);
+    free(frame);
+}
+
+static gridz_context *context_of(uint32_t threads, uint64_t memory_limit)
+{
+    gridz_context_options options = {.struct_size = sizeof options,
+                                     .threads = threads,
+                                     .device = GRIDZ_DEVICE_AUTO,
+                                     .memory_limit = memory_limit};
+    gridz_context *context = NULL;
+    CHECK_OK(gridz_context_create(&options, &context));
+    CHECK(context != NULL);
+    return context;
+}
+
+static void test_contexts(void)
+{
+    gridz_context *context = NULL;
+    CHECK_OK(gridz_context_create(NULL, &context));
+    check_large(context);
+    gridz_context_destroy(context);
+
+    /* The number of threads is no input of the frame. */
+    for (uint32_t threads = 0; threads < 6; threads++) {
+        context = context_of(threads, 0);
+        check_large(context);
+        gridz_context_destroy(context);
+    }
+
+    gridz_context_options wrong = {.struct_size = sizeof wrong, .threads = 1025};
+    context = NULL;
+    CHECK_FAILS(gridz_context_create(&wrong, &context), GRIDZ_ERROR_INVALID_ARGUMENT, "threads");
+    wrong.threads = 0;
+    for (uint32_t device = 0; device < 3; device++) {
+        wrong.device = device;
+        if (device != GRIDZ_DEVICE_AUTO)
+            CHECK_FAILS(gridz_context_create(&wrong, &context), GRIDZ_ERROR_UNSUPPORTED_JOB, "GPU");
+    }
+    CHECK(context == NULL);
+}
+
+static void test_memory_limit(void)
+{
+    gridz_array big_endian = small_array;
+    big_endian.byte_order = GRIDZ_BYTE_ORDER_BIG;
+    gridz_options options = {.struct_size = sizeof options};
+    size_t bound = 0, n_bytes = 77;
+    CHECK_OK(gridz_compress_bound(&big_endian, &options, &bound));
+    unsigned char *dst = exactly(bound);
+
+    gridz_context *tight = context_of(1, sizeof small - 1);
+    options.context = tight;
+    CHECK_FAILS(gridz_compress(&big_endian, small, sizeof small, dst, bound, &n_bytes, &options),
+                GRIDZ_ERROR_OUT_OF_MEMORY, "limit");
+    CHECK(n_bytes == 77);
+    /* Little-endian takes no working memory, and neither does decompression. */
+    CHECK_OK(gridz_compress(&small_array, small, sizeof small, dst, bound, &n_bytes, &options));
+
+    gridz_context *enough = context_of(1, sizeof small);
+    options.context = enough;
+    CHECK_OK(gridz_compress(&big_endian, small, sizeof small, dst, bound, &n_bytes, &options));
+    options.context = tight;
+    check_decompresses(dst, n_bytes, small, sizeof small, &options);
+    gridz_context_destroy(enough);
+    gridz_context_destroy(tight);
+    free(dst);
+}
+
+/* Threads share a context, a source and a frame; each has its own last error. */
+static void *work(void *context)
+{
+    size_t bound;
+    CHECK(strcmp(gridz_last_error(), "") == 0);
+    for (int i = 0; i < 3; i++) {
+        check_large(context);
+        CHECK_STATUS(gridz_compress_bound(NULL, NULL, &bound), GRIDZ_ERROR_INVALID_ARGUMENT);
+        CHECK(strcmp(gridz_last_error(), "gridz_array is NULL") == 0);
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    pthread_t threads[6];
+    gridz_context *context = context_of(3, 0);
+    CHECK_STATUS(gridz_inspect(NULL, 0, NULL), GRIDZ_ERROR_INVALID_ARGUMENT);
+    const char *text = gridz_last_error();
+    char before[100];
+    snprintf(before, sizeof before, "%s", text);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK(pthread_create(&threads[i], NULL, work, i % 2 == 0 ? context : NULL) == 0);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    /* Neither their errors nor a success of ours touched our text. */
+    check_large(context);
+    CHECK(gridz_last_error() == text && strcmp(text, before) == 0);
+    gridz_context_destroy(context);
+}
+
+/* What a program calls at the very end of a thread, when the library's own thread data is gone. */
+static int called_at_end;
+
+static void at_end_of_thread(void *key)
+{
+    (void)key;
+    CHECK_STATUS(gridz_inspect(NULL, 0, NULL), GRIDZ_ERROR_INVALID_ARGUMENT);
+    CHECK(gridz_last_error() != NULL);
+    called_at_end = 1;
+}
+
+static void *end(void *key)
+{
+    CHECK_STATUS(gridz_inspect(NULL, 0, NULL), GRIDZ_ERROR_INVALID_ARGUMENT);
+    CHECK(pthread_setspecific(*(pthread_key_t *)key, key) == 0);
+    return NULL;
+}
+
+static void test_end_of_thread(void)
+{
+    pthread_key_t key;
+    pthread_t thread;
+    CHECK(pthread_key_create(&key, at_end_of_thread) == 0);
+    CHECK(pthread_create(&thread, NULL, end, &key) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_key_delete(key) == 0);
+    CHECK(called_at_end);
+}
+
+/* A child of a process whose workers run has none of them, and starts its own. */
+static void test_fork(void)
+{
+    gridz_context *context = context_of(3, 0);
+    check_large(context);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(120); /* a child that waits for ever is a failure, not a hanging test */
+        check_large(context);
+        check_large(NULL);
+        gridz_context_destroy(context);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_large(context);
+    gridz_context_destroy(context);
+}
+
+/* With GRIDZ_THREADS=many in the environment, every call that can fail does. */
+static int bad_environment(void)
+{
+    size_t n_bytes = 77;
+    char src[4] = {0}, dst[100];
+    gridz_context *context = NULL;
+    gridz_frame_info info = {.struct_size = sizeof info};
+    const gridz_array array = describe(GRIDZ_DTYPE_F32, 0, NULL);
+    for (int again = 0; again < 2; again++) {
+#define CHECK_BAD(call) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_THREADS=many")
+        CHECK_BAD(gridz_compress_bound(&array, NULL, &n_bytes));
+        CHECK_BAD(gridz_compress(&array, src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
+        CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
+        CHECK_BAD(gridz_inspect(src, sizeof src, &info));
+        CHECK_BAD(gridz_context_create(NULL, &context));
+    }
+    CHECK(n_bytes == 77 && context == NULL);
+    CHECK(strcmp(gridz_status_name(GRIDZ_OK), "GRIDZ_OK") == 0);
+    puts("bad-env: ok");
+    return 0;
+}
+
+static int overflow(void)
+{
+    volatile unsigned char *bytes = exactly(16);
+    bytes[15] = bytes[16];
+    free((void *)bytes);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "bad-env") == 0)
+        return bad_environment();
+    if (argc > 1 && strcmp(argv[1], "overflow") == 0)
+        return overflow();
+
+    CHECK(strcmp(gridz_last_error(), "") == 0);
+    make_small();
+    make_large();
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } TESTS[] = {
+        {"texts", test_texts},
+        {"round trips", test_round_trips},
+        {"opaque", test_opaque},
+        {"special values", test_special_values},
+        {"array descriptions", test_array_descriptions},
+        {"too small", test_too_small},
+        {"pointers and lengths", test_pointers_and_lengths},
+        {"struct sizes", test_struct_sizes},
+        {"options", test_options},
+        {"damaged frames", test_damaged_frames},
+        {"contexts", test_contexts},
+        {"memory limit", test_memory_limit},
+        {"threads", test_threads},
+        {"end of a thread", test_end_of_thread},
+        {"fork", test_fork},
+    };
+    for (size_t i = 0; i < COUNT(TESTS); i++) {
+        TESTS[i].run();
+        printf("%s: ok\n", TESTS[i].name);
+    }
+    free(small_frame);
+    free(large_frame);
+    free(large);
+    printf("all %zu tests of the C API passed\n", COUNT(TESTS));
+    return 0;
+}
