@@ -4,16 +4,46 @@ use gridz::{Array, ByteOrder, DType, Shape};
 
 /// One input: a rule, an element type and extents, as written in `vectors.toml` and the golden
 /// manifest.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Input {
     pub generator: String,
     pub dtype: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub big_endian: bool,
     pub extents: Vec<u64>,
+    /// Other data by the same rule.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seed: u64,
 }
 
+fn is_zero(seed: &u64) -> bool {
+    *seed == 0
+}
+
+/// Every rule that makes an array of any extents.
+pub const GENERATORS: [&str; 10] = [
+    "zero",
+    "negative_zero",
+    "pi",
+    "minus_seven_and_a_quarter",
+    "one",
+    "ramp",
+    "random",
+    "walk",
+    "special",
+    "wave",
+];
+
 impl Input {
+    pub fn new(generator: &str, dtype: DType, extents: &[u64]) -> Self {
+        Self {
+            generator: generator.into(),
+            dtype: dtype.name().into(),
+            extents: extents.to_vec(),
+            ..Self::default()
+        }
+    }
+
     pub fn array(&self) -> Array {
         let dtype = DType::ALL.into_iter().find(|d| d.name() == self.dtype).expect("a known element type");
         let order = if self.big_endian { ByteOrder::Big } else { ByteOrder::Little };
@@ -32,7 +62,7 @@ impl Input {
         if !matches!(size, 1 | 2 | 4 | 8) {
             return noise(array.n_bytes() as usize);
         }
-        let words = words(&self.generator, &self.extents, 8 * size as u32);
+        let words = words(&self.generator, &self.extents, 8 * size as u32, self.seed);
         words
             .iter()
             .flat_map(|word| {
@@ -68,11 +98,11 @@ impl Xorshift {
 }
 
 /// The bit patterns of an array, `bits` wide, in C order.
-fn words(generator: &str, extents: &[u64], bits: u32) -> Vec<u64> {
+fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
     let n = extents.iter().product::<u64>() as usize;
     let top = 1u64 << (bits - 1);
     let mask = u64::MAX >> (64 - bits);
-    let mut random = Xorshift::new(n as u64);
+    let mut random = Xorshift::new(n as u64 ^ seed << 32);
     match generator {
         "zero" => vec![0; n],
         "negative_zero" => vec![top; n],
@@ -100,10 +130,43 @@ fn words(generator: &str, extents: &[u64], bits: u32) -> Vec<u64> {
                 })
                 .collect()
         }
+        // Infinities, quiet and signalling NaN with payloads, subnormals, zeros of both signs, any bits.
+        "special" => {
+            let mantissa_bits = [(64, 52), (32, 23), (16, 10), (8, 3)].into_iter().find(|(b, _)| *b == bits);
+            let mantissa = (1u64 << mantissa_bits.unwrap().1) - 1;
+            let infinity = mask >> 1 & !mantissa;
+            (0..n)
+                .map(|_| {
+                    let (r, sign) = (random.next(), random.next() & top);
+                    sign | match r & 7 {
+                        0 => 0,
+                        1 => infinity,
+                        2 => infinity | (mantissa.div_ceil(2) | r >> 3 & mantissa),
+                        3 => infinity | (r >> 3 & mantissa >> 1).max(1),
+                        4 => r >> 3 & mantissa,
+                        5 => 1,
+                        _ => r & mask >> 1,
+                    }
+                })
+                .collect()
+        }
+        // Triangle waves along every axis, with a little noise, in quarters.
+        "wave" => (0..n as u64)
+            .map(|i| {
+                let mut rest = i;
+                let mut height = random.next() & 3;
+                for (k, &extent) in extents.iter().enumerate().rev() {
+                    let period = 32 << k;
+                    height += (rest % extent % period).abs_diff(period / 2) * 40;
+                    rest /= extent;
+                }
+                quarters(height, bits)
+            })
+            .collect(),
         // Inputs whose transformed words are chosen.
         "walking_bit" => inverse_transform(extents, bits, |i| {
             let (group, j) = (i / bits as usize, i % bits as usize);
-            if j == group % bits as usize { 1 << (group % bits as usize) } else { 0 }
+            if j == 7 * group % bits as usize { 1 << (3 * group % bits as usize) } else { 0 }
         }),
         "worst_case" => inverse_transform(extents, bits, |_| mask),
         other => panic!("unknown generator {other}"),

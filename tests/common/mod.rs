@@ -2,12 +2,15 @@
 #![allow(dead_code)] // each test program uses its own part
 
 pub mod generate;
+pub mod ndzip;
+pub mod repair;
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gridz::{Array, Context, Spec, Verify};
+use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 
 /// The folder with reference vectors and real data, which is not part of the project:
@@ -24,9 +27,16 @@ pub fn shared(test: &str) -> Option<PathBuf> {
     let reason = format!("{test}: SKIPPED, no reference data at {}", folder.display());
     assert!(std::env::var_os("GRIDZ_REQUIRE_SHARED").is_none(), "{reason}");
     eprintln!("{reason}");
+    std::fs::create_dir_all(root.join("target")).unwrap();
     let mut log = OpenOptions::new().create(true).append(true).open(root.join("target/skips.log")).unwrap();
     writeln!(log, "{reason}").unwrap();
     None
+}
+
+/// So many random cases; failures are kept beside the test's source and tried first from then on.
+pub fn cases(cases: u32) -> ProptestConfig {
+    let failure_persistence = Some(Box::new(FileFailurePersistence::WithSource("regressions")) as Box<_>);
+    ProptestConfig { cases, failure_persistence, ..ProptestConfig::default() }
 }
 
 pub fn sha256(bytes: &[u8]) -> String {

@@ -1,0 +1,354 @@
+//! Frames that were written once and must stay readable for ever.
+//!
+//! `golden/v1/<codec>/` holds frames of this format with their manifest; the encoder must still make
+//! each of them byte for byte (a change of the bytes is a decision: a new codec version), and the
+//! decoder must read them. `golden/reject/` holds frames that must be refused, and how. Files are only
+//! ever added: by `cargo test --test golden -- --ignored bless`, which leaves existing ones alone.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::generate::{Input, noise};
+use common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
+use gridz::codec::registry::{self, CODECS};
+use gridz::{Context, DType, ErrorKind, Spec, Verify};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+#[derive(Serialize, Deserialize)]
+struct Golden {
+    file: String,
+    /// The codec that was asked for, which is the file's folder.
+    asked: String,
+    /// The codec that the frame names.
+    codec: String,
+    codec_version: u8,
+    /// Release that wrote the file.
+    writer: String,
+    frame_sha256: String,
+    array_sha256: String,
+    input: Input,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reject {
+    file: String,
+    /// Name of the [`ErrorKind`].
+    error: String,
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The rows of a manifest; none if it does not exist yet.
+fn manifest<Row: DeserializeOwned>(folder: &Path) -> Vec<Row> {
+    #[derive(Deserialize)]
+    struct Manifest<Row> {
+        frame: Vec<Row>,
+    }
+    let Ok(text) = fs::read_to_string(folder.join("MANIFEST.toml")) else { return Vec::new() };
+    toml::from_str::<Manifest<Row>>(&text).unwrap().frame
+}
+
+/// Every frame file below `folder`, as the manifest names it.
+fn frame_files(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            names.extend(frame_files(&path).iter().map(|inner| format!("{name}/{inner}")));
+        } else if name != "MANIFEST.toml" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names
+}
+
+fn assert_same_files(folder: &Path, mut rows: Vec<String>) {
+    rows.sort();
+    assert_eq!(frame_files(folder), rows, "files and manifest of {}", folder.display());
+}
+
+fn spec(name: &str) -> Spec {
+    let entry = CODECS.iter().find(|entry| entry.name == name).unwrap();
+    Spec::new(u32::from(entry.id), 0).unwrap()
+}
+
+#[test]
+fn goldens_decode() {
+    let v1 = folder("v1");
+    let rows: Vec<Golden> = manifest(&v1);
+    assert_same_files(&v1, rows.iter().map(|row| row.file.clone()).collect());
+    for entry in CODECS {
+        assert!(rows.iter().any(|row| row.codec == entry.name), "no golden of codec {}", entry.name);
+    }
+    for row in rows {
+        let frame = fs::read(v1.join(&row.file)).unwrap();
+        assert_eq!(sha256(&frame), row.frame_sha256, "{} was changed", row.file);
+        let info = gridz::inspect(&frame).unwrap();
+        assert_eq!(info.array, row.input.array(), "{}", row.file);
+        assert_eq!(info.codec_name, Some(row.codec.as_str()), "{}", row.file);
+        assert_eq!(info.frame_bytes, frame.len() as u64, "{}", row.file);
+        assert_eq!(frame[6], row.codec_version, "{}", row.file);
+        for threads in [1, 2] {
+            let array = decompress(&frame, &Context::new(Some(threads), None).unwrap()).unwrap();
+            assert_eq!(sha256(&array), row.array_sha256, "{}", row.file);
+            assert_same_bytes(&array, &row.input.bytes(), &row.file);
+        }
+    }
+}
+
+#[test]
+fn goldens_are_encoded_to_the_same_bytes() {
+    let v1 = folder("v1");
+    let mut n_current = 0;
+    for row in manifest::<Golden>(&v1) {
+        let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
+        if entry.version == row.codec_version {
+            let frame = compress(&row.input.array(), &spec(&row.asked), &row.input.bytes(), &Context::default());
+            assert_same_bytes(&frame, &fs::read(v1.join(&row.file)).unwrap(), &row.file);
+            n_current += 1;
+        }
+    }
+    assert!(n_current >= CODECS.len());
+}
+
+#[test]
+fn rejects_are_refused_with_the_right_kind() {
+    let reject = folder("reject");
+    let rows: Vec<Reject> = manifest(&reject);
+    assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
+    assert!(rows.len() >= rejects().len());
+    for row in rows {
+        let frame = fs::read(reject.join(&row.file)).unwrap();
+        let mut dst = vec![0; 1 << 20];
+        let error = gridz::decompress(&frame, &mut dst, Verify::Checksum, &Context::default()).unwrap_err();
+        println!("{}: {error}", row.file);
+        assert_eq!(format!("{:?}", error.kind()), row.error, "{}: {error}", row.file);
+        assert!(error.context().len() > 10, "{}: {error}", row.file);
+    }
+}
+
+// ---- making them ----------------------------------------------------------------------------------
+
+/// What this release writes: folder (the codec asked for), name, input.
+fn cases() -> Vec<(&'static str, &'static str, Input)> {
+    let case =
+        |codec, name, generator, dtype, extents: &[u64]| (codec, name, Input::new(generator, dtype, extents));
+    let big = |codec, name, generator, dtype, extents: &[u64]| {
+        (codec, name, Input { big_endian: true, ..Input::new(generator, dtype, extents) })
+    };
+    vec![
+        case("stored", "f32_2d", "ramp", DType::F32, &[7, 11]),
+        big("stored", "f64_big_endian", "special", DType::F64, &[3, 5]),
+        case("stored", "u8_1d", "random", DType::U8, &[1001]),
+        case("stored", "opaque_5_bytes", "random", DType::Opaque, &[3, 9]),
+        case("stored", "complex128_rank_7", "random", DType::C128, &[1, 2, 1, 3, 1, 2, 1]),
+        case("stored", "rank_0", "pi", DType::F64, &[]),
+        case("stored", "no_elements", "zero", DType::I32, &[4, 0, 2]),
+        case("ndzip", "f32_1d_border", "walk", DType::F32, &[4096 + 33]),
+        case("ndzip", "f32_2d_border", "wave", DType::F32, &[65, 130]),
+        case("ndzip", "f32_3d_border", "wave", DType::F32, &[16, 33, 17]),
+        case("ndzip", "f64_1d_border", "walk", DType::F64, &[4096 + 1]),
+        case("ndzip", "f64_2d_border", "ramp", DType::F64, &[66, 130]),
+        case("ndzip", "f64_3d_border", "wave", DType::F64, &[16, 17, 17]),
+        case("ndzip", "f64_3d_three_blocks", "minus_seven_and_a_quarter", DType::F64, &[48, 16, 16]),
+        case("ndzip", "f32_4d_merged", "wave", DType::F32, &[2, 8, 1, 17, 16]),
+        case("ndzip", "f32_5d_merged", "ramp", DType::F32, &[2, 2, 5, 17, 19]),
+        case("ndzip", "f64_6d_flat", "ramp", DType::F64, &[4, 4, 4, 4, 4, 5]),
+        case("ndzip", "f32_2d_flat", "ramp", DType::F32, &[4200, 2]),
+        big("ndzip", "f32_big_endian", "wave", DType::F32, &[64, 65]),
+        big("ndzip", "f64_big_endian", "ramp", DType::F64, &[4100]),
+        case("ndzip", "f32_constant", "pi", DType::F32, &[32, 32, 32]),
+        case("ndzip", "f32_zero_rank_32", "zero", DType::F32, &[[1; 29].as_slice(), &[16, 16, 16]].concat()),
+        case("ndzip", "f32_incompressible", "special", DType::F32, &[16, 16, 16]),
+        case("ndzip", "f32_too_small", "ramp", DType::F32, &[3, 5, 15]),
+        case("ndzip", "f64_rank_0", "one", DType::F64, &[]),
+        case("ndzip", "f32_no_elements", "zero", DType::F32, &[0, 64]),
+        case("ndzip", "i16_3d", "walk", DType::I16, &[16, 16, 3]),
+        case("ndzip", "f16_2d", "special", DType::F16, &[9, 30]),
+        big("ndzip", "u64_big_endian", "walk", DType::U64, &[77]),
+    ]
+}
+
+/// A way to spoil a good frame, and the error it must lead to.
+type Damage = (&'static str, ErrorKind, fn() -> Vec<u8>);
+
+const HEADER: usize = 64;
+
+/// Two blocks of f32 with a border: a table of 8 bytes, blocks of 128 heads.
+fn good() -> Vec<u8> {
+    let input = Input::new("ramp", DType::F32, &[1, 2, 4100]);
+    compress(&input.array(), &spec("ndzip"), &input.bytes(), &Context::default())
+}
+
+/// The good frame after `change`, with checksums that match.
+fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = good();
+    change(&mut frame);
+    let payload_bytes = (frame.len() - HEADER) as u64;
+    frame[16..24].copy_from_slice(&payload_bytes.to_le_bytes());
+    repair(&mut frame);
+    frame
+}
+
+/// Entry `i` of the offset table is moved by `by` words.
+fn moved(i: usize, by: i32) -> Vec<u8> {
+    changed(|frame| {
+        let entry = &mut frame[HEADER + 4 * i..][..4];
+        let end = u32::from_le_bytes(entry.try_into().unwrap());
+        entry.copy_from_slice(&end.wrapping_add_signed(by).to_le_bytes());
+    })
+}
+
+fn header_only(extents: [u64; 3], payload_bytes: u64) -> Vec<u8> {
+    let mut frame = good()[..HEADER].to_vec();
+    for (field, extent) in frame[40..].chunks_mut(8).zip(extents) {
+        field.copy_from_slice(&extent.to_le_bytes());
+    }
+    frame[16..24].copy_from_slice(&payload_bytes.to_le_bytes());
+    repair(&mut frame);
+    frame
+}
+
+fn stored(n_payload: usize) -> Vec<u8> {
+    let input = Input::new("ramp", DType::I32, &[3, 4, 5]);
+    let mut frame = compress(&input.array(), &spec("stored"), &input.bytes(), &Context::default());
+    frame.resize(HEADER + n_payload, 0);
+    frame[16..24].copy_from_slice(&(n_payload as u64).to_le_bytes());
+    repair(&mut frame);
+    frame
+}
+
+fn rejects() -> Vec<Damage> {
+    use ErrorKind::{Corrupt, Truncated, UnsupportedFormat};
+    vec![
+        ("empty", Truncated, Vec::new),
+        ("noise", Corrupt, || noise(500)),
+        ("bad_magic", Corrupt, || changed(|frame| frame[0] = b'g')),
+        ("header_bit", Corrupt, || {
+            let mut frame = good();
+            frame[45] ^= 4;
+            frame
+        }),
+        ("header_cut", Truncated, || good()[..HEADER - 1].to_vec()),
+        ("fixed_header_cut", Truncated, || good()[..39].to_vec()),
+        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 2)),
+        ("unknown_codec", UnsupportedFormat, || changed(|frame| frame[5] = 255)),
+        ("codec_version_2", UnsupportedFormat, || changed(|frame| frame[6] = 2)),
+        ("codec_version_0", UnsupportedFormat, || changed(|frame| frame[6] = 0)),
+        ("unknown_flag", UnsupportedFormat, || changed(|frame| frame[7] = 0x80)),
+        ("unknown_dtype", UnsupportedFormat, || changed(|frame| frame[8] = 15)),
+        ("rank_33", Corrupt, || {
+            let mut frame = good();
+            frame[9] = 33;
+            frame
+        }),
+        ("fold_2", UnsupportedFormat, || changed(|frame| frame[10] = 2)),
+        ("element_size_8_of_f32", Corrupt, || changed(|frame| frame[12] = 8)),
+        ("opaque_of_no_bytes", Corrupt, || changed(|frame| (frame[8], frame[12]) = (0, 0))),
+        ("big_endian_bytes", Corrupt, || changed(|frame| (frame[7], frame[8], frame[12]) = (1, 1, 1))),
+        ("reserved_in_use", UnsupportedFormat, || changed(|frame| frame[37] = 1)),
+        ("params_of_ndzip", Corrupt, || {
+            // The last two extents become parameters of a rank-1 array.
+            changed(|frame| (frame[9], frame[11]) = (1, 16))
+        }),
+        ("elements_overflow", Corrupt, || header_only([1 << 32, 1 << 31, 4], 0)),
+        ("bytes_overflow", Corrupt, || header_only([1 << 31, 1 << 31, 1], 0)),
+        ("payload_overflow", Truncated, || header_only([1, 2, 4100], u64::MAX)),
+        ("payload_missing", Truncated, || good()[..HEADER].to_vec()),
+        ("payload_cut", Truncated, || {
+            let mut frame = good();
+            frame.pop();
+            frame
+        }),
+        ("trailing_byte", Corrupt, || {
+            let mut frame = good();
+            frame.push(0);
+            frame
+        }),
+        ("payload_bit_of_a_column", Corrupt, || {
+            let mut frame = good();
+            let last_column = frame.len() - 4 * 4 * 2 - 1;
+            frame[last_column] ^= 1;
+            frame
+        }),
+        ("payload_bit_of_the_border", Corrupt, || {
+            let mut frame = good();
+            *frame.last_mut().unwrap() ^= 0x80;
+            frame
+        }),
+        ("table_cut", Truncated, || changed(|frame| frame.truncate(HEADER + 7))),
+        ("table_decreases", Corrupt, || moved(1, -2000)),
+        ("table_first_block_too_short", Corrupt, || changed(|frame| frame[HEADER..][..4].fill(0))),
+        ("table_block_too_long", Corrupt, || moved(0, 8192)),
+        ("table_wraps", Corrupt, || changed(|frame| frame[HEADER + 4..][..4].fill(0xff))),
+        ("table_past_the_end", Truncated, || moved(1, 500)),
+        ("table_and_heads_disagree", Corrupt, || moved(0, 1)),
+        ("head_with_one_column_more", Corrupt, || changed(|frame| frame[HEADER + 8 + 4 * 100 + 3] |= 0x80)),
+        ("border_too_long", Corrupt, || changed(|frame| frame.extend([0; 4]))),
+        ("border_too_short", Corrupt, || changed(|frame| frame.truncate(frame.len() - 4))),
+        ("border_of_half_a_word", Corrupt, || changed(|frame| frame.extend([0; 2]))),
+        ("ndzip_of_integers", Corrupt, || changed(|frame| frame[8] = 7)),
+        ("ndzip_of_other_extents", Corrupt, || changed(|frame| frame[48] = 1)),
+        ("stored_too_short", Corrupt, || stored(239)),
+        ("stored_too_long", Corrupt, || stored(241)),
+        ("stored_nothing", Corrupt, || stored(0)),
+    ]
+}
+
+/// Writes the files that do not exist yet, and their rows.
+#[test]
+#[ignore = "adds files to tests/golden"]
+fn bless() {
+    let v1 = folder("v1");
+    let mut rows: Vec<Golden> = manifest(&v1);
+    for (asked, name, input) in cases() {
+        let file = format!("{asked}/{name}.gridz");
+        if v1.join(&file).exists() {
+            continue;
+        }
+        let array = input.bytes();
+        let frame = compress(&input.array(), &spec(asked), &array, &Context::default());
+        let entry = registry::find(frame[5]).unwrap();
+        let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
+        fs::create_dir_all(v1.join(asked)).unwrap();
+        fs::write(v1.join(&file), frame).unwrap();
+        rows.push(Golden {
+            file,
+            asked: asked.into(),
+            codec: entry.name.into(),
+            codec_version: entry.version,
+            writer: gridz::VERSION.into(),
+            frame_sha256,
+            array_sha256,
+            input,
+        });
+    }
+    write_manifest(&v1, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
+
+    let reject = folder("reject");
+    let mut rows: Vec<Reject> = manifest(&reject);
+    fs::create_dir_all(&reject).unwrap();
+    for (name, kind, make) in rejects() {
+        let file = format!("{name}.gridz");
+        if !reject.join(&file).exists() {
+            fs::write(reject.join(&file), make()).unwrap();
+            rows.push(Reject { file, error: format!("{kind:?}") });
+        }
+    }
+    write_manifest(&reject, "Frames that must be refused; written and explained by tests/golden.rs.", &rows);
+}
+
+fn write_manifest<Row: Serialize>(folder: &Path, head: &str, rows: &[Row]) {
+    #[derive(Serialize)]
+    struct Manifest<'a, Row> {
+        frame: &'a [Row],
+    }
+    let text = toml::to_string(&Manifest { frame: rows }).unwrap();
+    fs::write(folder.join("MANIFEST.toml"), format!("# {head}\n\n{text}")).unwrap();
+}

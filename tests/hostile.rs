@@ -1,0 +1,309 @@
+//! Damaged and hostile frames: an error, never a panic, never wrong data under
+//! [`Verify::Checksum`], and never more memory than the caller's destination justifies.
+
+#![allow(unsafe_code)] // the counting allocator
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::generate::{GENERATORS, Input, noise};
+use common::{assert_same_bytes, cases, compress, repair::repair};
+use gridz::codec::registry::{self, CODECS};
+use gridz::format::header::{MAGIC, MAX_HEADER_BYTES, header_bytes};
+use gridz::hdf5::cd::{STORED_MAGIC, STORED_VERSION, Values};
+use gridz::{Context, DType, ErrorKind, Spec, Verify};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+// ---- counting allocations -------------------------------------------------------------------------
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+fn count(n_bytes: usize) {
+    // A thread that is going away allocates after its counter is gone.
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + n_bytes));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, n_bytes: usize) -> *mut u8 {
+        count(n_bytes);
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.realloc(block, layout, n_bytes) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What `body` returns and all bytes the calling thread allocated meanwhile, freed or not.
+fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
+    let before = ALLOCATED.get();
+    let result = body();
+    (result, ALLOCATED.get() - before)
+}
+
+/// Most bytes that decompression into `dst_bytes` may allocate, in total.
+///
+/// ndzip keeps a list of the pieces of the destination: for 16 rows of 16 planes, at least 16 KiB of
+/// data, sixteen slices and a little more, about 330 bytes. The rest is the text of an error.
+fn allowance(dst_bytes: usize) -> usize {
+    dst_bytes / 32 + 1024
+}
+
+/// ndzip's best: a block of 8-byte zeros.
+const MAX_EXPANSION: u64 = 64;
+
+// ---- frames ---------------------------------------------------------------------------------------
+
+struct Sample {
+    frame: Vec<u8>,
+    array: Vec<u8>,
+}
+
+fn sample(codec: u8, input: &Input) -> Sample {
+    let array = input.bytes();
+    let spec = Spec::new(u32::from(codec), 0).unwrap();
+    Sample { frame: compress(&input.array(), &spec, &array, &serial()), array }
+}
+
+/// Workers would allocate where nobody counts.
+fn serial() -> Context {
+    Context::new(Some(1), None).unwrap()
+}
+
+/// One small frame per codec, type and rank, and a few with more blocks.
+fn samples() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for entry in CODECS {
+        for dtype in [DType::F32, DType::F64] {
+            for extents in [&[4099][..], &[64, 65], &[16, 16, 17]] {
+                samples.push(sample(entry.id, &Input::new("one", dtype, extents)));
+                samples.push(sample(entry.id, &Input::new("ramp", dtype, extents)));
+            }
+            samples.push(sample(entry.id, &Input::new("wave", dtype, &[130, 129])));
+            samples.push(sample(entry.id, &Input::new("wave", dtype, &[3, 16, 33, 17])));
+            samples.push(sample(entry.id, &Input::new("ramp", dtype, &[3, 5])));
+            // As many pieces of the destination as there can be.
+            samples.push(sample(entry.id, &Input::new("one", dtype, &[16, 160, 16])));
+        }
+        samples.push(sample(entry.id, &Input::new("random", DType::Opaque, &[5, 5])));
+        samples.push(sample(entry.id, &Input::new("walk", DType::I16, &[33])));
+        samples.push(sample(entry.id, &Input::new("zero", DType::F32, &[0, 3])));
+    }
+    assert!(samples.iter().any(|sample| sample.frame[5] != registry::STORED));
+    samples
+}
+
+/// Decompresses both ways, counting memory; returns what the checksum says.
+fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
+    let context = serial();
+    let (info, n_bytes) = allocated(|| gridz::inspect(frame));
+    assert!(n_bytes <= if info.is_ok() { 0 } else { 512 }, "inspect allocated {n_bytes} bytes: {info:?}");
+    if let Ok(n_bytes) = gridz::array_bytes(frame, None) {
+        assert!(n_bytes <= MAX_EXPANSION * frame.len() as u64, "{n_bytes} bytes justified by {}", frame.len());
+    }
+    let mut result = None;
+    for verify in [Verify::Structure, Verify::Checksum] {
+        let (decoded, n_bytes) = allocated(|| gridz::decompress(frame, dst, verify, &context));
+        assert!(n_bytes <= allowance(dst.len()), "{n_bytes} bytes allocated for a destination of {}", dst.len());
+        if let Err(error) = &decoded {
+            assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+        }
+        if let Ok(n_bytes) = decoded {
+            assert_eq!(n_bytes as u64, info.as_ref().unwrap().array.n_bytes());
+        }
+        result = Some(decoded);
+    }
+    result.unwrap()
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    for Sample { frame, array } in samples() {
+        let mut dst = vec![0; array.len()];
+        let step = frame.len() / 3000 + 1;
+        for n in (0..frame.len()).filter(|n| *n < 1500 || n % step == 0 || frame.len() - n < 100) {
+            assert_eq!(attack(&frame[..n], &mut dst).unwrap_err().kind(), ErrorKind::Truncated, "{n} bytes");
+        }
+        assert_eq!(attack(&frame, &mut dst), Ok(array.len()));
+        assert_same_bytes(&dst, &array, "the whole frame");
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_an_error() {
+    for Sample { frame, array } in samples() {
+        let mut dst = vec![0; array.len()];
+        let mut flipped = frame.clone();
+        // All bits of small frames; of larger ones those of the header, table and first heads, and a
+        // bit of every so many of the rest, at changing places.
+        let step = frame.len() / 250 + 1;
+        for bit in (0..frame.len() * 8).filter(|bit| *bit < 700 * 8 || bit % (8 * step + 1) == 0) {
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(attack(&flipped, &mut dst).is_err(), "bit {bit} of a frame of {} bytes", frame.len());
+            flipped[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+/// A destination that is too small is refused before anything is written to it.
+#[test]
+fn a_small_destination_stays_as_it_is() {
+    for Sample { frame, array } in samples().into_iter().filter(|sample| !sample.array.is_empty()) {
+        for n in [0, array.len() / 2, array.len() - 1] {
+            let mut dst = noise(n);
+            let need = array.len() as u64;
+            assert_eq!(attack(&frame, &mut dst).unwrap_err().kind(), ErrorKind::DstTooSmall { need });
+            assert_same_bytes(&dst, &noise(n), "the small destination");
+        }
+    }
+}
+
+/// A header may claim any size: nothing is allocated for it.
+#[test]
+fn claimed_sizes_allocate_nothing() {
+    for entry in CODECS {
+        let mut frame = sample(entry.id, &Input::new("ramp", DType::F32, &[1, 1, 4100])).frame;
+        for extents in [[1 << 20, 1 << 20, 1 << 20], [1 << 60, 1, 1], [0, 1 << 62, 1], [1, 64, 1 << 24]] {
+            for (field, extent) in frame[40..64].chunks_mut(8).zip(extents) {
+                field.copy_from_slice(&u64::to_le_bytes(extent));
+            }
+            repair(&mut frame);
+            assert!(attack(&frame, &mut [0; 4096]).is_err());
+            for expected in [None, Some(1 << 30)] {
+                let claimed = gridz::inspect(&frame).map_or(u64::MAX, |info| info.array.n_bytes());
+                let n_bytes = gridz::array_bytes(&frame, expected);
+                assert!(n_bytes.is_err() || claimed < 1 << 30, "{extents:?}: {n_bytes:?}");
+            }
+        }
+    }
+}
+
+/// A small frame: cheap enough to be attacked many thousand times.
+fn some_sample() -> impl Strategy<Value = Sample> {
+    let codec = prop::sample::select((0..CODECS.len()).collect::<Vec<_>>());
+    let dtype = prop::sample::select(vec![DType::F32, DType::F64, DType::I16, DType::Opaque]);
+    let extents = prop::sample::select(vec![
+        vec![4096],
+        vec![8200],
+        vec![64, 64],
+        vec![70, 130],
+        vec![16, 16, 16],
+        vec![16, 35, 17],
+        vec![2, 8, 17, 16],
+        vec![],
+        vec![9],
+    ]);
+    (codec, prop::sample::select(&GENERATORS[..]), dtype, extents).prop_map(|(codec, generator, dtype, extents)| {
+        sample(CODECS[codec].id, &Input::new(generator, dtype, &extents))
+    })
+}
+
+impl std::fmt::Debug for Sample {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", gridz::inspect(&self.frame))
+    }
+}
+
+/// Values that programs trip over.
+fn edge_value() -> impl Strategy<Value = u8> {
+    prop_oneof![any::<u8>(), prop::sample::select(vec![0, 1, 2, 0x7f, 0x80, 0xff])]
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    /// The header is as some writer could have made it, so the checks behind the checksums must hold.
+    #[test]
+    fn a_changed_header_under_right_checksums(
+        sample in some_sample(),
+        changes in prop::collection::vec((5..72usize, edge_value()), 1..4),
+    ) {
+        let mut frame = sample.frame;
+        for (at, value) in changes {
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = value;
+            }
+        }
+        repair(&mut frame);
+        let _ = attack(&frame, &mut vec![0; sample.array.len()]);
+    }
+
+    #[test]
+    fn a_changed_payload_under_right_checksums(
+        sample in some_sample(),
+        changes in prop::collection::vec((any::<Index>(), edge_value()), 1..6),
+        near_the_start in any::<bool>(),
+        length in prop::option::of(any::<Index>()),
+    ) {
+        let mut frame = sample.frame;
+        let header_bytes = header_bytes(frame[9], 0);
+        if let Some(length) = length {
+            frame.truncate(header_bytes + length.index(frame.len() - header_bytes + 1));
+        }
+        let end = if near_the_start { frame.len().min(header_bytes + 600) } else { frame.len() };
+        for (at, value) in changes {
+            if end > header_bytes {
+                let at = header_bytes + at.index(end - header_bytes);
+                frame[at] = value;
+            }
+        }
+        let payload_bytes = (frame.len() - header_bytes) as u64;
+        frame[16..24].copy_from_slice(&payload_bytes.to_le_bytes());
+        repair(&mut frame);
+        let _ = attack(&frame, &mut vec![0; sample.array.len()]);
+    }
+
+    #[test]
+    fn bytes_of_any_kind(mut bytes in prop::collection::vec(edge_value(), 0..600), magic in any::<bool>()) {
+        if magic && bytes.len() >= 12 {
+            bytes[..4].copy_from_slice(&MAGIC);
+            (bytes[4], bytes[5], bytes[6], bytes[9], bytes[11]) = (1, bytes[5] % 3, 1, bytes[9] % 5, 0);
+            repair(&mut bytes);
+        }
+        prop_assert!(MAX_HEADER_BYTES < 600, "longer inputs are needed to reach the payload");
+        let _ = attack(&bytes, &mut [0; 1 << 14]);
+    }
+
+    /// Files and users give the filter's cd_values: only the forms that exist are taken.
+    #[test]
+    fn cd_values_of_any_kind(
+        mut words in prop::collection::vec(prop_oneof![any::<u32>(), 0..16u32], 0..=256),
+        stored in any::<bool>(),
+    ) {
+        if stored && !words.is_empty() {
+            words[0] = STORED_MAGIC | STORED_VERSION;
+        }
+        match Values::parse(&words) {
+            Ok(Values::User(_)) => prop_assert!(matches!(words[..], [] | [_] | [_, 0, _])),
+            // What a later version added is described, but not written.
+            Ok(Values::Stored(stored)) if stored.spec().is_err() => prop_assert!(stored.words().len() <= words.len()),
+            Ok(Values::Stored(stored)) => prop_assert_eq!(stored.words().len(), words.len()),
+            Err(error) => prop_assert!(error.context().len() > 10),
+        }
+    }
+}

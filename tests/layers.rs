@@ -1,0 +1,401 @@
+//! The layers: who may use whom, who may be unsafe, and what belongs to a codec.
+//!
+//! One crate has no borders that the compiler guards between its modules, so this test reads the
+//! sources: every `crate::` and `super::` path must be an edge of [`EDGES`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gridz::codec::registry::CODECS;
+
+/// What every layer above may use.
+const BASE: [&str; 4] = ["error", "types", "settings", "format"];
+
+/// Layer, what it may use, and whether that includes all of [`BASE`]. Anything may use itself.
+/// `codec/*` is one codec's folder; `codec/* definition` its files that define the bytes.
+const EDGES: &[(&str, &[&str], bool)] = &[
+    ("error", &[], false),
+    ("types", &["error"], false),
+    ("settings", &["error"], false),
+    ("format", &["error", "types"], false),
+    ("cpu", &[], true),
+    ("codec", &["cpu"], true),
+    ("codec/* definition", &["codec"], true),
+    ("codec/*", &["codec", "cpu"], true),
+    ("registry", &["codec", "codec/*"], true),
+    ("engine", &["codec", "registry", "cpu"], true),
+    ("hdf5", &["engine"], true),
+    ("ffi", &["engine", "hdf5", "registry"], true),
+];
+
+/// Files of a codec that must not know on what they run.
+const DEFINITION: [&str; 4] = ["params", "layout", "scalar", "word"];
+
+/// One source file: its path below `src` and its text.
+type Source = (String, String);
+
+// ---- reading Rust ---------------------------------------------------------------------------------
+
+/// Identifiers, `::` and single signs, without comments, literals and lifetimes.
+fn tokens(text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut tokens, mut i) = (Vec::new(), 0);
+    while i < chars.len() {
+        let start = i;
+        match at(i) {
+            '/' if at(i + 1) == '/' => i += chars[i..].iter().take_while(|&&c| c != '\n').count(),
+            '/' if at(i + 1) == '*' => {
+                let mut depth = 0;
+                loop {
+                    match (at(i), at(i + 1)) {
+                        ('/', '*') => (depth, i) = (depth + 1, i + 2),
+                        ('*', '/') => (depth, i) = (depth - 1, i + 2),
+                        _ => i += 1,
+                    }
+                    if depth == 0 || i >= chars.len() {
+                        break;
+                    }
+                }
+            }
+            '"' => i = end_of_string(&chars, i),
+            '\'' if at(i + 1) == '\\' => {
+                // The character after the backslash may itself be a quote.
+                i += 3 + chars[i + 3..].iter().take_while(|&&c| c != '\'').count() + 1;
+            }
+            '\'' if at(i + 2) == '\'' => i += 3,
+            '\'' => i += 1 + chars[i + 1..].iter().take_while(|&&c| is_word(c)).count(),
+            c if is_word(c) => {
+                i += chars[i..].iter().take_while(|&&c| is_word(c)).count();
+                let word: String = chars[start..i].iter().collect();
+                let n_hashes = chars[i..].iter().take_while(|&&c| c == '#').count();
+                if at(i + n_hashes) == '"' && matches!(word.as_str(), "r" | "br" | "cr") {
+                    let close: String = std::iter::once('"').chain(std::iter::repeat_n('#', n_hashes)).collect();
+                    let rest: String = chars[i + n_hashes + 1..].iter().collect();
+                    let end = rest.find(&close).map_or(rest.len(), |end| end + close.len());
+                    i += n_hashes + 1 + rest[..end].chars().count();
+                } else {
+                    tokens.push(word);
+                }
+            }
+            ':' if at(i + 1) == ':' => {
+                tokens.push("::".into());
+                i += 2;
+            }
+            c => {
+                if !c.is_whitespace() {
+                    tokens.push(c.into());
+                }
+                i += 1;
+            }
+        }
+    }
+    tokens
+}
+
+fn end_of_string(chars: &[char], open: usize) -> usize {
+    let mut i = open + 1;
+    while i < chars.len() && chars[i] != '"' {
+        i += if chars[i] == '\\' { 2 } else { 1 };
+    }
+    i + 1
+}
+
+/// The absolute paths, without `crate`, that a file of module `file` names through `crate`, `super`
+/// or `self`.
+fn paths(file: &[String], text: &str) -> BTreeSet<Vec<String>> {
+    let tokens = tokens(text);
+    let mut found = BTreeSet::new();
+    let mut module = file.to_vec();
+    let mut braces: Vec<bool> = Vec::new(); // whether each open brace is that of an inline module
+    for (i, token) in tokens.iter().enumerate() {
+        let next = |n: usize| tokens.get(i + n).map_or("", String::as_str);
+        match token.as_str() {
+            "mod" if next(2) == "{" => module.push(next(1).to_owned()),
+            "{" => braces.push(i >= 2 && tokens[i - 2] == "mod"),
+            "}" if braces.pop() == Some(true) => drop(module.pop()),
+            "crate" if next(1) == "::" => drop(expand(&tokens[i + 2..], Vec::new(), &mut found)),
+            // Only the first of `super::super`: the rest is read from there.
+            "super" | "self" if next(1) == "::" && (i == 0 || tokens[i - 1] != "::") => {
+                let mut base = module.clone();
+                let mut at = i;
+                while tokens[at] == "super" {
+                    base.pop();
+                    at += if tokens.get(at + 1).is_some_and(|t| t == "::") { 2 } else { 1 };
+                }
+                at += if tokens[at] == "self" { 2 } else { 0 };
+                expand(&tokens[at..], base, &mut found);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Adds the paths of a use tree that begins at `tokens`, below `prefix`; returns its length.
+fn expand(tokens: &[String], mut prefix: Vec<String>, found: &mut BTreeSet<Vec<String>>) -> Option<usize> {
+    let mut i = 0;
+    loop {
+        let token = tokens.get(i)?.as_str();
+        if token == "{" {
+            i += 1;
+            while tokens.get(i)? != "}" {
+                i += if tokens[i] == "," { 1 } else { expand(&tokens[i..], prefix.clone(), found)? };
+            }
+            return Some(i + 1);
+        }
+        if token != "self" {
+            prefix.push(token.to_owned());
+        }
+        if tokens.get(i + 1).is_none_or(|next| next != "::") || tokens.get(i + 2).is_some_and(|t| t == "<") {
+            found.insert(prefix);
+            // `path as name` in a tree
+            return Some(if tokens.get(i + 1).is_some_and(|t| t == "as") { i + 3 } else { i + 1 });
+        }
+        i += 2;
+    }
+}
+
+// ---- judging --------------------------------------------------------------------------------------
+
+/// `codec/ndzip/mod.rs` is the module `codec::ndzip`.
+fn module_of(file: &str) -> Vec<String> {
+    let stem = file.trim_end_matches(".rs");
+    let stem = stem.strip_suffix("/mod").unwrap_or(stem);
+    stem.split('/').map(str::to_owned).collect()
+}
+
+/// The layer of a module or of an item in one; `folders` are the codecs.
+fn layer_of(path: &[String], folders: &BTreeSet<String>) -> String {
+    match path {
+        [codec, second, ..] if codec == "codec" && second == "registry" => "registry".into(),
+        [codec, second, ..] if codec == "codec" && folders.contains(second) => format!("codec/{second}"),
+        [first, ..] => first.clone(),
+        [] => "lib".into(),
+    }
+}
+
+/// Names that `lib.rs` re-exports, with the module they come from.
+fn re_exports(lib: &str) -> BTreeMap<String, String> {
+    let tokens = tokens(lib);
+    let mut names = BTreeMap::new();
+    for (i, _) in tokens.iter().enumerate().filter(|(_, token)| *token == "use") {
+        let mut found = BTreeSet::new();
+        expand(&tokens[i + 1..], Vec::new(), &mut found);
+        names.extend(found.into_iter().map(|path| (path.last().unwrap().clone(), path[0].clone())));
+    }
+    names
+}
+
+/// Every edge that is not in the table, as a sentence.
+fn forbidden_edges(sources: &[Source]) -> Vec<String> {
+    let modules: BTreeSet<String> = sources.iter().map(|(file, _)| module_of(file)[0].clone()).collect();
+    let folders: BTreeSet<String> = sources
+        .iter()
+        .filter_map(|(file, _)| Some(file.strip_prefix("codec/")?.split_once('/')?.0.to_owned()))
+        .collect();
+    let lib = sources.iter().find(|(file, _)| file == "lib.rs").map_or("", |(_, text)| text.as_str());
+    let re_exports = re_exports(lib);
+    let mut wrong = Vec::new();
+    for (file, text) in sources.iter().filter(|(file, _)| file != "lib.rs") {
+        let module = module_of(file);
+        let from = layer_of(&module, &folders);
+        let is_definition = module.len() > 2 && DEFINITION.contains(&module.last().unwrap().as_str());
+        let row = match from.starts_with("codec/") {
+            true if is_definition => "codec/* definition",
+            true => "codec/*",
+            false => &from,
+        };
+        let Some((_, allowed, base)) = EDGES.iter().find(|(layer, ..)| *layer == row) else {
+            wrong.push(format!("{file} is in no known layer"));
+            continue;
+        };
+        for mut path in paths(&module, text) {
+            if let Some(origin) = re_exports.get(&path[0]) {
+                path.insert(0, origin.clone());
+            }
+            // What lib.rs defines itself, a constant, belongs to no layer; a glob would hide edges.
+            if !modules.contains(&path[0]) && path[0] != "*" {
+                continue;
+            }
+            let to = layer_of(&path, &folders);
+            let is_allowed = to == from
+                || allowed.contains(&to.as_str())
+                || allowed.contains(&"codec/*") && to.starts_with("codec/")
+                || *base && BASE.contains(&to.as_str());
+            if !is_allowed {
+                wrong.push(format!("{file} uses crate::{}, but {row} may not use {to}", path.join("::")));
+            }
+        }
+    }
+    wrong
+}
+
+/// The files in which `lib.rs` allows `unsafe`, from its one sentence about it.
+fn unsafe_files(lib: &str) -> Vec<String> {
+    let sentence =
+        lib.lines().find(|line| line.contains("`unsafe` is allowed in")).expect("the sentence in lib.rs");
+    let quoted = sentence.split('`').skip(3).step_by(2);
+    quoted
+        .flat_map(|path| match path.split_once('{') {
+            Some((head, rest)) => {
+                let (names, tail) = rest.split_once('}').expect("a closing brace");
+                names.split(',').map(|name| format!("{head}{name}{tail}")).collect()
+            }
+            None => vec![path.to_owned()],
+        })
+        .collect()
+}
+
+/// Files with `unsafe` in them that `allowed`, files or folders, does not cover.
+fn forbidden_unsafe(sources: &[Source], allowed: &[String]) -> Vec<String> {
+    let is_allowed =
+        |file: &str| allowed.iter().any(|a| a == file || a.ends_with('/') && file.starts_with(a.as_str()));
+    let has_unsafe = |text: &str| tokens(text).iter().any(|token| token == "unsafe");
+    sources.iter().filter(|(file, text)| has_unsafe(text) && !is_allowed(file)).map(|(f, _)| f.clone()).collect()
+}
+
+// ---- this project ---------------------------------------------------------------------------------
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources() -> Vec<Source> {
+    fn visit(folder: &Path, src: &Path, sources: &mut Vec<Source>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, src, sources);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let name = path.strip_prefix(src).unwrap().to_str().unwrap().to_owned();
+                sources.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    let mut sources = Vec::new();
+    visit(&root().join("src"), &root().join("src"), &mut sources);
+    assert!(sources.len() > 10, "only {} source files", sources.len());
+    sources
+}
+
+#[test]
+fn no_layer_uses_one_above_it() {
+    let wrong = forbidden_edges(&sources());
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_is_only_where_lib_rs_says() {
+    let sources = sources();
+    let lib = &sources.iter().find(|(file, _)| file == "lib.rs").unwrap().1;
+    let allowed = unsafe_files(lib);
+    assert!(allowed.contains(&"ffi/".to_owned()) && allowed.len() > 3, "{allowed:?}");
+    assert_eq!(forbidden_unsafe(&sources, &allowed), [""; 0]);
+}
+
+/// A codec is a folder, a row, a section of the specification, and goldens.
+#[test]
+fn every_codec_has_all_its_parts() {
+    let spec = fs::read_to_string(root().join("src/format/SPEC.md")).unwrap();
+    for entry in CODECS {
+        let name = entry.name;
+        assert!(root().join("src/codec").join(name).join("mod.rs").exists(), "no folder for codec {name}");
+        let is_heading = |line: &str| line.starts_with('#') && line.contains(name);
+        assert!(spec.lines().any(is_heading), "SPEC.md has no heading for codec {name}");
+        let goldens = fs::read_dir(root().join("tests/golden/v1").join(name));
+        assert!(goldens.is_ok_and(|mut files| files.next().is_some()), "no goldens of codec {name}");
+    }
+    for (file, _) in sources() {
+        if let Some((folder, _)) = file.strip_prefix("codec/").and_then(|rest| rest.split_once('/')) {
+            assert!(CODECS.iter().any(|entry| entry.name == folder), "codec folder {folder} has no row");
+        }
+    }
+}
+
+// ---- the checker itself ---------------------------------------------------------------------------
+
+/// A small crate with `text` as `file`.
+fn with(file: &str, text: &str) -> Vec<Source> {
+    let mut sources: Vec<Source> = [
+        "engine.rs",
+        "error.rs",
+        "types.rs",
+        "cpu/mod.rs",
+        "hdf5/mod.rs",
+        "codec/mod.rs",
+        "codec/registry.rs",
+        "codec/one/mod.rs",
+        "codec/one/scalar.rs",
+        "codec/two/mod.rs",
+        "ffi/mod.rs",
+        "format/mod.rs",
+    ]
+    .map(|file| (file.to_owned(), String::new()))
+    .into();
+    sources.push(("lib.rs".into(), "pub use engine::{Context, compress};\npub const VERSION: u8 = 1;".into()));
+    sources.retain(|(name, _)| name != file);
+    sources.push((file.into(), text.into()));
+    sources
+}
+
+#[test]
+fn the_checker_sees_forbidden_edges() {
+    for (file, text) in [
+        ("codec/one/mod.rs", "use crate::hdf5::x;"),
+        ("codec/one/mod.rs", "use crate::codec::two::Two;"),
+        ("codec/one/mod.rs", "use crate::codec::registry;"),
+        ("codec/one/mod.rs", "use crate::{types::A, engine::{self}};"),
+        ("codec/one/mod.rs", "fn f() { g(crate::engine::compress()) }"),
+        ("codec/one/mod.rs", "use super::super::engine::X;"),
+        ("codec/one/mod.rs", "mod tests { use super::super::two::X; }"),
+        ("codec/one/mod.rs", "use crate::Context;"),
+        ("codec/one/mod.rs", "use crate::*;"),
+        ("codec/one/scalar.rs", "use crate::cpu::pool::Pool;"),
+        ("codec/one/scalar.rs", "const A: char = '\\''; /* /* */ */ use crate::cpu as c;"),
+        ("engine.rs", "use crate::codec::one::One;"),
+        ("hdf5/mod.rs", "use crate::codec::registry::CODECS;"),
+        ("error.rs", "use super::types::A;"),
+        ("format/mod.rs", "use crate::{\n    error::A as B,\n    cpu,\n};"),
+        ("novel.rs", ""),
+    ] {
+        assert_eq!(forbidden_edges(&with(file, text)).len(), 1, "{file}: {text}");
+    }
+}
+
+#[test]
+fn the_checker_allows_the_rest() {
+    for (file, text) in [
+        ("codec/one/mod.rs", "use crate::codec::{Codec, Job}; use crate::codec::one::scalar; use crate::cpu::X;"),
+        ("codec/one/mod.rs", "use self::scalar::x; use super::Codec; mod tests { use super::*; }"),
+        ("codec/one/mod.rs", "// use crate::hdf5::x;\n/* crate::ffi::y */ const S: &str = \"crate::ffi::z\";"),
+        (
+            "codec/one/mod.rs",
+            "const S: &str = r#\"\" crate::ffi::z\"#; const C: char = '\"'; fn f<'a>(x: &'a u8) {}",
+        ),
+        ("codec/one/mod.rs", "pub(crate) fn f() { crate::VERSION; }"),
+        ("codec/one/scalar.rs", "use super::{scalar, X}; use crate::format::A;"),
+        ("codec/registry.rs", "use crate::codec::{Codec, one, two::Two};"),
+        ("ffi/mod.rs", "use crate::{Context, compress, codec::registry, hdf5::register};"),
+    ] {
+        assert_eq!(forbidden_edges(&with(file, text)), [""; 0], "{file}: {text}");
+    }
+}
+
+#[test]
+fn the_checker_sees_unsafe() {
+    let lib = "//! `unsafe` is allowed in `hdf5/{dl,buf}.rs` and `ffi/`, nowhere else.";
+    let allowed = unsafe_files(lib);
+    assert_eq!(allowed, ["hdf5/dl.rs", "hdf5/buf.rs", "ffi/"]);
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let sources = [
+        file("cpu/mod.rs", "fn f() { unsafe { g() } }"),
+        file("hdf5/mod.rs", "unsafe fn f() {}"),
+        file("hdf5/dl.rs", "unsafe fn f() {}"),
+        file("ffi/api.rs", "unsafe fn f() {}"),
+        file("engine.rs", "#![deny(unsafe_code)] // unsafe\nconst S: &str = \"unsafe\";"),
+    ];
+    assert_eq!(forbidden_unsafe(&sources, &allowed), ["cpu/mod.rs", "hdf5/mod.rs"]);
+}

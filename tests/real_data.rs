@@ -1,0 +1,140 @@
+//! Scientific arrays: each one comes back, and takes exactly the bytes that `sizes.toml` says.
+//!
+//! A change of a size is a decision. After one:
+//! `cargo test --test real_data -- --ignored bless`
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{assert_same_bytes, compress, decompress, sha256, shared};
+use gridz::codec::registry::CODECS;
+use gridz::format::header::header_bytes;
+use gridz::{Array, ByteOrder, Context, DType, Shape, Spec};
+use serde_json::Value;
+
+/// One array of the reference data.
+struct Real {
+    file: String,
+    array: Array,
+    bytes: Vec<u8>,
+}
+
+/// Every array, and the three of every sparse matrix.
+fn arrays(data: &Path) -> Vec<Real> {
+    let manifest: Value = serde_json::from_str(&fs::read_to_string(data.join("MANIFEST.json")).unwrap()).unwrap();
+    let mut arrays = Vec::new();
+    for entry in manifest["entries"].as_array().unwrap() {
+        match entry["kind"].as_str().unwrap() {
+            "array" => {
+                let extents: Vec<u64> = serde_json::from_value(entry["shape"].clone()).unwrap();
+                let file = entry["file"].as_str().unwrap();
+                arrays.push(read(data, file, entry["dtype"].as_str().unwrap(), Some(&extents), &entry["sha256"]));
+            }
+            "csr" => {
+                for (part, file) in entry["files"].as_object().unwrap() {
+                    let dtype = &entry[if part == "data" { "data_dtype" } else { "index_dtype" }];
+                    let sha256 = &entry["sha256"][part];
+                    arrays.push(read(data, file.as_str().unwrap(), dtype.as_str().unwrap(), None, sha256));
+                }
+            }
+            // The files that the arrays were taken from.
+            "original_container" => {}
+            kind => panic!("unknown kind {kind}"),
+        }
+    }
+    arrays
+}
+
+fn read(data: &Path, file: &str, dtype: &str, extents: Option<&[u64]>, sha: &Value) -> Real {
+    let bytes = fs::read(data.join(file)).unwrap();
+    assert_eq!(sha.as_str().unwrap(), sha256(&bytes), "{file}");
+    let order = if dtype.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little };
+    let dtype = match dtype.trim_start_matches(['<', '>']) {
+        "f4" => DType::F32,
+        "f8" => DType::F64,
+        "i4" => DType::I32,
+        other => panic!("{file}: element type {other}"),
+    };
+    let flat = [bytes.len() as u64 / u64::from(dtype.size().unwrap())];
+    let shape = Shape::new(extents.unwrap_or(&flat)).unwrap();
+    Real { file: file.into(), array: Array::new(dtype, order, shape).unwrap(), bytes }
+}
+
+/// Frame bytes by codec and file.
+type Sizes = BTreeMap<String, BTreeMap<String, usize>>;
+
+fn table() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sizes.toml")
+}
+
+/// Compresses everything by every codec that compresses, and reads it back.
+fn measure(data: &Path) -> Sizes {
+    let (one, two) = (Context::new(Some(1), None).unwrap(), Context::new(Some(2), None).unwrap());
+    let mut sizes = Sizes::new();
+    let arrays = arrays(data);
+    for entry in CODECS.iter().filter(|entry| !entry.verbatim) {
+        let spec = Spec::new(u32::from(entry.id), 0).unwrap();
+        for real in &arrays {
+            let frame = compress(&real.array, &spec, &real.bytes, &one);
+            assert_same_bytes(&compress(&real.array, &spec, &real.bytes, &two), &frame, &real.file);
+            assert_same_bytes(&decompress(&frame, &one).unwrap(), &real.bytes, &real.file);
+            assert_same_bytes(&decompress(&frame, &two).unwrap(), &real.bytes, &real.file);
+            sizes.entry(entry.name.into()).or_default().insert(real.file.clone(), frame.len());
+        }
+    }
+    sizes
+}
+
+#[test]
+fn arrays_come_back_and_sizes_are_as_committed() {
+    let Some(shared) = shared("arrays_come_back_and_sizes_are_as_committed") else { return };
+    let committed: Sizes = toml::from_str(&fs::read_to_string(table()).unwrap()).unwrap();
+    let sizes = measure(&shared.join("data"));
+    assert!(sizes["ndzip"].len() >= 20, "only {} arrays", sizes["ndzip"].len());
+    for (codec, sizes) in &sizes {
+        for (file, size) in sizes {
+            assert_eq!(
+                committed.get(codec).and_then(|c| c.get(file)),
+                Some(size),
+                "frame bytes of {file} by {codec}"
+            );
+        }
+    }
+    assert_eq!(sizes, committed, "arrays or codecs are gone");
+}
+
+/// Our ndzip payloads are not longer than the published implementation's.
+#[test]
+fn ratios_are_not_above_the_reference() {
+    let Some(shared) = shared("ratios_are_not_above_the_reference") else { return };
+    let data = shared.join("data");
+    let reference: Value =
+        serde_json::from_str(&fs::read_to_string(data.join("ndzip-ratios.json")).unwrap()).unwrap();
+    let reference = reference["ratios"].as_object().unwrap();
+    let ndzip = Spec::new(1, 0).unwrap();
+    let mut n_compared = 0;
+    println!("{:<40} {:>9} {:>9} {:>9}", "array", "reference", "payload", "frame");
+    for real in arrays(&data) {
+        let Some(row) = reference.get(&real.file) else { continue };
+        let frame = compress(&real.array, &ndzip, &real.bytes, &Context::default());
+        let payload_bytes = frame.len() - header_bytes(real.array.shape().rank(), 0);
+        let ratio = |n_bytes: usize| (n_bytes as f64 / real.bytes.len() as f64 * 1e4).round() / 1e4;
+        let (theirs, payload, frame) = (row["ratio"].as_f64().unwrap(), ratio(payload_bytes), ratio(frame.len()));
+        println!("{:<40} {theirs:>9.4} {payload:>9.4} {frame:>9.4}", real.file);
+        assert!(payload <= theirs, "{}: {payload} against {theirs}", real.file);
+        n_compared += 1;
+    }
+    assert_eq!(n_compared, reference.len());
+}
+
+#[test]
+#[ignore = "writes tests/sizes.toml"]
+fn bless() {
+    let shared = shared("bless").expect("the reference data");
+    let sizes = toml::to_string(&measure(&shared.join("data"))).unwrap();
+    let head = "# Frame bytes of the arrays of the reference data, each as one chunk; see real_data.rs.\n\n";
+    fs::write(table(), format!("{head}{sizes}")).unwrap();
+}

@@ -1,0 +1,250 @@
+//! What goes in comes out, for every codec, element type, byte order, shape and kind of values.
+
+mod common;
+
+use std::sync::LazyLock;
+
+use common::generate::{GENERATORS, Input};
+use common::{assert_same_bytes, cases, compress, decompress};
+use gridz::codec::registry::{self, CODECS, Entry};
+use gridz::format::header::header_bytes;
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify};
+use proptest::prelude::*;
+
+/// Most elements of a randomly chosen array.
+const MOST_ELEMENTS: u64 = 200_000;
+
+/// Contexts whose threads live as long as the test program.
+static CONTEXTS: LazyLock<[Context; 3]> =
+    LazyLock::new(|| [1, 2, 3].map(|threads| Context::new(Some(threads), None).unwrap()));
+
+fn spec(entry: &Entry) -> Spec {
+    Spec::new(u32::from(entry.id), 0).unwrap()
+}
+
+/// Everything that holds for one chunk; returns its frame.
+fn check(entry: &Entry, array: &Array, raw: &[u8]) -> Vec<u8> {
+    let (spec, context) = (spec(entry), &CONTEXTS[0]);
+    let what = format!("{} {array:?}", entry.name);
+    let header = header_bytes(array.shape().rank(), 0);
+    let bound = gridz::compress_bound(array, &spec).unwrap() as usize;
+    assert!(bound >= header + raw.len(), "{what}: the bound has no room for a stored frame");
+
+    let mut dst = vec![0xc3; bound];
+    let n_bytes = gridz::compress(array, &spec, raw, &mut dst, context).unwrap();
+    assert!(n_bytes <= header + raw.len(), "{what}: {n_bytes} bytes for {}", raw.len());
+    dst.truncate(n_bytes);
+    let frame = dst;
+    let error = gridz::compress(array, &spec, raw, &mut vec![0; bound - 1], context).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DstTooSmall { need: bound as u64 }, "{what}");
+
+    let info = gridz::inspect(&frame).unwrap();
+    assert_eq!((info.array, info.frame_bytes), (*array, n_bytes as u64), "{what}");
+    assert!([entry.id, registry::STORED].contains(&info.codec), "{what}");
+    assert_eq!(info.codec_name, registry::find(info.codec).map(|entry| entry.name), "{what}");
+    // A reader that does not know the array may allocate it, on the word of its payload's length.
+    for expected in [None, Some(raw.len() as u64)] {
+        assert_eq!(gridz::array_bytes(&frame, expected), Ok(raw.len() as u64), "{what}");
+    }
+
+    for threads in &CONTEXTS[1..] {
+        assert_same_bytes(&compress(array, &spec, raw, threads), &frame, &what);
+    }
+    for threads in &*CONTEXTS {
+        assert_same_bytes(&decompress(&frame, threads).unwrap(), raw, &what);
+    }
+    // A destination may be larger: the rest of it is left alone.
+    let mut dst = vec![0x3c; raw.len() + 9];
+    assert_eq!(gridz::decompress(&frame, &mut dst, Verify::Structure, context), Ok(raw.len()), "{what}");
+    assert_same_bytes(&dst[..raw.len()], raw, &what);
+    assert_eq!(dst[raw.len()..], [0x3c; 9], "{what}");
+    if !raw.is_empty() {
+        let error = gridz::decompress(&frame, &mut dst[..raw.len() - 1], Verify::Checksum, context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DstTooSmall { need: raw.len() as u64 }, "{what}");
+    }
+    frame
+}
+
+/// Up to six extents around the block sizes, sometimes spread over more axes by unit extents.
+fn extents() -> impl Strategy<Value = Vec<u64>> {
+    let around = prop_oneof![
+        20 => prop::sample::select(vec![1u64, 2, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129]),
+        4 => prop::sample::select(vec![4095u64, 4096, 4097, 8191, 8192, 12289, 100_000]),
+        2 => 1..200u64,
+        1 => Just(0),
+    ];
+    (prop::collection::vec(around, 0..=6), prop::collection::vec(any::<prop::sample::Index>(), 0..=26)).prop_map(
+        |(wanted, units)| {
+            let mut n_elements = 1;
+            let mut extents: Vec<u64> = Vec::new();
+            for extent in wanted {
+                extents.push(extent.min(MOST_ELEMENTS / n_elements));
+                n_elements *= extents[extents.len() - 1].max(1);
+            }
+            // One array in five has a rank over six.
+            if units.len() % 5 == 0 {
+                for unit in units {
+                    extents.insert(unit.index(extents.len() + 1), 1);
+                }
+            }
+            extents
+        },
+    )
+}
+
+fn dtype() -> impl Strategy<Value = DType> {
+    // The types that codecs work on more often than those that are stored.
+    prop_oneof![Just(DType::F32), Just(DType::F64), prop::sample::select(&DType::ALL[..])]
+}
+
+proptest! {
+    #![proptest_config(cases(1500))]
+
+    #[test]
+    fn every_array(
+        codec in 0..CODECS.len(),
+        dtype in dtype(),
+        big_endian in any::<bool>(),
+        extents in extents(),
+        generator in prop::sample::select(&GENERATORS[..]),
+        seed in any::<u32>(),
+    ) {
+        let input = Input { big_endian, seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
+        check(&CODECS[codec], &input.array(), &input.bytes());
+    }
+}
+
+/// The pairs that random choice could leave out.
+#[test]
+fn every_codec_type_and_order() {
+    for entry in CODECS {
+        for dtype in DType::ALL {
+            for big_endian in [false, true] {
+                for generator in ["ramp", "special"] {
+                    for extents in [&[][..], &[0], &[1], &[7, 0, 3], &[4097], &[65, 64], &[17, 16, 16], &[2; 13]] {
+                        let input = Input { big_endian, ..Input::new(generator, dtype, extents) };
+                        check(entry, &input.array(), &input.bytes());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Chunks large enough to be cut into pieces for the workers.
+#[test]
+fn large_chunks_with_any_number_of_threads() {
+    for (generator, dtype, extents) in [
+        ("walk", DType::F32, &[300_001][..]),
+        ("wave", DType::F32, &[640, 700]),
+        ("wave", DType::F64, &[70, 50, 66]),
+        ("special", DType::F64, &[200, 1000]),
+        ("random", DType::F32, &[16, 200, 100]),
+        ("wave", DType::F32, &[2, 3, 4, 5, 60, 61]),
+        ("one", DType::F64, &[4, 1, 40_000]),
+        ("walk", DType::I32, &[600, 600]),
+    ] {
+        for big_endian in [false, true] {
+            let input = Input { big_endian, ..Input::new(generator, dtype, extents) };
+            assert!(input.array().n_bytes() > 1 << 20);
+            for entry in CODECS {
+                check(entry, &input.array(), &input.bytes());
+            }
+        }
+    }
+}
+
+/// Both byte orders of the same numbers make the same payload.
+#[test]
+fn the_payload_does_not_know_the_byte_order() {
+    let little = Input::new("wave", DType::F64, &[70, 66]);
+    let big = Input { big_endian: true, ..little.clone() };
+    let frames = [little, big].map(|input| check(&CODECS[1], &input.array(), &input.bytes()));
+    assert_ne!(frames[0][..64], frames[1][..64]);
+    assert_eq!(frames[0][5], CODECS[1].id);
+    assert_same_bytes(&frames[0][64..], &frames[1][64..], "payload");
+}
+
+/// Only byte swapping needs working memory that grows with the chunk.
+#[test]
+fn a_memory_limit_is_kept() {
+    let input = |dtype, big_endian| Input { big_endian, ..Input::new("wave", dtype, &[65, 66]) };
+    for (dtype, big_endian) in
+        [(DType::F32, true), (DType::F64, true), (DType::F32, false), (DType::I32, true), (DType::Opaque, false)]
+    {
+        let input = input(dtype, big_endian);
+        let (array, raw) = (input.array(), input.bytes());
+        let need = raw.len() as u64;
+        for entry in CODECS {
+            let works = !(big_endian && !entry.verbatim && matches!(dtype, DType::F32 | DType::F64));
+            let spec = spec(entry);
+            let mut dst = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
+            let limited = |limit| Context::new(Some(1), Some(limit)).unwrap();
+            for limit in [0, need - 1] {
+                let result = gridz::compress(&array, &spec, &raw, &mut dst, &limited(limit));
+                match result {
+                    Ok(_) => assert!(works, "{} {array:?} within {limit} bytes", entry.name),
+                    Err(error) => {
+                        assert!(!works, "{} {array:?}: {error}", entry.name);
+                        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+                    }
+                }
+            }
+            let n_bytes = gridz::compress(&array, &spec, &raw, &mut dst, &limited(need)).unwrap();
+            assert_same_bytes(&decompress(&dst[..n_bytes], &limited(0)).unwrap(), &raw, entry.name);
+        }
+    }
+}
+
+#[test]
+fn a_source_of_the_wrong_length_is_refused() {
+    let input = Input::new("ramp", DType::F32, &[5, 5]);
+    let mut dst = vec![0; 1000];
+    for entry in CODECS {
+        for n in [0, 99, 101] {
+            let result = gridz::compress(&input.array(), &spec(entry), &vec![0; n], &mut dst, &CONTEXTS[0]);
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    }
+}
+
+/// An array that ndzip's 32-bit table cannot count is stored: there is no other bound than its bytes.
+#[test]
+fn more_than_2_to_the_32_words_are_stored() {
+    let bound = |dtype, extents: &[u64]| {
+        let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
+        let header = header_bytes(array.shape().rank(), 0) as u64;
+        gridz::compress_bound(&array, &spec(&CODECS[1])).unwrap() - header - array.n_bytes()
+    };
+    for dtype in [DType::F32, DType::F64] {
+        assert_eq!(bound(dtype, &[1 << 16, 1 << 16]), 0);
+        assert_eq!(bound(dtype, &[1 << 40]), 0);
+        assert!(bound(dtype, &[1 << 16, 1 << 15]) > 0);
+    }
+}
+
+/// `cargo test --release --test roundtrip -- --ignored a_chunk_over_4_gib`
+#[test]
+#[ignore = "needs 14 GiB of memory and a minute"]
+fn a_chunk_over_4_gib() {
+    for (dtype, extents, codec) in [
+        (DType::F64, [(1 << 20) + 1, 520], registry::DEFAULT),
+        (DType::U8, [(1 << 20) + 1, 4100], registry::STORED),
+    ] {
+        let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents).unwrap()).unwrap();
+        assert!(array.n_bytes() > 1 << 32);
+        let (spec, context) = (Spec::default(), Context::default());
+        let mut raw = vec![0; array.n_bytes() as usize];
+        for (i, element) in raw.chunks_exact_mut(array.element_size() as usize).enumerate() {
+            let value = (i as f64 * 0.25).to_le_bytes();
+            element.copy_from_slice(&value[8 - element.len()..]);
+        }
+        let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
+        let n_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &context).unwrap();
+        assert_eq!(gridz::inspect(&frame).unwrap().codec, codec);
+        let mut back = vec![1; raw.len()];
+        gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context).unwrap();
+        assert!(back == raw, "{array:?}");
+        println!("{array:?}: {} -> {n_bytes} bytes", raw.len());
+    }
+}
