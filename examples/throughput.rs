@@ -1,0 +1,73 @@
+//! Speed of compress and decompress on raw files, next to memcpy in the same run.
+//!
+//! `throughput [--threads N] FILE.f32:256x256x256 …`, element type by file name (`.f32`, `.f64`).
+//! Prints medians of 9 rounds in GB/s (1e9 raw bytes a second) and ratios to memcpy.
+
+use std::time::Instant;
+
+use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+
+type Failure = Box<dyn std::error::Error>;
+
+const ROUNDS: usize = 9;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let mut threads = 1;
+    println!(
+        "{:<28} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
+        "field", "ratio", "compress", "decompress", "memcpy", "c/memcpy", "d/memcpy"
+    );
+    while let Some(argument) = arguments.next() {
+        if argument == "--threads" {
+            threads = arguments.next().ok_or("--threads needs a number")?.parse()?;
+        } else {
+            measure(&argument, threads)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(argument: &str, threads: usize) -> Result<(), Failure> {
+    let (file, extents) = argument.rsplit_once(':').ok_or("usage: throughput FILE.f32:256x256x256")?;
+    let extents = extents.split('x').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+    let dtype = if file.ends_with(".f64") { DType::F64 } else { DType::F32 };
+    let raw = std::fs::read(file)?;
+    let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents)?)?;
+    let (spec, context) = (Spec::default(), Context::new(Some(threads), None)?);
+    let mut frame = vec![1; gridz::compress_bound(&array, &spec)? as usize];
+    let mut back = vec![1; raw.len()];
+    let (mut compress, mut decompress, mut memcpy) = (Vec::new(), Vec::new(), Vec::new());
+    let mut n_bytes = 0;
+    for _ in 0..ROUNDS {
+        let begin = Instant::now();
+        n_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &context)?;
+        compress.push(begin.elapsed().as_secs_f64());
+        back.fill(0);
+        let begin = Instant::now();
+        gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context)?;
+        decompress.push(begin.elapsed().as_secs_f64());
+        if back != raw {
+            return Err(format!("{file}: the data came back different").into());
+        }
+        let begin = Instant::now();
+        back.copy_from_slice(std::hint::black_box(&raw));
+        std::hint::black_box(&mut back);
+        memcpy.push(begin.elapsed().as_secs_f64());
+    }
+    let [c, d, m] = [compress, decompress, memcpy].map(|times| raw.len() as f64 / 1e9 / median(times));
+    let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+    println!(
+        "{:<28} {:>7.4} {c:>8.2} {d:>10.2} {m:>8.2} {:>9.3} {:>9.3}",
+        format!("{name} x{threads}"),
+        n_bytes as f64 / raw.len() as f64,
+        c / m,
+        d / m
+    );
+    Ok(())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

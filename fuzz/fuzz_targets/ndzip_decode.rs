@@ -1,0 +1,60 @@
+//! The ndzip decoder with any payload for a small array, or with a payload whose table is made to fit
+//! its heads, which must decode.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gridz::codec::ndzip::{Ndzip, layout::Layout};
+use gridz::codec::{Codec, Job};
+use gridz::cpu::pool::Pool;
+use gridz::format::checksum::Sums;
+use gridz::{DType, Shape};
+use libfuzzer_sys::fuzz_target;
+
+static SERIAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[mode, a, b, c], bytes)) = data.split_first_chunk() else { return };
+    let dtype = if mode & 1 == 0 { DType::F32 } else { DType::F64 };
+    let [a, b, c] = [a, b, c].map(u64::from);
+    let shape = match mode >> 1 & 3 {
+        0 => Shape::new(&[(a | b << 8) % 12_500]),
+        1 => Shape::new(&[a % 140, b % 140]),
+        _ => Shape::new(&[a % 36, b % 36, c % 36]),
+    }
+    .unwrap();
+    let is_complete = mode & 8 != 0;
+    let payload = if is_complete { complete(&shape, dtype, bytes) } else { bytes.to_vec() };
+
+    let job = Job { dtype, shape, params: &[], pool: &SERIAL };
+    let n_bytes = shape.n_elements() as usize * dtype.size().unwrap() as usize;
+    let mut array = vec![0; n_bytes];
+    match Ndzip.decode(&job, &payload, &mut array) {
+        Ok(sums) => assert_eq!(sums, Sums::of(&payload)),
+        Err(error) => return assert!(!is_complete, "{error}"),
+    }
+    // Other encoders may have made other streams of this array, but ours must come back.
+    let mut stream = vec![0; Layout::new(&shape, dtype).unwrap().payload_bound() as usize];
+    let encoded = Ndzip.encode(&job, &array, &mut stream).unwrap();
+    assert!(encoded.n_bytes <= payload.len() || !is_complete);
+    let mut back = vec![1; n_bytes];
+    Ndzip.decode(&job, &stream[..encoded.n_bytes], &mut back).unwrap();
+    assert!(back == array);
+});
+
+/// A payload with heads, columns and border from `bytes`, and zeros when those are used up.
+fn complete(shape: &Shape, dtype: DType, bytes: &[u8]) -> Vec<u8> {
+    let layout = Layout::new(shape, dtype).unwrap();
+    let mut bytes = bytes.iter().copied().chain(std::iter::repeat(0));
+    let mut payload = vec![0; layout.table_bytes()];
+    for block in 0..layout.n_blocks() {
+        let heads: Vec<u8> = bytes.by_ref().take(layout.n_heads() * layout.word_bytes()).collect();
+        let n_columns: u32 = heads.iter().map(|byte| byte.count_ones()).sum();
+        payload.extend(heads);
+        payload.extend(bytes.by_ref().take(n_columns as usize * layout.word_bytes()));
+        let end = (payload.len() - layout.table_bytes()) / layout.word_bytes();
+        payload[4 * block..][..4].copy_from_slice(&(end as u32).to_le_bytes());
+    }
+    payload.extend(bytes.take(layout.n_border() * layout.word_bytes()));
+    payload
+}

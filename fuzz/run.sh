@@ -1,0 +1,66 @@
+#!/bin/bash
+# fuzz/run.sh SECONDS [TARGET...]: every fuzz target, or those named, for so many seconds each, from the
+# golden frames on. Prints how often each ran; fails on the first crash and leaves its input in
+# fuzz/artifacts. Works with stable Rust.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+CARGO_FUZZ=0.13.2
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [roundtrip] [cd_values]"
+seconds=${1:?$usage}
+shift
+targets=("$@")
+[ $# -gt 0 ] || targets=(frame ndzip_decode roundtrip cd_values)
+export CARGO_TARGET_DIR=$PWD/fuzz/target
+
+if ! cargo fuzz --version > /dev/null 2>&1; then
+    export PATH=$CARGO_TARGET_DIR/tools/bin:$PATH
+    cargo fuzz --version > /dev/null 2>&1 ||
+        cargo install --quiet --locked cargo-fuzz --version "$CARGO_FUZZ" --root "$CARGO_TARGET_DIR/tools"
+fi
+
+# Golden frames as inputs of a target; what the fuzzer finds itself stays in fuzz/corpus between runs.
+seed() {
+    local target=$1 corpus=fuzz/corpus/$1 frame name
+    mkdir -p "$corpus"
+    for frame in $(find tests/golden -name '*.gridz' -size -40k); do
+        name=$(tr / _ <<< "${frame#tests/golden/}")
+        case $target in
+        # The last byte chooses between the frame as it is and one with its header completed.
+        frame)
+            { cat "$frame"; printf '\0'; } > "$corpus/$name.0"
+            { cat "$frame"; printf '\1'; } > "$corpus/$name.1"
+            ;;
+        # One byte of flags, three of extents, then the payload: 1-D, as the frames after their header.
+        ndzip_decode)
+            { printf '\0\0\x10\0'; tail -c +65 "$frame"; } > "$corpus/$name.f32"
+            { printf '\1\0\x10\0'; tail -c +65 "$frame"; } > "$corpus/$name.f64"
+            { printf '\x0c\x21\x12\x11'; tail -c +65 "$frame"; } > "$corpus/$name.complete"
+            ;;
+        # Codec ndzip, float32, little, rank 3, extents 16 × 17 × 33.
+        roundtrip)
+            { printf '\1\x0b\0\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name"
+            ;;
+        esac
+    done
+    # The stored form of a 3-D float32 chunk, and a user's.
+    if [ "$target" = cd_values ]; then
+        printf '\1\0ZG\1\0\0\0\x0b\0\3\0\4\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0' \
+            > "$corpus/stored"
+        printf '\1\0\0\0\0\0\0\0\0\0\0\0' > "$corpus/user"
+    fi
+}
+
+for target in "${targets[@]}"; do
+    seed "$target"
+    log=$CARGO_TARGET_DIR/$target.log
+    mkdir -p "$CARGO_TARGET_DIR"
+    if ! cargo fuzz run --sanitizer none "$target" -- -max_total_time="$seconds" -max_len=40000 \
+        -print_final_stats=1 > "$log" 2>&1; then
+        tail -n 60 "$log" >&2
+        echo "fuzz $target: FAILED, the whole log is $log" >&2
+        exit 1
+    fi
+    runs=$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$log")
+    echo "fuzz $target: ${runs:?no count of executions in $log} executions in $seconds s, no crash"
+done
