@@ -1,0 +1,137 @@
+"""What the tests of several hosts share: arrays, exact comparison, processes, reference data."""
+
+import ctypes
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+"""What processes need as PYTHONPATH to import this module."""
+GRIDZ = 34013
+"""Number of the filter."""
+ROOT = FOLDER.parents[1]
+PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
+REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
+STORED, NDZIP = 0, 1
+"""Numbers of the codecs."""
+
+
+def same(got, expected):
+    """Bit for bit the same array: NaN payloads, signs of zeros and byte order count."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert got.tobytes() == expected.tobytes()
+
+
+def smooth(dtype, shape):
+    """A wave that compresses well and has a value of its own at every place."""
+    n = int(np.prod(shape))
+    wave = np.sin(np.arange(n, dtype="f8") / 40) * 100 + np.arange(n) / 1000
+    return wave.reshape(shape).astype(dtype)
+
+
+def noise(dtype, shape, rng):
+    """Elements of random bytes: every bit pattern the type has."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    return np.frombuffer(rng.bytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
+
+
+def specials(dtype, shape):
+    """A smooth float array with NaNs of several payloads, infinities, zeros and subnormals in it."""
+    dtype = np.dtype(dtype)
+    bits, mantissa = dtype.itemsize * 8, {2: 10, 4: 23, 8: 52}[dtype.itemsize]
+    infinity = ((1 << (bits - 1 - mantissa)) - 1) << mantissa
+    sign, quiet = 1 << (bits - 1), 1 << (mantissa - 1)
+    magnitudes = [
+        infinity,
+        infinity | quiet,
+        infinity | quiet | 5,
+        infinity | 1,
+        0,
+        1,
+        (1 << mantissa) - 1,
+        infinity - 1,
+    ]
+    patterns = np.array([m | s for m in magnitudes for s in (0, sign)], f"{dtype.byteorder}u{dtype.itemsize}")
+    array = smooth(dtype, shape).ravel()
+    places = np.arange(0, array.size, 3)
+    array[places] = np.resize(patterns.view(dtype), places.size)
+    return array.reshape(shape)
+
+
+def environment(**variables):
+    """This process's environment with `variables` set, or removed where they are None."""
+    env = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    return {name: value for name, value in env.items() if variables.get(name, "") is not None}
+
+
+def run(*command, check=True, timeout=60, env=None, cwd=None):
+    """Runs a program and returns its exit status and outputs; by default a failure fails the test."""
+    command = [str(word) for word in command]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd, errors="replace"
+    )
+    if check and done.returncode != 0:
+        pytest.fail(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def python(code, *arguments, check=True, cwd=None, **variables):
+    """Runs Python code in a fresh process, with `variables` in its environment."""
+    code = "import sys\n" + textwrap.dedent(code)
+    return run(sys.executable, "-c", code, *arguments, check=check, env=environment(**variables), cwd=cwd)
+
+
+def codec_of(frame):
+    """The codec's number in a frame."""
+    assert frame[:4] == b"GRDZ", "not a gridz frame"
+    return frame[5]
+
+
+def frames(dataset):
+    """The stored bytes of every chunk of an h5py dataset, all of which must have gone through gridz."""
+    plist = dataset.id.get_create_plist()
+    place = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())].index(GRIDZ)
+    found = []
+    for i in range(dataset.id.get_num_chunks()):
+        mask, frame = dataset.id.read_direct_chunk(dataset.id.get_chunk_info(i).chunk_offset)
+        assert not mask >> place & 1, "a chunk was stored without gridz"
+        found.append(bytes(frame))
+    return found
+
+
+def wheel_library(package, folder, pattern):
+    """A shared library inside a wheel, with the argument types of nothing declared yet. The package
+    must be imported, so that the library is the one the package itself runs on."""
+    (path,) = (pathlib.Path(package.__file__).parents[1] / folder).glob(pattern)
+    return ctypes.CDLL(str(path))
+
+
+def reference_manifest():
+    """The manifest of the reference data, or None where a clone has none."""
+    manifest = REFERENCE / "MANIFEST.json"
+    return json.loads(manifest.read_text()) if manifest.is_file() else None
+
+
+def need_reference():
+    """Skips the test without reference data and notes that in target/skips.log, which `make test`
+    counts; GRIDZ_REQUIRE_SHARED=1 makes it a failure."""
+    if reference_manifest() is not None:
+        return
+    text = f"no reference data at {REFERENCE}"
+    if "GRIDZ_REQUIRE_SHARED" in os.environ:
+        pytest.fail(text)
+    log = ROOT / "target" / "skips.log"
+    log.parent.mkdir(exist_ok=True)
+    test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)").removesuffix(" (setup)")
+    with log.open("a") as out:
+        out.write(f"{test}: SKIPPED, {text}\n")
+    pytest.skip(text)

@@ -1,0 +1,176 @@
+"""C programs on the distribution's libhdf5 (1.10): errors, threads, forks, and static linking."""
+
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from support import FOLDER, GRIDZ, NDZIP, PLUGIN, environment, frames, run
+
+SOURCES = FOLDER / "c"
+FLAGS = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """Compiles a program of c/ once and returns its path."""
+    folder, done = tmp_path_factory.mktemp("c"), {}
+    flags = run("pkg-config", "--cflags", "--libs", "hdf5-serial").stdout.split()
+
+    def compile(name):
+        if name not in done:
+            done[name] = folder / name
+            run("cc", *FLAGS, SOURCES / f"{name}.c", "-o", done[name], *flags, "-lm", "-ldl", "-lpthread")
+        return done[name]
+
+    return compile
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_write_and_read(tmp_path, compiled, threads):
+    done = run(compiled("round_trip"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=threads))
+    assert done.stdout == "compressed\n" and done.stderr == ""
+
+
+VALGRIND = (
+    "valgrind --quiet --error-exitcode=9 "
+    "--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
+).split()
+
+
+def test_under_valgrind(tmp_path, compiled):
+    done = run(*VALGRIND, compiled("round_trip"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=1), timeout=120)
+    assert done.stdout == "compressed\n" and done.stderr == ""
+
+
+@pytest.mark.parametrize("part", ["values", "garbage", "damaged"])
+def test_the_filter_function_under_valgrind(compiled, part):
+    done = run(*VALGRIND, compiled("callback"), PLUGIN, part, timeout=120)
+    assert done.stdout == "done\n" and "==" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (["8"], "codec 8 is unknown"),
+        (["1", "0", "1"], "ndzip knows only level 0, not 1"),
+        (["1", "1", "0", "0"], "mode 1 (absolute error) is reserved"),
+        (["1", "2", "0", "0"], "mode 2 (relative error) is reserved"),
+        (["1", "3", "0", "0"], "mode 3 (bits per value) is reserved"),
+        (["1", "4", "0", "0"], "mode 4 (precision) is reserved"),
+        (["1", "0"], "allowed are: no value (the default lossless codec), [codec], or [codec, 0, level]"),
+        (["1"] * 256, "allowed are: no value"),
+    ],
+    ids=lambda value: "-".join(value[:4]) if isinstance(value, list) else "",
+)
+def test_refusals_are_on_the_error_stack(tmp_path, compiled, values, text):
+    done = run(compiled("refused"), tmp_path / "x.h5", *values, check=False)
+    assert done.returncode == 3
+    (line,) = [line for line in done.stdout.splitlines() if text in line]
+    assert line.startswith("can_apply: ") and done.stderr == ""
+
+
+@pytest.mark.parametrize("values", [[], ["0"], ["1"], ["1", "0", "0"]])
+def test_what_is_allowed_is_not_refused(tmp_path, compiled, values):
+    assert run(compiled("refused"), tmp_path / "x.h5", *values).stdout == ""
+
+
+def test_closing_hdf5_while_worker_threads_live(tmp_path, compiled):
+    for _ in range(20):
+        done = run(compiled("close"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=4))
+        assert done.stdout == "5\n5\n", "one thread and four workers"
+
+
+def test_exit_of_python_while_worker_threads_live(tmp_path):
+    code = """import h5py, numpy, sys
+data = numpy.arange(1 << 21, dtype="f4").reshape(128, 128, 128)
+file = h5py.File(sys.argv[1], "w")
+file.create_dataset("x", data=data, chunks=data.shape, compression=34013)
+file.flush()
+assert (file["x"][()] == data).all()
+"""
+    for _ in range(5):
+        done = run(sys.executable, "-c", code, tmp_path / "x.h5", env=environment(GRIDZ_THREADS=4))
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_forked_children_have_threads_of_their_own(tmp_path, compiled, threads):
+    assert run(compiled("forked"), tmp_path, env=environment(GRIDZ_THREADS=threads)).stdout == "both\n"
+
+
+def test_forked_children_of_python(tmp_path):
+    code = """import h5py, multiprocessing, numpy, sys
+data = numpy.arange(1 << 21, dtype="f4").reshape(128, 128, 128)
+def work(name):
+    with h5py.File(f"{sys.argv[1]}/{name}.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=data.shape, compression=34013)
+    with h5py.File(f"{sys.argv[1]}/{name}.h5") as file:
+        return bool((file["x"][()] == data).all())
+assert work("parent")
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(work, "abcd"))
+"""
+    done = run(sys.executable, "-c", code, tmp_path, env=environment(GRIDZ_THREADS=4))
+    assert done.stdout == "[True, True, True, True]\n"
+
+
+def test_threads_with_files_of_their_own(tmp_path, compiled):
+    done = run(compiled("threads"), tmp_path, env=environment(GRIDZ_THREADS=3))
+    assert done.stdout in ("at once\n", "in turns\n") and done.stderr == ""
+
+
+@pytest.mark.parametrize("part", ["values", "garbage", "damaged", "at once"])
+def test_the_filter_function_itself(compiled, part):
+    done = run(compiled("callback"), PLUGIN, part, env=environment(GRIDZ_THREADS=3))
+    assert done.stdout == "done\n"
+    # However much goes wrong, stderr is not flooded.
+    lines = done.stderr.splitlines()
+    assert len(lines) <= 65 and len(set(lines)) == len(lines)
+
+
+@pytest.fixture(scope="session")
+def static(tmp_path_factory):
+    """The round trip with libhdf5 linked in statically: as it is, with exported symbols, stripped."""
+    folder = tmp_path_factory.mktemp("static")
+    # Debian's h5cc links libhdf5.a and what that needs, unless told otherwise.
+    for name, flags in {"plain": [], "rdynamic": ["-rdynamic"], "no_pie": ["-no-pie", "-fno-pie"]}.items():
+        run("h5cc", "-noshlib", *FLAGS, *flags, SOURCES / "round_trip.c", "-o", folder / name, "-lm", cwd=folder)
+    run("strip", "-o", folder / "stripped", folder / "plain")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["plain", "rdynamic", "no_pie"])
+def test_static_libhdf5(tmp_path, static, name):
+    assert "libhdf5" not in run("ldd", static / name).stdout
+    done = run(static / name, tmp_path / "x.h5")
+    assert done.stdout == "compressed\n" and done.stderr == ""
+    # Found by a relative path from a folder that is not the program's.
+    done = run(f"../{name}", tmp_path / "y.h5", cwd=make(static / "elsewhere"))
+    assert done.stdout == "compressed\n" and done.stderr == ""
+
+
+def make(folder):
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def test_static_and_stripped(tmp_path, static):
+    # Nobody can be asked what the chunks are: they are kept as bytes, with a warning, and come back.
+    done = run(static / "stripped", tmp_path / "x.h5")
+    assert done.stdout == "raw\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gridz: the HDF5 functions of this program cannot be found")
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["x"][()].shape == (130, 150) and len(frames(file["x"])) == 9
+
+
+@pytest.mark.parametrize("extents", [(16, 16), (64, 64), (4096,), (200, 300)])
+def test_static_and_stripped_with_values_of_other_chunks(tmp_path, static, extents):
+    # What a tool leaves that copies the stored cd_values to other chunks where nobody can be asked.
+    values = [0x475A0001, NDZIP, 11 | len(extents) << 16, 4, 0, 0, *(word for n in extents for word in (n, 0))]
+    run(static / "stripped", tmp_path / "x.h5", *values)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1] == tuple(values)
+        assert np.isfinite(file["x"][100:]).all() and len(frames(file["x"])) == 9

@@ -1,0 +1,248 @@
+"""h5py: the life of a dataset, from its fill value to its last partial rewrite."""
+
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+
+import h5py
+import numpy as np
+import pytest
+
+from support import FOLDER, GRIDZ, NDZIP, codec_of, frames, noise, python, same, smooth, specials, wheel_library
+
+
+def reopened(path):
+    with h5py.File(path) as file:
+        return file["x"][()]
+
+
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFF80_0001, 0x7F80_0000, 0x3F80_0000])
+def test_early_allocation_writes_the_fill_value(tmp_path, bits):
+    fill = np.array(bits, "u4").view("f4")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((64, 64))
+        plist.set_fill_value(fill)
+        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        plist.set_fill_time(h5py.h5d.FILL_TIME_ALLOC)
+        plist.set_filter(GRIDZ, h5py.h5z.FLAG_OPTIONAL, ())
+        space = h5py.h5s.create_simple((100, 130))
+        dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, plist))
+        assert len(frames(dataset)) == 2 * 3, "libhdf5 filters every chunk at creation"
+    expected = np.full((100, 130), fill)
+    same(reopened(tmp_path / "x.h5"), expected)
+    with h5py.File(tmp_path / "x.h5", "r+") as file:
+        file["x"][70:, 5] = expected[70:, 5] = 3.5
+    same(reopened(tmp_path / "x.h5"), expected)
+
+
+def test_chunks_never_written_read_as_fill_value(tmp_path):
+    expected = np.full((500, 40), -7.25, "f4")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", (500, 40), "f4", chunks=(100, 40), fillvalue=-7.25, compression=GRIDZ)
+        dataset[110:120] = expected[110:120] = 1
+    same(reopened(tmp_path / "x.h5"), expected)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["x"].id.get_num_chunks() == 1
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "i4"])
+def test_shrink_and_extend(tmp_path, rng, dtype):
+    path = tmp_path / "x.h5"
+    data = noise(dtype, (150, 90), rng) if dtype == "i4" else specials(dtype, (150, 90))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=data, chunks=(64, 64), maxshape=(None, None), compression=GRIDZ)
+    # Shrinking makes libhdf5 decode the chunks at the new edge, clear what is outside, and encode again.
+    with h5py.File(path, "r+") as file:
+        file["x"].resize((70, 65))
+    same(reopened(path), data[:70, :65])
+    with h5py.File(path, "r+") as file:
+        file["x"].resize((200, 100))
+    expected = np.zeros((200, 100), dtype)
+    expected[:70, :65] = data[:70, :65]
+    same(reopened(path), expected)
+    with h5py.File(path, "r+") as file:
+        file["x"][70:] = expected[70:] = 11
+        assert len(frames(file["x"])) == 4 * 2
+    same(reopened(path), expected)
+    with h5py.File(path, "r+") as file:
+        file["x"].resize((0, 100))
+        file["x"].resize((3, 3))
+    same(reopened(path), np.zeros((3, 3), dtype))
+
+
+def test_time_steps_appended_in_many_sessions(tmp_path):
+    path, steps = tmp_path / "x.h5", smooth("f4", (12, 30, 40))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (0, 30, 40), "f4", chunks=(5, 30, 40), maxshape=(None, 30, 40), compression=GRIDZ)
+    for n, step in enumerate(steps):
+        with h5py.File(path, "r+") as file:
+            file["x"].resize(n + 1, axis=0)
+            file["x"][n] = step
+        same(reopened(path), steps[: n + 1])
+
+
+def test_partial_overwrites_after_reopening(tmp_path, rng):
+    path, data = tmp_path / "x.h5", specials("f8", (90, 120))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=data, chunks=(40, 64), compression=GRIDZ)
+    for _ in range(30):
+        rows = np.sort(rng.choice(91, 2, replace=False))
+        columns = np.sort(rng.choice(121, 2, replace=False))
+        part = noise("f8", (rows[1] - rows[0], columns[1] - columns[0]), rng)
+        where = slice(*rows), slice(*columns)
+        data[where] = part
+        with h5py.File(path, "r+") as file:
+            stored = file["x"].id.get_create_plist().get_filter(0)
+            file["x"][where] = part
+            assert file["x"].id.get_create_plist().get_filter(0) == stored
+    same(reopened(path), data)
+
+
+def test_rows_through_a_chunk_cache_that_is_too_small(tmp_path):
+    # Every row evicts the chunk: it is encoded and decoded again and again.
+    path, data = tmp_path / "x.h5", specials("f4", (64, 4096))
+    with h5py.File(path, "w", rdcc_nbytes=1000) as file:
+        dataset = file.create_dataset("x", data.shape, "f4", chunks=data.shape, compression=GRIDZ)
+        for i, row in enumerate(data):
+            dataset[i] = row
+    same(reopened(path), data)
+
+
+def test_unfiltered_edge_chunks(tmp_path):
+    # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS, which h5py does not offer: chunks at the edge stay raw.
+    hdf5 = wheel_library(h5py, "h5py.libs", "libhdf5-*")
+    data = smooth("f4", (100, 100))
+    with h5py.File(tmp_path / "x.h5", "w", libver="latest") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((64, 64))
+        plist.set_filter(GRIDZ, 0, ())
+        assert hdf5.H5Pset_chunk_opts(ctypes.c_int64(plist.id), 2) == 0
+        dataset = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((100, 100)), plist)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+    same(reopened(tmp_path / "x.h5"), data)
+    with h5py.File(tmp_path / "x.h5") as file:
+        _, frame = file["x"].id.read_direct_chunk((0, 0))
+        assert codec_of(frame) == NDZIP
+        _, raw = file["x"].id.read_direct_chunk((64, 0))
+        assert len(raw) == 64 * 64 * 4
+
+
+def test_direct_chunks_are_frames_that_move_between_datasets(tmp_path):
+    data = smooth("f4", (128, 200))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", data=data, chunks=(64, 64), compression=GRIDZ)
+        copy = file.create_dataset("copy", data.shape, "f4", chunks=(64, 64), compression=GRIDZ)
+        again = file.create_dataset("again", data=data, chunks=(64, 64), compression=GRIDZ)
+        file.flush()
+        assert {codec_of(frame) for frame in frames(dataset)} == {NDZIP}
+        for i, frame in enumerate(frames(dataset)):
+            copy.id.write_direct_chunk(dataset.id.get_chunk_info(i).chunk_offset, frame)
+        # Same input, same bytes.
+        assert frames(again) == frames(dataset)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert frames(file["copy"]) == frames(file["x"])
+        same(file["copy"][()], data)
+
+
+def test_smooth_data_shrinks_and_noise_grows_by_a_header_at_most(tmp_path, rng):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        options = {"chunks": (64, 64), "compression": GRIDZ}
+        for dtype in ("<f4", ">f4", "<f8", ">f8"):
+            good = file.create_dataset(f"smooth{dtype}", data=smooth(dtype, (256, 256)), **options)
+            bad = file.create_dataset(f"noise{dtype}", data=noise(dtype, (256, 256), rng), **options)
+            file.flush()
+            assert good.id.get_storage_size() < 0.9 * good.nbytes
+            assert bad.id.get_storage_size() <= bad.nbytes + 16 * 64
+        chunk = (2,) * 6 + (1,) * 26
+        bad = file.create_dataset("rank32", data=noise("f4", chunk, rng), chunks=chunk, compression=GRIDZ)
+        file.flush()
+        assert bad.id.get_storage_size() <= bad.nbytes + 304
+
+
+def test_the_number_of_threads_does_not_change_the_bytes(tmp_path):
+    contents = []
+    for threads in (1, 2, 5):
+        done = python(
+            """
+            import glob, h5py
+            from support import smooth, specials
+            with h5py.File(sys.argv[1], "w") as file:
+                for dtype in ("<f4", ">f8"):
+                    arrays = {"smooth": smooth(dtype, (100, 120, 130)), "specials": specials(dtype, (1000, 1100))}
+                    for name, data in arrays.items():
+                        file.create_dataset(name + dtype, data=data, chunks=data.shape, compression=34013)
+            names = [open(path).read() for path in glob.glob("/proc/self/task/*/comm")]
+            print(len([name for name in names if name.startswith("gridz-")]))
+            """,
+            tmp_path / "x.h5",
+            PYTHONPATH=FOLDER,
+            GRIDZ_THREADS=threads,
+        )
+        assert int(done.stdout) == (threads if threads > 1 else 0)
+        with h5py.File(tmp_path / "x.h5") as file:
+            contents.append({name: frames(dataset) for name, dataset in file.items()})
+            same(file["specials<f4"][()], specials("<f4", (1000, 1100)))
+    assert contents[0] == contents[1] == contents[2]
+
+
+def test_a_reader_follows_a_writer(tmp_path):
+    # Single writer, multiple readers: the other process sees whole chunks only.
+    path, steps = tmp_path / "x.h5", smooth("f4", (9, 64, 64))
+    with h5py.File(path, "w", libver="latest") as file:
+        dataset = file.create_dataset(
+            "x", (0, 64, 64), "f4", chunks=(2, 64, 64), maxshape=(None, 64, 64), compression=GRIDZ
+        )
+        file.swmr_mode = True
+        for n, step in enumerate(steps, start=1):
+            dataset.resize(n, axis=0)
+            dataset[n - 1] = step
+            dataset.flush()
+            if n % 4 == 1:
+                done = python(
+                    """
+                    import h5py
+                    with h5py.File(sys.argv[1], swmr=True) as file:
+                        sys.stdout.write(file["x"][()].tobytes().hex())
+                    """,
+                    path,
+                )
+                assert bytes.fromhex(done.stdout) == steps[:n].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(100,), (1000, 900), (50, 60, 70)])
+def test_chunks_that_h5py_chooses(tmp_path, shape):
+    data = specials("f8", shape)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=data, compression=GRIDZ)
+    same(reopened(tmp_path / "x.h5"), data)
+
+
+def test_file_copied_object_by_object(tmp_path):
+    data = smooth("f8", (80, 90))
+    with h5py.File(tmp_path / "x.h5", "w") as source, h5py.File(tmp_path / "y.h5", "w") as target:
+        source.create_dataset("x", data=data, chunks=(30, 90), compression=GRIDZ)
+        source.copy("x", target, "x")
+        # A property list that was read from a dataset carries the stored cd_values to another one of
+        # other chunks and another type.
+        plist = source["x"].id.get_create_plist()
+        plist.set_chunk((50, 7))
+        space = h5py.h5s.create_simple((80, 90))
+        h5py.h5d.create(target.id, b"y", h5py.h5t.IEEE_F32BE, space, plist).write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+    with h5py.File(tmp_path / "y.h5") as file:
+        same(file["x"][()], data)
+        same(file["y"][()], data.astype(">f4"))
+        assert frames(file["y"])
+
+
+def test_threads_of_python(tmp_path):
+    def work(i):
+        data = specials("f4", (300, 300))
+        data[1, 1] = i
+        with h5py.File(tmp_path / f"{i}.h5", "w") as file:
+            file.create_dataset("x", data=data, chunks=(100, 128), compression=GRIDZ)
+        with h5py.File(tmp_path / f"{i}.h5") as file:
+            same(file["x"][()], data)
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(24)))

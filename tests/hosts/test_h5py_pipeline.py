@@ -1,0 +1,139 @@
+"""h5py: gridz beside other filters, in any place of the pipeline."""
+
+import h5py
+import numpy as np
+import pytest
+
+from support import FOLDER, GRIDZ, NDZIP, STORED, codec_of, frames, python, same, smooth, specials
+
+ADD = {
+    "shuffle": lambda plist: plist.set_shuffle(),
+    "fletcher32": lambda plist: plist.set_fletcher32(),
+    "gzip": lambda plist: plist.set_deflate(4),
+    "lzf": lambda plist: plist.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL),
+    "gridz": lambda plist: plist.set_filter(GRIDZ, h5py.h5z.FLAG_OPTIONAL, ()),
+}
+# The codec of what is stored, where gridz comes last or before fletcher32 and its frames can be seen.
+PIPELINES = {
+    "shuffle, gridz": STORED,
+    "fletcher32, gridz": STORED,
+    "gzip, gridz": STORED,
+    "lzf, gridz": STORED,
+    "shuffle, gzip, gridz": STORED,
+    "gridz, fletcher32": NDZIP,
+    "gridz, shuffle": None,
+    "gridz, gzip": None,
+    "gridz, shuffle, gzip, fletcher32": None,
+    "gridz, lzf": None,
+    "fletcher32, gridz, fletcher32": STORED,
+    "gridz, gridz": STORED,
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("dtype", ["<f4", ">f8"])
+def test_other_filters_before_and_after(tmp_path, name, dtype):
+    codec = PIPELINES[name]
+    data = smooth(dtype, (150, 130))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((64, 64))
+        for filter in name.split(", "):
+            ADD[filter](plist)
+        space = h5py.h5s.create_simple(data.shape, (h5py.h5s.UNLIMITED,) * 2)
+        dataset = h5py.h5d.create(file.id, b"x", h5py.h5t.py_create(data.dtype), space, plist)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+    with h5py.File(tmp_path / "x.h5", "r+") as file:
+        same(file["x"][()], data)
+        if codec is not None:
+            assert {codec_of(frame) for frame in frames(file["x"])} == {codec}
+        # Rewrite some of it, and shrink.
+        data[50:100, 60:70] = 0.1
+        file["x"][50:100, 60:70] = 0.1
+        file["x"].resize((140, 100))
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["x"][()], data[:140, :100])
+
+
+def test_scaleoffset_before(tmp_path):
+    # Its output is shorter than the chunk and has no fixed length.
+    data = np.arange(9000, dtype="i4").reshape(90, 100) % 1000
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=(32, 32), scaleoffset=0, compression=GRIDZ)
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["x"][()], data)
+        assert {codec_of(frame) for frame in frames(file["x"])} == {STORED}
+
+
+@pytest.mark.parametrize("fletcher32", [False, True])
+def test_options_of_create_dataset(tmp_path, fletcher32):
+    # h5py puts shuffle before and fletcher32 after the compression.
+    data = specials("f8", (200, 100))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=(64, 64), shuffle=True, fletcher32=fletcher32, compression=GRIDZ)
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["x"][()], data)
+
+
+def test_shuffle_before_gets_one_line_of_advice(tmp_path):
+    done = python(
+        """
+        import h5py, numpy
+        data = numpy.zeros((64, 64))
+        with h5py.File(sys.argv[1], "w") as file:
+            for name in "abc":
+                file.create_dataset(name, data=data, chunks=(32, 32), shuffle=True, compression=34013)
+            file.create_dataset("d", data=data, chunks=(32, 32), compression=34013)
+        """,
+        tmp_path / "x.h5",
+    )
+    assert done.stderr == "gridz: the shuffle filter runs before gridz: remove shuffle, it defeats gridz\n"
+
+
+@pytest.mark.parametrize("size", [1, 3, 4095, 4096, 4097, 20000])
+def test_lengths_that_other_filters_hand_on(tmp_path, size):
+    # fletcher32 before gridz adds four bytes, so that no chunk has the length the shape says.
+    data = smooth("f4", (size,))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((min(size, 4096),))
+        plist.set_fletcher32()
+        plist.set_filter(GRIDZ, 0, ())
+        dataset = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((size,)), plist)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["x"][()], data)
+
+
+def test_beside_the_plugins_of_hdf5plugin(tmp_path):
+    # They register themselves with h5py, where each has to find the library too.
+    done = python(
+        """
+        import h5py, hdf5plugin
+        from support import same, smooth
+        data = smooth("f4", (128, 256))
+        others = {"bitshuffle": hdf5plugin.Bitshuffle(), "blosc": hdf5plugin.Blosc(), "zstd": hdf5plugin.Zstd()}
+        with h5py.File(sys.argv[1], "w") as file:
+            for name, other in others.items():
+                file.create_dataset(name, data=data, chunks=(64, 64), compression=other)
+                file.create_dataset(f"gridz beside {name}", data=data, chunks=(64, 64), compression=34013)
+                for order in (1, -1):
+                    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                    plist.set_chunk((64, 64))
+                    filters = [(34013, ()), (other.filter_id, other.filter_options)]
+                    for number, values in filters[::order]:
+                        plist.set_filter(number, 0, values)
+                    space = h5py.h5s.create_simple(data.shape)
+                    path = f"{order} {name}".encode()
+                    dataset = h5py.h5d.create(file.id, path, h5py.h5t.IEEE_F32LE, space, plist)
+                    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+        with h5py.File(sys.argv[1]) as file:
+            assert len(file) == 12
+            for dataset in file.values():
+                same(dataset[()], data)
+        print("same")
+        """,
+        tmp_path / "x.h5",
+        PYTHONPATH=FOLDER,
+    )
+    assert done.stdout == "same\n" and done.stderr == ""

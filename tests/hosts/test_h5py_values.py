@@ -1,0 +1,231 @@
+"""h5py: what may be asked for in cd_values and in the environment, and what is said to everything else."""
+
+import h5py
+import numpy as np
+import pytest
+
+from support import FOLDER, GRIDZ, NDZIP, STORED, codec_of, frames, python, same, smooth
+
+DATA = smooth("f4", (128, 128))
+
+
+def create(path, values, **options):
+    with h5py.File(path, "w") as file:
+        options = {"chunks": (64, 64), "compression": GRIDZ, "compression_opts": values} | options
+        file.create_dataset("x", data=DATA, **options)
+
+
+def stored_values(path):
+    with h5py.File(path) as file:
+        return file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "codec"),
+    [(None, NDZIP), ((), NDZIP), ((1,), NDZIP), ((1, 0, 0), NDZIP), ((0,), STORED), ((0, 0, 0), STORED)],
+)
+def test_allowed_values(tmp_path, values, codec):
+    create(tmp_path / "x.h5", values)
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["x"][()], DATA)
+        assert {codec_of(frame) for frame in frames(file["x"])} == {codec}
+
+
+def test_what_is_stored(tmp_path):
+    # The stored form of SPEC.md: magic and version, codec and mode and level, type and order and rank,
+    # element size, the mode's value, extents of the chunk.
+    create(tmp_path / "x.h5", None)
+    assert stored_values(tmp_path / "x.h5") == (0x475A0001, NDZIP, 11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
+    # It names the codec, not the default, and storing it again changes nothing.
+    values = stored_values(tmp_path / "x.h5")
+    create(tmp_path / "y.h5", values)
+    assert stored_values(tmp_path / "y.h5") == values
+    create(tmp_path / "z.h5", values, chunks=(32, 128))
+    assert stored_values(tmp_path / "z.h5") == (*values[:6], 32, 0, 128, 0)
+    for path in ("y.h5", "z.h5"):
+        with h5py.File(tmp_path / path) as file:
+            same(file["x"][()], DATA)
+
+
+ALLOWED = "[codec, 0, level]"
+DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "<u4"))
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ((99,), ["codec 99 is unknown", "0 stored", "1 ndzip"]),
+        ((0xFFFFFFFF,), ["codec 4294967295 is unknown"]),
+        ((99, 0, 0), ["codec 99 is unknown"]),
+        ((1, 1, *DOUBLE), ["mode 1 (absolute error)", "ndzip is lossless", ALLOWED]),
+        ((1, 2, *DOUBLE), ["mode 2 (relative error)", ALLOWED]),
+        ((1, 3, *DOUBLE), ["mode 3 (bits per value)", ALLOWED]),
+        ((1, 4, *DOUBLE), ["mode 4 (precision)", ALLOWED]),
+        ((0, 1, *DOUBLE), ["mode 1 (absolute error)", "stored is lossless"]),
+        ((1, 5, *DOUBLE), ["[1, 5, ", ALLOWED]),
+        ((1, 0, 1), ["ndzip knows only level 0, not 1"]),
+        ((0, 0, 7), ["stored knows only level 0, not 7"]),
+        ((1, 0, 0xFFFFFFFF), ["not 4294967295"]),
+        ((1, 0), ["[1, 0] mean nothing", ALLOWED]),
+        ((1, 0, 0, 0), ["[1, 0, 0, 0] mean nothing", ALLOWED]),
+        ((1, 1, 0), ["[1, 1, 0] mean nothing", ALLOWED]),
+        ((1,) * 7, ["[1, 1, 1, 1, 1, 1, …] mean nothing", ALLOWED]),
+        ((1,) * 256, ["mean nothing", ALLOWED]),
+        ((0x475A0001,), ["damaged filter values", "too few"]),
+        ((0x475A0002, 1, 11, 4, 0, 0), ["version 2", "a newer gridz"]),
+        ((0x475A0001, 7, 0x0B, 4, 0, 0), ["codec 7 is unknown"]),
+        ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["does not know", "a newer gridz"]),
+    ],
+    ids=lambda value: "-".join(map(str, value[:4])) if isinstance(value, tuple) else "",
+)
+def test_refused_values(tmp_path, values, texts):
+    with pytest.raises(ValueError) as error:
+        create(tmp_path / "x.h5", values)
+    for text in texts:
+        assert text in str(error.value)
+    # The library is not left in a state where the next one fails.
+    create(tmp_path / "y.h5", None)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert "x" not in file
+
+
+def test_more_values_than_hdf5_hands_out(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((64, 64))
+        plist.set_filter(GRIDZ, h5py.h5z.FLAG_OPTIONAL, (1,) * 257)
+        with pytest.raises(ValueError, match="257 cd_values are more than gridz has a meaning for"):
+            h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((128, 128)), plist)
+
+
+def test_a_filter_that_is_mandatory_or_optional_stays_so(tmp_path):
+    for flag in (0, h5py.h5z.FLAG_OPTIONAL):
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plist.set_chunk((64, 64))
+            plist.set_filter(GRIDZ, flag, ())
+            h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((128, 128)), plist)
+        with h5py.File(tmp_path / "x.h5") as file:
+            assert file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[0] == flag
+
+
+def test_the_name_says_what_to_install(tmp_path):
+    create(tmp_path / "x.h5", None)
+    with h5py.File(tmp_path / "x.h5") as file:
+        name = file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[2]
+    assert name.startswith(b"gridz ") and b"HDF5_PLUGIN_PATH" in name
+
+
+def test_groups_are_refused(tmp_path):
+    # HDF5 lets filters be set on the heap that holds a group's links, though h5py does not.
+    done = python(
+        """
+        import ctypes, h5py
+        from support import wheel_library
+        hdf5 = wheel_library(h5py, "h5py.libs", "libhdf5-*")
+        with h5py.File(sys.argv[1], "w", libver="latest") as file:
+            plist = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+            hdf5.H5Pset_link_phase_change(ctypes.c_int64(plist.id), 0, 0)
+            print("set", hdf5.H5Pset_filter(ctypes.c_int64(plist.id), 34013, 0, ctypes.c_size_t(0), None))
+            try:
+                group = h5py.Group(h5py.h5g.create(file.id, b"g", gcpl=plist))
+                for i in range(100):
+                    group.create_group(f"member {i}")
+                print("created")
+            except Exception as error:
+                print(error)
+        """,
+        tmp_path / "x.h5",
+        PYTHONPATH=FOLDER,
+    )
+    assert done.stdout.startswith("set 0\n")
+    assert "gridz compresses datasets, not groups" in done.stdout + done.stderr
+    assert "created" not in done.stdout
+
+
+BAD_SETTINGS = [
+    ("GRIDZ_THREADS", "0"),
+    ("GRIDZ_THREADS", "many"),
+    ("GRIDZ_THREADS", "-1"),
+    ("GRIDZ_THREADS", "100000"),
+    ("GRIDZ_LOG", "loud"),
+    ("GRIDZ_BACKEND", "cuda"),
+    ("GRIDZ_BACKEND", "gpu"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value"), BAD_SETTINGS)
+def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_path, variable, value):
+    path = tmp_path / "x.h5"
+    create(path, None)
+    done = python(
+        """
+        import h5py, numpy
+        with h5py.File(sys.argv[1], "w") as file:
+            try:
+                file.create_dataset("x", (64, 64), "f4", chunks=(64, 64), compression=34013)
+            except ValueError as error:
+                print(error)
+        """,
+        tmp_path / "new.h5",
+        **{variable: value},
+    )
+    assert f"{variable}={value} is not a value gridz knows" in done.stdout
+    done = python(
+        """
+        import h5py
+        with h5py.File(sys.argv[1]) as file:
+            sys.stdout.write(file["x"][()].tobytes().hex())
+        """,
+        path,
+        **{variable: value},
+    )
+    assert bytes.fromhex(done.stdout) == DATA.tobytes()
+    (line,) = done.stderr.splitlines()
+    assert f"{variable}={value} is not a value gridz knows" in line and "the default is used" in line
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GRIDZ_THREADS", "3"),
+        ("GRIDZ_THREADS", ""),
+        ("GRIDZ_BACKEND", "cpu"),
+        ("GRIDZ_BACKEND", "auto"),
+        ("GRIDZ_LOG", ""),
+    ],
+)
+def test_good_settings_say_nothing(tmp_path, variable, value):
+    done = python(
+        """
+        import h5py, numpy
+        data = numpy.arange(1 << 20, dtype="f4").reshape(1024, 1024)
+        with h5py.File(sys.argv[1], "w") as file:
+            file.create_dataset("x", data=data, chunks=data.shape, compression=34013)
+        with h5py.File(sys.argv[1]) as file:
+            assert (file["x"][()] == data).all()
+        """,
+        tmp_path / "x.h5",
+        **{variable: value},
+    )
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_log_tells_what_was_done(tmp_path, level):
+    done = python(
+        """
+        import h5py, numpy
+        with h5py.File(sys.argv[1], "w") as file:
+            file.create_dataset("x", data=numpy.ones((64, 128), "f4"), chunks=(64, 64), compression=34013)
+            file["x"][()]
+        """,
+        tmp_path / "x.h5",
+        GRIDZ_LOG=level,
+    )
+    lines = done.stderr.splitlines()
+    assert any("new dataset: chunks of float32 [64, 64] by ndzip" in line for line in lines)
+    assert len([line for line in lines if "compressed float32 [64, 64] by ndzip" in line]) >= (
+        2 if level == "debug" else 0
+    )
+    assert level == "debug" or len(lines) == 1

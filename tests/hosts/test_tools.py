@@ -1,0 +1,229 @@
+"""The distribution's command-line tools: h5repack, h5dump, h5diff, nccopy, ncdump."""
+
+import re
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+
+from support import GRIDZ, NDZIP, REFERENCE, STORED, codec_of, frames, need_reference, run, same, smooth, specials
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A file of plain datasets, as simulations write them."""
+    path = tmp_path / "plain.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("pressure", data=smooth("<f4", (100, 120, 30)), chunks=(64, 64, 30))
+        file.create_dataset("group/energy", data=specials(">f8", (300, 200)), chunks=(100, 200))
+        file.create_dataset("group/count", data=np.arange(5000), chunks=(512,), compression="gzip")
+        file.create_dataset("scalar", data=3.5)
+        file["label"] = "contiguous string"
+        file["pressure"].attrs["unit"] = "Pa"
+    return path
+
+
+def assert_same_content(one, other):
+    """Every dataset bit for bit; h5diff agrees."""
+    with h5py.File(one) as first, h5py.File(other) as second:
+        names = []
+        first.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        for name in names:
+            expected, got = first[name], second[name]
+            if expected.dtype.hasobject:
+                assert expected.dtype == got.dtype and np.array_equal(expected[()], got[()])
+            else:
+                same(got[()], expected[()])
+    run("h5diff", one, other)
+
+
+def dumped_values(path, dataset):
+    """The filter's number, values and comment as h5dump shows them."""
+    shown = run("h5dump", "-p", "-H", "-d", dataset, path).stdout
+    found = re.search(r"FILTER_ID (\d+)\s+COMMENT (.*)\s+PARAMS \{([^}]*)\}", shown)
+    assert found, shown
+    return int(found[1]), [int(word) for word in found[3].split()], found[2]
+
+
+@pytest.mark.parametrize(
+    ("option", "codec"),
+    [
+        ("UD=34013,0,0", NDZIP),
+        ("UD=34013,1,0", NDZIP),
+        ("UD=34013,0,1,1", NDZIP),
+        ("UD=34013,0,3,1,0,0", NDZIP),
+        ("UD=34013,0,1,0", STORED),
+    ],
+)
+def test_repack(tmp_path, plain, option, codec):
+    packed = tmp_path / "packed.h5"
+    run("h5repack", "-f", option, plain, packed)
+    assert_same_content(plain, packed)
+    with h5py.File(packed) as file:
+        assert {codec_of(frame) for frame in frames(file["pressure"])} == {codec}
+        assert {codec_of(frame) for frame in frames(file["group/count"])} == {STORED}
+        assert file["pressure"].attrs["unit"] == "Pa"
+    number, values, comment = dumped_values(packed, "/pressure")
+    assert number == GRIDZ and comment.startswith("gridz ") and "HDF5_PLUGIN_PATH" in comment
+    assert values == [0x475A0001, codec, 11 | 3 << 16, 4, 0, 0, 64, 0, 64, 0, 30, 0]
+
+
+def test_repack_one_dataset(tmp_path, plain):
+    run("h5repack", "-f", "group/energy:UD=34013,0,0", plain, tmp_path / "packed.h5")
+    assert_same_content(plain, tmp_path / "packed.h5")
+    with h5py.File(tmp_path / "packed.h5") as file:
+        assert frames(file["group/energy"])
+        assert file["pressure"].id.get_create_plist().get_nfilters() == 0
+
+
+def test_repack_twice_changes_nothing(tmp_path, plain):
+    paths = [tmp_path / f"{i}.h5" for i in range(4)]
+    run("h5repack", "-f", "UD=34013,0,0", plain, paths[0])
+    run("h5repack", paths[0], paths[1])
+    run("h5repack", "-f", "UD=34013,0,0", paths[1], paths[2])
+    # The values that are stored are values that may be given.
+    _, values, _ = dumped_values(paths[0], "/pressure")
+    words = ",".join(map(str, values))
+    run("h5repack", "-f", f"/pressure:UD=34013,0,{len(values)},{words}", plain, paths[3])
+    for path in paths:
+        assert dumped_values(path, "/pressure") == dumped_values(paths[0], "/pressure")
+        assert_same_content(plain, path)
+    with h5py.File(paths[0]) as first, h5py.File(paths[1]) as second:
+        assert frames(first["pressure"]) == frames(second["pressure"])
+
+
+@pytest.mark.parametrize("chunk", [(32, 120, 10), (100, 120, 30), (7, 11, 13), (2, 5, 30)])
+def test_repack_to_other_chunks(tmp_path, plain, chunk):
+    packed, rechunked = tmp_path / "packed.h5", tmp_path / "rechunked.h5"
+    run("h5repack", "-f", "UD=34013,0,0", plain, packed)
+    run("h5repack", "-l", f"/pressure:CHUNK={'x'.join(map(str, chunk))}", packed, rechunked)
+    assert_same_content(plain, rechunked)
+    with h5py.File(rechunked) as file:
+        assert file["pressure"].chunks == chunk and frames(file["pressure"])
+    _, values, _ = dumped_values(rechunked, "/pressure")
+    assert values[6::2] == list(chunk)
+
+
+def test_repack_away_and_to_others(tmp_path, plain):
+    packed = tmp_path / "packed.h5"
+    run("h5repack", "-f", "UD=34013,0,0", plain, packed)
+    for i, option in enumerate(["NONE", "GZIP=1"]):
+        other = tmp_path / f"{i}.h5"
+        run("h5repack", "-f", option, packed, other)
+        assert_same_content(plain, other)
+        assert "34013" not in run("h5dump", "-p", "-H", other).stdout
+    for i, filters in enumerate([["SHUF", "UD=34013,0,0"], ["UD=34013,0,0", "FLET"], ["UD=34013,1,0", "GZIP=1"]]):
+        other = tmp_path / f"both{i}.h5"
+        run("h5repack", *(word for name in filters for word in ("-f", name)), plain, other)
+        assert_same_content(plain, other)
+
+
+@pytest.mark.parametrize("words", ["1,99", "3,1,0,5", "4,1,1,0,0", "2,1,0"])
+def test_repack_when_gridz_refuses(tmp_path, plain, words):
+    # h5repack then writes the dataset without the filter and says why only if asked to.
+    done = run("h5repack", "--enable-error-stack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "x.h5")
+    assert re.search(
+        r"gridz line \d+ in can_apply\(\): .*(it has 0 stored|only level 0|reserved|allowed are)", done.stderr
+    )
+    assert_same_content(plain, tmp_path / "x.h5")
+    assert "FILTER_ID" not in run("h5dump", "-p", "-H", "-d", "pressure", tmp_path / "x.h5").stdout
+
+
+def test_dump_and_diff_read_the_data(tmp_path, plain):
+    packed = tmp_path / "packed.h5"
+    run("h5repack", "-f", "UD=34013,0,0", plain, packed)
+    for dataset in ("/pressure", "/group/energy"):
+        for path in (plain, packed):
+            run("h5dump", "-d", dataset, "-b", "FILE", "-o", tmp_path / f"{path.stem}.bin", path)
+        assert (tmp_path / "plain.bin").read_bytes() == (tmp_path / "packed.bin").read_bytes()
+    with h5py.File(packed, "r+") as file:
+        file["pressure"][50, 50, 5] += 1
+    done = run("h5diff", plain, packed, check=False)
+    assert done.returncode == 1 and "1 differences found" in done.stdout
+
+
+def reference_files():
+    names = ["*.nc", "*.h5ad", "*.hdf5"]
+    return sorted(path for name in names for path in REFERENCE.glob(name) if path.read_bytes()[1:4] == b"HDF")
+
+
+def test_repack_real_files(tmp_path):
+    need_reference()
+    paths = reference_files()
+    assert len(paths) == 3
+    for path in paths:
+        packed, again = tmp_path / f"{path.name}.packed", tmp_path / f"{path.name}.again"
+        run("h5repack", "-f", "UD=34013,0,0", path, packed)
+        run("h5repack", packed, again)
+        assert_same_content(path, packed)
+        assert_same_content(path, again)
+        assert "FILTER_ID 34013" in run("h5dump", "-p", "-H", again).stdout
+
+
+def test_nccopy_real_files(tmp_path):
+    need_reference()
+    paths = sorted(REFERENCE.glob("*.nc"))
+    assert len(paths) == 2
+    for path in paths:
+        packed = tmp_path / path.name
+        run("nccopy", "-4", "-F", "*,34013", path, packed)
+        assert '_Filter = "34013,' in run("ncdump", "-hs", packed).stdout
+        with netCDF4.Dataset(path) as first, netCDF4.Dataset(packed) as second:
+            assert list(first.variables) == list(second.variables)
+            for name in first.variables:
+                for file in (first, second):
+                    file[name].set_auto_maskandscale(False)
+                # What was big-endian in a classic file may be little-endian in the new one.
+                expected, got = first[name][...], second[name][...]
+                same(got.astype(got.dtype.newbyteorder("=")), expected.astype(expected.dtype.newbyteorder("=")))
+
+
+@pytest.fixture
+def netcdf(tmp_path):
+    """A plain netCDF file and what is in it."""
+    theta = smooth("f4", (10, 64, 64))
+    theta[0] = specials("f4", (64, 64))
+    dataset = xarray.Dataset({"theta": (("t", "z", "x"), theta), "mass": ("x", smooth("f8", (64,)))})
+    encoding = {"theta": {"_FillValue": None, "chunksizes": (5, 64, 64)}, "mass": {"_FillValue": None}}
+    dataset.to_netcdf(tmp_path / "plain.nc", engine="netcdf4", encoding=encoding)
+    return tmp_path / "plain.nc", dataset
+
+
+@pytest.mark.parametrize("filter", ["theta,34013", "theta,34013,1", "theta,34013,1,0,0", "*,34013"])
+def test_nccopy(tmp_path, netcdf, filter):
+    path, dataset = netcdf
+    run("nccopy", "-F", filter, path, tmp_path / "packed.nc")
+    run("nccopy", tmp_path / "packed.nc", tmp_path / "again.nc")
+    for name in ("packed.nc", "again.nc"):
+        shown = run("ncdump", "-hs", tmp_path / name).stdout
+        words = re.search(r'theta:_Filter = "34013,([\d,]+)"', shown)[1].split(",")
+        assert [int(word) for word in words] == [0x475A0001, NDZIP, 11 | 3 << 16, 4, 0, 0, 5, 0, 64, 0, 64, 0]
+        with h5py.File(tmp_path / name) as file:
+            same(file["theta"][()], dataset["theta"].values)
+            same(file["mass"][()], dataset["mass"].values)
+            assert {codec_of(frame) for frame in frames(file["theta"])} == {NDZIP}
+
+
+def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf):
+    path, dataset = netcdf
+    run("nccopy", "-F", "theta,34013", path, tmp_path / "packed.nc")
+    run("nccopy", "-c", "theta:2,32,64", tmp_path / "packed.nc", tmp_path / "rechunked.nc")
+    run("nccopy", "-F", "none", tmp_path / "packed.nc", tmp_path / "plain.nc")
+    for name, chunks, n_filters in (("rechunked.nc", (2, 32, 64), 1), ("plain.nc", (5, 64, 64), 0)):
+        with h5py.File(tmp_path / name) as file:
+            same(file["theta"][()], dataset["theta"].values)
+            assert file["theta"].chunks == chunks
+            assert file["theta"].id.get_create_plist().get_nfilters() == n_filters
+
+
+def test_nccopy_refuses_what_gridz_refuses(tmp_path, netcdf):
+    done = run("nccopy", "-F", "theta,34013,99", netcdf[0], tmp_path / "packed.nc", check=False)
+    assert done.returncode != 0
+
+
+def test_ncdump_reads_the_data(tmp_path, netcdf):
+    run("nccopy", "-F", "theta,34013", netcdf[0], tmp_path / "packed.nc")
+    data = [run("ncdump", "-n", "x", "-v", "theta", path).stdout for path in (netcdf[0], tmp_path / "packed.nc")]
+    assert data[0] == data[1] and len(data[0]) > 100_000
