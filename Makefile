@@ -1,0 +1,132 @@
+# gridz: `make` builds, `make demo` shows that it works, `make test` checks everything, `make help`
+# lists the rest.  What is missing on a Debian machine is installed by scripts/need.sh, except Rust.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+
+# Everything lands in target/, whatever the caller's cargo settings are.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+
+LIBRARY := target/release/libgridz.so
+# HDF5 opens every file of a plugin folder whose name begins with "lib", so this one holds nothing else.
+PLUGIN := target/plugin/libh5gridz.so
+PYTHON := .venv/bin/python
+# The virtual environment, complete.
+VENV := .venv/complete
+
+# ---- variables of the command line -------------------------------------------------------------
+
+# make demo FILE=my.h5: the demo with your own file.
+FILE ?=
+# make demo N=256: cells per side of the demo's simulation.
+N ?= 128
+# make fuzz SECONDS_EACH=3600: how long each fuzz target runs.
+SECONDS_EACH ?= 600
+# make install PREFIX=... PLUGINDIR=... DESTDIR=...: where to.
+PREFIX ?= /usr/local
+PLUGINDIR ?= $(PREFIX)/lib/hdf5/plugin
+DESTDIR ?=
+
+# ---- what users need ---------------------------------------------------------------------------
+
+.PHONY: build
+build: need-rust ## (default) build target/plugin/libh5gridz.so and target/release/libgridz.so
+	@scripts/need.sh gcc libc6-dev  # cargo links with the C compiler
+	cargo build --locked --release --lib
+	@cmp --silent $(LIBRARY) $(PLUGIN) || install -D $(LIBRARY) $(PLUGIN)
+	@echo "HDF5 programs find the filter after:  export HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin"
+
+.PHONY: demo
+demo: build ## write, convert, read back and compare real data; FILE=my.h5 does it with your own file
+	@scripts/need.sh libhdf5-dev hdf5-tools
+	@FILE='$(subst ','\'',$(FILE))' N='$(N)' examples/demo/run.sh
+
+# Not after `build`: root, who installs, often has no Rust.
+.PHONY: install
+install: ## install plugin, library and header; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
+	@PREFIX='$(PREFIX)' PLUGINDIR='$(PLUGINDIR)' DESTDIR='$(DESTDIR)' plugin/hdf5/install.sh
+
+.PHONY: bench
+bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py beside others
+	@scripts/need.sh libhdf5-dev pkg-config
+	cargo bench --locked
+	$(PYTHON) scripts/bench_filter.py
+
+# ---- tests -------------------------------------------------------------------------------------
+
+.PHONY: test
+test: test-begin lint test-rust test-plugin test-hosts test-demo test-fuzz test-goldens ## run everything; installs what it needs
+	@cat target/skips.log
+	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, demo, fuzz targets and goldens passed;" \
+	    "$$(wc -l < target/skips.log) skipped"
+
+# Tests that cannot run on this machine say so here (reference data or history that is not there).
+.PHONY: test-begin
+test-begin:
+	@mkdir -p target
+	@: > target/skips.log
+
+.PHONY: test-rust
+test-rust: need-rust need-test-packages ## the Rust tests, with the C API's C programs
+	cargo test --locked
+
+.PHONY: test-plugin
+test-plugin: build need-test-packages ## the .so alone, as installed, with h5repack, h5dump and h5diff
+	rm -rf target/installed
+	@PREFIX=/usr PLUGINDIR=/usr/lib/hdf5/plugin DESTDIR=$(CURDIR)/target/installed plugin/hdf5/install.sh
+	plugin/hdf5/smoke_test.sh target/installed/usr/lib/hdf5/plugin
+
+.PHONY: test-hosts
+test-hosts: build need-test-packages $(VENV) ## the filter in h5py, netCDF4, PyTables, xarray and C programs
+	HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts
+
+.PHONY: test-demo
+test-demo: build need-test-packages ## the demo, small
+	FILE= N=32 examples/demo/run.sh
+
+.PHONY: test-fuzz
+test-fuzz: need-rust need-test-packages ## every fuzz target for 15 seconds
+	fuzz/run.sh 15
+
+.PHONY: fuzz
+fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 seconds
+	fuzz/run.sh $(SECONDS_EACH)
+
+.PHONY: test-goldens
+test-goldens: ## that no committed golden file was ever changed
+	scripts/check_goldens.sh
+
+.PHONY: lint
+lint: need-test-packages ## formatting, clippy and documentation, warnings denied
+	@scripts/need_rust.sh clippy rustfmt
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+# ---- what they stand on ------------------------------------------------------------------------
+
+.PHONY: need-rust
+need-rust:
+	@scripts/need_rust.sh
+
+.PHONY: need-test-packages
+need-test-packages:
+	@scripts/need.sh gcc g++ libc6-dev pkg-config libhdf5-dev hdf5-tools netcdf-bin valgrind python3 python3-venv
+
+$(VENV): requirements-test.txt
+	@scripts/need.sh python3 python3-venv
+	@python3 -c 'import sys; sys.version_info < (3, 11) and sys.exit("The tests need Python 3.11; python3 is " + sys.version)'
+	python3 -m venv --clear .venv
+	.venv/bin/pip --quiet --disable-pip-version-check install --requirement requirements-test.txt
+	@touch $@
+
+.PHONY: clean
+clean: ## remove everything that was built or downloaded here
+	rm -rf target .venv fuzz/target
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

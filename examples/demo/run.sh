@@ -1,0 +1,109 @@
+#!/bin/bash
+# The demo: data goes through the gridz filter, comes back, and is compared bit for bit.
+#
+#     FILE=my.h5 examples/demo/run.sh     your own file
+#     N=128 examples/demo/run.sh          the files of a simulation with N^3 cells
+#
+# `make demo` builds what this needs and calls it.  All output goes to target/demo.
+set -euo pipefail
+
+origin=$PWD
+cd "$(dirname "$0")/../.."
+out=target/demo
+mkdir -p "$out"
+
+# Plugins of the caller stay reachable: the user's file may be compressed with another filter.
+export HDF5_PLUGIN_PATH=$PWD/target/plugin${HDF5_PLUGIN_PATH:+:$HDF5_PLUGIN_PATH}
+
+compile() { # with the API of HDF5 1.10, which every later one offers too; h5cc leaves its .o where it runs
+    local source=$PWD/examples/demo/$1.c
+    (cd "$out" && h5cc -shlib -std=c99 -D_POSIX_C_SOURCE=200809L -DH5_USE_110_API -O3 -Wall -Wextra "$source" -o "$1")
+}
+
+# Every dataset of 1 kB and more through gridz with its default codec: id 34013, mandatory, no
+# parameters.  A dataset below that is not worth a chunk of its own.
+repack() {
+    rm -f "$2"
+    h5repack --minimum=1024 --filter=UD=34013,0,0 "$1" "$2"
+}
+
+size() { stat --dereference --format=%s "$1"; }
+
+report() { # the whole file, so with all that HDF5 keeps around the data
+    echo "  file: $(size "$1") -> $(size "$2") bytes ($2)"
+}
+
+verify() {
+    "$out/verify" "$1" "$2"
+    report "$1" "$2"
+}
+
+# Right values are half of it: fields of a simulation that did not shrink were not compressed.
+must_be_smaller() {
+    if (($(size "$2") >= $(size "$1"))); then
+        echo "$2 is not smaller than $1: the filter did not compress" >&2
+        exit 1
+    fi
+}
+
+refuse() {
+    echo "$1" >&2
+    exit 2
+}
+
+simulation() {
+    local n=${N:-128} steps=600 snapshots=3
+    [[ $n =~ ^[0-9]+$ ]] || refuse "N=$n: N is the number of cells per side, for example N=128"
+    compile reaction_diffusion
+    echo "Gray-Scott reaction-diffusion, $n^3 cells in float and double, $steps steps"
+    "$out/reaction_diffusion" "$n" "$steps" "$snapshots" "$out/plain.h5" "$out/filtered.h5"
+    echo
+    echo "Written by the simulation through the filter, against the same fields without a filter:"
+    verify "$out/plain.h5" "$out/filtered.h5"
+    must_be_smaller "$out/plain.h5" "$out/filtered.h5"
+    echo
+    echo "The file without a filter, converted by h5repack -f UD=34013,0,0:"
+    repack "$out/plain.h5" "$out/repacked.h5"
+    verify "$out/plain.h5" "$out/repacked.h5"
+    must_be_smaller "$out/plain.h5" "$out/repacked.h5"
+}
+
+own_file() {
+    local file=$1 packed
+    case $file in
+    \~/*) file=$HOME/${file#\~/} ;; # the shell leaves a ~ after FILE= alone
+    /*) ;;
+    *) file=$origin/$file ;;
+    esac
+    [[ -e $file ]] || refuse "FILE=$1: there is no such file"
+    [[ -f $file && -r $file ]] || refuse "FILE=$1: not a file that can be read"
+    if [[ $(head -c 3 "$file" | tr -d '\0') == CDF ]]; then
+        refuse "FILE=$1: a netCDF file of the classic format, which is not HDF5. Convert it first: nccopy -k nc4 IN OUT"
+    fi
+    h5dump --contents=0 "$file" >/dev/null 2>&1 || refuse "FILE=$1: not an HDF5 file (or a damaged one)"
+
+    packed=$out/$(basename "$file")
+    [[ ! $file -ef $packed ]] || refuse "FILE=$1: this is the demo's own output"
+    echo "$file, converted by h5repack -f UD=34013,0,0:"
+    repack "$file" "$packed" || refuse "h5repack could not convert $1. If the file is compressed with another plugin, \
+put that plugin's folder into HDF5_PLUGIN_PATH."
+    verify "$file" "$packed"
+    # Names, links, attributes and references, which verify does not look at.
+    local differences
+    if differences=$(h5diff "$file" "$packed" 2>&1); then
+        echo "  h5diff: no differences"
+    else
+        echo "$differences"
+        echo "h5diff finds differences" >&2
+        exit 1
+    fi
+}
+
+compile verify
+if [[ -n ${FILE:-} ]]; then
+    own_file "$FILE"
+else
+    simulation
+fi
+echo
+echo "codec: from the headers of the chunks; write and read: raw data per second through HDF5, compression included."

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Speed and ratio of gridz as an HDF5 filter, beside the filters people use today.
+
+    bench_filter.py [FIELD.f32 ...]
+
+Each FIELD is a raw little-endian float32 cube; without one, a turbulence-like field of 256^3 (64 MiB)
+is made. It is written through h5py as one dataset with chunks of 4 MiB to an HDF5 file in memory, and
+read back; "none" is the same without a filter. Speeds are MB of raw data (10^6 bytes) per second,
+medians of 5, for everything HDF5 does: filter, chunk handling, copies. Chunk cache off, so that every
+chunk passes the filter once in each direction. Every filter has one thread unless its name says more.
+
+Each filter runs in a process of its own, because thread counts are read once per process.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PLUGIN = ROOT / "target" / "plugin" / "libh5gridz.so"
+GRIDZ = 34013
+CHUNK = (64, 128, 128)  # 4 MiB of float32
+REPEATS = 5
+ONE_THREAD = {name: "1" for name in ("GRIDZ_THREADS", "BLOSC_NTHREADS", "OMP_NUM_THREADS")}
+
+# h5py and hdf5plugin read HDF5_PLUGIN_PATH when they load, so they are imported in the children only.
+FILTERS = {
+    "none": lambda hdf5plugin: {},
+    "gridz": lambda hdf5plugin: {"compression": GRIDZ},
+    "gridz, 2 threads": lambda hdf5plugin: {"compression": GRIDZ},
+    "gzip-1": lambda hdf5plugin: {"compression": "gzip", "compression_opts": 1},
+    "lzf": lambda hdf5plugin: {"compression": "lzf"},
+    "bitshuffle+lz4": lambda hdf5plugin: dict(hdf5plugin.Bitshuffle(cname="lz4")),
+    "blosc2-shuffle-lz4": lambda hdf5plugin: dict(
+        hdf5plugin.Blosc2(cname="lz4", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE)
+    ),
+}
+
+
+def turbulence(n=256):
+    """A Gaussian random field with the energy spectrum k^(-5/3), mean 300, deviation 10."""
+    import numpy as np
+
+    spectrum = np.fft.rfftn(np.random.default_rng(7).standard_normal((n, n, n), dtype="f4"))
+    k = np.fft.fftfreq(n) * n
+    k2 = k[:, None, None] ** 2 + k[None, :, None] ** 2 + (np.fft.rfftfreq(n) * n)[None, None, :] ** 2
+    k2[0, 0, 0] = np.inf  # no mean; it is added below
+    field = np.fft.irfftn(spectrum * k2 ** (-(5 / 3 + 2) / 4), s=(n, n, n), axes=(0, 1, 2))
+    return (300 + 10 * field / field.std()).astype("<f4")
+
+
+def load(path):
+    import numpy as np
+
+    values = np.fromfile(path, "<f4")
+    n = round(values.size ** (1 / 3))
+    if n**3 != values.size:
+        sys.exit(f"{path}: {values.size} float32 values are not a cube")
+    return values.reshape(n, n, n)
+
+
+def timed(action):
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def measure(name, path):
+    """In a child: one filter on one field; prints the result as JSON."""
+    import h5py
+    import hdf5plugin
+    import numpy as np
+
+    field = load(path)
+    result = np.empty_like(field)
+    result.fill(0)  # its pages are there before the clock runs
+    options = FILTERS[name](hdf5plugin)
+    writes, reads = [], []
+    chunk = tuple(min(c, n) for c, n in zip(CHUNK, field.shape))
+    for _ in range(1 + REPEATS):
+        # Blocks of the whole size: the memory file grows once, not with every chunk.
+        memory = {"driver": "core", "backing_store": False, "block_size": 2 * field.nbytes}
+        with h5py.File("bench", "w", rdcc_nbytes=0, **memory) as file:
+
+            def write():
+                file.create_dataset("field", data=field, chunks=chunk, **options)
+                file.flush()
+
+            writes.append(timed(write))
+            stored = file["field"].id.get_storage_size()
+            reads.append(timed(lambda: file["field"].read_direct(result)))
+        if result.tobytes() != field.tobytes():
+            sys.exit(f"{name}: what was read is not what was written")
+        result.fill(0)
+    # The first round warms up.
+    speed = lambda seconds: field.nbytes / float(np.median(seconds[1:])) / 1e6
+    print(json.dumps({"ratio": field.nbytes / stored, "write": speed(writes), "read": speed(reads)}))
+
+
+def run(name, path):
+    environment = {**os.environ, **ONE_THREAD, "HDF5_PLUGIN_PATH": str(PLUGIN.parent)}
+    if name == "gridz, 2 threads":
+        environment["GRIDZ_THREADS"] = "2"
+    command = [sys.executable, __file__, "--child", name, path]
+    child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+    if child.returncode != 0:
+        sys.exit(f"{name} failed")
+    return json.loads(child.stdout)
+
+
+def memcpy_speed(n_bytes):
+    import numpy as np
+
+    source, destination = np.ones(n_bytes, "u1"), np.zeros(n_bytes, "u1")
+    return n_bytes / float(np.median([timed(lambda: np.copyto(destination, source)) for _ in range(REPEATS)])) / 1e6
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def versions():
+    import h5py
+    import hdf5plugin
+
+    library = ctypes.CDLL(str(PLUGIN))
+    library.gridz_version.restype = ctypes.c_char_p
+    return (
+        f"gridz {library.gridz_version().decode()}, h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}, "
+        f"hdf5plugin {hdf5plugin.version}, Python {platform.python_version()}"
+    )
+
+
+def main(paths):
+    if not PLUGIN.exists():
+        sys.exit(f"{PLUGIN} is not there; run make first")
+    print(f"{processor()}, {len(os.sched_getaffinity(0))} cores; {versions()}")
+    with tempfile.TemporaryDirectory() as folder:
+        if not paths:
+            paths = [os.path.join(folder, "turbulence.f32")]
+            turbulence().tofile(paths[0])
+        for path in paths:
+            n_bytes = os.path.getsize(path)
+            print(f"\n{os.path.basename(path)}, {n_bytes} bytes; memcpy {memcpy_speed(n_bytes):.0f} MB/s")
+            print(f"  {'filter':20} {'ratio':>7} {'write MB/s':>11} {'read MB/s':>10}")
+            for name in FILTERS:
+                r = run(name, path)
+                print(f"  {name:20} {r['ratio']:7.3f} {r['write']:11.0f} {r['read']:10.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        measure(*sys.argv[2:])
+    else:
+        main(sys.argv[1:])

@@ -1,0 +1,65 @@
+#!/bin/sh
+# need.sh PACKAGE...: makes sure that what these Debian packages bring is there.
+#
+# Present: nothing happens, and nobody is asked for a password.  Missing: installed with apt-get by
+# root or where sudo needs no password; otherwise the line to run is printed and the exit status is 1.
+#
+# What a package brings is looked for directly, so that a compiler or an HDF5 that came another way
+# than through apt counts too.
+set -eu
+
+links() {
+    program=$(mktemp)
+    status=0
+    echo 'int main(void) { return 0; }' | cc -x c - -o "$program" || status=1
+    rm -f "$program"
+    return "$status"
+}
+
+present() {
+    case $1 in
+    gcc) command -v cc ;;
+    g++) command -v c++ ;;
+    libc6-dev) links ;; # a bare gcc comes without
+    libhdf5-dev) command -v h5cc ;;
+    hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff ;;
+    netcdf-bin) command -v nccopy && command -v ncdump ;;
+    pkg-config) command -v pkg-config ;;
+    valgrind) command -v valgrind ;;
+    python3) command -v python3 ;;
+    python3-venv) python3 -c 'import ensurepip, venv' ;;
+    *) dpkg-query --show "$1" ;;
+    esac >/dev/null 2>&1
+}
+
+missing=
+for package in "$@"; do
+    present "$package" || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "Missing: what Debian has in its packages$missing. Install that, then run make again." >&2
+    exit 1
+fi
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+else
+    echo "Missing:$missing. Run this as root (or with sudo), then make again:" >&2
+    echo "    apt-get update && apt-get install -y$missing" >&2
+    exit 1
+fi
+
+echo "Installing$missing"
+# The variables hold lists of plain words, which are meant to be split.
+# shellcheck disable=SC2086
+{
+    $as_root apt-get -q -o DPkg::Lock::Timeout=300 update >/dev/null
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing >/dev/null
+}
+for package in $missing; do
+    present "$package" || { echo "$package was installed, but what it brings cannot be found (PATH?)" >&2; exit 1; }
+done
