@@ -1,10 +1,189 @@
-//! Link arguments of the shared library.
+//! Link arguments of the shared library, and the CUDA kernels.
+//!
+//! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. Nothing but
+//! nvcc 13 is needed for that, no GPU and no driver. Where there is none the library works on the CPU
+//! only, and a warning says so.
+//!
+//! | variable | values |
+//! |---|---|
+//! | `GRIDZ_CUDA` | `require`: no nvcc is an error; `off`: no kernels, no warning |
+//! | `GRIDZ_CUDA_ARCHS` | `sm_*` and `compute_*` (PTX), or `all`; unset: sm_90 and PTX for the rest |
+//! | `GRIDZ_CUDA_CHECK` | `1`: kernels that keep registers or arrays in memory are an error |
+//! | `NVCC`, `CUDA_HOME`, `PATH` | where nvcc is; else that of `make cuda` |
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+/// SASS for the machine gridz is tuned on, PTX that the driver compiles for all others: quick to build.
+const DEFAULT_ARCHS: &str = "sm_90 compute_75";
+/// SASS for every family that CUDA 13 knows. PTX of the newest is for GPUs to come, that of the oldest
+/// for the few between.
+const ALL_ARCHS: &str = "sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_75 compute_120";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // libhdf5 unloads its plugins in H5close while our worker threads may still be alive; code that
     // a live thread runs must stay mapped.
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }
+    if let Err(error) = kernels() {
+        println!("cargo:error={error}");
+        exit(1);
+    }
+}
+
+/// Compiles the kernels and writes `fatbins.rs`, which `src/cuda/modules.rs` includes.
+fn kernels() -> Result<(), String> {
+    println!("cargo:rerun-if-changed=kernels");
+    for name in ["GRIDZ_CUDA", "GRIDZ_CUDA_ARCHS", "GRIDZ_CUDA_CHECK", "NVCC", "NVCC_APPEND_FLAGS", "CUDA_HOME"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let mut fatbins = String::new();
+    let mut table = String::new();
+    if let Some(nvcc) = choose_nvcc()? {
+        for source in sources()? {
+            let name = source.file_stem().and_then(|stem| stem.to_str()).ok_or("a kernel file has an odd name")?;
+            let fatbin = out.join(format!("{name}.fatbin"));
+            compile(&nvcc, &source, &fatbin)?;
+            let (constant, n_bytes) = (name.to_uppercase(), size(&fatbin)?);
+            writeln!(
+                fatbins,
+                "static {constant}: Aligned<[u8; {n_bytes}]> = Aligned(*include_bytes!(\"{name}.fatbin\"));"
+            )
+            .map_err(text)?;
+            writeln!(table, "    Fatbin {{ name: \"{name}\", image: &{constant}.0 }},").map_err(text)?;
+        }
+    }
+    let code = format!("{fatbins}static FATBINS: &[Fatbin] = &[\n{table}];\n");
+    fs::write(out.join("fatbins.rs"), code).map_err(text)
+}
+
+/// The compiler, or `None` where the library is to be built without kernels.
+fn choose_nvcc() -> Result<Option<PathBuf>, String> {
+    let is_required = match variable("GRIDZ_CUDA").as_str() {
+        "" => false,
+        "require" => true,
+        "off" => return Ok(None),
+        other => return Err(format!("GRIDZ_CUDA={other} is unknown; use require or off, or unset it")),
+    };
+    match find_nvcc() {
+        Ok(nvcc) => Ok(Some(nvcc)),
+        Err(reason) if is_required => Err(format!("{reason}; `make cuda` installs it")),
+        Err(reason) => {
+            println!(
+                "cargo:warning=gridz is built without CUDA kernels, for the CPU only: {reason}. `make cuda` builds \
+                 with them, GRIDZ_CUDA=off silences this."
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// nvcc 13: older ones do not know all architectures, newer ones write what the oldest driver cannot read.
+fn find_nvcc() -> Result<PathBuf, String> {
+    let from = |name: &str, tail: &str| {
+        Some(variable(name)).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(tail))
+    };
+    let in_path: Vec<PathBuf> =
+        env::split_paths(&variable("PATH")).map(|folder| folder.join("nvcc")).filter(|nvcc| nvcc.exists()).collect();
+    let in_venv = fs::read_dir(".venv-cuda/lib").into_iter().flatten().flatten();
+    let in_venv = in_venv.map(|python| python.path().join("site-packages/nvidia/cu13/bin/nvcc"));
+    let named = from("NVCC", "").into_iter().map(|nvcc| nvcc.components().collect());
+    let candidates = named.chain(from("CUDA_HOME", "bin/nvcc")).chain(in_path).chain(in_venv);
+    let mut reason = "no nvcc in NVCC, CUDA_HOME, PATH or .venv-cuda".to_owned();
+    for nvcc in candidates {
+        match Command::new(&nvcc).arg("--version").output() {
+            Ok(output) if String::from_utf8_lossy(&output.stdout).contains("release 13.") => return Ok(nvcc),
+            Ok(_) => reason = format!("{} is not nvcc 13", nvcc.display()),
+            Err(error) => reason = format!("{} does not run ({error})", nvcc.display()),
+        }
+    }
+    Err(reason)
+}
+
+/// `kernels/*/*.cu`, in order, so that builds are the same everywhere.
+fn sources() -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for folder in fs::read_dir("kernels").map_err(|error| format!("kernels: {error}"))? {
+        let folder = folder.map_err(text)?.path();
+        for file in folder.read_dir().into_iter().flatten() {
+            found.push(file.map_err(text)?.path());
+        }
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
+    found.sort();
+    Ok(found)
+}
+
+fn compile(nvcc: &Path, source: &Path, fatbin: &Path) -> Result<(), String> {
+    let archs = match variable("GRIDZ_CUDA_ARCHS") {
+        archs if archs.is_empty() => DEFAULT_ARCHS.to_owned(),
+        archs if archs == "all" => ALL_ARCHS.to_owned(),
+        archs => archs.replace(',', " "),
+    };
+    let mut command = Command::new(nvcc);
+    // Multiplication and addition stay two roundings: the CPU has to get the same bits.
+    command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-Werror=all-warnings", "-Xptxas=-v", "-Ikernels"]);
+    command.args(["--threads", &variable("NUM_JOBS")]);
+    for arch in archs.split_whitespace() {
+        let number = arch.strip_prefix("sm_").or_else(|| arch.strip_prefix("compute_")).ok_or_else(|| {
+            format!("GRIDZ_CUDA_ARCHS: {arch} is unknown; use all, or a list such as {DEFAULT_ARCHS}")
+        })?;
+        command.arg(format!("-gencode=arch=compute_{number},code={arch}"));
+    }
+    let output = command.arg("-o").arg(fatbin).arg(source).output().map_err(|error| format!("nvcc: {error}"))?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("nvcc cannot compile {}: {}", source.display(), one_line(&report)));
+    }
+    match variable("GRIDZ_CUDA_CHECK").as_str() {
+        "1" => check_report(source, &report),
+        _ => Ok(()),
+    }
+}
+
+/// Reads what ptxas says of each kernel: `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`.
+fn check_report(source: &Path, report: &str) -> Result<(), String> {
+    let mut kernel = "?";
+    let (mut n_checked, mut wrong) = (0, Vec::new());
+    for line in report.lines() {
+        if let Some((_, name)) = line.split_once("Compiling entry function ") {
+            kernel = name;
+        } else if line.contains("bytes stack frame") {
+            n_checked += 1;
+            if line.split(',').any(|part| !part.trim().starts_with("0 bytes")) {
+                wrong.push(format!("{kernel}: {}", line.trim()));
+            }
+        }
+    }
+    if n_checked == 0 {
+        return Err(format!("{}: ptxas reports no kernel; GRIDZ_CUDA_CHECK needs an sm_* architecture", source.display()));
+    }
+    if !wrong.is_empty() {
+        return Err(format!("{}: kernels use local memory: {}", source.display(), wrong.join("; ")));
+    }
+    Ok(())
+}
+
+/// A message to cargo has one line.
+fn one_line(report: &str) -> String {
+    let is_error = |line: &&str| !line.starts_with("ptxas info") && !line.trim().is_empty();
+    report.lines().filter(is_error).collect::<Vec<_>>().join(" | ")
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+fn size(path: &Path) -> Result<u64, String> {
+    Ok(fs::metadata(path).map_err(text)?.len())
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }

@@ -6,10 +6,11 @@ pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 use crate::codec::{Encoded, Job, Plan};
 use crate::cpu::pool::Pool;
+use crate::cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
-use crate::settings::{self, LogLevel};
+use crate::settings::{self, Backend, LogLevel};
 use crate::types::{Array, ByteOrder, DType};
 
 /// What to compress with.
@@ -128,6 +129,23 @@ pub enum Verify {
     Checksum,
     /// Only check what decoding needs to be safe.
     Structure,
+}
+
+/// Whether the back end that `GRIDZ_BACKEND` demands is there. Entry points ask before they work: who
+/// demands the GPU gets an error where there is none, never the CPU in silence.
+///
+/// # Errors
+/// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
+/// GPU, `UnsupportedJob`.
+pub fn check_backend() -> Result<()> {
+    let settings = settings::checked()?;
+    if settings.backend != Backend::Cuda {
+        return Ok(());
+    }
+    let because =
+        |error: Error| Error::new(error.kind(), format!("GRIDZ_BACKEND=cuda cannot be fulfilled: {error}"));
+    cuda::Device::choose(settings).map_err(because)?;
+    Err(because(Error::unsupported("no codec of this version has CUDA kernels; use auto or cpu, or unset it")))
 }
 
 /// Bytes that [`compress`] needs as destination: no chunk of this array, whatever its values, takes

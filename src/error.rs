@@ -28,6 +28,8 @@ pub enum ErrorKind {
     },
     /// Memory could not be had, or the context's memory limit forbids it.
     OutOfMemory,
+    /// The GPU or its driver is missing, too old, or failed.
+    Device,
     /// The host library (HDF5) refused something gridz needs from it.
     Host,
     /// A defect of gridz itself.
@@ -63,6 +65,11 @@ impl Error {
     /// Damaged bytes.
     pub(crate) fn corrupt(context: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Corrupt, context)
+    }
+
+    /// No GPU, or one that failed.
+    pub(crate) fn device(context: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Device, context)
     }
 
     /// Memory for `what` could not be had.

@@ -22,13 +22,14 @@
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`]; everything
-//! may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
+//! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`] and [`cuda`];
+//! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs` and `ffi/`, nowhere else.
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `cuda/` and `ffi/`, nowhere else.
 
 pub mod codec;
 pub mod cpu;
+pub mod cuda;
 pub mod engine;
 pub mod error;
 pub mod ffi;

@@ -23,6 +23,17 @@ pub enum LogLevel {
     Debug,
 }
 
+/// What `GRIDZ_BACKEND` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// Whatever is best and already there; never an error.
+    Auto,
+    /// Only the CPU.
+    Cpu,
+    /// Only the GPU; an error where there is none.
+    Cuda,
+}
+
 /// The settings of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -30,12 +41,16 @@ pub struct Settings {
     pub threads: Option<usize>,
     /// `GRIDZ_LOG`.
     pub log: LogLevel,
+    /// `GRIDZ_BACKEND`.
+    pub backend: Backend,
+    /// `GRIDZ_DEVICE`: the GPU to use, counted from 0 as CUDA counts those it shows to the process.
+    pub device: Option<u32>,
 }
 
 /// Most worker threads that can be asked for.
 pub const MAX_THREADS: usize = 1024;
 
-const DEFAULT: Settings = Settings { threads: None, log: LogLevel::Quiet };
+const DEFAULT: Settings = Settings { threads: None, log: LogLevel::Quiet, backend: Backend::Auto, device: None };
 
 /// The settings, or why they are not usable.
 ///
@@ -90,17 +105,47 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
             _ => return Err(unknown("GRIDZ_LOG", &value, "info or debug")),
         };
     }
-    // There is one back end so far. Who demands another must not get the CPU in silence.
-    if let Some(value) = get("GRIDZ_BACKEND")?
-        && !matches!(value.as_str(), "auto" | "cpu")
-    {
-        return Err(unknown("GRIDZ_BACKEND", &value, "auto or cpu (this version has no GPU back end)"));
+    if let Some(value) = get("GRIDZ_BACKEND")? {
+        settings.backend = match value.as_str() {
+            "auto" => Backend::Auto,
+            "cpu" => Backend::Cpu,
+            "cuda" => Backend::Cuda,
+            _ => return Err(unknown("GRIDZ_BACKEND", &value, "auto, cpu or cuda")),
+        };
+    }
+    if let Some(value) = get("GRIDZ_DEVICE")? {
+        let device = value.parse().map_err(|_| unknown("GRIDZ_DEVICE", &value, "the number of a GPU, 0 or more"))?;
+        settings.device = Some(device);
     }
     Ok(settings)
 }
 
 fn unknown(name: &str, value: &str, allowed: &str) -> Error {
     Error::invalid(format!("{name}={value} is not a value gridz knows; use {allowed}, or unset it"))
+}
+
+/// MPI ranks on this node, 1 if no launcher says so: they share its cores and its GPUs' memory.
+pub fn local_ranks() -> usize {
+    // Slurm's variable is that of a step: in a batch script the job's own speak of tasks that do not run.
+    let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"];
+    launcher(&names, |name| env::var(name).ok()).filter(|&n| n > 0).unwrap_or(1)
+}
+
+/// The number of this process among those ranks, from 0.
+pub fn local_rank() -> usize {
+    let names = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+    launcher(&names, |name| env::var(name).ok()).unwrap_or(0)
+}
+
+/// What the launcher says: the variables of Open MPI, of MPICH (hydra) and its relatives, of Slurm.
+fn launcher(names: &[&str], get: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    names.iter().find_map(|name| get(name).and_then(|value| leading_number(&value)))
+}
+
+/// Slurm writes `8(x2),4`: eight tasks on each of the first two nodes.
+fn leading_number(value: &str) -> Option<usize> {
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    value[..end].parse().ok()
 }
 
 #[cfg(test)]
@@ -122,8 +167,12 @@ mod tests {
 
     #[test]
     fn known_values_are_taken() {
-        let settings = with(&[("GRIDZ_THREADS", "3"), ("GRIDZ_LOG", "debug"), ("GRIDZ_BACKEND", "cpu")]).unwrap();
-        assert_eq!(settings, Settings { threads: Some(3), log: LogLevel::Debug });
+        let values = [("GRIDZ_THREADS", "3"), ("GRIDZ_LOG", "debug"), ("GRIDZ_BACKEND", "cuda"), ("GRIDZ_DEVICE", "1")];
+        let expected =
+            Settings { threads: Some(3), log: LogLevel::Debug, backend: Backend::Cuda, device: Some(1) };
+        assert_eq!(with(&values).unwrap(), expected);
+        assert_eq!(with(&[("GRIDZ_BACKEND", "cpu")]).unwrap().backend, Backend::Cpu);
+        assert_eq!(with(&[("GRIDZ_BACKEND", "auto")]).unwrap(), DEFAULT);
     }
 
     #[test]
@@ -133,10 +182,26 @@ mod tests {
             ("GRIDZ_THREADS", "1025"),
             ("GRIDZ_THREADS", "many"),
             ("GRIDZ_LOG", "loud"),
-            ("GRIDZ_BACKEND", "cuda"),
+            ("GRIDZ_BACKEND", "gpu"),
+            ("GRIDZ_DEVICE", "-1"),
+            ("GRIDZ_DEVICE", "a"),
+            ("GRIDZ_DEVICE", "4294967296"),
         ] {
             let error = with(&[(name, value)]).unwrap_err();
             assert!(error.context().starts_with(&format!("{name}={value} ")), "{error}");
         }
+    }
+
+    #[test]
+    fn launchers_tell_the_local_ranks() {
+        let ranks = |vars: &'static [(&str, &str)]| {
+            let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"];
+            launcher(&names, |name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        assert_eq!(ranks(&[]), None);
+        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_STEP_TASKS_PER_NODE", "9")]), Some(4));
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "6")]), Some(6));
+        assert_eq!(ranks(&[("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), Some(8));
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), None);
     }
 }

@@ -20,11 +20,12 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("settings", &["error"], false),
     ("format", &["error", "types"], false),
     ("cpu", &[], true),
-    ("codec", &["cpu"], true),
+    ("cuda", &[], true),
+    ("codec", &["cpu", "cuda"], true),
     ("codec/* definition", &["codec"], true),
-    ("codec/*", &["codec", "cpu"], true),
+    ("codec/*", &["codec", "cpu", "cuda"], true),
     ("registry", &["codec", "codec/*"], true),
-    ("engine", &["codec", "registry", "cpu"], true),
+    ("engine", &["codec", "registry", "cpu", "cuda"], true),
     ("hdf5", &["engine"], true),
     ("ffi", &["engine", "hdf5", "registry"], true),
 ];
@@ -296,6 +297,15 @@ fn unsafe_is_only_where_lib_rs_says() {
     assert_eq!(forbidden_unsafe(&sources, &allowed), [""; 0]);
 }
 
+/// Everything about the driver, a missing one above all, is in one place.
+#[test]
+fn only_cuda_knows_cudarc() {
+    let wrong = |(file, text): &&Source| !file.starts_with("cuda/") && tokens(text).iter().any(|t| t == "cudarc");
+    let sources = sources();
+    assert_eq!(sources.iter().filter(wrong).map(|(file, _)| file).collect::<Vec<_>>(), [""; 0]);
+    assert!(sources.iter().any(|(file, text)| file.starts_with("cuda/") && text.contains("cudarc")));
+}
+
 /// A codec is a folder, a row, a section of the specification, and goldens.
 #[test]
 fn every_codec_has_all_its_parts() {
@@ -324,6 +334,7 @@ fn with(file: &str, text: &str) -> Vec<Source> {
         "error.rs",
         "types.rs",
         "cpu/mod.rs",
+        "cuda/mod.rs",
         "hdf5/mod.rs",
         "codec/mod.rs",
         "codec/registry.rs",
@@ -355,6 +366,10 @@ fn the_checker_sees_forbidden_edges() {
         ("codec/one/mod.rs", "use crate::*;"),
         ("codec/one/scalar.rs", "use crate::cpu::pool::Pool;"),
         ("codec/one/scalar.rs", "const A: char = '\\''; /* /* */ */ use crate::cpu as c;"),
+        ("cuda/mod.rs", "use crate::codec::one;"),
+        ("cuda/mod.rs", "use crate::cpu::X;"),
+        ("codec/one/scalar.rs", "use crate::cuda::Device;"),
+        ("hdf5/mod.rs", "use crate::cuda::Device;"),
         ("engine.rs", "use crate::codec::one::One;"),
         ("hdf5/mod.rs", "use crate::codec::registry::CODECS;"),
         ("error.rs", "use super::types::A;"),
@@ -377,6 +392,7 @@ fn the_checker_allows_the_rest() {
         ),
         ("codec/one/mod.rs", "pub(crate) fn f() { crate::VERSION; }"),
         ("codec/one/scalar.rs", "use super::{scalar, X}; use crate::format::A;"),
+        ("codec/one/cuda.rs", "use crate::cuda::{Device, Stream}; crate::kernel_struct! { }"),
         ("codec/registry.rs", "use crate::codec::{Codec, one, two::Two};"),
         ("ffi/mod.rs", "use crate::{Context, compress, codec::registry, hdf5::register};"),
     ] {

@@ -102,24 +102,7 @@ impl Drop for ProcessPool {
 /// Available cores ÷ MPI ranks on this node, at least 1.
 fn fair_share() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / local_ranks(|name| std::env::var(name).ok())).clamp(1, settings::MAX_THREADS)
-}
-
-/// MPI ranks on this node as the launcher tells: Open MPI, MPICH (hydra) and its relatives, Slurm.
-fn local_ranks(get: impl Fn(&str) -> Option<String>) -> usize {
-    let count = |name| get(name).and_then(|value| leading_number(&value));
-    count("OMPI_COMM_WORLD_LOCAL_SIZE")
-        .or_else(|| count("MPI_LOCALNRANKS"))
-        // Of a step: in a batch script the job's own variables speak of tasks that are not running.
-        .or_else(|| count("SLURM_STEP_TASKS_PER_NODE"))
-        .filter(|&n| n > 0)
-        .unwrap_or(1)
-}
-
-/// Slurm writes `8(x2),4`: eight tasks on each of the first two nodes.
-fn leading_number(value: &str) -> Option<usize> {
-    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    value[..end].parse().ok()
+    (cores / settings::local_ranks()).clamp(1, settings::MAX_THREADS)
 }
 
 #[cfg(test)]
@@ -140,18 +123,5 @@ mod tests {
         assert_eq!(Pool::new(4).pieces(PARALLEL_BYTES - 1), 1);
         assert_eq!(Pool::new(1).pieces(1 << 40), 1);
         assert_eq!(Pool::new(4).pieces(PARALLEL_BYTES), 16);
-    }
-
-    #[test]
-    fn launchers_tell_the_local_ranks() {
-        let ranks = |vars: &'static [(&str, &str)]| {
-            local_ranks(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
-        };
-        assert_eq!(ranks(&[]), 1);
-        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_STEP_TASKS_PER_NODE", "9")]), 4);
-        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "6")]), 6);
-        assert_eq!(ranks(&[("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), 8);
-        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "0")]), 1);
-        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), 1);
     }
 }

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn gridz_compress_bound(
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
-/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`.
+/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_compress(
     array: *const gridz_array,
@@ -65,6 +65,7 @@ pub unsafe extern "C" fn gridz_compress(
                 ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
             )
         };
+        engine::check_backend()?;
         let result = options.with_context(|context| engine::compress(&array, &options.spec, src, dst, context));
         deliver(result, n_bytes)
     })
@@ -81,7 +82,7 @@ pub unsafe extern "C" fn gridz_compress(
 /// read or write outside the two buffers.
 ///
 /// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`, `CORRUPT`
-/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`.
+/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress(
     frame: *const c_void,
@@ -100,6 +101,7 @@ pub unsafe extern "C" fn gridz_decompress(
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
         };
+        engine::check_backend()?;
         let result = options.with_context(|context| engine::decompress(frame, dst, options.verify, context));
         deliver(result, n_bytes)
     })

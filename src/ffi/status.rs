@@ -26,6 +26,8 @@ pub const GRIDZ_ERROR_TRUNCATED: i32 = 201;
 pub const GRIDZ_ERROR_UNSUPPORTED_FORMAT: i32 = 202;
 /// Memory could not be had, or the context's limit forbids it.
 pub const GRIDZ_ERROR_OUT_OF_MEMORY: i32 = 300;
+/// The GPU or its driver is missing, too old, or failed.
+pub const GRIDZ_ERROR_DEVICE: i32 = 301;
 /// Another library refused something that gridz needs from it.
 pub const GRIDZ_ERROR_HOST: i32 = 400;
 /// A defect of gridz. The text says what to report.
@@ -41,6 +43,7 @@ pub(super) fn of(kind: ErrorKind) -> gridz_status {
         ErrorKind::Truncated => GRIDZ_ERROR_TRUNCATED,
         ErrorKind::UnsupportedFormat => GRIDZ_ERROR_UNSUPPORTED_FORMAT,
         ErrorKind::OutOfMemory => GRIDZ_ERROR_OUT_OF_MEMORY,
+        ErrorKind::Device => GRIDZ_ERROR_DEVICE,
         ErrorKind::Host => GRIDZ_ERROR_HOST,
         ErrorKind::Internal => GRIDZ_ERROR_INTERNAL,
     }
@@ -57,6 +60,7 @@ pub(super) fn name(status: gridz_status) -> &'static CStr {
         GRIDZ_ERROR_TRUNCATED => c"GRIDZ_ERROR_TRUNCATED",
         GRIDZ_ERROR_UNSUPPORTED_FORMAT => c"GRIDZ_ERROR_UNSUPPORTED_FORMAT",
         GRIDZ_ERROR_OUT_OF_MEMORY => c"GRIDZ_ERROR_OUT_OF_MEMORY",
+        GRIDZ_ERROR_DEVICE => c"GRIDZ_ERROR_DEVICE",
         GRIDZ_ERROR_HOST => c"GRIDZ_ERROR_HOST",
         GRIDZ_ERROR_INTERNAL => c"GRIDZ_ERROR_INTERNAL",
         _ => c"unknown gridz_status",

@@ -149,8 +149,8 @@ BAD_SETTINGS = [
     ("GRIDZ_THREADS", "-1"),
     ("GRIDZ_THREADS", "100000"),
     ("GRIDZ_LOG", "loud"),
-    ("GRIDZ_BACKEND", "cuda"),
     ("GRIDZ_BACKEND", "gpu"),
+    ("GRIDZ_DEVICE", "first"),
 ]
 
 
@@ -192,6 +192,7 @@ def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_pat
         ("GRIDZ_THREADS", ""),
         ("GRIDZ_BACKEND", "cpu"),
         ("GRIDZ_BACKEND", "auto"),
+        ("GRIDZ_DEVICE", "0"),
         ("GRIDZ_LOG", ""),
     ],
 )

@@ -1,0 +1,240 @@
+//! Devices: one context on one GPU, with everything that gridz keeps in it.
+//!
+//! A context of the application is shared: its current one is used as it is, and else the primary
+//! context, which the CUDA runtime uses too, is retained once per process. Contexts are known by
+//! their number, which CUDA gives only once, not by their address. The list of devices only grows and
+//! has no lock; nothing in it is freed at exit, when the driver may be gone already.
+//!
+//! Every call makes the context current on the calling thread and puts the former one back. An error
+//! after which CUDA refuses all further work marks the device as lost, and each later call says so.
+#![allow(unsafe_code, reason = "calls the CUDA driver")]
+
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Mutex;
+
+use cudarc::driver::sys::{self, CUcontext, CUresult};
+use once_cell::race::OnceBox;
+
+use crate::cuda::arena::Arena;
+use crate::cuda::error::{check, is_fatal};
+use crate::cuda::modules::Modules;
+use crate::cuda::probe::{self, Gpu};
+use crate::cuda::stream::IdleStreams;
+use crate::error::{Error, Result};
+use crate::settings::{self, Settings};
+
+/// One context on one GPU. Any thread may use it at any time.
+#[derive(Debug)]
+pub struct Device {
+    gpu: &'static Gpu,
+    context: Handle<CUcontext>,
+    /// CUDA's number of the context.
+    id: u64,
+    /// Retained by us, to be released.
+    is_primary: bool,
+    lost: OnceBox<Error>,
+    pub(super) arena: Arena,
+    pub(super) modules: Mutex<Modules>,
+    pub(super) idle_streams: IdleStreams,
+}
+
+/// One of the driver's opaque pointers. The driver's functions may be called from every thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Handle<T>(pub T);
+
+// SAFETY: as the comment above says; the handle is a number to us.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: the same.
+unsafe impl<T> Sync for Handle<T> {}
+
+/// The devices of this process.
+static DEVICES: OnceBox<Node> = OnceBox::new();
+
+struct Node {
+    device: Device,
+    next: OnceBox<Node>,
+}
+
+impl Device {
+    /// The device for data in host memory: that of `GRIDZ_DEVICE`, else that of the context that is
+    /// current on this thread, else the GPU of this process's MPI rank on the node.
+    ///
+    /// # Errors
+    /// `Device` saying why there is none, `InvalidArgument` for a `GRIDZ_DEVICE` that does not exist.
+    pub fn choose(settings: &Settings) -> Result<&'static Device> {
+        let gpus = probe::gpus()?;
+        let current = Self::current()?;
+        let Some(wanted) = settings.device else {
+            return current.map_or_else(|| Self::primary(&gpus[settings::local_rank() % gpus.len()]), Ok);
+        };
+        let gpu = gpus.get(wanted as usize).ok_or_else(|| {
+            let last = gpus.len() - 1;
+            Error::invalid(format!("GRIDZ_DEVICE={wanted} does not exist: the GPUs here are 0 to {last}"))
+        })?;
+        current.filter(|device| device.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
+    }
+
+    /// The device of the context that is current on this thread, if there is one: whose device pointers
+    /// and streams a caller means.
+    ///
+    /// # Errors
+    /// `Device` if its GPU cannot be used.
+    pub fn current() -> Result<Option<&'static Device>> {
+        let gpus = probe::gpus()?;
+        let Some(context) = probe::current_context() else {
+            return Ok(None);
+        };
+        let mut ordinal = 0;
+        // SAFETY: writes one integer; a context is current.
+        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, "the current CUDA context names no GPU")?;
+        let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::device(format!("there is no GPU {ordinal}")))?;
+        Self::of(gpu, context, false).map(Some)
+    }
+
+    /// The device of the GPU's primary context.
+    fn primary(gpu: &'static Gpu) -> Result<&'static Device> {
+        if let Some(known) = devices().find(|device| device.is_primary && device.gpu == gpu) {
+            return Ok(known);
+        }
+        gpu.check_usable()?;
+        let mut context = ptr::null_mut();
+        let what = format_args!("GPU {} ({}) gives no context", gpu.ordinal, gpu.name).to_string();
+        // SAFETY: writes one pointer; the number is that of a GPU.
+        check(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, gpu.ordinal as i32) }, what)?;
+        Self::of(gpu, context, true)
+    }
+
+    /// The device of `context`, new if need be. `is_primary`: the context was retained for it.
+    fn of(gpu: &'static Gpu, context: CUcontext, is_primary: bool) -> Result<&'static Device> {
+        let release = Retained { gpu, is_primary };
+        gpu.check_usable()?;
+        let mut id = 0;
+        // SAFETY: writes one integer; the context is alive.
+        check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "a CUDA context has no number")?;
+        // One that was the application's current context may meet us again as the primary one; then it is
+        // the application that keeps it alive, and our hold of it is not needed.
+        if let Some(known) = devices().find(|device| device.id == id) {
+            return Ok(known);
+        }
+        std::mem::forget(release);
+        let device = Device {
+            gpu,
+            context: Handle(context),
+            id,
+            is_primary,
+            lost: OnceBox::new(),
+            arena: Arena::default(),
+            modules: Mutex::default(),
+            idle_streams: IdleStreams::default(),
+        };
+        let mut new = Box::new(Node { device, next: OnceBox::new() });
+        let mut end = &DEVICES;
+        // To the end of the list, unless another thread is adding the same.
+        while let Err(back) = end.set(new) {
+            let found = end.get().expect("a cell that refuses a value has one");
+            if found.device.id == id {
+                return Ok(&found.device);
+            }
+            (new, end) = (back, &found.next);
+        }
+        Ok(&end.get().expect("it was put there above").device)
+    }
+
+    /// The GPU it is on.
+    pub fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+
+    /// Makes the context current on this thread while the result lives. Not needed for the calls of this
+    /// module, but many calls in a row are quicker inside.
+    ///
+    /// # Errors
+    /// `Device` if the device is lost or this process is a fork.
+    pub fn enter(&self) -> Result<Entered> {
+        probe::check_process()?;
+        if let Some(error) = self.lost.get() {
+            return Err(error.clone());
+        }
+        let is_pushed = probe::current_context() != Some(self.context.0);
+        if is_pushed {
+            // SAFETY: a context of this process; if it is destroyed, the driver says so.
+            self.check(unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }, "its context cannot be used")?;
+        }
+        Ok(Entered { is_pushed, thread: PhantomData })
+    }
+
+    /// An error of this device unless `code` is success; `what` says what could not be done. Marks the
+    /// device as lost where nothing can be done any more.
+    pub(super) fn check(&self, code: CUresult, what: impl Display) -> Result<()> {
+        let Gpu { ordinal, name, .. } = self.gpu;
+        check(code, format_args!("GPU {ordinal} ({name}): {what}")).inspect_err(|error| {
+            if is_fatal(code) {
+                let lost = Error::device(format!("{error}; this process cannot use the GPU any more"));
+                // Somebody else may have noticed it first.
+                let _ = self.lost.set(Box::new(lost));
+            }
+        })
+    }
+
+    /// Why nothing can be done on this device any more, if so.
+    pub fn lost(&self) -> Option<&Error> {
+        self.lost.get()
+    }
+
+    /// Gives the memory back that is cached and not in use.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn trim(&self) -> Result<()> {
+        let _entered = self.enter()?;
+        self.arena.trim(self)
+    }
+}
+
+/// The devices that this process has used. A child does not get here: see [`probe::check_process`].
+fn devices() -> impl Iterator<Item = &'static Device> {
+    std::iter::successors(DEVICES.get(), |node| node.next.get()).map(|node| &node.device)
+}
+
+impl Drop for Device {
+    /// Only a device that another thread has made at the same time is dropped.
+    fn drop(&mut self) {
+        drop(Retained { gpu: self.gpu, is_primary: self.is_primary });
+    }
+}
+
+/// A hold of a primary context.
+struct Retained {
+    gpu: &'static Gpu,
+    is_primary: bool,
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        if self.is_primary {
+            // SAFETY: the primary context of this GPU was retained for this value. An error can be neither
+            // told nor helped.
+            let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.gpu.ordinal as i32) };
+        }
+    }
+}
+
+/// The context is current on this thread.
+#[derive(Debug)]
+pub struct Entered {
+    is_pushed: bool,
+    /// It is so on this thread only.
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.is_pushed {
+            let mut former = ptr::null_mut();
+            // SAFETY: undoes the push on the same thread. An error can be neither told nor helped.
+            let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut former) };
+        }
+    }
+}

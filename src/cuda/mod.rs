@@ -1,0 +1,45 @@
+//! NVIDIA GPUs, by the CUDA driver API: what codecs need of it, safe to use.
+//!
+//! libcuda is loaded when the first function here asks for it, never at load time; where it is missing,
+//! too old or fails, everything here returns an error of kind `Device` that says why, and gridz works on
+//! the CPU. Nothing here knows a codec, and nothing else in gridz knows cudarc.
+//!
+//! - [`gpus`], [`is_active`], [`gpu_of_pointer`]: what there is; no context is made.
+//! - [`Device`]: one context on one GPU, chosen by [`Device::choose`] or [`Device::current`].
+//! - [`Stream`], [`Event`]: order; copies. [`Stream::alloc`] gives a [`DeviceBuffer`] and
+//!   [`Device::pinned`] a [`PinnedBuffer`], both cached.
+//! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts one with a struct that
+//!   [`kernel_struct!`](crate::kernel_struct) defines.
+//!
+//! A codec's compression reads like this, with nothing that waits for the GPU before the end:
+//!
+//! ```no_run
+//! # gridz::kernel_struct! { struct Args, size 16 { src: u64, dst: u64, } }
+//! # fn compress(chunk: &[u8], dst: &mut [u8]) -> gridz::Result<()> {
+//! use gridz::cuda::{Device, Fatbin, Grid};
+//!
+//! let device = Device::choose(gridz::settings::checked()?)?;
+//! let kernel = device.module(Fatbin::find("ndzip")?)?.function::<Args>("ndzip_compress_f32_3d")?;
+//! let stream = device.stream()?;
+//! let (src_dev, dst_dev) = (stream.alloc(chunk.len() as u64)?, stream.alloc(dst.len() as u64)?);
+//! stream.copy_in(src_dev.all(), chunk)?;
+//! let grid = Grid { blocks: 100, threads: 256, shared_bytes: 0 };
+//! kernel.launch(grid, &stream, &Args { src: src_dev.all().address(), dst: dst_dev.all().address() })?;
+//! stream.copy_out(dst_dev.all(), dst)
+//! # }
+//! ```
+
+mod arena;
+mod context;
+mod error;
+pub mod launch;
+mod modules;
+mod probe;
+mod stream;
+
+pub use arena::{DeviceBuffer, DeviceSlice, PinnedBuffer};
+pub use context::{Device, Entered};
+pub use launch::{Grid, KernelStruct};
+pub use modules::{Fatbin, Function, Module};
+pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
+pub use stream::{Event, Pending, Stream};

@@ -1,0 +1,294 @@
+//! Kernels: the fatbins that the build embedded, and their modules, one per device and fatbin.
+#![allow(unsafe_code, reason = "calls the CUDA driver")]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult};
+
+use crate::cuda::context::{Device, Handle};
+use crate::cuda::launch::KernelStruct;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Compiled kernels for several architectures: those of one folder of `kernels/`.
+#[derive(Debug)]
+pub struct Fatbin {
+    name: &'static str,
+    image: &'static [u8],
+}
+
+/// Aligned as the driver wants images to be.
+#[repr(C, align(16))]
+#[allow(dead_code, reason = "used only where the build embeds kernels")]
+struct Aligned<T: ?Sized>(T);
+
+// `static FATBINS: &[Fatbin]`, written by build.rs: empty without nvcc.
+include!(concat!(env!("OUT_DIR"), "/fatbins.rs"));
+
+impl Fatbin {
+    /// The kernels of the folder `name`.
+    ///
+    /// # Errors
+    /// `Device` if this library was built without them.
+    pub fn find(name: &str) -> Result<&'static Fatbin> {
+        FATBINS.iter().find(|fatbin| fatbin.name == name).ok_or_else(|| {
+            Error::device(match FATBINS {
+                [] => "this gridz was built without CUDA kernels; build it with nvcc (make cuda)".to_owned(),
+                _ => format!("this gridz has no CUDA kernels of {name}"),
+            })
+        })
+    }
+
+    /// A fatbin from elsewhere.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `image` is not a whole fatbin, which the driver would read beyond its end.
+    pub fn new(name: &'static str, image: &'static [u8]) -> Result<Self> {
+        const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
+        let claimed = || {
+            let header = u16::from_le_bytes(image.get(6..8)?.try_into().ok()?);
+            let body = u64::from_le_bytes(image.get(8..16)?.try_into().ok()?);
+            body.checked_add(u64::from(header))
+        };
+        if !image.starts_with(&MAGIC) || claimed().is_none_or(|n_bytes| n_bytes > image.len() as u64) {
+            return Err(Error::invalid(format!("{name} is not a whole CUDA fatbin")));
+        }
+        Ok(Self { name, image })
+    }
+}
+
+/// The modules of a device, also those that could not be loaded.
+#[derive(Debug, Default)]
+pub(super) struct Modules(Vec<(&'static Fatbin, Result<Module>)>);
+
+/// Kernels on a device. Lives as long as the process.
+#[derive(Debug, Clone, Copy)]
+pub struct Module {
+    device: &'static Device,
+    loaded: &'static Loaded,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    name: &'static str,
+    raw: Handle<CUmodule>,
+    functions: Mutex<HashMap<&'static str, &'static Kernel>>,
+    constants: Mutex<HashMap<&'static str, &'static [u8]>>,
+}
+
+/// What is known of a kernel.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub(super) name: &'static str,
+    pub(super) raw: Handle<CUfunction>,
+    args_bytes: usize,
+    pub(super) max_threads: u32,
+    /// Most dynamic shared memory that it was allowed so far.
+    pub(super) shared_bytes: AtomicU32,
+}
+
+/// A kernel whose one argument is an `A`.
+#[derive(Debug)]
+pub struct Function<A> {
+    pub(super) device: &'static Device,
+    pub(super) kernel: &'static Kernel,
+    args: PhantomData<fn(A)>,
+}
+
+impl<A> Clone for Function<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Function<A> {}
+
+impl Device {
+    /// The module of `fatbin`, loaded the first time. Where that fails, it fails at once the next time.
+    ///
+    /// # Errors
+    /// `Device`, also if the fatbin has nothing for this GPU; `OutOfMemory`.
+    pub fn module(&'static self, fatbin: &'static Fatbin) -> Result<Module> {
+        let _entered = self.enter()?;
+        // Held while loading, so that others wait instead of loading again.
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = modules.0.iter().find(|(known, _)| ptr::eq(*known, fatbin)) {
+            return known.clone();
+        }
+        let module = self.load(fatbin);
+        // There may be memory the next time; there will be no other kernels.
+        if module.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::OutOfMemory) {
+            modules.0.push((fatbin, module.clone()));
+        }
+        module
+    }
+
+    fn load(&'static self, fatbin: &Fatbin) -> Result<Module> {
+        // Where PTX is compiled for the GPU, this is where the compiler says what is wrong.
+        let mut log = vec![0u8; 4096];
+        let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
+        let mut raw = ptr::null_mut();
+        // SAFETY: the image is a whole fatbin; options, values and log are as long as they say.
+        let code = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut raw,
+                fatbin.image.as_ptr().cast(),
+                options.len() as u32,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        let log = String::from_utf8_lossy(&log);
+        let (name, log) = (fatbin.name, log.trim_end_matches('\0').trim());
+        let colon = if log.is_empty() { "" } else { ": " };
+        self.check(code, format_args!("the kernels of {name} do not load{colon}{log}"))?;
+        let loaded =
+            Loaded { name, raw: Handle(raw), functions: Mutex::default(), constants: Mutex::default() };
+        Ok(Module { device: self, loaded: Box::leak(Box::new(loaded)) })
+    }
+}
+
+impl Module {
+    /// The kernel `name`, whose one argument is an `A`.
+    ///
+    /// # Errors
+    /// `Device` if there is none or its arguments are others.
+    pub fn function<A: KernelStruct>(&self, name: &'static str) -> Result<Function<A>> {
+        let _entered = self.device.enter()?;
+        let mut functions = self.loaded.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernel = match functions.get(name) {
+            Some(known) => known,
+            None => {
+                let new: &'static Kernel = Box::leak(Box::new(self.kernel(name)?));
+                functions.insert(name, new);
+                new
+            }
+        };
+        // The driver reads as many bytes as the kernel was compiled for.
+        if kernel.args_bytes != size_of::<A>() {
+            let (have, want) = (size_of::<A>(), kernel.args_bytes);
+            let text = format!("defect in gridz, please report it: {name} takes {want} bytes of arguments, not {have}");
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
+        Ok(Function { device: self.device, kernel, args: PhantomData })
+    }
+
+    fn kernel(&self, name: &'static str) -> Result<Kernel> {
+        let what = format!("the kernel {name} of {} cannot be used", self.loaded.name);
+        let c_name = c_name(name)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: writes one handle; the name ends with a 0 byte.
+        let code = unsafe { sys::cuModuleGetFunction(&raw mut raw, self.loaded.raw.0, c_name.as_ptr()) };
+        self.device.check(code, &what)?;
+        let (mut offset, mut args_bytes, mut max_threads) = (0, 0, 0);
+        // SAFETY: writes two numbers; the kernel is of this module.
+        self.device.check(unsafe { sys::cuFuncGetParamInfo(raw, 0, &raw mut offset, &raw mut args_bytes) }, &what)?;
+        let mut none = (0, 0);
+        // SAFETY: writes two numbers.
+        let second = unsafe { sys::cuFuncGetParamInfo(raw, 1, &raw mut none.0, &raw mut none.1) };
+        if second != CUresult::CUDA_ERROR_INVALID_VALUE {
+            return Err(Error::device(format!("{what}: it has more than one argument")));
+        }
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        // SAFETY: writes one number.
+        self.device.check(unsafe { sys::cuFuncGetAttribute(&raw mut max_threads, attribute, raw) }, &what)?;
+        Ok(Kernel {
+            name,
+            raw: Handle(raw),
+            args_bytes,
+            max_threads: max_threads as u32,
+            shared_bytes: AtomicU32::new(0),
+        })
+    }
+
+    /// The constant `name`: what the kernels tell the host about themselves.
+    ///
+    /// # Errors
+    /// `Device` if there is none of that size.
+    pub fn global<T: KernelStruct>(&self, name: &'static str) -> Result<T> {
+        let mut constants = self.loaded.constants.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = match constants.get(name) {
+            Some(known) => known,
+            None => {
+                let new: &'static [u8] = Box::leak(self.constant(name)?);
+                constants.insert(name, new);
+                new
+            }
+        };
+        T::from_bytes(bytes).ok_or_else(|| {
+            let (have, want) = (bytes.len(), size_of::<T>());
+            let text = format!("defect in gridz, please report it: {name} has {have} bytes, not {want}");
+            Error::new(ErrorKind::Internal, text)
+        })
+    }
+
+    fn constant(&self, name: &str) -> Result<Box<[u8]>> {
+        let _entered = self.device.enter()?;
+        let what = format!("the constant {name} of {} cannot be read", self.loaded.name);
+        let c_name = c_name(name)?;
+        let (mut address, mut n_bytes) = (0, 0);
+        // SAFETY: writes two numbers; the name ends with a 0 byte.
+        let code = unsafe {
+            sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut n_bytes, self.loaded.raw.0, c_name.as_ptr())
+        };
+        self.device.check(code, &what)?;
+        let mut bytes = vec![0u8; n_bytes].into_boxed_slice();
+        // SAFETY: both sides have that many bytes; waits for the copy.
+        let code = unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, n_bytes) };
+        self.device.check(code, &what)?;
+        Ok(bytes)
+    }
+}
+
+fn c_name(name: &str) -> Result<CString> {
+    CString::new(name).map_err(|_| Error::invalid(format!("{name:?} is no name of a kernel")))
+}
+
+impl<A> Function<A> {
+    /// Blocks of `threads` threads and `shared_bytes` of dynamic shared memory that run at the same time
+    /// on the whole GPU.
+    ///
+    /// # Errors
+    /// `Device`; `Internal` if not one block fits.
+    pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
+        let _entered = self.device.enter()?;
+        self.allow_shared(shared_bytes)?;
+        let mut blocks = 0;
+        // SAFETY: writes one number; the kernel is of this device.
+        let code = unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                self.kernel.raw.0,
+                threads as i32,
+                shared_bytes as usize,
+            )
+        };
+        let name = self.kernel.name;
+        self.device.check(code, format_args!("the occupancy of {name} is unknown"))?;
+        match blocks {
+            1.. => Ok(blocks as u32 * self.device.gpu().multiprocessors),
+            _ => Err(Error::device(format!("{name}: a block of {threads} threads does not fit on this GPU"))),
+        }
+    }
+
+    /// Kernels have 48 KiB of dynamic shared memory unless they are allowed more.
+    pub(super) fn allow_shared(&self, shared_bytes: u32) -> Result<()> {
+        let allowed = &self.kernel.shared_bytes;
+        if shared_bytes <= allowed.load(Ordering::Relaxed).max(48 << 10) {
+            return Ok(());
+        }
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: no pointers but the kernel's handle, which is of this device.
+        let code = unsafe { sys::cuFuncSetAttribute(self.kernel.raw.0, attribute, shared_bytes as i32) };
+        let name = self.kernel.name;
+        self.device.check(code, format_args!("{name} cannot have {shared_bytes} bytes of shared memory"))?;
+        allowed.fetch_max(shared_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+

@@ -1,0 +1,76 @@
+//! Without a driver: everything works on the CPU, and whoever demands the GPU is told why not.
+
+mod mock_cuda;
+
+use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify, engine, settings};
+use mock_cuda::without_driver;
+
+fn round_trip() {
+    let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
+    let values: Vec<u8> = (0..64 * 64).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
+    let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default()).unwrap() as usize];
+    let n = gridz::compress(&array, &Spec::default(), &values, &mut frame, &Context::default()).unwrap();
+    let mut back = vec![0; values.len()];
+    gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &Context::default()).unwrap();
+    assert_eq!(back, values);
+}
+
+#[test]
+fn everything_is_on_the_cpu() {
+    without_driver("everything_is_on_the_cpu", &[], || {
+        for _ in 0..2 {
+            let error = gpus().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Device);
+            assert!(error.context().contains("no NVIDIA driver is installed"), "{error}");
+            assert_eq!(Device::choose(settings::checked().unwrap()).unwrap_err(), error);
+            assert_eq!(Device::current().unwrap_err(), error);
+            assert!(!is_active());
+            assert_eq!(gpu_of_pointer((&raw const error).cast()), None);
+        }
+        engine::check_backend().unwrap();
+        round_trip();
+    });
+}
+
+#[test]
+fn who_demands_the_gpu_is_told_why_there_is_none() {
+    let name = "who_demands_the_gpu_is_told_why_there_is_none";
+    without_driver(name, &[("GRIDZ_BACKEND", "cuda")], || {
+        let error = engine::check_backend().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Device);
+        let text = error.context();
+        assert!(text.starts_with("GRIDZ_BACKEND=cuda cannot be fulfilled: no NVIDIA driver is installed"), "{text}");
+        round_trip();
+    });
+}
+
+#[test]
+fn who_demands_the_cpu_has_it() {
+    without_driver("who_demands_the_cpu_has_it", &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")], || {
+        engine::check_backend().unwrap();
+        round_trip();
+    });
+}
+
+#[test]
+fn kernels_that_are_not_there_are_errors() {
+    let error = Fatbin::find("nonsense").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Device);
+    assert!(error.context().contains("CUDA kernels"), "{error}");
+    // `make test` builds with them.
+    if std::env::var_os("GRIDZ_CUDA").is_some_and(|value| value == "require") {
+        Fatbin::find("selftest").unwrap();
+    }
+}
+
+#[test]
+fn an_image_that_is_no_whole_fatbin_is_refused() {
+    let whole = [&0xba55_ed50_u32.to_le_bytes()[..], &[1, 0, 16, 0], &4u64.to_le_bytes(), b"code"].concat();
+    let whole: &'static [u8] = whole.leak();
+    Fatbin::new("whole", whole).unwrap();
+    for image in [&whole[..19], &whole[..16], &whole[..5], &whole[1..], &[]] {
+        let error = Fatbin::new("part", image).unwrap_err();
+        assert_eq!(error.context(), "part is not a whole CUDA fatbin");
+    }
+}

@@ -1,0 +1,535 @@
+//! Every branch of `cuda`, with a mock driver that fails where it is told to: which error results, what
+//! is still allocated afterwards, and that nothing crashes.
+#![allow(unsafe_code, reason = "fork, and the mock's functions")]
+
+mod mock_cuda;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use gridz::cuda::{Device, Fatbin, Function, Grid, gpu_of_pointer, gpus, is_active};
+use gridz::{Error, ErrorKind, Result, engine, settings};
+use mock_cuda::with_mock;
+
+gridz::kernel_struct! {
+    /// The arguments of the kernels in `kernels/common/selftest.cu`.
+    struct Args, size 48 {
+        dst: u64,
+        n_words: u64,
+        extents: [u64; 3],
+        value: u32,
+        other: u32,
+    }
+
+    /// What they tell of themselves.
+    struct Info, size 8 {
+        threads: u32,
+        shared_bytes: u32,
+    }
+}
+
+const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
+const GRID: Grid = Grid { blocks: 10, threads: 128, shared_bytes: 0 };
+
+/// Enough of a fatbin for the mock.
+fn fatbin() -> &'static Fatbin {
+    static FATBIN: OnceLock<Fatbin> = OnceLock::new();
+    FATBIN.get_or_init(|| {
+        let image = [&0xba55_ed50_u32.to_le_bytes()[..], &[1, 0, 16, 0], &4u64.to_le_bytes(), b"code"].concat();
+        Fatbin::new("selftest", image.leak()).unwrap()
+    })
+}
+
+fn choose() -> Result<&'static Device> {
+    Device::choose(settings::checked().unwrap())
+}
+
+fn kernel(device: &'static Device) -> Result<Function<Args>> {
+    device.module(fatbin())?.function("selftest_fill")
+}
+
+/// What a codec does with one chunk.
+fn job(device: &'static Device) -> Result<()> {
+    let kernel = kernel(device)?;
+    let info: Info = device.module(fatbin())?.global("selftest_info")?;
+    assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
+    assert_eq!(kernel.resident_blocks(info.threads, 0)?, 132 * 16);
+    let stream = device.stream()?;
+    let (a, b) = (stream.alloc(1000)?, stream.alloc(1000)?);
+    stream.zero(b.all())?;
+    let src: Vec<u8> = (0..1000).map(|i| i as u8).collect();
+    stream.copy_in(a.all(), &src)?;
+    kernel.launch(GRID, &stream, &ARGS)?;
+    stream.copy(b.slice(0..500)?, a.slice(500..1000)?)?;
+    let mut dst = vec![0; 1000];
+    stream.copy_out(b.all(), &mut dst)?;
+    assert_eq!(dst, [&src[500..], &[0; 500]].concat());
+
+    let mut pinned = device.pinned(1000)?;
+    pinned.fill(9);
+    let pinned = stream.copy_in_behind(a.all(), pinned)?.wait()?;
+    drop(pinned);
+    let pinned = stream.copy_out_behind(a.all(), device.pinned(1000)?)?.wait()?;
+    assert!(pinned.iter().all(|&byte| byte == 9));
+
+    let (begin, end) = (device.timed_event()?, device.timed_event()?);
+    stream.record(&begin)?;
+    stream.record(&end)?;
+    stream.wait(&end)?;
+    end.synchronize()?;
+    assert_eq!(end.milliseconds_since(&begin)?, 0.5);
+    stream.synchronize()
+}
+
+// ---- the mock's side ------------------------------------------------------------------------------
+
+/// A function of the mock.
+fn symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: the library stays loaded; the names are strings.
+    let symbol = unsafe { libc::dlsym(libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW), name.as_ptr()) };
+    assert!(!symbol.is_null(), "{name:?}");
+    symbol
+}
+
+/// How many there are of something, or how often a function was called.
+fn count(name: &CStr) -> i32 {
+    // SAFETY: the mock's function of that type.
+    let count: extern "C" fn(*const c_char) -> c_int = unsafe { std::mem::transmute(symbol(c"mock_cuda_count")) };
+    count(name.as_ptr())
+}
+
+/// The application starts CUDA and makes the primary context of `device` current.
+fn application_uses(device: c_int) {
+    type Retain = extern "C" fn(*mut *mut c_void, c_int) -> c_int;
+    // SAFETY: the mock's functions of these types.
+    let (init, retain, push) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> c_int>(symbol(c"cuInit")),
+            std::mem::transmute::<*mut c_void, Retain>(symbol(c"cuDevicePrimaryCtxRetain")),
+            std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void) -> c_int>(symbol(c"cuCtxPushCurrent_v2")),
+        )
+    };
+    let mut context = std::ptr::null_mut();
+    assert_eq!((init(0), retain(&raw mut context, device), push(context)), (0, 0, 0));
+}
+
+/// Nothing is left that a call has made for itself.
+#[track_caller]
+fn assert_clean() {
+    for name in [c"pushed", c"events", c"device_buffers"] {
+        assert_eq!(count(name), 0, "{name:?}");
+    }
+}
+
+#[track_caller]
+fn assert_error<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind, parts: &[&str]) -> Error {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(parts.iter().all(|part| error.context().contains(part)), "{error}");
+    error
+}
+
+use ErrorKind::{Device as Gpu, Internal, InvalidArgument, OutOfMemory};
+
+// ---- a machine that works -------------------------------------------------------------------------
+
+#[test]
+fn a_working_gpu_works() {
+    with_mock("a_working_gpu_works", &[], || {
+        assert!(!is_active());
+        let device = choose().unwrap();
+        assert_eq!((device.gpu().name.as_str(), device.gpu().capability), ("Mock 0", (9, 0)));
+        for _ in 0..3 {
+            job(device).unwrap();
+            assert_clean();
+            assert!(std::ptr::eq(choose().unwrap(), device));
+        }
+        let entered = device.enter().unwrap();
+        assert_eq!(count(c"pushed"), 1);
+        assert!(is_active());
+        job(device).unwrap();
+        assert_eq!(count(c"pushed"), 1);
+        drop(entered);
+        for name in [c"init", c"contexts", c"modules", c"pools", c"streams"] {
+            assert_eq!(count(name), 1, "{name:?}");
+        }
+        assert_eq!(count(c"launches"), 4);
+        assert_eq!(count(c"threshold_mib"), 1024);
+        assert_eq!(count(c"pinned_buffers"), 1);
+        device.trim().unwrap();
+        assert_eq!((count(c"pinned_buffers"), count(c"cuMemPoolTrimTo")), (0, 1));
+        assert_clean();
+        assert!(device.lost().is_none());
+    });
+}
+
+#[test]
+fn ranks_share_the_memory() {
+    with_mock("ranks_share_the_memory", &[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")], || {
+        let device = choose().unwrap();
+        job(device).unwrap();
+        assert_eq!(count(c"threshold_mib"), 256);
+        // Pinned memory over the bound is not kept.
+        drop((device.pinned(200 << 20).unwrap(), device.pinned(1 << 20).unwrap()));
+        assert_eq!(count(c"pinned_buffers"), 2);
+        let many: Vec<_> = (0..3).map(|_| device.pinned(256 << 20).unwrap()).collect();
+        drop(many);
+        assert_eq!(count(c"pinned_buffers"), 2);
+    });
+}
+
+#[test]
+fn threads_share_one_context() {
+    with_mock("threads_share_one_context", &[], || {
+        let barrier = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    let _ = choose().unwrap();
+                });
+            }
+        });
+        // The mock itself is not made for threads, so they only choose.
+        assert!(choose().unwrap().enter().is_ok());
+        assert_clean();
+    });
+}
+
+#[test]
+fn the_applications_context_is_shared() {
+    with_mock("the_applications_context_is_shared", &[("MOCK_CUDA_DEVICES", "2")], || {
+        application_uses(1);
+        assert!(is_active());
+        let device = choose().unwrap();
+        assert_eq!(device.gpu().ordinal, 1);
+        assert!(std::ptr::eq(Device::current().unwrap().unwrap(), device));
+        job(device).unwrap();
+        // The application's hold and its push, none of ours.
+        assert_eq!((count(c"contexts"), count(c"pushed")), (1, 1));
+    });
+}
+
+#[test]
+fn the_devices_number_wins() {
+    let env = [("MOCK_CUDA_DEVICES", "3"), ("GRIDZ_DEVICE", "2")];
+    with_mock("the_devices_number_wins", &env, || {
+        application_uses(1);
+        let device = choose().unwrap();
+        assert_eq!(device.gpu().ordinal, 2);
+        job(device).unwrap();
+        assert_eq!((count(c"contexts"), count(c"pushed")), (2, 1));
+    });
+}
+
+#[test]
+fn a_device_that_does_not_exist_is_an_error() {
+    let env = [("MOCK_CUDA_DEVICES", "2"), ("GRIDZ_DEVICE", "2")];
+    with_mock("a_device_that_does_not_exist_is_an_error", &env, || {
+        assert_error(choose(), InvalidArgument, &["GRIDZ_DEVICE=2", "0 to 1"]);
+        assert_eq!(count(c"contexts"), 0);
+    });
+}
+
+#[test]
+fn ranks_spread_over_the_gpus() {
+    let env = [("MOCK_CUDA_DEVICES", "2"), ("SLURM_LOCALID", "3")];
+    with_mock("ranks_spread_over_the_gpus", &env, || {
+        assert_eq!(choose().unwrap().gpu().ordinal, 1);
+    });
+}
+
+#[test]
+fn pointers_tell_whose_they_are() {
+    with_mock("pointers_tell_whose_they_are", &[], || {
+        let pointer = |address| std::ptr::without_provenance::<c_void>(address);
+        // Nothing is loaded yet, and asking does not load it.
+        assert_eq!(gpu_of_pointer(pointer(16)), None);
+        choose().unwrap();
+        assert_eq!(gpu_of_pointer(pointer(16)), Some(0));
+        assert_eq!(gpu_of_pointer(pointer(17)), None, "managed");
+        assert_eq!(gpu_of_pointer((&raw const pointer).cast()), None, "host");
+    });
+}
+
+#[test]
+fn demanding_the_gpu_says_what_is_missing() {
+    with_mock("demanding_the_gpu_says_what_is_missing", &[("GRIDZ_BACKEND", "cuda")], || {
+        assert_error(engine::check_backend(), ErrorKind::UnsupportedJob, &["GRIDZ_BACKEND=cuda", "kernels"]);
+    });
+}
+
+#[test]
+fn wrong_launches_are_refused() {
+    with_mock("wrong_launches_are_refused", &[("MOCK_CUDA_DEVICES", "2")], || {
+        let device = choose().unwrap();
+        let module = device.module(fatbin()).unwrap();
+        assert_error(module.function::<Info>("selftest_fill"), Internal, &["48 bytes of arguments, not 8"]);
+        assert_error(module.function::<Args>("other"), Gpu, &["kernel other of selftest", "MOCK_ERROR_500"]);
+        assert_error(module.function::<Args>("a\0b"), InvalidArgument, &["no name"]);
+        assert_error(module.global::<Args>("selftest_info"), Internal, &["8 bytes, not 48"]);
+        assert_error(module.global::<Info>("other"), Gpu, &["MOCK_ERROR_500"]);
+        let (kernel, stream) = (kernel(device).unwrap(), device.stream().unwrap());
+        for grid in [Grid { blocks: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
+            assert_error(kernel.launch(grid, &stream, &ARGS), Internal, &["cannot start"]);
+        }
+        let large = |shared_bytes| kernel.launch(Grid { shared_bytes, ..GRID }, &stream, &ARGS);
+        large(200 << 10).unwrap();
+        large(100 << 10).unwrap();
+        assert_eq!(count(c"cuFuncSetAttribute"), 1);
+        assert_error(large(228 << 10), Gpu, &["233472 bytes of shared memory"]);
+        let buffer = stream.alloc(10).unwrap();
+        assert_error(stream.copy_in(buffer.all(), &[0; 9]), InvalidArgument, &["9 bytes to 10"]);
+        assert_error(stream.copy_out(buffer.all(), &mut [0; 11]), InvalidArgument, &["10 bytes to 11"]);
+        assert_error(stream.copy_in_behind(buffer.all(), device.pinned(9).unwrap()), InvalidArgument, &["10 bytes"]);
+        assert_error(buffer.slice(5..11), Internal, &["5..11"]);
+        assert_eq!(stream.alloc(0).unwrap().all().n_bytes(), 0);
+        assert_eq!(count(c"launches"), 2);
+        assert!(device.lost().is_none());
+    });
+}
+
+// ---- machines that do not -------------------------------------------------------------------------
+
+#[test]
+fn no_device() {
+    with_mock("no_device", &[("MOCK_CUDA_DEVICES", "0")], || {
+        assert_error(choose(), Gpu, &["shows no GPU"]);
+    });
+}
+
+#[test]
+fn an_old_driver() {
+    with_mock("an_old_driver", &[("MOCK_CUDA_VERSION", "12090")], || {
+        assert_error(choose(), Gpu, &["CUDA 12.9", "driver 580"]);
+        assert_eq!(count(c"cuInit"), 0);
+    });
+}
+
+#[test]
+fn a_newer_driver() {
+    with_mock("a_newer_driver", &[("MOCK_CUDA_VERSION", "14020")], || job(choose().unwrap()).unwrap());
+}
+
+#[test]
+fn an_old_gpu() {
+    with_mock("an_old_gpu", &[("MOCK_CUDA_CAPABILITY", "70")], || {
+        assert_eq!(gpus().unwrap().len(), 1);
+        assert_error(choose(), Gpu, &["compute capability 7.0", "7.5"]);
+        application_uses(0);
+        assert_error(Device::current(), Gpu, &["compute capability 7.0"]);
+        assert_eq!(count(c"contexts"), 1);
+    });
+}
+
+#[test]
+fn the_oldest_gpu() {
+    with_mock("the_oldest_gpu", &[("MOCK_CUDA_CAPABILITY", "75")], || job(choose().unwrap()).unwrap());
+}
+
+#[test]
+fn no_memory_pools() {
+    with_mock("no_memory_pools", &[("MOCK_CUDA_NO_POOLS", "1")], || {
+        assert_error(choose(), Gpu, &["stream-ordered memory"]);
+        assert_eq!(count(c"contexts"), 0);
+    });
+}
+
+#[test]
+fn a_driver_that_does_not_start() {
+    with_mock("a_driver_that_does_not_start", &[("MOCK_CUDA_FAIL", "cuInit:100")], || {
+        let error = assert_error(choose(), Gpu, &["MOCK_ERROR_100 (as told by the test)"]);
+        assert_eq!(gpus().unwrap_err(), error);
+        assert_eq!(count(c"cuInit"), 1);
+    });
+}
+
+#[test]
+fn no_context() {
+    with_mock("no_context", &[("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")], || {
+        assert_error(choose(), OutOfMemory, &["GPU 0 (Mock 0) gives no context", "MOCK_ERROR_2 "]);
+        assert_eq!(count(c"contexts"), 0);
+    });
+}
+
+#[test]
+fn a_context_that_does_not_work_is_released() {
+    let env = [("MOCK_CUDA_FAIL", "cuCtxGetId:1")];
+    with_mock("a_context_that_does_not_work_is_released", &env, || {
+        assert_error(choose(), Gpu, &["MOCK_ERROR_1 "]);
+        assert_eq!((count(c"cuDevicePrimaryCtxRetain"), count(c"contexts")), (1, 0));
+    });
+}
+
+#[test]
+fn kernels_that_do_not_load() {
+    with_mock("kernels_that_do_not_load", &[("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:209")], || {
+        let device = choose().unwrap();
+        for _ in 0..2 {
+            assert_error(device.module(fatbin()), Gpu, &["selftest", "what the compiler says", "MOCK_ERROR_209"]);
+        }
+        assert_eq!(count(c"cuModuleLoadDataEx"), 1);
+        assert!(device.lost().is_none());
+    });
+}
+
+#[test]
+fn kernels_are_tried_again_after_lack_of_memory() {
+    let env = [("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:2")];
+    with_mock("kernels_are_tried_again_after_lack_of_memory", &env, || {
+        let device = choose().unwrap();
+        for _ in 0..2 {
+            assert_error(device.module(fatbin()), OutOfMemory, &["MOCK_ERROR_2 "]);
+        }
+        assert_eq!(count(c"cuModuleLoadDataEx"), 2);
+    });
+}
+
+#[test]
+fn a_pool_that_takes_no_limit_is_destroyed() {
+    let env = [("MOCK_CUDA_FAIL", "cuMemPoolSetAttribute:1")];
+    with_mock("a_pool_that_takes_no_limit_is_destroyed", &env, || {
+        assert_error(job(choose().unwrap()), Gpu, &["MOCK_ERROR_1 "]);
+        assert_eq!((count(c"cuMemPoolCreate"), count(c"pools")), (1, 0));
+        assert_clean();
+    });
+}
+
+/// Every call of a job fails once: an error with the driver's text, nothing left over, and the device is
+/// not lost by an error that it survives.
+#[test]
+fn every_call_may_fail() {
+    let name = "every_call_may_fail";
+    // The child runs without failures first, to learn which calls a job makes.
+    let functions = [
+        ("cuCtxPushCurrent_v2", 1),
+        ("cuModuleLoadDataEx", 1),
+        ("cuModuleGetFunction", 1),
+        ("cuFuncGetParamInfo", 2),
+        ("cuFuncGetAttribute", 1),
+        ("cuModuleGetGlobal_v2", 1),
+        ("cuMemcpyDtoH_v2", 1),
+        ("cuOccupancyMaxActiveBlocksPerMultiprocessor", 1),
+        ("cuStreamCreate", 1),
+        ("cuMemPoolCreate", 1),
+        ("cuMemAllocFromPoolAsync", 2),
+        ("cuMemsetD8Async", 1),
+        ("cuMemcpyHtoDAsync_v2", 2),
+        ("cuLaunchKernel", 1),
+        ("cuMemcpyDtoDAsync_v2", 1),
+        ("cuMemcpyDtoHAsync_v2", 2),
+        ("cuMemHostAlloc", 1),
+        ("cuEventCreate", 4),
+        ("cuEventRecord", 4),
+        ("cuEventSynchronize", 3),
+        ("cuStreamWaitEvent", 1),
+        ("cuEventElapsedTime_v2", 1),
+        ("cuStreamSynchronize", 3),
+    ];
+    for (function, calls) in functions {
+        for call in 1..=calls {
+            for code in [1, 2, 719] {
+                let fail = format!("{function}:{code}:{call}");
+                with_mock(name, &[("MOCK_CUDA_FAIL", &fail)], || {
+                    let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
+                    let code: i32 = fail.split(':').nth(1).unwrap().parse().unwrap();
+                    let device = choose().unwrap();
+                    let kind = if code == 2 { OutOfMemory } else { Gpu };
+                    let is_answer = fail.starts_with("cuFuncGetParamInfo:1:2");
+                    match job(device) {
+                        // The expected answer to the question for a second argument.
+                        Ok(()) if is_answer => return,
+                        result if fail.starts_with("cuFuncGetParamInfo") && fail.ends_with(":2") => {
+                            assert_error(result, Gpu, &["more than one argument"]);
+                            return;
+                        }
+                        result => drop(assert_error(result, kind, &[&format!("MOCK_ERROR_{code} ")])),
+                    }
+                    assert_eq!(count(c"pushed"), 0);
+                    assert_eq!(device.lost().is_some(), code == 719);
+                    // What belongs to a lost context is left to it.
+                    if code != 719 {
+                        assert_clean();
+                    }
+                    let calls_so_far = count(c"cuModuleGetFunction");
+                    if code == 719 {
+                        assert_error(job(device), Gpu, &["MOCK_ERROR_719", "cannot use the GPU any more"]);
+                        assert_error(choose().and_then(job), Gpu, &["cannot use the GPU any more"]);
+                        assert_eq!(count(c"cuModuleGetFunction"), calls_so_far);
+                    }
+                    assert_eq!(count(c"contexts"), 1);
+                });
+                // The loop is the parent's.
+                if std::env::var_os("GRIDZ_TEST_CHILD").is_some() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_freed_is_noted() {
+    let env = [("MOCK_CUDA_FAIL", "cuMemFreeAsync:700")];
+    with_mock("memory_that_cannot_be_freed_is_noted", &env, || {
+        let device = choose().unwrap();
+        let stream = device.stream().unwrap();
+        drop(stream.alloc(100).unwrap());
+        assert!(device.lost().is_some());
+        assert_error(stream.alloc(100), Gpu, &["MOCK_ERROR_700", "cannot use the GPU any more"]);
+    });
+}
+
+// ---- fork -----------------------------------------------------------------------------------------
+
+/// Forks; whether `body` succeeds in the child.
+fn in_fork(body: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child only runs `body` and ends; the parent's other thread is the test harness, asleep.
+    match unsafe { libc::fork() } {
+        // SAFETY: ends the child without the harness's work at exit.
+        0 => unsafe { libc::_exit(if body() { 0 } else { 1 }) },
+        child => {
+            let mut status = 0;
+            // SAFETY: waits for the child and writes one integer.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            status == 0
+        }
+    }
+}
+
+#[test]
+fn a_child_of_a_process_that_used_cuda_has_no_gpu() {
+    with_mock("a_child_of_a_process_that_used_cuda_has_no_gpu", &[], || {
+        let device = choose().unwrap();
+        job(device).unwrap();
+        let stream = device.stream().unwrap();
+        let other_stream = device.stream().unwrap();
+        let buffer = stream.alloc(100).unwrap();
+        let pinned = device.pinned(100).unwrap();
+        let before = count(c"cuCtxPushCurrent_v2");
+        assert!(in_fork(|| {
+            let is_forked =
+                |error: Error| error.kind() == Gpu && error.context().contains("was forked from process");
+            let refused = gpus().is_err_and(is_forked)
+                && choose().is_err_and(is_forked)
+                && job(device).is_err_and(is_forked)
+                && stream.alloc(1).is_err_and(is_forked)
+                && !is_active()
+                && gpu_of_pointer(std::ptr::without_provenance(16)).is_none();
+            // The parent's things are left alone.
+            drop((buffer, pinned));
+            drop(other_stream);
+            refused && count(c"device_buffers") == 1 && count(c"cuCtxPushCurrent_v2") == before
+        }));
+        job(device).unwrap();
+    });
+}
+
+#[test]
+fn a_child_forked_before_has_its_own() {
+    with_mock("a_child_forked_before_has_its_own", &[], || {
+        assert!(!is_active());
+        assert!(in_fork(|| choose().and_then(job).is_ok()));
+        job(choose().unwrap()).unwrap();
+    });
+}

@@ -1,0 +1,425 @@
+/*
+ * A libcuda.so.1 without a GPU, which fails where its environment says. It proves that gridz takes the
+ * right branch after each failure, not that a real device would recover.
+ *
+ *   MOCK_CUDA_DEVICES=n        GPUs (1)              MOCK_CUDA_VERSION=n       driver's version (13000)
+ *   MOCK_CUDA_CAPABILITY=n     90 for 9.0            MOCK_CUDA_NO_POOLS=1      no memory pools
+ *   MOCK_CUDA_FAIL=f:code[:n]  the function f returns code from its n-th call on (n = 1); several
+ *                              with commas
+ *
+ * Device memory is host memory, copies are copies, streams are synchronous, and kernels do nothing.
+ * What exists is counted; mock_cuda_count("name") tells: contexts (retained), pushed, streams, events,
+ * pools, device_buffers, pinned_buffers, launches, modules, init.
+ */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int CUresult;
+typedef unsigned long long CUdeviceptr;
+
+/* ---- counting ---- */
+
+static struct counter {
+    const char *name;
+    int value;
+} counters[128];
+
+static int *count_of(const char *name) {
+    for (int i = 0; i < 128; i++) {
+        if (counters[i].name == NULL) counters[i].name = strdup(name);
+        if (strcmp(counters[i].name, name) == 0) return &counters[i].value;
+    }
+    abort();
+}
+
+int mock_cuda_count(const char *name) { return *count_of(name); }
+
+static int number(const char *name, int otherwise) {
+    const char *value = getenv(name);
+    return value != NULL ? atoi(value) : otherwise;
+}
+
+/* What MOCK_CUDA_FAIL makes of this call of `function`. */
+static CUresult called(const char *function) {
+    int calls = ++*count_of(function);
+    const char *entry = getenv("MOCK_CUDA_FAIL");
+    size_t length = strlen(function);
+    while (entry != NULL && *entry != 0) {
+        if (strncmp(entry, function, length) == 0 && entry[length] == ':') {
+            char *end;
+            int code = (int)strtol(entry + length + 1, &end, 10);
+            int from = *end == ':' ? atoi(end + 1) : 1;
+            if (calls >= from) return code;
+        }
+        entry = strchr(entry, ',');
+        if (entry != NULL) entry++;
+    }
+    return 0;
+}
+
+#define CALLED()                             \
+    do {                                     \
+        CUresult code = called(__func__);    \
+        if (code != 0) return code;          \
+    } while (0)
+
+/* ---- errors and devices ---- */
+
+CUresult cuGetErrorName(CUresult code, const char **text) {
+    static char texts[8][32];
+    static int next;
+    char *name = texts[next++ % 8];
+    snprintf(name, 32, "MOCK_ERROR_%d", code);
+    *text = name;
+    return 0;
+}
+
+CUresult cuGetErrorString(CUresult code, const char **text) {
+    (void)code;
+    *text = "as told by the test";
+    return 0;
+}
+
+CUresult cuDriverGetVersion(int *version) {
+    CALLED();
+    *version = number("MOCK_CUDA_VERSION", 13000);
+    return 0;
+}
+
+static int is_started;
+
+CUresult cuInit(unsigned flags) {
+    (void)flags;
+    CALLED();
+    ++*count_of("init");
+    is_started = 1;
+    return 0;
+}
+
+CUresult cuDeviceGetCount(int *count) {
+    CALLED();
+    *count = number("MOCK_CUDA_DEVICES", 1);
+    return 0;
+}
+
+CUresult cuDeviceGet(int *device, int ordinal) {
+    CALLED();
+    *device = ordinal;
+    return 0;
+}
+
+CUresult cuDeviceGetName(char *name, int length, int device) {
+    CALLED();
+    snprintf(name, (size_t)length, "Mock %d", device);
+    return 0;
+}
+
+CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    CALLED();
+    int capability = number("MOCK_CUDA_CAPABILITY", 90);
+    switch (attribute) {
+    case 16: *value = 132; return 0;
+    case 75: *value = capability / 10; return 0;
+    case 76: *value = capability % 10; return 0;
+    case 115: *value = !number("MOCK_CUDA_NO_POOLS", 0); return 0;
+    default: return 1;
+    }
+}
+
+/* ---- contexts ---- */
+
+struct context {
+    int device;
+    unsigned long long id;
+};
+static struct context primary[8];
+static _Thread_local struct context *stack[64];
+static _Thread_local int depth;
+
+static struct context *context_of(int device) {
+    static unsigned long long next_id = 100;
+    if (primary[device].id == 0) primary[device] = (struct context){device, next_id++};
+    return &primary[device];
+}
+
+CUresult cuDevicePrimaryCtxRetain(struct context **context, int device) {
+    CALLED();
+    ++*count_of("contexts");
+    *context = context_of(device);
+    return 0;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    --*count_of("contexts");
+    return 0;
+}
+
+CUresult cuCtxGetCurrent(struct context **context) {
+    if (!is_started) return 3;
+    *context = depth != 0 ? stack[depth - 1] : NULL;
+    return 0;
+}
+
+CUresult cuCtxGetDevice(int *device) {
+    CALLED();
+    if (depth == 0) return 201;
+    *device = stack[depth - 1]->device;
+    return 0;
+}
+
+CUresult cuCtxGetId(struct context *context, unsigned long long *id) {
+    CALLED();
+    *id = context->id;
+    return 0;
+}
+
+CUresult cuCtxPushCurrent_v2(struct context *context) {
+    CALLED();
+    stack[depth++] = context;
+    ++*count_of("pushed");
+    return 0;
+}
+
+CUresult cuCtxPopCurrent_v2(struct context **context) {
+    *context = stack[--depth];
+    --*count_of("pushed");
+    return 0;
+}
+
+/* ---- modules and kernels: a function or constant exists if its name begins with "selftest" ---- */
+
+CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
+    (void)image;
+    CUresult code = called(__func__);
+    if (code != 0) {
+        for (unsigned i = 0; i < n; i++) /* CU_JIT_ERROR_LOG_BUFFER */
+            if (options[i] == 5) strcpy(values[i], "what the compiler says");
+        return code;
+    }
+    ++*count_of("modules");
+    *module = count_of("modules");
+    return 0;
+}
+
+CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
+    (void)module;
+    CALLED();
+    *function = strdup(name);
+    return strncmp(name, "selftest", 8) == 0 ? 0 : 500;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *n_bytes, void *module, const char *name) {
+    static const uint32_t info[2] = {128, 0};
+    (void)module;
+    CALLED();
+    *address = (CUdeviceptr)(uintptr_t)info;
+    *n_bytes = sizeof info;
+    return strcmp(name, "selftest_info") == 0 ? 0 : 500;
+}
+
+CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *n_bytes) {
+    (void)function;
+    CALLED();
+    *offset = 0;
+    *n_bytes = 48;
+    return index == 0 ? 0 : 1;
+}
+
+CUresult cuFuncGetAttribute(int *value, int attribute, void *function) {
+    (void)function;
+    CALLED();
+    *value = 1024;
+    return attribute == 0 ? 0 : 1;
+}
+
+CUresult cuFuncSetAttribute(void *function, int attribute, int value) {
+    (void)function;
+    CALLED();
+    return attribute == 8 && value <= 227 << 10 ? 0 : 1;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) {
+    (void)function, (void)shared;
+    CALLED();
+    *blocks = 2048 / threads;
+    return 0;
+}
+
+CUresult cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned thready,
+                        unsigned threadz, unsigned shared, void *stream, void **params, void **extra) {
+    CALLED();
+    if (function == NULL || x == 0 || y != 1 || z != 1 || threads == 0 || thready != 1 || threadz != 1 ||
+        shared > 227 << 10 || stream == NULL || params[0] == NULL || extra != NULL)
+        return 1;
+    ++*count_of("launches");
+    return 0;
+}
+
+/* ---- memory ---- */
+
+CUresult cuMemPoolCreate(void **pool, const int *properties) {
+    CALLED();
+    if (properties[0] != 1 || properties[2] != 1) return 1; /* pinned, on a device */
+    ++*count_of("pools");
+    *pool = count_of("pools");
+    return 0;
+}
+
+CUresult cuMemPoolDestroy(void *pool) {
+    (void)pool;
+    --*count_of("pools");
+    return 0;
+}
+
+CUresult cuMemPoolSetAttribute(void *pool, int attribute, uint64_t *value) {
+    (void)pool;
+    CALLED();
+    *count_of("threshold_mib") = (int)(*value >> 20);
+    return attribute == 4 ? 0 : 1;
+}
+
+CUresult cuMemPoolTrimTo(void *pool, size_t keep) {
+    (void)pool;
+    CALLED();
+    return keep == 0 ? 0 : 1;
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t n_bytes, void *pool, void *stream) {
+    (void)pool, (void)stream;
+    CALLED();
+    if (n_bytes == 0) return 1;
+    void *memory = malloc(n_bytes);
+    if (memory == NULL) return 2;
+    *address = (CUdeviceptr)(uintptr_t)memory;
+    ++*count_of("device_buffers");
+    return 0;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, void *stream) {
+    (void)stream;
+    free((void *)(uintptr_t)address);
+    --*count_of("device_buffers");
+    return called(__func__);
+}
+
+CUresult cuMemHostAlloc(void **memory, size_t n_bytes, unsigned flags) {
+    (void)flags;
+    CALLED();
+    *memory = malloc(n_bytes);
+    if (*memory == NULL) return 2;
+    ++*count_of("pinned_buffers");
+    return 0;
+}
+
+CUresult cuMemFreeHost(void *memory) {
+    free(memory);
+    --*count_of("pinned_buffers");
+    return 0;
+}
+
+static CUresult copy(void *dst, const void *src, size_t n_bytes) {
+    memcpy(dst, src, n_bytes);
+    return 0;
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n_bytes, void *stream) {
+    (void)stream;
+    CALLED();
+    return copy((void *)(uintptr_t)dst, src, n_bytes);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t n_bytes, void *stream) {
+    (void)stream;
+    CALLED();
+    return copy(dst, (void *)(uintptr_t)src, n_bytes);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n_bytes, void *stream) {
+    (void)stream;
+    CALLED();
+    return copy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, n_bytes);
+}
+
+CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t n_bytes) {
+    CALLED();
+    return copy(dst, (void *)(uintptr_t)src, n_bytes);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n_bytes, void *stream) {
+    (void)stream;
+    CALLED();
+    memset((void *)(uintptr_t)dst, value, n_bytes);
+    return 0;
+}
+
+/* Pointers below 4096 are the mock's idea of the memory of GPU 0, of odd ones of managed memory. */
+CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
+    if (pointer >= 4096) return 1;
+    switch (attribute) {
+    case 2: *(unsigned *)value = 2; return 0;
+    case 8: *(unsigned char *)value = pointer % 2 == 1; return 0;
+    case 9: *(int *)value = 0; return 0;
+    default: return 1;
+    }
+}
+
+/* ---- streams and events ---- */
+
+CUresult cuStreamCreate(void **stream, unsigned flags) {
+    (void)flags;
+    CALLED();
+    ++*count_of("streams");
+    *stream = malloc(1);
+    return 0;
+}
+
+CUresult cuStreamSynchronize(void *stream) {
+    (void)stream;
+    CALLED();
+    return 0;
+}
+
+CUresult cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
+    CALLED();
+    return 0;
+}
+
+CUresult cuEventCreate(void **event, unsigned flags) {
+    (void)flags;
+    CALLED();
+    ++*count_of("events");
+    *event = malloc(1);
+    return 0;
+}
+
+CUresult cuEventDestroy_v2(void *event) {
+    free(event);
+    --*count_of("events");
+    return 0;
+}
+
+CUresult cuEventRecord(void *event, void *stream) {
+    (void)event, (void)stream;
+    CALLED();
+    return 0;
+}
+
+CUresult cuEventSynchronize(void *event) {
+    (void)event;
+    CALLED();
+    return 0;
+}
+
+CUresult cuEventElapsedTime_v2(float *milliseconds, void *begin, void *end) {
+    (void)begin, (void)end;
+    CALLED();
+    *milliseconds = 0.5f;
+    return 0;
+}
