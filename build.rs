@@ -89,8 +89,10 @@ fn find_nvcc() -> Result<PathBuf, String> {
     let from = |name: &str, tail: &str| {
         Some(variable(name)).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(tail))
     };
-    let in_path: Vec<PathBuf> =
-        env::split_paths(&variable("PATH")).map(|folder| folder.join("nvcc")).filter(|nvcc| nvcc.exists()).collect();
+    let in_path: Vec<PathBuf> = env::split_paths(&variable("PATH"))
+        .map(|folder| folder.join("nvcc"))
+        .filter(|nvcc| nvcc.exists())
+        .collect();
     let in_venv = fs::read_dir(".venv-cuda/lib").into_iter().flatten().flatten();
     let in_venv = in_venv.map(|python| python.path().join("site-packages/nvidia/cu13/bin/nvcc"));
     let named = from("NVCC", "").into_iter().map(|nvcc| nvcc.components().collect());
@@ -128,7 +130,15 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path) -> Result<(), String> {
     };
     let mut command = Command::new(nvcc);
     // Multiplication and addition stay two roundings: the CPU has to get the same bits.
-    command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-Werror=all-warnings", "-Xptxas=-v", "-Ikernels"]);
+    command.args([
+        "-fatbin",
+        "-std=c++17",
+        "-O3",
+        "-fmad=false",
+        "-Werror=all-warnings",
+        "-Xptxas=-v",
+        "-Ikernels",
+    ]);
     command.args(["--threads", &variable("NUM_JOBS")]);
     for arch in archs.split_whitespace() {
         let number = arch.strip_prefix("sm_").or_else(|| arch.strip_prefix("compute_")).ok_or_else(|| {
@@ -162,7 +172,10 @@ fn check_report(source: &Path, report: &str) -> Result<(), String> {
         }
     }
     if n_checked == 0 {
-        return Err(format!("{}: ptxas reports no kernel; GRIDZ_CUDA_CHECK needs an sm_* architecture", source.display()));
+        return Err(format!(
+            "{}: ptxas reports no kernel; GRIDZ_CUDA_CHECK needs an sm_* architecture",
+            source.display()
+        ));
     }
     if !wrong.is_empty() {
         return Err(format!("{}: kernels use local memory: {}", source.display(), wrong.join("; ")));

@@ -30,8 +30,8 @@
  *             any function may return INTERNAL, or INVALID_ARGUMENT for an environment variable.
  * Threads.    Every function may be called from any thread at any time, also with the same context,
  *             frame, source or options, and in a child after fork. Not from signal handlers.
- * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu: read once per
- *             process, at the first call. A value that gridz does not know fails every call.
+ * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..:
+ *             read once per process, at the first call. A value that gridz does not know fails every call.
  */
 
 #ifndef GRIDZ_H
@@ -153,6 +153,9 @@
 
 /// Memory could not be had, or the context's limit forbids it.
 #define GRIDZ_ERROR_OUT_OF_MEMORY 300
+
+/// The GPU or its driver is missing, too old, or failed.
+#define GRIDZ_ERROR_DEVICE 301
 
 /// Another library refused something that gridz needs from it.
 #define GRIDZ_ERROR_HOST 400
@@ -287,7 +290,7 @@ gridz_status gridz_compress_bound(const struct gridz_array *array,
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
-/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`.
+/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_compress(const struct gridz_array *array,
                             const void *src,
                             size_t src_bytes,
@@ -307,7 +310,7 @@ gridz_status gridz_compress(const struct gridz_array *array,
 /// read or write outside the two buffers.
 ///
 /// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`, `CORRUPT`
-/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`.
+/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_decompress(const void *frame,
                               size_t frame_bytes,
                               void *dst,

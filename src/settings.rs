@@ -114,7 +114,8 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
         };
     }
     if let Some(value) = get("GRIDZ_DEVICE")? {
-        let device = value.parse().map_err(|_| unknown("GRIDZ_DEVICE", &value, "the number of a GPU, 0 or more"))?;
+        let device =
+            value.parse().map_err(|_| unknown("GRIDZ_DEVICE", &value, "the number of a GPU, 0 or more"))?;
         settings.device = Some(device);
     }
     Ok(settings)
@@ -167,9 +168,9 @@ mod tests {
 
     #[test]
     fn known_values_are_taken() {
-        let values = [("GRIDZ_THREADS", "3"), ("GRIDZ_LOG", "debug"), ("GRIDZ_BACKEND", "cuda"), ("GRIDZ_DEVICE", "1")];
-        let expected =
-            Settings { threads: Some(3), log: LogLevel::Debug, backend: Backend::Cuda, device: Some(1) };
+        let values =
+            [("GRIDZ_THREADS", "3"), ("GRIDZ_LOG", "debug"), ("GRIDZ_BACKEND", "cuda"), ("GRIDZ_DEVICE", "1")];
+        let expected = Settings { threads: Some(3), log: LogLevel::Debug, backend: Backend::Cuda, device: Some(1) };
         assert_eq!(with(&values).unwrap(), expected);
         assert_eq!(with(&[("GRIDZ_BACKEND", "cpu")]).unwrap().backend, Backend::Cpu);
         assert_eq!(with(&[("GRIDZ_BACKEND", "auto")]).unwrap(), DEFAULT);

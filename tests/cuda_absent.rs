@@ -40,7 +40,10 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         let error = engine::check_backend().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         let text = error.context();
-        assert!(text.starts_with("GRIDZ_BACKEND=cuda cannot be fulfilled: no NVIDIA driver is installed"), "{text}");
+        assert!(
+            text.starts_with("GRIDZ_BACKEND=cuda cannot be fulfilled: no NVIDIA driver is installed"),
+            "{text}"
+        );
         round_trip();
     });
 }

@@ -281,7 +281,11 @@ fn wrong_launches_are_refused() {
         let buffer = stream.alloc(10).unwrap();
         assert_error(stream.copy_in(buffer.all(), &[0; 9]), InvalidArgument, &["9 bytes to 10"]);
         assert_error(stream.copy_out(buffer.all(), &mut [0; 11]), InvalidArgument, &["10 bytes to 11"]);
-        assert_error(stream.copy_in_behind(buffer.all(), device.pinned(9).unwrap()), InvalidArgument, &["10 bytes"]);
+        assert_error(
+            stream.copy_in_behind(buffer.all(), device.pinned(9).unwrap()),
+            InvalidArgument,
+            &["10 bytes"],
+        );
         assert_error(buffer.slice(5..11), Internal, &["5..11"]);
         assert_eq!(stream.alloc(0).unwrap().all().n_bytes(), 0);
         assert_eq!(count(c"launches"), 2);

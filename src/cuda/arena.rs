@@ -77,9 +77,10 @@ impl Arena {
             result = result.and(block.free(device));
         }
         match *lock(&self.pool) {
-            // SAFETY: the pool is alive; memory that is in use stays.
             Some(pool) => {
-                result.and(device.check(unsafe { sys::cuMemPoolTrimTo(pool.0, 0) }, "memory is not given back"))
+                // SAFETY: the pool is alive; memory that is in use stays.
+                let code = unsafe { sys::cuMemPoolTrimTo(pool.0, 0) };
+                result.and(device.check(code, "memory is not given back"))
             }
             None => result,
         }
@@ -246,8 +247,8 @@ impl Block {
         // SAFETY: writes one pointer; the context is current.
         let code = unsafe { sys::cuMemHostAlloc(&raw mut address, size, sys::CU_MEMHOSTALLOC_PORTABLE) };
         device.check(code, format_args!("no {size} bytes of pinned memory"))?;
-        let address = NonNull::new(address.cast::<u8>())
-            .ok_or_else(|| Error::out_of_memory(size as u64, "pinned memory"))?;
+        let address =
+            NonNull::new(address.cast::<u8>()).ok_or_else(|| Error::out_of_memory(size as u64, "pinned memory"))?;
         // SAFETY: the driver has just allocated it. Rust wants memory that it reads to be initialised.
         unsafe { address.write_bytes(0, size) };
         Ok(Self { address, size })

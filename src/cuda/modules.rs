@@ -147,8 +147,7 @@ impl Device {
         let (name, log) = (fatbin.name, log.trim_end_matches('\0').trim());
         let colon = if log.is_empty() { "" } else { ": " };
         self.check(code, format_args!("the kernels of {name} do not load{colon}{log}"))?;
-        let loaded =
-            Loaded { name, raw: Handle(raw), functions: Mutex::default(), constants: Mutex::default() };
+        let loaded = Loaded { name, raw: Handle(raw), functions: Mutex::default(), constants: Mutex::default() };
         Ok(Module { device: self, loaded: Box::leak(Box::new(loaded)) })
     }
 }
@@ -172,7 +171,8 @@ impl Module {
         // The driver reads as many bytes as the kernel was compiled for.
         if kernel.args_bytes != size_of::<A>() {
             let (have, want) = (size_of::<A>(), kernel.args_bytes);
-            let text = format!("defect in gridz, please report it: {name} takes {want} bytes of arguments, not {have}");
+            let text =
+                format!("defect in gridz, please report it: {name} takes {want} bytes of arguments, not {have}");
             return Err(Error::new(ErrorKind::Internal, text));
         }
         Ok(Function { device: self.device, kernel, args: PhantomData })
@@ -187,7 +187,8 @@ impl Module {
         self.device.check(code, &what)?;
         let (mut offset, mut args_bytes, mut max_threads) = (0, 0, 0);
         // SAFETY: writes two numbers; the kernel is of this module.
-        self.device.check(unsafe { sys::cuFuncGetParamInfo(raw, 0, &raw mut offset, &raw mut args_bytes) }, &what)?;
+        let code = unsafe { sys::cuFuncGetParamInfo(raw, 0, &raw mut offset, &raw mut args_bytes) };
+        self.device.check(code, &what)?;
         let mut none = (0, 0);
         // SAFETY: writes two numbers.
         let second = unsafe { sys::cuFuncGetParamInfo(raw, 1, &raw mut none.0, &raw mut none.1) };
@@ -291,4 +292,3 @@ impl<A> Function<A> {
         Ok(())
     }
 }
-

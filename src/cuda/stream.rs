@@ -123,7 +123,8 @@ impl Stream {
         let event = self.device.event()?;
         let n_bytes = dst.first(src.n_bytes())?.len();
         // SAFETY: both sides have that many bytes; the buffer is kept until the copy is done.
-        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), n_bytes, self.raw.0) };
+        let code =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), n_bytes, self.raw.0) };
         self.finish_behind(code, "copying from the GPU failed", event, dst)
     }
 
@@ -152,9 +153,8 @@ impl Stream {
         let _entered = self.device.enter()?;
         same_length(dst.n_bytes(), src.n_bytes())?;
         // SAFETY: both sides are device memory of that many bytes.
-        let code = unsafe {
-            sys::cuMemcpyDtoDAsync_v2(dst.address(), src.address(), src.n_bytes() as usize, self.raw.0)
-        };
+        let code =
+            unsafe { sys::cuMemcpyDtoDAsync_v2(dst.address(), src.address(), src.n_bytes() as usize, self.raw.0) };
         self.device.check(code, "copying on the GPU failed")
     }
 

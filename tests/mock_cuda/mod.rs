@@ -52,7 +52,16 @@ fn in_child(test: &str, env: &[(&str, &str)], library: fn(&Path), body: impl FnO
 fn mock(library: &Path) {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mock_cuda/cuda.c");
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]);
+    compiler.args([
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libcuda.so.1",
+    ]);
     let status = compiler.arg("-o").arg(library).arg(source).status().expect("cc: these tests need a C compiler");
     assert!(status.success(), "the mock driver does not compile");
 }
