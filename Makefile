@@ -1,10 +1,16 @@
-# gridz: `make` builds, `make demo` shows that it works, `make test` checks everything, `make help`
-# lists the rest.  What is missing on a Debian machine is installed by scripts/need.sh, except Rust.
+# gridz: `make` builds, `make cuda` builds for GPUs too, `make demo` shows that it works, `make test`
+# checks everything, `make help` lists the rest.  What is missing on a Debian machine is installed by
+# scripts/need.sh, except Rust; the CUDA compiler comes from PyPI.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
+
+# Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
+# kernels that keep registers in memory.
+cuda test lint test-rust test-plugin test-hosts test-demo: export GRIDZ_CUDA := require
+test lint test-rust test-plugin test-hosts test-demo: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -13,8 +19,9 @@ LIBRARY := target/release/libgridz.so
 # HDF5 opens every file of a plugin folder whose name begins with "lib", so this one holds nothing else.
 PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
-# The virtual environment, complete.
+# The virtual environments, complete: that of the tests, and that with the CUDA compiler.
 VENV := .venv/complete
+CUDA_VENV := .venv-cuda/complete
 
 # ---- variables of the command line -------------------------------------------------------------
 
@@ -38,6 +45,9 @@ build: need-rust ## (default) build target/plugin/libh5gridz.so and target/relea
 	@cmp --silent $(LIBRARY) $(PLUGIN) || install -D $(LIBRARY) $(PLUGIN)
 	@echo "HDF5 programs find the filter after:  export HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin"
 
+.PHONY: cuda
+cuda: need-nvcc build ## build with CUDA kernels, fetching nvcc; GRIDZ_CUDA_ARCHS=all for every GPU, as in releases
+
 .PHONY: demo
 demo: build ## write, convert, read back and compare real data; FILE=my.h5 does it with your own file
 	@scripts/need.sh libhdf5-dev hdf5-tools
@@ -57,7 +67,7 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 # ---- tests -------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-begin lint test-rust test-plugin test-hosts test-demo test-fuzz test-goldens ## run everything; installs what it needs
+test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-demo test-fuzz test-goldens ## run everything; installs what it needs
 	@cat target/skips.log
 	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, demo, fuzz targets and goldens passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
@@ -69,21 +79,21 @@ test-begin:
 	@: > target/skips.log
 
 .PHONY: test-rust
-test-rust: need-rust need-test-packages ## the Rust tests, with the C API's C programs
+test-rust: need-rust need-test-packages need-nvcc ## the Rust tests, with the C API's C programs
 	cargo test --locked
 
 .PHONY: test-plugin
-test-plugin: build need-test-packages ## the .so alone, as installed, with h5repack, h5dump and h5diff
+test-plugin: need-nvcc build need-test-packages ## the .so alone, as installed, with h5repack, h5dump and h5diff
 	rm -rf target/installed
 	@PREFIX=/usr PLUGINDIR=/usr/lib/hdf5/plugin DESTDIR=$(CURDIR)/target/installed plugin/hdf5/install.sh
 	plugin/hdf5/smoke_test.sh target/installed/usr/lib/hdf5/plugin
 
 .PHONY: test-hosts
-test-hosts: build need-test-packages $(VENV) ## the filter in h5py, netCDF4, PyTables, xarray and C programs
+test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, netCDF4, PyTables, xarray and C programs
 	HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts
 
 .PHONY: test-demo
-test-demo: build need-test-packages ## the demo, small
+test-demo: need-nvcc build need-test-packages ## the demo, small
 	FILE= N=32 examples/demo/run.sh
 
 .PHONY: test-fuzz
@@ -99,7 +109,7 @@ test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: lint
-lint: need-test-packages ## formatting, clippy and documentation, warnings denied
+lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warnings denied
 	@scripts/need_rust.sh clippy rustfmt
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
@@ -115,6 +125,16 @@ need-rust:
 need-test-packages:
 	@scripts/need.sh gcc g++ libc6-dev pkg-config libhdf5-dev hdf5-tools netcdf-bin valgrind python3 python3-venv
 
+# NVCC=... names a compiler that is there already.
+.PHONY: need-nvcc
+need-nvcc: $(if $(NVCC),,$(CUDA_VENV))
+
+$(CUDA_VENV): requirements-cuda.txt
+	@scripts/need.sh g++ libc6-dev python3 python3-venv
+	python3 -m venv --clear .venv-cuda
+	.venv-cuda/bin/pip --quiet --disable-pip-version-check install --requirement requirements-cuda.txt
+	@touch $@
+
 $(VENV): requirements-test.txt
 	@scripts/need.sh python3 python3-venv
 	@python3 -c 'import sys; sys.version_info < (3, 11) and sys.exit("The tests need Python 3.11; python3 is " + sys.version)'
@@ -124,7 +144,7 @@ $(VENV): requirements-test.txt
 
 .PHONY: clean
 clean: ## remove everything that was built or downloaded here
-	rm -rf target .venv fuzz/target
+	rm -rf target .venv .venv-cuda fuzz/target
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help

@@ -31,7 +31,7 @@ fn main() {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }
     if let Err(error) = kernels() {
-        println!("cargo:error={error}");
+        println!("cargo::error={error}");
         exit(1);
     }
 }
@@ -95,8 +95,10 @@ fn find_nvcc() -> Result<PathBuf, String> {
         .collect();
     let in_venv = fs::read_dir(".venv-cuda/lib").into_iter().flatten().flatten();
     let in_venv = in_venv.map(|python| python.path().join("site-packages/nvidia/cu13/bin/nvcc"));
-    let named = from("NVCC", "").into_iter().map(|nvcc| nvcc.components().collect());
-    let candidates = named.chain(from("CUDA_HOME", "bin/nvcc")).chain(in_path).chain(in_venv);
+    let candidates: Vec<PathBuf> = match from("NVCC", "") {
+        Some(named) => vec![named.components().collect()],
+        None => from("CUDA_HOME", "bin/nvcc").into_iter().chain(in_path).chain(in_venv).collect(),
+    };
     let mut reason = "no nvcc in NVCC, CUDA_HOME, PATH or .venv-cuda".to_owned();
     for nvcc in candidates {
         match Command::new(&nvcc).arg("--version").output() {

@@ -1,8 +1,14 @@
 //! Without a driver: everything works on the CPU, and whoever demands the GPU is told why not.
 
+#![allow(unsafe_code, reason = "calls the C API")]
+
 mod mock_cuda;
 
+use std::ffi::CStr;
+
 use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
+use gridz::ffi::api::{gridz_decompress, gridz_last_error};
+use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify, engine, settings};
 use mock_cuda::without_driver;
 
@@ -45,6 +51,25 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
             "{text}"
         );
         round_trip();
+
+        // C has somebody to tell, so it does not get the CPU instead.
+        let mut n_bytes = 0;
+        let (frame, mut array) = ([0u8; 64], [0u8; 16]);
+        // SAFETY: frame and destination are as long as they say; there are no options.
+        let status = unsafe {
+            gridz_decompress(
+                frame.as_ptr().cast(),
+                frame.len(),
+                array.as_mut_ptr().cast(),
+                array.len(),
+                &raw mut n_bytes,
+                std::ptr::null(),
+            )
+        };
+        assert_eq!(status, GRIDZ_ERROR_DEVICE);
+        // SAFETY: a string that lives until the next error of this thread.
+        let text = unsafe { CStr::from_ptr(gridz_last_error()) };
+        assert_eq!(text.to_str().unwrap(), error.context());
     });
 }
 

@@ -186,12 +186,15 @@ fn threads_share_one_context() {
             for _ in 0..8 {
                 scope.spawn(|| {
                     barrier.wait();
-                    let _ = choose().unwrap();
+                    (0..20).for_each(|_| job(choose().unwrap()).unwrap());
                 });
             }
         });
-        // The mock itself is not made for threads, so they only choose.
-        assert!(choose().unwrap().enter().is_ok());
+        for name in [c"contexts", c"modules", c"pools"] {
+            assert_eq!(count(name), 1, "{name:?}");
+        }
+        assert!(count(c"streams") <= 8);
+        assert_eq!(count(c"launches"), 160);
         assert_clean();
     });
 }
@@ -404,7 +407,7 @@ fn a_pool_that_takes_no_limit_is_destroyed() {
 #[test]
 fn every_call_may_fail() {
     let name = "every_call_may_fail";
-    // The child runs without failures first, to learn which calls a job makes.
+    // How often a job calls each.
     let functions = [
         ("cuCtxPushCurrent_v2", 1),
         ("cuModuleLoadDataEx", 1),

@@ -212,6 +212,7 @@ impl Module {
     /// # Errors
     /// `Device` if there is none of that size.
     pub fn global<T: KernelStruct>(&self, name: &'static str) -> Result<T> {
+        let _entered = self.device.enter()?;
         let mut constants = self.loaded.constants.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = match constants.get(name) {
             Some(known) => known,
@@ -229,7 +230,6 @@ impl Module {
     }
 
     fn constant(&self, name: &str) -> Result<Box<[u8]>> {
-        let _entered = self.device.enter()?;
         let what = format!("the constant {name} of {} cannot be read", self.loaded.name);
         let c_name = c_name(name)?;
         let (mut address, mut n_bytes) = (0, 0);

@@ -185,6 +185,41 @@ def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_pat
     assert f"{variable}={value} is not a value gridz knows" in line and "the default is used" in line
 
 
+def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
+    for name in ("libcuda.so", "libcuda.so.1"):
+        (tmp_path / name).write_text("no library")  # hides a real one
+    environment = {"GRIDZ_BACKEND": "cuda", "LD_LIBRARY_PATH": str(tmp_path)}
+    reason = "GRIDZ_BACKEND=cuda cannot be fulfilled: no NVIDIA driver is installed"
+    path = tmp_path / "x.h5"
+    create(path, None)
+    done = python(
+        """
+        import h5py, numpy
+        with h5py.File(sys.argv[1], "w") as file:
+            try:
+                file.create_dataset("x", (64, 64), "f4", chunks=(64, 64), compression=34013)
+            except ValueError as error:
+                print(error)
+        """,
+        tmp_path / "new.h5",
+        **environment,
+    )
+    assert reason in done.stdout
+    # What the GPU wrote is read without one.
+    done = python(
+        """
+        import h5py
+        with h5py.File(sys.argv[1]) as file:
+            sys.stdout.write(file["x"][()].tobytes().hex())
+        """,
+        path,
+        **environment,
+    )
+    assert bytes.fromhex(done.stdout) == DATA.tobytes()
+    (line,) = done.stderr.splitlines()
+    assert reason in line and "the default is used" in line
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [

@@ -12,6 +12,7 @@
  * pools, device_buffers, pinned_buffers, launches, modules, init.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,15 +26,17 @@ typedef unsigned long long CUdeviceptr;
 
 static struct counter {
     const char *name;
-    int value;
+    _Atomic int value;
 } counters[128];
 
-static int *count_of(const char *name) {
-    for (int i = 0; i < 128; i++) {
-        if (counters[i].name == NULL) counters[i].name = strdup(name);
-        if (strcmp(counters[i].name, name) == 0) return &counters[i].value;
-    }
-    abort();
+static _Atomic int *count_of(const char *name) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int i = 0;
+    pthread_mutex_lock(&lock);
+    while (counters[i].name != NULL && strcmp(counters[i].name, name) != 0) i++;
+    if (counters[i].name == NULL) counters[i].name = strdup(name);
+    pthread_mutex_unlock(&lock);
+    return &counters[i].value;
 }
 
 int mock_cuda_count(const char *name) { return *count_of(name); }
@@ -90,7 +93,7 @@ CUresult cuDriverGetVersion(int *version) {
     return 0;
 }
 
-static int is_started;
+static _Atomic int is_started;
 
 CUresult cuInit(unsigned flags) {
     (void)flags;
@@ -142,8 +145,8 @@ static _Thread_local struct context *stack[64];
 static _Thread_local int depth;
 
 static struct context *context_of(int device) {
-    static unsigned long long next_id = 100;
-    if (primary[device].id == 0) primary[device] = (struct context){device, next_id++};
+    primary[device].device = device;
+    primary[device].id = 100 + (unsigned long long)device;
     return &primary[device];
 }
 
@@ -203,7 +206,7 @@ CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *o
         return code;
     }
     ++*count_of("modules");
-    *module = count_of("modules");
+    *module = (void *)count_of("modules");
     return 0;
 }
 
@@ -267,7 +270,7 @@ CUresult cuMemPoolCreate(void **pool, const int *properties) {
     CALLED();
     if (properties[0] != 1 || properties[2] != 1) return 1; /* pinned, on a device */
     ++*count_of("pools");
-    *pool = count_of("pools");
+    *pool = (void *)count_of("pools");
     return 0;
 }
 

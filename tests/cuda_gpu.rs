@@ -1,0 +1,175 @@
+//! `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored where there may be none:
+//! `cargo test --test cuda_gpu -- --ignored` runs it, and fails without one.
+#![allow(unsafe_code, reason = "fork")]
+
+mod mock_cuda;
+
+use std::ffi::c_void;
+
+use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Function, Grid, Stream, gpu_of_pointer};
+use gridz::{ErrorKind, Result, settings};
+use mock_cuda::with_driver;
+
+gridz::kernel_struct! {
+    /// The arguments of the kernels.
+    struct Args, size 48 {
+        dst: u64,
+        n_words: u64,
+        extents: [u64; 3],
+        value: u32,
+        other: u32,
+    }
+
+    /// What they tell of themselves.
+    struct Info, size 8 {
+        threads: u32,
+        shared_bytes: u32,
+    }
+}
+
+fn device() -> &'static Device {
+    Device::choose(settings::checked().unwrap()).unwrap()
+}
+
+fn kernel(name: &'static str) -> Function<Args> {
+    device().module(Fatbin::find("selftest").unwrap()).unwrap().function(name).unwrap()
+}
+
+fn words(stream: &Stream, src: DeviceSlice) -> Result<Vec<u64>> {
+    let mut bytes = vec![0; src.n_bytes() as usize];
+    stream.copy_out(src, &mut bytes)?;
+    Ok(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect())
+}
+
+const ONE: Grid = Grid { blocks: 1, threads: 1, shared_bytes: 0 };
+
+#[test]
+#[ignore = "needs a GPU"]
+fn structs_are_the_same_on_both_sides() {
+    let stream = device().stream().unwrap();
+    let dst = stream.alloc(64).unwrap();
+    let address = dst.all().address();
+    assert_eq!(address % 256, 0);
+    let args = Args { dst: address, n_words: 1 << 40, extents: [2, 3, 5 << 33], value: 7, other: u32::MAX };
+    kernel("selftest_fields").launch(ONE, &stream, &args).unwrap();
+    let expected = [address, 1 << 40, 2, 3, 5 << 33, 7, u64::from(u32::MAX), 48];
+    assert_eq!(words(&stream, dst.all()).unwrap(), expected);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn the_kernels_tell_of_themselves() {
+    let module = device().module(Fatbin::find("selftest").unwrap()).unwrap();
+    let info: Info = module.global("selftest_info").unwrap();
+    assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
+    assert!(module.function::<Info>("selftest_fill").is_err());
+    assert!(kernel("selftest_fill").resident_blocks(128, 0).unwrap() >= device().gpu().multiprocessors);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn copies_and_kernels_keep_their_order() {
+    let n_words = 1_000_003_u64;
+    let streams: Vec<Stream> = (0..4).map(|_| device().stream().unwrap()).collect();
+    std::thread::scope(|scope| {
+        for stream in &streams {
+            scope.spawn(move || {
+                for value in 0..20 {
+                    let (a, b) = (stream.alloc(4 * n_words).unwrap(), stream.alloc(4 * n_words).unwrap());
+                    stream.zero(a.all()).unwrap();
+                    let args = Args { dst: a.all().address(), n_words, extents: [0; 3], value, other: 0 };
+                    let grid = Grid { blocks: 1000, threads: 128, shared_bytes: 0 };
+                    kernel("selftest_fill").launch(grid, stream, &args).unwrap();
+                    stream.copy(b.all(), a.all()).unwrap();
+                    let pinned = device().pinned(4 * n_words as usize).unwrap();
+                    let pinned = stream.copy_out_behind(b.all(), pinned).unwrap().wait().unwrap();
+                    let mut found = pinned.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+                    assert!((value..value + n_words as u32).all(|word| found.next() == Some(word)));
+                    let pending = stream.copy_in_behind(a.all(), pinned).unwrap();
+                    let mut bytes = vec![0; 4 * n_words as usize];
+                    stream.copy_out(a.all(), &mut bytes).unwrap();
+                    assert_eq!(bytes[..], pending.wait().unwrap()[..]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn memory_that_is_used_up_is_an_error_and_comes_back() {
+    with_driver("memory_that_is_used_up_is_an_error_and_comes_back", || {
+        let stream = device().stream().unwrap();
+        let mut all: Vec<DeviceBuffer> = Vec::new();
+        let error = loop {
+            match stream.alloc(8 << 30) {
+                Ok(buffer) => all.push(buffer),
+                Err(error) => break error,
+            }
+            assert!(all.len() < 1000);
+        };
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        assert!(device().lost().is_none());
+        drop(all);
+        stream.synchronize().unwrap();
+        drop(stream.alloc(8 << 30).unwrap());
+        device().trim().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn pointers_tell_whose_they_are() {
+    let stream = device().stream().unwrap();
+    let (dst, pinned) = (stream.alloc(100).unwrap(), device().pinned(100).unwrap());
+    let address = std::ptr::without_provenance::<c_void>(dst.all().address() as usize);
+    assert_eq!(gpu_of_pointer(address), Some(device().gpu().ordinal));
+    assert_eq!(gpu_of_pointer(pinned.as_ptr().cast()), None);
+    assert_eq!(gpu_of_pointer((&raw const stream).cast()), None);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_lost_device_says_so_at_once() {
+    with_driver("a_lost_device_says_so_at_once", || {
+        let stream = device().stream().unwrap();
+        let buffer = stream.alloc(64).unwrap();
+        let trap = kernel("selftest_trap");
+        let args = |value| Args { dst: 0, n_words: 0, extents: [0; 3], value, other: 0 };
+        trap.launch(ONE, &stream, &args(0)).unwrap();
+        stream.synchronize().unwrap();
+        trap.launch(ONE, &stream, &args(1)).unwrap();
+        let error = stream.synchronize().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Device);
+        for error in [words(&stream, buffer.all()).unwrap_err(), stream.alloc(1).unwrap_err()] {
+            assert!(error.context().contains("cannot use the GPU any more"), "{error}");
+        }
+        drop(buffer);
+    });
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_forked_child_has_no_gpu() {
+    with_driver("a_forked_child_has_no_gpu", || {
+        let stream = device().stream().unwrap();
+        let buffer = stream.alloc(64).unwrap();
+        // SAFETY: the child looks at errors and ends without any work at exit.
+        match unsafe { libc::fork() } {
+            0 => {
+                let is_refused = words(&stream, buffer.all()).is_err()
+                    && Device::choose(settings::checked().unwrap())
+                        .is_err_and(|error| error.context().contains("was forked from process"));
+                // SAFETY: as above.
+                unsafe { libc::_exit(i32::from(!is_refused)) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: waits for the child and writes one integer.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0);
+            }
+        }
+        words(&stream, buffer.all()).unwrap();
+    });
+}
