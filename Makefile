@@ -69,6 +69,7 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 .PHONY: test
 test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-demo test-fuzz test-goldens ## run everything; installs what it needs
 	@cat target/skips.log
+	@scripts/check_gpu_results.sh || true  # CI has no GPU
 	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, demo, fuzz targets and goldens passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
@@ -107,6 +108,10 @@ fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 sec
 .PHONY: test-goldens
 test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
+
+.PHONY: release-check
+release-check: test ## everything that a release needs: the tests, and GPU results of these very kernels
+	scripts/check_gpu_results.sh
 
 .PHONY: lint
 lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warnings denied

@@ -1,10 +1,12 @@
 //! Speed of compress and decompress on raw files, next to memcpy in the same run.
 //!
-//! `throughput [--threads N] FILE.f32:256x256x256 …`, element type by file name (`.f32`, `.f64`).
+//! `throughput [--threads N] [--backend cpu|cuda] FILE.f32:256x256x256 …`, element type by file name (`.f32`,
+//! `.f64`). With `cuda` the copies to the GPU and back are included.
 //! Prints medians of 9 rounds in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
 use std::time::Instant;
 
+use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
 
 type Failure = Box<dyn std::error::Error>;
@@ -13,7 +15,7 @@ const ROUNDS: usize = 9;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let mut threads = 1;
+    let (mut threads, mut backend) = (1, Backend::Cpu);
     println!(
         "{:<28} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
         "field", "ratio", "compress", "decompress", "memcpy", "c/memcpy", "d/memcpy"
@@ -21,20 +23,26 @@ fn main() -> Result<(), Failure> {
     while let Some(argument) = arguments.next() {
         if argument == "--threads" {
             threads = arguments.next().ok_or("--threads needs a number")?.parse()?;
+        } else if argument == "--backend" {
+            backend = match arguments.next().as_deref() {
+                Some("cpu") => Backend::Cpu,
+                Some("cuda") => Backend::Cuda,
+                _ => return Err("--backend is cpu or cuda".into()),
+            };
         } else {
-            measure(&argument, threads)?;
+            measure(&argument, threads, backend)?;
         }
     }
     Ok(())
 }
 
-fn measure(argument: &str, threads: usize) -> Result<(), Failure> {
+fn measure(argument: &str, threads: usize, backend: Backend) -> Result<(), Failure> {
     let (file, extents) = argument.rsplit_once(':').ok_or("usage: throughput FILE.f32:256x256x256")?;
     let extents = extents.split('x').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
     let dtype = if file.ends_with(".f64") { DType::F64 } else { DType::F32 };
     let raw = std::fs::read(file)?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents)?)?;
-    let (spec, context) = (Spec::default(), Context::new(Some(threads), None)?);
+    let (spec, context) = (Spec::default(), Context::new(Some(threads), None)?.on(backend, None)?);
     let mut frame = vec![1; gridz::compress_bound(&array, &spec)? as usize];
     let mut back = vec![1; raw.len()];
     let (mut compress, mut decompress, mut memcpy) = (Vec::new(), Vec::new(), Vec::new());
@@ -59,7 +67,10 @@ fn measure(argument: &str, threads: usize) -> Result<(), Failure> {
     let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
     println!(
         "{:<28} {:>7.4} {c:>8.2} {d:>10.2} {m:>8.2} {:>9.3} {:>9.3}",
-        format!("{name} x{threads}"),
+        match backend {
+            Backend::Cuda => format!("{name} cuda"),
+            _ => format!("{name} x{threads}"),
+        },
         n_bytes as f64 / raw.len() as f64,
         c / m,
         d / m

@@ -257,8 +257,8 @@ typedef struct gridz_context_options {
     /// the workers of the process, of which there are `GRIDZ_THREADS` or the available cores divided
     /// by the MPI ranks on this machine.
     uint32_t threads;
-    /// What computes: `GRIDZ_DEVICE_AUTO`, or a GPU, counted from 1. This version has no GPU back end
-    /// and refuses everything but `GRIDZ_DEVICE_AUTO`.
+    /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
+    /// Where that one cannot be used the context is not made.
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
@@ -331,7 +331,7 @@ gridz_status gridz_inspect(const void *frame, size_t frame_bytes, struct gridz_f
 /// `*context` then belongs to the caller, who ends it with `gridz_context_destroy`. Its threads start
 /// when a call first has enough work for them, and again in a forked child.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for a `device`.
+/// Errors: `INVALID_ARGUMENT`, `DEVICE` for a GPU that cannot be used.
 gridz_status gridz_context_create(const struct gridz_context_options *options,
                                   struct gridz_context **context);
 

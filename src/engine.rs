@@ -1,17 +1,32 @@
 //! One chunk: frame, codec, fallback. The only place where they are put together.
 
+mod gpu;
+
 use std::time::Instant;
 
 pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 use crate::codec::{Encoded, Job, Plan};
 use crate::cpu::pool::Pool;
-use crate::cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
-use crate::settings::{self, Backend, LogLevel};
+use crate::settings::{self, Backend, LogLevel, Settings};
 use crate::types::{Array, ByteOrder, DType};
+
+/// The back ends' names in the log, as in `GRIDZ_BACKEND`.
+const CPU: &str = "cpu";
+const CUDA: &str = "cuda";
+
+/// Whether what `GRIDZ_*` demands is there, for those who can still tell somebody: who demands the GPU
+/// gets an error where there is none, never the CPU in silence.
+///
+/// # Errors
+/// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
+/// GPU.
+pub fn check_backend() -> Result<()> {
+    gpu::check(settings::checked()?)
+}
 
 /// What to compress with.
 #[derive(Clone, Copy)]
@@ -75,6 +90,7 @@ impl std::fmt::Debug for Spec {
 pub struct Context {
     pool: Option<Pool>,
     memory_limit: Option<u64>,
+    settings: Option<Settings>,
 }
 
 impl Context {
@@ -88,7 +104,23 @@ impl Context {
             let max = settings::MAX_THREADS;
             return Err(Error::invalid(format!("a context has 1 to {max} threads")));
         }
-        Ok(Self { pool: threads.map(Pool::new), memory_limit })
+        Ok(Self { pool: threads.map(Pool::new), memory_limit, settings: None })
+    }
+
+    /// The same context for one back end, whatever `GRIDZ_BACKEND` says, and for GPU `device`, counted from
+    /// 0, or the one that gridz chooses.
+    ///
+    /// # Errors
+    /// `Device` if that is [`Backend::Cuda`] and no GPU can be used, `InvalidArgument` for one that is not
+    /// there.
+    pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
+        let settings = Settings { backend, device, ..settings::or_default().clone() };
+        gpu::check(&settings)?;
+        Ok(Self { settings: Some(settings), ..self })
+    }
+
+    fn settings(&self) -> &Settings {
+        self.settings.as_ref().unwrap_or_else(|| settings::or_default())
     }
 
     fn pool(&self) -> &Pool {
@@ -131,23 +163,6 @@ pub enum Verify {
     Structure,
 }
 
-/// Whether the back end that `GRIDZ_BACKEND` demands is there. Entry points ask before they work: who
-/// demands the GPU gets an error where there is none, never the CPU in silence.
-///
-/// # Errors
-/// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
-/// GPU, `UnsupportedJob`.
-pub fn check_backend() -> Result<()> {
-    let settings = settings::checked()?;
-    if settings.backend != Backend::Cuda {
-        return Ok(());
-    }
-    let because =
-        |error: Error| Error::new(error.kind(), format!("GRIDZ_BACKEND=cuda cannot be fulfilled: {error}"));
-    cuda::Device::choose(settings).map_err(because)?;
-    Err(because(Error::unsupported("no codec of this version has CUDA kernels; use auto or cpu, or unset it")))
-}
-
 /// Bytes that [`compress`] needs as destination: no chunk of this array, whatever its values, takes
 /// more while it is being compressed. The result itself is never longer than the raw bytes and the
 /// header.
@@ -174,8 +189,9 @@ pub fn stored_bytes(array: &Array) -> u64 {
 ///
 /// # Errors
 /// `InvalidArgument` if `src` is not as long as the array, `DstTooSmall` if `dst` is shorter than
-/// [`compress_bound`], `OutOfMemory`.
+/// [`compress_bound`], `OutOfMemory`; `Device` where a GPU is required and fails.
 pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
+    gpu::check(context.settings())?;
     check_source(array, src)?;
     let need = compress_bound(array, spec)?;
     if (dst.len() as u64) < need {
@@ -186,15 +202,18 @@ pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context:
         Some(plan) => encode(array, spec.entry, &plan, src, dst, context)?,
         None => None,
     };
-    let n_bytes = match encoded {
-        Some(n_bytes) => n_bytes,
-        None => store(array, src, dst)?,
+    let (n_bytes, backend) = match encoded {
+        Some(done) => done,
+        None => (store(array, src, dst)?, CPU),
     };
     settings::log(LogLevel::Debug, || {
         let (ms, codec) = (begin.elapsed().as_secs_f64() * 1e3, dst[5]);
         let name = registry::find(codec).map_or("?", |entry| entry.name);
         let (dtype, shape) = (array.dtype().name(), array.shape());
-        format!("compressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on cpu", src.len())
+        format!(
+            "compressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on {backend}",
+            src.len()
+        )
     });
     Ok(n_bytes)
 }
@@ -212,8 +231,8 @@ pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
     if (dst.len() as u64) < need {
         return Err(too_small(dst.len(), need));
     }
-    encode(array, entry, &plan, src, dst, &Context::default())
-        .map(|n_bytes| n_bytes.expect("stored is never refused for its size"))
+    let done = encode(array, entry, &plan, src, dst, &Context::default())?;
+    Ok(done.expect("stored is never refused for its size").0)
 }
 
 fn check_source(array: &Array, src: &[u8]) -> Result<()> {
@@ -224,7 +243,8 @@ fn check_source(array: &Array, src: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Encodes with one codec; `None` if that does not shrink the chunk.
+/// Encodes with one codec: bytes of the frame, and what computed it. `None` if the codec does not shrink
+/// the chunk.
 fn encode(
     array: &Array,
     entry: &Entry,
@@ -232,16 +252,27 @@ fn encode(
     src: &[u8],
     dst: &mut [u8],
     context: &Context,
-) -> Result<Option<usize>> {
+) -> Result<Option<(usize, &'static str)>> {
     let (header_dst, payload_dst) = dst.split_at_mut(header_bytes(array.shape().rank(), plan.params.len()));
     let job = job(array, entry, plan.fold, &plan.params, context);
-    let Encoded { n_bytes, sums } = if is_swapped(array, entry) {
-        let mut swapped = context.scratch(src.len())?;
+    let mut swapped;
+    let src = if is_swapped(array, entry) {
+        swapped = context.scratch(src.len())?;
         swapped.copy_from_slice(src);
         swap_bytes(&mut swapped, array.dtype());
-        entry.codec.encode(&job, &swapped, payload_dst)?
+        &swapped
     } else {
-        entry.codec.encode(&job, src, payload_dst)?
+        src
+    };
+    let by_gpu = match entry.gpu {
+        Some(gpu) => gpu::attempt(context, array.n_bytes(), |device| {
+            gpu::encode(gpu, &job, src, &mut payload_dst[..plan.bound as usize], device)
+        })?,
+        None => None,
+    };
+    let (Encoded { n_bytes, sums }, backend) = match by_gpu {
+        Some(encoded) => (encoded, CUDA),
+        None => (entry.codec.encode(&job, src, payload_dst)?, CPU),
     };
     if n_bytes >= src.len() && entry.id != registry::STORED {
         return Ok(None);
@@ -256,7 +287,7 @@ fn encode(
         payload_checksum: sums.mixed(),
     };
     header.emit(header_dst);
-    Ok(Some(header_dst.len() + n_bytes))
+    Ok(Some((header_dst.len() + n_bytes, backend)))
 }
 
 /// What `frame` is. Reads the header only; the payload may be missing.
@@ -314,8 +345,9 @@ fn entry_of(header: &Header) -> Result<&'static Entry> {
 ///
 /// # Errors
 /// `DstTooSmall` if the array does not fit, `Truncated`, `Corrupt`, `UnsupportedFormat`,
-/// `OutOfMemory`.
+/// `OutOfMemory`; `Device` where a GPU is required and fails.
 pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Context) -> Result<usize> {
+    gpu::check(context.settings())?;
     let header = Header::parse(frame)?;
     let array = &header.array;
     let entry = entry_of(&header)?;
@@ -334,7 +366,14 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
     let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small(have, n_bytes))?;
     let begin = Instant::now();
     let job = job(array, entry, header.fold, header.params, context);
-    let sums = entry.codec.decode(&job, payload, dst)?;
+    let by_gpu = match entry.gpu {
+        Some(gpu) => gpu::attempt(context, n_bytes, |device| gpu::decode(gpu, &job, payload, dst, device))?,
+        None => None,
+    };
+    let (sums, backend) = match by_gpu {
+        Some(sums) => (sums, CUDA),
+        None => (entry.codec.decode(&job, payload, dst)?, CPU),
+    };
     if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));
     }
@@ -344,7 +383,10 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
     settings::log(LogLevel::Debug, || {
         let (ms, name) = (begin.elapsed().as_secs_f64() * 1e3, entry.name);
         let (dtype, shape) = (array.dtype().name(), array.shape());
-        format!("decompressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on cpu", frame.len())
+        format!(
+            "decompressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on {backend}",
+            frame.len()
+        )
     });
     Ok(n_bytes as usize)
 }

@@ -9,16 +9,17 @@ use std::ffi::CStr;
 use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
 use gridz::ffi::api::{gridz_decompress, gridz_last_error};
 use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
+use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify, engine, settings};
 use mock_cuda::without_driver;
 
-fn round_trip() {
+fn round_trip(context: &Context) {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
     let values: Vec<u8> = (0..64 * 64).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
     let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default()).unwrap() as usize];
-    let n = gridz::compress(&array, &Spec::default(), &values, &mut frame, &Context::default()).unwrap();
+    let n = gridz::compress(&array, &Spec::default(), &values, &mut frame, context).unwrap();
     let mut back = vec![0; values.len()];
-    gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &Context::default()).unwrap();
+    gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context).unwrap();
     assert_eq!(back, values);
 }
 
@@ -35,7 +36,7 @@ fn everything_is_on_the_cpu() {
             assert_eq!(gpu_of_pointer((&raw const error).cast()), None);
         }
         engine::check_backend().unwrap();
-        round_trip();
+        round_trip(&Context::default());
     });
 }
 
@@ -47,10 +48,11 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         assert_eq!(error.kind(), ErrorKind::Device);
         let text = error.context();
         assert!(
-            text.starts_with("GRIDZ_BACKEND=cuda cannot be fulfilled: no NVIDIA driver is installed"),
+            text.starts_with("the GPU that is required cannot be used: no NVIDIA driver is installed"),
             "{text}"
         );
-        round_trip();
+        assert_eq!(Context::default().on(Backend::Cuda, None).unwrap_err(), error);
+        round_trip(&Context::default().on(Backend::Cpu, None).unwrap());
 
         // C has somebody to tell, so it does not get the CPU instead.
         let mut n_bytes = 0;
@@ -77,7 +79,7 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
 fn who_demands_the_cpu_has_it() {
     without_driver("who_demands_the_cpu_has_it", &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")], || {
         engine::check_backend().unwrap();
-        round_trip();
+        round_trip(&Context::default());
     });
 }
 

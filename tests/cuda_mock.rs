@@ -8,7 +8,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use gridz::cuda::{Device, Fatbin, Function, Grid, gpu_of_pointer, gpus, is_active};
-use gridz::{Error, ErrorKind, Result, engine, settings};
+use gridz::settings::Backend;
+use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Result, Shape, Spec, Verify, engine, settings};
 use mock_cuda::with_mock;
 
 gridz::kernel_struct! {
@@ -229,7 +230,7 @@ fn the_devices_number_wins() {
 fn a_device_that_does_not_exist_is_an_error() {
     let env = [("MOCK_CUDA_DEVICES", "2"), ("GRIDZ_DEVICE", "2")];
     with_mock("a_device_that_does_not_exist_is_an_error", &env, || {
-        assert_error(choose(), InvalidArgument, &["GRIDZ_DEVICE=2", "0 to 1"]);
+        assert_error(choose(), InvalidArgument, &["no GPU 2", "0 to 1", "GRIDZ_DEVICE"]);
         assert_eq!(count(c"contexts"), 0);
     });
 }
@@ -256,10 +257,55 @@ fn pointers_tell_whose_they_are() {
 }
 
 #[test]
-fn demanding_the_gpu_says_what_is_missing() {
-    with_mock("demanding_the_gpu_says_what_is_missing", &[("GRIDZ_BACKEND", "cuda")], || {
-        assert_error(engine::check_backend(), ErrorKind::UnsupportedJob, &["GRIDZ_BACKEND=cuda", "kernels"]);
+fn demanding_the_gpu_is_fine_where_there_is_one() {
+    with_mock("demanding_the_gpu_is_fine_where_there_is_one", &[("GRIDZ_BACKEND", "cuda")], || {
+        engine::check_backend().unwrap();
     });
+}
+
+/// 4 MiB of floats, through the default codec and back.
+fn round_trip(context: &Context) -> Result<()> {
+    let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 128, 128])?)?;
+    let values: Vec<u8> = (0..1u32 << 20).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
+    let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default())? as usize];
+    let n_bytes = gridz::compress(&array, &Spec::default(), &values, &mut frame, context)?;
+    let mut back = vec![0; values.len()];
+    gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, context)?;
+    assert!(back == values);
+    Ok(())
+}
+
+/// The GPU fails somewhere: the CPU takes over where it may, and nowhere else.
+fn the_cpu_takes_over() {
+    let one_thread = || Context::new(Some(1), None).unwrap();
+    // Nobody uses the GPU yet, and gridz does not begin to.
+    round_trip(&one_thread()).unwrap();
+    assert_eq!(count(c"init"), 0);
+    application_uses(0);
+    round_trip(&one_thread()).unwrap();
+    assert!(count(c"streams") > 0, "the GPU was not tried");
+    let required = one_thread().on(Backend::Cuda, None);
+    let kind = required.and_then(|context| round_trip(&context)).unwrap_err().kind();
+    assert!(matches!(kind, ErrorKind::Device | ErrorKind::OutOfMemory), "{kind:?}");
+    round_trip(&one_thread().on(Backend::Cpu, None).unwrap()).unwrap();
+}
+
+#[test]
+fn the_cpu_takes_over_from_kernels_that_do_not_load() {
+    let env = [("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:209")];
+    with_mock("the_cpu_takes_over_from_kernels_that_do_not_load", &env, the_cpu_takes_over);
+}
+
+#[test]
+fn the_cpu_takes_over_from_a_full_gpu() {
+    let env = [("MOCK_CUDA_FAIL", "cuMemAllocFromPoolAsync:2")];
+    with_mock("the_cpu_takes_over_from_a_full_gpu", &env, the_cpu_takes_over);
+}
+
+#[test]
+fn the_cpu_takes_over_from_a_lost_gpu() {
+    let env = [("MOCK_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:719")];
+    with_mock("the_cpu_takes_over_from_a_lost_gpu", &env, the_cpu_takes_over);
 }
 
 #[test]

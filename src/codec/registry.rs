@@ -1,5 +1,6 @@
 //! The table of codecs. A new codec is one row here.
 
+use crate::codec::gpu::GpuCodec;
 use crate::codec::{Codec, ndzip, stored};
 
 /// One codec of this version of gridz.
@@ -20,6 +21,8 @@ pub struct Entry {
     pub verbatim: bool,
     /// The implementation.
     pub codec: &'static dyn Codec,
+    /// Its kernels, if it has any.
+    pub gpu: Option<&'static dyn GpuCodec>,
 }
 
 /// All codecs, by id.
@@ -32,6 +35,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 1,
         verbatim: true,
         codec: &stored::Stored,
+        gpu: None,
     },
     Entry {
         id: 1,
@@ -41,6 +45,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 64,
         verbatim: false,
         codec: &ndzip::Ndzip,
+        gpu: Some(&ndzip::Ndzip),
     },
 ];
 

@@ -40,6 +40,11 @@ impl Pool {
         Self { threads, first: OnceBox::new() }
     }
 
+    /// Number of workers.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// The pool of this process, with `GRIDZ_THREADS` workers or a fair share of the machine.
     pub fn global() -> &'static Pool {
         static GLOBAL: OnceBox<Pool> = OnceBox::new();

@@ -71,7 +71,9 @@ impl Device {
         };
         let gpu = gpus.get(wanted as usize).ok_or_else(|| {
             let last = gpus.len() - 1;
-            Error::invalid(format!("GRIDZ_DEVICE={wanted} does not exist: the GPUs here are 0 to {last}"))
+            Error::invalid(format!(
+                "there is no GPU {wanted}: those here are 0 to {last} (GRIDZ_DEVICE, or a context's device)"
+            ))
         })?;
         current.filter(|device| device.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
     }

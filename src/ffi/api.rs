@@ -65,7 +65,6 @@ pub unsafe extern "C" fn gridz_compress(
                 ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        engine::check_backend()?;
         let result = options.with_context(|context| engine::compress(&array, &options.spec, src, dst, context));
         deliver(result, n_bytes)
     })
@@ -101,7 +100,6 @@ pub unsafe extern "C" fn gridz_decompress(
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        engine::check_backend()?;
         let result = options.with_context(|context| engine::decompress(frame, dst, options.verify, context));
         deliver(result, n_bytes)
     })
@@ -134,7 +132,7 @@ pub unsafe extern "C" fn gridz_inspect(
 /// `*context` then belongs to the caller, who ends it with `gridz_context_destroy`. Its threads start
 /// when a call first has enough work for them, and again in a forked child.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for a `device`.
+/// Errors: `INVALID_ARGUMENT`, `DEVICE` for a GPU that cannot be used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_context_create(
     options: *const gridz_context_options,

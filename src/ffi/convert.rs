@@ -9,6 +9,7 @@ use crate::codec::registry::{self, CODECS};
 use crate::engine::{Context, FrameInfo, Spec, Verify};
 use crate::error::{Error, Result};
 use crate::ffi::types::*;
+use crate::settings::Backend;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// The array that C describes.
@@ -79,14 +80,12 @@ pub fn verify(c: &gridz_options) -> Result<Verify> {
 
 /// The context that C asks for.
 pub fn context(c: &gridz_context_options) -> Result<Context> {
-    if c.device != GRIDZ_DEVICE_AUTO {
-        let (device, version) = (c.device, crate::VERSION);
-        return Err(Error::unsupported(format!(
-            "device {device} cannot be used: gridz {version} has no GPU back end; set device to GRIDZ_DEVICE_AUTO (0)"
-        )));
-    }
     let threads = (c.threads != 0).then_some(c.threads as usize);
-    Context::new(threads, (c.memory_limit != 0).then_some(c.memory_limit))
+    let context = Context::new(threads, (c.memory_limit != 0).then_some(c.memory_limit))?;
+    match c.device {
+        GRIDZ_DEVICE_AUTO => Ok(context),
+        from_one => context.on(Backend::Cuda, Some(from_one - 1)),
+    }
 }
 
 /// What a frame says, for a struct of `struct_size` bytes.

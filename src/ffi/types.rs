@@ -137,8 +137,8 @@ pub struct gridz_context_options {
     /// the workers of the process, of which there are `GRIDZ_THREADS` or the available cores divided
     /// by the MPI ranks on this machine.
     pub threads: u32,
-    /// What computes: `GRIDZ_DEVICE_AUTO`, or a GPU, counted from 1. This version has no GPU back end
-    /// and refuses everything but `GRIDZ_DEVICE_AUTO`.
+    /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
+    /// Where that one cannot be used the context is not made.
     pub device: u32,
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.

@@ -55,6 +55,11 @@ impl Sums {
         })
     }
 
+    /// The sums `a` and `b` of `n_bytes` bytes, as a kernel found them.
+    pub fn from_parts(a: u64, b: u64, n_bytes: u64) -> Self {
+        Self { a, b, n_words: n_bytes.div_ceil(4) }
+    }
+
     /// The sums of this piece followed by `next`. The bytes of this piece must be whole words.
     #[must_use]
     pub fn then(self, next: Self) -> Self {

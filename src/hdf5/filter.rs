@@ -24,7 +24,7 @@ use super::dl::{self, Api, Callback};
 use super::report;
 use crate::engine::{self, Context, Spec, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
-use crate::settings::{self, LogLevel};
+use crate::settings::{self, Backend, LogLevel};
 use crate::types::{Array, DType};
 
 /// The filter's number: from the range for private use until one is registered.
@@ -160,7 +160,7 @@ unsafe extern "C" fn filter(
             // SAFETY: libhdf5 passes that many words.
             unsafe { std::slice::from_raw_parts(values, n_values) }
         };
-        if let Err(error) = engine::check_backend() {
+        if let Err(error) = settings::checked() {
             report::line(&format!("{error}; the default is used"));
         }
         let (new, n_valid) = if flags & abi::FLAG_REVERSE == 0 {
@@ -201,7 +201,7 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
 
 fn compress(array: &Array, spec: &Spec, chunk: &[u8]) -> Result<(Buffer, usize)> {
     let mut frame = Buffer::zeroed(engine::compress_bound(array, spec)? as usize)?;
-    let n_bytes = engine::compress(array, spec, chunk, frame.bytes(), &Context::default())?;
+    let n_bytes = on_any_backend(|context| engine::compress(array, spec, chunk, frame.bytes(), context))?;
     Ok((frame, n_bytes))
 }
 
@@ -225,8 +225,20 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     // The bytes may be fewer than a chunk then, but never the buffer, unless nothing has so much memory.
     let whole = n_bytes.max(expected.unwrap_or(0));
     let mut chunk = Buffer::zeroed(whole as usize).or_else(|_| Buffer::zeroed(n_bytes as usize))?;
-    engine::decompress(frame, chunk.bytes(), verify, &Context::default())?;
+    on_any_backend(|context| engine::decompress(frame, chunk.bytes(), verify, context))?;
     Ok((chunk, n_bytes as usize))
+}
+
+/// Does `work` as the settings say, and by the CPU where a required GPU fails: it was there when the
+/// dataset was created, and to lose data would be worse.
+fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
+    match work(&Context::default()) {
+        Err(error) if error.kind() == ErrorKind::Device => {
+            report::line(&format!("{error}; the CPU takes over"));
+            work(&Context::default().on(Backend::Cpu, None)?)
+        }
+        result => result,
+    }
 }
 
 /// How chunks are described that another filter handles before ours.

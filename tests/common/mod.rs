@@ -24,13 +24,20 @@ pub fn shared(test: &str) -> Option<PathBuf> {
     if folder.join("vectors/ndzip/manifest.json").exists() {
         return Some(folder);
     }
-    let reason = format!("{test}: SKIPPED, no reference data at {}", folder.display());
-    assert!(std::env::var_os("GRIDZ_REQUIRE_SHARED").is_none(), "{reason}");
-    eprintln!("{reason}");
-    std::fs::create_dir_all(root.join("target")).unwrap();
-    let mut log = OpenOptions::new().create(true).append(true).open(root.join("target/skips.log")).unwrap();
-    writeln!(log, "{reason}").unwrap();
+    let reason = format!("no reference data at {}", folder.display());
+    assert!(std::env::var_os("GRIDZ_REQUIRE_SHARED").is_none(), "{test}: {reason}");
+    skip(test, &reason);
     None
+}
+
+/// Notes that `test` did not run.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("{test}: SKIPPED, {reason}");
+    eprintln!("{line}");
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    std::fs::create_dir_all(&target).unwrap();
+    let mut log = OpenOptions::new().create(true).append(true).open(target.join("skips.log")).unwrap();
+    writeln!(log, "{line}").unwrap();
 }
 
 /// So many random cases; failures are kept beside the test's source and tried first from then on.

@@ -189,7 +189,7 @@ def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
     for name in ("libcuda.so", "libcuda.so.1"):
         (tmp_path / name).write_text("no library")  # hides a real one
     environment = {"GRIDZ_BACKEND": "cuda", "LD_LIBRARY_PATH": str(tmp_path)}
-    reason = "GRIDZ_BACKEND=cuda cannot be fulfilled: no NVIDIA driver is installed"
+    reason = "the GPU that is required cannot be used: no NVIDIA driver is installed"
     path = tmp_path / "x.h5"
     create(path, None)
     done = python(
@@ -217,7 +217,7 @@ def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
     )
     assert bytes.fromhex(done.stdout) == DATA.tobytes()
     (line,) = done.stderr.splitlines()
-    assert reason in line and "the default is used" in line
+    assert reason in line and "the CPU takes over" in line
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@
 //! at the distance their worst case needs and then moved together, so no piece waits for another and
 //! the bytes do not depend on how many pieces there were.
 
+mod cuda;
 pub mod layout;
 pub mod params;
 pub mod scalar;

@@ -1,0 +1,56 @@
+// Bit arithmetic on the words of f32 and f64: each step of the transform that needs no other thread.
+
+#pragma once
+
+#include "types.cuh"
+
+__device__ __forceinline__ u32 rotated_left(u32 w) { return __funnelshift_l(w, w, 1); }
+__device__ __forceinline__ u32 rotated_right(u32 w) { return __funnelshift_r(w, w, 1); }
+__device__ __forceinline__ u64 rotated_left(u64 w) { return w << 1 | w >> 63; }
+__device__ __forceinline__ u64 rotated_right(u64 w) { return w >> 1 | w << 63; }
+
+// Inverts the lower bits where the top bit is set. Its own inverse.
+__device__ __forceinline__ u32 fold_sign(u32 w) { return w ^ (static_cast<u32>(static_cast<s32>(w) >> 31) >> 1); }
+__device__ __forceinline__ u64 fold_sign(u64 w) {
+    const u32 sign = static_cast<u32>(static_cast<s32>(w >> 32) >> 31);
+    return w ^ (static_cast<u64>(sign >> 1) << 32 | sign);
+}
+
+// Bit by bit: `set` where `mask` has ones, `clear` elsewhere. One instruction, which the compiler does not find.
+__device__ __forceinline__ u32 select_bits(u32 mask, u32 set, u32 clear) {
+    u32 selected;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(selected) : "r"(mask), "r"(set), "r"(clear));
+    return selected;
+}
+
+// Exchanges the off-diagonal quarters, kHalf bits wide and high, of all matrices on the diagonal.
+template <u32 kHalf>
+__device__ __forceinline__ void exchange_quarters(u32 (&rows)[32]) {
+    // Ones in the lower half of every field of 2·kHalf bits.
+    constexpr u32 mask = 0xffffffffu / ((1u << kHalf) + 1);
+#pragma unroll
+    for (u32 i = 0; i < 32; ++i) {
+        if (i & kHalf) continue;
+        const u32 upper = rows[i], lower = rows[i + kHalf];
+        if (kHalf == 16) {
+            rows[i] = __byte_perm(lower, upper, 0x7632);
+            rows[i + kHalf] = __byte_perm(lower, upper, 0x5410);
+        } else if (kHalf == 8) {
+            rows[i] = __byte_perm(lower, upper, 0x7351);
+            rows[i + kHalf] = __byte_perm(lower, upper, 0x6240);
+        } else {
+            rows[i] = select_bits(mask, lower >> kHalf, upper);
+            rows[i + kHalf] = select_bits(mask, lower, upper << kHalf);
+        }
+    }
+}
+
+// Transposes a 32×32 bit matrix: word c then has in bit 31−j the bit 31−c of word j. Its own inverse.
+// 8 instructions a word, no shuffle: that is why a thread owns 32 words.
+__device__ __forceinline__ void transpose(u32 (&rows)[32]) {
+    exchange_quarters<16>(rows);
+    exchange_quarters<8>(rows);
+    exchange_quarters<4>(rows);
+    exchange_quarters<2>(rows);
+    exchange_quarters<1>(rows);
+}

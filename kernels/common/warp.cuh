@@ -1,0 +1,112 @@
+// Cooperation of threads: scans and sums over a warp, named barriers, asynchronous copies, and the
+// memory accesses whose order or width matters.
+
+#pragma once
+
+#include "tuning.cuh"
+#include "types.cuh"
+
+constexpr u32 kWarp = 32;
+constexpr u32 kAllLanes = 0xffffffffu;
+
+__device__ __forceinline__ u32 lane_id() { return threadIdx.x % kWarp; }
+
+// Sum of the values of this lane and all lanes before it.
+template <typename T>
+__device__ __forceinline__ T warp_inclusive_sum(T value) {
+#pragma unroll
+    for (u32 step = 1; step < kWarp; step *= 2) {
+        const T before = __shfl_up_sync(kAllLanes, value, step);
+        if (lane_id() >= step) value += before;
+    }
+    return value;
+}
+
+// Sum over the warp, in all lanes.
+__device__ __forceinline__ u32 warp_sum(u32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(kAllLanes, value);
+#else
+#pragma unroll
+    for (u32 step = kWarp / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+    return value;
+#endif
+}
+
+__device__ __forceinline__ u64 warp_sum(u64 value) {
+#if __CUDA_ARCH__ >= 800
+    // 32 pieces of 22 bits add up to less than 32 bits.
+    constexpr u32 piece = (1u << 22) - 1;
+    const u64 low = warp_sum(static_cast<u32>(value) & piece);
+    const u64 middle = warp_sum(static_cast<u32>(value >> 22) & piece);
+    const u64 high = warp_sum(static_cast<u32>(value >> 44));
+    return low + (middle << 22) + (high << 44);
+#else
+#pragma unroll
+    for (u32 step = kWarp / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+    return value;
+#endif
+}
+
+// Named barriers: `sync` waits until n threads have come to barrier `id`, `arrive` is counted and goes on.
+// Both order the memory accesses before them with those of the threads that wait.
+__device__ __forceinline__ void barrier_sync(u32 id, u32 n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
+__device__ __forceinline__ void barrier_arrive(u32 id, u32 n) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
+}
+
+// Shared memory is addressed by 32-bit byte addresses.
+__device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+
+__device__ __forceinline__ uint4 load_shared_16(u32 address) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_shared_16(u32 address, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ __forceinline__ uint2 load_shared_8(u32 address) {
+    uint2 v;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_shared_8(u32 address, uint2 v) {
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
+}
+__device__ __forceinline__ u32 load_shared_4(u32 address) {
+    u32 v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_shared_4(u32 address, u32 v) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
+
+// The compiler may split a store of a vector into words, which doubles the traffic to the L2 cache.
+__device__ __forceinline__ void store_global_8(void* p, uint2 v) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
+
+// Starts the copy of kBytes (4, 8 or 16, both sides aligned to it) from global to shared memory.
+template <u32 kBytes>
+__device__ __forceinline__ void copy_async(u32 shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
+    if (kBytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared), "l"(global), "n"(kBytes) : "memory");
+    }
+#else
+    if (kBytes == 16) store_shared_16(shared, *static_cast<const uint4*>(global));
+    if (kBytes == 8) store_shared_8(shared, *static_cast<const uint2*>(global));
+    if (kBytes == 4) store_shared_4(shared, *static_cast<const u32*>(global));
+#endif
+}
+
+// Waits for all copies that this thread has started; other threads see them after a barrier.
+__device__ __forceinline__ void wait_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}

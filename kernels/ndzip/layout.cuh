@@ -1,0 +1,169 @@
+// Where everything is: blocks in the array, sections in the payload. The twin of the layout of the CPU
+// codec.
+//
+//   offset table: u32 end of each block in words | pad to a word | blocks | border elements
+//
+// A thread owns a *line*: 128 bytes of a block in the order of its elements, 32 of f32 or 16 of f64. A
+// block is 128 lines of f32 or 256 of f64.
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/types.cuh"
+
+constexpr u32 kBlock = 4096;
+constexpr u32 kLineBytes = 128;
+constexpr u32 kUnitBytes = 16;
+
+template <typename W>
+struct Type {
+    static constexpr u32 kBytes = sizeof(W);
+    static constexpr u32 kBits = 8 * kBytes;
+    static constexpr u32 kParts = kBytes / 4;                         // u32 words per word
+    static constexpr u32 kHeads = kBlock / kBits;                     // per block
+    static constexpr u32 kLineElements = kLineBytes / kBytes;
+    static constexpr u32 kLines = kBlock / kLineElements;             // per block
+    static constexpr u32 kMaxWords = kBlock + kHeads;                 // of an encoded block
+};
+
+template <int kRank>
+struct Sides {
+    static constexpr u32 kX = kRank == 1 ? 4096 : kRank == 2 ? 64 : 16;
+    static constexpr u32 kY = kRank == 1 ? 1 : kX;
+    static constexpr u32 kZ = kRank == 3 ? 16 : 1;
+};
+
+// Division of u32 by one that many threads divide by.
+struct Divisor {
+    u32 divisor, reciprocal;  // floor((2^32 − 1) / divisor), which gives quotients one too small at most
+    __device__ __forceinline__ explicit Divisor(u32 d) : divisor(d), reciprocal(d ? ~0u / d : 0) {}
+    __device__ __forceinline__ u32 divide(u32 n, u32& rest) const {
+        u32 quotient = __umulhi(n, reciprocal);
+        rest = n - quotient * divisor;
+        if (rest >= divisor) rest -= divisor, ++quotient;
+        return quotient;
+    }
+};
+
+// Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
+// of elements and words fit u32; offsets in bytes are u64.
+template <typename W, int kRank>
+struct Layout {
+    u32 rows, columns;         // extents y and x; planes follow from n_elements
+    u32 blocks_y, blocks_x;
+    u32 n_blocks, n_border;
+    u32 covered_z;             // planes that hold blocks
+    u64 plane;                 // elements of a plane
+
+    __device__ __forceinline__ explicit Layout(const u64 (&extents)[3])
+        : rows(static_cast<u32>(extents[1])), columns(static_cast<u32>(extents[2])) {
+        const u32 planes = static_cast<u32>(extents[0]);
+        blocks_y = rows / Sides<kRank>::kY;
+        blocks_x = columns / Sides<kRank>::kX;
+        const u32 blocks_z = planes / Sides<kRank>::kZ;
+        n_blocks = blocks_z * blocks_y * blocks_x;
+        covered_z = n_blocks ? blocks_z * Sides<kRank>::kZ : 0;
+        plane = static_cast<u64>(rows) * columns;
+        n_border = static_cast<u32>(planes * plane - static_cast<u64>(n_blocks) * kBlock);
+    }
+
+    // Tiles of one chunk: those of blocks, then those of the border; at least one.
+    __device__ __forceinline__ u32 block_tiles(u32 blocks_per_tile) const {
+        return (n_blocks + blocks_per_tile - 1) / blocks_per_tile;
+    }
+    __device__ __forceinline__ u32 tiles(u32 blocks_per_tile) const {
+        const u32 elements = blocks_per_tile * kBlock;
+        const u32 n = block_tiles(blocks_per_tile) + n_border / elements + (n_border % elements != 0);
+        return n ? n : 1;
+    }
+
+    // First element of a block.
+    __device__ __forceinline__ u64 block_start(u32 block) const {
+        if (kRank == 1) return static_cast<u64>(block) * kBlock;
+        const u32 bx = block % blocks_x, rest = block / blocks_x;
+        const u32 by = kRank == 3 ? rest % blocks_y : rest, bz = kRank == 3 ? rest / blocks_y : 0;
+        return bz * Sides<kRank>::kZ * plane + static_cast<u64>(by) * Sides<kRank>::kY * columns + bx * Sides<kRank>::kX;
+    }
+
+    // Bytes of the table with its pad: where block 0 begins.
+    __device__ __forceinline__ u64 table_bytes() const {
+        return (4ull * n_blocks + Type<W>::kBytes - 1) / Type<W>::kBytes * Type<W>::kBytes;
+    }
+    __device__ __forceinline__ bool has_pad() const { return Type<W>::kBytes == 8 && n_blocks % 2 == 1; }
+
+    // Bytes of the payload whose blocks have `words` words.
+    __device__ __forceinline__ u64 payload_bytes(u64 words) const { return table_bytes() + (words + n_border) * Type<W>::kBytes; }
+
+};
+
+// Where the elements of the border are: of every plane with blocks the tails of the rows with blocks, then
+// the other rows; then the other planes. Without blocks, all is border.
+template <typename W, int kRank>
+struct Border {
+    const u32 covered_x, columns;
+    const u32 tails;      // elements of all tails of a plane
+    const u32 in_planes;  // elements of the border in planes with blocks
+    const u64 plane, rest_of_plane, rest_of_array;
+    const Divisor tail, per_plane;
+
+    __device__ __forceinline__ explicit Border(const Layout<W, kRank>& layout)
+        : covered_x(layout.n_blocks ? layout.blocks_x * Sides<kRank>::kX : 0), columns(layout.columns),
+          tails((columns - covered_x) * layout.blocks_y * Sides<kRank>::kY),
+          in_planes(layout.covered_z * (static_cast<u32>(layout.plane) - layout.blocks_y * Sides<kRank>::kY * covered_x)),
+          plane(layout.plane), rest_of_plane(static_cast<u64>(layout.blocks_y) * Sides<kRank>::kY * columns),
+          rest_of_array(layout.covered_z * layout.plane), tail(columns - covered_x),
+          per_plane(layout.covered_z ? in_planes / layout.covered_z : 0) {}
+
+    // Position in the array of element `i` of the border.
+    __device__ __forceinline__ u64 element(u32 i) const {
+        if (i >= in_planes) return rest_of_array + (i - in_planes);
+        u32 in_plane, x;
+        const u32 z = per_plane.divide(i, in_plane);
+        if (in_plane >= tails) return z * plane + rest_of_plane + (in_plane - tails);
+        const u32 y = tail.divide(in_plane, x);
+        return z * plane + static_cast<u64>(y) * columns + covered_x + x;
+    }
+};
+
+// Copies elements [first, first + n) of the border, by all kThreads threads that come here, between array and
+// payload, whose words begin with word `base`; kToArray is the direction. Adds up the payload's sums.
+template <u32 kThreads, bool kToArray, typename W, int kRank>
+__device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n, Sums& sums) {
+    constexpr u32 kBatch = 4;  // loads in flight
+    const Border<W, kRank> border(layout);
+    for (u32 i = threadIdx.x; i < n; i += kBatch * kThreads) {
+        W words[kBatch];
+        u64 elements[kBatch];
+#pragma unroll
+        for (u32 j = 0; j < kBatch; ++j) {
+            const u32 k = i + j * kThreads;
+            if (k >= n) continue;
+            elements[j] = border.element(first + k);
+            words[j] = kToArray ? payload[base + k] : array[elements[j]];
+        }
+#pragma unroll
+        for (u32 j = 0; j < kBatch; ++j) {
+            const u32 k = i + j * kThreads;
+            if (k >= n) continue;
+            (kToArray ? array[elements[j]] : payload[base + k]) = words[j];
+#pragma unroll
+            for (u32 p = 0; p < Type<W>::kParts; ++p) {
+                sums.add((base + k) * Type<W>::kParts + p, static_cast<u32>(static_cast<u64>(words[j]) >> 32 * p));
+            }
+        }
+    }
+}
+
+// An encoded block in shared memory is kept as u32 words with one word of padding after every 32: threads
+// that write or read runs of equal length side by side then meet few bank conflicts.
+__device__ __forceinline__ constexpr u32 padded(u32 word) { return word + word / 32; }
+
+// A line in shared memory is eight units of 16 bytes, permuted by XOR so that threads reading the same
+// unit of adjacent lines, and threads reading adjacent rows, meet no bank conflict. Two lines whose
+// numbers differ by kFar are read together and so get different halves.
+// The permutation is linear: swizzled(a | b) = swizzled(a) ^ swizzled(b) where a and b share no bits.
+template <u32 kFar>
+__device__ __forceinline__ constexpr u32 swizzled(u32 byte) {
+    const u32 line = byte / kLineBytes;
+    return byte ^ ((line % 8 ^ (line / kFar % 2) * 4) * kUnitBytes);
+}

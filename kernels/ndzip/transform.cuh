@@ -1,0 +1,146 @@
+// Between the elements of a block and its bit columns: what the threads of a block do together in the
+// integer Lorenzo transform and the bit transposition.
+//
+// A thread transposes 32×32 bits in its registers. For f32 these are its line. For f64 the 64×64 bits of
+// a group are four such squares in four lanes: lane 0 has the high halves of elements 0…31, lane 1 their
+// low halves, lanes 2 and 3 those of elements 32…63. Column c is then a half word in lane 0 or 1 (elements
+// 0…31, the upper half of the column) and one in lane 2 or 3.
+
+#pragma once
+
+#include "../common/bits.cuh"
+#include "../common/warp.cuh"
+#include "layout.cuh"
+
+// The words of a unit.
+__device__ __forceinline__ void split(uint4 unit, u32* words) {
+    words[0] = unit.x, words[1] = unit.y, words[2] = unit.z, words[3] = unit.w;
+}
+__device__ __forceinline__ void split(uint4 unit, u64* words) {
+    words[0] = static_cast<u64>(unit.y) << 32 | unit.x, words[1] = static_cast<u64>(unit.w) << 32 | unit.z;
+}
+__device__ __forceinline__ uint4 join(const u32* words) { return make_uint4(words[0], words[1], words[2], words[3]); }
+__device__ __forceinline__ uint4 join(const u64* words) {
+    return make_uint4(static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
+                      static_cast<u32>(words[1] >> 32));
+}
+
+// Lines from one to the next along the slowest axis of a block.
+template <typename W, int kRank>
+constexpr u32 kOuterLines = (kRank == 3 ? 256 : 64) * Type<W>::kBytes / kLineBytes;
+
+// Rotated, differenced and sign-folded words of line `line` of a tile. `slot` is the tile in shared
+// memory, swizzled<128>; `zeros` a line of zeros, which stands for predecessors outside of the block.
+// The slowest axis' predecessors are read from shared memory too: 8 loads of 16 bytes instead of 32
+// shuffles. The warp converges here; lines of a warp are adjacent.
+template <typename W, int kRank>
+__device__ __forceinline__ void read_residuals(u32 slot, u32 zeros, u32 line, W (&v)[Type<W>::kLineElements]) {
+    constexpr u32 kElements = Type<W>::kLineElements, kPerUnit = kUnitBytes / Type<W>::kBytes;
+    const u32 in_block = line % Type<W>::kLines;
+    const u32 own = slot + line * kLineBytes, own_key = swizzled<128>(line * kLineBytes) ^ line * kLineBytes;
+
+    if (kRank == 1) {
+#pragma unroll
+        for (u32 u = 0; u < kLineBytes / kUnitBytes; ++u) split(load_shared_16(own + (u * kUnitBytes ^ own_key)), v + u * kPerUnit);
+#pragma unroll
+        for (u32 i = 0; i < kElements; ++i) v[i] = rotated_left(v[i]);
+        const u32 last = line * kLineBytes - Type<W>::kBytes;
+        const u32 before = in_block ? slot + swizzled<128>(last) : zeros;
+        W first;
+        if (Type<W>::kBytes == 8) {
+            const uint2 halves = load_shared_8(before);
+            first = static_cast<W>(static_cast<u64>(halves.y) << 32 | halves.x);
+        } else {
+            first = load_shared_4(before);
+        }
+        const W predecessor = rotated_left(first);
+#pragma unroll
+        for (u32 i = kElements - 1; i > 0; --i) v[i] -= v[i - 1];
+        v[0] -= predecessor;
+    } else {
+        const u32 outer = line - kOuterLines<W, kRank>;
+        const bool has_outer = in_block >= kOuterLines<W, kRank>;
+        const u32 before = has_outer ? slot + outer * kLineBytes : zeros;
+        const u32 before_key = has_outer ? swizzled<128>(outer * kLineBytes) ^ outer * kLineBytes : 0;
+#pragma unroll
+        for (u32 u = 0; u < kLineBytes / kUnitBytes; ++u) {
+            W predecessors[kPerUnit];
+            split(load_shared_16(own + (u * kUnitBytes ^ own_key)), v + u * kPerUnit);
+            split(load_shared_16(before + (u * kUnitBytes ^ before_key)), predecessors);
+#pragma unroll
+            for (u32 i = 0; i < kPerUnit; ++i) {
+                v[u * kPerUnit + i] = rotated_left(v[u * kPerUnit + i]) - rotated_left(predecessors[i]);
+            }
+        }
+    }
+    if (kRank == 2) {
+        constexpr u32 kLinesPerRow = kOuterLines<W, 2>;
+        const W before = __shfl_up_sync(kAllLanes, v[kElements - 1], 1);
+#pragma unroll
+        for (u32 i = kElements - 1; i > 0; --i) v[i] -= v[i - 1];
+        v[0] -= line % kLinesPerRow ? before : 0;
+    }
+    if (kRank == 3) {
+        // A line is two rows of f32 or one of f64; the row before it is the last of the lane before.
+        constexpr u32 kRow = 16;
+        const bool has_row = in_block % kOuterLines<W, 3> != 0;
+#pragma unroll
+        for (u32 i = 0; i < kRow; ++i) {
+            const W before = __shfl_up_sync(kAllLanes, v[kElements - kRow + i], 1);
+            if (kElements > kRow) v[kElements - kRow + i] -= v[i];
+            v[i] -= has_row ? before : 0;
+        }
+#pragma unroll
+        for (u32 i = kElements - 1; i > 0; --i) {
+            if (i % kRow) v[i] -= v[i - 1];
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < kElements; ++i) v[i] = fold_sign(v[i]);
+}
+
+// The 32 rows of the square that the thread transposes, from its line, and back.
+__device__ __forceinline__ void to_square(const u32 (&line)[32], u32 (&square)[32]) {
+#pragma unroll
+    for (u32 i = 0; i < 32; ++i) square[i] = line[i];
+}
+__device__ __forceinline__ void to_square(const u64 (&line)[16], u32 (&square)[32]) {
+    const bool high = lane_id() % 2 == 0;
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) {
+        const u32 upper = static_cast<u32>(line[i] >> 32), lower = static_cast<u32>(line[i]);
+        const u32 other = __shfl_xor_sync(kAllLanes, high ? lower : upper, 1);
+        square[i] = high ? upper : other;
+        square[16 + i] = high ? other : lower;
+    }
+}
+__device__ __forceinline__ void from_square(const u32 (&square)[32], u32 (&line)[32]) { to_square(square, line); }
+__device__ __forceinline__ void from_square(const u32 (&square)[32], u64 (&line)[16]) {
+    const bool high = lane_id() % 2 == 0;
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) {
+        const u32 other = __shfl_xor_sync(kAllLanes, high ? square[16 + i] : square[i], 1);
+        const u32 upper = high ? square[i] : other, lower = high ? other : square[16 + i];
+        line[i] = static_cast<u64>(upper) << 32 | lower;
+    }
+}
+
+// The part of a group that a thread holds: a group is one lane for f32, four for f64.
+template <typename W>
+struct Part {
+    // Whether the thread holds the first of the two squares with its columns, and so their head.
+    static __device__ __forceinline__ bool leads() { return Type<W>::kParts == 1 || lane_id() % 4 < 2; }
+    // Which u32 of the group's head word it has, and which of its columns' words.
+    static __device__ __forceinline__ u32 head_half() { return Type<W>::kParts == 1 ? 0 : 1 - lane_id() % 2; }
+    static __device__ __forceinline__ u32 column_half() { return Type<W>::kParts == 1 ? 0 : leads() ? 1 : 0; }
+
+    // From the number of columns by the thread's head: the columns before it in its warp, and those of the
+    // warp.
+    static __device__ __forceinline__ u32 columns_before(u32 columns, u32& in_warp) {
+        const u32 counted = leads() ? columns : 0;
+        const u32 through = warp_inclusive_sum(counted);
+        in_warp = __shfl_sync(kAllLanes, through, kWarp - 1);
+        const u32 before = through - counted;
+        return Type<W>::kParts == 1 ? before : __shfl_sync(kAllLanes, before, lane_id() & ~2u);
+    }
+};
