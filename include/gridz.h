@@ -289,6 +289,9 @@ gridz_status gridz_compress_bound(const struct gridz_array *array,
 /// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams write to `src` must
+/// be done before the call; `dst` is complete when it returns.
+///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
 /// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_compress(const struct gridz_array *array,
@@ -304,7 +307,8 @@ gridz_status gridz_compress(const struct gridz_array *array,
 /// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least the
 /// `array_bytes` of `gridz_inspect`, and need not be initialised. The array goes to the start of `dst`
 /// in the byte order it had, and its size in bytes to `*dst_bytes`; the rest of `dst` is left alone.
-/// After an error the contents of `dst` are unspecified.
+/// After an error the contents of `dst` are unspecified. `frame`, `dst` or both may be memory of an
+/// NVIDIA GPU, as for `gridz_compress`.
 ///
 /// Any bytes may be passed as a frame: a damaged or hostile one gives an error and never makes gridz
 /// read or write outside the two buffers.

@@ -1,5 +1,6 @@
 //! One chunk: frame, codec, fallback. The only place where they are put together.
 
+pub mod device;
 mod gpu;
 
 use std::time::Instant;
@@ -192,10 +193,10 @@ pub fn stored_bytes(array: &Array) -> u64 {
 /// [`compress_bound`], `OutOfMemory`; `Device` where a GPU is required and fails.
 pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
     gpu::check(context.settings())?;
-    check_source(array, src)?;
+    check_source(array, src.len() as u64)?;
     let need = compress_bound(array, spec)?;
     if (dst.len() as u64) < need {
-        return Err(too_small(dst.len(), need));
+        return Err(too_small(dst.len() as u64, need));
     }
     let begin = Instant::now();
     let encoded = match spec.entry.codec.plan(array) {
@@ -224,20 +225,20 @@ pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context:
 /// `InvalidArgument` if `src` is not as long as the array, `DstTooSmall` if `dst` has no room for it
 /// and the header.
 pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-    check_source(array, src)?;
+    check_source(array, src.len() as u64)?;
     let entry = registry::find(registry::STORED).expect("stored is in the table");
     let plan = entry.codec.plan(array).expect("stored takes every array");
     let need = stored_bytes(array);
     if (dst.len() as u64) < need {
-        return Err(too_small(dst.len(), need));
+        return Err(too_small(dst.len() as u64, need));
     }
     let done = encode(array, entry, &plan, src, dst, &Context::default())?;
     Ok(done.expect("stored is never refused for its size").0)
 }
 
-fn check_source(array: &Array, src: &[u8]) -> Result<()> {
-    if src.len() as u64 != array.n_bytes() {
-        let (have, need) = (src.len(), array.n_bytes());
+fn check_source(array: &Array, have: u64) -> Result<()> {
+    let need = array.n_bytes();
+    if have != need {
         return Err(Error::invalid(format!("the source has {have} bytes, the array {need}")));
     }
     Ok(())
@@ -270,24 +271,28 @@ fn encode(
         })?,
         None => None,
     };
-    let (Encoded { n_bytes, sums }, backend) = match by_gpu {
+    let (encoded, backend) = match by_gpu {
         Some(encoded) => (encoded, CUDA),
         None => (entry.codec.encode(&job, src, payload_dst)?, CPU),
     };
+    let n_bytes = encoded.n_bytes;
     if n_bytes >= src.len() && entry.id != registry::STORED {
         return Ok(None);
     }
-    let header = Header {
+    header_of(array, entry, plan, &encoded).emit(header_dst);
+    Ok(Some((header_dst.len() + n_bytes, backend)))
+}
+
+fn header_of<'a>(array: &Array, entry: &Entry, plan: &'a Plan, encoded: &Encoded) -> Header<'a> {
+    Header {
         codec: entry.id,
         codec_version: entry.version,
         fold: plan.fold,
         array: *array,
         params: &plan.params,
-        payload_bytes: n_bytes as u64,
-        payload_checksum: sums.mixed(),
-    };
-    header.emit(header_dst);
-    Ok(Some((header_dst.len() + n_bytes, backend)))
+        payload_bytes: encoded.n_bytes as u64,
+        payload_checksum: encoded.sums.mixed(),
+    }
 }
 
 /// What `frame` is. Reads the header only; the payload may be missing.
@@ -352,17 +357,9 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
     let array = &header.array;
     let entry = entry_of(&header)?;
     let payload = &frame[header.n_bytes()..];
-    let need = header.payload_bytes;
-    if (payload.len() as u64) < need {
-        let have = payload.len();
-        return Err(Error::new(ErrorKind::Truncated, format!("the frame has {have} of {need} bytes of payload")));
-    }
-    if payload.len() as u64 > need {
-        let extra = payload.len() as u64 - need;
-        return Err(Error::corrupt(format!("{extra} bytes follow the frame")));
-    }
+    check_payload(&header, payload.len() as u64)?;
     let n_bytes = array.n_bytes();
-    let have = dst.len();
+    let have = dst.len() as u64;
     let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small(have, n_bytes))?;
     let begin = Instant::now();
     let job = job(array, entry, header.fold, header.params, context);
@@ -391,6 +388,18 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
     Ok(n_bytes as usize)
 }
 
+/// Whether exactly the frame's payload follows the header.
+fn check_payload(header: &Header, have: u64) -> Result<()> {
+    let need = header.payload_bytes;
+    if have < need {
+        return Err(Error::new(ErrorKind::Truncated, format!("the frame has {have} of {need} bytes of payload")));
+    }
+    if have > need {
+        return Err(Error::corrupt(format!("{} bytes follow the frame", have - need)));
+    }
+    Ok(())
+}
+
 fn job<'a>(array: &Array, entry: &Entry, fold: Fold, params: &'a [u8], context: &'a Context) -> Job<'a> {
     let shape = if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) };
     Job { dtype: array.dtype(), shape, params, pool: context.pool() }
@@ -408,7 +417,7 @@ fn swap_bytes(bytes: &mut [u8], dtype: DType) {
     }
 }
 
-fn too_small(have: usize, need: u64) -> Error {
+fn too_small(have: u64, need: u64) -> Error {
     Error::new(
         ErrorKind::DstTooSmall { need },
         format!("a destination of {have} bytes is too small; {need} are needed"),

@@ -3,12 +3,18 @@
 //!
 //! Skipped, counted and printed where there is no GPU; `GRIDZ_REQUIRE_GPU=1` makes that a failure.
 
+#![allow(unsafe_code, reason = "calls the C API")]
+
 mod common;
+
+use std::ffi::c_void;
 
 use common::generate::{Input, Xorshift};
 use common::{assert_same_bytes, compress, decompress, sha256, shared, skip};
 use gridz::codec::registry::CODECS;
-use gridz::cuda::gpus;
+use gridz::cuda::{Device, gpus};
+use gridz::ffi::api::{gridz_compress, gridz_decompress, gridz_last_error};
+use gridz::ffi::types::gridz_array;
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify};
 
@@ -167,5 +173,104 @@ fn hostile_payloads() {
             }
         }
         assert_same_bytes(&decompress(&frame, &gpu()).unwrap(), &raw, "after all that");
+    }
+}
+
+/// A call of the C API that reads `src` and writes to `dst`: its status, and how many bytes it wrote.
+type Call<'a> = &'a dyn Fn((*const c_void, usize), (*mut c_void, usize)) -> (i32, usize);
+
+/// Makes `call` with source and destination in host memory or that of the GPU, `shift` bytes from an aligned
+/// address.
+fn call_with(call: Call, src: &[u8], capacity: usize, on_gpu: (bool, bool), shift: u64) -> Vec<u8> {
+    let stream = Device::of_gpu(0).unwrap().stream().unwrap();
+    let (src_dev, dst_dev) =
+        (stream.alloc(src.len() as u64 + shift).unwrap(), stream.alloc(capacity as u64 + shift).unwrap());
+    stream.copy_in(src_dev.slice(shift..shift + src.len() as u64).unwrap(), src).unwrap();
+    stream.zero(dst_dev.all()).unwrap();
+    stream.synchronize().unwrap();
+    let address = |memory: u64| (memory + shift) as usize;
+    let mut dst = vec![0u8; capacity];
+    let from = if on_gpu.0 {
+        std::ptr::with_exposed_provenance(address(src_dev.all().address()))
+    } else {
+        src.as_ptr().cast()
+    };
+    let to = if on_gpu.1 {
+        std::ptr::with_exposed_provenance_mut(address(dst_dev.all().address()))
+    } else {
+        dst.as_mut_ptr().cast()
+    };
+    let (status, n_bytes) = call((from, src.len()), (to, capacity));
+    // SAFETY: a string that lives until the next error of this thread.
+    let text = unsafe { std::ffi::CStr::from_ptr(gridz_last_error()) };
+    assert_eq!(status, 0, "{on_gpu:?} {shift}: {text:?}");
+    if on_gpu.1 {
+        stream.copy_out(dst_dev.slice(shift..shift + capacity as u64).unwrap(), &mut dst).unwrap();
+    }
+    dst.truncate(n_bytes);
+    dst
+}
+
+/// The C API takes pointers to GPU memory for host memory: the same frames and arrays, whatever lies where.
+#[test]
+fn memory_of_the_gpu() {
+    if !has_gpu("memory_of_the_gpu") {
+        return;
+    }
+    for (generator, dtype, extents, big_endian) in [
+        ("walk", "float32", &[40, 70, 90][..], false),
+        ("walk", "float64", &[130, 140], false),
+        ("zero", "float32", &[4096], false),
+        ("random", "float32", &[64, 64], false),
+        ("walk", "float32", &[33, 34, 35], true),
+        ("walk", "int16", &[1000], false),
+        ("walk", "float64", &[7], false),
+    ] {
+        let input = input(generator, dtype, extents, big_endian);
+        let (array, raw) = (input.array(), input.bytes());
+        let frame = compress(&array, &Spec::default(), &raw, &cpu());
+        let bound = gridz::compress_bound(&array, &Spec::default()).unwrap() as usize;
+        let c_array = gridz_array {
+            struct_size: size_of::<gridz_array>(),
+            dtype: u32::from(array.dtype().id()),
+            byte_order: if big_endian { 2 } else { 1 },
+            element_size: 0,
+            rank: extents.len() as u32,
+            extents: extents.as_ptr(),
+        };
+        for on_gpu in [(true, true), (true, false), (false, true), (false, false)] {
+            for shift in [0, 16, 8, 4, 1] {
+                let what = format!("{input:?} {on_gpu:?} shift {shift}");
+                let compressed = call_with(
+                    &|src, dst| {
+                        let mut n = 0;
+                        // SAFETY: memory of the lengths given.
+                        let status = unsafe {
+                            gridz_compress(&c_array, src.0, src.1, dst.0, dst.1, &mut n, std::ptr::null())
+                        };
+                        (status, n)
+                    },
+                    &raw,
+                    bound,
+                    on_gpu,
+                    shift,
+                );
+                assert_same_bytes(&compressed, &frame, &what);
+                let back = call_with(
+                    &|src, dst| {
+                        let mut n = 0;
+                        // SAFETY: memory of the lengths given.
+                        let status =
+                            unsafe { gridz_decompress(src.0, src.1, dst.0, dst.1, &mut n, std::ptr::null()) };
+                        (status, n)
+                    },
+                    &frame,
+                    raw.len() + 5,
+                    on_gpu,
+                    shift,
+                );
+                assert_same_bytes(&back, &raw, &what);
+            }
+        }
     }
 }

@@ -95,6 +95,16 @@ impl Device {
         Self::of(gpu, context, false).map(Some)
     }
 
+    /// The device whose memory is that of GPU `ordinal`: that of the current context if it is on this GPU.
+    ///
+    /// # Errors
+    /// `Device` if it cannot be used, `InvalidArgument` if it does not exist.
+    pub fn of_gpu(ordinal: u32) -> Result<&'static Device> {
+        let gpus = probe::gpus()?;
+        let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::invalid(format!("there is no GPU {ordinal}")))?;
+        Self::current()?.filter(|device| device.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
+    }
+
     /// The device of the GPU's primary context.
     fn primary(gpu: &'static Gpu) -> Result<&'static Device> {
         if let Some(known) = devices().find(|device| device.is_primary && device.gpu == gpu) {

@@ -2,7 +2,7 @@
 
 use crate::codec::gpu::{ChunkResult, GpuCodec};
 use crate::codec::{Encoded, Job};
-use crate::cuda::{self, Device, KernelStruct, Stream};
+use crate::cuda::{self, Device, DeviceBuffer, KernelStruct, Stream};
 use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
@@ -70,7 +70,7 @@ pub fn encode(
     let stream = device.stream()?;
     let src_dev = stream.alloc(src.len() as u64)?;
     let dst_dev = stream.alloc((dst.len() as u64).next_multiple_of(16))?;
-    let result = stream.alloc(ChunkResult::BYTES)?;
+    let result = result_buffer(&stream)?;
     stream.copy_in(src_dev.all(), src)?;
     codec.encode(job, &stream, src_dev.all(), dst_dev.all(), result.all())?;
     let (n_bytes, sums) = read_result(&stream, result.all())?;
@@ -92,7 +92,7 @@ pub fn decode(
     let n_bytes = payload.len() as u64;
     let payload_dev = stream.alloc(n_bytes.next_multiple_of(16))?;
     let dst_dev = stream.alloc(dst.len() as u64)?;
-    let result = stream.alloc(ChunkResult::BYTES)?;
+    let result = result_buffer(&stream)?;
     stream.copy_in(payload_dev.slice(0..n_bytes)?, payload)?;
     codec.decode(job, &stream, payload_dev.slice(0..n_bytes)?, dst_dev.all(), result.all())?;
     let (_, sums) = read_result(&stream, result.all())?;
@@ -100,8 +100,14 @@ pub fn decode(
     Ok(sums)
 }
 
-fn read_result(stream: &Stream, result: cuda::DeviceSlice) -> Result<(u64, Sums)> {
+/// What the kernel told, once it is done.
+pub fn read_result(stream: &Stream, result: cuda::DeviceSlice) -> Result<(u64, Sums)> {
     let mut bytes = [0; ChunkResult::BYTES as usize];
     stream.copy_out(result, &mut bytes)?;
     ChunkResult::from_bytes(&bytes).expect("as many bytes").checked()
+}
+
+/// Room for what a kernel tells.
+pub fn result_buffer(stream: &Stream) -> Result<DeviceBuffer<'_>> {
+    stream.alloc(ChunkResult::BYTES)
 }

@@ -9,7 +9,7 @@ use crate::engine::{self, Context, Spec, Verify};
 use crate::error::{ErrorKind, Result, with_last};
 use crate::ffi::convert;
 use crate::ffi::guard::{guard, guard_or, guard_text};
-use crate::ffi::ptr::{self, Out, OutStruct};
+use crate::ffi::ptr::{self, Buffers, Out, OutStruct};
 use crate::ffi::status::{self, gridz_status};
 use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
 use crate::types::Array;
@@ -43,6 +43,9 @@ pub unsafe extern "C" fn gridz_compress_bound(
 /// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams write to `src` must
+/// be done before the call; `dst` is complete when it returns.
+///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
 /// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
@@ -57,7 +60,7 @@ pub unsafe extern "C" fn gridz_compress(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (n_bytes, array, options, (src, dst)) = unsafe {
+        let (n_bytes, array, options, buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
                 read_array(array)?,
@@ -65,7 +68,11 @@ pub unsafe extern "C" fn gridz_compress(
                 ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        let result = options.with_context(|context| engine::compress(&array, &options.spec, src, dst, context));
+        let spec = &options.spec;
+        let result = options.with_context(|context| match buffers {
+            Buffers::Host(src, dst) => engine::compress(&array, spec, src, dst, context),
+            Buffers::Gpu(gpu, src, dst) => engine::device::compress(&array, spec, gpu, src, dst, context),
+        });
         deliver(result, n_bytes)
     })
 }
@@ -75,7 +82,8 @@ pub unsafe extern "C" fn gridz_compress(
 /// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least the
 /// `array_bytes` of `gridz_inspect`, and need not be initialised. The array goes to the start of `dst`
 /// in the byte order it had, and its size in bytes to `*dst_bytes`; the rest of `dst` is left alone.
-/// After an error the contents of `dst` are unspecified.
+/// After an error the contents of `dst` are unspecified. `frame`, `dst` or both may be memory of an
+/// NVIDIA GPU, as for `gridz_compress`.
 ///
 /// Any bytes may be passed as a frame: a damaged or hostile one gives an error and never makes gridz
 /// read or write outside the two buffers.
@@ -93,14 +101,17 @@ pub unsafe extern "C" fn gridz_decompress(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (n_bytes, options, (frame, dst)) = unsafe {
+        let (n_bytes, options, buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
                 Options::read(options)?,
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        let result = options.with_context(|context| engine::decompress(frame, dst, options.verify, context));
+        let result = options.with_context(|context| match buffers {
+            Buffers::Host(frame, dst) => engine::decompress(frame, dst, options.verify, context),
+            Buffers::Gpu(gpu, frame, dst) => engine::device::decompress(frame, gpu, dst, options.verify, context),
+        });
         deliver(result, n_bytes)
     })
 }

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
+use crate::engine::device::{Destination, DeviceSlice, Source, gpu_of_pointer};
 use crate::error::{Error, Result};
 use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
 use crate::types::MAX_RANK;
@@ -169,25 +170,64 @@ pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Resu
     Ok(unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) })
 }
 
-/// A source and a destination, which must not overlap.
+/// A source and a destination.
+pub enum Buffers<'a> {
+    /// Both in host memory.
+    Host(&'a [u8], &'a mut [u8]),
+    /// At least one in the memory of a GPU.
+    Gpu(u32, Source<'a>, Destination<'a>),
+}
+
+/// A source and a destination, which must not overlap, each in host memory or that of a GPU.
 ///
 /// # Safety
 /// The caller's promise for both.
 pub unsafe fn source_and_destination<'a>(
     (src_name, src, src_bytes): (&str, *const c_void, usize),
     (dst_name, dst, dst_capacity): (&str, *mut c_void, usize),
-) -> Result<(&'a [u8], &'a mut [u8])> {
-    let dst_is_empty = is_empty(dst_name, dst, dst_capacity)?;
-    // SAFETY: the same promise. No `&mut` to these bytes exists before the overlap is ruled out.
-    let source = unsafe { bytes(src_name, src, src_bytes)? };
-    if dst_is_empty {
-        return Ok((source, &mut []));
-    }
+) -> Result<Buffers<'a>> {
+    let (no_src, no_dst) = (is_empty(src_name, src, src_bytes)?, is_empty(dst_name, dst, dst_capacity)?);
     // No sum overflows: `is_empty` saw to that.
-    if !source.is_empty() && src.addr() < dst.addr() + dst_capacity && dst.addr() < src.addr() + src_bytes {
+    let apart = src.addr() + src_bytes <= dst.addr() || dst.addr() + dst_capacity <= src.addr();
+    if !(no_src || no_dst || apart) {
         return Err(Error::invalid(format!(
             "{src_name} and {dst_name} overlap; gridz cannot work in place, give it a separate destination"
         )));
+    }
+    let gpu_of = |is_empty: bool, pointer| if is_empty { None } else { gpu_of_pointer(pointer) };
+    let (src_gpu, dst_gpu) = (gpu_of(no_src, src), gpu_of(no_dst, dst.cast_const()));
+    if let (Some(a), Some(b)) = (src_gpu, dst_gpu)
+        && a != b
+    {
+        return Err(Error::invalid(format!("{src_name} is memory of GPU {a} and {dst_name} of GPU {b}")));
+    }
+    let Some(gpu) = src_gpu.or(dst_gpu) else {
+        // SAFETY: host memory; the same promise.
+        return Ok(unsafe {
+            Buffers::Host(bytes(src_name, src, src_bytes)?, bytes_mut(no_dst, dst, dst_capacity))
+        });
+    };
+    // SAFETY: the same promise, for memory of that GPU or of the host.
+    Ok(unsafe {
+        let source = match src_gpu {
+            Some(_) => Source::Device(DeviceSlice::from_raw(src, src_bytes as u64)),
+            None => Source::Host(bytes(src_name, src, src_bytes)?),
+        };
+        let destination = match dst_gpu {
+            Some(_) => Destination::Device(DeviceSlice::from_raw(dst, dst_capacity as u64)),
+            None => Destination::Host(bytes_mut(no_dst, dst, dst_capacity)),
+        };
+        Buffers::Gpu(gpu, source, destination)
+    })
+}
+
+/// The bytes at `to`, which has been checked.
+///
+/// # Safety
+/// The caller's promise, for memory apart from all other memory of the call.
+unsafe fn bytes_mut<'a>(is_empty: bool, to: *mut c_void, n_bytes: usize) -> &'a mut [u8] {
+    if is_empty {
+        return &mut [];
     }
     // SAFETY: not null, of a possible length and apart from the source; that nobody else uses it is the
     // promise. What is left is that the memory may be fresh from malloc, while `from_raw_parts_mut`
@@ -197,8 +237,7 @@ pub unsafe fn source_and_destination<'a>(
     // valgrind). The fact: memory that comes through a C call from outside may have been initialised
     // for all the compiler knows, so it can conclude nothing from its not being so. The way to rest on
     // neither is to zero every destination first, a pass over memory that costs more than it gives.
-    let destination = unsafe { slice::from_raw_parts_mut(dst.cast::<u8>(), dst_capacity) };
-    Ok((source, destination))
+    unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), n_bytes) }
 }
 
 /// The first `rank` extents; the rest are 0.
