@@ -263,7 +263,8 @@ typedef struct gridz_context_options {
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
     /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
-    /// else takes none. 0 = no limit.
+    /// else takes none, except that with memory of a GPU each of array and frame may be copied to the
+    /// host. GPU memory is not counted. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
@@ -289,8 +290,8 @@ gridz_status gridz_compress_bound(const struct gridz_array *array,
 /// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams write to `src` must
-/// be done before the call; `dst` is complete when it returns.
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
+/// done before the call; `dst` is complete when it returns.
 ///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
 /// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
@@ -325,10 +326,13 @@ gridz_status gridz_decompress(const void *frame,
 /// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
 ///
 /// Needs only the header, so `frame` may be the first bytes of a frame: 560 hold any header,
-/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at.
+/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at. `frame` may be
+/// memory of an NVIDIA GPU.
 ///
 /// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-gridz_status gridz_inspect(const void *frame, size_t frame_bytes, struct gridz_frame_info *info);
+gridz_status gridz_inspect(const void *frame,
+                           size_t frame_bytes,
+                           struct gridz_frame_info *info);
 
 /// Makes a context with threads and a memory limit of its own; `options` may be NULL for the defaults.
 ///

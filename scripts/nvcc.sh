@@ -1,12 +1,13 @@
 #!/bin/sh
-# nvcc.sh: prints the nvcc that build.rs uses too: NVCC, CUDA_HOME, PATH, or that of `make cuda`.
+# nvcc.sh: prints the nvcc that build.rs uses too: the first of release 13 in NVCC, CUDA_HOME, PATH and what
+# `make cuda` fetched.
 set -eu
 cd "$(dirname "$0")/.."
 for nvcc in "${NVCC:-}" "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc || true)" .venv-cuda/lib/*/site-packages/nvidia/cu13/bin/nvcc; do
-    if [ -n "$nvcc" ] && [ -x "$nvcc" ]; then
+    if [ -n "$nvcc" ] && "$nvcc" --version 2>/dev/null | grep -q 'release 13\.'; then
         echo "$nvcc"
         exit 0
     fi
 done
-echo "no nvcc; make cuda fetches it" >&2
+echo "no nvcc 13; make cuda fetches it" >&2
 exit 1

@@ -115,7 +115,8 @@ impl Context {
     /// `Device` if that is [`Backend::Cuda`] and no GPU can be used, `InvalidArgument` for one that is not
     /// there.
     pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
-        let settings = Settings { backend, device, ..settings::or_default().clone() };
+        let settings = settings::or_default().clone();
+        let settings = Settings { backend, device: device.or(settings.device), ..settings };
         gpu::check(&settings)?;
         Ok(Self { settings: Some(settings), ..self })
     }

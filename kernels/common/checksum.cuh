@@ -21,6 +21,12 @@ struct Sums {
         a += g;
         b += (index + 1) * g;
     }
+    // Takes back what was added as word `index`.
+    __device__ __forceinline__ void remove(u64 index, u32 word) {
+        const u64 g = checksum_square(word);
+        a -= g;
+        b -= (index + 1) * g;
+    }
 };
 
 // Sums over words kStride apart. Instead of a weighted sum it keeps the sum of all running sums, which is
@@ -42,6 +48,27 @@ struct StridedSums {
     }
 };
 
+// The same over units of four words, kStride units apart.
+template <u32 kStride>
+struct UnitSums {
+    u64 plain = 0, running = 0;
+    u64 within = 0;  // Σ (3 − j)·g over words j = 0…3 of the units
+    u32 n = 0;
+
+    __device__ __forceinline__ void add(uint4 unit) {
+        const u64 one = checksum_square(unit.x), two = one + checksum_square(unit.y), three = two + checksum_square(unit.z);
+        within += one + two + three;
+        plain += three + checksum_square(unit.w);
+        running += plain;
+        ++n;
+    }
+    // The first word was word `first` of the payload.
+    __device__ __forceinline__ void finish(u64 first, Sums& sums) const {
+        sums.a += plain;
+        sums.b += (first + 1) * plain + (3 * plain - within) + 4 * kStride * (n * plain - running);
+    }
+};
+
 // What all tiles of a chunk have added up so far. Zero at the launch.
 struct ChunkTotals {
     u64 sum_a, sum_b;
@@ -50,21 +77,25 @@ struct ChunkTotals {
     u64 reserved;
 };
 
-// Adds the sums of `n_tiles` finished tiles (given in one thread) and is true in the thread that has
-// brought the last of the chunk's tiles: it sees the totals of all.
-__device__ __forceinline__ bool finish_tiles(ChunkTotals* totals, Sums sums, u32 errors, u32 n_tiles, u32 of_tiles) {
+// Adds sums of a tile to the chunk's.
+__device__ __forceinline__ void add_sums(ChunkTotals* totals, Sums sums) {
     atomicAdd(reinterpret_cast<unsigned long long*>(&totals->sum_a), sums.a);
     atomicAdd(reinterpret_cast<unsigned long long*>(&totals->sum_b), sums.b);
-    if (errors) atomicOr(&totals->errors, errors);
-    // Release: whoever counts later sees these sums. Acquire, in the last: it sees all sums.
-    u32 n_before;
-    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], %2;" : "=r"(n_before) : "l"(&totals->n_done), "r"(n_tiles) : "memory");
-    const bool last = n_before + n_tiles == of_tiles;
-    if (last) __threadfence();
-    return last;
 }
 
+// Counts `n_tiles` tiles whose sums this thread has added, and is how many were counted before. Release:
+// whoever counts later sees these sums.
+__device__ __forceinline__ u32 count_tiles(ChunkTotals* totals, u32 errors, u32 n_tiles) {
+    if (errors) atomicOr(&totals->errors, errors);
+    u32 n_before;
+    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], %2;" : "=r"(n_before) : "l"(&totals->n_done), "r"(n_tiles) : "memory");
+    return n_before;
+}
+
+
+// By the thread that has counted the last tile of the chunk: it acquires what all others have released.
 __device__ __forceinline__ void write_result(ChunkResult* result, const volatile ChunkTotals* totals, u64 n_bytes) {
+    __threadfence();
     const u32 errors = totals->errors;
     const u32 status = errors & 1u << kCorrupt ? kCorrupt : errors & 1u << kTruncated ? kTruncated : kOk;
     *result = ChunkResult{n_bytes, totals->sum_a, totals->sum_b, status, 0};

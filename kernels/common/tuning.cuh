@@ -17,20 +17,22 @@ constexpr bool kAsyncCopy = true;
 constexpr u32 kStages = kAsyncCopy ? 2 : 1;
 
 // Warps that copy output, per CTA of a compressing kernel. Divides its number of compute warps.
-#ifndef KW
-#define KW 2
-#endif
-constexpr u32 kWriterWarps = KW;
+constexpr u32 kWriterWarps = 2;
 
-// CTAs per multiprocessor that registers are limited for. Shared memory allows no more when compressing.
+// CTAs per multiprocessor that registers are limited for. Shared memory allows no more when compressing, and only
+// one where a multiprocessor has 100 KiB of it.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+constexpr u32 kCompressCtas = 1;
+#else
 constexpr u32 kCompressCtas = 2;
-// f32: CTAs of 128 threads; f64: half as many of 256.
-#ifndef DC
-#define DC 8
 #endif
-#ifndef DB
-#define DB 8
+// f32: CTAs of 128 threads; f64: half as many of 256. Measured on sm_90; elsewhere as many as do not spill.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+constexpr u32 kDecompressCtas = 10;
+#else
+constexpr u32 kDecompressCtas = 6;
 #endif
-constexpr u32 kDecompressCtas = DC;
-// Loads that a thread of a decompressing kernel has in flight.
-constexpr u32 kDecompressBatch = DB;
+
+// Every tile of a decompression adds its sums to one of so many slots of its chunk, and these to the chunk's
+// totals: atomic operations at one address are slow, and with the totals alone they took a tenth of the time.
+constexpr u32 kSlots = 31;

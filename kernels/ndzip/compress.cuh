@@ -1,14 +1,14 @@
-// Compression in one pass. Persistent CTAs of 8 compute warps and 1 writer warp; a tile is 32 KiB of
+// Compression in one pass. Persistent CTAs of 8 compute warps and 2 writer warps; a tile is 32 KiB of
 // input (two blocks of f32, one of f64) or 8192 (f32) or 4096 (f64) elements of the border.
 //
 // Tiles are handed out in their order by a counter: chunk after chunk, of each first the blocks, then the
 // border. The compute warps, for every tile of blocks:
 //   1. wait for its copy to shared memory (the slot), read it, difference it: now the heads, and so the
 //      size, are known;
-//   2. publish the size, hand it to the writer warp, start the copy of the next tile into the slot;
+//   2. publish the size, hand it to the writer warps, start the copy of the next tile into the slot;
 //   3. transpose, and write heads and columns, as they will be in the payload, to a stage in shared memory.
-// Meanwhile the writer warp looks back for the place of the tile, writes the offset table, then copies
-// the stage to the payload and sums it up for the checksum. Tiles of the border are copied by the compute
+// Meanwhile the writer warps look back for the place of the tile (each by itself), one writes the offset
+// table, then they copy the stage to the payload and sum it up for the checksum. Tiles of the border are copied by the compute
 // warps as soon as the chunk's last block is placed.
 //
 // Barriers: compute and writer warps meet in named barriers only. kSized: the size of a tile is in
@@ -44,7 +44,7 @@ enum Barrier : u32 { kComputeBarrier = 1, kSizedBarrier = 2, kFullBarrier = 6, k
 struct Tile {
     u32 chunk;  // n_chunks: there are no more tiles
     u32 index;  // in the chunk
-    u64 starts[2];
+    u32 starts[2];  // first elements of its blocks
 };
 
 struct SizedTile {
@@ -68,7 +68,8 @@ struct CompressScratch {
     u32 reserved[7];
 };
 
-// Everybody who finishes a tile of the border counts for one, the writer warp for all.
+// A tile is finished by all compute warps, if it is of the border, or by all writer warps; each counts for its
+// part of so many shares.
 constexpr u32 kShares = kComputeWarps;
 
 template <typename W, int kRank>
@@ -271,13 +272,15 @@ struct Compressor {
     __device__ __forceinline__ void finish(u32 chunk, Sums sums, u32 shares) const {
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
-        if (lane_id() == 0 && finish_tiles(totals + chunk, sums, 0, shares, tiles * kShares)) {
+        if (lane_id() != 0) return;
+        add_sums(totals + chunk, sums);
+        if (count_tiles(totals + chunk, 0, shares) + shares == tiles * kShares) {
             const u64 words = block_tiles ? await_prefix(chunk_states(chunk) + block_tiles - 1) : 0;
             write_result(args.results + chunk, totals + chunk, layout.payload_bytes(words));
         }
     }
 
-    // The writer warp.
+    // The writer warps.
     __device__ __forceinline__ void write() const {
         const u32 lane = lane_id(), writer = threadIdx.x / kWarp - kComputeWarps;
         if (kAsyncCopy) {

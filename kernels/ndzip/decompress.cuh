@@ -25,13 +25,13 @@
 template <typename W>
 constexpr u32 kDecompressThreads = Type<W>::kLines;
 
+// Scratch: of every chunk its totals, then kSlots slots.
+
 template <typename W>
 struct DecompressShared {
-    static constexpr u32 kStageBytes = 4 * padded(Type<W>::kMaxWords * Type<W>::kParts);
-    static constexpr u32 kBlockBytes = kBlock * Type<W>::kBytes;
-    alignas(128) unsigned char bytes[(kStageBytes > kBlockBytes ? kStageBytes : kBlockBytes) + 127 & ~127u];
+    // The stage of the longest block, to multiples of 16 bytes; then the elements of the block.
+    alignas(1024) unsigned char bytes[(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
     u64 sums_a[kDecompressThreads<W> / kWarp], sums_b[kDecompressThreads<W> / kWarp];
-    u32 warp_columns[kDecompressThreads<W> / kWarp];
     // In one dimension, the sum of each warp's words.
     u64 carries[kDecompressThreads<W> / kWarp];
 };
@@ -78,27 +78,41 @@ struct Decompressor {
     W* const dst;
 
     __device__ __forceinline__ Decompressor(const NdzipDecompressArgs& args, DecompressShared<W>& shared)
-        : args(args), shared(shared), layout(args.extents), tiles(layout.tiles(1)),
+        : args(args), shared(shared), layout(args.extents), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
           chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), index(blockIdx.x - chunk * tiles),
           payload(static_cast<const char*>(args.src) + chunk * args.src_stride), n_bytes(args.src_bytes[chunk]),
           dst(reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride)) {}
 
-    // Adds up the sums of the CTA's threads and what is wrong, and finishes the chunk if it is the last CTA.
-    // All warps have put their sums into `shared`, a barrier ago.
-    __device__ __forceinline__ void finish(u32 errors) const {
+    // Adds up the sums of all threads. A barrier is passed.
+    __device__ __forceinline__ void finish_sums(Sums sums) const {
+        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
+        if (lane_id() == 0) shared.sums_a[threadIdx.x / kWarp] = a, shared.sums_b[threadIdx.x / kWarp] = b;
+        __syncthreads();
         if (threadIdx.x != 0) return;
-        Sums sums;
+        sums = Sums();
 #pragma unroll
         for (u32 w = 0; w < kThreads / kWarp; ++w) sums.a += shared.sums_a[w], sums.b += shared.sums_b[w];
-        ChunkTotals* totals = static_cast<ChunkTotals*>(args.scratch) + chunk;
-        if (finish_tiles(totals, sums, errors, 1, tiles)) write_result(args.results + chunk, totals, n_bytes);
+        add_sums(slot(), sums);
     }
 
-    __device__ __forceinline__ void share_sums(Sums sums) const {
-        sums.a = warp_sum(sums.a);
-        sums.b = warp_sum(sums.b);
-        if (lane_id() == 0) shared.sums_a[threadIdx.x / kWarp] = sums.a, shared.sums_b[threadIdx.x / kWarp] = sums.b;
+    // Counts the CTA's tile, with what is wrong with it; the last CTA of a slot adds the slot to the chunk's totals,
+    // and the last of the chunk writes the result. This comes at the very end, since the count waits for the
+    // thread's stores.
+    __device__ __forceinline__ void finish(u32 errors) const {
+        if (threadIdx.x != 0) return;
+        ChunkTotals* const mine = slot();
+        if (count_tiles(mine, errors, 1) + 1 != (tiles - index % kSlots + kSlots - 1) / kSlots) return;
+        __threadfence();
+        const volatile ChunkTotals* const sums = mine;
+        add_sums(totals(), Sums{sums->sum_a, sums->sum_b});
+        if (count_tiles(totals(), sums->errors, sums->n_done) + sums->n_done == tiles) {
+            write_result(args.results + chunk, totals(), args.src_bytes[chunk]);
+        }
     }
+    __device__ __forceinline__ ChunkTotals* totals() const {
+        return static_cast<ChunkTotals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
+    }
+    __device__ __forceinline__ ChunkTotals* slot() const { return totals() + 1 + index % kSlots; }
 
     // Whether the payload can end where the table says that the last block does.
     __device__ __forceinline__ u32 check_length(u32 words) const {
@@ -107,15 +121,15 @@ struct Decompressor {
     }
 
     __device__ __forceinline__ void run() {
-        const u32 errors = index < layout.n_blocks ? decode_block() : copy_border_tile(index - layout.n_blocks);
-        __syncthreads();
-#ifndef A1
-        finish(errors);
-#endif
+        if (index < layout.n_blocks) {
+            decode_block();
+        } else {
+            copy_border_tile(index - layout.n_blocks);
+        }
     }
 
     // Part `part` of the border, from payload to array.
-    __device__ __forceinline__ u32 copy_border_tile(u32 part) const {
+    __device__ __forceinline__ void copy_border_tile(u32 part) const {
         const u64 table = layout.table_bytes();
         u32 errors = 0;
         Sums sums;
@@ -128,12 +142,12 @@ struct Decompressor {
             W* const from = reinterpret_cast<W*>(const_cast<char*>(payload));
             copy_border<kThreads, true>(layout, dst, from, table / Type<W>::kBytes + words + first, first, n, sums);
         }
-        share_sums(sums);
-        return errors;
+        finish_sums(sums);
+        finish(errors);
     }
 
-    // Block `index`. The result is the same in all threads.
-    __device__ __forceinline__ u32 decode_block() {
+    // Block `index`.
+    __device__ __forceinline__ void decode_block() {
         const u32 t = threadIdx.x, warp = t / kWarp;
         const u32 stage = shared_address(shared.bytes);
         const u64 table_bytes = layout.table_bytes();
@@ -160,42 +174,37 @@ struct Decompressor {
             sums.add(index, end);
             if (layout.has_pad() && index + 1 == layout.n_blocks) sums.add(index + 1, payload32[index + 1]);
         }
-#ifdef A3
-        if (t == 32 && index + A3 < layout.n_blocks && table_bytes <= n_bytes) {
-            const u32 pb = payload32[index + A3 - 1];
-            const u64 byte = (table_bytes + static_cast<u64>(pb) * Type<W>::kBytes) & ~127ull;
-            if (byte + A3B <= n_bytes) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(payload + byte), "r"(A3B) : "memory");
-        }
-#endif
-        stage_words(payload32 + first, n, first, sums);
-        share_sums(sums);
-        if (errors) return errors;
-        __syncthreads();
+        stage_words(first, n, sums);
+        finish_sums(sums);
+        if (errors) return finish(errors);
 
         // Both lanes with parts of the same columns read the same head.
         const u32 group = t / Type<W>::kParts / Type<W>::kParts;
-        u32 head = load_shared_4(stage + 4 * padded(group * Type<W>::kParts + Part<W>::head_half()));
+        const u32 begin_of_block = stage + first % 4 * 4;
+        const u32 head = load_shared_4(staged(begin_of_block + 4 * (group * Type<W>::kParts + Part<W>::head_half())));
         u32 in_warp;
-        u32 at = Part<W>::columns_before(__popc(head), in_warp) + Type<W>::kHeads;
-        if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
-        __syncthreads();
-        u32 words = Type<W>::kHeads;
+        u32 at = Part<W>::columns_before(__popc(head), in_warp);
+        // Every warp counts the columns of all heads, and of those before its own: that spares a barrier.
+        constexpr u32 kHeadWords = Type<W>::kHeads * Type<W>::kParts, kWarpHeads = kHeadWords / (kThreads / kWarp);
+        u32 columns = 0, columns_before = 0;
 #pragma unroll
-        for (u32 w = 0; w < kThreads / kWarp; ++w) {
-            const u32 columns = shared.warp_columns[w];
-            words += columns;
-            if (w < warp) at += columns;
+        for (u32 k = 0; k < kHeadWords; k += kWarp) {
+            const u32 n_ones = __popc(load_shared_4(staged(begin_of_block + 4 * (k + lane_id()))));
+            columns += n_ones;
+            if (k + lane_id() < warp * kWarpHeads) columns_before += n_ones;
         }
-        if (words != end - begin) return 1u << kCorrupt;
+        const u32 words = Type<W>::kHeads + warp_sum(columns);
+        at += Type<W>::kHeads + warp_sum(columns_before);
+        if (words != end - begin) return finish(1u << kCorrupt);
 
         u32 square[32];
-        u32 word = at * Type<W>::kParts + Part<W>::column_half();
+        u32 column = begin_of_block + 4 * (at * Type<W>::kParts + Part<W>::column_half());
 #pragma unroll
         for (u32 c = 0; c < 32; ++c) {
             square[c] = 0;
             if (head >> (31 - c) & 1) {
-                square[c] = load_shared_4(stage + 4 * padded(word));
-                word += Type<W>::kParts;
+                square[c] = load_shared_4(staged(column));
+                column += Type<W>::kBytes;
             }
         }
         transpose(square);
@@ -209,71 +218,38 @@ struct Decompressor {
         for (u32 u = 0; u < kLineBytes / kUnitBytes; ++u) store_shared_16(to + (u * kUnitBytes ^ key), join(line + u * kPerUnit));
         __syncthreads();
         store_block(stage);
-        return 0;
+        finish(0);
     }
 
-    // Copies `n` words to the stage, and adds up their sums; the first is word `first` of the payload.
-    __device__ __forceinline__ void stage_words(const u32* words, u32 n, u64 first, Sums& sums) const {
-#ifdef A4
-        {
-        const u32 t = threadIdx.x;
-        const u32* from = words + t;
-        u32 to = shared_address(shared.bytes) + 4 * padded(t);
-        constexpr u32 kStep = 4 * padded(kThreads);
-        u32 i = t, k = 0;
-        for (; i - t + 4 * kThreads <= n; i += 4 * kThreads, to += 4 * kStep) {
-#pragma unroll
-            for (u32 j = 0; j < 4; ++j) copy_async<4>(to + j * kStep, words + i + j * kThreads);
-        }
-#pragma unroll
-            for (u32 j = 0; j < 4; ++j) if (i + j * kThreads < n) copy_async<4>(to + j * kStep, words + i + j * kThreads);
+    // Copies words [first, first + n) of the payload to the stage, and adds up their sums. Whole units of 16 bytes
+    // are copied, past the first level cache, whose few lines next to so much shared memory would limit the
+    // loads in flight. So the stage begins with first % 4 words of what is before.
+    __device__ __forceinline__ void stage_words(u64 first, u32 n, Sums& sums) const {
+        constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kThreads * kUnitBytes;
+        const u32 t = threadIdx.x, stage = shared_address(shared.bytes), skipped = first % kUnitWords;
+        const u32 n_units = n ? (skipped + n + kUnitWords - 1) / kUnitWords : 0;
+        const char* const from = payload + (first - skipped) * 4 + t * kUnitBytes;
+        // kStep is a multiple of a swizzle's period of 1024 bytes.
+        const u32 to = staged(stage + t * kUnitBytes);
+#pragma unroll 3
+        for (u32 u = t, step = 0; u < n_units; u += kThreads, step += kStep) copy_async<kUnitBytes>(to + step, from + step);
         wait_copies();
-        StridedSums<kThreads> strided;
-        to = shared_address(shared.bytes) + 4 * padded(t); i = t;
-        for (; i - t + 4 * kThreads <= n; i += 4 * kThreads, to += 4 * kStep) {
-#pragma unroll
-            for (u32 j = 0; j < 4; ++j) strided.add(load_shared_4(to + j * kStep));
+        UnitSums<kThreads> unit_sums;
+#pragma unroll 3
+        for (u32 u = t, step = 0; u < n_units; u += kThreads, step += kStep) unit_sums.add(load_shared_16(to + step));
+        unit_sums.finish(first - skipped + t * kUnitWords, sums);
+        // Words of the first and the last unit that do not belong to the block.
+        if (t == 0) {
+            for (u32 w = 0; w < skipped; ++w) sums.remove(first - skipped + w, load_shared_4(staged(stage + 4 * w)));
         }
-#pragma unroll
-            for (u32 j = 0; j < 4; ++j) if (i + j * kThreads < n) strided.add(load_shared_4(to + j * kStep));
-        strided.finish(first + t, sums);
-        return;
+        if (n_units && t == (n_units - 1) % kThreads) {
+            for (u32 w = skipped + n; w < n_units * kUnitWords; ++w) sums.remove(first - skipped + w, load_shared_4(staged(stage + 4 * w)));
         }
-#endif
-        constexpr u32 kBatch = kDecompressBatch;  // loads in flight
-        const u32 t = threadIdx.x;
-        StridedSums<kThreads> strided;
-        // kThreads is a multiple of 32, so the padding of a thread's words grows by the same amount.
-        constexpr u32 kStep = 4 * padded(kThreads);
-        u32 to = shared_address(shared.bytes) + 4 * padded(t), i = t;
-        for (; i - t + kBatch * kThreads <= n; i += kBatch * kThreads, to += kBatch * kStep) {
-            u32 batch[kBatch];
-#pragma unroll
-            for (u32 j = 0; j < kBatch; ++j) batch[j] = __ldcs(words + i + j * kThreads);
-#pragma unroll
-            for (u32 j = 0; j < kBatch; ++j) {
-                store_shared_4(to + j * kStep, batch[j]);
-#ifndef A2
-                strided.add(batch[j]);
-#endif
-            }
-        }
-        u32 batch[kBatch];
-#pragma unroll
-        for (u32 j = 0; j < kBatch; ++j) {
-            if (i + j * kThreads < n) batch[j] = __ldcs(words + i + j * kThreads);
-        }
-#pragma unroll
-        for (u32 j = 0; j < kBatch; ++j) {
-            if (i + j * kThreads < n) {
-                store_shared_4(to + j * kStep, batch[j]);
-#ifndef A2
-                strided.add(batch[j]);
-#endif
-            }
-        }
-        strided.finish(first + t, sums);
     }
+
+    // Where the stage has what would be at an address: units of 16 bytes are permuted within 128 bytes, so that
+    // threads reading runs of equal length side by side meet few bank conflicts.
+    static __device__ __forceinline__ u32 staged(u32 address) { return address ^ (address >> 3 & 7 * kUnitBytes); }
 
     // Undoes the sign folding, then the differences along x.
     __device__ __forceinline__ void add_up_x(W (&v)[Type<W>::kLineElements]) const {
@@ -415,4 +391,4 @@ __device__ __forceinline__ void decompress(const NdzipDecompressArgs& args) {
 }
 
 template <typename W>
-constexpr LaunchInfo kDecompressInfo = {kDecompressThreads<W>, 0, 0, 1, 0, sizeof(ChunkTotals), 0};
+constexpr LaunchInfo kDecompressInfo = {kDecompressThreads<W>, 0, 0, 1, 0, (1 + kSlots) * sizeof(ChunkTotals), 0};

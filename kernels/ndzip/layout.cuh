@@ -78,11 +78,12 @@ struct Layout {
     }
 
     // First element of a block.
-    __device__ __forceinline__ u64 block_start(u32 block) const {
-        if (kRank == 1) return static_cast<u64>(block) * kBlock;
+    __device__ __forceinline__ u32 block_start(u32 block) const {
+        if (kRank == 1) return block * kBlock;
         const u32 bx = block % blocks_x, rest = block / blocks_x;
         const u32 by = kRank == 3 ? rest % blocks_y : rest, bz = kRank == 3 ? rest / blocks_y : 0;
-        return bz * Sides<kRank>::kZ * plane + static_cast<u64>(by) * Sides<kRank>::kY * columns + bx * Sides<kRank>::kX;
+        const u32 row = bz * Sides<kRank>::kZ * rows + by * Sides<kRank>::kY;
+        return row * columns + bx * Sides<kRank>::kX;
     }
 
     // Bytes of the table with its pad: where block 0 begins.

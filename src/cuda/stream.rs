@@ -4,7 +4,6 @@
 //! the call use [`PinnedBuffer`]s, which are handed in and come back when the copy is done.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -46,15 +45,6 @@ impl Device {
             }
         };
         Ok(Stream { device: self, raw, is_ours: true })
-    }
-
-    /// The caller's stream; null is the default stream.
-    ///
-    /// # Safety
-    /// `raw` is a `CUstream` of this device's context and stays alive as long as the result and all that
-    /// was allocated on it.
-    pub unsafe fn borrow_stream(&'static self, raw: *mut c_void) -> Stream {
-        Stream { device: self, raw: Handle(raw.cast()), is_ours: false }
     }
 }
 

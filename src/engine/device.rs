@@ -5,14 +5,15 @@
 //! host memory and the CPU, and gives the same frames.
 
 use super::{
-    Context, Spec, Verify, check_payload, check_source, compress_bound, entry_of, header_of, is_swapped, job,
-    too_small,
+    Context, FrameInfo, Spec, Verify, check_payload, check_source, compress_bound, entry_of, header_of, is_swapped,
+    job, too_small,
 };
 use crate::codec::Encoded;
 use crate::codec::gpu::GpuCodec;
+use crate::codec::registry::Entry;
 use crate::cuda::{Device, DeviceBuffer, Stream};
 pub use crate::cuda::{DeviceSlice, gpu_of_pointer};
-use crate::engine::gpu::{read_result, result_buffer};
+use crate::engine::gpu::{or_cpu, read_result, result_buffer};
 use crate::error::{Error, Result};
 use crate::format::header::{Header, MAX_HEADER_BYTES, header_bytes};
 use crate::settings::Backend;
@@ -39,6 +40,26 @@ pub enum Destination<'a> {
     Device(DeviceSlice<'a>),
 }
 
+impl Source<'_> {
+    fn n_bytes(&self) -> u64 {
+        match self {
+            Source::Host(bytes) => bytes.len() as u64,
+            Source::Device(bytes) => bytes.n_bytes(),
+        }
+    }
+}
+
+impl Destination<'_> {
+    /// The first `need` bytes.
+    fn first(self, need: u64) -> Result<Self> {
+        let (have, first) = match self {
+            Destination::Host(dst) => (dst.len() as u64, dst.get_mut(..need as usize).map(Destination::Host)),
+            Destination::Device(dst) => (dst.n_bytes(), dst.slice(0..need).ok().map(Destination::Device)),
+        };
+        first.ok_or_else(|| too_small(have, need))
+    }
+}
+
 /// [`compress`](super::compress) where source, destination or both are memory of GPU `gpu`. What the
 /// program's own streams write to the source must be done; the frame is there when this returns.
 ///
@@ -52,13 +73,11 @@ pub fn compress(
     dst: Destination,
     context: &Context,
 ) -> Result<usize> {
+    check_source(array, src.n_bytes())?;
     let need = compress_bound(array, spec)?;
+    let dst = dst.first(need)?;
     on_gpu(gpu, src, dst, |stream, src, dst| {
-        check_source(array, src.n_bytes())?;
-        if dst.n_bytes() < need {
-            return Err(too_small(dst.n_bytes(), need));
-        }
-        if let Some(n_bytes) = encode(array, spec, stream, src, dst, context)? {
+        if let Some(n_bytes) = or_cpu(context.settings(), encode(array, spec, stream, src, dst, context))? {
             return Ok(n_bytes);
         }
         through_host(stream, src, dst, need, context, |src, dst, on_cpu| {
@@ -72,22 +91,41 @@ pub fn compress(
 /// # Errors
 /// As `decompress`, and `Device`.
 pub fn decompress(frame: Source, gpu: u32, dst: Destination, verify: Verify, context: &Context) -> Result<usize> {
+    let mut start = [0; MAX_HEADER_BYTES];
+    let header = Header::parse(first_bytes(frame, gpu, &mut start)?)?;
+    entry_of(&header)?;
+    check_payload(&header, frame.n_bytes() - header.n_bytes() as u64)?;
+    let need = header.array.n_bytes();
+    let dst = dst.first(need)?;
     on_gpu(gpu, frame, dst, |stream, frame, dst| {
-        let mut start = [0; MAX_HEADER_BYTES];
-        let start = &mut start[..(MAX_HEADER_BYTES as u64).min(frame.n_bytes()) as usize];
-        stream.copy_out(frame.slice(0..start.len() as u64)?, start)?;
-        let header = Header::parse(start)?;
-        let need = header.array.n_bytes();
-        if dst.n_bytes() < need {
-            return Err(too_small(dst.n_bytes(), need));
-        }
-        if decode(&header, stream, frame, dst, verify, context)? {
+        if or_cpu(context.settings(), decode(&header, stream, frame, dst, verify, context))?.is_some() {
             return Ok(need as usize);
         }
         through_host(stream, frame, dst, need, context, |frame, dst, on_cpu| {
             super::decompress(frame, dst, verify, on_cpu)
         })
     })
+}
+
+/// [`inspect`](super::inspect) for a frame in memory of GPU `gpu`.
+///
+/// # Errors
+/// As `inspect`, and `Device`.
+pub fn inspect(frame: DeviceSlice, gpu: u32) -> Result<FrameInfo> {
+    super::inspect(first_bytes(Source::Device(frame), gpu, &mut [0; MAX_HEADER_BYTES])?)
+}
+
+/// As many of the first bytes of `src` as fit into `start`, or all of them where they are of the host.
+fn first_bytes<'a>(src: Source<'a>, gpu: u32, start: &'a mut [u8]) -> Result<&'a [u8]> {
+    match src {
+        Source::Host(bytes) => Ok(bytes),
+        Source::Device(bytes) => {
+            let n_bytes = bytes.n_bytes().min(start.len() as u64);
+            let start = &mut start[..n_bytes as usize];
+            Device::of_gpu(gpu)?.stream()?.copy_out(bytes.slice(0..n_bytes)?, start)?;
+            Ok(start)
+        }
+    }
 }
 
 /// Calls `work` with both memories on the GPU, and takes home what belongs to the host: the bytes that
@@ -133,7 +171,8 @@ fn through_host(
     let mut host_src = context.scratch(src.n_bytes() as usize)?;
     stream.copy_out(src, &mut host_src)?;
     let mut host_dst = context.scratch(need as usize)?;
-    let n_bytes = work(&host_src, &mut host_dst, &Context::default().on(Backend::Cpu, None)?)?;
+    let limits = Context { pool: None, memory_limit: context.memory_limit, settings: None };
+    let n_bytes = work(&host_src, &mut host_dst, &limits.on(Backend::Cpu, None)?)?;
     stream.copy_in(dst.slice(0..n_bytes as u64)?, &host_dst[..n_bytes])?;
     Ok(n_bytes)
 }
@@ -153,8 +192,8 @@ fn encode(
     context: &Context,
 ) -> Result<Option<usize>> {
     let entry = spec.entry;
-    let planned = entry.gpu.zip(entry.codec.plan(array));
-    let Some((codec, plan)) = planned.filter(|_| !is_swapped(array, entry)) else { return Ok(None) };
+    let planned = kernels(array, entry, context).zip(entry.codec.plan(array));
+    let Some((codec, plan)) = planned else { return Ok(None) };
     if !is_aligned(src, u64::from(array.element_size())) {
         return Ok(None);
     }
@@ -182,7 +221,12 @@ fn encode(
     Ok(Some((header_bytes + n_bytes) as usize))
 }
 
-/// Decodes on the GPU; false if the CPU has to do it.
+/// The kernels for such elements, if there are any and the caller does not want the CPU.
+fn kernels(array: &Array, entry: &Entry, context: &Context) -> Option<&'static dyn GpuCodec> {
+    entry.gpu.filter(|_| !is_swapped(array, entry) && context.settings().backend != Backend::Cpu)
+}
+
+/// Decodes on the GPU; `None` if the CPU has to do it.
 fn decode(
     header: &Header,
     stream: &Stream,
@@ -190,12 +234,11 @@ fn decode(
     dst: DeviceSlice,
     verify: Verify,
     context: &Context,
-) -> Result<bool> {
+) -> Result<Option<()>> {
     let (array, entry) = (&header.array, entry_of(header)?);
     let header_bytes = header.n_bytes() as u64;
-    check_payload(header, frame.n_bytes() - header_bytes)?;
-    let codec: Option<&dyn GpuCodec> = entry.gpu.filter(|_| !is_swapped(array, entry));
-    let Some(codec) = codec.filter(|_| is_aligned(dst, u64::from(array.element_size()))) else { return Ok(false) };
+    let codec = kernels(array, entry, context).filter(|_| is_aligned(dst, u64::from(array.element_size())));
+    let Some(codec) = codec else { return Ok(None) };
     let payload = frame.slice(header_bytes..frame.n_bytes())?;
     let staged: Option<DeviceBuffer> =
         if is_aligned(payload, ALIGNMENT) && payload.n_bytes().is_multiple_of(ALIGNMENT) {
@@ -218,5 +261,5 @@ fn decode(
     if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));
     }
-    Ok(true)
+    Ok(Some(()))
 }

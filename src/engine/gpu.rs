@@ -1,8 +1,9 @@
 //! Chunks in host memory, done by a GPU: when, and the copies around the kernels.
 
 use crate::codec::gpu::{ChunkResult, GpuCodec};
+use crate::codec::registry::CODECS;
 use crate::codec::{Encoded, Job};
-use crate::cuda::{self, Device, DeviceBuffer, KernelStruct, Stream};
+use crate::cuda::{self, Device, DeviceBuffer, Fatbin, KernelStruct, Stream};
 use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
@@ -24,7 +25,13 @@ pub fn check(settings: &Settings) -> Result<()> {
     }
     let because =
         |error: Error| Error::new(error.kind(), format!("the GPU that is required cannot be used: {error}"));
-    Device::choose(settings).map(|_| ()).map_err(because)
+    let device = Device::choose(settings).map_err(because)?;
+    device.enter().map_err(because)?;
+    // A library built without kernels has them for no codec.
+    CODECS
+        .iter()
+        .filter(|entry| entry.gpu.is_some())
+        .try_for_each(|entry| Fatbin::find(entry.name).map(|_| ()).map_err(because))
 }
 
 /// Lets the GPU do `work` on a chunk of `raw_bytes`, if the settings want that. `None`: the CPU is to do
@@ -47,14 +54,30 @@ pub fn attempt<R>(
     if !is_wanted {
         return Ok(None);
     }
-    match Device::choose(settings).and_then(work) {
-        Ok(done) => Ok(Some(done)),
+    match Device::choose(settings) {
+        Ok(device) => or_cpu(settings, work(device).map(Some)),
         Err(error) if settings.backend == Backend::Cuda => Err(error),
-        Err(error) if matches!(error.kind(), ErrorKind::Device | ErrorKind::OutOfMemory) => {
+        Err(error) => {
             settings::log(LogLevel::Info, || format!("{error}; the CPU takes over"));
             Ok(None)
         }
-        Err(error) => Err(error),
+    }
+}
+
+/// `result` of a GPU, or `None` for the CPU to do it where the GPU failed and is not required.
+///
+/// # Errors
+/// What the CPU would find too; where the GPU is required, all.
+pub fn or_cpu<R>(settings: &Settings, result: Result<Option<R>>) -> Result<Option<R>> {
+    match result {
+        Err(error)
+            if settings.backend != Backend::Cuda
+                && matches!(error.kind(), ErrorKind::Device | ErrorKind::OutOfMemory) =>
+        {
+            settings::log(LogLevel::Info, || format!("{error}; the CPU takes over"));
+            Ok(None)
+        }
+        result => result,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use crate::engine::device::Source;
 use crate::engine::{self, Context, Spec, Verify};
 use crate::error::{ErrorKind, Result, with_last};
 use crate::ffi::convert;
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn gridz_compress_bound(
 /// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams write to `src` must
-/// be done before the call; `dst` is complete when it returns.
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
+/// done before the call; `dst` is complete when it returns.
 ///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
 /// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
@@ -119,7 +120,8 @@ pub unsafe extern "C" fn gridz_decompress(
 /// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
 ///
 /// Needs only the header, so `frame` may be the first bytes of a frame: 560 hold any header,
-/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at.
+/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at. `frame` may be
+/// memory of an NVIDIA GPU.
 ///
 /// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 #[unsafe(no_mangle)]
@@ -130,8 +132,12 @@ pub unsafe extern "C" fn gridz_inspect(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::bytes("frame", frame, frame_bytes)?) };
-        let found = engine::inspect(frame)?;
+        let (info, (frame, gpu)) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
+        let found = match (frame, gpu) {
+            (Source::Device(frame), Some(gpu)) => engine::device::inspect(frame, gpu)?,
+            (Source::Host(frame), _) => engine::inspect(frame)?,
+            (Source::Device(_), None) => unreachable!("memory of a GPU has one"),
+        };
         let struct_size = info.n_bytes();
         info.write(&convert::frame_info(&found, struct_size));
         Ok(())

@@ -170,6 +170,22 @@ pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Resu
     Ok(unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) })
 }
 
+/// A source, and the GPU whose memory it is, if it is.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<(Source<'a>, Option<u32>)> {
+    let gpu = if is_empty(name, from, n_bytes)? { None } else { gpu_of_pointer(from) };
+    // SAFETY: the same promise, for memory of that GPU or of the host.
+    let source = unsafe {
+        match gpu {
+            Some(_) => Source::Device(DeviceSlice::from_raw(from, n_bytes as u64)),
+            None => Source::Host(bytes(name, from, n_bytes)?),
+        }
+    };
+    Ok((source, gpu))
+}
+
 /// A source and a destination.
 pub enum Buffers<'a> {
     /// Both in host memory.

@@ -143,7 +143,8 @@ pub struct gridz_context_options {
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
     /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
-    /// else takes none. 0 = no limit.
+    /// else takes none, except that with memory of a GPU each of array and frame may be copied to the
+    /// host. GPU memory is not counted. 0 = no limit.
     pub memory_limit: u64,
 }
 

@@ -233,7 +233,9 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
 /// dataset was created, and to lose data would be worse.
 fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
     match work(&Context::default()) {
-        Err(error) if error.kind() == ErrorKind::Device => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::InvalidArgument) =>
+        {
             report::line(&format!("{error}; the CPU takes over"));
             work(&Context::default().on(Backend::Cpu, None)?)
         }

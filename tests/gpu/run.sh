@@ -15,7 +15,7 @@ check() { # TITLE COMMAND...: a test
     shift
     output=$(timeout -s KILL 300 "$@" 2>&1) || status=$?
     if ((status == 0)); then
-        echo "- $title: passed. $(tail -n 1 <<<"$output")"
+        echo "- $title: passed. $(grep . <<<"$output" | tail -n 1)"
     else
         echo "- $title: FAILED ($status)"
         tail -n 30 <<<"$output" | sed 's/^/      /'
@@ -36,7 +36,8 @@ check "kernels, random shapes and batches" ./kernels random 1 200
 check "kernels, hostile payloads" ./kernels hostile 1 600
 check "kernels as PTX of compute_75, 82 reference vectors" env CUDA_FORCE_PTX_JIT=1 ./kernels vectors shared/vectors/ndzip
 check "kernels as PTX of compute_75, random shapes" env CUDA_FORCE_PTX_JIT=1 ./kernels random 2 20
-check "library, frames of GPU and CPU" bash -o pipefail -c "./gpu_test 2>&1 | grep 'test result'"
+check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
+check "library, frames of GPU and CPU, memory of the GPU" ./gpu_test --test-threads=2
 check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck initcheck synccheck; do
