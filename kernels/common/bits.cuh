@@ -9,6 +9,12 @@ __device__ __forceinline__ u32 rotated_right(u32 w) { return __funnelshift_r(w, 
 __device__ __forceinline__ u64 rotated_left(u64 w) { return w << 1 | w >> 63; }
 __device__ __forceinline__ u64 rotated_right(u64 w) { return w >> 1 | w << 63; }
 
+// Bytes in the other order.
+__device__ __forceinline__ u32 swapped_bytes(u32 w) { return __byte_perm(w, 0, 0x0123); }
+__device__ __forceinline__ u64 swapped_bytes(u64 w) {
+    return static_cast<u64>(swapped_bytes(static_cast<u32>(w))) << 32 | swapped_bytes(static_cast<u32>(w >> 32));
+}
+
 // Inverts the lower bits where the top bit is set. Its own inverse.
 __device__ __forceinline__ u32 fold_sign(u32 w) { return w ^ (static_cast<u32>(static_cast<s32>(w) >> 31) >> 1); }
 __device__ __forceinline__ u64 fold_sign(u64 w) {

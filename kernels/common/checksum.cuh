@@ -69,34 +69,37 @@ struct UnitSums {
     }
 };
 
+// A bijection that spreads every bit (the finaliser of SplitMix64).
+__device__ __forceinline__ u64 mix(u64 x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
 // What all tiles of a chunk have added up so far. Zero at the launch.
-struct ChunkTotals {
+struct Totals {
     u64 sum_a, sum_b;
-    u32 n_done;  // tiles
-    u32 errors;  // bit s: a tile saw Status s
+    u32 n_done;  // tiles, or parts of tiles
+    u32 marks;   // bits that tiles have set
     u64 reserved;
+
+    __device__ __forceinline__ void add(Sums sums) {
+        atomicAdd(reinterpret_cast<unsigned long long*>(&sum_a), sums.a);
+        atomicAdd(reinterpret_cast<unsigned long long*>(&sum_b), sums.b);
+    }
+
+    // Counts `n` parts whose sums this thread has added, and is how many were counted before. Release: whoever
+    // counts later sees these sums and marks.
+    __device__ __forceinline__ u32 count(u32 new_marks, u32 n) {
+        if (new_marks) atomicOr(&marks, new_marks);
+        u32 n_before;
+        asm volatile("atom.release.gpu.global.add.u32 %0, [%1], %2;" : "=r"(n_before) : "l"(&n_done), "r"(n) : "memory");
+        return n_before;
+    }
+
+    // By the thread that has counted the last part: the checksum of all, from what the others have released.
+    __device__ __forceinline__ u64 checksum() const volatile {
+        __threadfence();
+        return mix(sum_a + mix(sum_b));
+    }
 };
-
-// Adds sums of a tile to the chunk's.
-__device__ __forceinline__ void add_sums(ChunkTotals* totals, Sums sums) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(&totals->sum_a), sums.a);
-    atomicAdd(reinterpret_cast<unsigned long long*>(&totals->sum_b), sums.b);
-}
-
-// Counts `n_tiles` tiles whose sums this thread has added, and is how many were counted before. Release:
-// whoever counts later sees these sums.
-__device__ __forceinline__ u32 count_tiles(ChunkTotals* totals, u32 errors, u32 n_tiles) {
-    if (errors) atomicOr(&totals->errors, errors);
-    u32 n_before;
-    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], %2;" : "=r"(n_before) : "l"(&totals->n_done), "r"(n_tiles) : "memory");
-    return n_before;
-}
-
-
-// By the thread that has counted the last tile of the chunk: it acquires what all others have released.
-__device__ __forceinline__ void write_result(ChunkResult* result, const volatile ChunkTotals* totals, u64 n_bytes) {
-    __threadfence();
-    const u32 errors = totals->errors;
-    const u32 status = errors & 1u << kCorrupt ? kCorrupt : errors & 1u << kTruncated ? kTruncated : kOk;
-    *result = ChunkResult{n_bytes, totals->sum_a, totals->sum_b, status, 0};
-}

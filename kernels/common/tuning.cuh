@@ -26,12 +26,15 @@ constexpr u32 kCompressCtas = 1;
 #else
 constexpr u32 kCompressCtas = 2;
 #endif
-// f32: CTAs of 128 threads; f64: half as many of 256. Measured on sm_90; elsewhere as many as do not spill.
+// A decompressing CTA has 128 threads for each block of f32, 256 for f64. Measured on sm_90; elsewhere as many as do
+// not spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-constexpr u32 kDecompressCtas = 10;
+constexpr u32 kDecompressBlocksPerSm = 10;
 #else
-constexpr u32 kDecompressCtas = 6;
+constexpr u32 kDecompressBlocksPerSm = 6;
 #endif
+template <typename W, u32 kBlocks>
+constexpr u32 kDecompressCtas = kDecompressBlocksPerSm * 4 / sizeof(W) / kBlocks;
 
 // Every tile of a decompression adds its sums to one of so many slots of its chunk, and these to the chunk's
 // totals: atomic operations at one address are slow, and with the totals alone they took a tenth of the time.

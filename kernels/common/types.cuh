@@ -10,42 +10,58 @@ using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 using s32 = std::int32_t;
 
-// One per chunk, written in full by the kernel.
-struct ChunkResult {
-    u64 n_bytes;   // bytes of the payload
-    u64 sum_a;     // the two sums of the payload checksum, before mixing
-    u64 sum_b;
-    u32 status;    // Status
-    u32 reserved;  // zero
+// The longest frame header, in words.
+constexpr u32 kMaxHeaderWords = 140;
+
+// The header that all frames of a launch with the same codec have in common, and what a kernel needs to
+// complete it. Three fields depend on the payload: its length (bytes 16 to 23), its checksum (24 to 31) and
+// the header's own CRC-32C (32 to 35). The CRC is linear, so each bit of the other two flips it by a known
+// pattern.
+struct FrameForm {
+    u32 n_bytes;                 // of the header, a multiple of 16
+    u32 crc;                     // CRC-32C of the header with zeros in all three fields
+    u32 crc_of_bit[128];         // what bit i % 8 of byte 16 + i / 8 flips in it
+    u32 words[kMaxHeaderWords];  // the header with zeros in all three fields
 };
 
-enum Status : u32 { kOk = 0, kCorrupt = 1, kTruncated = 2 };
+// How the frames of a launch are made or read.
+enum Flags : u32 {
+    kSwapBytes = 1,     // the array's elements are big-endian
+    kSkipChecksum = 2,  // do not compare the payload's checksum
+};
 
-// All chunks of a launch have the same type and extents (slowest first, leading ones). Pointers are
-// device pointers, strides are bytes from chunk to chunk, scratch is zeroed by the caller.
-struct NdzipCompressArgs {
-    const void* src;  // aligned as its elements are
+// What became of a frame; the codes of gridz_status.
+enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201 };
+
+// All chunks of a launch have the same type and extents: folded for the codec, slowest first, with leading
+// ones. Pointers are device pointers, strides are bytes from chunk to chunk, scratch is zeroed by the caller.
+struct CompressArgs {
+    const void* src;  // arrays, aligned as their elements are
     u64 src_stride;
-    void* dst;  // 16-byte aligned slots, each of the payload's bound rounded up to 16
+    void* dst;  // 16-byte aligned slots for frames, each of the header and the payload's bound rounded up to 16
     u64 dst_stride;
-    ChunkResult* results;
+    u64* frame_bytes;  // bytes of each frame, written by the kernel
     void* scratch;
     u64 extents[3];
     u32 n_chunks;
-    u32 reserved;
+    u32 flags;
+    FrameForm encoded;  // headers of frames by this codec
+    FrameForm stored;   // and of those that it does not make smaller
 };
 
-struct NdzipDecompressArgs {
-    const void* src;  // 16-byte aligned slots
+struct DecompressArgs {
+    const void* src;  // 16-byte aligned frames
     u64 src_stride;
-    const u64* src_bytes;  // bytes of each payload
-    void* dst;             // aligned as its elements are
+    const u64* frame_bytes;  // bytes of each frame
+    void* dst;               // arrays, aligned as their elements are
     u64 dst_stride;
-    ChunkResult* results;
+    s32* statuses;  // Status of each frame, written by the kernel
     void* scratch;
     u64 extents[3];
     u32 n_chunks;
-    u32 reserved;
+    u32 flags;
+    FrameForm encoded;
+    FrameForm stored;
 };
 
 // How to launch an entry point; README.md says how to use it.
@@ -59,9 +75,9 @@ struct LaunchInfo {
     u64 scratch_bytes_per_tile;
 };
 
-static_assert(sizeof(ChunkResult) == 32 && offsetof(ChunkResult, status) == 24, "ABI");
-static_assert(sizeof(NdzipCompressArgs) == 80 && offsetof(NdzipCompressArgs, extents) == 48, "ABI");
-static_assert(offsetof(NdzipCompressArgs, n_chunks) == 72, "ABI");
-static_assert(sizeof(NdzipDecompressArgs) == 88 && offsetof(NdzipDecompressArgs, extents) == 56, "ABI");
-static_assert(offsetof(NdzipDecompressArgs, n_chunks) == 80, "ABI");
+static_assert(sizeof(FrameForm) == 1080 && offsetof(FrameForm, words) == 520, "ABI");
+static_assert(sizeof(CompressArgs) == 2240 && offsetof(CompressArgs, extents) == 48, "ABI");
+static_assert(offsetof(CompressArgs, n_chunks) == 72 && offsetof(CompressArgs, encoded) == 80, "ABI");
+static_assert(sizeof(DecompressArgs) == 2248 && offsetof(DecompressArgs, extents) == 56, "ABI");
+static_assert(offsetof(DecompressArgs, n_chunks) == 80 && offsetof(DecompressArgs, encoded) == 88, "ABI");
 static_assert(sizeof(LaunchInfo) == 40 && offsetof(LaunchInfo, scratch_fixed_bytes) == 16, "ABI");

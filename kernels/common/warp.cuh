@@ -6,8 +6,13 @@
 #include "tuning.cuh"
 #include "types.cuh"
 
+// The compiler moves what is unlikely out of the way: instructions in a row are fetched faster.
+__device__ __forceinline__ bool likely(bool condition) { return __builtin_expect(condition, 1); }
+__device__ __forceinline__ bool unlikely(bool condition) { return __builtin_expect(condition, 0); }
+
 constexpr u32 kWarp = 32;
 constexpr u32 kAllLanes = 0xffffffffu;
+constexpr u32 kUnitBytes = 16;  // what a thread loads or stores at most with one instruction
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x % kWarp; }
 
@@ -48,12 +53,8 @@ __device__ __forceinline__ u64 warp_sum(u64 value) {
 #endif
 }
 
-// Named barriers: `sync` waits until n threads have come to barrier `id`, `arrive` is counted and goes on.
-// Both order the memory accesses before them with those of the threads that wait.
+// A barrier of some of the CTA's threads.
 __device__ __forceinline__ void barrier_sync(u32 id, u32 n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
-__device__ __forceinline__ void barrier_arrive(u32 id, u32 n) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
-}
 
 // Shared memory is addressed by 32-bit byte addresses.
 __device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
@@ -83,9 +84,61 @@ __device__ __forceinline__ void store_shared_4(u32 address, u32 v) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
 
+// A gate in shared memory: `n_arrivals` threads arrive, then it opens for those who wait, and the next round
+// begins. What a thread wrote before it arrived is seen by those who waited. Nobody may be more than one round
+// behind. From sm_80 on it is an mbarrier; before, a counter that only grows.
+struct alignas(8) Gate {
+    u32 count, n_arrivals;
+
+    // By one thread, before a barrier of all.
+    __device__ __forceinline__ void init(u32 n) {
+#if __CUDA_ARCH__ >= 800
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(n) : "memory");
+#else
+        count = 0, n_arrivals = n;
+#endif
+    }
+
+    __device__ __forceinline__ void arrive() {
+#if __CUDA_ARCH__ >= 800
+        asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(this)) : "memory");
+#else
+        __threadfence_block();
+        atomicAdd(&count, 1);
+#endif
+    }
+
+    // Waits for the end of round `round`, counted from 0.
+    __device__ __forceinline__ void wait(u32 round) {
+#if __CUDA_ARCH__ >= 900
+        constexpr u32 kLongNs = 1000000;  // sleep, do not poll
+        u32 is_open;
+        do {
+            asm volatile(
+                "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2, %3; selp.u32 %0, 1, 0, p; }"
+                : "=r"(is_open) : "r"(shared_address(this)), "r"(round & 1), "r"(kLongNs) : "memory");
+        } while (!is_open);
+#elif __CUDA_ARCH__ >= 800
+        u32 is_open;
+        do {
+            asm volatile(
+                "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                : "=r"(is_open) : "r"(shared_address(this)), "r"(round & 1) : "memory");
+        } while (!is_open);
+#else
+        while (*static_cast<volatile u32*>(&count) < (round + 1) * n_arrivals) {}
+        __threadfence_block();
+#endif
+    }
+};
+
 // The compiler may split a store of a vector into words, which doubles the traffic to the L2 cache.
 __device__ __forceinline__ void store_global_8(void* p, uint2 v) {
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
+
+__device__ __forceinline__ void store_global_16(void* p, uint4 v) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
 // Starts the copy of kBytes (4, 8 or 16, both sides aligned to it) from global to shared memory.

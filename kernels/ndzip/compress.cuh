@@ -8,12 +8,18 @@
 //   2. publish the size, hand it to the writer warps, start the copy of the next tile into the slot;
 //   3. transpose, and write heads and columns, as they will be in the payload, to a stage in shared memory.
 // Meanwhile the writer warps look back for the place of the tile (each by itself), one writes the offset
-// table, then they copy the stage to the payload and sum it up for the checksum. Tiles of the border are copied by the compute
-// warps as soon as the chunk's last block is placed.
+// table, then they copy the stage to the payload and sum it up for the checksum. Tiles of the border are
+// copied by the compute warps as soon as the chunk's last block is placed. Who finishes the last tile of a
+// chunk writes the frame's header.
 //
-// Barriers: compute and writer warps meet in named barriers only. kSized: the size of a tile is in
-// `sized`; four of them, since the compute warps run at most three tiles ahead (they wait for a free
-// stage). kFull: a stage is written. kEmpty: it may be overwritten.
+// A chunk that does not get smaller is stored instead, but that is known only when its last block is placed.
+// So the writer warps guess: while nothing is saved they do not copy the stage, but as many of the array's bytes
+// to where a stored frame has them. Where a chunk turns out to be written the wrong way, or partly so, all of its
+// tiles are done again, after all others; then everything is known beforehand.
+//
+// Compute and writer warps meet at gates. sized: the size of a tile is in `sized`; four of them, since the
+// compute warps run at most three tiles ahead (they wait for a free stage). full: a stage is written. empty:
+// it may be overwritten.
 //
 // Bytes per element: all are read once, and once more from shared memory for the slowest axis; the payload
 // is written once. Without asynchronous copies slot and stage are the same memory and nothing overlaps but
@@ -22,6 +28,7 @@
 #pragma once
 
 #include "../common/checksum.cuh"
+#include "../common/frame.cuh"
 #include "../common/lookback.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
@@ -39,17 +46,36 @@ constexpr u32 kTileBlocks = kTileBytes / kBlock / Type<W>::kBytes;
 // Room for the longest tile, that of two blocks of f32.
 constexpr u32 kStageBytes = (4 * padded(2 * Type<u32>::kMaxWords) + 127) / 128 * 128;
 
-enum Barrier : u32 { kComputeBarrier = 1, kSizedBarrier = 2, kFullBarrier = 6, kEmptyBarrier = 8 };
+constexpr u32 kComputeBarrier = 1;
+constexpr u32 kSizedSlots = 4;
+
+enum TileKind : u32 {
+    kFirst,   // seen for the first time
+    kRedo,    // of a chunk that is done again
+    kStart,   // before a CTA's first
+    kBeyond,  // behind the last tile that is seen for the first time: nobody knows yet whether it exists
+    kNone,    // does not exist
+};
 
 struct Tile {
-    u32 chunk;  // n_chunks: there are no more tiles
-    u32 index;  // in the chunk
+    TileKind kind;
+    u32 number;     // that the counter gave
+    u32 chunk;
+    u32 index;      // in the chunk
     u32 starts[2];  // first elements of its blocks
 };
 
 struct SizedTile {
+    TileKind kind;
     u32 chunk, index;
     u32 first_words, words;  // of the first block and of the tile
+};
+
+// What a warp of the compute warps has added up of a chunk and not told yet.
+struct Untold {
+    u64 sum_a, sum_b;
+    TileKind kind;
+    u32 chunk, parts, marks;
 };
 
 struct CompressShared {
@@ -57,56 +83,91 @@ struct CompressShared {
     alignas(128) unsigned char slot[kAsyncCopy ? kTileBytes : 128];
     alignas(128) uint4 zeros[kLineBytes / kUnitBytes];
     Tile tiles[2];  // this and the next
-    SizedTile sized[4];
+    SizedTile sized[kSizedSlots];
+    Untold untold[kComputeWarps];
     u32 warp_columns[kComputeWarps];
+    Gate sized_gates[kSizedSlots], full_gates[kStages], empty_gates[kStages];
 };
 static_assert(kStageBytes >= kTileBytes, "without asynchronous copies the slot is the stage");
 
-// Scratch: this, then ChunkTotals per chunk, then one u64 per tile.
+// Scratch: this, then CompressChunk per chunk, then one state per tile. Counters that many look at are apart.
 struct CompressScratch {
     u32 next_tile;
-    u32 reserved[7];
+    u32 reserved[31];
+    u32 n_finished;  // chunks
+    u32 n_redo;      // of which so many are to be done again
+    u32 reserved2[30];
+};
+struct CompressChunk {
+    Totals first, redo;
+    u32 to_redo;  // entry of a list that all chunks share
+    u32 reserved[3];
 };
 
-// A tile is finished by all compute warps, if it is of the border, or by all writer warps; each counts for its
-// part of so many shares.
-constexpr u32 kShares = kComputeWarps;
+// How a tile was written.
+enum Mark : u32 { kEncoded = 1, kStored = 2 };
+
+// A tile is finished by all compute warps or by all writer warps; each counts for its part of so many.
+constexpr u32 kPartsPerTile = kComputeWarps;
 
 template <typename W, int kRank>
 struct Compressor {
-    const NdzipCompressArgs& args;
+    const CompressArgs& args;
     CompressShared& shared;
     const Layout<W, kRank> layout;
     const u32 block_tiles, tiles;
     CompressScratch* const scratch;
-    ChunkTotals* const totals;
+    CompressChunk* const chunks;
     u64* const states;
 
-    __device__ __forceinline__ Compressor(const NdzipCompressArgs& args, CompressShared& shared)
+    __device__ __forceinline__ Compressor(const CompressArgs& args, CompressShared& shared)
         : args(args), shared(shared), layout(args.extents), block_tiles(layout.block_tiles(kTileBlocks<W>)),
           tiles(layout.tiles(kTileBlocks<W>)), scratch(static_cast<CompressScratch*>(args.scratch)),
-          totals(reinterpret_cast<ChunkTotals*>(scratch + 1)), states(reinterpret_cast<u64*>(totals + args.n_chunks)) {}
+          chunks(reinterpret_cast<CompressChunk*>(scratch + 1)), states(reinterpret_cast<u64*>(chunks + args.n_chunks)) {}
 
     __device__ __forceinline__ const W* source(u32 chunk) const {
         return reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk * args.src_stride);
     }
-    __device__ __forceinline__ char* payload(u32 chunk) const { return static_cast<char*>(args.dst) + chunk * args.dst_stride; }
+    __device__ __forceinline__ char* frame(u32 chunk) const { return static_cast<char*>(args.dst) + chunk * args.dst_stride; }
+    __device__ __forceinline__ char* payload(u32 chunk) const { return frame(chunk) + args.encoded.n_bytes; }
     __device__ __forceinline__ u64* chunk_states(u32 chunk) const { return states + static_cast<u64>(chunk) * tiles; }
+    __device__ __forceinline__ u64 raw_bytes() const { return layout.n_elements() * Type<W>::kBytes; }
 
-    // The tile with a number that the counter gave.
+    // Words of all blocks of a chunk, as soon as they are known.
+    __device__ __forceinline__ u32 await_words(u32 chunk) const { return await_prefix(chunk_states(chunk) + block_tiles - 1); }
+    __device__ __forceinline__ bool is_stored(u32 words) const { return layout.payload_bytes(words) >= raw_bytes(); }
+
+    // The next tile that nobody has.
+    __device__ __forceinline__ u32 draw() const { return atomicAdd(&scratch->next_tile, 1); }
+
+    // The tile with this number.
     __device__ __forceinline__ Tile locate(u32 number) const {
-        Tile tile;
-        tile.chunk = args.n_chunks == 1 ? (number >= tiles) : min(number / tiles, args.n_chunks);
-        tile.index = number - tile.chunk * tiles;
-        const u32 first = tile.index * kTileBlocks<W>;
-        tile.starts[0] = tile.starts[1] = 0;
+        const u32 chunk = args.n_chunks == 1 ? (number >= tiles) : min(number / tiles, args.n_chunks);
+        return Tile{chunk < args.n_chunks ? kFirst : kBeyond, number, chunk, number - chunk * tiles, {0, 0}};
+    }
+
+    // What a tile that was kBeyond is, once all chunks are finished for the first time.
+    __device__ __forceinline__ Tile await_redo(u32 number) const {
+        u32 n_finished;
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n_finished) : "l"(&scratch->n_finished) : "memory");
+        } while (n_finished < args.n_chunks);
+        const u32 redo = number - args.n_chunks * tiles, entry = redo / tiles;
+        const bool exists = entry < *static_cast<volatile u32*>(&scratch->n_redo);
+        const u32 chunk = exists ? *static_cast<volatile u32*>(&chunks[entry].to_redo) : 0;
+        return Tile{exists ? kRedo : kNone, number, chunk, redo - entry * tiles, {0, 0}};
+    }
+
+    __device__ __forceinline__ bool has_blocks(const Tile& tile) const { return tile.kind < kStart && tile.index < block_tiles; }
+
+    // Finds the tile's blocks.
+    __device__ __forceinline__ Tile with_blocks(Tile tile) const {
         if (!has_blocks(tile)) return tile;
+        const u32 first = tile.index * kTileBlocks<W>;
         tile.starts[0] = layout.block_start(first);
         tile.starts[1] = first + 1 < layout.n_blocks ? layout.block_start(first + 1) : tile.starts[0];
         return tile;
     }
-    __device__ __forceinline__ bool is_end(const Tile& tile) const { return tile.chunk >= args.n_chunks; }
-    __device__ __forceinline__ bool has_blocks(const Tile& tile) const { return !is_end(tile) && tile.index < block_tiles; }
 
     // Starts the copy of a tile into the slot. Adjacent threads copy adjacent kBytes of a row and, in three
     // dimensions, of the same row of the second block, which mostly follows in memory.
@@ -144,7 +205,7 @@ struct Compressor {
 
     __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot, bool aligned) const {
         if (!has_blocks(tile)) return;
-        if (aligned) {
+        if (likely(aligned)) {
             copy_tile<kUnitBytes>(tile, slot);
         } else {
             copy_tile<Type<W>::kBytes>(tile, slot);
@@ -161,28 +222,41 @@ struct Compressor {
         const bool aligned = misaligned % kUnitBytes == 0;
         constexpr u32 kWarpsPerBlock = Type<W>::kLines / kWarp;
 
-        if (kAsyncCopy) copy_tile(shared.tiles[0], slot, aligned);
-        u32 n = 0;  // tiles of blocks so far
+        if (lane_id() == 0) shared.untold[warp] = Untold{0, 0, kFirst, 0, 0, 0};
+        __syncwarp();
+        u32 n = 0;  // tiles handed to the writer warps
+        bool is_copied = false;
         for (u32 k = 0;; ++k) {
             // A tile is drawn as late as possible, so that no other waits for one that nobody works on.
-            const u32 chunk = shared.tiles[k % 2].chunk, index = shared.tiles[k % 2].index;
-            if (chunk >= args.n_chunks) break;
+            const Tile& tile = shared.tiles[k % 2];
             Tile& next = shared.tiles[(k + 1) % 2];
-            if (index >= block_tiles) {
-                copy_border_tile(chunk, index - block_tiles);
-                if (t == 0) next = locate(atomicAdd(&scratch->next_tile, 1));
+            const TileKind kind = tile.kind;
+            const u32 chunk = tile.chunk, index = tile.index;
+            if (unlikely(!has_blocks(tile) || (kind == kRedo && is_stored(await_words(chunk))))) {
+                // Behind the last tile others wait for what is not told here.
+                if (kind > kStart || !is_of(kind, chunk)) tell();
+                if (kind < kStart) {
+                    copy_tile_as_it_is(kind, chunk, index);
+                } else if (kind > kStart) {
+                    hand_over(n, SizedTile{kind, 0, 0, 0, 0});
+                    if (kind == kNone) break;
+                    await_stage(n);
+                    shared.full_gates[n % kStages].arrive();
+                    ++n;
+                }
+                wait_copies();
+                if (t == 0) next = with_blocks(kind == kBeyond ? await_redo(tile.number) : locate(draw()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
-                if (kAsyncCopy) copy_tile(next, slot, aligned);
+                is_copied = false;
                 continue;
             }
-            const u32 stage_index = n % kStages;
-            if (!kAsyncCopy) {
-                copy_tile(shared.tiles[k % 2], slot, aligned);
-            }
+            if (unlikely(!is_copied)) copy_tile(tile, slot, aligned);
+            is_copied = kAsyncCopy;
             wait_copies();
             barrier_sync(kComputeBarrier, kComputeThreads);
             u32 drawn = 0;
-            if (kAsyncCopy && t == 0) drawn = atomicAdd(&scratch->next_tile, 1);
+            if (kAsyncCopy && t == 0) drawn = draw();
+            if (unlikely(args.flags & kSwapBytes)) swap_line(slot);
 
             u32 square[32];
             {
@@ -201,7 +275,7 @@ struct Compressor {
             u32 in_warp;
             u32 at = Part<W>::columns_before(__popc(head), in_warp);
             if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
-            if (kAsyncCopy && t == 0) next = locate(drawn);
+            if (kAsyncCopy && t == 0) next = with_blocks(locate(drawn));
             // Now the slot has been read, too.
             barrier_sync(kComputeBarrier, kComputeThreads);
 
@@ -216,17 +290,13 @@ struct Compressor {
             }
             const u32 in_second = kTileBlocks<W> == 2 && warp >= kWarpsPerBlock;
             at += (in_second + 1) * Type<W>::kHeads;
-            if (t == 0) {
-                publish_state(chunk_states(chunk) + index, words, index == 0 ? kPrefix : kOwn);
-                shared.sized[n % 4] = SizedTile{chunk, index, first_words, words};
-            }
-            barrier_arrive(kSizedBarrier + n % 4, kCompressThreads);
+            if (t == 0 && kind == kFirst) publish_state(chunk_states(chunk) + index, words, index == 0 ? kPrefix : kOwn);
+            hand_over(n, SizedTile{kind, chunk, index, first_words, words});
             if (kAsyncCopy) copy_tile(next, slot, aligned);
 
             transpose(square);
-
-            if (kAsyncCopy) barrier_sync(kEmptyBarrier + stage_index, kCompressThreads);
-            const u32 stage = shared_address(shared.stages[stage_index]);
+            if (kAsyncCopy) await_stage(n);
+            const u32 stage = shared_address(shared.stages[n % kStages]);
             if (present && Part<W>::leads()) {
                 const u32 group = t % Type<W>::kLines / Type<W>::kParts / Type<W>::kParts;
                 const u32 word = (in_second * first_words + group) * Type<W>::kParts + Part<W>::head_half();
@@ -240,70 +310,205 @@ struct Compressor {
                     word += Type<W>::kParts;
                 }
             }
-            barrier_arrive(kFullBarrier + stage_index, kCompressThreads);
+            shared.full_gates[n % kStages].arrive();
             ++n;
             if (!kAsyncCopy) {
                 // Only now that this tile's stage is free the next may be drawn: its size will be known at once.
-                barrier_sync(kEmptyBarrier, kCompressThreads);
-                if (t == 0) next = locate(atomicAdd(&scratch->next_tile, 1));
+                await_stage(n);
+                if (t == 0) next = with_blocks(locate(draw()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
             }
         }
-        if (t == 0) shared.sized[n % 4] = SizedTile{args.n_chunks, 0, 0, 0};
-        barrier_arrive(kSizedBarrier + n % 4, kCompressThreads);
-        if (kAsyncCopy) {
-            for (u32 s = 0; s < kStages; ++s) barrier_sync(kEmptyBarrier + s, kCompressThreads);
+    }
+
+    // Gives the n-th tile to the writer warps.
+    __device__ __forceinline__ void hand_over(u32 n, const SizedTile& tile) {
+        if (threadIdx.x != 0) return;
+        shared.sized[n % kSizedSlots] = tile;
+        shared.sized_gates[n % kSizedSlots].arrive();
+    }
+    // Waits until the stage of the n-th tile is free.
+    __device__ __forceinline__ void await_stage(u32 n) {
+        if (n >= kStages) shared.empty_gates[n % kStages].wait(n / kStages - 1);
+    }
+
+    // Reverses the bytes of the elements in the thread's line of the slot.
+    __device__ __forceinline__ void swap_line(u32 slot) const {
+        for (u32 u = 0; u < kLineBytes / kUnitBytes; ++u) {
+            const u32 at = slot + threadIdx.x * kLineBytes + u * kUnitBytes;
+            W words[kUnitBytes / Type<W>::kBytes];
+            split(load_shared_16(at), words);
+            for (W& word : words) word = swapped_bytes(word);
+            store_shared_16(at, join(words));
         }
+        barrier_sync(kComputeBarrier, kComputeThreads);
     }
 
-    // Part `part` of the border, from array to payload.
-    __device__ __forceinline__ void copy_border_tile(u32 chunk, u32 part) const {
+    // A tile that needs no arithmetic, by the compute warps: of the border, or of a chunk that is known to be stored.
+    __device__ __forceinline__ void copy_tile_as_it_is(TileKind kind, u32 chunk, u32 index) const {
         constexpr u32 kElements = kTileBlocks<W> * kBlock;
-        const u64 words = block_tiles ? await_prefix(chunk_states(chunk) + block_tiles - 1) : 0;
-        const u32 first = part * kElements;
-        const u64 base = layout.table_bytes() / Type<W>::kBytes + words + first;
+        const u32 words = await_words(chunk);
+        const u32 mark = is_stored(words) ? kStored : kEncoded;
         Sums sums;
-        copy_border<kComputeThreads, false>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(payload(chunk)), base, first,
-                                            min(layout.n_border - first, kElements), sums);
-        finish(chunk, sums, 1);
-    }
-
-    // Adds up a warp's sums for `shares` of the chunk's tiles.
-    __device__ __forceinline__ void finish(u32 chunk, Sums sums, u32 shares) const {
+        if (mark == kStored) {
+            copy_stored_tile(chunk, index, sums);
+        } else {
+            const u32 first = (index - block_tiles) * kElements;
+            const u64 base = layout.table_bytes() / Type<W>::kBytes + words + first;
+            copy_border<kComputeThreads, false>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(payload(chunk)), base, first,
+                                                min(layout.n_border - first, kElements), args.flags & kSwapBytes, sums);
+        }
+        // The warp keeps its sums, to tell them later.
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
-        if (lane_id() != 0) return;
-        add_sums(totals + chunk, sums);
-        if (count_tiles(totals + chunk, 0, shares) + shares == tiles * kShares) {
-            const u64 words = block_tiles ? await_prefix(chunk_states(chunk) + block_tiles - 1) : 0;
-            write_result(args.results + chunk, totals + chunk, layout.payload_bytes(words));
+        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        __syncwarp();
+        if (lane_id() == 0) {
+            if (untold.parts == 0) untold = Untold{0, 0, kind, chunk, 0, 0};
+            untold.sum_a += sums.a;
+            untold.sum_b += sums.b;
+            untold.parts += 1;
+            untold.marks |= mark;
         }
+        __syncwarp();
+    }
+
+    // Whether what the warp has not told yet is of this chunk.
+    __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
+        const Untold& untold = shared.untold[threadIdx.x / kWarp];
+        return untold.chunk == chunk && untold.kind == kind;
+    }
+
+    // The bytes of a stored frame that a tile has to copy: as many as it has itself, whatever it is.
+    struct StoredRange {
+        u64 first;
+        u32 n;
+    };
+    __device__ __forceinline__ StoredRange stored_range(u32 index) const {
+        const u64 n_bytes = raw_bytes(), first = min(static_cast<u64>(index) * kTileBytes, n_bytes);
+        return StoredRange{first, static_cast<u32>(min(n_bytes - first, static_cast<u64>(kTileBytes)))};
+    }
+    __device__ __forceinline__ unsigned char* stored_payload(u32 chunk) const {
+        return reinterpret_cast<unsigned char*>(frame(chunk)) + args.stored.n_bytes;
+    }
+
+    // Copies them, by the compute warps.
+    __device__ __forceinline__ void copy_stored_tile(u32 chunk, u32 index, Sums& sums) const {
+        const StoredRange range = stored_range(index);
+        unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<W*>(source(chunk)));
+        copy_stored<StoredCopy<kComputeThreads, 4, false, true>>(threadIdx.x, array, stored_payload(chunk), range.first, range.n, sums);
+    }
+
+    // Copies them, by the writer warps, through a stage: so few threads have not enough registers for all loads that
+    // must be under way.
+    __device__ __forceinline__ void copy_stored_tile(u32 stage, u32 chunk, u32 index, Sums& sums) const {
+        constexpr u32 kThreads = kWriterWarps * kWarp;
+        const StoredRange range = stored_range(index);
+        const u32 thread = threadIdx.x - kComputeThreads, n_units = range.n / kUnitBytes;
+        const char* const from = reinterpret_cast<const char*>(source(chunk)) + range.first;
+        unsigned char* const to = stored_payload(chunk) + range.first;
+        const bool aligned = reinterpret_cast<u64>(from) % kUnitBytes == 0;
+        for (u32 at = thread * kUnitBytes; at < n_units * kUnitBytes; at += kThreads * kUnitBytes) {
+            if (aligned) {
+                copy_async<kUnitBytes>(stage + at, from + at);
+            } else {
+                for (u32 w = 0; w < kUnitBytes; w += 4) copy_async<4>(stage + at + w, from + at + w);
+            }
+        }
+        wait_copies();
+        UnitSums<kThreads> unit_sums;
+        for (u32 at = thread * kUnitBytes; at < n_units * kUnitBytes; at += kThreads * kUnitBytes) {
+            const uint4 unit = load_shared_16(stage + at);
+            store_global_16(to + at, unit);
+            unit_sums.add(unit);
+        }
+        unit_sums.finish(range.first / 4 + 4 * thread, sums);
+        const u32 word = n_units * 4 + thread;
+        if (4 * word < range.n) {
+            const u32 value = reinterpret_cast<const u32*>(from)[word];
+            reinterpret_cast<u32*>(to)[word] = value;
+            sums.add(range.first / 4 + word, value);
+        }
+    }
+
+    // Tells what a compute warp has not told yet.
+    __device__ __forceinline__ void tell() const {
+        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        const Untold told = untold;
+        __syncwarp();
+        if (lane_id() == 0) untold.parts = 0;
+        __syncwarp();
+        if (told.parts) finish(told.kind, told.chunk, Sums{told.sum_a, told.sum_b}, told.marks, told.parts);
+    }
+
+    // Adds a warp's sums, the same in all lanes, for `parts` parts of the chunk's tiles. The last of all completes the
+    // frame, or has the chunk done again.
+    __device__ __forceinline__ void finish(TileKind kind, u32 chunk, Sums sums, u32 marks, u32 parts) const {
+        CompressChunk& mine = chunks[chunk];
+        Totals& totals = kind == kRedo ? mine.redo : mine.first;
+        u32 n_done = 0;
+        __syncwarp();
+        if (lane_id() == 0) {
+            totals.add(sums);
+            n_done = totals.count(marks, parts) + parts;
+        }
+        if (likely(__shfl_sync(kAllLanes, n_done, 0) != tiles * kPartsPerTile)) return;
+        const u64 checksum = totals.checksum();
+        const u32 words = await_words(chunk);
+        const bool stored = is_stored(words);
+        const bool is_right = *static_cast<volatile u32*>(&totals.marks) == (stored ? kStored : kEncoded);
+        if (is_right) {
+            const FrameForm& form = stored ? args.stored : args.encoded;
+            const u64 n_bytes = stored ? raw_bytes() : layout.payload_bytes(words);
+            write_header(form, frame(chunk), n_bytes, checksum);
+            if (lane_id() == 0) args.frame_bytes[chunk] = form.n_bytes + n_bytes;
+        }
+        if (kind == kRedo || lane_id() != 0) return;
+        if (!is_right) chunks[atomicAdd(&scratch->n_redo, 1)].to_redo = chunk;
+        __threadfence();
+        atomicAdd(&scratch->n_finished, 1);
     }
 
     // The writer warps.
-    __device__ __forceinline__ void write() const {
+    __device__ __forceinline__ void write() {
         const u32 lane = lane_id(), writer = threadIdx.x / kWarp - kComputeWarps;
-        if (kAsyncCopy) {
-            for (u32 s = 0; s < kStages; ++s) barrier_arrive(kEmptyBarrier + s, kCompressThreads);
-        }
         Sums sums;
-        u32 chunk = args.n_chunks, shares = 0;  // whose sums these are
+        TileKind kind = kFirst;
+        u32 chunk = 0, parts = 0, marks = 0;  // whose sums these are
         for (u32 n = 0;; ++n) {
-            barrier_sync(kSizedBarrier + n % 4, kCompressThreads);
-            const SizedTile tile = shared.sized[n % 4];
-            if (tile.chunk != chunk) {
-                if (shares) finish(chunk, sums, shares);
+            shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
+            const SizedTile tile = shared.sized[n % kSizedSlots];
+            if (unlikely(parts && (tile.kind != kind || tile.chunk != chunk))) {
+                sums.a = warp_sum(sums.a);
+                sums.b = warp_sum(sums.b);
+                finish(kind, chunk, sums, marks, parts);
                 sums = Sums();
-                chunk = tile.chunk;
-                shares = 0;
+                parts = marks = 0;
             }
-            if (tile.chunk >= args.n_chunks) break;
-            shares += kShares / kWriterWarps;
+            if (tile.kind == kNone) break;
+            const u32 stage = n % kStages;
+            if (unlikely(tile.kind == kBeyond)) {
+                shared.full_gates[stage].wait(n / kStages);
+                shared.empty_gates[stage].arrive();
+                continue;
+            }
+            kind = tile.kind;
+            chunk = tile.chunk;
 
             u64* chunk_state = chunk_states(chunk);
             const u32 before = look_back(chunk_state, tile.index);
             if (lane == 0 && writer == 0 && tile.index > 0) publish_state(chunk_state + tile.index, before + tile.words, kPrefix);
 
+            parts += kPartsPerTile / kWriterWarps;
+            const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
+            if (unlikely(kind == kFirst && before + tile.words >= n_elements)) {
+                marks |= kStored;
+                shared.full_gates[stage].wait(n / kStages);
+                copy_stored_tile(shared_address(shared.stages[stage]), chunk, tile.index, sums);
+                shared.empty_gates[stage].arrive();
+                continue;
+            }
+            marks |= kEncoded;
             u32* const out = reinterpret_cast<u32*>(payload(chunk));
             const u32 block = tile.index * kTileBlocks<W> + lane;
             if (writer == 0 && lane < kTileBlocks<W> && block < layout.n_blocks) {
@@ -315,11 +520,10 @@ struct Compressor {
                     sums.add(block + 1, 0);
                 }
             }
-            const u32 stage = n % kStages;
-            barrier_sync(kFullBarrier + stage, kCompressThreads);
+            shared.full_gates[stage].wait(n / kStages);
             const u64 first = layout.table_bytes() / 4 + static_cast<u64>(before) * Type<W>::kParts;
             copy_stage(shared_address(shared.stages[stage]), out + first, tile.words * Type<W>::kParts, first, writer, sums);
-            barrier_arrive(kEmptyBarrier + stage, kCompressThreads);
+            shared.empty_gates[stage].arrive();
         }
     }
 
@@ -369,13 +573,16 @@ struct Compressor {
 };
 
 template <typename W, int kRank>
-__device__ __forceinline__ void compress(const NdzipCompressArgs& args) {
+__device__ __forceinline__ void compress(const CompressArgs& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     CompressShared& shared = *reinterpret_cast<CompressShared*>(bytes);
     Compressor<W, kRank> compressor(args, shared);
     if (threadIdx.x < kLineBytes / kUnitBytes) shared.zeros[threadIdx.x] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
-        shared.tiles[0] = compressor.locate(atomicAdd(&compressor.scratch->next_tile, 1));
+        for (Gate& gate : shared.sized_gates) gate.init(1);
+        for (Gate& gate : shared.full_gates) gate.init(kComputeThreads);
+        for (Gate& gate : shared.empty_gates) gate.init(kWriterWarps * kWarp);
+        shared.tiles[0].kind = kStart;
     }
     __syncthreads();
     if (threadIdx.x < kComputeThreads) {
@@ -387,4 +594,4 @@ __device__ __forceinline__ void compress(const NdzipCompressArgs& args) {
 
 template <typename W>
 constexpr LaunchInfo kCompressInfo = {kCompressThreads,        sizeof(CompressShared), 1, kTileBlocks<W>,
-                                      sizeof(CompressScratch), sizeof(ChunkTotals),    sizeof(u64)};
+                                      sizeof(CompressScratch), sizeof(CompressChunk),  sizeof(u64)};

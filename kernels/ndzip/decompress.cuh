@@ -2,7 +2,7 @@
 // elements of the border; many CTAs per multiprocessor hide each other's waiting.
 //
 //   1. The offset table says where the block is; if that can be, its words are copied to shared memory (the
-//      stage), and summed up for the checksum.
+//      stage), and summed up for the checksum. If the frame is stored, the CTA copies as many bytes instead.
 //   2. The heads say where every thread's columns are; if their number is that of the table, each thread
 //      reads its columns, transposes them, and has a line of residuals, which it adds up along x.
 //   3. The lines go through shared memory (in the place of the stage) twice, so that each thread adds up
@@ -11,29 +11,38 @@
 // Nothing that is read is used before it is checked: the table's entries before they become addresses, and
 // positions of columns follow from heads whose ones have been counted to be those of the block.
 //
+// Who finishes the last tile of a chunk compares the header with what it must be, and so the checksum.
+//
 // Bytes per element: the payload is read once, the elements are written once; shared memory is written and
 // read three times.
 
 #pragma once
 
 #include "../common/checksum.cuh"
+#include "../common/frame.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
 #include "layout.cuh"
 #include "transform.cuh"
 
-template <typename W>
-constexpr u32 kDecompressThreads = Type<W>::kLines;
+// A CTA decodes kBlocks blocks, each by the threads of one part. In three dimensions a block of f32 has rows of 64
+// bytes. If they are not aligned to sectors of 32 bytes, the rows of two blocks side by side are stored together: that
+// spares a part of the sectors that are written in two parts, but costs a little more where rows are aligned.
+template <typename W, u32 kBlocks>
+constexpr u32 kDecompressThreads = Type<W>::kLines * kBlocks;
 
-// Scratch: of every chunk its totals, then kSlots slots.
+// Scratch: of every chunk its totals, then kSlots slots. Their marks say what is wrong.
+enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2 };
 
-template <typename W>
+template <typename W, u32 kBlocks>
 struct DecompressShared {
-    // The stage of the longest block, to multiples of 16 bytes; then the elements of the block.
-    alignas(1024) unsigned char bytes[(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
-    u64 sums_a[kDecompressThreads<W> / kWarp], sums_b[kDecompressThreads<W> / kWarp];
+    static constexpr u32 kWarps = kDecompressThreads<W, kBlocks> / kWarp;
+    // Of each block the stage, for the longest, to multiples of 16 bytes; then the elements.
+    alignas(1024) unsigned char bytes[kBlocks][(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
+    u64 sums_a[kWarps], sums_b[kWarps];
+    u32 starts[kBlocks];  // first elements
     // In one dimension, the sum of each warp's words.
-    u64 carries[kDecompressThreads<W> / kWarp];
+    u64 carries[kWarps];
 };
 
 // A cell is what a thread adds up side by side with one instruction's loads: two words of f32 or one of f64.
@@ -41,14 +50,23 @@ struct Cell32 {
     u32 x, y;
     __device__ __forceinline__ void operator+=(Cell32 other) { x += other.x, y += other.y; }
     __device__ __forceinline__ uint2 bits() const { return make_uint2(x, y); }
-    __device__ __forceinline__ uint2 rotated() const { return make_uint2(rotated_right(x), rotated_right(y)); }
+    // What is stored: the value, maybe in big-endian order.
+    template <bool kSwaps>
+    __device__ __forceinline__ uint2 value() const {
+        const u32 first = rotated_right(x), second = rotated_right(y);
+        return kSwaps ? make_uint2(swapped_bytes(first), swapped_bytes(second)) : make_uint2(first, second);
+    }
     static __device__ __forceinline__ Cell32 of(uint2 v) { return Cell32{v.x, v.y}; }
 };
 struct Cell64 {
     u64 x;
     __device__ __forceinline__ void operator+=(Cell64 other) { x += other.x; }
     __device__ __forceinline__ uint2 bits() const { return make_uint2(static_cast<u32>(x), static_cast<u32>(x >> 32)); }
-    __device__ __forceinline__ uint2 rotated() const { return Cell64{rotated_right(x)}.bits(); }
+    template <bool kSwaps>
+    __device__ __forceinline__ uint2 value() const {
+        const u64 value = rotated_right(x);
+        return Cell64{kSwaps ? swapped_bytes(value) : value}.bits();
+    }
     static __device__ __forceinline__ Cell64 of(uint2 v) { return Cell64{static_cast<u64>(v.y) << 32 | v.x}; }
 };
 template <typename W>
@@ -62,121 +80,194 @@ struct CellOf<u64> {
 constexpr u32 kCellBytes = 8;
 constexpr u32 kCells = 16;  // per thread
 
-template <typename W, int kRank>
+template <typename W, int kRank, u32 kBlocks>
 struct Decompressor {
     using Cell = typename CellOf<W>::Type;
-    static constexpr u32 kThreads = kDecompressThreads<W>;
+    using Shared = DecompressShared<W, kBlocks>;
+    static constexpr u32 kThreads = kDecompressThreads<W, kBlocks>;
+    static constexpr u32 kLines = Type<W>::kLines;  // threads of a part
     static constexpr u32 kRowBytes = Sides<kRank>::kX * Type<W>::kBytes;
     static constexpr u32 kRowCells = kRowBytes / kCellBytes;
 
-    const NdzipDecompressArgs& args;
-    DecompressShared<W>& shared;
+    const DecompressArgs& args;
+    Shared& shared;
     const Layout<W, kRank> layout;
     const u32 tiles, chunk, index;
+    const u32 part;   // which block of the tile the thread decodes
+    const u32 block;  // and its number
+    const char* const frame;
+    const u64 frame_bytes;
     const char* const payload;
-    const u64 n_bytes;
+    const u64 n_bytes;  // of the payload
     W* const dst;
 
-    __device__ __forceinline__ Decompressor(const NdzipDecompressArgs& args, DecompressShared<W>& shared)
+    __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
         : args(args), shared(shared), layout(args.extents), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
           chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), index(blockIdx.x - chunk * tiles),
-          payload(static_cast<const char*>(args.src) + chunk * args.src_stride), n_bytes(args.src_bytes[chunk]),
+          part(kBlocks == 1 ? 0 : threadIdx.x / kLines), block(index * kBlocks + part),
+          frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
+          payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
           dst(reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride)) {}
 
-    // Adds up the sums of all threads. A barrier is passed.
+    __device__ __forceinline__ void run() {
+        if (unlikely(frame_bytes < max(args.encoded.n_bytes, args.stored.n_bytes))) {
+            report(kMarkTruncated);
+            __syncthreads();
+            return finish();
+        }
+        // These three loads are under way together.
+        const bool has_table = layout.table_bytes() <= n_bytes;
+        const u32* const table = reinterpret_cast<const u32*>(payload);
+        u32 begin = 0, end = 0;
+        if (has_table && block < layout.n_blocks) {
+            begin = block ? table[block - 1] : 0;
+            end = table[block];
+        }
+        if (unlikely(is_stored(args.stored, frame))) {
+            copy_stored_tile();
+        } else if (unlikely(!has_table)) {
+            report(kMarkTruncated);
+            __syncthreads();
+        } else if (likely(index < layout.block_tiles(kBlocks))) {
+            decode_blocks(begin, end);
+        } else {
+            copy_border_tile(index - layout.block_tiles(kBlocks));
+        }
+        finish();
+    }
+
+    // A barrier of the part.
+    __device__ __forceinline__ void part_sync() const {
+        if (kBlocks == 1) {
+            __syncthreads();
+        } else {
+            barrier_sync(1 + part, kLines);
+        }
+    }
+
+    // Notes what is wrong, before the CTA's next barrier.
+    __device__ __forceinline__ void report(u32 damage) const {
+        if (damage && threadIdx.x % kLines == 0) atomicOr(&slot()->marks, damage);
+    }
+
+    // Adds up the sums of the part's threads. A barrier of the part is passed.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
+        constexpr u32 kWarps = kLines / kWarp;
         const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
         if (lane_id() == 0) shared.sums_a[threadIdx.x / kWarp] = a, shared.sums_b[threadIdx.x / kWarp] = b;
-        __syncthreads();
-        if (threadIdx.x != 0) return;
+        part_sync();
+        if (threadIdx.x % kLines != 0) return;
         sums = Sums();
 #pragma unroll
-        for (u32 w = 0; w < kThreads / kWarp; ++w) sums.a += shared.sums_a[w], sums.b += shared.sums_b[w];
-        add_sums(slot(), sums);
+        for (u32 w = 0; w < kWarps; ++w) sums.a += shared.sums_a[part * kWarps + w], sums.b += shared.sums_b[part * kWarps + w];
+        slot()->add(sums);
     }
 
-    // Counts the CTA's tile, with what is wrong with it; the last CTA of a slot adds the slot to the chunk's totals,
-    // and the last of the chunk writes the result. This comes at the very end, since the count waits for the
-    // thread's stores.
-    __device__ __forceinline__ void finish(u32 errors) const {
-        if (threadIdx.x != 0) return;
-        ChunkTotals* const mine = slot();
-        if (count_tiles(mine, errors, 1) + 1 != (tiles - index % kSlots + kSlots - 1) / kSlots) return;
-        __threadfence();
-        const volatile ChunkTotals* const sums = mine;
-        add_sums(totals(), Sums{sums->sum_a, sums->sum_b});
-        if (count_tiles(totals(), sums->errors, sums->n_done) + sums->n_done == tiles) {
-            write_result(args.results + chunk, totals(), args.src_bytes[chunk]);
-        }
-    }
-    __device__ __forceinline__ ChunkTotals* totals() const {
-        return static_cast<ChunkTotals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
-    }
-    __device__ __forceinline__ ChunkTotals* slot() const { return totals() + 1 + index % kSlots; }
-
-    // Whether the payload can end where the table says that the last block does.
-    __device__ __forceinline__ u32 check_length(u32 words) const {
-        const u64 expected = layout.payload_bytes(words);
-        return expected == n_bytes ? 0 : 1u << (expected > n_bytes ? kTruncated : kCorrupt);
-    }
-
-    __device__ __forceinline__ void run() {
-        if (index < layout.n_blocks) {
-            decode_block();
-        } else {
-            copy_border_tile(index - layout.n_blocks);
-        }
-    }
-
-    // Part `part` of the border, from payload to array.
-    __device__ __forceinline__ void copy_border_tile(u32 part) const {
-        const u64 table = layout.table_bytes();
-        u32 errors = 0;
-        Sums sums;
-        if (table > n_bytes) {
-            errors = 1u << kTruncated;
-        } else {
-            const u32 words = layout.n_blocks ? reinterpret_cast<const u32*>(payload)[layout.n_blocks - 1] : 0;
-            errors = check_length(words);
-            const u32 first = part * kBlock, n = errors ? 0 : min(layout.n_border - first, kBlock);
-            W* const from = reinterpret_cast<W*>(const_cast<char*>(payload));
-            copy_border<kThreads, true>(layout, dst, from, table / Type<W>::kBytes + words + first, first, n, sums);
-        }
-        finish_sums(sums);
-        finish(errors);
-    }
-
-    // Block `index`.
-    __device__ __forceinline__ void decode_block() {
-        const u32 t = threadIdx.x, warp = t / kWarp;
-        const u32 stage = shared_address(shared.bytes);
-        const u64 table_bytes = layout.table_bytes();
-        const u32* const payload32 = reinterpret_cast<const u32*>(payload);
-
-        u32 errors = 0, begin = 0, end = 0;
-        if (table_bytes > n_bytes) {
-            errors = 1u << kTruncated;
-        } else {
-            begin = index ? payload32[index - 1] : 0;
-            end = payload32[index];
-            if (end < begin || end - begin < Type<W>::kHeads || end - begin > Type<W>::kMaxWords) {
-                errors = 1u << kCorrupt;
-            } else if (layout.payload_bytes(end) > n_bytes) {
-                errors = 1u << kTruncated;
-            } else if (index + 1 == layout.n_blocks) {
-                errors = check_length(end);
+    // Counts the CTA's tile; the last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk
+    // looks at the header. This comes at the very end, since the count waits for the thread's stores. There was a
+    // barrier after all sums and reports.
+    __device__ __forceinline__ void finish() const {
+        if (threadIdx.x >= kWarp) return;
+        bool is_last = false;
+        if (threadIdx.x == 0) {
+            Totals* const mine = slot();
+            if (mine->count(0, 1) + 1 == (tiles - index % kSlots + kSlots - 1) / kSlots) {
+                __threadfence();
+                const volatile Totals* const sums = mine;
+                totals()->add(Sums{sums->sum_a, sums->sum_b});
+                is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
             }
         }
-        const u32 n = errors ? 0 : (end - begin) * Type<W>::kParts;
-        const u64 first = table_bytes / 4 + static_cast<u64>(begin) * Type<W>::kParts;
-        Sums sums;
-        if (t == 0 && errors == 0) {
-            sums.add(index, end);
-            if (layout.has_pad() && index + 1 == layout.n_blocks) sums.add(index + 1, payload32[index + 1]);
+        if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
+        const u64 checksum = totals()->checksum();
+        const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
+        Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
+        if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
+            const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
+            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
+            const Status of_header = check_header(form, frame, frame_bytes - form.n_bytes, checksum, with_checksum);
+            if (status == kOk || of_header == kCorrupt) status = of_header;
         }
-        stage_words(first, n, sums);
+        if (threadIdx.x == 0) args.statuses[chunk] = status;
+    }
+    __device__ __forceinline__ Totals* totals() const {
+        return static_cast<Totals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
+    }
+    __device__ __forceinline__ Totals* slot() const { return totals() + 1 + index % kSlots; }
+
+    // What is wrong with a payload of `have` bytes that must have `need`.
+    static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {
+        return have == need ? 0 : have < need ? kMarkTruncated : kMarkCorrupt;
+    }
+
+    // Of a stored frame as many bytes as a tile has.
+    __device__ __forceinline__ void copy_stored_tile() const {
+        constexpr u64 kBytes = kBlocks * kBlock * Type<W>::kBytes;
+        const u64 first = index * kBytes, raw_bytes = layout.n_elements() * Type<W>::kBytes;
+        const u32 damage = check_length(frame_bytes - args.stored.n_bytes, raw_bytes);
+        Sums sums;
+        if (damage == 0 && first < raw_bytes) {
+            unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
+            copy_stored<StoredCopy<kThreads, 4, true, true>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
+                                                             static_cast<u32>(min(raw_bytes - first, kBytes)), sums);
+        }
+        report(damage);
         finish_sums(sums);
-        if (errors) return finish(errors);
+        if (kBlocks > 1) __syncthreads();
+    }
+
+    // Part `number` of the border, from payload to array.
+    __device__ __forceinline__ void copy_border_tile(u32 number) const {
+        constexpr u32 kElements = kBlocks * kBlock;
+        const u32 words = layout.n_blocks ? reinterpret_cast<const u32*>(payload)[layout.n_blocks - 1] : 0;
+        const u32 damage = check_length(n_bytes, layout.payload_bytes(words));
+        const u32 first = number * kElements, n = damage ? 0 : min(layout.n_border - first, kElements);
+        W* const from = reinterpret_cast<W*>(const_cast<char*>(payload));
+        Sums sums;
+        copy_border<kThreads, true>(layout, dst, from, layout.table_bytes() / Type<W>::kBytes + words + first, first, n,
+                                    args.flags & kSwapBytes, sums);
+        report(damage);
+        finish_sums(sums);
+        if (kBlocks > 1) __syncthreads();
+    }
+
+    // The tile's blocks, of which each part decodes one, from the words that the table says.
+    __device__ __forceinline__ void decode_blocks(u32 begin, u32 end) {
+        const u32 damage = kBlocks == 1 || block < layout.n_blocks ? decode_block(begin, end) : 0;
+        report(damage);
+        if (kBlocks == 1 && unlikely(damage)) return __syncthreads();
+        // What a part has not decoded, the other stores as garbage.
+        if (unlikely(args.flags & kSwapBytes)) {
+            store_blocks<true>();
+        } else {
+            store_blocks<false>();
+        }
+    }
+
+    // The part's block, to shared memory, added up along x. Is what is wrong.
+    __device__ __forceinline__ u32 decode_block(u32 begin, u32 end) {
+        const u32 t = threadIdx.x % kLines, warp = t / kWarp;
+        const u32 stage = shared_address(shared.bytes[part]);
+        if (warp == 0) shared.starts[part] = layout.block_start(block);
+
+        u32 damage = 0;
+        if (end < begin || end - begin < Type<W>::kHeads || end - begin > Type<W>::kMaxWords) {
+            damage = kMarkCorrupt;
+        } else if (layout.payload_bytes(end) > n_bytes) {
+            damage = kMarkTruncated;
+        } else if (block + 1 == layout.n_blocks) {
+            damage = check_length(n_bytes, layout.payload_bytes(end));
+        }
+        const u32 n = damage ? 0 : (end - begin) * Type<W>::kParts;
+        const u64 first = layout.table_bytes() / 4 + static_cast<u64>(begin) * Type<W>::kParts;
+        Sums sums;
+        if (t == 0) {
+            sums.add(block, end);
+            if (layout.has_pad() && block + 1 == layout.n_blocks) sums.add(block + 1, reinterpret_cast<const u32*>(payload)[block + 1]);
+        }
+        stage_words(stage, t, first, n, sums);
+        finish_sums(sums);
+        if (unlikely(damage)) return damage;
 
         // Both lanes with parts of the same columns read the same head.
         const u32 group = t / Type<W>::kParts / Type<W>::kParts;
@@ -185,7 +276,7 @@ struct Decompressor {
         u32 in_warp;
         u32 at = Part<W>::columns_before(__popc(head), in_warp);
         // Every warp counts the columns of all heads, and of those before its own: that spares a barrier.
-        constexpr u32 kHeadWords = Type<W>::kHeads * Type<W>::kParts, kWarpHeads = kHeadWords / (kThreads / kWarp);
+        constexpr u32 kHeadWords = Type<W>::kHeads * Type<W>::kParts, kWarpHeads = kHeadWords / (kLines / kWarp);
         u32 columns = 0, columns_before = 0;
 #pragma unroll
         for (u32 k = 0; k < kHeadWords; k += kWarp) {
@@ -195,8 +286,8 @@ struct Decompressor {
         }
         const u32 words = Type<W>::kHeads + warp_sum(columns);
         at += Type<W>::kHeads + warp_sum(columns_before);
-        if (words != end - begin) return finish(1u << kCorrupt);
 
+        // Whatever the heads are, they have no more columns than a block can have, so this stays in the stage.
         u32 square[32];
         u32 column = begin_of_block + 4 * (at * Type<W>::kParts + Part<W>::column_half());
 #pragma unroll
@@ -211,38 +302,50 @@ struct Decompressor {
         W line[Type<W>::kLineElements];
         from_square(square, line);
         add_up_x(line);
-        __syncthreads();  // the stage has been read
+        // The stage has been read.
+        part_sync();
+        if (unlikely(words != end - begin)) return kMarkCorrupt;
         const u32 to = stage + t * kLineBytes, key = swizzled<8>(t * kLineBytes) ^ t * kLineBytes;
         constexpr u32 kPerUnit = kUnitBytes / Type<W>::kBytes;
 #pragma unroll
         for (u32 u = 0; u < kLineBytes / kUnitBytes; ++u) store_shared_16(to + (u * kUnitBytes ^ key), join(line + u * kPerUnit));
-        __syncthreads();
-        store_block(stage);
-        finish(0);
+        part_sync();
+        if (kRank == 3) add_up_y();
+        return 0;
     }
 
     // Copies words [first, first + n) of the payload to the stage, and adds up their sums. Whole units of 16 bytes
     // are copied, past the first level cache, whose few lines next to so much shared memory would limit the
     // loads in flight. So the stage begins with first % 4 words of what is before.
-    __device__ __forceinline__ void stage_words(u64 first, u32 n, Sums& sums) const {
-        constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kThreads * kUnitBytes;
-        const u32 t = threadIdx.x, stage = shared_address(shared.bytes), skipped = first % kUnitWords;
+    __device__ __forceinline__ void stage_words(u32 stage, u32 t, u64 first, u32 n, Sums& sums) const {
+        constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
+        const u32 skipped = first % kUnitWords;
         const u32 n_units = n ? (skipped + n + kUnitWords - 1) / kUnitWords : 0;
+        // The very last unit may be only partly there.
+        const bool is_cut = n && (first - skipped + n_units * kUnitWords) * 4 > n_bytes;
+        const u32 n_copies = n_units - is_cut;
         const char* const from = payload + (first - skipped) * 4 + t * kUnitBytes;
         // kStep is a multiple of a swizzle's period of 1024 bytes.
         const u32 to = staged(stage + t * kUnitBytes);
 #pragma unroll 3
-        for (u32 u = t, step = 0; u < n_units; u += kThreads, step += kStep) copy_async<kUnitBytes>(to + step, from + step);
+        for (u32 u = t, step = 0; u < n_copies; u += kLines, step += kStep) copy_async<kUnitBytes>(to + step, from + step);
+        if (unlikely(is_cut && t == n_copies % kLines)) {
+            const u32* const last = reinterpret_cast<const u32*>(payload) + (first - skipped) + n_copies * kUnitWords;
+            u32 words[kUnitWords];
+#pragma unroll
+            for (u32 w = 0; w < kUnitWords; ++w) words[w] = n_copies * kUnitWords + w < skipped + n ? last[w] : 0;
+            store_shared_16(staged(stage + n_copies * kUnitBytes), join(words));
+        }
         wait_copies();
-        UnitSums<kThreads> unit_sums;
+        UnitSums<kLines> unit_sums;
 #pragma unroll 3
-        for (u32 u = t, step = 0; u < n_units; u += kThreads, step += kStep) unit_sums.add(load_shared_16(to + step));
+        for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));
         unit_sums.finish(first - skipped + t * kUnitWords, sums);
         // Words of the first and the last unit that do not belong to the block.
-        if (t == 0) {
+        if (n && t == 0) {
             for (u32 w = 0; w < skipped; ++w) sums.remove(first - skipped + w, load_shared_4(staged(stage + 4 * w)));
         }
-        if (n_units && t == (n_units - 1) % kThreads) {
+        if (n && t == (n_units - 1) % kLines) {
             for (u32 w = skipped + n; w < n_units * kUnitWords; ++w) sums.remove(first - skipped + w, load_shared_4(staged(stage + 4 * w)));
         }
     }
@@ -282,50 +385,55 @@ struct Decompressor {
         for (u32 i = 0; i < kElements; ++i) v[i] += before;
     }
 
-    // Adds up along the other axes and stores. The block is in shared memory, swizzled<8>.
-    __device__ __forceinline__ void store_block(u32 block) const {
-        if (kRank == 3) add_up_y(block);
-        // Are there rows whose words are not all at multiples of 8 bytes? (Of f32 only.)
+    // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>.
+    template <bool kSwaps>
+    __device__ __forceinline__ void store_blocks() const {
+        if (kRank == 3) __syncthreads();
+        // Rows whose words are not all at multiples of 8 bytes are of f32, and in three dimensions of pairs of blocks.
+        constexpr bool kAligned = Type<W>::kBytes == kCellBytes || (kRank == 3 && kBlocks == 1);
         const u64 misaligned = reinterpret_cast<u64>(dst) | (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);
-        if (Type<W>::kBytes == kCellBytes || misaligned % kCellBytes == 0) {
-            store_columns<kCellBytes>(block);
+        if (kAligned || likely(misaligned % kCellBytes == 0)) {
+            store_columns<kCellBytes, kSwaps>();
         } else {
-            store_columns<4>(block);
+            store_columns<4, kSwaps>();
         }
     }
 
-    // Adds up along y in three dimensions: every thread has a column of cells of a plane.
-    __device__ __forceinline__ void add_up_y(u32 block) const {
-        const u32 column = threadIdx.x / kRowCells * 16 * kRowBytes + threadIdx.x % kRowCells * kCellBytes;
-        const u32 at = swizzled<8>(column);
+    // Adds up along y in three dimensions: every thread has a column of cells of a plane of its block.
+    __device__ __forceinline__ void add_up_y() const {
+        const u32 t = threadIdx.x % kLines, stage = shared_address(shared.bytes[part]);
+        const u32 at = swizzled<8>(t / kRowCells * 16 * kRowBytes + t % kRowCells * kCellBytes);
         Cell sum = Cell::of(make_uint2(0, 0));
 #pragma unroll
         for (u32 y = 0; y < kCells; ++y) {
-            const u32 cell = block + (at ^ swizzled<8>(y * kRowBytes));
+            const u32 cell = stage + (at ^ swizzled<8>(y * kRowBytes));
             sum += Cell::of(load_shared_8(cell));
             store_shared_8(cell, sum.bits());
         }
-        __syncthreads();
     }
 
     // The cells that a thread adds up along the slowest axis and stores. Their words are adjacent if kWidth is
-    // 8. If it is 4, the second word is at such a distance that the warp still stores whole rows.
-    template <u32 kWidth>
-    __device__ __forceinline__ void store_columns(u32 block) const {
+    // 8. If it is 4, the second word is at such a distance that the warp still stores whole rows. Adjacent threads
+    // have a row of the first block, then the same row of the second.
+    template <u32 kWidth, bool kSwaps>
+    __device__ __forceinline__ void store_columns() const {
         // Bytes and rows from a cell's first word to its second; threads per row.
         constexpr u32 kRowThreads = kRank == 1 ? kThreads : kWidth == 8 ? kRowCells : kRank == 2 ? 32 : 16;
         constexpr u32 kFarRows = kRank == 3 ? 8 : 0;
         constexpr u32 kFar = kRank == 1 ? kThreads * 4 : kRank == 2 ? 128 : kFarRows * kRowBytes;
-        const u32 x = threadIdx.x % kRowThreads * kWidth, row = threadIdx.x / kRowThreads;
+        const u32 x = threadIdx.x % kRowThreads * kWidth, row = threadIdx.x / (kRowThreads * kBlocks);
+        const u32 beside = kBlocks == 1 ? 0 : threadIdx.x / kRowThreads % kBlocks;
+        if (kBlocks > 1 && index * kBlocks + beside >= layout.n_blocks) return;
+        const u32 block = shared_address(shared.bytes[beside]);
         const u64 columns = layout.columns, plane = layout.plane;
-        char* to = reinterpret_cast<char*>(dst + layout.block_start(index)) + x;
+        char* to = reinterpret_cast<char*>(dst + shared.starts[beside]) + x;
         const u64 far = kRank == 3 ? kFarRows * columns * Type<W>::kBytes : kFar;
         const auto load = [=](u32 at) {
             if (kWidth == 8) return Cell::of(load_shared_8(block + at));
             return Cell::of(make_uint2(load_shared_4(block + at), load_shared_4(block + (at ^ swizzled<8>(kFar)))));
         };
         const auto store = [=](char* to, const Cell& cell) {
-            const uint2 v = cell.rotated();
+            const uint2 v = cell.template value<kSwaps>();
             if (kWidth == 8) {
                 store_global_8(to, v);
             } else {
@@ -384,11 +492,11 @@ struct Decompressor {
     }
 };
 
-template <typename W, int kRank>
-__device__ __forceinline__ void decompress(const NdzipDecompressArgs& args) {
-    __shared__ DecompressShared<W> shared;
-    Decompressor<W, kRank>(args, shared).run();
+template <typename W, int kRank, u32 kBlocks>
+__device__ __forceinline__ void decompress(const DecompressArgs& args) {
+    __shared__ DecompressShared<W, kBlocks> shared;
+    Decompressor<W, kRank, kBlocks>(args, shared).run();
 }
 
-template <typename W>
-constexpr LaunchInfo kDecompressInfo = {kDecompressThreads<W>, 0, 0, 1, 0, (1 + kSlots) * sizeof(ChunkTotals), 0};
+template <typename W, u32 kBlocks>
+constexpr LaunchInfo kDecompressInfo = {kDecompressThreads<W, kBlocks>, 0, 0, kBlocks, 0, (1 + kSlots) * sizeof(Totals), 0};

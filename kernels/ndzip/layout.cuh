@@ -8,12 +8,12 @@
 
 #pragma once
 
+#include "../common/bits.cuh"
 #include "../common/checksum.cuh"
 #include "../common/types.cuh"
 
 constexpr u32 kBlock = 4096;
 constexpr u32 kLineBytes = 128;
-constexpr u32 kUnitBytes = 16;
 
 template <typename W>
 struct Type {
@@ -77,6 +77,8 @@ struct Layout {
         return n ? n : 1;
     }
 
+    __device__ __forceinline__ u64 n_elements() const { return static_cast<u64>(n_blocks) * kBlock + n_border; }
+
     // First element of a block.
     __device__ __forceinline__ u32 block_start(u32 block) const {
         if (kRank == 1) return block * kBlock;
@@ -127,9 +129,11 @@ struct Border {
 };
 
 // Copies elements [first, first + n) of the border, by all kThreads threads that come here, between array and
-// payload, whose words begin with word `base`; kToArray is the direction. Adds up the payload's sums.
+// payload, where they begin with word `base`; kToArray is the direction. The array's elements are big-endian if
+// `swaps`. Adds up the payload's sums.
 template <u32 kThreads, bool kToArray, typename W, int kRank>
-__device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n, Sums& sums) {
+__device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n,
+                                            bool swaps, Sums& sums) {
     constexpr u32 kBatch = 4;  // loads in flight
     const Border<W, kRank> border(layout);
     for (u32 i = threadIdx.x; i < n; i += kBatch * kThreads) {
@@ -142,11 +146,15 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
             elements[j] = border.element(first + k);
             words[j] = kToArray ? payload[base + k] : array[elements[j]];
         }
+        if (swaps && !kToArray) {
+#pragma unroll
+            for (u32 j = 0; j < kBatch; ++j) words[j] = swapped_bytes(words[j]);
+        }
 #pragma unroll
         for (u32 j = 0; j < kBatch; ++j) {
             const u32 k = i + j * kThreads;
             if (k >= n) continue;
-            (kToArray ? array[elements[j]] : payload[base + k]) = words[j];
+            (kToArray ? array[elements[j]] : payload[base + k]) = swaps && kToArray ? swapped_bytes(words[j]) : words[j];
 #pragma unroll
             for (u32 p = 0; p < Type<W>::kParts; ++p) {
                 sums.add((base + k) * Type<W>::kParts + p, static_cast<u32>(static_cast<u64>(words[j]) >> 32 * p));

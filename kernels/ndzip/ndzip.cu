@@ -3,21 +3,30 @@
 #include "compress.cuh"
 #include "decompress.cuh"
 
-#define NDZIP_ENTRY_POINTS(type, Word, rank)                                                                       \
-    extern "C" __global__ void __launch_bounds__(kCompressThreads, kCompressCtas)                                   \
-        ndzip_compress_##type##_##rank##d(const __grid_constant__ NdzipCompressArgs args) {                         \
-        compress<Word, rank>(args);                                                                                 \
-    }                                                                                                               \
-    extern "C" __global__ void __launch_bounds__(kDecompressThreads<Word>, kDecompressCtas / Type<Word>::kParts)    \
-        ndzip_decompress_##type##_##rank##d(const __grid_constant__ NdzipDecompressArgs args) {                     \
-        decompress<Word, rank>(args);                                                                               \
-    }                                                                                                               \
-    extern "C" __device__ const LaunchInfo ndzip_compress_##type##_##rank##d_info = kCompressInfo<Word>;            \
-    extern "C" __device__ const LaunchInfo ndzip_decompress_##type##_##rank##d_info = kDecompressInfo<Word>;
+#define NDZIP_COMPRESS(type, Word, rank)                                                          \
+    extern "C" __global__ void __launch_bounds__(kCompressThreads, kCompressCtas)                  \
+        ndzip_compress_##type##_##rank##d(const __grid_constant__ CompressArgs args) {             \
+        compress<Word, rank>(args);                                                                \
+    }                                                                                              \
+    extern "C" __device__ const LaunchInfo ndzip_compress_##type##_##rank##d_info = kCompressInfo<Word>;
 
-NDZIP_ENTRY_POINTS(f32, u32, 1)
-NDZIP_ENTRY_POINTS(f32, u32, 2)
-NDZIP_ENTRY_POINTS(f32, u32, 3)
-NDZIP_ENTRY_POINTS(f64, u64, 1)
-NDZIP_ENTRY_POINTS(f64, u64, 2)
-NDZIP_ENTRY_POINTS(f64, u64, 3)
+#define NDZIP_DECOMPRESS(name, Word, rank, blocks)                                                                    \
+    extern "C" __global__ void __launch_bounds__((kDecompressThreads<Word, blocks>), (kDecompressCtas<Word, blocks>)) \
+        ndzip_decompress_##name(const __grid_constant__ DecompressArgs args) {                                        \
+        decompress<Word, rank, blocks>(args);                                                                         \
+    }                                                                                                                 \
+    extern "C" __device__ const LaunchInfo ndzip_decompress_##name##_info = kDecompressInfo<Word, blocks>;
+
+NDZIP_COMPRESS(f32, u32, 1)
+NDZIP_COMPRESS(f32, u32, 2)
+NDZIP_COMPRESS(f32, u32, 3)
+NDZIP_COMPRESS(f64, u64, 1)
+NDZIP_COMPRESS(f64, u64, 2)
+NDZIP_COMPRESS(f64, u64, 3)
+NDZIP_DECOMPRESS(f32_1d, u32, 1, 1)
+NDZIP_DECOMPRESS(f32_2d, u32, 2, 1)
+NDZIP_DECOMPRESS(f32_3d, u32, 3, 1)
+NDZIP_DECOMPRESS(f32_3d_unaligned, u32, 3, 2)
+NDZIP_DECOMPRESS(f64_1d, u64, 1, 1)
+NDZIP_DECOMPRESS(f64_2d, u64, 2, 1)
+NDZIP_DECOMPRESS(f64_3d, u64, 3, 1)

@@ -1,0 +1,124 @@
+// Frames: the header that stands before every payload, and payloads that are the array's bytes as they are.
+// The host has prepared all of a header that does not depend on the payload (FrameForm).
+
+#pragma once
+
+#include "checksum.cuh"
+#include "types.cuh"
+#include "warp.cuh"
+
+// The words of a header that depend on the payload: its length, its checksum, then the header's CRC.
+constexpr u32 kLengthWord = 4, kChecksumWord = 6, kCrcWord = 8;
+
+// What a header's word is, given bytes 16 to 31 as `fields` and the CRC.
+__device__ __forceinline__ u32 header_word(const FrameForm& form, u32 word, ulonglong2 fields, u32 crc) {
+    if (word == kCrcWord) return crc;
+    if (word < kLengthWord || word > kCrcWord) return form.words[word];
+    const u64 field = word < kChecksumWord ? fields.x : fields.y;
+    return static_cast<u32>(field >> word % 2 * 32);
+}
+
+// CRC-32C of the whole header, by a warp.
+__device__ __forceinline__ u32 header_crc(const FrameForm& form, ulonglong2 fields) {
+    constexpr u32 kBits = 128 / kWarp;
+    const u32 first = lane_id() * kBits;
+    const u64 field = first < 64 ? fields.x : fields.y;
+    u32 crc = 0;
+    for (u32 i = 0; i < kBits; ++i) {
+        if (field >> (first + i) % 64 & 1) crc ^= form.crc_of_bit[first + i];
+    }
+#pragma unroll
+    for (u32 step = kWarp / 2; step > 0; step /= 2) crc ^= __shfl_xor_sync(kAllLanes, crc, step);
+    return form.crc ^ crc;
+}
+
+// Writes the header of a frame, by a warp.
+__device__ __forceinline__ void write_header(const FrameForm& form, void* frame, u64 payload_bytes, u64 checksum) {
+    const ulonglong2 fields = make_ulonglong2(payload_bytes, checksum);
+    const u32 crc = header_crc(form, fields);
+    for (u32 word = lane_id(); word < form.n_bytes / 4; word += kWarp) {
+        static_cast<u32*>(frame)[word] = header_word(form, word, fields, crc);
+    }
+}
+
+// Compares the header of a frame with what it must be, by a warp. The frame has all bytes of the header.
+__device__ __forceinline__ Status check_header(const FrameForm& form, const void* frame, u64 payload_bytes, u64 checksum,
+                                               bool with_checksum) {
+    const u32* const words = static_cast<const u32*>(frame);
+    const auto field = [=](u32 word) { return static_cast<u64>(words[word + 1]) << 32 | words[word]; };
+    const ulonglong2 fields = make_ulonglong2(field(kLengthWord), field(kChecksumWord));
+    const u32 crc = header_crc(form, fields);
+    bool differs = false;
+    for (u32 word = lane_id(); word < form.n_bytes / 4; word += kWarp) {
+        differs |= words[word] != header_word(form, word, fields, crc);
+    }
+    if (__any_sync(kAllLanes, differs)) return kCorrupt;
+    if (fields.x != payload_bytes) return fields.x > payload_bytes ? kTruncated : kCorrupt;
+    return with_checksum && fields.y != checksum ? kCorrupt : kOk;
+}
+
+// Whether the frame says that its payload is stored. The codec is in the header's second word.
+__device__ __forceinline__ bool is_stored(const FrameForm& stored, const void* frame) {
+    return static_cast<const u32*>(frame)[1] == stored.words[1];
+}
+
+// The word at `from`, of which `n_bytes` bytes are left: missing bytes are zeros. kWhole: it is aligned and complete.
+template <bool kWhole>
+__device__ __forceinline__ u32 load_word(const unsigned char* from, u32 n_bytes) {
+    u32 word = 0;
+    if (kWhole || (reinterpret_cast<u64>(from) % 4 == 0 && n_bytes >= 4)) {
+        word = *reinterpret_cast<const u32*>(from);
+    } else {
+        for (u32 i = 0; i < 4 && i < n_bytes; ++i) word |= static_cast<u32>(from[i]) << 8 * i;
+    }
+    return word;
+}
+template <bool kWhole>
+__device__ __forceinline__ void store_word(unsigned char* to, u32 n_bytes, u32 word) {
+    if (kWhole || (reinterpret_cast<u64>(to) % 4 == 0 && n_bytes >= 4)) {
+        *reinterpret_cast<u32*>(to) = word;
+    } else {
+        for (u32 i = 0; i < 4 && i < n_bytes; ++i) to[i] = static_cast<unsigned char>(word >> 8 * i);
+    }
+}
+
+// How copy_stored works: threads that share the work, loads that each has under way, which way the bytes go, and
+// whether the array is aligned to words and has whole words only.
+template <u32 threads, u32 batch, bool to_array, bool whole_words>
+struct StoredCopy {
+    static constexpr u32 kThreads = threads, kBatch = batch;
+    static constexpr bool kToArray = to_array, kWholeWords = whole_words;
+};
+
+// Copies bytes [first, first + n) between the array and the payload of a stored frame, and adds up the payload's
+// sums; `thread` counts the threads that come here, from 0. `first` is a multiple of 16; the payload is aligned
+// to 16, the array need not be.
+template <typename How>
+__device__ __forceinline__ void copy_stored(u32 thread, unsigned char* array, unsigned char* payload, u64 first, u32 n, Sums& sums) {
+    constexpr u32 kThreads = How::kThreads, kBatch = How::kBatch;
+    unsigned char* const from = (How::kToArray ? payload : array) + first;
+    unsigned char* const to = (How::kToArray ? array : payload) + first;
+    const u32 n_units = reinterpret_cast<u64>(array) % kUnitBytes == 0 ? n / kUnitBytes : 0;
+    UnitSums<kThreads> unit_sums;
+    for (u32 u = thread; u < n_units; u += kBatch * kThreads) {
+        uint4 units[kBatch];
+#pragma unroll
+        for (u32 j = 0; j < kBatch; ++j) {
+            if (u + j * kThreads < n_units) units[j] = reinterpret_cast<const uint4*>(from)[u + j * kThreads];
+        }
+#pragma unroll
+        for (u32 j = 0; j < kBatch; ++j) {
+            if (u + j * kThreads >= n_units) continue;
+            store_global_16(to + kUnitBytes * (u + j * kThreads), units[j]);
+            unit_sums.add(units[j]);
+        }
+    }
+    unit_sums.finish(first / 4 + 4 * thread, sums);
+    const u32 n_words = (n + 3) / 4;
+#pragma unroll 4
+    for (u32 w = 4 * n_units + thread; w < n_words; w += kThreads) {
+        const u32 word = load_word<How::kWholeWords>(from + 4 * w, n - 4 * w);
+        store_word<How::kWholeWords>(to + 4 * w, n - 4 * w, word);
+        sums.add(first / 4 + w, word);
+    }
+}

@@ -1,0 +1,68 @@
+// Frames whose payload is the array's bytes as they are: any bytes, any length. One CTA a tile of 16 KiB.
+// The frame's header is written, or compared, by who finishes the chunk's last tile.
+
+#include "../common/checksum.cuh"
+#include "../common/frame.cuh"
+
+constexpr u32 kStoredTileBytes = 16384;
+constexpr u32 kStoredThreads = 128;
+
+// Extents are {1, 1, bytes of the array}. Scratch: Totals per chunk.
+struct StoredTile {
+    u64 n_bytes;
+    u32 tiles, chunk;
+    u64 first;  // byte of the array
+
+    __device__ __forceinline__ StoredTile(const u64 (&extents)[3], u32 n_chunks)
+        : n_bytes(extents[2]), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
+          first(static_cast<u64>(blockIdx.x % tiles) * kStoredTileBytes) {}
+
+    // Copies the tile, and is whether all of the chunk's tiles are done.
+    template <bool kToArray>
+    __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
+        __shared__ bool is_last;
+        Sums sums;
+        if (is_sound && first < n_bytes) {
+            const auto bytes = [](const void* p) { return static_cast<unsigned char*>(const_cast<void*>(p)); };
+            copy_stored<StoredCopy<kStoredThreads, 8, kToArray, false>>(threadIdx.x, bytes(array), bytes(payload), first,
+                                                                        static_cast<u32>(min(n_bytes - first, static_cast<u64>(kStoredTileBytes))), sums);
+        }
+        sums.a = warp_sum(sums.a);
+        sums.b = warp_sum(sums.b);
+        if (lane_id() == 0) totals.add(sums);
+        __syncthreads();
+        if (threadIdx.x == 0) is_last = totals.count(0, 1) + 1 == tiles;
+        __syncthreads();
+        return is_last && threadIdx.x < kWarp;
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(const __grid_constant__ CompressArgs args) {
+    const StoredTile tile(args.extents, args.n_chunks);
+    const char* const array = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
+    char* const frame = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
+    Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
+    if (!tile.copy<false>(array, frame + args.stored.n_bytes, totals, true)) return;
+    write_header(args.stored, frame, tile.n_bytes, totals.checksum());
+    if (threadIdx.x == 0) args.frame_bytes[tile.chunk] = args.stored.n_bytes + tile.n_bytes;
+}
+
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(const __grid_constant__ DecompressArgs args) {
+    const StoredTile tile(args.extents, args.n_chunks);
+    const char* const frame = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
+    char* const array = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
+    Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
+    const u64 n_bytes = args.frame_bytes[tile.chunk];
+    const u64 need = args.stored.n_bytes + tile.n_bytes;
+    if (!tile.copy<true>(array, frame + args.stored.n_bytes, totals, n_bytes == need)) return;
+    Status status = n_bytes == need ? kOk : n_bytes < need ? kTruncated : kCorrupt;
+    if (n_bytes >= args.stored.n_bytes) {
+        const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
+        const Status of_header = check_header(args.stored, frame, n_bytes - args.stored.n_bytes, totals.checksum(), with_checksum);
+        if (status == kOk || of_header == kCorrupt) status = of_header;
+    }
+    if (threadIdx.x == 0) args.statuses[tile.chunk] = status;
+}
+
+extern "C" __device__ const LaunchInfo stored_compress_info = {kStoredThreads, 0, 0, 1, 0, sizeof(Totals), 0};
+extern "C" __device__ const LaunchInfo stored_decompress_info = {kStoredThreads, 0, 0, 1, 0, sizeof(Totals), 0};
