@@ -16,7 +16,8 @@
  *
  * Units.      Every size, length, capacity and bound is in bytes; extents are in elements.
  * Memory.     The caller owns every buffer and struct. gridz reads and writes them during the call only
- *             and keeps no pointer to them. The one thing that gridz makes for the caller to end is a
+ *             and keeps no pointer to them; the functions named *_async are done with the memory when
+ *             their stream is. The one thing that gridz makes for the caller to end is a
  *             gridz_context. Texts that gridz returns are never freed by the caller.
  * Pointers.   A pointer must be valid for as many bytes as its length says. NULL is allowed for a
  *             buffer of length 0 and where this header says so, and is an error elsewhere. Source and
@@ -258,13 +259,13 @@ typedef struct gridz_context_options {
     /// by the MPI ranks on this machine.
     uint32_t threads;
     /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
-    /// Where that one cannot be used the context is not made.
+    /// Where that one cannot be used the context is not made, and memory of another one is refused.
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
     /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
-    /// else takes none, except that with memory of a GPU each of array and frame may be copied to the
-    /// host. GPU memory is not counted. 0 = no limit.
+    /// else takes none, except that where the CPU takes over from a GPU each of array and frame may be
+    /// copied to the host. GPU memory and 32 MiB of pinned memory are not counted. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
@@ -274,8 +275,8 @@ extern "C" {
 
 /// Finds the destination size that compressing an array needs, whatever its values are.
 ///
-/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`. The
-/// frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
+/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
+/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
 /// up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
@@ -291,7 +292,7 @@ gridz_status gridz_compress_bound(const struct gridz_array *array,
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
 /// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
-/// done before the call; `dst` is complete when it returns.
+/// done before the call; `dst` is complete when it returns. `gridz_compress_async` does not wait.
 ///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
 /// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
@@ -357,6 +358,99 @@ const char *gridz_last_error(void);
 /// The version of the library, such as `"1.2.3"`; that of this header is in `GRIDZ_VERSION_*`. Never
 /// NULL; lives as long as the process.
 const char *gridz_version(void);
+
+/// Finds the GPU memory that one call of `gridz_compress_async` or `gridz_decompress_async` may use
+/// as workspace.
+///
+/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options`, the larger of both
+/// directions. The number may differ between GPU models; it is that of the GPU of the options'
+/// context, or of `GRIDZ_DEVICE`, or of the current CUDA context. That GPU is used: the kernels of
+/// both directions are loaded, which takes a moment the first time. Afterwards those calls do nothing
+/// but give work to their stream. Call it before a stream is captured into a CUDA graph.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
+                                         size_t n_chunks,
+                                         const struct gridz_options *options,
+                                         size_t *bytes);
+
+/// Gives the compression of `n_chunks` arrays of one type and shape to a stream of an NVIDIA GPU.
+///
+/// Returns at once, and never waits for the GPU nor reads its memory. What can be wrong with the
+/// arguments is told by the return value; an error of the GPU itself shows in the calls that wait for
+/// the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
+/// in bytes is `frame_bytes[i]`. What follows it in its slot is unspecified. The frames are those of
+/// `gridz_compress`: any machine decodes them.
+///
+/// All memory is the GPU's, or managed or pinned memory that it can use, and none of it may overlap.
+/// It is used until the stream has done the work; `array` and `options` are read during the call
+/// only.
+///
+/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`float`
+///   and `double`) begin at multiples of their element size, which divides `src_stride`. With one
+///   chunk `src_stride` means nothing; else it is at least the size of an array. Fastest if all rows
+///   begin at multiples of 16 bytes.
+/// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
+///   one chunk, at least the bound of `gridz_compress_bound`: that bound rounded up to a multiple of
+///   16 is the smallest. The last slot needs so many bytes too.
+/// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
+/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
+///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
+///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
+///   own. Give one where the stream is being captured into a CUDA graph; then the graph may be
+///   launched again with other contents of `src`.
+/// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
+///   context or, if there is none, that of `dst`.
+///
+/// 0 chunks are nothing to do, whatever the pointers are. Elements that the codec cannot take are
+/// stored, as by `gridz_compress`.
+///
+/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
+/// fewer that have more than 16 KiB each), `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`:
+/// there is no way back to the CPU.
+gridz_status gridz_compress_async(const struct gridz_array *array,
+                                  size_t n_chunks,
+                                  const void *src,
+                                  size_t src_stride,
+                                  void *dst,
+                                  size_t dst_stride,
+                                  size_t *frame_bytes,
+                                  void *workspace,
+                                  size_t workspace_bytes,
+                                  void *stream,
+                                  const struct gridz_options *options);
+
+/// Gives the decompression of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU.
+///
+/// The counterpart of `gridz_compress_async`, and all it says of memory, alignment, `workspace` and
+/// `stream` holds here. Frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes;
+/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. Array i goes
+/// to `dst + i * dst_stride`, in the byte order that `array` says. `frames` and `frame_bytes` are
+/// only read, `frame_bytes` when the stream comes to this work: it may be what `gridz_compress_async`
+/// writes there before.
+///
+/// When the stream has done the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
+/// `GRIDZ_ERROR_TRUNCATED`; `statuses` has `n_chunks` elements in GPU memory, aligned to 4 bytes. The
+/// contents of an array whose status is an error are unspecified; the other arrays are right. A frame
+/// is corrupt also if it is sound, but not one that `gridz_compress_async` makes with this `array`
+/// and the codec of these `options`: those of other arrays, codecs or later versions are for
+/// `gridz_decompress`. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
+///
+/// Fastest if all rows of the arrays begin at multiples of 8 bytes, or of 32 where they can.
+///
+/// Errors: as `gridz_compress_async`. What is wrong with a frame is no error of the call.
+gridz_status gridz_decompress_async(const struct gridz_array *array,
+                                    size_t n_chunks,
+                                    const void *frames,
+                                    size_t frame_stride,
+                                    const size_t *frame_bytes,
+                                    void *dst,
+                                    size_t dst_stride,
+                                    gridz_status *statuses,
+                                    void *workspace,
+                                    size_t workspace_bytes,
+                                    void *stream,
+                                    const struct gridz_options *options);
 
 #ifdef __cplusplus
 }  // extern "C"

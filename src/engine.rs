@@ -1,147 +1,29 @@
 //! One chunk: frame, codec, fallback. The only place where they are put together.
 
+mod context;
 pub mod device;
 mod gpu;
+mod launch;
+mod spec;
+mod staging;
 
 use std::time::Instant;
 
 pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 use crate::codec::{Encoded, Job, Plan};
-use crate::cpu::pool::Pool;
+pub use crate::engine::context::{Context, check_backend};
+use crate::engine::gpu::{Destination, Source};
+pub use crate::engine::spec::Spec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
-use crate::settings::{self, Backend, LogLevel, Settings};
-use crate::types::{Array, ByteOrder, DType};
+use crate::settings::{self, LogLevel};
+use crate::types::{Array, ByteOrder, DType, Shape};
 
 /// The back ends' names in the log, as in `GRIDZ_BACKEND`.
 const CPU: &str = "cpu";
 const CUDA: &str = "cuda";
-
-/// Whether what `GRIDZ_*` demands is there, for those who can still tell somebody: who demands the GPU
-/// gets an error where there is none, never the CPU in silence.
-///
-/// # Errors
-/// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
-/// GPU.
-pub fn check_backend() -> Result<()> {
-    gpu::check(settings::checked()?)
-}
-
-/// What to compress with.
-#[derive(Clone, Copy)]
-pub struct Spec {
-    entry: &'static Entry,
-    level: u16,
-}
-
-impl Spec {
-    /// Codec `codec` at `level`, where 0 is the codec's default.
-    ///
-    /// # Errors
-    /// `UnsupportedJob` naming what this version has.
-    pub fn new(codec: u32, level: u32) -> Result<Self> {
-        let entry = u8::try_from(codec).ok().and_then(registry::find).ok_or_else(|| {
-            let available = registry::available();
-            Error::unsupported(format!("codec {codec} is unknown to gridz {}; it has {available}", crate::VERSION))
-        })?;
-        let level = u16::try_from(level).ok().filter(|&level| level <= entry.max_level).ok_or_else(|| {
-            let Entry { name, max_level, .. } = entry;
-            Error::unsupported(match max_level {
-                0 => format!("{name} knows only level 0, not {level}"),
-                _ => format!("{name} has levels 0 to {max_level}, not {level}"),
-            })
-        })?;
-        Ok(Self { entry, level })
-    }
-
-    /// The codec's number.
-    pub fn codec(&self) -> u8 {
-        self.entry.id
-    }
-
-    /// The codec's name.
-    pub fn name(&self) -> &'static str {
-        self.entry.name
-    }
-
-    /// The level, 0 = default.
-    pub fn level(&self) -> u16 {
-        self.level
-    }
-}
-
-impl Default for Spec {
-    /// The default lossless codec of this version.
-    fn default() -> Self {
-        Self::new(u32::from(registry::DEFAULT), 0).expect("the default codec is in the table")
-    }
-}
-
-impl std::fmt::Debug for Spec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} level {}", self.name(), self.level)
-    }
-}
-
-/// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
-/// May be used from several threads at once.
-#[derive(Debug, Default)]
-pub struct Context {
-    pool: Option<Pool>,
-    memory_limit: Option<u64>,
-    settings: Option<Settings>,
-}
-
-impl Context {
-    /// A context with its own `threads` workers (`None`: the pool of the process) that may allocate at
-    /// most `memory_limit` bytes of working memory per call.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for 0 threads or more than 1024.
-    pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
-        if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
-            let max = settings::MAX_THREADS;
-            return Err(Error::invalid(format!("a context has 1 to {max} threads")));
-        }
-        Ok(Self { pool: threads.map(Pool::new), memory_limit, settings: None })
-    }
-
-    /// The same context for one back end, whatever `GRIDZ_BACKEND` says, and for GPU `device`, counted from
-    /// 0, or the one that gridz chooses.
-    ///
-    /// # Errors
-    /// `Device` if that is [`Backend::Cuda`] and no GPU can be used, `InvalidArgument` for one that is not
-    /// there.
-    pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
-        let settings = settings::or_default().clone();
-        let settings = Settings { backend, device: device.or(settings.device), ..settings };
-        gpu::check(&settings)?;
-        Ok(Self { settings: Some(settings), ..self })
-    }
-
-    fn settings(&self) -> &Settings {
-        self.settings.as_ref().unwrap_or_else(|| settings::or_default())
-    }
-
-    fn pool(&self) -> &Pool {
-        self.pool.as_ref().unwrap_or_else(|| Pool::global())
-    }
-
-    /// Working memory, zeroed.
-    fn scratch(&self, n_bytes: usize) -> Result<Vec<u8>> {
-        let need = n_bytes as u64;
-        if let Some(limit) = self.memory_limit.filter(|&limit| limit < need) {
-            let text = format!("{need} bytes of working memory are over the context's limit of {limit}");
-            return Err(Error::new(ErrorKind::OutOfMemory, text));
-        }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(need, "working memory"))?;
-        bytes.resize(n_bytes, 0);
-        Ok(bytes)
-    }
-}
 
 /// What a frame says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,30 +75,28 @@ pub fn stored_bytes(array: &Array) -> u64 {
 /// `InvalidArgument` if `src` is not as long as the array, `DstTooSmall` if `dst` is shorter than
 /// [`compress_bound`], `OutOfMemory`; `Device` where a GPU is required and fails.
 pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
-    gpu::check(context.settings())?;
+    let settings = context.settings()?;
+    gpu::check(settings)?;
     check_source(array, src.len() as u64)?;
     let need = compress_bound(array, spec)?;
     if (dst.len() as u64) < need {
         return Err(too_small(dst.len() as u64, need));
     }
     let begin = Instant::now();
-    let encoded = match spec.entry.codec.plan(array) {
-        Some(plan) => encode(array, spec.entry, &plan, src, dst, context)?,
-        None => None,
+    let plan = spec.entry.codec.plan(array);
+    // What is only copied is copied fastest where it is.
+    let by_gpu = match &plan {
+        Some(_) if spec.entry.id != STORED => gpu::attempt(context, array.n_bytes(), |device| {
+            gpu::compress(device, array, spec, Source::Host(src), Destination::Host(&mut *dst), context)
+        })?,
+        _ => None,
     };
-    let (n_bytes, backend) = match encoded {
-        Some(done) => done,
-        None => (store(array, src, dst)?, CPU),
+    let (n_bytes, backend) = match (by_gpu, &plan) {
+        (Some(n_bytes), _) => (n_bytes, CUDA),
+        (None, Some(plan)) => (encode(array, spec.entry, plan, src, dst, context)?, CPU),
+        (None, None) => (store(array, src, dst)?, CPU),
     };
-    settings::log(LogLevel::Debug, || {
-        let (ms, codec) = (begin.elapsed().as_secs_f64() * 1e3, dst[5]);
-        let name = registry::find(codec).map_or("?", |entry| entry.name);
-        let (dtype, shape) = (array.dtype().name(), array.shape());
-        format!(
-            "compressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on {backend}",
-            src.len()
-        )
-    });
+    log_compressed(array, spec, n_bytes, begin, backend);
     Ok(n_bytes)
 }
 
@@ -227,14 +107,18 @@ pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context:
 /// and the header.
 pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
     check_source(array, src.len() as u64)?;
-    let entry = registry::find(registry::STORED).expect("stored is in the table");
-    let plan = entry.codec.plan(array).expect("stored takes every array");
     let need = stored_bytes(array);
     if (dst.len() as u64) < need {
         return Err(too_small(dst.len() as u64, need));
     }
-    let done = encode(array, entry, &plan, src, dst, &Context::default())?;
-    Ok(done.expect("stored is never refused for its size").0)
+    let (entry, plan) = stored(array);
+    encode(array, entry, &plan, src, dst, &Context::default())
+}
+
+/// The row of `stored` and its plan for an array.
+fn stored(array: &Array) -> (&'static Entry, Plan) {
+    let entry = registry::find(STORED).expect("stored is in the table");
+    (entry, entry.codec.plan(array).expect("stored takes every array"))
 }
 
 fn check_source(array: &Array, have: u64) -> Result<()> {
@@ -245,8 +129,7 @@ fn check_source(array: &Array, have: u64) -> Result<()> {
     Ok(())
 }
 
-/// Encodes with one codec: bytes of the frame, and what computed it. `None` if the codec does not shrink
-/// the chunk.
+/// Encodes with one codec, or stores what that does not shrink: bytes of the frame.
 fn encode(
     array: &Array,
     entry: &Entry,
@@ -254,11 +137,12 @@ fn encode(
     src: &[u8],
     dst: &mut [u8],
     context: &Context,
-) -> Result<Option<(usize, &'static str)>> {
+) -> Result<usize> {
     let (header_dst, payload_dst) = dst.split_at_mut(header_bytes(array.shape().rank(), plan.params.len()));
-    let job = job(array, entry, plan.fold, &plan.params, context);
+    let shape = codec_shape(array, entry, plan.fold);
+    let job = Job { dtype: array.dtype(), shape, params: &plan.params, pool: context.pool() };
     let mut swapped;
-    let src = if is_swapped(array, entry) {
+    let little = if is_swapped(array, entry) {
         swapped = context.scratch(src.len())?;
         swapped.copy_from_slice(src);
         swap_bytes(&mut swapped, array.dtype());
@@ -266,34 +150,34 @@ fn encode(
     } else {
         src
     };
-    let by_gpu = match entry.gpu {
-        Some(gpu) => gpu::attempt(context, array.n_bytes(), |device| {
-            gpu::encode(gpu, &job, src, &mut payload_dst[..plan.bound as usize], device)
-        })?,
-        None => None,
-    };
-    let (encoded, backend) = match by_gpu {
-        Some(encoded) => (encoded, CUDA),
-        None => (entry.codec.encode(&job, src, payload_dst)?, CPU),
-    };
-    let n_bytes = encoded.n_bytes;
-    if n_bytes >= src.len() && entry.id != registry::STORED {
-        return Ok(None);
+    let Encoded { n_bytes, sums } = entry.codec.encode(&job, little, payload_dst)?;
+    if n_bytes >= src.len() && entry.id != STORED {
+        return store(array, src, dst);
     }
-    header_of(array, entry, plan, &encoded).emit(header_dst);
-    Ok(Some((header_dst.len() + n_bytes, backend)))
+    let header = header_of(array, entry, plan.fold, &plan.params);
+    Header { payload_bytes: n_bytes as u64, payload_checksum: sums.mixed(), ..header }.emit(header_dst);
+    Ok(header_dst.len() + n_bytes)
 }
 
-fn header_of<'a>(array: &Array, entry: &Entry, plan: &'a Plan, encoded: &Encoded) -> Header<'a> {
-    Header {
-        codec: entry.id,
-        codec_version: entry.version,
-        fold: plan.fold,
-        array: *array,
-        params: &plan.params,
-        payload_bytes: encoded.n_bytes as u64,
-        payload_checksum: encoded.sums.mixed(),
-    }
+/// The header of a frame without payload.
+fn header_of<'a>(array: &Array, entry: &Entry, fold: Fold, params: &'a [u8]) -> Header<'a> {
+    let (codec, codec_version) = (entry.id, entry.version);
+    Header { codec, codec_version, fold, array: *array, params, payload_bytes: 0, payload_checksum: 0 }
+}
+
+fn log_compressed(array: &Array, spec: &Spec, n_bytes: usize, begin: Instant, backend: &str) {
+    // What a codec shrinks is shorter than a stored frame.
+    let name = if n_bytes as u64 == stored_bytes(array) { "stored" } else { spec.name() };
+    log("compressed", array, name, (array.n_bytes(), n_bytes as u64), begin, backend);
+}
+
+/// One line for one chunk, if they are wanted.
+fn log(done: &str, array: &Array, codec: &str, (from, to): (u64, u64), begin: Instant, backend: &str) {
+    settings::log(LogLevel::Debug, || {
+        let ms = begin.elapsed().as_secs_f64() * 1e3;
+        let (dtype, shape) = (array.dtype().name(), array.shape());
+        format!("{done} {dtype} {shape:?} by {codec}: {from} -> {to} bytes in {ms:.3} ms on {backend}")
+    });
 }
 
 /// What `frame` is. Reads the header only; the payload may be missing.
@@ -353,7 +237,8 @@ fn entry_of(header: &Header) -> Result<&'static Entry> {
 /// `DstTooSmall` if the array does not fit, `Truncated`, `Corrupt`, `UnsupportedFormat`,
 /// `OutOfMemory`; `Device` where a GPU is required and fails.
 pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Context) -> Result<usize> {
-    gpu::check(context.settings())?;
+    let settings = context.settings()?;
+    gpu::check(settings)?;
     let header = Header::parse(frame)?;
     let array = &header.array;
     let entry = entry_of(&header)?;
@@ -363,30 +248,43 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
     let have = dst.len() as u64;
     let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small(have, n_bytes))?;
     let begin = Instant::now();
-    let job = job(array, entry, header.fold, header.params, context);
-    let by_gpu = match entry.gpu {
-        Some(gpu) => gpu::attempt(context, n_bytes, |device| gpu::decode(gpu, &job, payload, dst, device))?,
-        None => None,
+    let by_gpu = match entry.id {
+        STORED => None,
+        _ => gpu::attempt(context, n_bytes, |device| {
+            gpu::decompress(device, &header, Source::Host(frame), Destination::Host(&mut *dst), verify, context)
+        })?,
     };
-    let (sums, backend) = match by_gpu {
-        Some(sums) => (sums, CUDA),
-        None => (entry.codec.decode(&job, payload, dst)?, CPU),
+    let backend = match by_gpu {
+        Some(()) => CUDA,
+        None => {
+            decode(&header, entry, payload, dst, verify, context)?;
+            CPU
+        }
     };
+    log("decompressed", array, entry.name, (frame.len() as u64, n_bytes), begin, backend);
+    Ok(n_bytes as usize)
+}
+
+/// Decodes a payload into all of `dst`.
+fn decode(
+    header: &Header,
+    entry: &Entry,
+    payload: &[u8],
+    dst: &mut [u8],
+    verify: Verify,
+    context: &Context,
+) -> Result<()> {
+    let array = &header.array;
+    let shape = codec_shape(array, entry, header.fold);
+    let job = Job { dtype: array.dtype(), shape, params: header.params, pool: context.pool() };
+    let sums = entry.codec.decode(&job, payload, dst)?;
     if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));
     }
     if is_swapped(array, entry) {
         swap_bytes(dst, array.dtype());
     }
-    settings::log(LogLevel::Debug, || {
-        let (ms, name) = (begin.elapsed().as_secs_f64() * 1e3, entry.name);
-        let (dtype, shape) = (array.dtype().name(), array.shape());
-        format!(
-            "decompressed {dtype} {shape:?} by {name}: {} -> {n_bytes} bytes in {ms:.3} ms on {backend}",
-            frame.len()
-        )
-    });
-    Ok(n_bytes as usize)
+    Ok(())
 }
 
 /// Whether exactly the frame's payload follows the header.
@@ -401,9 +299,9 @@ fn check_payload(header: &Header, have: u64) -> Result<()> {
     Ok(())
 }
 
-fn job<'a>(array: &Array, entry: &Entry, fold: Fold, params: &'a [u8], context: &'a Context) -> Job<'a> {
-    let shape = if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) };
-    Job { dtype: array.dtype(), shape, params, pool: context.pool() }
+/// The shape that a codec sees.
+fn codec_shape(array: &Array, entry: &Entry, fold: Fold) -> Shape {
+    if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) }
 }
 
 /// Codecs see little-endian elements.

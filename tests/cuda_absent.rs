@@ -83,6 +83,24 @@ fn who_demands_the_cpu_has_it() {
     });
 }
 
+/// A variable with a bad value is an error in Rust as in C; only readers may take the default instead.
+#[test]
+fn a_bad_variable_is_an_error() {
+    without_driver("a_bad_variable_is_an_error", &[("GRIDZ_BACKEND", "gpu")], || {
+        let array = Array::bytes(3).unwrap();
+        let mut frame = [0; 100];
+        let mut check = |context: &Context| gridz::compress(&array, &Spec::default(), b"abc", &mut frame, context);
+        let error = check(&Context::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.context().starts_with("GRIDZ_BACKEND=gpu "), "{error}");
+        let n = check(&Context::lenient()).unwrap();
+        let mut back = [0; 3];
+        let mut read = |context: &Context| gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context);
+        assert_eq!(read(&Context::default()).unwrap_err(), error);
+        assert_eq!(read(&Context::lenient()).unwrap(), 3);
+    });
+}
+
 #[test]
 fn kernels_that_are_not_there_are_errors() {
     let error = Fatbin::find("nonsense").unwrap_err();

@@ -1,74 +1,300 @@
-//! Codecs on a GPU: the same payloads, made and read in device memory.
+//! Codecs on a GPU: kernels that make and read whole frames, for batches of chunks of one type and shape.
+//!
+//! A codec only says which of its kernels does a job, as a [`Kernel`]; starting it is the same for all.
+//! `kernels/README.md` has the rules for both sides.
 
-use crate::codec::Job;
-use crate::cuda::{DeviceSlice, Stream};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::codec::form::FrameForm;
+use crate::cuda::{Device, DeviceSlice, Fatbin, Grid, KernelStruct, Module, Stream};
+use crate::error::{Error, Result};
+use crate::types::{Array, Shape};
 
 crate::kernel_struct! {
-    /// What a kernel tells about one chunk (`ChunkResult` in `kernels/common/types.cuh`).
-    pub struct ChunkResult, size 32 {
-        /// Bytes of the payload.
-        pub n_bytes: u64,
-        /// Sums of the payload checksum, before mixing.
-        pub sum_a: u64,
-        /// The second of them.
-        pub sum_b: u64,
-        /// 0 ok, 1 corrupt, 2 truncated.
-        pub status: u32,
-        /// Always 0.
-        pub reserved: u32,
+    /// `CompressArgs` in `kernels/common/types.cuh`.
+    struct CompressArgs, size 2240 {
+        src: u64,
+        src_stride: u64,
+        dst: u64,
+        dst_stride: u64,
+        frame_bytes: u64,
+        scratch: u64,
+        extents: [u64; 3],
+        n_chunks: u32,
+        flags: u32,
+        encoded: FrameForm,
+        stored: FrameForm,
+    }
+
+    /// `DecompressArgs` there.
+    struct DecompressArgs, size 2248 {
+        src: u64,
+        src_stride: u64,
+        frame_bytes: u64,
+        dst: u64,
+        dst_stride: u64,
+        statuses: u64,
+        scratch: u64,
+        extents: [u64; 3],
+        n_chunks: u32,
+        flags: u32,
+        encoded: FrameForm,
+        stored: FrameForm,
+    }
+
+    /// `LaunchInfo` there: how a kernel wants to be started.
+    struct LaunchInfo, size 40 {
+        threads: u32,
+        shared_bytes: u32,
+        persistent: u32,
+        blocks_per_tile: u32,
+        scratch_fixed_bytes: u64,
+        scratch_bytes_per_chunk: u64,
+        scratch_bytes_per_tile: u64,
     }
 }
 
-impl ChunkResult {
-    /// Bytes of [`ChunkResult`] in device memory.
-    pub const BYTES: u64 = size_of::<Self>() as u64;
+/// The elements are big-endian.
+const SWAP_BYTES: u32 = 1;
+/// The payload's checksum is not compared.
+const SKIP_CHECKSUM: u32 = 2;
 
-    /// Bytes and sums of the payload.
+/// Frames begin at multiples of this.
+pub const FRAME_ALIGNMENT: u64 = 16;
+/// What GPUs transfer at least.
+pub const SECTOR: u64 = 32;
+
+/// What a kernel does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Arrays become frames.
+    Compress,
+    /// Frames become arrays.
+    Decompress,
+}
+
+/// Names of a kernel and of its `LaunchInfo`.
+pub type Names = (&'static str, &'static str);
+
+/// One entry point of a codec's kernels, for chunks of one type and shape.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    /// Where it is.
+    pub fatbin: &'static str,
+    /// Its names.
+    pub names: Names,
+    /// Those of one that is better where rows of the arrays do not begin at multiples of [`SECTOR`] bytes. It
+    /// needs as much working memory.
+    pub unaligned: Option<Names>,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// What it takes for the extents of a chunk.
+    pub extents: [u64; 3],
+    /// Blocks of a chunk, of two kinds. A tile is so many of one kind as the kernel says.
+    pub blocks: [u64; 2],
+}
+
+/// A codec's kernels.
+pub trait GpuCodec: Sync {
+    /// The kernel for chunks of `array`, folded to `shape`, and frames with these `params`. `None`: the codec
+    /// has none for them. If it has planned the array, compression cannot shrink that, and the chunks are
+    /// stored; else no frame is like that.
+    fn kernel(&self, direction: Direction, array: &Array, shape: &Shape, params: &[u8]) -> Option<Kernel>;
+}
+
+/// The frames of a batch: what their headers have in common, and how to make or read them.
+#[derive(Debug, Clone, Copy)]
+pub struct Frames {
+    /// Headers of frames by the codec.
+    pub encoded: FrameForm,
+    /// Headers of those that it does not make smaller.
+    pub stored: FrameForm,
+    /// The array's elements are to be swapped for the codec.
+    pub swap_bytes: bool,
+    /// The payload's checksum is not compared.
+    pub skip_checksum: bool,
+}
+
+/// The memory of a batch, on one GPU. Chunk and frame `i` are at `i` times their strides.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory<'a> {
+    /// Arrays, aligned as the codec's elements are.
+    pub arrays: DeviceSlice<'a>,
+    /// Bytes from array to array.
+    pub array_stride: u64,
+    /// Slots for frames, aligned to [`FRAME_ALIGNMENT`], each of the compression bound rounded up to that.
+    pub frames: DeviceSlice<'a>,
+    /// Bytes from frame to frame, a multiple of [`FRAME_ALIGNMENT`].
+    pub frame_stride: u64,
+    /// A u64 for the bytes of each frame: written by compression, read by decompression.
+    pub frame_bytes: DeviceSlice<'a>,
+    /// An i32 for the status of each frame, written by decompression; not used by compression.
+    pub statuses: Option<DeviceSlice<'a>>,
+}
+
+/// A kernel, ready to be started on one device for batches of some number of chunks.
+#[derive(Debug)]
+pub struct Launch {
+    name: &'static str,
+    extents: [u64; 3],
+    direction: Direction,
+    module: Module,
+    grid: Grid,
+    n_chunks: u32,
+    scratch_bytes: u64,
+}
+
+impl Launch {
+    /// Finds the kernel and sees how it wants to be started; `address` is that of the arrays, or several of them
+    /// combined by OR. What that takes is done once per process and device: from then on nothing here or in
+    /// [`start`](Self::start) waits for the GPU.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` if the kernel found the payload so.
-    pub fn checked(&self) -> Result<(u64, Sums)> {
-        match self.status {
-            0 => Ok((self.n_bytes, Sums::from_parts(self.sum_a, self.sum_b, self.n_bytes))),
-            1 => Err(Error::corrupt("the data is damaged: its blocks contradict each other")),
-            2 => Err(Error::new(ErrorKind::Truncated, "the data ends early")),
-            other => {
-                Err(Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: status {other}")))
-            }
+    /// `UnsupportedJob` for more than a launch can do, `Device`, `OutOfMemory`.
+    pub fn new(
+        device: &'static Device,
+        kernel: &Kernel,
+        direction: Direction,
+        n_chunks: u64,
+        address: u64,
+    ) -> Result<Self> {
+        let is_aligned = address.is_multiple_of(SECTOR) && kernel.row_bytes.is_multiple_of(SECTOR);
+        let (name, info) = kernel.unaligned.filter(|_| !is_aligned).unwrap_or(kernel.names);
+        let module = device.module(Fatbin::find(kernel.fatbin)?)?;
+        let info: LaunchInfo = module.global(info)?;
+        let n_tiles = n_tiles(kernel, &info);
+        let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES);
+        let (Some(all_tiles), Ok(n_chunks)) = (all_tiles, u32::try_from(n_chunks)) else {
+            return Err(Error::unsupported(format!(
+                "{n_chunks} chunks of {n_tiles} tiles each are too much for one launch on a GPU, which is below 2^31 \
+                 tiles; use fewer or smaller chunks"
+            )));
+        };
+        let grid = match direction {
+            Direction::Compress => grid::<CompressArgs>(&module, name, &info, all_tiles)?,
+            Direction::Decompress => grid::<DecompressArgs>(&module, name, &info, all_tiles)?,
+        };
+        let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
+        let scratch_bytes = (info.scratch_fixed_bytes + u64::from(n_chunks) * per_chunk).next_multiple_of(8);
+        Ok(Self { name, extents: kernel.extents, direction, module, grid, n_chunks, scratch_bytes })
+    }
+
+    /// Bytes of working memory that [`start`](Self::start) needs.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.scratch_bytes
+    }
+
+    /// Starts the kernel on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
+    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn start(&self, stream: &Stream, frames: &Frames, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
+        let scratch = scratch.slice(0..self.scratch_bytes)?;
+        if self.scratch_bytes > 0 {
+            stream.zero(scratch)?;
+        }
+        let Self { extents, n_chunks, .. } = *self;
+        let Frames { encoded, stored, .. } = *frames;
+        let flags =
+            if frames.swap_bytes { SWAP_BYTES } else { 0 } | if frames.skip_checksum { SKIP_CHECKSUM } else { 0 };
+        let (frame_bytes, scratch) = (memory.frame_bytes.address(), scratch.address());
+        let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
+        let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
+        match self.direction {
+            Direction::Compress => self.launch(
+                stream,
+                &CompressArgs {
+                    src: arrays,
+                    src_stride: array_stride,
+                    dst: slots,
+                    dst_stride: frame_stride,
+                    frame_bytes,
+                    scratch,
+                    extents,
+                    n_chunks,
+                    flags,
+                    encoded,
+                    stored,
+                },
+            ),
+            Direction::Decompress => self.launch(
+                stream,
+                &DecompressArgs {
+                    src: slots,
+                    src_stride: frame_stride,
+                    frame_bytes,
+                    dst: arrays,
+                    dst_stride: array_stride,
+                    statuses: memory.statuses.map_or(0, |statuses| statuses.address()),
+                    scratch,
+                    extents,
+                    n_chunks,
+                    flags,
+                    encoded,
+                    stored,
+                },
+            ),
         }
     }
+
+    fn launch<A: KernelStruct>(&self, stream: &Stream, args: &A) -> Result<()> {
+        self.module.function::<A>(self.name)?.launch(self.grid, stream, args)
+    }
 }
 
-/// A codec's kernels. Everything is given to the stream and runs behind the call; all slices must live
-/// until that is done.
-pub trait GpuCodec: Sync {
-    /// Encodes the little-endian array `src` into `dst`, which has at least the planned bound rounded up
-    /// to 16 bytes, and tells about it in `result`.
-    ///
-    /// # Errors
-    /// `Device`, `OutOfMemory`.
-    fn encode(
-        &self,
-        job: &Job,
-        stream: &Stream,
-        src: DeviceSlice,
-        dst: DeviceSlice,
-        result: DeviceSlice,
-    ) -> Result<()>;
+/// Most tiles of a launch: kernels count them in 31 bits.
+const MAX_TILES: u64 = i32::MAX as u64;
 
-    /// Decodes the payload in `src`, which is readable up to a multiple of 16 bytes, into all of `dst`, and
-    /// tells about it in `result`. `src` may be anything: it is checked before it is used.
-    ///
-    /// # Errors
-    /// `Device`, `OutOfMemory`; `Corrupt` for a job the codec cannot have written.
-    fn decode(
-        &self,
-        job: &Job,
-        stream: &Stream,
-        src: DeviceSlice,
-        dst: DeviceSlice,
-        result: DeviceSlice,
-    ) -> Result<()>;
+/// Tiles of one chunk, at least one.
+fn n_tiles(kernel: &Kernel, info: &LaunchInfo) -> u64 {
+    let per_tile = u64::from(info.blocks_per_tile).max(1);
+    kernel.blocks.iter().map(|n| n.div_ceil(per_tile)).sum::<u64>().max(1)
+}
+
+fn grid<A: KernelStruct>(module: &Module, name: &'static str, info: &LaunchInfo, all_tiles: u64) -> Result<Grid> {
+    let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
+    let function = module.function::<A>(name)?;
+    let resident = function.resident_blocks(threads, shared_bytes)?;
+    let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
+    Ok(Grid { blocks: all_tiles.min(limit) as u32, threads, shared_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_of_one_kind_of_block() {
+        let info = |blocks_per_tile| LaunchInfo {
+            threads: 1,
+            shared_bytes: 0,
+            persistent: 0,
+            blocks_per_tile,
+            scratch_fixed_bytes: 0,
+            scratch_bytes_per_chunk: 0,
+            scratch_bytes_per_tile: 0,
+        };
+        let kernel = |blocks| Kernel {
+            fatbin: "f",
+            names: ("n", "i"),
+            unaligned: None,
+            row_bytes: 1,
+            extents: [1; 3],
+            blocks,
+        };
+        for (blocks, per_tile, expected) in
+            [([0, 0], 2, 1), ([1, 0], 2, 1), ([1, 1], 2, 2), ([5, 3], 2, 5), ([5, 3], 1, 8), ([7, 0], 1, 7)]
+        {
+            assert_eq!(n_tiles(&kernel(blocks), &info(per_tile)), expected, "{blocks:?} {per_tile}");
+        }
+    }
+
+    #[test]
+    fn kernels_find_the_arguments_where_they_look() {
+        use std::mem::offset_of;
+        assert_eq!((offset_of!(CompressArgs, extents), offset_of!(CompressArgs, n_chunks)), (48, 72));
+        assert_eq!(offset_of!(CompressArgs, encoded), 80);
+        assert_eq!((offset_of!(DecompressArgs, extents), offset_of!(DecompressArgs, n_chunks)), (56, 80));
+        assert_eq!(offset_of!(DecompressArgs, encoded), 88);
+        assert_eq!(offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
+    }
 }

@@ -35,7 +35,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 1,
         verbatim: true,
         codec: &stored::Stored,
-        gpu: None,
+        gpu: Some(&stored::Stored),
     },
     Entry {
         id: 1,

@@ -64,27 +64,6 @@ impl Arena {
         *pool = Some(Handle(raw));
         Ok(raw)
     }
-
-    /// Gives back what is not in use. The context is current.
-    pub(super) fn trim(&self, device: &Device) -> Result<()> {
-        let blocks = {
-            let mut idle = lock(&self.idle);
-            idle.n_bytes = 0;
-            std::mem::take(&mut idle.blocks)
-        };
-        let mut result = Ok(());
-        for block in blocks {
-            result = result.and(block.free(device));
-        }
-        match *lock(&self.pool) {
-            Some(pool) => {
-                // SAFETY: the pool is alive; memory that is in use stays.
-                let code = unsafe { sys::cuMemPoolTrimTo(pool.0, 0) };
-                result.and(device.check(code, "memory is not given back"))
-            }
-            None => result,
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

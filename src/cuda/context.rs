@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use cudarc::driver::sys::{self, CUcontext, CUresult};
 use once_cell::race::OnceBox;
 
-use crate::cuda::arena::Arena;
+use crate::cuda::arena::{Arena, DeviceSlice};
 use crate::cuda::error::{check, is_fatal};
 use crate::cuda::modules::Modules;
 use crate::cuda::probe::{self, Gpu};
@@ -84,15 +84,8 @@ impl Device {
     /// # Errors
     /// `Device` if its GPU cannot be used.
     pub fn current() -> Result<Option<&'static Device>> {
-        let gpus = probe::gpus()?;
-        let Some(context) = probe::current_context() else {
-            return Ok(None);
-        };
-        let mut ordinal = 0;
-        // SAFETY: writes one integer; a context is current.
-        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, "the current CUDA context names no GPU")?;
-        let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::device(format!("there is no GPU {ordinal}")))?;
-        Self::of(gpu, context, false).map(Some)
+        probe::gpus()?;
+        probe::current_context().map(Self::of_context).transpose()
     }
 
     /// The device whose memory is that of GPU `ordinal`: that of the current context if it is on this GPU.
@@ -103,6 +96,65 @@ impl Device {
         let gpus = probe::gpus()?;
         let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::invalid(format!("there is no GPU {ordinal}")))?;
         Self::current()?.filter(|device| device.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
+    }
+
+    /// The device whose memory all of `memory` is: of the context in which it was allocated. Memory of a pool
+    /// belongs to no context; if all of it does, the device is that of its GPU.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if that are two, or the driver does not know the memory; `Device` if it cannot be used.
+    pub fn of_memory(memory: &[DeviceSlice]) -> Result<&'static Device> {
+        probe::gpus()?;
+        let mut ordinals = Vec::with_capacity(memory.len());
+        let mut owner: Option<&'static Device> = None;
+        for address in memory.iter().map(DeviceSlice::address) {
+            let unknown = || Error::invalid(format!("there is no GPU memory at {address:#x}"));
+            ordinals.push(probe::gpu_of_address(address).ok_or_else(unknown)?);
+            let device = probe::context_of_address(address).map(Self::of_context).transpose()?;
+            if let (Some(a), Some(b)) = (owner, device)
+                && a.gpu == b.gpu
+                && !ptr::eq(a, b)
+            {
+                let gpu = a.gpu.ordinal;
+                return Err(Error::invalid(format!(
+                    "source and destination are of two CUDA contexts on GPU {gpu}"
+                )));
+            }
+            owner = owner.or(device);
+        }
+        match ordinals[..] {
+            [first, .., last] if first != last => {
+                Err(Error::invalid(format!("the source is memory of GPU {first}, the destination of GPU {last}")))
+            }
+            [first, ..] => owner.map_or_else(|| Self::of_gpu(first), Ok),
+            [] => Err(Error::invalid("no memory of a GPU")),
+        }
+    }
+
+    /// Whether kernels of this device can use `memory`: its own, managed and pinned memory, and that of other
+    /// GPUs to which it has access.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn reaches(&self, memory: DeviceSlice) -> Result<bool> {
+        let _entered = self.enter()?;
+        Ok(probe::is_reached(memory.address()))
+    }
+
+    /// The device of a context of the application.
+    pub(super) fn of_context(context: CUcontext) -> Result<&'static Device> {
+        let id = id_of(context)?;
+        if let Some(known) = devices().find(|device| device.id == id) {
+            return Ok(known);
+        }
+        let entered = Entered::new(context, |code| check(code, "a CUDA context cannot be used"))?;
+        let mut ordinal = 0;
+        // SAFETY: writes one integer; a context is current.
+        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, "a CUDA context names no GPU")?;
+        drop(entered);
+        let gpus = probe::gpus()?;
+        let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::device(format!("there is no GPU {ordinal}")))?;
+        Self::of(gpu, context, false)
     }
 
     /// The device of the GPU's primary context.
@@ -122,9 +174,7 @@ impl Device {
     fn of(gpu: &'static Gpu, context: CUcontext, is_primary: bool) -> Result<&'static Device> {
         let release = Retained { gpu, is_primary };
         gpu.check_usable()?;
-        let mut id = 0;
-        // SAFETY: writes one integer; the context is alive.
-        check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "a CUDA context has no number")?;
+        let id = id_of(context)?;
         // One that was the application's current context may meet us again as the primary one; then it is
         // the application that keeps it alive, and our hold of it is not needed.
         if let Some(known) = devices().find(|device| device.id == id) {
@@ -169,12 +219,7 @@ impl Device {
         if let Some(error) = self.lost.get() {
             return Err(error.clone());
         }
-        let is_pushed = probe::current_context() != Some(self.context.0);
-        if is_pushed {
-            // SAFETY: a context of this process; if it is destroyed, the driver says so.
-            self.check(unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }, "its context cannot be used")?;
-        }
-        Ok(Entered { is_pushed, thread: PhantomData })
+        Entered::new(self.context.0, |code| self.check(code, "its context cannot be used"))
     }
 
     /// An error of this device unless `code` is success; `what` says what could not be done. Marks the
@@ -194,15 +239,14 @@ impl Device {
     pub fn lost(&self) -> Option<&Error> {
         self.lost.get()
     }
+}
 
-    /// Gives the memory back that is cached and not in use.
-    ///
-    /// # Errors
-    /// `Device`.
-    pub fn trim(&self) -> Result<()> {
-        let _entered = self.enter()?;
-        self.arena.trim(self)
-    }
+/// CUDA's number of a context.
+fn id_of(context: CUcontext) -> Result<u64> {
+    let mut id = 0;
+    // SAFETY: writes one integer; the context is alive.
+    check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "a CUDA context has no number")?;
+    Ok(id)
 }
 
 /// The devices that this process has used. A child does not get here: see [`probe::check_process`].
@@ -239,6 +283,18 @@ pub struct Entered {
     is_pushed: bool,
     /// It is so on this thread only.
     thread: PhantomData<*const ()>,
+}
+
+impl Entered {
+    /// Makes `context` current, unless it is; `check` tells what came of it.
+    fn new(context: CUcontext, check: impl FnOnce(CUresult) -> Result<()>) -> Result<Self> {
+        let is_pushed = probe::current_context() != Some(context);
+        if is_pushed {
+            // SAFETY: a context of this process; if it is destroyed, the driver says so.
+            check(unsafe { sys::cuCtxPushCurrent_v2(context) })?;
+        }
+        Ok(Self { is_pushed, thread: PhantomData })
+    }
 }
 
 impl Drop for Entered {

@@ -79,6 +79,10 @@ macro_rules! kernel_struct {
         #[allow(unsafe_code, reason = "what the trait asks for is asserted above")]
         // SAFETY: repr(C), plain fields, no padding.
         unsafe impl $crate::cuda::launch::KernelStruct for $name {}
+
+        #[allow(unsafe_code, reason = "what the trait asks for is asserted above")]
+        // SAFETY: the same.
+        unsafe impl $crate::cuda::launch::Plain for $name {}
     )+};
 }
 

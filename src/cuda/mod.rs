@@ -42,4 +42,4 @@ pub use context::{Device, Entered};
 pub use launch::{Grid, KernelStruct};
 pub use modules::{Fatbin, Function, Module};
 pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
-pub use stream::{Event, Pending, Stream};
+pub use stream::{Event, Pending, Stream, StreamHandle};

@@ -89,6 +89,8 @@ pub(super) struct Kernel {
     pub(super) max_threads: u32,
     /// Most dynamic shared memory that it was allowed so far.
     pub(super) shared_bytes: AtomicU32,
+    /// Blocks that run at the same time, by threads and shared memory of a block.
+    resident: Mutex<HashMap<(u32, u32), u32>>,
 }
 
 /// A kernel whose one argument is an `A`.
@@ -204,6 +206,7 @@ impl Module {
             args_bytes,
             max_threads: max_threads as u32,
             shared_bytes: AtomicU32::new(0),
+            resident: Mutex::default(),
         })
     }
 
@@ -252,12 +255,16 @@ fn c_name(name: &str) -> Result<CString> {
 
 impl<A> Function<A> {
     /// Blocks of `threads` threads and `shared_bytes` of dynamic shared memory that run at the same time
-    /// on the whole GPU.
+    /// on the whole GPU. Asked for once.
     ///
     /// # Errors
-    /// `Device`; `Internal` if not one block fits.
+    /// `Device`, also if not one block fits.
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
         let _entered = self.device.enter()?;
+        let mut resident = self.kernel.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = resident.get(&(threads, shared_bytes)) {
+            return Ok(*known);
+        }
         self.allow_shared(shared_bytes)?;
         let mut blocks = 0;
         // SAFETY: writes one number; the kernel is of this device.
@@ -271,10 +278,12 @@ impl<A> Function<A> {
         };
         let name = self.kernel.name;
         self.device.check(code, format_args!("the occupancy of {name} is unknown"))?;
-        match blocks {
-            1.. => Ok(blocks as u32 * self.device.gpu().multiprocessors),
-            _ => Err(Error::device(format!("{name}: a block of {threads} threads does not fit on this GPU"))),
+        if blocks < 1 {
+            return Err(Error::device(format!("{name}: a block of {threads} threads does not fit on this GPU")));
         }
+        let blocks = blocks as u32 * self.device.gpu().multiprocessors;
+        resident.insert((threads, shared_bytes), blocks);
+        Ok(blocks)
     }
 
     /// Kernels have 48 KiB of dynamic shared memory unless they are allowed more.

@@ -167,19 +167,39 @@ pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
     if !is_loaded() || check_process().is_err() {
         return None;
     }
-    let attribute = |attribute: CUpointer_attribute| {
-        let mut value: u32 = 0;
-        // SAFETY: these attributes are 32-bit integers or a byte; the pointer is looked up, not followed.
-        let code = unsafe {
-            sys::cuPointerGetAttribute((&raw mut value).cast::<c_void>(), attribute, pointer as sys::CUdeviceptr)
-        };
-        (code == CUresult::CUDA_SUCCESS).then_some(value)
-    };
     use CUpointer_attribute as A;
-    let is_device = attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-        == Some(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u32)
-        && attribute(A::CU_POINTER_ATTRIBUTE_IS_MANAGED) == Some(0);
-    if is_device { attribute(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) } else { None }
+    let address = pointer as sys::CUdeviceptr;
+    let is_device = attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
+        == Some(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u64)
+        && attribute(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == Some(0);
+    if is_device { gpu_of_address(address) } else { None }
+}
+
+/// The GPU to which memory that the driver knows belongs. The driver must be there.
+pub(super) fn gpu_of_address(address: sys::CUdeviceptr) -> Option<u32> {
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).map(|ordinal| ordinal as u32)
+}
+
+/// The context in which memory was allocated; `None` for memory of a pool, which has none. The driver must be
+/// there.
+pub(super) fn context_of_address(address: sys::CUdeviceptr) -> Option<sys::CUcontext> {
+    let context = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT, address)?;
+    (context != 0).then(|| ptr::without_provenance_mut(context as usize))
+}
+
+/// Whether kernels of the current context can use an address as it is. The driver must be there.
+pub(super) fn is_reached(address: sys::CUdeviceptr) -> bool {
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) == Some(address)
+}
+
+/// An attribute of memory that is a pointer, an integer or a byte; `None` if the driver does not know the memory
+/// or the attribute.
+fn attribute(attribute: CUpointer_attribute, address: sys::CUdeviceptr) -> Option<u64> {
+    let mut value = 0u64;
+    // SAFETY: writes at most 8 bytes, little-endian as every machine with CUDA; the address is looked up, not
+    // followed.
+    let code = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast::<c_void>(), attribute, address) };
+    (code == CUresult::CUDA_SUCCESS).then_some(value)
 }
 
 fn is_loaded() -> bool {

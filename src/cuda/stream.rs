@@ -4,6 +4,8 @@
 //! the call use [`PinnedBuffer`]s, which are handed in and come back when the copy is done.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
+use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -11,6 +13,8 @@ use cudarc::driver::sys::{self, CUevent, CUstream};
 
 use crate::cuda::arena::{DeviceSlice, PinnedBuffer};
 use crate::cuda::context::{Device, Handle};
+use crate::cuda::error::check;
+use crate::cuda::probe;
 use crate::error::{Error, Result};
 
 /// A stream: what is given to it happens in order.
@@ -48,10 +52,62 @@ impl Device {
     }
 }
 
+/// A stream by its handle, as CUDA's own functions and other libraries know it; null is the legacy default
+/// stream.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamHandle<'a> {
+    raw: CUstream,
+    owner: PhantomData<&'a ()>,
+}
+
+/// The handles of the legacy and the per-thread default stream, and null: they mean a stream of the context that
+/// is current.
+const LAST_SPECIAL: usize = 2;
+
+impl StreamHandle<'_> {
+    /// A caller's stream: a `CUstream` or `cudaStream_t`.
+    ///
+    /// # Safety
+    /// It lives as long as the result, and until the work is done that is given to it.
+    pub unsafe fn from_raw(raw: *mut c_void) -> Self {
+        Self { raw: raw.cast(), owner: PhantomData }
+    }
+
+    /// The `CUstream`.
+    pub fn as_raw(self) -> *mut c_void {
+        self.raw.cast()
+    }
+}
+
+impl<'a> StreamHandle<'a> {
+    /// The stream, in its context. That of a default stream is the current one or, if none is, the one that
+    /// `memory` is in. The result must not outlive this.
+    ///
+    /// # Errors
+    /// `Device` if there is no GPU, or CUDA does not know the context.
+    pub(crate) fn open(self, memory: DeviceSlice) -> Result<Stream> {
+        probe::gpus()?;
+        let device = if self.raw.addr() <= LAST_SPECIAL {
+            Device::current()?.map_or_else(|| Device::of_memory(&[memory]), Ok)?
+        } else {
+            let mut context = ptr::null_mut();
+            // SAFETY: writes one pointer; the stream is alive.
+            check(unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) }, "a stream has no context")?;
+            Device::of_context(context)?
+        };
+        Ok(Stream { device, raw: Handle(self.raw), is_ours: false })
+    }
+}
+
 impl Stream {
     /// The device it belongs to.
     pub fn device(&self) -> &'static Device {
         self.device
+    }
+
+    /// Its handle, for functions that take any stream.
+    pub fn handle(&self) -> StreamHandle<'_> {
+        StreamHandle { raw: self.raw.0, owner: PhantomData }
     }
 
     /// Waits until everything that was given to the stream is done.
@@ -167,17 +223,6 @@ impl Stream {
         let _entered = self.device.enter()?;
         // SAFETY: both are alive.
         self.device.check(unsafe { sys::cuEventRecord(event.raw.0, self.raw.0) }, "an event was not recorded")
-    }
-
-    /// What is given to this stream from now on waits for the point that `event` marks.
-    ///
-    /// # Errors
-    /// `Device`.
-    pub fn wait(&self, event: &Event) -> Result<()> {
-        let _entered = self.device.enter()?;
-        // SAFETY: both are alive.
-        let code = unsafe { sys::cuStreamWaitEvent(self.raw.0, event.raw.0, 0) };
-        self.device.check(code, "a stream cannot wait")
     }
 }
 

@@ -5,20 +5,20 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::engine::device::Source;
+use crate::engine::device::{Destination, Source};
 use crate::engine::{self, Context, Spec, Verify};
 use crate::error::{ErrorKind, Result, with_last};
 use crate::ffi::convert;
 use crate::ffi::guard::{guard, guard_or, guard_text};
-use crate::ffi::ptr::{self, Buffers, Out, OutStruct};
+use crate::ffi::ptr::{self, Out, OutStruct};
 use crate::ffi::status::{self, gridz_status};
 use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
 use crate::types::Array;
 
 /// Finds the destination size that compressing an array needs, whatever its values are.
 ///
-/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`. The
-/// frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
+/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
+/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
 /// up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn gridz_compress_bound(
 /// is unspecified. The same input gives the same frame, whatever the number of threads.
 ///
 /// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
-/// done before the call; `dst` is complete when it returns.
+/// done before the call; `dst` is complete when it returns. `gridz_compress_async` does not wait.
 ///
 /// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
 /// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
@@ -71,8 +71,8 @@ pub unsafe extern "C" fn gridz_compress(
         };
         let spec = &options.spec;
         let result = options.with_context(|context| match buffers {
-            Buffers::Host(src, dst) => engine::compress(&array, spec, src, dst, context),
-            Buffers::Gpu(gpu, src, dst) => engine::device::compress(&array, spec, gpu, src, dst, context),
+            (Source::Host(src), Destination::Host(dst)) => engine::compress(&array, spec, src, dst, context),
+            (src, dst) => engine::device::compress(&array, spec, src, dst, context),
         });
         deliver(result, n_bytes)
     })
@@ -110,8 +110,10 @@ pub unsafe extern "C" fn gridz_decompress(
             )
         };
         let result = options.with_context(|context| match buffers {
-            Buffers::Host(frame, dst) => engine::decompress(frame, dst, options.verify, context),
-            Buffers::Gpu(gpu, frame, dst) => engine::device::decompress(frame, gpu, dst, options.verify, context),
+            (Source::Host(frame), Destination::Host(dst)) => {
+                engine::decompress(frame, dst, options.verify, context)
+            }
+            (frame, dst) => engine::device::decompress(frame, dst, options.verify, context),
         });
         deliver(result, n_bytes)
     })
@@ -132,11 +134,10 @@ pub unsafe extern "C" fn gridz_inspect(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (info, (frame, gpu)) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = match (frame, gpu) {
-            (Source::Device(frame), Some(gpu)) => engine::device::inspect(frame, gpu)?,
-            (Source::Host(frame), _) => engine::inspect(frame)?,
-            (Source::Device(_), None) => unreachable!("memory of a GPU has one"),
+        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
+        let found = match frame {
+            Source::Device(frame) => engine::device::inspect(frame)?,
+            Source::Host(frame) => engine::inspect(frame)?,
         };
         let struct_size = info.n_bytes();
         info.write(&convert::frame_info(&found, struct_size));
@@ -196,16 +197,16 @@ pub unsafe extern "C" fn gridz_version() -> *const c_char {
 }
 
 /// Options as the engine wants them.
-struct Options<'a> {
-    spec: Spec,
-    verify: Verify,
+pub(super) struct Options<'a> {
+    pub spec: Spec,
+    pub verify: Verify,
     context: Option<&'a gridz_context>,
 }
 
 impl<'a> Options<'a> {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
-    unsafe fn read(from: *const gridz_options) -> Result<Self> {
+    pub unsafe fn read(from: *const gridz_options) -> Result<Self> {
         // SAFETY: the same promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             return Ok(Self { spec: Spec::default(), verify: Verify::Checksum, context: None });
@@ -216,7 +217,7 @@ impl<'a> Options<'a> {
     }
 
     /// Calls `work` with the caller's context or that of the process.
-    fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
+    pub fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
         match self.context {
             Some(context) => work(&context.0),
             None => work(&Context::default()),
@@ -226,7 +227,7 @@ impl<'a> Options<'a> {
 
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
-unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
+pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
     // SAFETY: the same promise.
     let c = unsafe { ptr::read(from)? };
     // SAFETY: the same promise, for what the struct points to.

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
-use crate::engine::device::{Destination, DeviceSlice, Source, gpu_of_pointer};
+use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
 use crate::error::{Error, Result};
 use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
 use crate::types::MAX_RANK;
@@ -170,28 +170,19 @@ pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Resu
     Ok(unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) })
 }
 
-/// A source, and the GPU whose memory it is, if it is.
+/// A source, in host memory or that of a GPU.
 ///
 /// # Safety
 /// The caller's promise.
-pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<(Source<'a>, Option<u32>)> {
-    let gpu = if is_empty(name, from, n_bytes)? { None } else { gpu_of_pointer(from) };
+pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<Source<'a>> {
+    let is_device = !is_empty(name, from, n_bytes)? && gpu_of_pointer(from).is_some();
     // SAFETY: the same promise, for memory of that GPU or of the host.
-    let source = unsafe {
-        match gpu {
-            Some(_) => Source::Device(DeviceSlice::from_raw(from, n_bytes as u64)),
-            None => Source::Host(bytes(name, from, n_bytes)?),
+    Ok(unsafe {
+        match is_device {
+            true => Source::Device(DeviceSlice::from_raw(from, n_bytes as u64)),
+            false => Source::Host(bytes(name, from, n_bytes)?),
         }
-    };
-    Ok((source, gpu))
-}
-
-/// A source and a destination.
-pub enum Buffers<'a> {
-    /// Both in host memory.
-    Host(&'a [u8], &'a mut [u8]),
-    /// At least one in the memory of a GPU.
-    Gpu(u32, Source<'a>, Destination<'a>),
+    })
 }
 
 /// A source and a destination, which must not overlap, each in host memory or that of a GPU.
@@ -201,7 +192,7 @@ pub enum Buffers<'a> {
 pub unsafe fn source_and_destination<'a>(
     (src_name, src, src_bytes): (&str, *const c_void, usize),
     (dst_name, dst, dst_capacity): (&str, *mut c_void, usize),
-) -> Result<Buffers<'a>> {
+) -> Result<(Source<'a>, Destination<'a>)> {
     let (no_src, no_dst) = (is_empty(src_name, src, src_bytes)?, is_empty(dst_name, dst, dst_capacity)?);
     // No sum overflows: `is_empty` saw to that.
     let apart = src.addr() + src_bytes <= dst.addr() || dst.addr() + dst_capacity <= src.addr();
@@ -210,31 +201,47 @@ pub unsafe fn source_and_destination<'a>(
             "{src_name} and {dst_name} overlap; gridz cannot work in place, give it a separate destination"
         )));
     }
-    let gpu_of = |is_empty: bool, pointer| if is_empty { None } else { gpu_of_pointer(pointer) };
-    let (src_gpu, dst_gpu) = (gpu_of(no_src, src), gpu_of(no_dst, dst.cast_const()));
-    if let (Some(a), Some(b)) = (src_gpu, dst_gpu)
-        && a != b
-    {
-        return Err(Error::invalid(format!("{src_name} is memory of GPU {a} and {dst_name} of GPU {b}")));
-    }
-    let Some(gpu) = src_gpu.or(dst_gpu) else {
-        // SAFETY: host memory; the same promise.
-        return Ok(unsafe {
-            Buffers::Host(bytes(src_name, src, src_bytes)?, bytes_mut(no_dst, dst, dst_capacity))
-        });
-    };
-    // SAFETY: the same promise, for memory of that GPU or of the host.
+    // SAFETY: the same promise, for memory of a GPU or of the host.
     Ok(unsafe {
-        let source = match src_gpu {
-            Some(_) => Source::Device(DeviceSlice::from_raw(src, src_bytes as u64)),
-            None => Source::Host(bytes(src_name, src, src_bytes)?),
+        let destination = match !no_dst && gpu_of_pointer(dst).is_some() {
+            true => Destination::Device(DeviceSlice::from_raw(dst, dst_capacity as u64)),
+            false => Destination::Host(bytes_mut(no_dst, dst, dst_capacity)),
         };
-        let destination = match dst_gpu {
-            Some(_) => Destination::Device(DeviceSlice::from_raw(dst, dst_capacity as u64)),
-            None => Destination::Host(bytes_mut(no_dst, dst, dst_capacity)),
-        };
-        Buffers::Gpu(gpu, source, destination)
+        (source(src_name, src, src_bytes)?, destination)
     })
+}
+
+/// Memory that a GPU can use, of `n_bytes`; whether it is such is seen later.
+///
+/// # Safety
+/// The caller's promise, until the work is done that is given to a stream with it.
+pub unsafe fn device_memory<'a>(name: &str, start: *const c_void, n_bytes: u64) -> Result<DeviceSlice<'a>> {
+    is_empty(name, start, usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
+    // SAFETY: the same promise.
+    Ok(unsafe { DeviceSlice::from_raw(start, n_bytes) })
+}
+
+/// The same, or `None` for null.
+///
+/// # Safety
+/// As [`device_memory`].
+pub unsafe fn optional_device_memory<'a>(
+    name: &str,
+    start: *const c_void,
+    n_bytes: usize,
+) -> Result<Option<DeviceSlice<'a>>> {
+    // SAFETY: the same promise.
+    let memory = unsafe { device_memory(name, start, n_bytes as u64)? };
+    Ok((!start.is_null()).then_some(memory))
+}
+
+/// A caller's stream.
+///
+/// # Safety
+/// It is a stream, or null for the default one, until the work is done that is given to it.
+pub unsafe fn stream<'a>(stream: *mut c_void) -> StreamHandle<'a> {
+    // SAFETY: the same promise.
+    unsafe { StreamHandle::from_raw(stream) }
 }
 
 /// The bytes at `to`, which has been checked.

@@ -138,13 +138,13 @@ pub struct gridz_context_options {
     /// by the MPI ranks on this machine.
     pub threads: u32,
     /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
-    /// Where that one cannot be used the context is not made.
+    /// Where that one cannot be used the context is not made, and memory of another one is refused.
     pub device: u32,
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
     /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
-    /// else takes none, except that with memory of a GPU each of array and frame may be copied to the
-    /// host. GPU memory is not counted. 0 = no limit.
+    /// else takes none, except that where the CPU takes over from a GPU each of array and frame may be
+    /// copied to the host. GPU memory and 32 MiB of pinned memory are not counted. 0 = no limit.
     pub memory_limit: u64,
 }
 

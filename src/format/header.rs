@@ -21,7 +21,10 @@ pub const MAX_PARAMS: usize = 255;
 pub const MAX_HEADER_BYTES: usize = (FIXED_BYTES + 8 * MAX_RANK + MAX_PARAMS).next_multiple_of(ALIGNMENT);
 
 const FLAG_BIG_ENDIAN: u8 = 1;
-const CRC_AT: usize = 32;
+/// Where the header's own CRC-32C is, little-endian; the sum is over the header with zeros here.
+pub const CRC_AT: usize = 32;
+/// Where the two fields are that depend on the payload: its bytes and its checksum, a little-endian u64 each.
+pub const PAYLOAD_FIELDS: std::ops::Range<usize> = 16..32;
 
 /// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

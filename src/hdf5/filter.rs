@@ -232,12 +232,12 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
 /// Does `work` as the settings say, and by the CPU where a required GPU fails: it was there when the
 /// dataset was created, and to lose data would be worse.
 fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
-    match work(&Context::default()) {
+    match work(&Context::lenient()) {
         Err(error)
             if matches!(error.kind(), ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::InvalidArgument) =>
         {
             report::line(&format!("{error}; the CPU takes over"));
-            work(&Context::default().on(Backend::Cpu, None)?)
+            work(&Context::lenient().on(Backend::Cpu, None)?)
         }
         result => result,
     }

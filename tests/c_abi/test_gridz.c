@@ -372,6 +372,73 @@ static void check_struct_sizes(gridz_status (*use)(void *), const void *known, s
     free(bytes);
 }
 
+/* What the host can see of a batch is checked before anybody looks for a GPU. The addresses are never used. */
+static void test_async_arguments(void)
+{
+    size_t bound = 0, bytes = 77;
+    CHECK_OK(gridz_compress_bound(&small_array, NULL, &bound));
+    const size_t slot = (bound + 15) / 16 * 16, array = sizeof small;
+    char *const base = (char *)(uintptr_t)(1 << 30);
+    char *const src = base, *const dst = base + (1 << 24), *const work = base + (2 << 24);
+    size_t *const lengths = (size_t *)(base + (3 << 24));
+    gridz_status *const statuses = (gridz_status *)(base + (4 << 24));
+
+#define CHECK_COMPRESS(expected, words, n, src, src_stride, dst, dst_stride, lengths, work, work_bytes) \
+    CHECK_FAILS(gridz_compress_async(&small_array, n, src, src_stride, dst, dst_stride, lengths, work, work_bytes, \
+                                     NULL, NULL), GRIDZ_ERROR_##expected, words)
+#define CHECK_DECOMPRESS(expected, words, n, frames, frame_stride, lengths, dst, dst_stride, statuses) \
+    CHECK_FAILS(gridz_decompress_async(&small_array, n, frames, frame_stride, lengths, dst, dst_stride, statuses, \
+                                       NULL, 0, NULL, NULL), GRIDZ_ERROR_##expected, words)
+
+    CHECK_FAILS(gridz_compress_async(NULL, 1, src, array, dst, slot, lengths, NULL, 0, NULL, NULL),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array is NULL");
+    CHECK_FAILS(gridz_async_workspace_bytes(&small_array, 1, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "bytes is NULL");
+    CHECK_FAILS(gridz_async_workspace_bytes(NULL, 1, NULL, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array");
+
+    CHECK_COMPRESS(INVALID_ARGUMENT, "src is NULL", 2, NULL, array, dst, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "dst is NULL", 2, src, array, NULL, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "frame_bytes is NULL", 2, src, array, dst, slot, NULL, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "workspace is NULL", 2, src, array, dst, slot, lengths, NULL, 8);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "src_stride is 31996", 2, src, array - 4, dst, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "multiple of 4, at least 32000", 2, src, array + 2, dst, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "dst_stride is", 1, src, array, dst, slot - 16, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "multiple of 16, at least", 1, src, array, dst, slot + 8, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "cannot be addressed", SIZE_MAX, src, array, dst, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "src is at 0x40000002", 1, src + 2, 0, dst, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "aligned to 16 bytes", 1, src, 0, dst + 8, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "frame_bytes is at", 1, src, 0, dst, slot, (size_t *)((char *)lengths + 4), NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "workspace is at", 1, src, 0, dst, slot, lengths, work + 4, 100);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "src and dst overlap", 2, src, array, src + array + 16, slot, lengths, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "dst and frame_bytes overlap", 1, src, 0, dst, slot, (size_t *)dst, NULL, 0);
+    CHECK_COMPRESS(INVALID_ARGUMENT, "src and workspace overlap", 1, src, 0, dst, slot, lengths, src, 100);
+
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frames is NULL", 1, NULL, slot, lengths, dst, array, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frame_bytes is NULL", 1, src, slot, NULL, dst, array, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst is NULL", 1, src, slot, lengths, NULL, array, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "statuses is NULL", 1, src, slot, lengths, dst, array, NULL);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frame_stride is 0", 1, src, 0, lengths, dst, array, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst_stride is 0", 2, src, slot, lengths, dst, 0, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frames is at", 1, src + 4, slot, lengths, dst, array, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst is at", 1, src, slot, lengths, dst + 1, array, statuses);
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "statuses is at", 1, src, slot, lengths, dst, array,
+                     (gridz_status *)((char *)statuses + 2));
+    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst and statuses overlap", 1, src, slot, lengths, dst, array, (gridz_status *)dst);
+
+    /* Nothing to do needs neither memory nor a GPU. */
+    CHECK_OK(gridz_compress_async(&small_array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
+    CHECK_OK(gridz_decompress_async(&small_array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
+    CHECK_OK(gridz_async_workspace_bytes(&small_array, 0, NULL, &bytes));
+    CHECK(bytes == 0);
+
+    /* No memory of a GPU: refused on every machine, for one reason or the other, and never touched. */
+    gridz_status status = gridz_compress_async(&small_array, 1, src, 0, dst, slot, lengths, NULL, 0, NULL, NULL);
+    CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
+    status = gridz_decompress_async(&small_array, 1, src, slot, lengths, dst, 0, statuses, NULL, 0, NULL, NULL);
+    CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
+#undef CHECK_COMPRESS
+#undef CHECK_DECOMPRESS
+}
+
 static void test_struct_sizes(void)
 {
     gridz_options options = {.struct_size = sizeof options};
@@ -707,6 +774,9 @@ static int bad_environment(void)
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
         CHECK_BAD(gridz_context_create(NULL, &context));
+        CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, &n_bytes));
+        CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
+        CHECK_BAD(gridz_decompress_async(&array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
     }
     CHECK(n_bytes == 77 && context == NULL);
     CHECK(strcmp(gridz_status_name(GRIDZ_OK), "GRIDZ_OK") == 0);
@@ -743,6 +813,7 @@ int main(int argc, char **argv)
         {"array descriptions", test_array_descriptions},
         {"too small", test_too_small},
         {"pointers and lengths", test_pointers_and_lengths},
+        {"arguments of batches", test_async_arguments},
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
         {"damaged frames", test_damaged_frames},

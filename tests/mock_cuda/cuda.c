@@ -7,7 +7,7 @@
  *   MOCK_CUDA_FAIL=f:code[:n]  the function f returns code from its n-th call on (n = 1); several
  *                              with commas
  *
- * Device memory is host memory, copies are copies, streams are synchronous, and kernels do nothing.
+ * Device memory is zeroed host memory, copies are copies, streams are synchronous, and kernels do nothing.
  * What exists is counted; mock_cuda_count("name") tells: contexts (retained), pushed, streams, events,
  * pools, device_buffers, pinned_buffers, launches, modules, init.
  */
@@ -141,6 +141,7 @@ struct context {
     unsigned long long id;
 };
 static struct context primary[8];
+static struct context second = {0, 500}; /* another one on GPU 0 */
 static _Thread_local struct context *stack[64];
 static _Thread_local int depth;
 
@@ -195,7 +196,11 @@ CUresult cuCtxPopCurrent_v2(struct context **context) {
     return 0;
 }
 
-/* ---- modules and kernels: a function or constant exists if its name begins with "selftest" ---- */
+/* ---- modules and kernels: a function or constant exists if its name begins with that of a fatbin ---- */
+
+static int is_known(const char *name) {
+    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "ndzip_", 6) == 0 || strncmp(name, "stored_", 7) == 0;
+}
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
     (void)image;
@@ -214,23 +219,27 @@ CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
     CALLED();
     *function = strdup(name);
-    return strncmp(name, "selftest", 8) == 0 ? 0 : 500;
+    return is_known(name) ? 0 : 500;
 }
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *n_bytes, void *module, const char *name) {
     static const uint32_t info[2] = {128, 0};
+    /* LaunchInfo: 128 threads, persistent, 4 blocks a tile; scratch of 64 + chunks * (16 + tiles * 8) bytes. */
+    static const uint32_t launch[10] = {128, 0, 1, 4, 64, 0, 16, 0, 8, 0};
     (void)module;
     CALLED();
-    *address = (CUdeviceptr)(uintptr_t)info;
-    *n_bytes = sizeof info;
-    return strcmp(name, "selftest_info") == 0 ? 0 : 500;
+    const char *end = strstr(name, "_info");
+    int is_selftest = strcmp(name, "selftest_info") == 0;
+    *address = (CUdeviceptr)(uintptr_t)(is_selftest ? info : launch);
+    *n_bytes = is_selftest ? sizeof info : sizeof launch;
+    return is_known(name) && end != NULL && end[5] == 0 ? 0 : 500;
 }
 
 CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *n_bytes) {
-    (void)function;
+    const char *name = function;
     CALLED();
     *offset = 0;
-    *n_bytes = 48;
+    *n_bytes = strstr(name, "_decompress") != NULL ? 2248 : strstr(name, "_compress") != NULL ? 2240 : 48;
     return index == 0 ? 0 : 1;
 }
 
@@ -256,9 +265,10 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function
 
 CUresult cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned thready,
                         unsigned threadz, unsigned shared, void *stream, void **params, void **extra) {
+    (void)stream;
     CALLED();
     if (function == NULL || x == 0 || y != 1 || z != 1 || threads == 0 || thready != 1 || threadz != 1 ||
-        shared > 227 << 10 || stream == NULL || params[0] == NULL || extra != NULL)
+        shared > 227 << 10 || params[0] == NULL || extra != NULL)
         return 1;
     ++*count_of("launches");
     return 0;
@@ -287,18 +297,35 @@ CUresult cuMemPoolSetAttribute(void *pool, int attribute, uint64_t *value) {
     return attribute == 4 ? 0 : 1;
 }
 
-CUresult cuMemPoolTrimTo(void *pool, size_t keep) {
-    (void)pool;
-    CALLED();
-    return keep == 0 ? 0 : 1;
+/* What is allocated, so that addresses can be looked up. */
+static struct buffer {
+    CUdeviceptr start;
+    size_t n_bytes;
+} buffers[256];
+static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The entry that has the address, or the first free one for 0. */
+static struct buffer *buffer_of(CUdeviceptr address) {
+    for (size_t i = 0; i < 256; i++) {
+        struct buffer *buffer = &buffers[i];
+        if (address == 0 ? buffer->start == 0
+                         : buffer->start != 0 && address >= buffer->start && address - buffer->start < buffer->n_bytes)
+            return buffer;
+    }
+    return NULL;
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t n_bytes, void *pool, void *stream) {
     (void)pool, (void)stream;
     CALLED();
     if (n_bytes == 0) return 1;
-    void *memory = malloc(n_bytes);
-    if (memory == NULL) return 2;
+    void *memory = aligned_alloc(256, (n_bytes + 255) / 256 * 256);
+    pthread_mutex_lock(&buffers_lock);
+    struct buffer *buffer = buffer_of(0);
+    if (memory != NULL && buffer != NULL) *buffer = (struct buffer){(CUdeviceptr)(uintptr_t)memory, n_bytes};
+    pthread_mutex_unlock(&buffers_lock);
+    if (memory == NULL || buffer == NULL) return 2;
+    memset(memory, 0, n_bytes);
     *address = (CUdeviceptr)(uintptr_t)memory;
     ++*count_of("device_buffers");
     return 0;
@@ -306,6 +333,10 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t n_bytes, void *poo
 
 CUresult cuMemFreeAsync(CUdeviceptr address, void *stream) {
     (void)stream;
+    pthread_mutex_lock(&buffers_lock);
+    struct buffer *buffer = buffer_of(address);
+    if (buffer != NULL) buffer->start = 0;
+    pthread_mutex_unlock(&buffers_lock);
     free((void *)(uintptr_t)address);
     --*count_of("device_buffers");
     return called(__func__);
@@ -361,13 +392,25 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n_bytes, v
     return 0;
 }
 
-/* Pointers below 4096 are the mock's idea of the memory of GPU 0, of odd ones of managed memory. */
+/*
+ * Memory of the pool belongs to GPU 0 and no context. So do the addresses below 1024, of which odd ones are managed
+ * memory. Those up to 2048 are of GPU 0 and its second context, those up to 4096 of GPU 1 and its primary one.
+ */
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
-    if (pointer >= 4096) return 1;
+    pthread_mutex_lock(&buffers_lock);
+    int is_pool = pointer >= 4096 && buffer_of(pointer) != NULL;
+    pthread_mutex_unlock(&buffers_lock);
+    if (pointer >= 4096 && !is_pool) return 1;
+    int device = !is_pool && pointer >= 2048;
+    struct context *context = is_pool || pointer < 1024 ? NULL : pointer < 2048 ? &second : context_of(1);
     switch (attribute) {
+    case 1: *(struct context **)value = context; return 0;
     case 2: *(unsigned *)value = 2; return 0;
-    case 8: *(unsigned char *)value = pointer % 2 == 1; return 0;
-    case 9: *(int *)value = 0; return 0;
+    case 3:
+        *(CUdeviceptr *)value = pointer;
+        return depth != 0 && stack[depth - 1]->device == device ? 0 : 1;
+    case 8: *(unsigned char *)value = !is_pool && pointer % 2 == 1; return 0;
+    case 9: *(int *)value = device; return 0;
     default: return 1;
     }
 }
@@ -378,18 +421,20 @@ CUresult cuStreamCreate(void **stream, unsigned flags) {
     (void)flags;
     CALLED();
     ++*count_of("streams");
-    *stream = malloc(1);
+    struct context **owner = malloc(sizeof *owner);
+    *owner = depth != 0 ? stack[depth - 1] : NULL;
+    *stream = owner;
+    return 0;
+}
+
+CUresult cuStreamGetCtx(void *stream, struct context **context) {
+    CALLED();
+    *context = *(struct context **)stream;
     return 0;
 }
 
 CUresult cuStreamSynchronize(void *stream) {
     (void)stream;
-    CALLED();
-    return 0;
-}
-
-CUresult cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    (void)stream, (void)event, (void)flags;
     CALLED();
     return 0;
 }

@@ -1,10 +1,36 @@
 //! Runs the body of a test in a process of its own, whose libcuda is a mock or missing: the driver is
 //! looked for once per process, and there may be a real one on this machine.
 #![allow(dead_code)] // each test program uses its own part
+#![allow(unsafe_code, reason = "calls the mock's functions")]
 
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+gridz::kernel_struct! {
+    /// The arguments of the kernels in `kernels/common/selftest.cu`.
+    pub struct Args, size 48 {
+        /// Memory of `n_words` words.
+        pub dst: u64,
+        /// Its words.
+        pub n_words: u64,
+        /// Any numbers.
+        pub extents: [u64; 3],
+        /// The first word.
+        pub value: u32,
+        /// Any number.
+        pub other: u32,
+    }
+
+    /// What they tell of themselves.
+    pub struct Info, size 8 {
+        /// Threads of a block.
+        pub threads: u32,
+        /// Dynamic shared memory of a block.
+        pub shared_bytes: u32,
+    }
+}
 
 /// Set in the child; names its test.
 const CHILD: &str = "GRIDZ_TEST_CHILD";
@@ -27,10 +53,17 @@ pub fn with_driver(test: &str, body: impl FnOnce()) {
     in_child(test, &[], |_| (), body);
 }
 
+/// The same; also what the child printed, in the parent.
 #[track_caller]
-fn in_child(test: &str, env: &[(&str, &str)], library: fn(&Path), body: impl FnOnce()) {
+pub fn output_with_driver(test: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Option<String> {
+    in_child(test, env, |_| (), body)
+}
+
+#[track_caller]
+fn in_child(test: &str, env: &[(&str, &str)], library: fn(&Path), body: impl FnOnce()) -> Option<String> {
     if std::env::var(CHILD).is_ok_and(|name| name == test) {
-        return body();
+        body();
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("libcuda.so.1");
@@ -57,6 +90,7 @@ fn in_child(test: &str, env: &[(&str, &str)], library: fn(&Path), body: impl FnO
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}", output.status);
+    Some(text.into_owned())
 }
 
 /// The mock, compiled once per test that needs it.
@@ -81,4 +115,36 @@ fn mock(library: &Path) {
 /// A file that no linker takes for a library hides a real driver.
 fn garbage(library: &Path) {
     fs::write(library, "no library").unwrap();
+}
+
+// ---- talking to the mock ---------------------------------------------------------------------------
+
+/// A function of the mock.
+fn symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: the library stays loaded; the names are strings.
+    let symbol = unsafe { libc::dlsym(libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW), name.as_ptr()) };
+    assert!(!symbol.is_null(), "{name:?}");
+    symbol
+}
+
+/// How many there are of something, or how often a function was called.
+pub fn count(name: &CStr) -> i32 {
+    // SAFETY: the mock's function of that type.
+    let count: extern "C" fn(*const c_char) -> c_int = unsafe { std::mem::transmute(symbol(c"mock_cuda_count")) };
+    count(name.as_ptr())
+}
+
+/// The application starts CUDA and makes the primary context of `device` current.
+pub fn application_uses(device: c_int) {
+    type Retain = extern "C" fn(*mut *mut c_void, c_int) -> c_int;
+    // SAFETY: the mock's functions of these types.
+    let (init, retain, push) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> c_int>(symbol(c"cuInit")),
+            std::mem::transmute::<*mut c_void, Retain>(symbol(c"cuDevicePrimaryCtxRetain")),
+            std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void) -> c_int>(symbol(c"cuCtxPushCurrent_v2")),
+        )
+    };
+    let mut context = std::ptr::null_mut();
+    assert_eq!((init(0), retain(&raw mut context, device), push(context)), (0, 0, 0));
 }

@@ -16,7 +16,7 @@ pub mod word;
 use crate::codec::{Codec, Encoded, Job, Plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
-use crate::types::{Array, DType};
+use crate::types::{Array, DType, Shape};
 use layout::{BLOCK, Layout};
 use scalar::{Block, WORDS, Words};
 use word::Word;
@@ -34,7 +34,7 @@ impl Codec for Ndzip {
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let layout = layout_of(job)?;
+        let layout = layout_of(job.dtype, &job.shape, job.params)?;
         match job.dtype {
             DType::F64 => encode::<u64>(&layout, job, src, dst),
             _ => encode::<u32>(&layout, job, src, dst),
@@ -42,7 +42,7 @@ impl Codec for Ndzip {
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        let layout = layout_of(job)?;
+        let layout = layout_of(job.dtype, &job.shape, job.params)?;
         match job.dtype {
             DType::F64 => decode::<u64>(&layout, job, payload, dst),
             _ => decode::<u32>(&layout, job, payload, dst),
@@ -50,9 +50,9 @@ impl Codec for Ndzip {
     }
 }
 
-fn layout_of(job: &Job) -> Result<Layout> {
-    let known = matches!(job.dtype, DType::F32 | DType::F64) && job.params.is_empty();
-    let layout = known.then(|| Layout::new(&job.shape, job.dtype)).flatten();
+fn layout_of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Layout> {
+    let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
+    let layout = known.then(|| Layout::new(shape, dtype)).flatten();
     layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
 }
 

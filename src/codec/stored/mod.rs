@@ -3,6 +3,8 @@
 //! Used for elements no codec takes and for chunks no codec shrinks, so that every chunk has a frame
 //! and none grows by more than its header.
 
+mod cuda;
+
 use crate::codec::{Codec, Encoded, Job, Plan};
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;

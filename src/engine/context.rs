@@ -1,0 +1,109 @@
+//! What a caller brings along: threads, memory, and where to work.
+
+use crate::cpu::pool::Pool;
+use crate::cuda::Device;
+use crate::engine::gpu;
+use crate::error::{Error, ErrorKind, Result};
+use crate::settings::{self, Backend, Settings};
+
+/// Whether what `GRIDZ_*` demands is there, for those who can still tell somebody: who demands the GPU
+/// gets an error where there is none, never the CPU in silence.
+///
+/// # Errors
+/// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
+/// GPU.
+pub fn check_backend() -> Result<()> {
+    gpu::check(settings::checked()?)
+}
+
+/// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
+/// May be used from several threads at once.
+#[derive(Debug, Default)]
+pub struct Context {
+    pool: Option<Pool>,
+    memory_limit: Option<u64>,
+    settings: Option<Settings>,
+    /// The only GPU that it was made for.
+    gpu: Option<u32>,
+}
+
+impl Context {
+    /// A context with its own `threads` workers (`None`: the pool of the process) that may allocate at
+    /// most `memory_limit` bytes of working memory per call.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for 0 threads or more than 1024.
+    pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
+        if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
+            let max = settings::MAX_THREADS;
+            return Err(Error::invalid(format!("a context has 1 to {max} threads")));
+        }
+        Ok(Self { pool: threads.map(Pool::new), memory_limit, ..Self::default() })
+    }
+
+    /// A context that takes the defaults where an environment variable cannot be used: for readers, which must
+    /// never fail over a typo.
+    pub fn lenient() -> Self {
+        Self { settings: Some(settings::or_default().clone()), ..Self::default() }
+    }
+
+    /// The same context for one back end, whatever `GRIDZ_BACKEND` says, and for GPU `device`, counted from
+    /// 0, or the one that gridz chooses.
+    ///
+    /// # Errors
+    /// `Device` if that is [`Backend::Cuda`] and no GPU can be used, `InvalidArgument` for one that is not
+    /// there or an environment variable that cannot be used.
+    pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
+        let settings = self.settings()?;
+        let settings = Settings { backend, device: device.or(settings.device), ..settings.clone() };
+        gpu::check(&settings)?;
+        Ok(Self { settings: Some(settings), gpu: device, ..self })
+    }
+
+    /// The context's settings or those of the process.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an environment variable that cannot be used.
+    pub(super) fn settings(&self) -> Result<&Settings> {
+        match &self.settings {
+            Some(settings) => Ok(settings),
+            None => settings::checked(),
+        }
+    }
+
+    /// A context for the CPU with the same limit.
+    pub(super) fn on_cpu(&self) -> Result<Self> {
+        Self { memory_limit: self.memory_limit, ..Self::default() }.on(Backend::Cpu, None)
+    }
+
+    /// Whether memory of `device` may be used in this context.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it was made for another GPU.
+    pub(super) fn check_device(&self, device: &Device) -> Result<()> {
+        let ordinal = device.gpu().ordinal;
+        match self.gpu {
+            Some(gpu) if gpu != ordinal => Err(Error::invalid(format!(
+                "the context was made for GPU {gpu}, but the call is about GPU {ordinal}; use a context for that one"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        self.pool.as_ref().unwrap_or_else(|| Pool::global())
+    }
+
+    /// Working memory, zeroed.
+    pub(super) fn scratch(&self, n_bytes: usize) -> Result<Vec<u8>> {
+        let need = n_bytes as u64;
+        if let Some(limit) = self.memory_limit.filter(|&limit| limit < need) {
+            let text = format!("{need} bytes of working memory are over the context's limit of {limit}");
+            return Err(Error::new(ErrorKind::OutOfMemory, text));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(need, "working memory"))?;
+        bytes.resize(n_bytes, 0);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,283 @@
+//! Batches of chunks in GPU memory, with a mock driver: what is given to which stream of which context, what is
+//! refused, and that nothing waits. The mock computes nothing; `tests/gpu` compares frames.
+#![allow(unsafe_code, reason = "addresses that are no memory")]
+
+mod common;
+mod mock_cuda;
+
+use std::ffi::c_void;
+use std::ptr;
+
+use common::skip;
+use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Stream};
+use gridz::engine::device::{
+    self, Batch, BatchMemory, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
+    decompress_async,
+};
+use gridz::settings::Backend;
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Spec, Verify, settings};
+use mock_cuda::{application_uses, count, with_mock};
+
+/// Runs `body` where the library has kernels to give to the mock.
+#[track_caller]
+fn with_kernels(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
+    match Fatbin::find("ndzip") {
+        Ok(_) => with_mock(test, env, body),
+        Err(error) => skip(test, &error.to_string()),
+    }
+}
+
+/// 64 blocks of floats.
+fn array() -> Array {
+    Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64, 64]).unwrap()).unwrap()
+}
+
+const N: usize = 3;
+/// What the mock's kernels want for three chunks of 16 tiles.
+const WORKSPACE: u64 = 64 + 3 * (16 + 16 * 8);
+
+fn choose() -> &'static Device {
+    Device::choose(settings::checked().unwrap()).unwrap()
+}
+
+/// Memory for a batch of `N` chunks, with the statuses behind the lengths.
+struct Buffers<'s> {
+    batch: Batch,
+    arrays: DeviceBuffer<'s>,
+    frames: DeviceBuffer<'s>,
+    told: DeviceBuffer<'s>,
+    workspace: DeviceBuffer<'s>,
+}
+
+impl<'s> Buffers<'s> {
+    fn new(stream: &'s Stream) -> Self {
+        let array = array();
+        let slot = gridz::compress_bound(&array, &Spec::default()).unwrap().next_multiple_of(16);
+        let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };
+        let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
+        let (arrays, frames) = (alloc(N as u64 * array.n_bytes()), alloc(N as u64 * slot));
+        Self { batch, arrays, frames, told: alloc(12 * N as u64), workspace: alloc(WORKSPACE) }
+    }
+
+    fn memory(&self, workspace: Option<u64>) -> BatchMemory<'_> {
+        BatchMemory {
+            arrays: self.arrays.all(),
+            frames: self.frames.all(),
+            frame_bytes: self.told.slice(0..8 * N as u64).unwrap(),
+            workspace: workspace.map(|n_bytes| self.workspace.slice(0..n_bytes).unwrap()),
+        }
+    }
+
+    fn compress(&self, memory: &BatchMemory, stream: StreamHandle, context: &Context) -> Result<()> {
+        compress_async(&self.batch, memory, &Spec::default(), stream, context)
+    }
+
+    fn both(&self, memory: &BatchMemory, stream: StreamHandle) -> Result<()> {
+        self.compress(memory, stream, &Context::default())?;
+        let statuses = self.told.slice(8 * N as u64..12 * N as u64)?;
+        let (spec, context) = (Spec::default(), Context::default());
+        decompress_async(&self.batch, memory, statuses, &spec, Verify::Checksum, stream, &context)
+    }
+}
+
+#[track_caller]
+fn assert_error<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind, parts: &[&str]) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(parts.iter().all(|part| error.context().contains(part)), "{error}");
+}
+
+use ErrorKind::{Device as Gpu, InvalidArgument, UnsupportedJob};
+
+#[test]
+fn nothing_waits() {
+    with_kernels("nothing_waits", &[], || {
+        let stream = choose().stream().unwrap();
+        let buffers = Buffers::new(&stream);
+        let workspace = async_workspace_bytes(&array(), N, &Spec::default(), &Context::default());
+        assert_eq!(workspace.unwrap(), WORKSPACE);
+        let waits = [c"cuStreamSynchronize", c"cuMemcpyDtoH_v2", c"cuMemcpyDtoHAsync_v2", c"cuMemcpyHtoDAsync_v2"];
+        let once =
+            [c"cuModuleGetGlobal_v2", c"cuModuleGetFunction", c"cuOccupancyMaxActiveBlocksPerMultiprocessor"];
+        let calls = || waits.iter().chain(&once).map(|name| count(name)).collect::<Vec<_>>();
+        let (before, allocated) = (calls(), count(c"cuMemAllocFromPoolAsync"));
+        buffers.both(&buffers.memory(Some(WORKSPACE)), stream.handle()).unwrap();
+        assert_eq!((calls(), count(c"cuMemAllocFromPoolAsync")), (before.clone(), allocated));
+        assert_eq!((count(c"launches"), count(c"cuMemsetD8Async")), (2, 2));
+        buffers.both(&buffers.memory(None), stream.handle()).unwrap();
+        assert_eq!((calls(), count(c"cuMemAllocFromPoolAsync")), (before, allocated + 2));
+        assert_eq!((count(c"launches"), count(c"device_buffers"), count(c"pushed")), (4, 4, 0));
+    });
+}
+
+#[test]
+fn the_default_stream_is_that_of_the_memory_or_the_current_context() {
+    with_kernels("the_default_stream_is_that_of_the_memory_or_the_current_context", &[], || {
+        let stream = choose().stream().unwrap();
+        let buffers = Buffers::new(&stream);
+        // SAFETY: the default streams live as long as the process.
+        let default = |handle| unsafe { StreamHandle::from_raw(ptr::without_provenance_mut(handle)) };
+        (0..3).for_each(|handle| buffers.both(&buffers.memory(None), default(handle)).unwrap());
+        application_uses(0);
+        (0..3).for_each(|handle| buffers.both(&buffers.memory(None), default(handle)).unwrap());
+        assert_eq!(count(c"launches"), 12);
+    });
+}
+
+#[test]
+fn wrong_memory_is_refused() {
+    with_kernels("wrong_memory_is_refused", &[], || {
+        let stream = choose().stream().unwrap();
+        let buffers = Buffers::new(&stream);
+        let compress = |memory: &BatchMemory| buffers.compress(memory, stream.handle(), &Context::default());
+        let good = buffers.memory(Some(WORKSPACE));
+        let short = buffers.memory(Some(WORKSPACE - 8));
+        assert_error(compress(&short), InvalidArgument, &["workspace has 488 bytes; 496", "gridz_async_workspace"]);
+        let frames = buffers.frames.slice(0..100).unwrap();
+        assert_error(compress(&BatchMemory { frames, ..good }), InvalidArgument, &["dst has 100 bytes"]);
+        let host = vec![0u64; buffers.arrays.all().n_bytes() as usize / 8];
+        // SAFETY: memory that lives until the end of the test; it is refused.
+        let arrays = unsafe { DeviceSlice::from_raw(host.as_ptr().cast(), good.arrays.n_bytes()) };
+        let memory = BatchMemory { arrays, ..good };
+        assert_error(compress(&memory), InvalidArgument, &["src is no memory that GPU 0", "gridz_compress"]);
+        assert_eq!(count(c"launches"), 0);
+
+        let many = |n_chunks| async_workspace_bytes(&array(), n_chunks, &Spec::default(), &Context::default());
+        let most = i32::MAX as usize / 16;
+        assert_eq!(many(most).unwrap(), 64 + most as u64 * 144);
+        assert_error(many(most + 1), UnsupportedJob, &["134217728 chunks of 16 tiles", "2^31"]);
+        assert_error(many(1 << 33), UnsupportedJob, &["2^31"]);
+        assert_error(many(usize::MAX), UnsupportedJob, &["2^31"]);
+    });
+}
+
+#[test]
+fn a_batch_needs_the_gpu() {
+    let env = [("GRIDZ_BACKEND", "cpu")];
+    with_mock("a_batch_needs_the_gpu", &env, || {
+        let stream = choose().stream().unwrap();
+        let buffers = Buffers::new(&stream);
+        let parts = ["GRIDZ_BACKEND=cpu", "gridz_compress"];
+        assert_error(buffers.both(&buffers.memory(None), stream.handle()), Gpu, &parts);
+        assert_error(async_workspace_bytes(&array(), 1, &Spec::default(), &Context::default()), Gpu, &parts);
+    });
+}
+
+#[test]
+fn a_context_is_for_its_gpu() {
+    let env = [("MOCK_CUDA_DEVICES", "2")];
+    with_kernels("a_context_is_for_its_gpu", &env, || {
+        let on = |gpu| Context::default().on(Backend::Cuda, Some(gpu)).unwrap();
+        let stream = choose().stream().unwrap();
+        let buffers = Buffers::new(&stream);
+        let parts = ["made for GPU 1", "about GPU 0"];
+        let memory = buffers.memory(None);
+        buffers.compress(&memory, stream.handle(), &on(0)).unwrap();
+        assert_error(buffers.compress(&memory, stream.handle(), &on(1)), InvalidArgument, &parts);
+        let src = Source::Device(buffers.arrays.slice(0..array().n_bytes()).unwrap());
+        let compress = |context: &Context| {
+            device::compress(&array(), &Spec::default(), src, Destination::Device(buffers.frames.all()), context)
+        };
+        compress(&on(0)).unwrap();
+        assert_error(compress(&on(1)), InvalidArgument, &parts);
+    });
+}
+
+#[test]
+fn memory_belongs_to_its_context() {
+    with_mock("memory_belongs_to_its_context", &[("MOCK_CUDA_DEVICES", "2")], || {
+        // SAFETY: never followed; the mock knows whose they would be.
+        let at = |address| unsafe { DeviceSlice::from_raw(ptr::without_provenance::<c_void>(address), 1) };
+        let (pool, second, other) = (at(16), at(1040), at(2064));
+        let primary = Device::of_memory(&[pool]).unwrap();
+        let owner = Device::of_memory(&[second]).unwrap();
+        assert!(ptr::eq(primary, choose()) && !ptr::eq(primary, owner));
+        assert_eq!((owner.gpu().ordinal, count(c"contexts"), count(c"pushed")), (0, 1, 0));
+        for memory in [[pool, second], [second, pool], [second, second]] {
+            assert!(ptr::eq(Device::of_memory(&memory).unwrap(), owner));
+        }
+        assert_eq!(Device::of_memory(&[other]).unwrap().gpu().ordinal, 1);
+        assert_error(Device::of_memory(&[second, other]), InvalidArgument, &["GPU 0", "GPU 1"]);
+        assert_error(Device::of_memory(&[at(5000)]), InvalidArgument, &["no GPU memory at 0x1388"]);
+        assert!(primary.reaches(pool).unwrap() && !primary.reaches(other).unwrap());
+    });
+}
+
+/// Every driver call of a batch fails: an error with the driver's text, nothing left over, and the device is not lost.
+#[test]
+fn calls_may_fail() {
+    for fail in [
+        "cuStreamGetCtx:400",
+        "cuModuleLoadDataEx:209",
+        "cuModuleGetGlobal_v2:500",
+        "cuModuleGetFunction:500",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor:1",
+        "cuMemAllocFromPoolAsync:2:5",
+        "cuMemsetD8Async:1",
+        "cuLaunchKernel:1",
+    ] {
+        with_kernels("calls_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
+            let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
+            let code = fail.split(':').nth(1).unwrap();
+            let kind = if code == "2" { ErrorKind::OutOfMemory } else { Gpu };
+            let stream = choose().stream().unwrap();
+            let buffers = Buffers::new(&stream);
+            let result = buffers.both(&buffers.memory(None), stream.handle());
+            assert_error(result, kind, &[&format!("MOCK_ERROR_{code} ")]);
+            assert_eq!((count(c"launches"), count(c"device_buffers"), count(c"pushed")), (0, 4, 0));
+            assert!(choose().lost().is_none());
+        });
+        // The loop is the parent's.
+        if std::env::var_os("GRIDZ_TEST_CHILD").is_some() {
+            return;
+        }
+    }
+}
+
+/// Chunks in GPU memory go to its kernels, whatever their type and wherever they begin.
+#[test]
+fn kernels_do_everything() {
+    with_kernels("kernels_do_everything", &[], || {
+        let stream = choose().stream().unwrap();
+        let shape = Shape::new(&[10, 10, 100]).unwrap();
+        for (dtype, order) in
+            [(DType::F32, ByteOrder::Big), (DType::F64, ByteOrder::Little), (DType::I16, ByteOrder::Big)]
+        {
+            let array = Array::new(dtype, order, shape).unwrap();
+            let bound = gridz::compress_bound(&array, &Spec::default()).unwrap();
+            let (src, dst) = (stream.alloc(array.n_bytes() + 1).unwrap(), stream.alloc(bound + 31).unwrap());
+            for shift in [0, 1] {
+                let src = Source::Device(src.slice(shift..shift + array.n_bytes()).unwrap());
+                let dst = Destination::Device(dst.slice(shift..shift + bound).unwrap());
+                let launches = count(c"launches");
+                device::compress(&array, &Spec::default(), src, dst, &Context::default()).unwrap();
+                assert_eq!(count(c"launches"), launches + 1, "{array:?}");
+            }
+        }
+        assert_eq!(count(c"device_buffers"), 0);
+    });
+}
+
+/// With threads to copy, chunks in host memory go through pinned memory in pieces, and all of them arrive.
+#[test]
+fn large_chunks_are_copied_in_pieces() {
+    with_kernels("large_chunks_are_copied_in_pieces", &[], || {
+        let shape = Shape::new(&[(41 << 20) / 4 + 1]).unwrap();
+        let array = Array::new(DType::F32, ByteOrder::Little, shape).unwrap();
+        let on = |backend| Context::new(Some(2), None).unwrap().on(backend, None).unwrap();
+        let zeros = vec![0; array.n_bytes() as usize];
+        let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default()).unwrap() as usize];
+        gridz::compress(&array, &Spec::default(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
+        assert_eq!((count(c"cuMemcpyHtoDAsync_v2"), count(c"pinned_buffers")), (6, 2));
+        let n = gridz::compress(&array, &Spec::default(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
+        // The mock's memory is zero, and so is what its kernels seem to decompress.
+        let mut back = vec![1; zeros.len()];
+        let before = count(c"cuMemcpyDtoHAsync_v2");
+        gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &on(Backend::Cuda)).unwrap();
+        assert!(back == zeros);
+        assert_eq!((count(c"cuMemcpyDtoHAsync_v2") - before, count(c"pinned_buffers")), (1 + 6, 2));
+        for name in [c"device_buffers", c"events", c"pushed"] {
+            assert_eq!(count(name), 0, "{name:?}");
+        }
+    });
+}
