@@ -4,6 +4,7 @@
 pub mod generate;
 pub mod ndzip;
 pub mod repair;
+pub mod vectors;
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,26 +1,55 @@
 #!/bin/bash
-# run.sh: all tests that need a GPU, then the benches; in the folder that tests/gpu/pack.sh made. Prints a
-# report in Markdown, for docs/results/. Exit status 0 if every test passed.
+# run.sh [quick]: all tests that need a GPU, then the benches; in the folder that tests/gpu/pack.sh made. Prints a
+# report in Markdown, for docs/results/. Goes on after a failure; exit status 0 if nothing failed. quick: the
+# tests only, without sanitizers.
 #
-# Needs the driver, python3 with numpy, cupy and h5py; 6 GB of disk for the fields.
+# Needs the driver, python3 with numpy, cupy and h5py, about 40 GB of GPU memory, and 6 GB of disk for the fields.
+# Takes about 4 minutes.
 set -uo pipefail
-cd "$(dirname "$0")"
-export GRIDZ_SHARED=$PWD/shared GRIDZ_REQUIRE_GPU=1 GRIDZ_REQUIRE_SHARED=1 PYTHONUNBUFFERED=1
-fields=$(mktemp -d)
-trap 'rm -rf "$fields"' EXIT
-failed=0
+cd "$(dirname "$0")" || exit
+export GRIDZ_SHARED=$PWD/shared GRIDZ_REQUIRE_GPU=1 GRIDZ_REQUIRE_SHARED=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+export RUST_BACKTRACE=0
+library=$PWD/plugin/libh5gridz.so
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fields=$tmp/fields
+
+# Checks may run side by side, so it is a file that remembers.
+fail() {
+    touch "$tmp/failed"
+}
+
+finish() {
+    [[ -e $tmp/failed ]] && exit 1
+    exit 0
+}
 
 check() { # TITLE COMMAND...: a test
-    local title=$1 output status=0
+    local title=$1 output status=0 begin=$SECONDS
     shift
-    output=$(timeout -s KILL 300 "$@" 2>&1) || status=$?
+    output=$(timeout -s KILL 180 "$@" 2>&1) || status=$?
     if ((status == 0)); then
-        echo "- $title: passed. $(grep . <<<"$output" | tail -n 1)"
+        echo "- $title: passed, $((SECONDS - begin)) s. $(grep . <<<"$output" | tail -n 1 | cut -c 1-300)"
     else
-        echo "- $title: FAILED ($status)"
-        tail -n 30 <<<"$output" | sed 's/^/      /'
-        failed=1
+        echo "- $title: FAILED ($status), $((SECONDS - begin)) s"
+        # What went wrong first, as panics and sanitizers tell it; then the end.
+        grep -E -A 4 'panicked at|========= (Error|Warning|Invalid|Uninitialized|Barrier|Program hit)' <<<"$output" |
+            head -n 30 | cut -c 1-300 | sed 's/^/      /'
+        echo '      …'
+        tail -n 12 <<<"$output" | cut -c 1-300 | sed 's/^/      /'
+        fail
     fi
+}
+
+section() { # TITLE COMMAND...: what a bench prints; its own Markdown or, where TITLE begins with +, text
+    local title=$1
+    shift
+    echo
+    echo "## ${title#+}"
+    echo
+    [[ $title == +* ]] && echo '```text'
+    timeout -s KILL 240 "$@" 2>&1 || { fail && echo "FAILED: $1"; }
+    [[ $title == +* ]] && echo '```'
 }
 
 echo "# GPU results, $(date -u +%Y-%m-%d)"
@@ -31,30 +60,44 @@ cat version
 echo
 echo "## Tests"
 echo
-check "kernels, 82 reference vectors" ./kernels vectors shared/vectors/ndzip
-check "kernels, random shapes and batches" ./kernels random 1 200
-check "kernels, hostile payloads" ./kernels hostile 1 600
-check "kernels as PTX of compute_75, 82 reference vectors" env CUDA_FORCE_PTX_JIT=1 ./kernels vectors shared/vectors/ndzip
-check "kernels as PTX of compute_75, random shapes" env CUDA_FORCE_PTX_JIT=1 ./kernels random 2 20
+check "frames of GPU and CPU" ./gpu_test --test-threads=4
+check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
 check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
-check "library, frames of GPU and CPU, memory of the GPU" ./gpu_test --test-threads=2
+check "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
+    shapes:: boundaries:: hostile::
+check "CuPy's memory, streams and graphs" python3 streams.py "$library"
 check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
+[[ ${1:-} == quick ]] && finish
 if command -v compute-sanitizer >/dev/null; then
-    for tool in memcheck racecheck initcheck synccheck; do
-        check "compute-sanitizer $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 ./kernels random 3 3
+    # API errors are not counted: gridz asks the driver about pointers that may be none of the GPU's.
+    sanitizer() { # TOOL TEST CASES
+        check "compute-sanitizer $1, $2" env GRIDZ_GPU_CASES="$3" \
+            compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 ./gpu_test --exact "$2"
+    }
+    for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
+        "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
+        "memcheck hostile::damaged_frames 3"; do
+        # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
+        # shellcheck disable=SC2086
+        sanitizer $job >"$tmp/${job//[ :]/_}.sanitizer" &
     done
+    wait
+    cat "$tmp"/*.sanitizer
 else
     echo "- compute-sanitizer: SKIPPED, not on this machine"
 fi
 
-if python3 fields.py "$fields/512" 512 >/dev/null && python3 fields.py "$fields/64" 64 >/dev/null; then
+if ! python3 fields.py "$fields/512" 512 >/dev/null || ! python3 fields.py "$fields/64" 64 >/dev/null; then
     echo
-    echo "## Kernels, payloads in device memory"
-    echo
-    echo '```text'
-    while read -r file dtype extents chunks; do
-        ./kernels bench "$fields/512/$file" "$dtype" "$extents" "$chunks" || failed=1
-    done <<'END'
+    echo "fields.py failed: no benches"
+    exit 1
+fi
+
+to_words() { # the words of a table of fields, with the folder before each file
+    sed "s|^|$fields/512/|" | tr ' ' '\n'
+}
+
+mapfile -t words < <(to_words <<'END'
 turb3d.f32 f32 512x512x512 1
 turb3d.f32 f32 500x509x503 1
 smooth3d.f32 f32 512x512x512 1
@@ -64,23 +107,49 @@ turb3d.f32 f32 8192x16384 1
 turb3d.f64 f64 256x512x512 1
 noisy1d.f64 f64 67108864 1
 noisy1d.f64 f64 8192x8192 1
+turb3d.f32 u8 536870912 1
 turb3d.f32 f32 64x64x64 512
+turb3d.f32 f32 64x64x64 1024
+turb3d.f32 f32 32x32x32 4096
+random.f32 f32 32x32x32 4096
 turb3d.f32 f32 64x64x64 1
 turb3d.f32 f32 64x128x128 1
+turb3d.f64 f64 32x64x64 1
 END
-    echo '```'
-    echo
-    echo "## Library, data in host memory, copies included, GB/s"
-    echo
-    echo '```text'
+)
+section "+Frames in GPU memory" ./gpu_throughput "${words[@]}"
+section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
+section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
+
+host_memory() {
+    local how
     for how in "--backend cpu --threads 1" "--backend cpu --threads 4" "--backend cpu --threads $(nproc)" "--backend cuda"; do
         # The words of $how are options.
         # shellcheck disable=SC2086
-        ./throughput $how "$fields/64/turb3d.f32:256x256x256" "$fields/64/turb3d.f64:128x256x256" || failed=1
+        ./throughput $how "$fields/64/turb3d.f32:256x256x256" "$fields/64/turb3d.f64:128x256x256" || return
     done
-    echo '```'
+}
+echo
+echo "## Data in host memory, copies included, GB/s"
+echo
+echo '```text'
+host_memory || fail
+echo '```'
+
+if command -v ncu >/dev/null; then
+    mapfile -t words < <(to_words <<'END'
+turb3d.f32 f32 134217728 1
+turb3d.f32 f32 8192x16384 1
+turb3d.f32 f32 512x512x512 1
+turb3d.f64 f64 67108864 1
+turb3d.f64 f64 8192x8192 1
+turb3d.f64 f64 256x512x512 1
+turb3d.f32 u8 536870912 1
+END
+    )
+    section "What limits the kernels" python3 ncu_table.py ./gpu_throughput once "${words[@]}"
 else
-    echo "fields.py failed: no benches"
-    failed=1
+    echo
+    echo "ncu: SKIPPED, not on this machine"
 fi
-exit "$failed"
+finish

@@ -8,7 +8,8 @@ use std::io::Write;
 use std::path::Path;
 
 use common::generate::{GENERATORS, Input};
-use common::{assert_same_bytes, cases, sha256, shared};
+use common::vectors::vectors;
+use common::{assert_same_bytes, cases, sha256};
 use gridz::DType;
 use gridz::cpu::pool::Pool;
 use ndzip::Ndzip;
@@ -25,21 +26,10 @@ fn serial() -> Pool {
 /// The oracle itself is right: it makes every stream of the published implementation.
 #[test]
 fn the_oracle_equals_all_reference_vectors() {
-    let Some(shared) = shared("the_oracle_equals_all_reference_vectors") else { return };
-    let folder = shared.join("vectors/ndzip");
-    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-    let vectors = manifest["vectors"].as_array().unwrap();
-    assert_eq!(vectors.len(), 82);
-    for vector in vectors {
-        let text = |field: &str| vector[field].as_str().unwrap();
-        let raw = std::fs::read(folder.join(text("raw_file"))).unwrap();
-        let reference = std::fs::read(folder.join(text("stream_file"))).unwrap();
-        let dtype = if text("dtype") == "f32" { DType::F32 } else { DType::F64 };
-        let extents: Vec<u64> = serde_json::from_value(vector["dims"].clone()).unwrap();
-        let oracle = oracle(dtype, &extents);
-        assert_same_bytes(&oracle.encode(&raw), &reference, text("name"));
-        assert_same_bytes(&oracle.decode(&reference).unwrap(), &raw, text("name"));
+    for vector in vectors("the_oracle_equals_all_reference_vectors").unwrap_or_default() {
+        let oracle = oracle(vector.dtype, &vector.extents);
+        assert_same_bytes(&oracle.encode(&vector.raw), &vector.stream, &vector.name);
+        assert_same_bytes(&oracle.decode(&vector.stream).unwrap(), &vector.raw, &vector.name);
     }
 }
 

@@ -1,0 +1,215 @@
+//! Speed of whole frames on the GPU: arrays and frames in its memory, through the asynchronous C API.
+//!
+//! `gpu_throughput FILE f32|f64|u8 EXTENTS CHUNKS …`: for each four words, chunks of these extents from a raw file,
+//! which is read again from its beginning if it is too short. Times are medians of 25 calls after 3, taken by events around each
+//! call. The stream is held back before the first event until everything is submitted, so a time holds all that
+//! the GPU does for the call and nothing that the host does; what the host needs to submit a call is told
+//! apart. GB/s are 1e9 raw bytes a second. Arrays that come back are compared with the source.
+//!
+//! `gpu_throughput once FILE …`: the same calls once each, without times, for profilers.
+//!
+//! `gpu_throughput first-call`: how long a program waits for its first call, whose context is there already.
+
+#![allow(unsafe_code, reason = "calls the C API and the CUDA driver")]
+
+#[path = "../tests/gpu/driver.rs"]
+mod driver;
+
+use std::ffi::CStr;
+use std::ptr;
+use std::time::Instant;
+
+use driver::{Memory, Stream};
+use gridz::ffi::api::gridz_last_error;
+use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
+use gridz::ffi::types::gridz_array;
+use gridz::settings::Backend;
+use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+
+type Failure = Box<dyn std::error::Error>;
+
+const WARM_UPS: usize = 3;
+const ROUNDS: usize = 25;
+
+fn main() -> Result<(), Failure> {
+    gridz::cuda::gpus()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match &arguments[..] {
+        ["first-call"] => first_call(),
+        ["once", jobs @ ..] => all(jobs, 0),
+        jobs => all(jobs, ROUNDS),
+    }
+}
+
+/// All jobs of the command line, also those after one that fails.
+fn all(jobs: &[&str], rounds: usize) -> Result<(), Failure> {
+    let mut result = if jobs.is_empty() || !jobs.len().is_multiple_of(4) {
+        Err("usage: gpu_throughput [once] FILE f32|f64|u8 EXTENTS CHUNKS … | gpu_throughput first-call".into())
+    } else {
+        Ok(())
+    };
+    for job in jobs.chunks_exact(4) {
+        if let Err(error) = measure(job[0], job[1], job[2], job[3].parse()?, rounds) {
+            println!("{}: FAILED: {error}", job.join(" "));
+            result = Err(error);
+        }
+    }
+    result
+}
+
+fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usize) -> Result<(), Failure> {
+    let dtype = match dtype {
+        "f32" => DType::F32,
+        "f64" => DType::F64,
+        "u8" => DType::U8,
+        other => return Err(format!("{other} is none of f32, f64 and u8").into()),
+    };
+    let shape: Vec<u64> = extents.split('x').map(str::parse).collect::<Result<_, _>>()?;
+    let array = Array::new(dtype, ByteOrder::Little, Shape::new(&shape)?)?;
+    let chunk_bytes = array.n_bytes() as usize;
+    let slot = (gridz::compress_bound(&array, &Spec::default())? as usize).next_multiple_of(16);
+    let mut raw = std::fs::read(file)?;
+    raw.truncate(n_chunks * chunk_bytes);
+    while raw.len() < n_chunks * chunk_bytes {
+        raw.extend_from_within(..raw.len().min(n_chunks * chunk_bytes - raw.len()));
+    }
+    let c_array = gridz_array {
+        struct_size: size_of::<gridz_array>(),
+        dtype: u32::from(dtype.id()),
+        byte_order: 1,
+        element_size: 0,
+        rank: shape.len() as u32,
+        extents: shape.as_ptr(),
+    };
+    let stream = Stream::new();
+    let mut workspace_bytes = 0;
+    // SAFETY: a struct and a number of this function.
+    checked(unsafe { gridz_async_workspace_bytes(&c_array, n_chunks, ptr::null(), &mut workspace_bytes) })?;
+    let src = Memory::of(&stream, &raw, 0);
+    let frames = Memory::new(&stream, n_chunks * slot, 0);
+    let lengths = Memory::new(&stream, 8 * n_chunks, 0);
+    let back = Memory::new(&stream, raw.len(), 0);
+    let statuses = Memory::new(&stream, 4 * n_chunks, 0);
+    let workspace = Memory::new(&stream, workspace_bytes, 0);
+
+    let (compress, submit_compress) = time(&stream, rounds, || {
+        // SAFETY: device memory of the sizes that the API asks for, which outlives the stream's work.
+        checked(unsafe {
+            gridz_compress_async(
+                &c_array,
+                n_chunks,
+                src.ptr(),
+                chunk_bytes,
+                frames.ptr(),
+                slot,
+                lengths.ptr(),
+                workspace.ptr(),
+                workspace_bytes,
+                stream.raw(),
+                ptr::null(),
+            )
+        })
+    })?;
+    let (decompress, submit_decompress) = time(&stream, rounds, || {
+        // SAFETY: as above.
+        checked(unsafe {
+            gridz_decompress_async(
+                &c_array,
+                n_chunks,
+                frames.ptr(),
+                slot,
+                lengths.ptr(),
+                back.ptr(),
+                chunk_bytes,
+                statuses.ptr(),
+                workspace.ptr(),
+                workspace_bytes,
+                stream.raw(),
+                ptr::null(),
+            )
+        })
+    })?;
+    if statuses.read_all().iter().any(|&byte| byte != 0) || back.read_all() != raw {
+        return Err("the data came back different".into());
+    }
+    let frame_bytes: u64 =
+        lengths.read_all().chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).sum();
+    if rounds == 0 {
+        return Ok(());
+    }
+    let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+    let speed = |microseconds: f64| raw.len() as f64 / 1e3 / microseconds;
+    println!(
+        "{name:<14} {:<7} {extents:<15} x{n_chunks:<5} ratio {:.4}  compress {:7.1} GB/s {compress:8.1} µs  \
+         decompress {:7.1} GB/s {decompress:8.1} µs  submit {submit_compress:5.1} + {submit_decompress:5.1} µs",
+        dtype.name(),
+        frame_bytes as f64 / raw.len() as f64,
+        speed(compress),
+        speed(decompress),
+    );
+    Ok(())
+}
+
+/// Microseconds of a call on the GPU, and of the host to submit it.
+fn time(stream: &Stream, rounds: usize, call: impl Fn() -> Result<(), Failure>) -> Result<(f64, f64), Failure> {
+    let (mut on_gpu, mut to_submit) = (Vec::new(), Vec::new());
+    // The first call loads the kernels and may wait for it.
+    call()?;
+    let n_calls = if rounds == 0 { 0 } else { WARM_UPS + rounds };
+    for round in 0..n_calls {
+        stream.synchronize();
+        let gate = stream.gate();
+        let begin = stream.record();
+        let submit = Instant::now();
+        call()?;
+        let submitted = submit.elapsed().as_secs_f64() * 1e6;
+        let end = stream.record();
+        gate.open();
+        let microseconds = end.microseconds_since(&begin);
+        if round >= WARM_UPS {
+            on_gpu.push(microseconds);
+            to_submit.push(submitted);
+        }
+    }
+    Ok((median(on_gpu), median(to_submit)))
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn checked(status: i32) -> Result<(), Failure> {
+    if status == 0 {
+        return Ok(());
+    }
+    // SAFETY: a string that lives until the next error of this thread.
+    let text = unsafe { CStr::from_ptr(gridz_last_error()) };
+    Err(text.to_string_lossy().into())
+}
+
+/// 4 MiB in host memory: the first call in this process loads the kernels, the others do not.
+fn first_call() -> Result<(), Failure> {
+    let begin = Instant::now();
+    driver::enter();
+    let milliseconds = |begin: Instant| begin.elapsed().as_secs_f64() * 1e3;
+    println!("CUDA context, made by the program: {:.1} ms", milliseconds(begin));
+    let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 128, 128])?)?;
+    let raw: Vec<u8> = (0..1_u32 << 20).flat_map(|i| (i as f32 * 0.25).to_le_bytes()).collect();
+    let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default())? as usize];
+    let mut back = vec![0; raw.len()];
+    let context = Context::new(Some(1), None)?.on(Backend::Cuda, None)?;
+    for call in ["first", "second", "third"] {
+        let begin = Instant::now();
+        let n_bytes = gridz::compress(&array, &Spec::default(), &raw, &mut frame, &context)?;
+        let compress = milliseconds(begin);
+        let begin = Instant::now();
+        gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context)?;
+        println!("{call} call, 4 MiB: compress {compress:.2} ms, decompress {:.2} ms", milliseconds(begin));
+        if back != raw {
+            return Err("the data came back different".into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Batches of chunks in device memory, through the asynchronous C API.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+
+use gridz::ffi::api::gridz_last_error;
+use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
+use gridz::ffi::types::{gridz_array, gridz_options};
+use gridz::{Array, ByteOrder, Spec};
+
+use crate::common::{assert_same_bytes, compress};
+use crate::cpu;
+use crate::driver::{Memory, POISON, Stream, is_poison};
+
+pub const CORRUPT: i32 = 200;
+pub const TRUNCATED: i32 = 201;
+pub const SKIP_CHECKSUM: u64 = 1;
+
+/// How the chunks of a batch lie in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    pub n_chunks: usize,
+    /// Elements by which the first array is away from an aligned address.
+    pub shift: usize,
+    /// Elements between two arrays.
+    pub gap: usize,
+    /// Bytes between the slots of two frames.
+    pub slot_gap: usize,
+    /// The caller's workspace instead of gridz's own.
+    pub has_workspace: bool,
+}
+
+impl Layout {
+    pub fn of(n_chunks: usize) -> Self {
+        Self { n_chunks, shift: 0, gap: 0, slot_gap: 0, has_workspace: false }
+    }
+}
+
+/// Chunks of one array description, their frames, and where both come back.
+pub struct Batch<'s> {
+    pub array: Array,
+    pub codec: u8,
+    pub n_chunks: usize,
+    pub src: Memory<'s>,
+    pub frames: Memory<'s>,
+    pub lengths: Memory<'s>,
+    pub back: Memory<'s>,
+    pub statuses: Memory<'s>,
+    pub workspace: Option<Memory<'s>>,
+    /// Bytes from array to array and from frame to frame.
+    pub stride: usize,
+    pub slot: usize,
+    /// Bytes of a slot that gridz may write to.
+    pub bound: usize,
+    stream: &'s Stream,
+}
+
+impl<'s> Batch<'s> {
+    pub fn new(stream: &'s Stream, array: Array, spec: &Spec, layout: Layout) -> Self {
+        let Layout { n_chunks, shift, gap, slot_gap, has_workspace } = layout;
+        let element = array.element_size() as usize;
+        let stride = array.n_bytes() as usize + gap * element;
+        let bound = (gridz::compress_bound(&array, spec).unwrap() as usize).next_multiple_of(16);
+        let slot = bound + slot_gap.next_multiple_of(16);
+        let arrays = || Memory::new(stream, n_chunks * stride, shift * element);
+        let mut batch = Self {
+            array,
+            codec: spec.codec(),
+            n_chunks,
+            src: arrays(),
+            frames: Memory::new(stream, n_chunks * slot, 0),
+            lengths: Memory::new(stream, 8 * n_chunks, 0),
+            back: arrays(),
+            statuses: Memory::new(stream, 4 * n_chunks, 0),
+            workspace: None,
+            stride,
+            slot,
+            bound,
+            stream,
+        };
+        if has_workspace {
+            batch.workspace = Some(Memory::new(stream, batch.workspace_bytes(), 0));
+        }
+        batch
+    }
+
+    fn workspace_bytes(&self) -> usize {
+        let mut n_bytes = 0;
+        let status = self.with_c_structs(0, |array, options| {
+            // SAFETY: structs and a number of this function.
+            unsafe { gridz_async_workspace_bytes(array, self.n_chunks, options, &mut n_bytes) }
+        });
+        assert_ok(status);
+        n_bytes
+    }
+
+    fn workspace(&self) -> (*mut c_void, usize) {
+        self.workspace.as_ref().map_or((ptr::null_mut(), 0), |memory| (memory.ptr(), memory.n_bytes()))
+    }
+
+    fn with_c_structs(
+        &self,
+        flags: u64,
+        call: impl FnOnce(*const gridz_array, *const gridz_options) -> i32,
+    ) -> i32 {
+        let array = gridz_array {
+            struct_size: size_of::<gridz_array>(),
+            dtype: u32::from(self.array.dtype().id()),
+            byte_order: if self.array.order() == ByteOrder::Big { 2 } else { 1 },
+            element_size: self.array.element_size(),
+            rank: u32::from(self.array.shape().rank()),
+            extents: self.array.shape().extents().as_ptr(),
+        };
+        let options = gridz_options {
+            struct_size: size_of::<gridz_options>(),
+            context: ptr::null(),
+            codec: if self.codec == 0 { c"stored".as_ptr() } else { ptr::null() },
+            mode: 0,
+            level: 0,
+            value: 0.0,
+            flags,
+        };
+        call(&raw const array, &raw const options)
+    }
+
+    /// Gives the compression to the stream, and nothing else.
+    pub fn submit_compress(&self) {
+        let (workspace, workspace_bytes) = self.workspace();
+        let status = self.with_c_structs(0, |array, options| {
+            // SAFETY: device memory of the sizes that the API asks for, which outlives the stream's work.
+            unsafe {
+                gridz_compress_async(
+                    array,
+                    self.n_chunks,
+                    self.src.ptr(),
+                    self.stride,
+                    self.frames.ptr(),
+                    self.slot,
+                    self.lengths.ptr(),
+                    workspace,
+                    workspace_bytes,
+                    self.stream.raw(),
+                    options,
+                )
+            }
+        });
+        assert_ok(status);
+    }
+
+    /// Gives the decompression to the stream, and nothing else.
+    pub fn submit_decompress(&self, flags: u64) {
+        let (workspace, workspace_bytes) = self.workspace();
+        let status = self.with_c_structs(flags, |array, options| {
+            // SAFETY: as above.
+            unsafe {
+                gridz_decompress_async(
+                    array,
+                    self.n_chunks,
+                    self.frames.ptr(),
+                    self.slot,
+                    self.lengths.ptr(),
+                    self.back.ptr(),
+                    self.stride,
+                    self.statuses.ptr(),
+                    workspace,
+                    workspace_bytes,
+                    self.stream.raw(),
+                    options,
+                )
+            }
+        });
+        assert_ok(status);
+    }
+
+    pub fn read_lengths(&self) -> Vec<u64> {
+        let bytes = self.lengths.read_all();
+        bytes.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+
+    pub fn write_lengths(&self, lengths: &[u64]) {
+        self.lengths.write(0, &lengths.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>());
+    }
+
+    pub fn read_statuses(&self) -> Vec<i32> {
+        let bytes = self.statuses.read_all();
+        bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+
+    /// Chunk `i` of arrays that were read from the device.
+    pub fn chunk<'a>(&self, arrays: &'a [u8], i: usize) -> &'a [u8] {
+        &arrays[i * self.stride..][..self.array.n_bytes() as usize]
+    }
+
+    pub fn write_chunks(&self, chunks: &[Vec<u8>]) {
+        let mut all = self.src.read_all();
+        for (slot, chunk) in all.chunks_mut(self.stride.max(1)).zip(chunks) {
+            slot[..chunk.len()].copy_from_slice(chunk);
+        }
+        self.src.write(0, &all);
+    }
+
+    /// Frames and nothing but poison behind them.
+    pub fn write_frames(&self, frames: &[impl AsRef<[u8]>]) {
+        self.frames.fill(POISON);
+        let mut all = self.frames.read_all();
+        for (slot, frame) in all.chunks_mut(self.slot).zip(frames) {
+            slot[..frame.as_ref().len()].copy_from_slice(frame.as_ref());
+        }
+        self.frames.write(0, &all);
+        self.write_lengths(&frames.iter().map(|frame| frame.as_ref().len() as u64).collect::<Vec<_>>());
+    }
+
+    /// Poison wherever a call is to write.
+    pub fn poison_results(&self) {
+        for memory in [&self.back, &self.statuses].into_iter().chain(&self.workspace) {
+            memory.fill(POISON);
+        }
+    }
+
+    #[track_caller]
+    pub fn assert_guards(&self, what: &str) {
+        let all = [&self.src, &self.frames, &self.lengths, &self.back, &self.statuses];
+        all.into_iter().chain(&self.workspace).for_each(|memory| memory.assert_guards(what));
+    }
+
+    /// Decompresses what is in the slots; it must be `chunks`.
+    pub fn assert_reads(&self, chunks: &[Vec<u8>], what: &str) {
+        self.poison_results();
+        self.submit_decompress(0);
+        let back = self.back.read_all();
+        for (i, (status, raw)) in self.read_statuses().into_iter().zip(chunks).enumerate() {
+            assert_eq!(status, 0, "{what}, chunk {i}: status");
+            assert_same_bytes(self.chunk(&back, i), raw, &format!("{what}, chunk {i}"));
+            assert!(is_poison(&back[i * self.stride + raw.len()..(i + 1) * self.stride]), "{what}, chunk {i}: gap");
+        }
+    }
+
+    /// Both ways: every frame is that of the CPU, both back ends' frames are read, and nothing is written
+    /// that should not be.
+    pub fn check(&self, chunks: &[Vec<u8>], what: &str) {
+        let (spec, cpu) = (Spec::new(u32::from(self.codec), 0).unwrap(), cpu());
+        let by_cpu: Vec<Vec<u8>> = chunks.iter().map(|raw| compress(&self.array, &spec, raw, &cpu)).collect();
+        self.write_chunks(chunks);
+        let src = self.src.read_all();
+        self.poison_results();
+        self.frames.fill(POISON);
+        self.lengths.fill(POISON);
+        self.submit_compress();
+        let frames = self.frames.read_all();
+        for (i, (n_bytes, frame)) in self.read_lengths().into_iter().zip(&by_cpu).enumerate() {
+            let what = format!("{what}, chunk {i}");
+            assert_eq!(n_bytes, frame.len() as u64, "{what}: length of the frame");
+            let slot = &frames[i * self.slot..(i + 1) * self.slot];
+            assert_same_bytes(&slot[..frame.len()], frame, &what);
+            assert!(is_poison(&slot[self.bound..]), "{what}: written behind the slot's bound");
+        }
+        self.assert_reads(chunks, &format!("{what}, frames of the GPU"));
+        self.write_frames(&by_cpu);
+        self.assert_reads(chunks, &format!("{what}, frames of the CPU"));
+        assert!(self.src.read_all() == src, "{what}: the source changed");
+        self.assert_guards(what);
+    }
+}
+
+#[track_caller]
+fn assert_ok(status: i32) {
+    // SAFETY: a string that lives until the next error of this thread.
+    let text = unsafe { CStr::from_ptr(gridz_last_error()) };
+    assert_eq!(status, 0, "{text:?}");
+}

@@ -1,0 +1,246 @@
+//! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
+
+use gridz::codec::registry::CODECS;
+use gridz::format::header::{Header, header_bytes};
+use gridz::{Array, ByteOrder, DType, Shape, Spec, Verify};
+
+use crate::arrays::{self, Kind, Random, array};
+use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED};
+use crate::common::{assert_same_bytes, compress, repair::repair};
+use crate::driver::{POISON, Stream};
+use crate::{cpu, has_gpu, n_cases};
+
+/// The header that a frame of `array` by one of the codecs has, its variable fields aside.
+fn headers(array: &Array) -> Vec<Vec<u8>> {
+    let planned = CODECS.iter().filter_map(|entry| Some((entry, entry.codec.plan(array)?)));
+    planned
+        .map(|(entry, plan)| {
+            let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
+            let header = Header {
+                codec: entry.id,
+                codec_version: entry.version,
+                fold: plan.fold,
+                array: *array,
+                params: &plan.params,
+                payload_bytes: 0,
+                payload_checksum: 0,
+            };
+            header.emit(&mut bytes);
+            bytes
+        })
+        .collect()
+}
+
+/// What the CPU makes of a frame where one of `array` is expected.
+fn by_cpu(array: &Array, frame: &[u8], verify: Verify) -> Option<Vec<u8>> {
+    let is_expected = |header: &Vec<u8>| {
+        frame.len() >= header.len() && frame[..16] == header[..16] && frame[36..header.len()] == header[36..]
+    };
+    headers(array).iter().find(|header| is_expected(header))?;
+    let mut back = vec![0; array.n_bytes() as usize];
+    gridz::decompress(frame, &mut back, verify, &cpu()).ok().map(|_| back)
+}
+
+/// One way to damage `frame`; `room` is the longest that it may become.
+fn damage(frame: &[u8], array: &Array, room: usize, random: &mut Random) -> (&'static str, Vec<u8>) {
+    let mut bytes = frame.to_vec();
+    let header = header_bytes(array.shape().rank(), 0);
+    let payload = bytes.len() - header;
+    let flip = |bytes: &mut [u8], from: usize, to: usize, random: &mut Random| {
+        if from < to {
+            bytes[from + random.below(to - from)] ^= 1 << random.below(8);
+        }
+    };
+    let end = bytes.len();
+    let what = match random.below(14) {
+        0 => {
+            flip(&mut bytes, 0, header, random);
+            "bit of the header"
+        }
+        1 => {
+            flip(&mut bytes, header, end, random);
+            "bit of the payload"
+        }
+        2 => {
+            // The CRC is right, so each field must be looked at itself.
+            flip(&mut bytes, 4, header, random);
+            repair(&mut bytes);
+            "field of the header"
+        }
+        3 | 4 => {
+            // Table and heads come first: what a decoder might use as a length.
+            flip(&mut bytes, header, end.min(header + 700), random);
+            repair(&mut bytes);
+            "bit of the payload under a right checksum"
+        }
+        5 | 6 if payload >= 4 => {
+            let n_words = (array.shape().n_elements() as usize / 4096).clamp(1, payload / 4);
+            let at = header + 4 * random.below(n_words);
+            let word = if random.once_in(2) { random.word() as u32 } else { random.below(10_000) as u32 };
+            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            repair(&mut bytes);
+            "word of the table"
+        }
+        7 => {
+            let from = header + random.below(payload + 1);
+            bytes[from..].fill_with(|| random.word() as u8);
+            repair(&mut bytes);
+            "rubbish"
+        }
+        8 => {
+            bytes.truncate(random.below(bytes.len()));
+            "cut"
+        }
+        9 => {
+            bytes.truncate(header + random.below(payload + 1));
+            let n_bytes = (bytes.len() - header) as u64;
+            bytes[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+            repair(&mut bytes);
+            "shorter, and the header says so"
+        }
+        10 => {
+            bytes.resize((end + 1 + random.below(100)).min(room), POISON);
+            "too long"
+        }
+        11 => {
+            bytes.resize((end + 1 + random.below(100)).min(room), 0);
+            let n_bytes = (bytes.len() - header) as u64;
+            bytes[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+            repair(&mut bytes);
+            "longer, and the header says so"
+        }
+        12 => {
+            let other = other_array(array, random);
+            bytes = compress(&other, &Spec::default(), &vec![0; other.n_bytes() as usize], &cpu());
+            bytes.truncate(room);
+            "frame of another array"
+        }
+        _ => {
+            bytes.fill_with(|| random.word() as u8);
+            "nothing but rubbish"
+        }
+    };
+    (what, bytes)
+}
+
+/// Another description of as many bytes, or nearly.
+fn other_array(array: &Array, random: &mut Random) -> Array {
+    let n = array.shape().n_elements();
+    let other_order = if array.order() == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+    let other_dtype = if array.dtype() == DType::F32 { DType::I32 } else { DType::I64 };
+    match random.below(4) {
+        0 => Array::new(array.dtype(), other_order, *array.shape()).unwrap(),
+        1 => Array::new(other_dtype, array.order(), *array.shape()).unwrap(),
+        2 => Array::new(array.dtype(), array.order(), Shape::new(&[1, n]).unwrap()).unwrap(),
+        _ => Array::new(array.dtype(), array.order(), Shape::new(&[n + 1]).unwrap()).unwrap(),
+    }
+}
+
+/// A bad frame between two good ones, with and without the comparison of checksums.
+#[test]
+fn damaged_frames() {
+    if !has_gpu("damaged_frames") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(6);
+    let (mut n_refused, mut n_read) = (0, 0);
+    for case in 0..n_cases(50) {
+        let dtype = [DType::F32, DType::F64, DType::I16][if case % 10 == 9 { 2 } else { case as usize % 2 }];
+        let order = [ByteOrder::Little, ByteOrder::Big][usize::from(case % 7 == 6)];
+        let rank = 1 + random.below(4);
+        let array = array(dtype, order, &arrays::extents(&mut random, rank, 60_000));
+        let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
+        let raw = arrays::bytes(&array, kind, &mut random);
+        let good = compress(&array, &Spec::default(), &raw, &cpu());
+        let layout = Layout { gap: 3, slot_gap: 128, ..Layout::of(3) };
+        let batch = Batch::new(&stream, array, &Spec::default(), layout);
+        for round in 0..12 {
+            let (how, bad) = damage(&good, &array, batch.slot, &mut random);
+            let what = format!("case {case}.{round}: {dtype:?} {order:?} {:?} {how}", array.shape().extents());
+            batch.write_frames(&[&good, &bad, &good]);
+            for (verify, flags) in [(Verify::Checksum, 0), (Verify::Structure, SKIP_CHECKSUM)] {
+                batch.poison_results();
+                batch.submit_decompress(flags);
+                let (statuses, back) = (batch.read_statuses(), batch.back.read_all());
+                let expected = by_cpu(&array, &bad, verify);
+                let is_right = match expected {
+                    Some(_) => statuses[1] == 0,
+                    None => [CORRUPT, TRUNCATED].contains(&statuses[1]),
+                };
+                assert!(
+                    is_right,
+                    "{what}, {verify:?}: status {}, CPU reads it: {}",
+                    statuses[1],
+                    expected.is_some()
+                );
+                if let Some(expected) = expected {
+                    assert_same_bytes(batch.chunk(&back, 1), &expected, &what);
+                    n_read += 1;
+                } else {
+                    n_refused += 1;
+                }
+                for i in [0, 2] {
+                    assert_eq!(statuses[i], 0, "{what}: status of the good frame {i}");
+                    assert_same_bytes(batch.chunk(&back, i), &raw, &format!("{what}: good frame {i}"));
+                }
+                for gap in back.chunks(batch.stride).map(|chunk| &chunk[raw.len()..]) {
+                    assert!(gap.iter().all(|&byte| byte == POISON), "{what}: written between the arrays");
+                }
+                batch.assert_guards(&what);
+            }
+        }
+        batch.check(&[raw.clone(), raw.clone(), raw], &format!("case {case}, after all that"));
+    }
+    println!("{n_refused} refused, {n_read} read, as by the CPU");
+}
+
+/// Lengths are the caller's, but they lie in memory that anything may have written to.
+#[test]
+fn wrong_lengths() {
+    if !has_gpu("wrong_lengths") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(7);
+    for (dtype, extents) in [(DType::F32, &[33, 34, 35][..]), (DType::F64, &[130, 70]), (DType::U8, &[50_001])] {
+        let array = array(dtype, ByteOrder::Little, extents);
+        let raw = arrays::bytes(&array, Kind::Walk, &mut random);
+        let frame = compress(&array, &Spec::default(), &raw, &cpu());
+        let n = frame.len() as u64;
+        let lengths =
+            [0, 1, 4, 39, 40, 47, 48, 63, 64, n - 1, n + 1, n + 16, 1 << 31, (1 << 32) + n, 1 << 40, u64::MAX];
+        let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(lengths.len() + 1));
+        batch.write_frames(&vec![&frame; batch.n_chunks]);
+        // The last one is right.
+        batch.write_lengths(&[&lengths[..], &[n]].concat());
+        for flags in [0, SKIP_CHECKSUM] {
+            batch.poison_results();
+            batch.submit_decompress(flags);
+            let statuses = batch.read_statuses();
+            for (length, status) in lengths.iter().zip(&statuses) {
+                assert!([CORRUPT, TRUNCATED].contains(status), "{extents:?} length {length}: status {status}");
+            }
+            assert_eq!(statuses[lengths.len()], 0);
+            assert_same_bytes(batch.chunk(&batch.back.read_all(), lengths.len()), &raw, "the right length");
+            batch.assert_guards("wrong lengths");
+        }
+    }
+}
+
+/// The beginning of a frame, from its whole header on, is truncated and not just corrupt.
+#[test]
+fn cut_frames_are_truncated() {
+    if !has_gpu("cut_frames_are_truncated") {
+        return;
+    }
+    let stream = Stream::new();
+    let array = array(DType::F32, ByteOrder::Little, &[33, 34, 35]);
+    let raw = arrays::bytes(&array, Kind::Walk, &mut Random::new(8));
+    let frame = compress(&array, &Spec::default(), &raw, &cpu());
+    let lengths = [64, 65, 200, frame.len() / 2, frame.len() - 1];
+    let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(lengths.len()));
+    batch.write_frames(&lengths.map(|n| &frame[..n]));
+    batch.submit_decompress(0);
+    assert_eq!(batch.read_statuses(), [TRUNCATED; 5]);
+}
