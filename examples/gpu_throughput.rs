@@ -85,7 +85,9 @@ fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usiz
     let stream = Stream::new();
     let mut workspace_bytes = 0;
     // SAFETY: a struct and a number of this function.
-    checked(unsafe { gridz_async_workspace_bytes(&c_array, n_chunks, ptr::null(), &mut workspace_bytes) })?;
+    checked(unsafe {
+        gridz_async_workspace_bytes(&c_array, n_chunks, stream.raw(), ptr::null(), &mut workspace_bytes)
+    })?;
     let src = Memory::of(&stream, &raw, 0);
     let frames = Memory::new(&stream, n_chunks * slot, 0);
     let lengths = Memory::new(&stream, 8 * n_chunks, 0);

@@ -208,8 +208,8 @@ typedef struct gridz_options {
     /// returns; any number of calls may share it at the same time.
     const struct gridz_context *context;
     /// Name of the codec to compress with: `"ndzip"` or `"stored"`. NULL = this version's default
-    /// lossless codec. Read during the call only. A frame knows its codec, so decompression checks
-    /// `codec`, `mode`, `level` and `value` but does not need them.
+    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     const char *codec;
     /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
     gridz_mode mode;
@@ -359,26 +359,29 @@ const char *gridz_last_error(void);
 /// NULL; lives as long as the process.
 const char *gridz_version(void);
 
-/// Finds the GPU memory that one call of `gridz_compress_async` or `gridz_decompress_async` may use
-/// as workspace.
+/// Finds the GPU memory that a call of `gridz_compress_async` or `gridz_decompress_async` needs as
+/// workspace.
 ///
-/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options`, the larger of both
-/// directions. The number may differ between GPU models; it is that of the GPU of the options'
-/// context, or of `GRIDZ_DEVICE`, or of the current CUDA context. That GPU is used: the kernels of
-/// both directions are loaded, which takes a moment the first time. Afterwards those calls do nothing
-/// but give work to their stream. Call it before a stream is captured into a CUDA graph.
+/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
+/// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
+/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
+/// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
+/// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
+/// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
                                          size_t n_chunks,
+                                         void *stream,
                                          const struct gridz_options *options,
                                          size_t *bytes);
 
 /// Gives the compression of `n_chunks` arrays of one type and shape to a stream of an NVIDIA GPU.
 ///
-/// Returns at once, and never waits for the GPU nor reads its memory. What can be wrong with the
-/// arguments is told by the return value; an error of the GPU itself shows in the calls that wait for
-/// the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
+/// Returns at once: once `gridz_async_workspace_bytes` has been called for such arrays, it never waits
+/// for the GPU nor reads its memory (else the first call loads the kernels, which does). What can be
+/// wrong with the arguments is told by the return value; an error of the GPU itself shows in the calls
+/// that wait for the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
 /// in bytes is `frame_bytes[i]`. What follows it in its slot is unspecified. The frames are those of
 /// `gridz_compress`: any machine decodes them.
 ///
@@ -397,7 +400,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
 ///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own. Give one where the stream is being captured into a CUDA graph; then the graph may be
+///   own, which keeps up to 1 GiB per process, divided by its MPI ranks on the node. Give one where the stream is being captured into a CUDA graph; then the graph may be
 ///   launched again with other contents of `src`.
 /// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
 ///   context or, if there is none, that of `dst`.
@@ -424,7 +427,8 @@ gridz_status gridz_compress_async(const struct gridz_array *array,
 ///
 /// The counterpart of `gridz_compress_async`, and all it says of memory, alignment, `workspace` and
 /// `stream` holds here. Frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes;
-/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. Array i goes
+/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`; the last slot
+/// has so many bytes too, since a little of a slot is read even if its frame is cut short. Array i goes
 /// to `dst + i * dst_stride`, in the byte order that `array` says. `frames` and `frame_bytes` are
 /// only read, `frame_bytes` when the stream comes to this work: it may be what `gridz_compress_async`
 /// writes there before.
@@ -432,9 +436,11 @@ gridz_status gridz_compress_async(const struct gridz_array *array,
 /// When the stream has done the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
 /// `GRIDZ_ERROR_TRUNCATED`; `statuses` has `n_chunks` elements in GPU memory, aligned to 4 bytes. The
 /// contents of an array whose status is an error are unspecified; the other arrays are right. A frame
-/// is corrupt also if it is sound, but not one that `gridz_compress_async` makes with this `array`
-/// and the codec of these `options`: those of other arrays, codecs or later versions are for
-/// `gridz_decompress`. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
+/// counts as corrupt also if it is sound, but not one that `gridz_compress_async` makes with this
+/// `array` and these `options`: here, unlike in `gridz_decompress`, the codec matters, so name it in
+/// the options where frames are kept for longer (the default may change with a later version). Frames
+/// of other arrays, codecs or versions are for `gridz_decompress`, and so are frames that were moved
+/// together: here each has its slot. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
 ///
 /// Fastest if all rows of the arrays begin at multiples of 8 bytes, or of 32 where they can.
 ///

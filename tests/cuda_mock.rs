@@ -56,11 +56,10 @@ fn job(device: &'static Device) -> Result<()> {
     let pinned = stream.copy_out_behind(a.all(), device.pinned(1000)?)?.wait()?;
     assert!(pinned.iter().all(|&byte| byte == 9));
 
-    let (begin, end) = (device.timed_event()?, device.timed_event()?);
+    let (begin, end) = (device.event()?, device.event()?);
     stream.record(&begin)?;
     stream.record(&end)?;
     end.synchronize()?;
-    assert_eq!(end.milliseconds_since(&begin)?, 0.5);
     stream.synchronize()
 }
 
@@ -426,7 +425,6 @@ fn every_call_may_fail() {
         ("cuEventCreate", 4),
         ("cuEventRecord", 4),
         ("cuEventSynchronize", 3),
-        ("cuEventElapsedTime_v2", 1),
         ("cuStreamSynchronize", 3),
     ];
     for (function, calls) in functions {

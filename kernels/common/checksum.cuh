@@ -51,21 +51,24 @@ struct StridedSums {
 // The same over units of four words, kStride units apart.
 template <u32 kStride>
 struct UnitSums {
-    u64 plain = 0, running = 0;
-    u64 within = 0;  // Σ (3 − j)·g over words j = 0…3 of the units
+    u64 plain = 0;
+    u64 running = 0;  // of `plain` before each unit
+    u64 within = 0;   // of `plain` after words 0, 1 and 2 of each unit
     u32 n = 0;
 
     __device__ __forceinline__ void add(uint4 unit) {
-        const u64 one = checksum_square(unit.x), two = one + checksum_square(unit.y), three = two + checksum_square(unit.z);
-        within += one + two + three;
-        plain += three + checksum_square(unit.w);
         running += plain;
+        const u64 one = plain + checksum_square(unit.x), two = one + checksum_square(unit.y), three = two + checksum_square(unit.z);
+        within += one + two + three;
+        plain = three + checksum_square(unit.w);
         ++n;
     }
     // The first word was word `first` of the payload.
     __device__ __forceinline__ void finish(u64 first, Sums& sums) const {
+        // Σ (3 − j)·g over words j = 0…3 of the units, and the sum of all running sums.
+        const u64 reversed = within - 3 * running, all = running + plain;
         sums.a += plain;
-        sums.b += (first + 1) * plain + (3 * plain - within) + 4 * kStride * (n * plain - running);
+        sums.b += (first + 1) * plain + (3 * plain - reversed) + 4 * kStride * (n * plain - all);
     }
 };
 
@@ -97,7 +100,8 @@ struct Totals {
         return n_before;
     }
 
-    // By the thread that has counted the last part: the checksum of all, from what the others have released.
+    // By the thread that has counted the last part, or its warp after that: the checksum of all, from what the others
+    // have released.
     __device__ __forceinline__ u64 checksum() const volatile {
         __threadfence();
         return mix(sum_a + mix(sum_b));

@@ -4,28 +4,26 @@
 
 #include "types.cuh"
 
-// Asynchronous copies from global to shared memory exist from sm_80 on. Without them, and with the
-// 64 KiB of shared memory that sm_75 has, compression uses one buffer for input and output.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+// Asynchronous copies from global to shared memory, which exist from sm_80 on, pay only with buffers for input and
+// output. Where a CTA cannot have so much shared memory, one buffer serves for both.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
 constexpr bool kAsyncCopy = false;
+constexpr u32 kMaxSharedBytes = 64 << 10;
 #else
 constexpr bool kAsyncCopy = true;
+constexpr u32 kMaxSharedBytes = 163 << 10;
 #endif
 
 // Output buffers per CTA of a compressing kernel: with two, the compute warps fill one while the writer
-// warp empties the other.
+// warps empty the other.
 constexpr u32 kStages = kAsyncCopy ? 2 : 1;
 
 // Warps that copy output, per CTA of a compressing kernel. Divides its number of compute warps.
 constexpr u32 kWriterWarps = 2;
 
-// CTAs per multiprocessor that registers are limited for. Shared memory allows no more when compressing, and only
-// one where a multiprocessor has 100 KiB of it.
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
-constexpr u32 kCompressCtas = 1;
-#else
+// CTAs per multiprocessor that registers of a compressing kernel are limited for.
 constexpr u32 kCompressCtas = 2;
-#endif
+
 // A decompressing CTA has 128 threads for each block of f32, 256 for f64. Measured on sm_90; elsewhere as many as do
 // not spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900

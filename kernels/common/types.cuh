@@ -9,6 +9,7 @@
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 using s32 = std::int32_t;
+using s64 = std::int64_t;
 
 // The longest frame header, in words.
 constexpr u32 kMaxHeaderWords = 140;
@@ -43,6 +44,7 @@ struct CompressArgs {
     u64* frame_bytes;  // bytes of each frame, written by the kernel
     void* scratch;
     u64 extents[3];
+    u32 n_blocks, n_border;  // what the codec cuts a chunk into, to spare the kernel some arithmetic
     u32 n_chunks;
     u32 flags;
     FrameForm encoded;  // headers of frames by this codec
@@ -50,14 +52,18 @@ struct CompressArgs {
 };
 
 struct DecompressArgs {
-    const void* src;  // 16-byte aligned frames
+    // 16-byte aligned frames; headers and what follows them of a fixed length (tables) can be read, whatever
+    // frame_bytes says
+    const void* src;
     u64 src_stride;
     const u64* frame_bytes;  // bytes of each frame
+    u64 max_frame_bytes;     // those that say they are longer are corrupt
     void* dst;               // arrays, aligned as their elements are
     u64 dst_stride;
     s32* statuses;  // Status of each frame, written by the kernel
     void* scratch;
     u64 extents[3];
+    u32 n_blocks, n_border;
     u32 n_chunks;
     u32 flags;
     FrameForm encoded;
@@ -69,15 +75,15 @@ struct LaunchInfo {
     u32 threads;          // per CTA
     u32 shared_bytes;     // dynamic shared memory per CTA
     u32 persistent;       // 1: CTAs fetch their tiles, any grid works; 0: one CTA a tile
-    u32 blocks_per_tile;  // a tile is so many blocks, or as many elements of the border
+    u32 blocks_per_tile;  // a tile is so many blocks of either kind
     u64 scratch_fixed_bytes;
     u64 scratch_bytes_per_chunk;
     u64 scratch_bytes_per_tile;
 };
 
 static_assert(sizeof(FrameForm) == 1080 && offsetof(FrameForm, words) == 520, "ABI");
-static_assert(sizeof(CompressArgs) == 2240 && offsetof(CompressArgs, extents) == 48, "ABI");
-static_assert(offsetof(CompressArgs, n_chunks) == 72 && offsetof(CompressArgs, encoded) == 80, "ABI");
-static_assert(sizeof(DecompressArgs) == 2248 && offsetof(DecompressArgs, extents) == 56, "ABI");
-static_assert(offsetof(DecompressArgs, n_chunks) == 80 && offsetof(DecompressArgs, encoded) == 88, "ABI");
+static_assert(sizeof(CompressArgs) == 2248 && offsetof(CompressArgs, extents) == 48, "ABI");
+static_assert(offsetof(CompressArgs, n_chunks) == 80 && offsetof(CompressArgs, encoded) == 88, "ABI");
+static_assert(sizeof(DecompressArgs) == 2264 && offsetof(DecompressArgs, extents) == 64, "ABI");
+static_assert(offsetof(DecompressArgs, n_chunks) == 96 && offsetof(DecompressArgs, encoded) == 104, "ABI");
 static_assert(sizeof(LaunchInfo) == 40 && offsetof(LaunchInfo, scratch_fixed_bytes) == 16, "ABI");

@@ -13,9 +13,10 @@
 // chunk writes the frame's header.
 //
 // A chunk that does not get smaller is stored instead, but that is known only when its last block is placed.
-// So the writer warps guess: while nothing is saved they do not copy the stage, but as many of the array's bytes
-// to where a stored frame has them. Where a chunk turns out to be written the wrong way, or partly so, all of its
-// tiles are done again, after all others; then everything is known beforehand.
+// So the CTA guesses: where the last tile it has placed in the chunk shows nothing saved so far, the compute warps
+// do not transpose the next, but fill the stage with as many of the array's bytes, which the writer warps copy to where
+// a stored frame has them. Where a chunk turns out to be written the wrong way, or partly so, all of its tiles are
+// done again, after all others; then everything is known beforehand.
 //
 // Compute and writer warps meet at gates. sized: the size of a tile is in `sized`; four of them, since the
 // compute warps run at most three tiles ahead (they wait for a free stage). full: a stage is written. empty:
@@ -69,6 +70,13 @@ struct SizedTile {
     TileKind kind;
     u32 chunk, index;
     u32 first_words, words;  // of the first block and of the tile
+    bool is_stored;
+};
+
+// Whether the tiles of a chunk up to one that is placed have got smaller together.
+struct Progress {
+    u32 chunk;
+    bool is_smaller;
 };
 
 // What a warp of the compute warps has added up of a chunk and not told yet.
@@ -84,11 +92,13 @@ struct CompressShared {
     alignas(128) uint4 zeros[kLineBytes / kUnitBytes];
     Tile tiles[2];  // this and the next
     SizedTile sized[kSizedSlots];
+    Progress progress[kSizedSlots];  // up to the tiles in `sized`, by a writer warp
     Untold untold[kComputeWarps];
     u32 warp_columns[kComputeWarps];
     Gate sized_gates[kSizedSlots], full_gates[kStages], empty_gates[kStages];
 };
 static_assert(kStageBytes >= kTileBytes, "without asynchronous copies the slot is the stage");
+static_assert(sizeof(CompressShared) <= kMaxSharedBytes, "a CTA cannot have so much");
 
 // Scratch: this, then CompressChunk per chunk, then one state per tile. Counters that many look at are apart.
 struct CompressScratch {
@@ -121,7 +131,7 @@ struct Compressor {
     u64* const states;
 
     __device__ __forceinline__ Compressor(const CompressArgs& args, CompressShared& shared)
-        : args(args), shared(shared), layout(args.extents), block_tiles(layout.block_tiles(kTileBlocks<W>)),
+        : args(args), shared(shared), layout(args), block_tiles(layout.block_tiles(kTileBlocks<W>)),
           tiles(layout.tiles(kTileBlocks<W>)), scratch(static_cast<CompressScratch*>(args.scratch)),
           chunks(reinterpret_cast<CompressChunk*>(scratch + 1)), states(reinterpret_cast<u64*>(chunks + args.n_chunks)) {}
 
@@ -238,7 +248,7 @@ struct Compressor {
                 if (kind < kStart) {
                     copy_tile_as_it_is(kind, chunk, index);
                 } else if (kind > kStart) {
-                    hand_over(n, SizedTile{kind, 0, 0, 0, 0});
+                    hand_over(n, SizedTile{kind, 0, 0, 0, 0, false});
                     if (kind == kNone) break;
                     await_stage(n);
                     shared.full_gates[n % kStages].arrive();
@@ -291,24 +301,30 @@ struct Compressor {
             const u32 in_second = kTileBlocks<W> == 2 && warp >= kWarpsPerBlock;
             at += (in_second + 1) * Type<W>::kHeads;
             if (t == 0 && kind == kFirst) publish_state(chunk_states(chunk) + index, words, index == 0 ? kPrefix : kOwn);
-            hand_over(n, SizedTile{kind, chunk, index, first_words, words});
+            const bool stored = kind == kFirst && guess_stored(n, chunk, words >= (whole ? kTileBlocks<W> : 1) * kBlock);
+            hand_over(n, SizedTile{kind, chunk, index, first_words, words, stored});
             if (kAsyncCopy) copy_tile(next, slot, aligned);
 
-            transpose(square);
-            if (kAsyncCopy) await_stage(n);
-            const u32 stage = shared_address(shared.stages[n % kStages]);
-            if (present && Part<W>::leads()) {
-                const u32 group = t % Type<W>::kLines / Type<W>::kParts / Type<W>::kParts;
-                const u32 word = (in_second * first_words + group) * Type<W>::kParts + Part<W>::head_half();
-                store_shared_4(stage + 4 * padded(word), head);
-            }
-            u32 word = at * Type<W>::kParts + Part<W>::column_half();
-#pragma unroll
-            for (u32 c = 0; c < 32; ++c) {
-                if (head >> (31 - c) & 1) {
-                    store_shared_4(stage + 4 * padded(word), square[c]);
-                    word += Type<W>::kParts;
+            if (likely(!stored)) {
+                transpose(square);
+                if (kAsyncCopy) await_stage(n);
+                const u32 stage = stage_address(n);
+                if (present && Part<W>::leads()) {
+                    const u32 group = t % Type<W>::kLines / Type<W>::kParts / Type<W>::kParts;
+                    const u32 word = (in_second * first_words + group) * Type<W>::kParts + Part<W>::head_half();
+                    store_shared_4(stage + 4 * padded(word), head);
                 }
+                u32 word = at * Type<W>::kParts + Part<W>::column_half();
+#pragma unroll
+                for (u32 c = 0; c < 32; ++c) {
+                    if (head >> (31 - c) & 1) {
+                        store_shared_4(stage + 4 * padded(word), square[c]);
+                        word += Type<W>::kParts;
+                    }
+                }
+            } else {
+                if (kAsyncCopy) await_stage(n);
+                stage_stored_tile(stage_address(n), chunk, index);
             }
             shared.full_gates[n % kStages].arrive();
             ++n;
@@ -327,6 +343,7 @@ struct Compressor {
         shared.sized[n % kSizedSlots] = tile;
         shared.sized_gates[n % kSizedSlots].arrive();
     }
+    __device__ __forceinline__ u32 stage_address(u32 n) const { return shared_address(shared.stages[n % kStages]); }
     // Waits until the stage of the n-th tile is free.
     __device__ __forceinline__ void await_stage(u32 n) {
         if (n >= kStages) shared.empty_gates[n % kStages].wait(n / kStages - 1);
@@ -396,19 +413,16 @@ struct Compressor {
     __device__ __forceinline__ void copy_stored_tile(u32 chunk, u32 index, Sums& sums) const {
         const StoredRange range = stored_range(index);
         unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<W*>(source(chunk)));
-        copy_stored<StoredCopy<kComputeThreads, 4, false, true>>(threadIdx.x, array, stored_payload(chunk), range.first, range.n, sums);
+        copy_stored<StoredCopy<kComputeThreads, 2, false, true>>(threadIdx.x, array, stored_payload(chunk), range.first, range.n, sums);
     }
 
-    // Copies them, by the writer warps, through a stage: so few threads have not enough registers for all loads that
-    // must be under way.
-    __device__ __forceinline__ void copy_stored_tile(u32 stage, u32 chunk, u32 index, Sums& sums) const {
-        constexpr u32 kThreads = kWriterWarps * kWarp;
+    // Copies those of a tile of blocks to a stage, by the compute warps. Words at the end that are no unit remain.
+    __device__ __forceinline__ void stage_stored_tile(u32 stage, u32 chunk, u32 index) const {
         const StoredRange range = stored_range(index);
-        const u32 thread = threadIdx.x - kComputeThreads, n_units = range.n / kUnitBytes;
         const char* const from = reinterpret_cast<const char*>(source(chunk)) + range.first;
-        unsigned char* const to = stored_payload(chunk) + range.first;
         const bool aligned = reinterpret_cast<u64>(from) % kUnitBytes == 0;
-        for (u32 at = thread * kUnitBytes; at < n_units * kUnitBytes; at += kThreads * kUnitBytes) {
+#pragma unroll 1
+        for (u32 at = threadIdx.x * kUnitBytes; at + kUnitBytes <= range.n; at += kComputeThreads * kUnitBytes) {
             if (aligned) {
                 copy_async<kUnitBytes>(stage + at, from + at);
             } else {
@@ -416,7 +430,16 @@ struct Compressor {
             }
         }
         wait_copies();
+    }
+
+    // From there to the payload, by the writer warps.
+    __device__ __forceinline__ void write_stored_tile(u32 stage, u32 chunk, u32 index, Sums& sums) const {
+        constexpr u32 kThreads = kWriterWarps * kWarp;
+        const StoredRange range = stored_range(index);
+        const u32 thread = threadIdx.x - kComputeThreads, n_units = range.n / kUnitBytes;
+        unsigned char* const to = stored_payload(chunk) + range.first;
         UnitSums<kThreads> unit_sums;
+#pragma unroll 2
         for (u32 at = thread * kUnitBytes; at < n_units * kUnitBytes; at += kThreads * kUnitBytes) {
             const uint4 unit = load_shared_16(stage + at);
             store_global_16(to + at, unit);
@@ -425,10 +448,17 @@ struct Compressor {
         unit_sums.finish(range.first / 4 + 4 * thread, sums);
         const u32 word = n_units * 4 + thread;
         if (4 * word < range.n) {
-            const u32 value = reinterpret_cast<const u32*>(from)[word];
+            const u32 value = reinterpret_cast<const u32*>(reinterpret_cast<const char*>(source(chunk)) + range.first)[word];
             reinterpret_cast<u32*>(to)[word] = value;
             sums.add(range.first / 4 + word, value);
         }
+    }
+
+    // Whether the n-th tile, which by itself does not get smaller if `grows`, will probably be stored. The writer warps
+    // are done with the tile that had the stage before the stage of the last one.
+    __device__ __forceinline__ bool guess_stored(u32 n, u32 chunk, bool grows) const {
+        const Progress& progress = shared.progress[(n - 3) % kSizedSlots];
+        return n >= 3 && progress.chunk == chunk ? !progress.is_smaller : grows;
     }
 
     // Tells what a compute warp has not told yet.
@@ -453,6 +483,7 @@ struct Compressor {
             n_done = totals.count(marks, parts) + parts;
         }
         if (likely(__shfl_sync(kAllLanes, n_done, 0) != tiles * kPartsPerTile)) return;
+        __syncwarp();
         const u64 checksum = totals.checksum();
         const u32 words = await_words(chunk);
         const bool stored = is_stored(words);
@@ -497,14 +528,16 @@ struct Compressor {
 
             u64* chunk_state = chunk_states(chunk);
             const u32 before = look_back(chunk_state, tile.index);
-            if (lane == 0 && writer == 0 && tile.index > 0) publish_state(chunk_state + tile.index, before + tile.words, kPrefix);
-
+            if (lane == 0 && writer == 0) {
+                if (tile.index > 0) publish_state(chunk_state + tile.index, before + tile.words, kPrefix);
+                const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
+                shared.progress[n % kSizedSlots] = Progress{chunk, before + tile.words < n_elements};
+            }
             parts += kPartsPerTile / kWriterWarps;
-            const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
-            if (unlikely(kind == kFirst && before + tile.words >= n_elements)) {
+            if (unlikely(tile.is_stored)) {
                 marks |= kStored;
                 shared.full_gates[stage].wait(n / kStages);
-                copy_stored_tile(shared_address(shared.stages[stage]), chunk, tile.index, sums);
+                write_stored_tile(stage_address(n), chunk, tile.index, sums);
                 shared.empty_gates[stage].arrive();
                 continue;
             }
@@ -522,7 +555,7 @@ struct Compressor {
             }
             shared.full_gates[stage].wait(n / kStages);
             const u64 first = layout.table_bytes() / 4 + static_cast<u64>(before) * Type<W>::kParts;
-            copy_stage(shared_address(shared.stages[stage]), out + first, tile.words * Type<W>::kParts, first, writer, sums);
+            copy_stage(stage_address(n), out + first, tile.words * Type<W>::kParts, first, writer, sums);
             shared.empty_gates[stage].arrive();
         }
     }

@@ -102,7 +102,7 @@ struct Decompressor {
     W* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : args(args), shared(shared), layout(args.extents), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
+        : args(args), shared(shared), layout(args), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
           chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), index(blockIdx.x - chunk * tiles),
           part(kBlocks == 1 ? 0 : threadIdx.x / kLines), block(index * kBlocks + part),
           frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
@@ -110,30 +110,28 @@ struct Decompressor {
           dst(reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride)) {}
 
     __device__ __forceinline__ void run() {
-        if (unlikely(frame_bytes < max(args.encoded.n_bytes, args.stored.n_bytes))) {
-            report(kMarkTruncated);
-            __syncthreads();
-            return finish();
-        }
-        // These three loads are under way together.
-        const bool has_table = layout.table_bytes() <= n_bytes;
+        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
         const u32* const table = reinterpret_cast<const u32*>(payload);
         u32 begin = 0, end = 0;
-        if (has_table && block < layout.n_blocks) {
+        if (block < layout.n_blocks) {
             begin = block ? table[block - 1] : 0;
             end = table[block];
         }
-        if (unlikely(is_stored(args.stored, frame))) {
+        const bool stored = is_stored(args.stored, frame), is_block = index < layout.block_tiles(kBlocks);
+        const bool is_short = (frame_bytes < args.encoded.n_bytes + layout.table_bytes()) | (frame_bytes < args.stored.n_bytes);
+        const bool is_long = frame_bytes > args.max_frame_bytes;
+        // One decision for what is nearly always so: all of `&` is evaluated, without branches.
+        if (likely(is_block & !stored & !is_short & !is_long)) return decode_blocks(begin, end);
+
+        if (stored) {
             copy_stored_tile();
-        } else if (unlikely(!has_table)) {
-            report(kMarkTruncated);
+        } else if (is_short || is_long) {
+            report(is_short ? kMarkTruncated : kMarkCorrupt);
             __syncthreads();
-        } else if (likely(index < layout.block_tiles(kBlocks))) {
-            decode_blocks(begin, end);
         } else {
             copy_border_tile(index - layout.block_tiles(kBlocks));
         }
-        finish();
+        finish(count());
     }
 
     // A barrier of the part.
@@ -163,22 +161,22 @@ struct Decompressor {
         slot()->add(sums);
     }
 
-    // Counts the CTA's tile; the last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk
-    // looks at the header. This comes at the very end, since the count waits for the thread's stores. There was a
-    // barrier after all sums and reports.
-    __device__ __forceinline__ void finish() const {
+    // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
+    // after all sums and reports. What the CTA stores need not be done.
+    __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
+
+    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
+    __device__ __forceinline__ void finish(u32 n_before) const {
         if (threadIdx.x >= kWarp) return;
         bool is_last = false;
-        if (threadIdx.x == 0) {
-            Totals* const mine = slot();
-            if (mine->count(0, 1) + 1 == (tiles - index % kSlots + kSlots - 1) / kSlots) {
-                __threadfence();
-                const volatile Totals* const sums = mine;
-                totals()->add(Sums{sums->sum_a, sums->sum_b});
-                is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
-            }
+        if (threadIdx.x == 0 && n_before + 1 == (tiles - index % kSlots + kSlots - 1) / kSlots) {
+            __threadfence();
+            const volatile Totals* const sums = slot();
+            totals()->add(Sums{sums->sum_a, sums->sum_b});
+            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
         }
         if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
+        __syncwarp();
         const u64 checksum = totals()->checksum();
         const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
         Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
@@ -204,7 +202,7 @@ struct Decompressor {
     __device__ __forceinline__ void copy_stored_tile() const {
         constexpr u64 kBytes = kBlocks * kBlock * Type<W>::kBytes;
         const u64 first = index * kBytes, raw_bytes = layout.n_elements() * Type<W>::kBytes;
-        const u32 damage = check_length(frame_bytes - args.stored.n_bytes, raw_bytes);
+        const u32 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
         Sums sums;
         if (damage == 0 && first < raw_bytes) {
             unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
@@ -235,13 +233,18 @@ struct Decompressor {
     __device__ __forceinline__ void decode_blocks(u32 begin, u32 end) {
         const u32 damage = kBlocks == 1 || block < layout.n_blocks ? decode_block(begin, end) : 0;
         report(damage);
-        if (kBlocks == 1 && unlikely(damage)) return __syncthreads();
-        // What a part has not decoded, the other stores as garbage.
+        if (kRank == 3) __syncthreads();
+        // Counting takes a while, so it is begun before the elements are stored; where memory is the limit, this would
+        // hold them up.
+        u32 n_before = kBlocks == 1 ? count() : 0;
+        // What a damaged block has is garbage.
         if (unlikely(args.flags & kSwapBytes)) {
             store_blocks<true>();
         } else {
             store_blocks<false>();
         }
+        if (kBlocks > 1) n_before = count();
+        finish(n_before);
     }
 
     // The part's block, to shared memory, added up along x. Is what is wrong.
@@ -250,14 +253,10 @@ struct Decompressor {
         const u32 stage = shared_address(shared.bytes[part]);
         if (warp == 0) shared.starts[part] = layout.block_start(block);
 
-        u32 damage = 0;
-        if (end < begin || end - begin < Type<W>::kHeads || end - begin > Type<W>::kMaxWords) {
-            damage = kMarkCorrupt;
-        } else if (layout.payload_bytes(end) > n_bytes) {
-            damage = kMarkTruncated;
-        } else if (block + 1 == layout.n_blocks) {
-            damage = check_length(n_bytes, layout.payload_bytes(end));
-        }
+        const u64 need = layout.payload_bytes(end);
+        const bool is_corrupt = (end < begin) | (end - begin < Type<W>::kHeads) | (end - begin > Type<W>::kMaxWords) |
+                                ((block + 1 == layout.n_blocks) & (need < n_bytes));
+        const u32 damage = is_corrupt ? kMarkCorrupt : need > n_bytes ? kMarkTruncated : 0;
         const u32 n = damage ? 0 : (end - begin) * Type<W>::kParts;
         const u64 first = layout.table_bytes() / 4 + static_cast<u64>(begin) * Type<W>::kParts;
         Sums sums;
@@ -327,7 +326,7 @@ struct Decompressor {
         const char* const from = payload + (first - skipped) * 4 + t * kUnitBytes;
         // kStep is a multiple of a swizzle's period of 1024 bytes.
         const u32 to = staged(stage + t * kUnitBytes);
-#pragma unroll 3
+#pragma unroll 2
         for (u32 u = t, step = 0; u < n_copies; u += kLines, step += kStep) copy_async<kUnitBytes>(to + step, from + step);
         if (unlikely(is_cut && t == n_copies % kLines)) {
             const u32* const last = reinterpret_cast<const u32*>(payload) + (first - skipped) + n_copies * kUnitWords;
@@ -338,7 +337,7 @@ struct Decompressor {
         }
         wait_copies();
         UnitSums<kLines> unit_sums;
-#pragma unroll 3
+#pragma unroll 2
         for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));
         unit_sums.finish(first - skipped + t * kUnitWords, sums);
         // Words of the first and the last unit that do not belong to the block.
@@ -388,7 +387,6 @@ struct Decompressor {
     // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>.
     template <bool kSwaps>
     __device__ __forceinline__ void store_blocks() const {
-        if (kRank == 3) __syncthreads();
         // Rows whose words are not all at multiples of 8 bytes are of f32, and in three dimensions of pairs of blocks.
         constexpr bool kAligned = Type<W>::kBytes == kCellBytes || (kRank == 3 && kBlocks == 1);
         const u64 misaligned = reinterpret_cast<u64>(dst) | (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);

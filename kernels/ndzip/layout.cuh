@@ -55,17 +55,12 @@ struct Layout {
     u32 covered_z;             // planes that hold blocks
     u64 plane;                 // elements of a plane
 
-    __device__ __forceinline__ explicit Layout(const u64 (&extents)[3])
-        : rows(static_cast<u32>(extents[1])), columns(static_cast<u32>(extents[2])) {
-        const u32 planes = static_cast<u32>(extents[0]);
-        blocks_y = rows / Sides<kRank>::kY;
-        blocks_x = columns / Sides<kRank>::kX;
-        const u32 blocks_z = planes / Sides<kRank>::kZ;
-        n_blocks = blocks_z * blocks_y * blocks_x;
-        covered_z = n_blocks ? blocks_z * Sides<kRank>::kZ : 0;
-        plane = static_cast<u64>(rows) * columns;
-        n_border = static_cast<u32>(planes * plane - static_cast<u64>(n_blocks) * kBlock);
-    }
+    template <typename Args>
+    __device__ __forceinline__ explicit Layout(const Args& args)
+        : rows(static_cast<u32>(args.extents[1])), columns(static_cast<u32>(args.extents[2])), blocks_y(rows / Sides<kRank>::kY),
+          blocks_x(columns / Sides<kRank>::kX), n_blocks(args.n_blocks), n_border(args.n_border),
+          covered_z(n_blocks ? static_cast<u32>(args.extents[0]) / Sides<kRank>::kZ * Sides<kRank>::kZ : 0),
+          plane(static_cast<u64>(rows) * columns) {}
 
     // Tiles of one chunk: those of blocks, then those of the border; at least one.
     __device__ __forceinline__ u32 block_tiles(u32 blocks_per_tile) const {
@@ -145,16 +140,17 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
             if (k >= n) continue;
             elements[j] = border.element(first + k);
             words[j] = kToArray ? payload[base + k] : array[elements[j]];
-        }
-        if (swaps && !kToArray) {
-#pragma unroll
-            for (u32 j = 0; j < kBatch; ++j) words[j] = swapped_bytes(words[j]);
+            if (!kToArray && swaps) words[j] = swapped_bytes(words[j]);
         }
 #pragma unroll
         for (u32 j = 0; j < kBatch; ++j) {
             const u32 k = i + j * kThreads;
             if (k >= n) continue;
-            (kToArray ? array[elements[j]] : payload[base + k]) = swaps && kToArray ? swapped_bytes(words[j]) : words[j];
+            if (kToArray) {
+                array[elements[j]] = swaps ? swapped_bytes(words[j]) : words[j];
+            } else {
+                payload[base + k] = words[j];
+            }
 #pragma unroll
             for (u32 p = 0; p < Type<W>::kParts; ++p) {
                 sums.add((base + k) * Type<W>::kParts + p, static_cast<u32>(static_cast<u64>(words[j]) >> 32 * p));

@@ -1,11 +1,13 @@
-// Frames whose payload is the array's bytes as they are: any bytes, any length. One CTA a tile of 16 KiB.
+// Frames whose payload is the array's bytes as they are: any bytes, any length. One CTA a tile of 64 KiB.
 // The frame's header is written, or compared, by who finishes the chunk's last tile.
 
 #include "../common/checksum.cuh"
 #include "../common/frame.cuh"
 
-constexpr u32 kStoredTileBytes = 16384;
-constexpr u32 kStoredThreads = 128;
+constexpr u32 kStoredTileBytes = 65536;
+constexpr u32 kStoredThreads = 256;
+// What the host counts a chunk in, so that it need not know how long a tile is.
+constexpr u32 kStoredBlockBytes = 4096;
 
 // Extents are {1, 1, bytes of the array}. Scratch: Totals per chunk.
 struct StoredTile {
@@ -20,6 +22,7 @@ struct StoredTile {
     // Copies the tile, and is whether all of the chunk's tiles are done.
     template <bool kToArray>
     __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
+        __shared__ u64 sums_a[kStoredThreads / kWarp], sums_b[kStoredThreads / kWarp];
         __shared__ bool is_last;
         Sums sums;
         if (is_sound && first < n_bytes) {
@@ -29,9 +32,14 @@ struct StoredTile {
         }
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
-        if (lane_id() == 0) totals.add(sums);
+        if (lane_id() == 0) sums_a[threadIdx.x / kWarp] = sums.a, sums_b[threadIdx.x / kWarp] = sums.b;
         __syncthreads();
-        if (threadIdx.x == 0) is_last = totals.count(0, 1) + 1 == tiles;
+        if (threadIdx.x == 0) {
+            sums = Sums();
+            for (u32 w = 0; w < kStoredThreads / kWarp; ++w) sums.a += sums_a[w], sums.b += sums_b[w];
+            totals.add(sums);
+            is_last = totals.count(0, 1) + 1 == tiles;
+        }
         __syncthreads();
         return is_last && threadIdx.x < kWarp;
     }
@@ -64,5 +72,5 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     if (threadIdx.x == 0) args.statuses[tile.chunk] = status;
 }
 
-extern "C" __device__ const LaunchInfo stored_compress_info = {kStoredThreads, 0, 0, 1, 0, sizeof(Totals), 0};
-extern "C" __device__ const LaunchInfo stored_decompress_info = {kStoredThreads, 0, 0, 1, 0, sizeof(Totals), 0};
+extern "C" __device__ const LaunchInfo stored_compress_info = {kStoredThreads, 0, 0, kStoredTileBytes / kStoredBlockBytes, 0, sizeof(Totals), 0};
+extern "C" __device__ const LaunchInfo stored_decompress_info = {kStoredThreads, 0, 0, kStoredTileBytes / kStoredBlockBytes, 0, sizeof(Totals), 0};

@@ -5,12 +5,12 @@
 
 use crate::codec::form::FrameForm;
 use crate::cuda::{Device, DeviceSlice, Fatbin, Grid, KernelStruct, Module, Stream};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, Shape};
 
 crate::kernel_struct! {
     /// `CompressArgs` in `kernels/common/types.cuh`.
-    struct CompressArgs, size 2240 {
+    struct CompressArgs, size 2248 {
         src: u64,
         src_stride: u64,
         dst: u64,
@@ -18,6 +18,8 @@ crate::kernel_struct! {
         frame_bytes: u64,
         scratch: u64,
         extents: [u64; 3],
+        n_blocks: u32,
+        n_border: u32,
         n_chunks: u32,
         flags: u32,
         encoded: FrameForm,
@@ -25,15 +27,18 @@ crate::kernel_struct! {
     }
 
     /// `DecompressArgs` there.
-    struct DecompressArgs, size 2248 {
+    struct DecompressArgs, size 2264 {
         src: u64,
         src_stride: u64,
         frame_bytes: u64,
+        max_frame_bytes: u64,
         dst: u64,
         dst_stride: u64,
         statuses: u64,
         scratch: u64,
         extents: [u64; 3],
+        n_blocks: u32,
+        n_border: u32,
         n_chunks: u32,
         flags: u32,
         encoded: FrameForm,
@@ -59,6 +64,8 @@ const SKIP_CHECKSUM: u32 = 2;
 
 /// Frames begin at multiples of this.
 pub const FRAME_ALIGNMENT: u64 = 16;
+/// Elements of the border that count as a block.
+const BORDER_BLOCK: u64 = 4096;
 /// What GPUs transfer at least.
 pub const SECTOR: u64 = 32;
 
@@ -86,10 +93,15 @@ pub struct Kernel {
     pub unaligned: Option<Names>,
     /// Bytes of a row.
     pub row_bytes: u64,
+    /// First bytes of a payload that decompression reads, however long the frame is: every sound one has so many.
+    pub table_bytes: u64,
     /// What it takes for the extents of a chunk.
     pub extents: [u64; 3],
-    /// Blocks of a chunk, of two kinds. A tile is so many of one kind as the kernel says.
-    pub blocks: [u64; 2],
+    /// What the codec cuts a chunk into: blocks …
+    pub n_blocks: u64,
+    /// … and elements outside of them. A tile is so many blocks as the kernel says, or so many times
+    /// [`BORDER_BLOCK`] of these elements.
+    pub n_border: u64,
 }
 
 /// A codec's kernels.
@@ -124,6 +136,9 @@ pub struct Memory<'a> {
     pub frames: DeviceSlice<'a>,
     /// Bytes from frame to frame, a multiple of [`FRAME_ALIGNMENT`].
     pub frame_stride: u64,
+    /// Bytes of a slot, at least the kernel's [`table_bytes`](Kernel::table_bytes) and a header. No more are read,
+    /// whatever `frame_bytes` says.
+    pub slot_bytes: u64,
     /// A u64 for the bytes of each frame: written by compression, read by decompression.
     pub frame_bytes: DeviceSlice<'a>,
     /// An i32 for the status of each frame, written by decompression; not used by compression.
@@ -135,6 +150,8 @@ pub struct Memory<'a> {
 pub struct Launch {
     name: &'static str,
     extents: [u64; 3],
+    n_blocks: u32,
+    n_border: u32,
     direction: Direction,
     module: Module,
     grid: Grid,
@@ -174,7 +191,10 @@ impl Launch {
         };
         let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
         let scratch_bytes = (info.scratch_fixed_bytes + u64::from(n_chunks) * per_chunk).next_multiple_of(8);
-        Ok(Self { name, extents: kernel.extents, direction, module, grid, n_chunks, scratch_bytes })
+        // Kernels that count these have at most 2^32 elements in a chunk; the others ignore them.
+        let [n_blocks, n_border] = [kernel.n_blocks, kernel.n_border].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        let extents = kernel.extents;
+        Ok(Self { name, extents, n_blocks, n_border, direction, module, grid, n_chunks, scratch_bytes })
     }
 
     /// Bytes of working memory that [`start`](Self::start) needs.
@@ -192,15 +212,16 @@ impl Launch {
         if self.scratch_bytes > 0 {
             stream.zero(scratch)?;
         }
-        let Self { extents, n_chunks, .. } = *self;
+        let Self { extents, n_blocks, n_border, n_chunks, .. } = *self;
         let Frames { encoded, stored, .. } = *frames;
         let flags =
             if frames.swap_bytes { SWAP_BYTES } else { 0 } | if frames.skip_checksum { SKIP_CHECKSUM } else { 0 };
         let (frame_bytes, scratch) = (memory.frame_bytes.address(), scratch.address());
         let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
         let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
-        match self.direction {
-            Direction::Compress => self.launch(
+        let statuses = memory.statuses;
+        match (self.direction, statuses) {
+            (Direction::Compress, _) => self.launch(
                 stream,
                 &CompressArgs {
                     src: arrays,
@@ -210,29 +231,37 @@ impl Launch {
                     frame_bytes,
                     scratch,
                     extents,
+                    n_blocks,
+                    n_border,
                     n_chunks,
                     flags,
                     encoded,
                     stored,
                 },
             ),
-            Direction::Decompress => self.launch(
+            (Direction::Decompress, Some(statuses)) => self.launch(
                 stream,
                 &DecompressArgs {
                     src: slots,
                     src_stride: frame_stride,
                     frame_bytes,
+                    max_frame_bytes: memory.slot_bytes,
                     dst: arrays,
                     dst_stride: array_stride,
-                    statuses: memory.statuses.map_or(0, |statuses| statuses.address()),
+                    statuses: statuses.address(),
                     scratch,
                     extents,
+                    n_blocks,
+                    n_border,
                     n_chunks,
                     flags,
                     encoded,
                     stored,
                 },
             ),
+            (Direction::Decompress, None) => {
+                Err(Error::new(ErrorKind::Internal, "defect in gridz, please report it: no room for statuses"))
+            }
         }
     }
 
@@ -247,7 +276,7 @@ const MAX_TILES: u64 = i32::MAX as u64;
 /// Tiles of one chunk, at least one.
 fn n_tiles(kernel: &Kernel, info: &LaunchInfo) -> u64 {
     let per_tile = u64::from(info.blocks_per_tile).max(1);
-    kernel.blocks.iter().map(|n| n.div_ceil(per_tile)).sum::<u64>().max(1)
+    (kernel.n_blocks.div_ceil(per_tile) + kernel.n_border.div_ceil(per_tile * BORDER_BLOCK)).max(1)
 }
 
 fn grid<A: KernelStruct>(module: &Module, name: &'static str, info: &LaunchInfo, all_tiles: u64) -> Result<Grid> {
@@ -273,16 +302,18 @@ mod tests {
             scratch_bytes_per_chunk: 0,
             scratch_bytes_per_tile: 0,
         };
-        let kernel = |blocks| Kernel {
+        let kernel = |[n_blocks, n_border]: [u64; 2]| Kernel {
             fatbin: "f",
             names: ("n", "i"),
             unaligned: None,
             row_bytes: 1,
+            table_bytes: 0,
             extents: [1; 3],
-            blocks,
+            n_blocks,
+            n_border,
         };
         for (blocks, per_tile, expected) in
-            [([0, 0], 2, 1), ([1, 0], 2, 1), ([1, 1], 2, 2), ([5, 3], 2, 5), ([5, 3], 1, 8), ([7, 0], 1, 7)]
+            [([0, 0], 2, 1), ([1, 0], 2, 1), ([1, 1], 2, 2), ([5, 8193], 2, 5), ([5, 8193], 1, 8), ([7, 0], 1, 7)]
         {
             assert_eq!(n_tiles(&kernel(blocks), &info(per_tile)), expected, "{blocks:?} {per_tile}");
         }
@@ -291,10 +322,10 @@ mod tests {
     #[test]
     fn kernels_find_the_arguments_where_they_look() {
         use std::mem::offset_of;
-        assert_eq!((offset_of!(CompressArgs, extents), offset_of!(CompressArgs, n_chunks)), (48, 72));
-        assert_eq!(offset_of!(CompressArgs, encoded), 80);
-        assert_eq!((offset_of!(DecompressArgs, extents), offset_of!(DecompressArgs, n_chunks)), (56, 80));
-        assert_eq!(offset_of!(DecompressArgs, encoded), 88);
+        assert_eq!((offset_of!(CompressArgs, extents), offset_of!(CompressArgs, n_chunks)), (48, 80));
+        assert_eq!(offset_of!(CompressArgs, encoded), 88);
+        assert_eq!((offset_of!(DecompressArgs, extents), offset_of!(DecompressArgs, n_chunks)), (64, 96));
+        assert_eq!(offset_of!(DecompressArgs, encoded), 104);
         assert_eq!(offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
     }
 }

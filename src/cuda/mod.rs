@@ -41,5 +41,6 @@ pub use arena::{DeviceBuffer, DeviceSlice, PinnedBuffer};
 pub use context::{Device, Entered};
 pub use launch::{Grid, KernelStruct};
 pub use modules::{Fatbin, Function, Module};
+pub(crate) use probe::gpu_of_address;
 pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
 pub use stream::{Event, Pending, Stream, StreamHandle};

@@ -176,7 +176,7 @@ pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
 }
 
 /// The GPU to which memory that the driver knows belongs. The driver must be there.
-pub(super) fn gpu_of_address(address: sys::CUdeviceptr) -> Option<u32> {
+pub(crate) fn gpu_of_address(address: sys::CUdeviceptr) -> Option<u32> {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).map(|ordinal| ordinal as u32)
 }
 

@@ -68,27 +68,22 @@ impl StreamHandle<'_> {
     /// A caller's stream: a `CUstream` or `cudaStream_t`.
     ///
     /// # Safety
-    /// It lives as long as the result, and until the work is done that is given to it.
+    /// The stream and all memory that calls with the result are given live until the work is done.
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
         Self { raw: raw.cast(), owner: PhantomData }
-    }
-
-    /// The `CUstream`.
-    pub fn as_raw(self) -> *mut c_void {
-        self.raw.cast()
     }
 }
 
 impl<'a> StreamHandle<'a> {
-    /// The stream, in its context. That of a default stream is the current one or, if none is, the one that
-    /// `memory` is in. The result must not outlive this.
+    /// The stream, in its context. That of a default stream is the current one or, if none is, what `otherwise`
+    /// finds. The result must not outlive this.
     ///
     /// # Errors
-    /// `Device` if there is no GPU, or CUDA does not know the context.
-    pub(crate) fn open(self, memory: DeviceSlice) -> Result<Stream> {
+    /// `Device` if there is no GPU, or CUDA does not know the context; those of `otherwise`.
+    pub(crate) fn open(self, otherwise: impl FnOnce() -> Result<&'static Device>) -> Result<Stream> {
         probe::gpus()?;
         let device = if self.raw.addr() <= LAST_SPECIAL {
-            Device::current()?.map_or_else(|| Device::of_memory(&[memory]), Ok)?
+            Device::current()?.map_or_else(otherwise, Ok)?
         } else {
             let mut context = ptr::null_mut();
             // SAFETY: writes one pointer; the stream is alive.
@@ -106,7 +101,11 @@ impl Stream {
     }
 
     /// Its handle, for functions that take any stream.
-    pub fn handle(&self) -> StreamHandle<'_> {
+    ///
+    /// # Safety
+    /// All memory that calls with the result are given lives until the work is done: a
+    /// [`DeviceBuffer`](super::DeviceBuffer) of another stream does not wait for this one when it is dropped.
+    pub unsafe fn handle(&self) -> StreamHandle<'_> {
         StreamHandle { raw: self.raw.0, owner: PhantomData }
     }
 
@@ -289,18 +288,7 @@ impl Device {
     /// # Errors
     /// `Device`, `OutOfMemory`.
     pub fn event(&'static self) -> Result<Event> {
-        self.new_event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)
-    }
-
-    /// An event that also knows its time; costs a little more.
-    ///
-    /// # Errors
-    /// `Device`, `OutOfMemory`.
-    pub fn timed_event(&'static self) -> Result<Event> {
-        self.new_event(0)
-    }
-
-    fn new_event(&'static self, flags: u32) -> Result<Event> {
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let _entered = self.enter()?;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle; the context is current.
@@ -318,18 +306,6 @@ impl Event {
         let _entered = self.device.enter()?;
         // SAFETY: the event is alive.
         self.device.check(unsafe { sys::cuEventSynchronize(self.raw.0) }, "work on a stream failed")
-    }
-
-    /// Milliseconds from `begin` to this event; both timed and reached.
-    ///
-    /// # Errors
-    /// `Device`.
-    pub fn milliseconds_since(&self, begin: &Event) -> Result<f32> {
-        let _entered = self.device.enter()?;
-        let mut milliseconds = 0.0;
-        // SAFETY: writes one number; both events are alive.
-        let code = unsafe { sys::cuEventElapsedTime_v2(&raw mut milliseconds, begin.raw.0, self.raw.0) };
-        self.device.check(code, "two events have no time between them").map(|()| milliseconds)
     }
 }
 

@@ -84,7 +84,9 @@ impl Context {
         let ordinal = device.gpu().ordinal;
         match self.gpu {
             Some(gpu) if gpu != ordinal => Err(Error::invalid(format!(
-                "the context was made for GPU {gpu}, but the call is about GPU {ordinal}; use a context for that one"
+                "the context was made for GPU {gpu} (device = {}), but the call is about GPU {ordinal}; use a context \
+                 for that one",
+                gpu + 1
             ))),
             _ => Ok(()),
         }

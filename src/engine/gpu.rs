@@ -228,6 +228,7 @@ pub fn compress(
         array_stride: array.n_bytes(),
         frames: frames.slice(),
         frame_stride: slot_bytes,
+        slot_bytes,
         frame_bytes: length.all(),
         statuses: None,
     };
@@ -257,6 +258,9 @@ pub fn decompress(
 ) -> Result<Option<()>> {
     let Some(plan) = Plan::of_header(header, verify) else { return Ok(None) };
     let (frame_bytes, array_bytes) = (frame.n_bytes(), header.array.n_bytes());
+    if frame_bytes < plan.least_frame_bytes() {
+        return Err(cut());
+    }
     let stream = device.stream()?;
     let frames = stage_in(&stream, frame, FRAME_ALIGNMENT, context.pool())?;
     let arrays = stage_out(&stream, &dst, plan.alignment, array_bytes)?;
@@ -268,6 +272,7 @@ pub fn decompress(
         array_stride: array_bytes,
         frames: frames.slice(),
         frame_stride: frame_bytes.next_multiple_of(FRAME_ALIGNMENT),
+        slot_bytes: frame_bytes,
         frame_bytes: length.all(),
         statuses: Some(told.all()),
     };
@@ -277,9 +282,13 @@ pub fn decompress(
     match i32::from_le_bytes(status) {
         0 => deliver(&stream, &arrays, dst, array_bytes, context.pool()).map(Some),
         200 => Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts contradict it")),
-        201 => Err(Error::new(ErrorKind::Truncated, "the data ends early")),
+        201 => Err(cut()),
         other => Err(defect(format_args!("a kernel tells status {other}"))),
     }
+}
+
+fn cut() -> Error {
+    Error::new(ErrorKind::Truncated, "the data ends early")
 }
 
 fn defect(what: std::fmt::Arguments) -> Error {

@@ -67,6 +67,11 @@ impl Plan {
         Some(Self { kernel, direction, frames, alignment })
     }
 
+    /// Bytes that any sound frame has, and that decompression reads however long the frame is.
+    pub fn least_frame_bytes(&self) -> u64 {
+        u64::from(self.frames.encoded.n_bytes) + self.kernel.table_bytes
+    }
+
     /// The kernel on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
     /// needs as working memory does not depend on that.
     ///

@@ -11,29 +11,33 @@ use crate::ffi::ptr::{self, Out};
 use crate::ffi::status::gridz_status;
 use crate::ffi::types::{gridz_array, gridz_options};
 
-/// Finds the GPU memory that one call of `gridz_compress_async` or `gridz_decompress_async` may use
-/// as workspace.
+/// Finds the GPU memory that a call of `gridz_compress_async` or `gridz_decompress_async` needs as
+/// workspace.
 ///
-/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options`, the larger of both
-/// directions. The number may differ between GPU models; it is that of the GPU of the options'
-/// context, or of `GRIDZ_DEVICE`, or of the current CUDA context. That GPU is used: the kernels of
-/// both directions are loaded, which takes a moment the first time. Afterwards those calls do nothing
-/// but give work to their stream. Call it before a stream is captured into a CUDA graph.
+/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
+/// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
+/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
+/// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
+/// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
+/// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks, `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_async_workspace_bytes(
     array: *const gridz_array,
     n_chunks: usize,
+    stream: *mut c_void,
     options: *const gridz_options,
     bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (bytes, array, options) =
-            unsafe { (Out::new("bytes", bytes)?, read_array(array)?, Options::read(options)?) };
-        let n_bytes = options
-            .with_context(|context| device::async_workspace_bytes(&array, n_chunks, &options.spec, context))?;
+        let (bytes, array, options, stream) = unsafe {
+            (Out::new("bytes", bytes)?, read_array(array)?, Options::read(options)?, ptr::stream(stream))
+        };
+        let n_bytes = options.with_context(|context| {
+            device::async_workspace_bytes(&array, n_chunks, &options.spec, stream, context)
+        })?;
         bytes.write(n_bytes as usize);
         Ok(())
     })
@@ -41,9 +45,10 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 
 /// Gives the compression of `n_chunks` arrays of one type and shape to a stream of an NVIDIA GPU.
 ///
-/// Returns at once, and never waits for the GPU nor reads its memory. What can be wrong with the
-/// arguments is told by the return value; an error of the GPU itself shows in the calls that wait for
-/// the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
+/// Returns at once: once `gridz_async_workspace_bytes` has been called for such arrays, it never waits
+/// for the GPU nor reads its memory (else the first call loads the kernels, which does). What can be
+/// wrong with the arguments is told by the return value; an error of the GPU itself shows in the calls
+/// that wait for the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
 /// in bytes is `frame_bytes[i]`. What follows it in its slot is unspecified. The frames are those of
 /// `gridz_compress`: any machine decodes them.
 ///
@@ -62,7 +67,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
 ///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own. Give one where the stream is being captured into a CUDA graph; then the graph may be
+///   own, which keeps up to 1 GiB per process, divided by its MPI ranks on the node. Give one where the stream is being captured into a CUDA graph; then the graph may be
 ///   launched again with other contents of `src`.
 /// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
 ///   context or, if there is none, that of `dst`.
@@ -111,7 +116,8 @@ pub unsafe extern "C" fn gridz_compress_async(
 ///
 /// The counterpart of `gridz_compress_async`, and all it says of memory, alignment, `workspace` and
 /// `stream` holds here. Frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes;
-/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. Array i goes
+/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`; the last slot
+/// has so many bytes too, since a little of a slot is read even if its frame is cut short. Array i goes
 /// to `dst + i * dst_stride`, in the byte order that `array` says. `frames` and `frame_bytes` are
 /// only read, `frame_bytes` when the stream comes to this work: it may be what `gridz_compress_async`
 /// writes there before.
@@ -119,9 +125,11 @@ pub unsafe extern "C" fn gridz_compress_async(
 /// When the stream has done the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
 /// `GRIDZ_ERROR_TRUNCATED`; `statuses` has `n_chunks` elements in GPU memory, aligned to 4 bytes. The
 /// contents of an array whose status is an error are unspecified; the other arrays are right. A frame
-/// is corrupt also if it is sound, but not one that `gridz_compress_async` makes with this `array`
-/// and the codec of these `options`: those of other arrays, codecs or later versions are for
-/// `gridz_decompress`. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
+/// counts as corrupt also if it is sound, but not one that `gridz_compress_async` makes with this
+/// `array` and these `options`: here, unlike in `gridz_decompress`, the codec matters, so name it in
+/// the options where frames are kept for longer (the default may change with a later version). Frames
+/// of other arrays, codecs or versions are for `gridz_decompress`, and so are frames that were moved
+/// together: here each has its slot. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
 ///
 /// Fastest if all rows of the arrays begin at multiples of 8 bytes, or of 32 where they can.
 ///

@@ -114,8 +114,8 @@ pub struct gridz_options {
     /// returns; any number of calls may share it at the same time.
     pub context: *const gridz_context,
     /// Name of the codec to compress with: `"ndzip"` or `"stored"`. NULL = this version's default
-    /// lossless codec. Read during the call only. A frame knows its codec, so decompression checks
-    /// `codec`, `mode`, `level` and `value` but does not need them.
+    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     pub codec: *const c_char,
     /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
     pub mode: gridz_mode,

@@ -392,8 +392,8 @@ static void test_async_arguments(void)
 
     CHECK_FAILS(gridz_compress_async(NULL, 1, src, array, dst, slot, lengths, NULL, 0, NULL, NULL),
                 GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array is NULL");
-    CHECK_FAILS(gridz_async_workspace_bytes(&small_array, 1, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "bytes is NULL");
-    CHECK_FAILS(gridz_async_workspace_bytes(NULL, 1, NULL, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array");
+    CHECK_FAILS(gridz_async_workspace_bytes(&small_array, 1, NULL, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "bytes is NULL");
+    CHECK_FAILS(gridz_async_workspace_bytes(NULL, 1, NULL, NULL, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array");
 
     CHECK_COMPRESS(INVALID_ARGUMENT, "src is NULL", 2, NULL, array, dst, slot, lengths, NULL, 0);
     CHECK_COMPRESS(INVALID_ARGUMENT, "dst is NULL", 2, src, array, NULL, slot, lengths, NULL, 0);
@@ -427,7 +427,7 @@ static void test_async_arguments(void)
     /* Nothing to do needs neither memory nor a GPU. */
     CHECK_OK(gridz_compress_async(&small_array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_OK(gridz_decompress_async(&small_array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
-    CHECK_OK(gridz_async_workspace_bytes(&small_array, 0, NULL, &bytes));
+    CHECK_OK(gridz_async_workspace_bytes(&small_array, 0, NULL, NULL, &bytes));
     CHECK(bytes == 0);
 
     /* No memory of a GPU: refused on every machine, for one reason or the other, and never touched. */
@@ -774,7 +774,7 @@ static int bad_environment(void)
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
         CHECK_BAD(gridz_context_create(NULL, &context));
-        CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, &n_bytes));
+        CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, NULL, &n_bytes));
         CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
         CHECK_BAD(gridz_decompress_async(&array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
     }

@@ -88,7 +88,7 @@ impl<'s> Batch<'s> {
         let mut n_bytes = 0;
         let status = self.with_c_structs(0, |array, options| {
             // SAFETY: structs and a number of this function.
-            unsafe { gridz_async_workspace_bytes(array, self.n_chunks, options, &mut n_bytes) }
+            unsafe { gridz_async_workspace_bytes(array, self.n_chunks, self.stream.raw(), options, &mut n_bytes) }
         });
         assert_ok(status);
         n_bytes

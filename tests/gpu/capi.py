@@ -59,7 +59,7 @@ class Gridz:
         signatures = {
             "gridz_compress_bound": [array, options, POINTER(size)],
             "gridz_compress": [array, c_void_p, size, c_void_p, size, POINTER(size), options],
-            "gridz_async_workspace_bytes": [array, size, options, POINTER(size)],
+            "gridz_async_workspace_bytes": [array, size, c_void_p, options, POINTER(size)],
             "gridz_compress_async": [array, size, c_void_p, size, c_void_p, size, c_void_p]
             + [c_void_p, size, c_void_p, options],
             "gridz_decompress_async": [array, size, c_void_p, size, c_void_p, c_void_p, size, c_void_p]
@@ -102,7 +102,7 @@ class Batch:
         self.lengths = cupy.zeros(self.n_chunks, cupy.uint64)
         self.statuses = cupy.full(self.n_chunks, -1, cupy.int32)
         self.back = cupy.zeros_like(chunks)
-        n_bytes = gridz.size("gridz_async_workspace_bytes", self.array, self.n_chunks, None)
+        n_bytes = gridz.size("gridz_async_workspace_bytes", self.array, self.n_chunks, None, None)
         self.workspace = cupy.empty(max(n_bytes, 1), cupy.uint8)
 
     def _space(self, own):

@@ -228,6 +228,61 @@ fn wrong_lengths() {
     }
 }
 
+/// Lengths and tables that agree with each other, but not with the slots: nothing outside may be read or written.
+#[test]
+fn lengths_and_tables_beyond_the_slot() {
+    if !has_gpu("lengths_and_tables_beyond_the_slot") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(9);
+    for (dtype, extents) in [(DType::F32, &[64, 64, 64][..]), (DType::F32, &[33, 50, 35]), (DType::F64, &[130, 70])]
+    {
+        let array = array(dtype, ByteOrder::Little, extents);
+        let raw = arrays::bytes(&array, Kind::Walk, &mut random);
+        let good = compress(&array, &Spec::default(), &raw, &cpu());
+        let at = header_bytes(array.shape().rank(), 0);
+        let starts = [0x0000_8000u32, 0x00f0_0000, 0x7000_0000, 0xf000_0000, 0xffff_ff00];
+        let mut frames = Vec::new();
+        let mut lengths = Vec::new();
+        for &start in &starts {
+            // Blocks of a possible length each, all of them far away; then only the last one, which tells where the
+            // border is.
+            let mut all = good.clone();
+            let n_blocks =
+                extents.iter().map(|n| n / if extents.len() == 3 { 16 } else { 64 }).product::<u64>() as usize;
+            for block in 0..n_blocks {
+                let end = start.wrapping_add(200 * block as u32);
+                all[at + 4 * block..at + 4 * block + 4].copy_from_slice(&end.to_le_bytes());
+            }
+            let mut last = good.clone();
+            let entry = at + 4 * (n_blocks - 1);
+            last[entry..entry + 4].copy_from_slice(&start.to_le_bytes());
+            let size = u64::from(array.element_size());
+            let border = array.n_bytes() / size - 4096 * n_blocks as u64;
+            let agreeing =
+                at as u64 + (4 * n_blocks as u64).next_multiple_of(size) + (u64::from(start) + border) * size;
+            frames.extend([all.clone(), all, last.clone(), last]);
+            lengths.extend([1 << 40, agreeing, agreeing, u64::MAX]);
+        }
+        frames.push(good.clone());
+        lengths.push(good.len() as u64);
+        let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(frames.len()));
+        batch.write_frames(&frames.iter().collect::<Vec<_>>());
+        batch.write_lengths(&lengths);
+        for flags in [0, SKIP_CHECKSUM] {
+            batch.poison_results();
+            batch.submit_decompress(flags);
+            let statuses = batch.read_statuses();
+            let (last, damaged) = statuses.split_last().unwrap();
+            assert!(damaged.iter().all(|status| [CORRUPT, TRUNCATED].contains(status)), "{extents:?} {statuses:?}");
+            assert_eq!(*last, 0);
+            assert_same_bytes(batch.chunk(&batch.back.read_all(), damaged.len()), &raw, "the good frame");
+            batch.assert_guards("lengths and tables");
+        }
+    }
+}
+
 /// The beginning of a frame, from its whole header on, is truncated and not just corrupt.
 #[test]
 fn cut_frames_are_truncated() {

@@ -39,7 +39,7 @@ def check(batch, host, what):
         assert batch.frame(i) == gridz.compress(chunk), (what, i)
 
 
-SHAPES = [("<f4", (40, 50, 60)), ("<f8", (130, 70)), ("<f4", (12345,)), ("<i2", (1001,)), ("<f8", (3, 5))]
+SHAPES = [("<f4", (40, 50, 60)), ("<f4", (32, 48, 64)), ("<f8", (130, 70)), ("<f4", (12345,)), ("<i2", (1001,)), ("<f8", (3, 5))]
 
 
 def streams_and_pools():

@@ -239,7 +239,7 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    *n_bytes = strstr(name, "_decompress") != NULL ? 2248 : strstr(name, "_compress") != NULL ? 2240 : 48;
+    *n_bytes = strstr(name, "_decompress") != NULL ? 2264 : strstr(name, "_compress") != NULL ? 2248 : 48;
     return index == 0 ? 0 : 1;
 }
 
@@ -465,9 +465,3 @@ CUresult cuEventSynchronize(void *event) {
     return 0;
 }
 
-CUresult cuEventElapsedTime_v2(float *milliseconds, void *begin, void *end) {
-    (void)begin, (void)end;
-    CALLED();
-    *milliseconds = 0.5f;
-    return 0;
-}

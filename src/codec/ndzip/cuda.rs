@@ -1,7 +1,6 @@
 //! ndzip on a GPU: the kernels in `kernels/ndzip`.
 
 use crate::codec::gpu::{Direction, GpuCodec, Kernel, Names};
-use crate::codec::ndzip::layout::BLOCK;
 use crate::codec::ndzip::{Ndzip, layout_of};
 use crate::types::{Array, DType, Shape};
 
@@ -35,8 +34,9 @@ impl GpuCodec for Ndzip {
         let unaligned = (names == DECOMPRESS[0][2]).then_some(DECOMPRESS_F32_3D_UNALIGNED);
         let mut extents = [1; 3];
         extents[3 - shape.extents().len()..].copy_from_slice(shape.extents());
-        let blocks = [layout.n_blocks() as u64, layout.n_border().div_ceil(BLOCK) as u64];
+        let (n_blocks, n_border) = (layout.n_blocks() as u64, layout.n_border() as u64);
         let row_bytes = extents[2] * u64::from(array.element_size());
-        Some(Kernel { fatbin: "ndzip", names, unaligned, row_bytes, extents, blocks })
+        let table_bytes = layout.table_bytes() as u64;
+        Some(Kernel { fatbin: "ndzip", names, unaligned, row_bytes, table_bytes, extents, n_blocks, n_border })
     }
 }

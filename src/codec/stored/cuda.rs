@@ -4,8 +4,8 @@ use crate::codec::gpu::{Direction, GpuCodec, Kernel};
 use crate::codec::stored::Stored;
 use crate::types::{Array, Shape};
 
-/// Bytes of a tile.
-const TILE_BYTES: u64 = 16 << 10;
+/// What the kernels count as a block.
+const BLOCK_BYTES: u64 = 4096;
 
 impl GpuCodec for Stored {
     fn kernel(&self, direction: Direction, array: &Array, _shape: &Shape, params: &[u8]) -> Option<Kernel> {
@@ -17,8 +17,17 @@ impl GpuCodec for Stored {
             Direction::Decompress => ("stored_decompress", "stored_decompress_info"),
         };
         let n_bytes = array.n_bytes();
-        let blocks = [n_bytes.div_ceil(TILE_BYTES), 0];
+        let n_blocks = n_bytes.div_ceil(BLOCK_BYTES);
         let extents = [1, 1, n_bytes];
-        Some(Kernel { fatbin: "stored", names, unaligned: None, row_bytes: n_bytes, extents, blocks })
+        Some(Kernel {
+            fatbin: "stored",
+            names,
+            unaligned: None,
+            row_bytes: n_bytes,
+            table_bytes: 0,
+            extents,
+            n_blocks,
+            n_border: 0,
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Batches of chunks in GPU memory: nothing here waits for the GPU.
 
 use crate::codec::gpu::{Direction, FRAME_ALIGNMENT, Memory};
-use crate::cuda::{Device, DeviceSlice, StreamHandle};
+use crate::cuda::{Device, DeviceSlice, StreamHandle, gpu_of_address};
 use crate::engine::launch::Plan;
 use crate::engine::{Context, Spec, Verify, compress_bound};
 use crate::error::{Error, ErrorKind, Result};
@@ -146,7 +146,8 @@ fn check<'a>(
 }
 
 /// Gives the compression of a batch to a stream. When the stream has done it, each frame is at the start of its
-/// slot, its bytes are in `frame_bytes`, and what follows it in the slot is unspecified.
+/// slot, its bytes are in `frame_bytes`, and what follows it in the slot is unspecified. All memory has to stay
+/// alive until then, as who made the [`StreamHandle`] has promised.
 ///
 /// # Errors
 /// `InvalidArgument` naming the memory or stride that cannot be used, `UnsupportedJob` for too large a batch,
@@ -195,8 +196,8 @@ fn enqueue(
     check_gpu_wanted(context)?;
     let all = check(batch, memory, statuses, spec, direction)?;
     let frames = names(direction).frames;
-    let stream = stream.open(memory.frames).map_err(|error| match error.kind() {
-        ErrorKind::InvalidArgument => not_gpu_memory(frames, "no memory of a GPU"),
+    let stream = stream.open(|| Device::of_memory(&[memory.frames])).map_err(|error| match error.kind() {
+        ErrorKind::InvalidArgument => not_gpu_memory(frames),
         _ => error,
     })?;
     let device = stream.device();
@@ -204,8 +205,13 @@ fn enqueue(
     let _entered = device.enter()?;
     for (name, slice) in all {
         if !device.reaches(slice)? {
-            let what = format!("no memory that GPU {}, on which the stream is, can use", device.gpu().ordinal);
-            return Err(not_gpu_memory(name, &what));
+            return Err(match gpu_of_address(slice.address()) {
+                Some(other) => Error::invalid(format!(
+                    "{name} is memory of GPU {other}, to which GPU {} has no access, and the stream is there",
+                    device.gpu().ordinal
+                )),
+                None => not_gpu_memory(name),
+            });
         }
     }
     let plan = plan(direction, &batch.array, spec, verify)?;
@@ -231,32 +237,47 @@ fn enqueue(
         array_stride: batch.array_stride,
         frames: memory.frames,
         frame_stride: batch.frame_stride,
+        slot_bytes: compress_bound(&batch.array, spec)?.next_multiple_of(FRAME_ALIGNMENT),
         frame_bytes: memory.frame_bytes,
         statuses,
     };
     launch.start(&stream, &plan.frames, &memory, scratch)
 }
 
-/// Bytes of workspace for compression or decompression of `n_chunks` chunks on the GPU that gridz would choose.
-/// Afterwards the kernels for both are loaded there, and such calls do nothing but give work to their stream.
+/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`. Afterwards the kernels
+/// for both are loaded in its context, and such calls do nothing but give work to their stream.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch.
-pub fn async_workspace_bytes(array: &Array, n_chunks: usize, spec: &Spec, context: &Context) -> Result<u64> {
-    check_gpu_wanted(context)?;
+pub fn async_workspace_bytes(
+    array: &Array,
+    n_chunks: usize,
+    spec: &Spec,
+    stream: StreamHandle,
+    context: &Context,
+) -> Result<u64> {
+    let settings = context.settings()?;
     if n_chunks == 0 {
         return Ok(0);
     }
-    let device = Device::choose(context.settings()?)?;
-    let bytes = |direction| {
+    check_gpu_wanted(context)?;
+    let stream = stream.open(|| Device::choose(settings))?;
+    context.check_device(stream.device())?;
+    let mut most = 0;
+    for direction in [Direction::Compress, Direction::Decompress] {
         let plan = plan(direction, array, spec, Verify::Checksum)?;
-        Ok(plan.launch(device, n_chunks as u64, 1)?.scratch_bytes())
-    };
-    Ok(bytes(Direction::Compress)?.max(bytes(Direction::Decompress)?))
+        // Nobody knows yet whether the arrays will be aligned.
+        for address in [0, 1] {
+            most = most.max(plan.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
+        }
+    }
+    Ok(most)
 }
 
-fn not_gpu_memory(name: &str, what: &str) -> Error {
-    Error::invalid(format!("{name} is {what}; gridz_compress and gridz_decompress take host memory"))
+fn not_gpu_memory(name: &str) -> Error {
+    Error::invalid(format!(
+        "{name} is no memory that a GPU can use; gridz_compress and gridz_decompress take host memory"
+    ))
 }
 
 fn plan(direction: Direction, array: &Array, spec: &Spec, verify: Verify) -> Result<Plan> {
