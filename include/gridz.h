@@ -14,6 +14,23 @@
  *     if (gridz_compress(&array, data, data_bytes, frame, bound, &frame_bytes, NULL) != GRIDZ_OK)
  *         fprintf(stderr, "%s\n", gridz_last_error());
  *
+ * Many chunks of one type and shape in the memory of an NVIDIA GPU, one behind the other, to frames in
+ * slots and back, on a CUDA stream and without waiting:
+ *
+ *     gridz_compress_bound(&array, NULL, &bound);
+ *     size_t slot = (bound + 15) / 16 * 16, space;
+ *     gridz_async_workspace_bytes(&array, n, stream, NULL, &space);
+ *     cudaMalloc(&frames, n * slot);
+ *     cudaMalloc(&lengths, n * sizeof(size_t));
+ *     cudaMalloc(&statuses, n * sizeof(gridz_status));
+ *     cudaMalloc(&workspace, space);
+ *     gridz_compress_async(&array, n, chunks, chunk_bytes, frames, slot, lengths,
+ *                          workspace, space, stream, NULL);
+ *     gridz_decompress_async(&array, n, frames, slot, lengths, back, chunk_bytes, statuses,
+ *                            workspace, space, stream, NULL);
+ *     cudaMemcpyAsync(host_statuses, statuses, n * sizeof(gridz_status), cudaMemcpyDefault, stream);
+ *     cudaStreamSynchronize(stream);
+ *
  * Units.      Every size, length, capacity and bound is in bytes; extents are in elements.
  * Memory.     The caller owns every buffer and struct. gridz reads and writes them during the call only
  *             and keeps no pointer to them; the functions named *_async are done with the memory when
@@ -276,8 +293,9 @@ extern "C" {
 /// Finds the destination size that compressing an array needs, whatever its values are.
 ///
 /// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
-/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
-/// up to a multiple of 16.
+/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that
+/// it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a
+/// multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
 gridz_status gridz_compress_bound(const struct gridz_array *array,

@@ -1,4 +1,4 @@
-// Cooperation of threads: scans and sums over a warp, named barriers, asynchronous copies, and the
+// Cooperation of threads: scans and sums over a warp, barriers and gates, asynchronous copies, and the
 // memory accesses whose order or width matters.
 
 #pragma once

@@ -18,8 +18,9 @@ use crate::types::Array;
 /// Finds the destination size that compressing an array needs, whatever its values are.
 ///
 /// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
-/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded
-/// up to a multiple of 16.
+/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that
+/// it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a
+/// multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
 #[unsafe(no_mangle)]
