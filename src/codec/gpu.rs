@@ -64,7 +64,7 @@ const SKIP_CHECKSUM: u32 = 2;
 
 /// Frames begin at multiples of this.
 pub const FRAME_ALIGNMENT: u64 = 16;
-/// Elements of the border that count as a block.
+/// Elements outside of blocks that count as one.
 const BORDER_BLOCK: u64 = 4096;
 /// What GPUs transfer at least.
 pub const SECTOR: u64 = 32;
@@ -99,8 +99,7 @@ pub struct Kernel {
     pub extents: [u64; 3],
     /// What the codec cuts a chunk into: blocks …
     pub n_blocks: u64,
-    /// … and elements outside of them. A tile is so many blocks as the kernel says, or so many times
-    /// [`BORDER_BLOCK`] of these elements.
+    /// … and elements outside of them, of which 4096 count as a block. A tile is so many blocks as the kernel says.
     pub n_border: u64,
 }
 
