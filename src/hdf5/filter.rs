@@ -200,7 +200,7 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
 }
 
 fn compress(array: &Array, spec: &Spec, chunk: &[u8]) -> Result<(Buffer, usize)> {
-    let mut frame = Buffer::zeroed(engine::compress_bound(array, spec)? as usize)?;
+    let mut frame = Buffer::new(engine::compress_bound(array, spec)? as usize)?;
     let n_bytes = on_any_backend(|context| engine::compress(array, spec, chunk, frame.bytes(), context))?;
     Ok((frame, n_bytes))
 }
@@ -224,7 +224,8 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     }
     // The bytes may be fewer than a chunk then, but never the buffer, unless nothing has so much memory.
     let whole = n_bytes.max(expected.unwrap_or(0));
-    let mut chunk = Buffer::zeroed(whole as usize).or_else(|_| Buffer::zeroed(n_bytes as usize))?;
+    let mut chunk = Buffer::new(whole as usize).or_else(|_| Buffer::new(n_bytes as usize))?;
+    chunk.bytes()[n_bytes as usize..].fill(0);
     on_any_backend(|context| engine::decompress(frame, chunk.bytes(), verify, context))?;
     Ok((chunk, n_bytes as usize))
 }
