@@ -6,8 +6,8 @@
 Each FIELD is a raw little-endian float32 cube; without one, a turbulence-like field of 256^3 (64 MiB)
 is made. bench_filter.c writes it as one dataset with chunks of 4 MiB to an HDF5 file in memory and reads it
 back; "none" is the same without a filter. Speeds are MB of raw data (10^6 bytes) per second, medians of 7,
-for everything HDF5 does: filter, chunk handling, copies. Every filter has one thread unless its name says
-more. LZF exists only inside of h5py and is measured there.
+for everything HDF5 does: filter, chunk handling, copies. Every filter has one thread; those that can use
+more are measured with two as well. LZF exists only inside of h5py and is measured there.
 
 Each filter runs in a process of its own, because thread counts are read once per process.
 """
@@ -27,24 +27,24 @@ PLUGIN = ROOT / "target" / "plugin" / "libh5gridz.so"
 GRIDZ = 34013
 CHUNK = (64, 128, 128)  # 4 MiB of float32
 REPEATS = 5
-ONE_THREAD = {name: "1" for name in ("GRIDZ_THREADS", "BLOSC_NTHREADS", "OMP_NUM_THREADS")}
+THREADS = ("GRIDZ_THREADS", "BLOSC_NTHREADS", "OMP_NUM_THREADS")
 
 def filters():
-    """Number and cd_values of every filter, or None for LZF."""
+    """Name, most threads, and number and cd_values, or None for LZF, of every filter."""
     import hdf5plugin
 
     def of(options):
         return options["compression"], *options["compression_opts"]
 
-    return {
-        "none": (0,),
-        "gridz": (GRIDZ,),
-        "gridz, 2 threads": (GRIDZ,),
-        "gzip-1": (1, 1),
-        "lzf, in h5py": None,
-        "bitshuffle+lz4": of(hdf5plugin.Bitshuffle(cname="lz4")),
-        "blosc2-shuffle-lz4": of(hdf5plugin.Blosc2(cname="lz4", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE)),
-    }
+    blosc2 = hdf5plugin.Blosc2(cname="lz4", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE)
+    return [
+        ("none", 1, (0,)),
+        ("gridz", 2, (GRIDZ,)),
+        ("gzip-1", 1, (1, 1)),
+        ("lzf, in h5py", 1, None),
+        ("bitshuffle+lz4", 2, of(hdf5plugin.Bitshuffle(cname="lz4"))),
+        ("blosc2-shuffle-lz4", 2, of(blosc2)),
+    ]
 
 
 def turbulence(n=256):
@@ -114,13 +114,11 @@ def build(folder):
     return program
 
 
-def run(program, name, values, path):
+def run(program, name, values, threads, path):
     import hdf5plugin
 
     plugins = f"{PLUGIN.parent}:{hdf5plugin.PLUGIN_PATH}"
-    environment = {**os.environ, **ONE_THREAD, "HDF5_PLUGIN_PATH": plugins}
-    if name == "gridz, 2 threads":
-        environment["GRIDZ_THREADS"] = "2"
+    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), "HDF5_PLUGIN_PATH": plugins}
     command = [program, path, *map(str, values)] if values else [sys.executable, __file__, "--lzf", path]
     child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
     if child.returncode != 0:
@@ -165,10 +163,13 @@ def main(paths):
         for path in paths:
             n_bytes = os.path.getsize(path)
             print(f"\n{os.path.basename(path)}, {n_bytes} bytes; memcpy {memcpy_speed(n_bytes):.0f} MB/s")
-            print(f"  {'filter':20} {'ratio':>7} {'write MB/s':>11} {'read MB/s':>10}")
-            for name, values in filters().items():
-                r = run(program, name, values, path)
-                print(f"  {name:20} {r['ratio']:7.3f} {r['write']:11.0f} {r['read']:10.0f}", flush=True)
+            print(f"  {'filter':20} {'threads':>7} {'ratio':>7} {'write MB/s':>11} {'read MB/s':>10}")
+            for threads in (1, 2):
+                for name, most_threads, values in filters():
+                    if threads <= most_threads:
+                        r = run(program, name, values, threads, path)
+                        row = f"  {name:20} {threads:7} {r['ratio']:7.3f} {r['write']:11.0f} {r['read']:10.0f}"
+                        print(row, flush=True)
 
 
 if __name__ == "__main__":

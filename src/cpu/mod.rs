@@ -1,3 +1,4 @@
 //! What the CPU offers: worker threads.
 
+pub mod ordered;
 pub mod pool;
