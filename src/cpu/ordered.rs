@@ -192,8 +192,7 @@ mod tests {
                 let starts = Mutex::new(vec![0; n_items]);
                 let items: Vec<usize> = (0..n_items).collect();
                 let place = |item, start| starts.lock().unwrap()[item] = start;
-                let (end, results) =
-                    concatenate(&Pool::new(threads), items, 50, &mut out, make, place).unwrap();
+                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, make, place).unwrap();
                 let mut at = 0;
                 for item in 0..n_items {
                     assert_eq!((results[item], starts.lock().unwrap()[item]), (item, at));

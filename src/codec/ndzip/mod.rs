@@ -3,9 +3,8 @@
 //! SC 2021), bit-identical to the published implementation.
 //!
 //! [`layout`] says where everything is, [`scalar`] codes one block, and this file runs the blocks of a
-//! chunk: in one piece by the calling thread, or cut into pieces for the workers. Pieces are encoded
-//! at the distance their worst case needs and then moved together, so no piece waits for another and
-//! the bytes do not depend on how many pieces there were.
+//! chunk: in one piece by the calling thread, or cut into pieces for the workers. The bytes do not depend
+//! on how many pieces there were.
 
 mod cuda;
 pub mod layout;
@@ -14,6 +13,7 @@ pub mod scalar;
 pub mod word;
 
 use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::types::{Array, DType, Shape};
@@ -65,43 +65,38 @@ struct Piece<'a> {
     out: &'a mut [u8],
 }
 
+/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place.
+const PIECE_BYTES: usize = 256 << 10;
+
 fn encode<W: Word>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let n_blocks = layout.n_blocks();
     let (table, data) = dst.split_at_mut(layout.table_bytes());
     let (entries, pad) = table.split_at_mut(4 * n_blocks);
     pad.fill(0);
 
-    let per_piece = n_blocks.div_ceil(job.pool.pieces(src.len() as u64)).max(1);
-    let slot_bytes = per_piece * layout.max_block_words() * W::BYTES;
+    let is_serial = job.pool.pieces(src.len() as u64) == 1;
+    let per_piece = if is_serial { n_blocks.max(1) } else { PIECE_BYTES / (BLOCK * W::BYTES) };
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
-    pieces.extend(
-        entries
-            .chunks_mut(4 * per_piece)
-            .zip(data.chunks_mut(slot_bytes))
-            .enumerate()
-            .map(|(i, (table, out))| Piece { first_block: i * per_piece, table, out }),
-    );
+    pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let encode_piece = match layout.rank() {
         1 => encode_blocks::<W, 4096, 1, 1>,
         2 => encode_blocks::<W, 64, 64, 1>,
         _ => encode_blocks::<W, 16, 16, 16>,
     };
-    let encoded = job.pool.map(pieces, |piece| encode_piece(layout, src, piece));
-
-    // Move the pieces together and count the ends of their blocks from the start of the data.
-    let mut end = 0;
-    let mut sums = Sums::default();
-    for (i, (piece, table)) in encoded.iter().zip(entries.chunks_mut(4 * per_piece)).enumerate() {
-        if i > 0 {
-            data.copy_within(i * slot_bytes..i * slot_bytes + piece.n_bytes, end);
-            let offset = (end / W::BYTES) as u32;
-            for entry in table.chunks_exact_mut(4) {
-                u32::read(entry).plus(offset).write(entry);
-            }
+    let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| {
+        let encoded = encode_piece(layout, src, Piece { first_block: *first_block, table, out });
+        (encoded.n_bytes, encoded.sums)
+    };
+    // The ends of a piece's blocks count from the start of the data then.
+    let place = |(_, table): (usize, &mut [u8]), start: usize| {
+        let offset = (start / W::BYTES) as u32;
+        for entry in table.chunks_exact_mut(4) {
+            u32::read(entry).plus(offset).write(entry);
         }
-        end += piece.n_bytes;
-        sums = sums.then(piece.sums);
-    }
+    };
+    let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
+    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place)?;
+    let sums = sums.into_iter().fold(Sums::default(), Sums::then);
     let data_end = end;
     for run in layout.border_runs() {
         let run = &src[run.start * W::BYTES..run.end * W::BYTES];
