@@ -1,10 +1,11 @@
-//! Compress and decompress of one 4 MiB chunk per codec and element type, by one thread, next to memcpy.
+//! Compress and decompress of one 4 MiB chunk per codec, CPU level and element type, by one thread, next to memcpy.
 //!
 //! The field is a smooth 3-D wave with noise in its lower mantissa bits: about as compressible as
 //! simulation output. For files of your own use the example `throughput`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gridz::codec::registry::CODECS;
+use gridz::cpu::level::Level;
 use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
 
 const EXTENTS: [u64; 3] = [64, 128, 128];
@@ -28,25 +29,29 @@ fn wave(dtype: DType) -> (Array, Vec<u8>) {
 }
 
 fn codecs(criterion: &mut Criterion) {
-    let context = Context::new(Some(1), None).unwrap();
     for dtype in [DType::F32, DType::F64] {
         let (array, raw) = wave(dtype);
         let mut group = criterion.benchmark_group(dtype.name());
         group.throughput(Throughput::BytesDecimal(raw.len() as u64));
         let mut copy = vec![0; raw.len()];
         group.bench_function("memcpy", |bench| bench.iter(|| copy.copy_from_slice(std::hint::black_box(&raw))));
-        for entry in CODECS {
+        for (entry, level) in CODECS.iter().flat_map(|entry| Level::all().map(move |level| (entry, level))) {
+            if entry.verbatim && level != Level::best() {
+                continue; // a copy knows no levels
+            }
+            let context = Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap();
+            let name = format!("{} {}", entry.name, level.kind().name());
             let spec = Spec::new(u32::from(entry.id), 0).unwrap();
             let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
             let n = gridz::compress(&array, &spec, &raw, &mut frame, &context).unwrap();
-            group.bench_function(BenchmarkId::new("compress", entry.name), |bench| {
+            group.bench_function(BenchmarkId::new("compress", &name), |bench| {
                 let mut frame = frame.clone();
                 bench.iter(|| gridz::compress(&array, &spec, &raw, &mut frame, &context).unwrap());
             });
             let mut back = vec![0; raw.len()];
             gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
             assert_eq!(back, raw);
-            group.bench_function(BenchmarkId::new("decompress", entry.name), |bench| {
+            group.bench_function(BenchmarkId::new("decompress", &name), |bench| {
                 bench.iter(|| gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap());
             });
         }

@@ -1,23 +1,23 @@
 //! Speed of compress and decompress on raw files, next to memcpy in the same run.
 //!
-//! `throughput [--threads N] [--backend cpu|cuda] FILE.f32:256x256x256 …`, element type by file name (`.f32`,
-//! `.f64`). With `cuda` the copies to the GPU and back are included.
-//! Prints medians of 9 rounds in GB/s (1e9 raw bytes a second) and ratios to memcpy.
+//! `throughput [--threads N] [--backend cpu|cuda] [--level scalar|avx2|avx512|all] FILE.f32:256x256x256 …`,
+//! element type by file name (`.f32`, `.f64`). With `cuda` the copies to the GPU and back are included. Options hold for the
+//! files behind them.
+//! Prints medians of 9 rounds, or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
 use std::time::Instant;
 
-use gridz::settings::Backend;
+use gridz::cpu::level::Level;
+use gridz::settings::{Backend, CpuLevel};
 use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
 
 type Failure = Box<dyn std::error::Error>;
 
-const ROUNDS: usize = 9;
-
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let (mut threads, mut backend) = (1, Backend::Cpu);
+    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Level::best().kind()]);
     println!(
-        "{:<28} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
+        "{:<32} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
         "field", "ratio", "compress", "decompress", "memcpy", "c/memcpy", "d/memcpy"
     );
     while let Some(argument) = arguments.next() {
@@ -29,25 +29,35 @@ fn main() -> Result<(), Failure> {
                 Some("cuda") => Backend::Cuda,
                 _ => return Err("--backend is cpu or cuda".into()),
             };
+        } else if argument == "--level" {
+            let name = arguments.next().ok_or("--level needs a name")?;
+            levels = match name.as_str() {
+                "all" => Level::all().map(Level::kind).collect(),
+                name => vec![CpuLevel::from_name(name).ok_or("--level is scalar, avx2, avx512 or all")?],
+            };
         } else {
-            measure(&argument, threads, backend)?;
+            for &level in &levels {
+                measure(&argument, threads, backend, level)?;
+            }
         }
     }
     Ok(())
 }
 
-fn measure(argument: &str, threads: usize, backend: Backend) -> Result<(), Failure> {
+fn measure(argument: &str, threads: usize, backend: Backend, level: CpuLevel) -> Result<(), Failure> {
     let (file, extents) = argument.rsplit_once(':').ok_or("usage: throughput FILE.f32:256x256x256")?;
     let extents = extents.split('x').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
     let dtype = if file.ends_with(".f64") { DType::F64 } else { DType::F32 };
     let raw = std::fs::read(file)?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents)?)?;
-    let (spec, context) = (Spec::default(), Context::new(Some(threads), None)?.on(backend, None)?);
+    let (spec, context) =
+        (Spec::default(), Context::new(Some(threads), None)?.on(backend, None)?.with_level(level)?);
+    let rounds = if raw.len() <= 16 << 20 { 99 } else { 9 };
     let mut frame = vec![1; gridz::compress_bound(&array, &spec)? as usize];
     let mut back = vec![1; raw.len()];
     let (mut compress, mut decompress, mut memcpy) = (Vec::new(), Vec::new(), Vec::new());
     let mut n_bytes = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let begin = Instant::now();
         n_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &context)?;
         compress.push(begin.elapsed().as_secs_f64());
@@ -66,10 +76,10 @@ fn measure(argument: &str, threads: usize, backend: Backend) -> Result<(), Failu
     let [c, d, m] = [compress, decompress, memcpy].map(|times| raw.len() as f64 / 1e9 / median(times));
     let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
     println!(
-        "{:<28} {:>7.4} {c:>8.2} {d:>10.2} {m:>8.2} {:>9.3} {:>9.3}",
+        "{:<32} {:>7.4} {c:>8.2} {d:>10.2} {m:>8.2} {:>9.3} {:>9.3}",
         match backend {
             Backend::Cuda => format!("{name} cuda"),
-            _ => format!("{name} x{threads}"),
+            _ => format!("{name} x{threads} {}", level.name()),
         },
         n_bytes as f64 / raw.len() as f64,
         c / m,

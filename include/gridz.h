@@ -48,8 +48,9 @@
  *             any function may return INTERNAL, or INVALID_ARGUMENT for an environment variable.
  * Threads.    Every function may be called from any thread at any time, also with the same context,
  *             frame, source or options, and in a child after fork. Not from signal handlers.
- * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..:
- *             read once per process, at the first call. A value that gridz does not know fails every call.
+ * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..,
+ *             GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first call. A value that
+ *             gridz does not know, or a level that the CPU lacks, fails every call.
  */
 
 #ifndef GRIDZ_H

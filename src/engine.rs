@@ -12,7 +12,7 @@ use std::time::Instant;
 pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 use crate::codec::{Encoded, Job, Plan};
-pub use crate::engine::context::{Context, check_backend};
+pub use crate::engine::context::{Context, check_backend, check_environment};
 use crate::engine::gpu::{Destination, Source};
 pub use crate::engine::spec::Spec;
 use crate::error::{Error, ErrorKind, Result};
@@ -112,7 +112,7 @@ pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         return Err(too_small(dst.len() as u64, need));
     }
     let (entry, plan) = stored(array);
-    encode(array, entry, &plan, src, dst, &Context::default())
+    encode(array, entry, &plan, src, dst, &Context::lenient())
 }
 
 /// The row of `stored` and its plan for an array.
@@ -140,7 +140,8 @@ fn encode(
 ) -> Result<usize> {
     let (header_dst, payload_dst) = dst.split_at_mut(header_bytes(array.shape().rank(), plan.params.len()));
     let shape = codec_shape(array, entry, plan.fold);
-    let job = Job { dtype: array.dtype(), shape, params: &plan.params, pool: context.pool() };
+    let job =
+        Job { dtype: array.dtype(), shape, params: &plan.params, pool: context.pool(), level: context.level()? };
     let mut swapped;
     let little = if is_swapped(array, entry) {
         swapped = context.scratch(src.len())?;
@@ -276,7 +277,8 @@ fn decode(
 ) -> Result<()> {
     let array = &header.array;
     let shape = codec_shape(array, entry, header.fold);
-    let job = Job { dtype: array.dtype(), shape, params: header.params, pool: context.pool() };
+    let job =
+        Job { dtype: array.dtype(), shape, params: header.params, pool: context.pool(), level: context.level()? };
     let sums = entry.codec.decode(&job, payload, dst)?;
     if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));

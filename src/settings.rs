@@ -34,6 +34,33 @@ pub enum Backend {
     Cuda,
 }
 
+/// What `GRIDZ_CPU_LEVEL` asks for: the instructions that the CPU's codecs use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CpuLevel {
+    /// None beyond what every CPU of its kind has.
+    Scalar,
+    /// AVX2.
+    Avx2,
+    /// AVX-512 with VBMI2 and GFNI.
+    Avx512,
+}
+
+impl CpuLevel {
+    /// Its name in `GRIDZ_CPU_LEVEL`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// The level of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Scalar, Self::Avx2, Self::Avx512].into_iter().find(|level| level.name() == name)
+    }
+}
+
 /// The settings of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -45,12 +72,15 @@ pub struct Settings {
     pub backend: Backend,
     /// `GRIDZ_DEVICE`: the GPU to use, counted from 0 as CUDA counts those it shows to the process.
     pub device: Option<u32>,
+    /// `GRIDZ_CPU_LEVEL`; `None` = the best one.
+    pub cpu_level: Option<CpuLevel>,
 }
 
 /// Most worker threads that can be asked for.
 pub const MAX_THREADS: usize = 1024;
 
-const DEFAULT: Settings = Settings { threads: None, log: LogLevel::Quiet, backend: Backend::Auto, device: None };
+const DEFAULT: Settings =
+    Settings { threads: None, log: LogLevel::Quiet, backend: Backend::Auto, device: None, cpu_level: None };
 
 /// The settings, or why they are not usable.
 ///
@@ -118,6 +148,11 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
             value.parse().map_err(|_| unknown("GRIDZ_DEVICE", &value, "the number of a GPU, 0 or more"))?;
         settings.device = Some(device);
     }
+    if let Some(value) = get("GRIDZ_CPU_LEVEL")? {
+        let level = CpuLevel::from_name(&value);
+        let level = level.ok_or_else(|| unknown("GRIDZ_CPU_LEVEL", &value, "scalar, avx2 or avx512"))?;
+        settings.cpu_level = Some(level);
+    }
     Ok(settings)
 }
 
@@ -170,10 +205,19 @@ mod tests {
     fn known_values_are_taken() {
         let values =
             [("GRIDZ_THREADS", "3"), ("GRIDZ_LOG", "debug"), ("GRIDZ_BACKEND", "cuda"), ("GRIDZ_DEVICE", "1")];
-        let expected = Settings { threads: Some(3), log: LogLevel::Debug, backend: Backend::Cuda, device: Some(1) };
+        let expected = Settings {
+            threads: Some(3),
+            log: LogLevel::Debug,
+            backend: Backend::Cuda,
+            device: Some(1),
+            cpu_level: None,
+        };
         assert_eq!(with(&values).unwrap(), expected);
         assert_eq!(with(&[("GRIDZ_BACKEND", "cpu")]).unwrap().backend, Backend::Cpu);
         assert_eq!(with(&[("GRIDZ_BACKEND", "auto")]).unwrap(), DEFAULT);
+        for level in [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512] {
+            assert_eq!(with(&[("GRIDZ_CPU_LEVEL", level.name())]).unwrap().cpu_level, Some(level));
+        }
     }
 
     #[test]
@@ -187,6 +231,8 @@ mod tests {
             ("GRIDZ_DEVICE", "-1"),
             ("GRIDZ_DEVICE", "a"),
             ("GRIDZ_DEVICE", "4294967296"),
+            ("GRIDZ_CPU_LEVEL", "AVX2"),
+            ("GRIDZ_CPU_LEVEL", "sse2"),
         ] {
             let error = with(&[(name, value)]).unwrap_err();
             assert!(error.context().starts_with(&format!("{name}={value} ")), "{error}");

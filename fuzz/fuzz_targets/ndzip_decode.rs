@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use gridz::codec::ndzip::{Ndzip, layout::Layout};
 use gridz::codec::{Codec, Job};
+use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::{DType, Shape};
@@ -26,19 +27,25 @@ fuzz_target!(|data: &[u8]| {
     let is_complete = mode & 8 != 0;
     let payload = if is_complete { complete(&shape, dtype, bytes) } else { bytes.to_vec() };
 
-    let job = Job { dtype, shape, params: &[], pool: &SERIAL };
+    let job = |level| Job { dtype, shape, params: &[], pool: &SERIAL, level };
     let n_bytes = shape.n_elements() as usize * dtype.size().unwrap() as usize;
     let mut array = vec![0; n_bytes];
-    match Ndzip.decode(&job, &payload, &mut array) {
+    let result = Ndzip.decode(&job(Level::PORTABLE), &payload, &mut array);
+    for level in Level::all() {
+        let mut same = vec![0; n_bytes];
+        assert_eq!(Ndzip.decode(&job(level), &payload, &mut same), result, "{level:?}");
+        assert!(result.is_err() || same == array, "{level:?}");
+    }
+    match result {
         Ok(sums) => assert_eq!(sums, Sums::of(&payload)),
         Err(error) => return assert!(!is_complete, "{error}"),
     }
     // Other encoders may have made other streams of this array, but ours must come back.
     let mut stream = vec![0; Layout::new(&shape, dtype).unwrap().payload_bound() as usize];
-    let encoded = Ndzip.encode(&job, &array, &mut stream).unwrap();
+    let encoded = Ndzip.encode(&job(Level::best()), &array, &mut stream).unwrap();
     assert!(encoded.n_bytes <= payload.len() || !is_complete);
     let mut back = vec![1; n_bytes];
-    Ndzip.decode(&job, &stream[..encoded.n_bytes], &mut back).unwrap();
+    Ndzip.decode(&job(Level::best()), &stream[..encoded.n_bytes], &mut back).unwrap();
     assert!(back == array);
 });
 

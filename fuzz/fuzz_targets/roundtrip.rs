@@ -1,9 +1,10 @@
-//! Any array comes back, from a frame no longer than it may be.
+//! Any array comes back, from a frame no longer than it may be, which is the same from every CPU level.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use gridz::codec::registry::CODECS;
+use gridz::cpu::level::Level;
 use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +12,10 @@ use libfuzzer_sys::fuzz_target;
 /// Larger arrays only make the fuzzer slow.
 const MOST_ELEMENTS: u64 = 10_000;
 
-static SERIAL: LazyLock<Context> = LazyLock::new(|| Context::new(Some(1), None).unwrap());
+/// A context per level, the portable one first.
+static SERIAL: LazyLock<Vec<Context>> = LazyLock::new(|| {
+    Level::all().map(|level| Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap()).collect()
+});
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[codec, dtype, order, rank], bytes)) = data.split_first_chunk() else { return };
@@ -40,12 +44,17 @@ fuzz_target!(|data: &[u8]| {
 
     let spec = Spec::new(u32::from(entry.id), 0).unwrap();
     let mut frame = vec![0xaa; gridz::compress_bound(&array, &spec).unwrap() as usize];
-    let frame_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &SERIAL).unwrap();
+    let frame_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &SERIAL[0]).unwrap();
     let frame = &frame[..frame_bytes];
     assert!(frame_bytes <= header_bytes(array.shape().rank(), 0) + n_bytes);
     assert_eq!(gridz::inspect(frame).unwrap().array, array);
     assert_eq!(gridz::array_bytes(frame, None), Ok(n_bytes as u64));
-    let mut back = vec![0x55; n_bytes];
-    assert_eq!(gridz::decompress(frame, &mut back, Verify::Checksum, &SERIAL), Ok(n_bytes));
-    assert!(back == raw);
+    for context in &*SERIAL {
+        let mut other = vec![0xbb; gridz::compress_bound(&array, &spec).unwrap() as usize];
+        assert_eq!(gridz::compress(&array, &spec, &raw, &mut other, context), Ok(frame_bytes));
+        assert!(other[..frame_bytes] == *frame);
+        let mut back = vec![0x55; n_bytes];
+        assert_eq!(gridz::decompress(frame, &mut back, Verify::Checksum, context), Ok(n_bytes));
+        assert!(back == raw);
+    }
 });

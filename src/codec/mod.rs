@@ -10,6 +10,7 @@ pub mod ndzip;
 pub mod registry;
 pub mod stored;
 
+use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::Result;
 use crate::format::checksum::Sums;
@@ -38,6 +39,8 @@ pub struct Job<'a> {
     pub params: &'a [u8],
     /// Workers for large chunks.
     pub pool: &'a Pool,
+    /// Instructions that may be used. They do not change the payload.
+    pub level: Level,
 }
 
 /// Bytes of a payload and their checksum sums.

@@ -1,4 +1,5 @@
-//! What the CPU offers: worker threads.
+//! What the CPU offers: its instructions and worker threads.
 
+pub mod level;
 pub mod ordered;
 pub mod pool;

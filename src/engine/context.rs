@@ -1,10 +1,19 @@
 //! What a caller brings along: threads, memory, and where to work.
 
+use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::cuda::Device;
 use crate::engine::gpu;
 use crate::error::{Error, ErrorKind, Result};
-use crate::settings::{self, Backend, Settings};
+use crate::settings::{self, Backend, CpuLevel, Settings};
+
+/// Whether the `GRIDZ_*` variables can be used on this machine.
+///
+/// # Errors
+/// `InvalidArgument` naming the one that cannot.
+pub fn check_environment() -> Result<()> {
+    Level::choose(settings::checked()?.cpu_level).map(|_| ())
+}
 
 /// Whether what `GRIDZ_*` demands is there, for those who can still tell somebody: who demands the GPU
 /// gets an error where there is none, never the CPU in silence.
@@ -13,6 +22,7 @@ use crate::settings::{self, Backend, Settings};
 /// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
 /// GPU.
 pub fn check_backend() -> Result<()> {
+    check_environment()?;
     gpu::check(settings::checked()?)
 }
 
@@ -44,7 +54,9 @@ impl Context {
     /// A context that takes the defaults where an environment variable cannot be used: for readers, which must
     /// never fail over a typo.
     pub fn lenient() -> Self {
-        Self { settings: Some(settings::or_default().clone()), ..Self::default() }
+        let mut settings = settings::or_default().clone();
+        settings.cpu_level = settings.cpu_level.filter(|&level| Level::choose(Some(level)).is_ok());
+        Self { settings: Some(settings), ..Self::default() }
     }
 
     /// The same context for one back end, whatever `GRIDZ_BACKEND` says, and for GPU `device`, counted from
@@ -60,6 +72,16 @@ impl Context {
         Ok(Self { settings: Some(settings), gpu: device, ..self })
     }
 
+    /// The same context with only the instructions of one level, whatever `GRIDZ_CPU_LEVEL` says.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the CPU does not have them or an environment variable cannot be used.
+    pub fn with_level(self, level: CpuLevel) -> Result<Self> {
+        Level::choose(Some(level))?;
+        let settings = Settings { cpu_level: Some(level), ..self.settings()?.clone() };
+        Ok(Self { settings: Some(settings), ..self })
+    }
+
     /// The context's settings or those of the process.
     ///
     /// # Errors
@@ -73,7 +95,8 @@ impl Context {
 
     /// A context for the CPU with the same limit.
     pub(super) fn on_cpu(&self) -> Result<Self> {
-        Self { memory_limit: self.memory_limit, ..Self::default() }.on(Backend::Cpu, None)
+        Self { memory_limit: self.memory_limit, settings: self.settings.clone(), ..Self::default() }
+            .on(Backend::Cpu, None)
     }
 
     /// Whether memory of `device` may be used in this context.
@@ -94,6 +117,14 @@ impl Context {
 
     pub(super) fn pool(&self) -> &Pool {
         self.pool.as_ref().unwrap_or_else(|| Pool::global())
+    }
+
+    /// The instructions to use.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a level that the CPU does not have.
+    pub(super) fn level(&self) -> Result<Level> {
+        Level::choose(self.settings()?.cpu_level)
     }
 
     /// Working memory, zeroed.

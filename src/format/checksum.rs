@@ -11,7 +11,7 @@
 //! of one word is always seen.
 
 /// What the words are combined with, so that zeros and small words count too. Odd.
-const K: u32 = 0x9e37_79b9;
+pub const K: u32 = 0x9e37_79b9;
 
 /// Words summed side by side.
 const LANES: usize = 8;
@@ -27,11 +27,9 @@ pub struct Sums {
 impl Sums {
     /// The sums of `bytes`; the last word is padded with zeros.
     pub fn of(bytes: &[u8]) -> Self {
-        // Every lane sums its own words, and its own running sums instead of weighted words: after m
-        // rows, `running` is Σ (m − k)·g over the rows k = 0, 1, …, which saves the multiplication.
         let (mut plain, mut running) = ([0u64; LANES], [0u64; LANES]);
         let rows = bytes.chunks_exact(4 * LANES);
-        let (rest, m) = (rows.remainder(), rows.len() as u64);
+        let (rest, n_rows) = (rows.remainder(), rows.len());
         for row in rows {
             for (lane, word) in row.chunks_exact(4).enumerate() {
                 let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
@@ -39,15 +37,29 @@ impl Sums {
                 running[lane] = running[lane].wrapping_add(plain[lane]);
             }
         }
-        let mut sums = Self { n_words: m * LANES as u64, ..Self::default() };
-        for (lane, (&plain, &running)) in plain.iter().zip(&running).enumerate() {
-            // Word (k, lane) has the weight k·LANES + lane + 1.
+        Self::from_lanes(&plain, &running, n_rows).then_bytes(rest)
+    }
+
+    /// The sums of `n_rows` rows with a word per lane, from what the lanes have summed: `plain` is Σ g over a
+    /// lane's words, and `running` the sum of all values that `plain` had after each of them. That replaces the
+    /// weights, because after m rows it is Σ (m − k)·g over the rows k = 0, 1, …
+    pub fn from_lanes(plain: &[u64], running: &[u64], n_rows: usize) -> Self {
+        let (m, n_lanes) = (n_rows as u64, plain.len() as u64);
+        let mut sums = Self { n_words: m * n_lanes, ..Self::default() };
+        for ((&plain, &running), lane) in plain.iter().zip(running).zip(1..) {
+            // Word (k, lane) has the weight k·n_lanes + lane, where lanes count from 1.
             let by_row = m.wrapping_mul(plain).wrapping_sub(running);
-            let weighted = by_row.wrapping_mul(LANES as u64).wrapping_add(plain.wrapping_mul(lane as u64 + 1));
+            let weighted = by_row.wrapping_mul(n_lanes).wrapping_add(plain.wrapping_mul(lane));
             sums.a = sums.a.wrapping_add(plain);
             sums.b = sums.b.wrapping_add(weighted);
         }
-        rest.chunks(4).fold(sums, |sums, word| {
+        sums
+    }
+
+    /// The sums of this piece followed by `bytes`, word by word. The bytes of this piece must be whole words.
+    #[must_use]
+    pub fn then_bytes(self, bytes: &[u8]) -> Self {
+        bytes.chunks(4).fold(self, |sums, word| {
             let mut padded = [0; 4];
             padded[..word.len()].copy_from_slice(word);
             let g = square(u32::from_le_bytes(padded));

@@ -160,7 +160,7 @@ unsafe extern "C" fn filter(
             // SAFETY: libhdf5 passes that many words.
             unsafe { std::slice::from_raw_parts(values, n_values) }
         };
-        if let Err(error) = settings::checked() {
+        if let Err(error) = engine::check_environment() {
             report::line(&format!("{error}; the default is used"));
         }
         let (new, n_valid) = if flags & abi::FLAG_REVERSE == 0 {

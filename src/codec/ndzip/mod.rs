@@ -2,23 +2,28 @@
 //! High-Throughput Parallel Lossless Compressor for Scientific Data", DCC 2021, and "ndzip-gpu",
 //! SC 2021), bit-identical to the published implementation.
 //!
-//! [`layout`] says where everything is, [`scalar`] codes one block, and this file runs the blocks of a
-//! chunk: in one piece by the calling thread, or cut into pieces for the workers. The bytes do not depend
-//! on how many pieces there were.
+//! [`layout`] says where everything is, [`scalar`] codes one block and defines the codec, `simd` does
+//! the same with vector instructions, `blocks` runs either over many blocks, and this file cuts a
+//! chunk: into one piece for the calling thread, or into several for the workers. The bytes do not
+//! depend on how many pieces there were.
 
+mod blocks;
 mod cuda;
 pub mod layout;
 pub mod params;
 pub mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod simd;
 pub mod word;
 
 use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::types::{Array, DType, Shape};
+use blocks::{Piece, Portable, Strip};
 use layout::{BLOCK, Layout};
-use scalar::{Block, WORDS, Words};
 use word::Word;
 
 /// The codec.
@@ -56,19 +61,20 @@ fn layout_of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Layout> {
     layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
 }
 
-/// Some consecutive blocks to encode.
-struct Piece<'a> {
-    first_block: usize,
-    /// Their part of the offset table; the ends count from the piece's own start.
-    table: &'a mut [u8],
-    /// Room for their worst case.
-    out: &'a mut [u8],
-}
+/// Words for which there is code of every level.
+#[cfg(target_arch = "x86_64")]
+trait Coded: simd::SimdWord {}
+#[cfg(target_arch = "x86_64")]
+impl<W: simd::SimdWord> Coded for W {}
+#[cfg(not(target_arch = "x86_64"))]
+trait Coded: Word {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<W: Word> Coded for W {}
 
 /// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place.
 const PIECE_BYTES: usize = 256 << 10;
 
-fn encode<W: Word>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let n_blocks = layout.n_blocks();
     let (table, data) = dst.split_at_mut(layout.table_bytes());
     let (entries, pad) = table.split_at_mut(4 * n_blocks);
@@ -78,13 +84,8 @@ fn encode<W: Word>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Re
     let per_piece = if is_serial { n_blocks.max(1) } else { PIECE_BYTES / (BLOCK * W::BYTES) };
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
-    let encode_piece = match layout.rank() {
-        1 => encode_blocks::<W, 4096, 1, 1>,
-        2 => encode_blocks::<W, 64, 64, 1>,
-        _ => encode_blocks::<W, 16, 16, 16>,
-    };
     let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| {
-        let encoded = encode_piece(layout, src, Piece { first_block: *first_block, table, out });
+        let encoded = encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out });
         (encoded.n_bytes, encoded.sums)
     };
     // The ends of a piece's blocks count from the start of the data then.
@@ -107,35 +108,25 @@ fn encode<W: Word>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Re
     Ok(Encoded { n_bytes: table.len() + end, sums })
 }
 
-fn encode_blocks<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-    layout: &Layout,
-    src: &[u8],
-    piece: Piece,
-) -> Encoded {
-    let (row, plane) = layout.strides();
-    let mut block: Block<W> = [W::default(); BLOCK];
-    let mut words: Words<W> = [W::default(); WORDS];
-    let mut end = 0;
-    let mut sums = Sums::default();
-    for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
-        let start = layout.block_start(piece.first_block + i);
-        scalar::load::<W, ROW, ROWS, PLANES>(&src[start * W::BYTES..], row, plane, &mut block);
-        let n_words = scalar::pack(&block, &mut words);
-        let out = &mut piece.out[end..end + n_words * W::BYTES];
-        for (bytes, word) in out.chunks_exact_mut(W::BYTES).zip(&words) {
-            word.write(bytes);
-        }
-        sums = sums.then(Sums::of(out));
-        end += out.len();
-        ((end / W::BYTES) as u32).write(entry);
+/// Encodes a piece with the instructions of `level`.
+fn encode_piece<W: Coded>(level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(encode) = simd::encoder::<W>(level, layout.rank()) {
+        return encode.run(layout, src, piece);
     }
-    Encoded { n_bytes: end, sums }
+    let _ = level;
+    match layout.rank() {
+        1 => blocks::encode::<W, 4096, 1, 1>(Portable::new(), layout, src, piece),
+        2 => blocks::encode::<W, 64, 64, 1>(Portable::new(), layout, src, piece),
+        _ => blocks::encode::<W, 16, 16, 16>(Portable::new(), layout, src, piece),
+    }
 }
 
 /// A payload whose sections lie where they must.
 struct Sections<'a> {
     table: &'a [u8],
-    data: &'a [u8],
+    /// The blocks, and the border behind them.
+    blocks: &'a [u8],
     border: &'a [u8],
 }
 
@@ -157,29 +148,22 @@ impl<'a> Sections<'a> {
             last = end;
         }
         // Below 2^32 words by the check of every length above, so no product overflows.
-        let (data, border) = rest.split_at_checked(last as usize * W::BYTES).ok_or_else(cut)?;
+        let (_, border) = rest.split_at_checked(last as usize * W::BYTES).ok_or_else(cut)?;
         if border.len() != layout.n_border() * W::BYTES {
             let (have, need) = (border.len(), layout.n_border() * W::BYTES);
             return Err(Error::corrupt(format!("an ndzip stream has {have} bytes of border instead of {need}")));
         }
-        Ok(Self { table, data, border })
+        Ok(Self { table, blocks: rest, border })
     }
 
-    /// The bytes of block `block`.
-    fn block<W: Word>(&self, block: usize) -> &'a [u8] {
+    /// Where block `block` starts and ends.
+    fn block<W: Word>(&self, block: usize) -> (usize, usize) {
         let end = |block: usize| u32::read(&self.table[4 * block..]) as usize * W::BYTES;
-        let start = if block == 0 { 0 } else { end(block - 1) };
-        &self.data[start..end(block)]
+        (if block == 0 { 0 } else { end(block - 1) }, end(block))
     }
 }
 
-/// The blocks that share their leading coordinates, and where their elements go: a band per plane.
-struct Strip<'a> {
-    first_block: usize,
-    bands: Vec<&'a mut [u8]>,
-}
-
-fn decode<W: Word>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     let sections = Sections::parse::<W>(layout, payload)?;
     let mut border = sections.border;
     for run in layout.border_runs() {
@@ -197,16 +181,7 @@ fn decode<W: Word>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -
         piece.extend(strips.by_ref().take(per_piece));
         pieces.push(piece);
     }
-    let decode_strip = match layout.rank() {
-        1 => decode_blocks::<W, 4096, 1, 1>,
-        2 => decode_blocks::<W, 64, 64, 1>,
-        _ => decode_blocks::<W, 16, 16, 16>,
-    };
-    let decoded = job.pool.map(pieces, |piece| {
-        piece.into_iter().try_fold(Sums::default(), |sums, strip| {
-            Ok::<_, Error>(sums.then(decode_strip(layout, &sections, strip)?))
-        })
-    });
+    let decoded = job.pool.map(pieces, |strips| decode_strips::<W>(job.level, layout, &sections, strips));
     let mut sums = Sums::of(sections.table);
     for piece in decoded {
         sums = sums.then(piece?);
@@ -235,30 +210,18 @@ fn strips_of<'a, W: Word>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<
     Ok(strips)
 }
 
-fn decode_blocks<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-    layout: &Layout,
-    sections: &Sections,
-    mut strip: Strip,
-) -> Result<Sums> {
-    let (row, _) = layout.strides();
-    let mut block: Block<W> = [W::default(); BLOCK];
-    let mut words: Words<W> = [W::default(); WORDS];
-    let mut sums = Sums::default();
-    for i in 0..layout.blocks_per_strip() {
-        let number = strip.first_block + i;
-        let bytes = sections.block::<W>(number);
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(W::BYTES)) {
-            *word = W::read(bytes);
-        }
-        let n_columns: usize = words[..W::GROUPS].iter().map(|head| head.n_ones()).sum();
-        if (W::GROUPS + n_columns) * W::BYTES != bytes.len() {
-            return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
-        }
-        sums = sums.then(Sums::of(bytes));
-        scalar::unpack(&words, &mut block);
-        scalar::store::<W, ROW, ROWS, PLANES>(&mut block, &mut strip.bands, i * ROW, row);
+/// Decodes some consecutive strips with the instructions of `level`.
+fn decode_strips<W: Coded>(level: Level, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
+        return decode.run(layout, sections, strips);
     }
-    Ok(sums)
+    let _ = level;
+    match layout.rank() {
+        1 => blocks::decode::<W, 4096, 1, 1>(Portable::new(), layout, sections, strips),
+        2 => blocks::decode::<W, 64, 64, 1>(Portable::new(), layout, sections, strips),
+        _ => blocks::decode::<W, 16, 16, 16>(Portable::new(), layout, sections, strips),
+    }
 }
 
 /// An empty vector with room for `n` items, or an error instead of an abort.

@@ -41,6 +41,8 @@ pub trait Word:
     fn sign_mask(self) -> Self;
     /// Number of one bits.
     fn n_ones(self) -> usize;
+    /// The bits in reverse order.
+    fn reversed(self) -> Self;
 }
 
 macro_rules! word {
@@ -83,6 +85,10 @@ macro_rules! word {
             #[inline(always)]
             fn n_ones(self) -> usize {
                 self.count_ones() as usize
+            }
+            #[inline(always)]
+            fn reversed(self) -> Self {
+                self.reverse_bits()
             }
         }
     };

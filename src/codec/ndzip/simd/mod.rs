@@ -1,0 +1,182 @@
+//! Blocks by vector instructions: one body for every level, type and rank.
+//!
+//! The steps are those of `scalar`, but a group goes through all of them in registers. Encoding loads
+//! the group's elements, rotates them, takes the differences to the predecessors along x (one lane to
+//! the left), y (the row above, still in a register or close by) and z (the plane before, kept in a
+//! small array), folds the signs, transposes the bits, and writes the columns that are not zero
+//! behind each other. Decoding goes the other way, with running sums instead of differences. So the
+//! elements and the columns of a block are touched once; between them only its heads wait.
+//!
+//! Columns are squeezed together in a register and the whole register is stored: what is behind the
+//! last column is overwritten by the next store, and by the block that follows. Likewise whole
+//! registers are loaded and then spread out.
+//!
+//! [`block`] is that body; [`Lanes`] is what a level has to offer for one type of word: `avx512`, `avx2`.
+
+#![allow(unsafe_code)] // vector instructions, and their loads and stores
+
+mod avx2;
+mod avx512;
+mod block;
+
+use crate::codec::Encoded;
+use crate::codec::ndzip::Sections;
+use crate::codec::ndzip::blocks::{self, Piece, Strip};
+use crate::codec::ndzip::layout::Layout;
+use crate::codec::ndzip::word::Word;
+use crate::cpu::level::Level;
+use crate::error::Result;
+use crate::format::checksum::Sums;
+use crate::settings::CpuLevel;
+use block::Vectors;
+
+/// Bytes of the largest register: so much may be loaded where one word is.
+const REGISTER: usize = 64;
+/// Most groups worked on side by side; a plane has a multiple of that.
+const MOST_AT_ONCE: usize = 4;
+
+/// Vectors of words of type `W`.
+///
+/// # Safety
+/// Of all functions: the CPU must have the level, and pointers must be good for what is said to be
+/// read or written there; they need no alignment.
+trait Lanes<W: Word> {
+    /// Some words in a register.
+    type Vector: Copy;
+    /// The words of a group in registers.
+    type Group: Copy + AsRef<[Self::Vector]> + AsMut<[Self::Vector]>;
+    /// 256 words: a plane of a block with three axes.
+    type Plane: AsMut<[Self::Vector]>;
+    /// Words of a vector.
+    const LANES: usize;
+    /// Groups worked on side by side, at most [`MOST_AT_ONCE`]: every step waits for the one before, and the CPU does
+    /// not look far enough ahead to fill that time with the next group.
+    const AT_ONCE: usize;
+
+    unsafe fn zero() -> Self::Vector;
+    unsafe fn group_of_zeros() -> Self::Group;
+    unsafe fn plane_of_zeros() -> Self::Plane;
+    /// Reads a vector.
+    unsafe fn load(from: *const u8) -> Self::Vector;
+    /// Writes a vector.
+    unsafe fn store(vector: Self::Vector, to: *mut u8);
+    unsafe fn plus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn minus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn rotated_left(v: Self::Vector) -> Self::Vector;
+    unsafe fn rotated_right(v: Self::Vector) -> Self::Vector;
+    /// Inverts all bits but the top one where that is set.
+    unsafe fn fold_signs(v: Self::Vector) -> Self::Vector;
+    /// The predecessor of every word; that of the first is the last of `before`.
+    unsafe fn predecessors(v: Self::Vector, before: Self::Vector) -> Self::Vector;
+    /// In every vector, every word plus all words before it.
+    unsafe fn running_sums(groups: &mut [Self::Group]);
+    /// The last word in all places.
+    unsafe fn last(v: Self::Vector) -> Self::Vector;
+    /// The transpose of the group's bit matrix; its own inverse.
+    unsafe fn transpose(group: Self::Group) -> Self::Group;
+    /// Writes the columns that are not zero to `*to`, moves that behind them, and returns a mask with
+    /// bit c for column c. As many words may be written as a group has.
+    unsafe fn pack(columns: Self::Group, to: &mut *mut u8) -> W;
+    /// The columns of such a mask from `*from`, which is moved behind them. [`REGISTER`] bytes more
+    /// may be read.
+    unsafe fn unpack(mask: W, from: &mut *const u8) -> Self::Group;
+    /// The payload checksum's sums of `bytes`.
+    unsafe fn sums(bytes: &[u8]) -> Sums;
+}
+
+/// Encodes a piece with the instructions of some level.
+pub struct Encoder(unsafe fn(&Layout, &[u8], Piece) -> Encoded);
+/// Decodes strips with the instructions of some level.
+pub struct Decoder(unsafe fn(&Layout, &Sections, Vec<Strip>) -> Result<Sums>);
+
+impl Encoder {
+    pub fn run(self, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
+        // SAFETY: the function came with a `Level` that has its instructions.
+        unsafe { self.0(layout, src, piece) }
+    }
+}
+
+impl Decoder {
+    pub fn run(self, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
+        // SAFETY: the function came with a `Level` that has its instructions.
+        unsafe { self.0(layout, sections, strips) }
+    }
+}
+
+/// Words with vectors of every level.
+pub trait SimdWord: Word {
+    #[expect(private_bounds)]
+    type Avx512: Lanes<Self>;
+    #[expect(private_bounds)]
+    type Avx2: Lanes<Self>;
+}
+
+impl SimdWord for u32 {
+    type Avx512 = avx512::U32s;
+    type Avx2 = avx2::U32s;
+}
+
+impl SimdWord for u64 {
+    type Avx512 = avx512::U64s;
+    type Avx2 = avx2::U64s;
+}
+
+/// The encoder of a level for blocks of a rank, if that is more than portable code.
+pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
+    Some(Encoder(match (level.kind(), rank) {
+        (CpuLevel::Scalar, _) => return None,
+        (CpuLevel::Avx2, 1) => avx2_level::encode::<W, W::Avx2, 4096, 1, 1>,
+        (CpuLevel::Avx2, 2) => avx2_level::encode::<W, W::Avx2, 64, 64, 1>,
+        (CpuLevel::Avx2, _) => avx2_level::encode::<W, W::Avx2, 16, 16, 16>,
+        (CpuLevel::Avx512, 1) => avx512_level::encode::<W, W::Avx512, 4096, 1, 1>,
+        (CpuLevel::Avx512, 2) => avx512_level::encode::<W, W::Avx512, 64, 64, 1>,
+        (CpuLevel::Avx512, _) => avx512_level::encode::<W, W::Avx512, 16, 16, 16>,
+    }))
+}
+
+/// The decoder of a level for blocks of a rank, if that is more than portable code.
+pub fn decoder<W: SimdWord>(level: Level, rank: usize) -> Option<Decoder> {
+    Some(Decoder(match (level.kind(), rank) {
+        (CpuLevel::Scalar, _) => return None,
+        (CpuLevel::Avx2, 1) => avx2_level::decode::<W, W::Avx2, 4096, 1, 1>,
+        (CpuLevel::Avx2, 2) => avx2_level::decode::<W, W::Avx2, 64, 64, 1>,
+        (CpuLevel::Avx2, _) => avx2_level::decode::<W, W::Avx2, 16, 16, 16>,
+        (CpuLevel::Avx512, 1) => avx512_level::decode::<W, W::Avx512, 4096, 1, 1>,
+        (CpuLevel::Avx512, 2) => avx512_level::decode::<W, W::Avx512, 64, 64, 1>,
+        (CpuLevel::Avx512, _) => avx512_level::decode::<W, W::Avx512, 16, 16, 16>,
+    }))
+}
+
+/// The loops of `blocks`, compiled with the instructions of a level: those that `cpu::level` looks for.
+macro_rules! level {
+    ($name:ident, $features:literal) => {
+        mod $name {
+            use super::*;
+
+            #[target_feature(enable = $features)]
+            pub fn encode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+                layout: &Layout,
+                src: &[u8],
+                piece: Piece,
+            ) -> Encoded {
+                // SAFETY: who calls this has seen to the features, which are the level's.
+                let coder = unsafe { Vectors::<L>::new() };
+                blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, piece)
+            }
+
+            #[target_feature(enable = $features)]
+            pub fn decode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+                layout: &Layout,
+                sections: &Sections,
+                strips: Vec<Strip>,
+            ) -> Result<Sums> {
+                // SAFETY: who calls this has seen to the features, which are the level's.
+                let coder = unsafe { Vectors::<L>::new() };
+                blocks::decode::<W, ROW, ROWS, PLANES>(coder, layout, sections, strips)
+            }
+        }
+    };
+}
+
+level!(avx2_level, "avx2,bmi1,bmi2,lzcnt,popcnt");
+level!(avx512_level, "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni");
