@@ -1,16 +1,16 @@
 //! Outputs that follow each other without gaps, made by several threads though nobody knows their lengths
 //! beforehand.
 //!
-//! Workers take the items in order. Each makes its output in memory of its own, small enough to stay in its
-//! cache, and then waits until the outputs before it have been *measured*, which tells its place; they are
-//! copied there side by side. The first item that is not done never waits, so there is always progress,
-//! however few workers really run. With one thread every output is made in its place at once.
+//! Workers take the items in order. Whose place is known, since all outputs before it have been *measured*,
+//! makes its output there. The others make theirs in memory of their own, small enough to stay in their
+//! cache, and copy it when its place is known, side by side. The first item that is not done never waits, so
+//! there is always progress, however few workers really run.
 
 use std::cell::Cell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cpu::pool::Pool;
+use crate::cpu::pool::{Pool, lock};
 use crate::error::{Error, Result};
 
 /// Scratch memory that a thread keeps between calls, at most.
@@ -64,9 +64,24 @@ pub fn concatenate<I: Send, R: Send>(
         loop {
             let next = lock(&queue).next();
             let Some((index, mut item)) = next else { return Ok(results) };
-            let (n_bytes, result) = make(&mut item, &mut scratch.bytes);
-            let Some((start, place_in_out)) = line.take(index, n_bytes) else { return Ok(results) };
-            place_in_out.copy_from_slice(&scratch.bytes[..n_bytes]);
+            let (start, result);
+            if line.is_turn_of(index) {
+                // Its place is known already.
+                let (at, rest) = line.take_rest();
+                let (n_bytes, made) = make(&mut item, rest);
+                line.give_back(index, at + n_bytes, &mut rest[n_bytes..]);
+                (start, result) = (at, made);
+            } else {
+                let (n_bytes, made) = make(&mut item, &mut scratch.bytes);
+                if !line.await_turn(index) {
+                    return Ok(results);
+                }
+                let (at, rest) = line.take_rest();
+                let (mine, rest) = rest.split_at_mut(n_bytes);
+                line.give_back(index, at + n_bytes, rest);
+                mine.copy_from_slice(&scratch.bytes[..n_bytes]);
+                (start, result) = (at, made);
+            }
             place(item, start);
             results.push((index, result));
         }
@@ -103,24 +118,35 @@ impl<'a> Line<'a> {
         Self { turn: AtomicUsize::new(0), is_broken: AtomicBool::new(false), rest: Mutex::new((0, out)) }
     }
 
-    /// Waits for the turn of item `index`, and takes its `n_bytes`. `None` if the turn never comes.
-    fn take(&self, index: usize, n_bytes: usize) -> Option<(usize, &'a mut [u8])> {
+    /// Whether the outputs of all items before `index` are measured.
+    fn is_turn_of(&self, index: usize) -> bool {
+        self.turn.load(Ordering::Acquire) == index
+    }
+
+    /// Waits for that. False if it never comes.
+    fn await_turn(&self, index: usize) -> bool {
         let mut n_spins = 0;
-        while self.turn.load(Ordering::Acquire) != index {
+        while !self.is_turn_of(index) {
             if self.is_broken.load(Ordering::Relaxed) {
-                return None;
+                return false;
             }
             // The one before is mostly nearly done; if its thread does not run, it gets this one's time.
             n_spins += 1;
             if n_spins < 1000 { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
-        let mut rest = lock(&self.rest);
-        let (start, out) = std::mem::take(&mut *rest);
-        let (mine, after) = out.split_at_mut(n_bytes);
-        *rest = (start + n_bytes, after);
-        drop(rest);
+        true
+    }
+
+    /// Where the next output begins, and all that is left of the output. By whose turn it is, who then gives back
+    /// what is behind its own.
+    fn take_rest(&self) -> (usize, &'a mut [u8]) {
+        std::mem::take(&mut *lock(&self.rest))
+    }
+
+    /// The end of the turn of item `index`.
+    fn give_back(&self, index: usize, start: usize, rest: &'a mut [u8]) {
+        *lock(&self.rest) = (start, rest);
         self.turn.store(index + 1, Ordering::Release);
-        Some((start, mine))
     }
 
     fn end(&self) -> usize {
@@ -166,11 +192,6 @@ impl Drop for Scratch {
             SCRATCH.set(std::mem::take(&mut self.bytes));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic leaves behind is not used: the panic goes on to the caller.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //!
 //! A forked child inherits the memory of its parent's pool but none of its threads, so work handed
 //! to that pool would wait for ever. Each process therefore appends a pool of its own to a lock-free
-//! list the first time it has enough work, and leaves its ancestors' entries alone. Nothing here
-//! takes a lock, because a lock held by another thread during the fork stays locked in the child.
+//! list the first time it has enough work, and leaves its ancestors' entries alone. Nothing that outlives
+//! a call is locked, because a lock held by another thread during the fork stays locked in the child.
 //! A process is known by its number; one that inherits a used pool *and* has its ancestor's number (the
 //! first process of a new pid namespace, forked by the first of another) is taken for it.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use once_cell::race::OnceBox;
-use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::settings;
@@ -59,14 +60,33 @@ impl Pool {
         self.threads * PIECES_PER_WORKER
     }
 
-    /// Calls `work` on every item and returns the results in order: by the workers if there are
-    /// several items, else by the calling thread.
+    /// Calls `work` on every item, which are begun in order, and returns the results in order. If there are
+    /// several items, workers help the calling thread, which does not wait for them to wake up.
     pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+        let n_items = items.len();
         // Asking for the workers starts them, so one item must not ask.
-        match (items.len() > 1).then(|| self.workers()).flatten() {
-            Some(workers) => workers.install(|| items.into_par_iter().with_max_len(1).map(&work).collect()),
-            None => items.into_iter().map(work).collect(),
-        }
+        let Some(workers) = (n_items > 1).then(|| self.workers()).flatten() else {
+            return items.into_iter().map(work).collect();
+        };
+        let queue = Mutex::new(items.into_iter().enumerate());
+        let done = Mutex::new(Vec::with_capacity(n_items));
+        let help = || {
+            loop {
+                let next = lock(&queue).next();
+                let Some((index, item)) = next else { return };
+                let result = work(item);
+                lock(&done).push((index, result));
+            }
+        };
+        workers.in_place_scope(|scope| {
+            for _ in 1..self.threads.min(n_items) {
+                scope.spawn(|_| help());
+            }
+            help();
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_unstable_by_key(|&(index, _)| index);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 
     fn workers(&self) -> Option<&ThreadPool> {
@@ -102,6 +122,11 @@ impl Drop for ProcessPool {
             std::mem::forget(self.workers.take());
         }
     }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panic leaves behind is not used: the panic goes on to the caller.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Available cores ÷ MPI ranks on this node, at least 1.

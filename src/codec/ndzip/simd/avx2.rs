@@ -216,13 +216,13 @@ unsafe fn sums(bytes: &[u8]) -> Sums {
 impl Lanes<u32> for U32s {
     type Vector = __m256i;
     type Group = [__m256i; 4];
+    type Batch = [[__m256i; 4]; 1];
     type Plane = [__m256i; 32];
     const LANES: usize = 8;
-    const AT_ONCE: usize = 1;
 
     lanes! {
         unsafe fn zero() -> __m256i { _mm256_setzero_si256() }
-        unsafe fn group_of_zeros() -> [__m256i; 4] { [_mm256_setzero_si256(); 4] }
+        unsafe fn batch_of_zeros() -> [[__m256i; 4]; 1] { [[_mm256_setzero_si256(); 4]; 1] }
         unsafe fn plane_of_zeros() -> [__m256i; 32] { [_mm256_setzero_si256(); 32] }
         unsafe fn load(from: *const u8) -> __m256i { _mm256_loadu_si256(from.cast()) }
         unsafe fn store(vector: __m256i, to: *mut u8) -> () { _mm256_storeu_si256(to.cast(), vector) }
@@ -291,13 +291,13 @@ impl Lanes<u32> for U32s {
 impl Lanes<u64> for U64s {
     type Vector = __m256i;
     type Group = [__m256i; 16];
+    type Batch = [[__m256i; 16]; 1];
     type Plane = [__m256i; 64];
     const LANES: usize = 4;
-    const AT_ONCE: usize = 1;
 
     lanes! {
         unsafe fn zero() -> __m256i { _mm256_setzero_si256() }
-        unsafe fn group_of_zeros() -> [__m256i; 16] { [_mm256_setzero_si256(); 16] }
+        unsafe fn batch_of_zeros() -> [[__m256i; 16]; 1] { [[_mm256_setzero_si256(); 16]; 1] }
         unsafe fn plane_of_zeros() -> [__m256i; 64] { [_mm256_setzero_si256(); 64] }
         unsafe fn load(from: *const u8) -> __m256i { _mm256_loadu_si256(from.cast()) }
         unsafe fn store(vector: __m256i, to: *mut u8) -> () { _mm256_storeu_si256(to.cast(), vector) }

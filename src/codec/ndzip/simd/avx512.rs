@@ -181,13 +181,13 @@ pub(super) use lanes;
 impl Lanes<u32> for U32s {
     type Vector = __m512i;
     type Group = [__m512i; 2];
+    type Batch = [[__m512i; 2]; 4];
     type Plane = [__m512i; 16];
     const LANES: usize = 16;
-    const AT_ONCE: usize = 4;
 
     lanes! {
         unsafe fn zero() -> __m512i { _mm512_setzero_si512() }
-        unsafe fn group_of_zeros() -> [__m512i; 2] { [_mm512_setzero_si512(); 2] }
+        unsafe fn batch_of_zeros() -> [[__m512i; 2]; 4] { [[_mm512_setzero_si512(); 2]; 4] }
         unsafe fn plane_of_zeros() -> [__m512i; 16] { [_mm512_setzero_si512(); 16] }
         unsafe fn load(from: *const u8) -> __m512i { _mm512_loadu_si512(from.cast()) }
         unsafe fn store(vector: __m512i, to: *mut u8) -> () { _mm512_storeu_si512(to.cast(), vector) }
@@ -252,13 +252,13 @@ impl Lanes<u32> for U32s {
 impl Lanes<u64> for U64s {
     type Vector = __m512i;
     type Group = [__m512i; 8];
+    type Batch = [[__m512i; 8]; 1];
     type Plane = [__m512i; 32];
     const LANES: usize = 8;
-    const AT_ONCE: usize = 1;
 
     lanes! {
         unsafe fn zero() -> __m512i { _mm512_setzero_si512() }
-        unsafe fn group_of_zeros() -> [__m512i; 8] { [_mm512_setzero_si512(); 8] }
+        unsafe fn batch_of_zeros() -> [[__m512i; 8]; 1] { [[_mm512_setzero_si512(); 8]; 1] }
         unsafe fn plane_of_zeros() -> [__m512i; 32] { [_mm512_setzero_si512(); 32] }
         unsafe fn load(from: *const u8) -> __m512i { _mm512_loadu_si512(from.cast()) }
         unsafe fn store(vector: __m512i, to: *mut u8) -> () { _mm512_storeu_si512(to.cast(), vector) }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::marker::PhantomData;
 
-use super::{Lanes, MOST_AT_ONCE, REGISTER};
+use super::{Lanes, REGISTER};
 use crate::codec::ndzip::blocks::{Coder, has_its_columns};
 use crate::codec::ndzip::layout::BLOCK;
 use crate::codec::ndzip::scalar::WORDS;
@@ -48,6 +48,7 @@ unsafe fn encode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
 ) -> usize {
     let per_row = ROW / L::LANES;
     let per_group = W::BITS / L::LANES;
+    let at_once = size_of::<L::Batch>() / size_of::<L::Group>();
     let groups = W::GROUPS / PLANES;
     let mut masks = [W::default(); 128];
     // SAFETY: the caller's promise. Elements: row y and plane z are below ROWS and PLANES. Columns: every group
@@ -61,9 +62,10 @@ unsafe fn encode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
                 above.as_mut()[..per_row].fill(L::zero());
             }
             let mut left = L::zero();
-            for g in (0..groups).step_by(L::AT_ONCE) {
-                let mut batch = [L::group_of_zeros(); MOST_AT_ONCE];
-                for i in 0..L::AT_ONCE * per_group {
+            for g in (0..groups).step_by(at_once) {
+                let mut batch = L::batch_of_zeros();
+                let batch = batch.as_mut();
+                for i in 0..at_once * per_group {
                     let t = g * per_group + i;
                     let (y, k) = (t / per_row, t % per_row);
                     let at = src.add((z * plane + y * row + k * L::LANES) * W::BYTES);
@@ -85,10 +87,10 @@ unsafe fn encode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
                     }
                     batch[i / per_group].as_mut()[i % per_group] = L::fold_signs(d);
                 }
-                for group in &mut batch[..L::AT_ONCE] {
+                for group in &mut *batch {
                     *group = L::transpose(*group);
                 }
-                for (i, &columns) in batch[..L::AT_ONCE].iter().enumerate() {
+                for (i, &columns) in batch.iter().enumerate() {
                     masks[z * groups + g + i] = L::pack(columns, &mut to);
                 }
             }
@@ -115,6 +117,7 @@ unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
 ) {
     let per_row = ROW / L::LANES;
     let per_group = W::BITS / L::LANES;
+    let at_once = size_of::<L::Batch>() / size_of::<L::Group>();
     let groups = W::GROUPS / PLANES;
     let mut masks = [W::default(); 128];
     let planes: [*mut u8; PLANES] = std::array::from_fn(|z| bands[z].as_mut_ptr());
@@ -131,21 +134,22 @@ unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
                 above.as_mut()[..per_row].fill(L::zero());
             }
             let mut left = L::zero();
-            for g in (0..groups).step_by(L::AT_ONCE) {
-                let mut batch = [L::group_of_zeros(); MOST_AT_ONCE];
-                for (i, columns) in batch[..L::AT_ONCE].iter_mut().enumerate() {
+            for g in (0..groups).step_by(at_once) {
+                let mut batch = L::batch_of_zeros();
+                let batch = batch.as_mut();
+                for (i, columns) in batch.iter_mut().enumerate() {
                     // Fetching reads nothing, so it may go past the end.
                     _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast());
                     *columns = L::unpack(masks[z * groups + g + i], &mut from);
                 }
-                for group in &mut batch[..L::AT_ONCE] {
+                for group in &mut *batch {
                     *group = L::transpose(*group);
                     for words in group.as_mut() {
                         *words = L::fold_signs(*words);
                     }
                 }
-                L::running_sums(&mut batch[..L::AT_ONCE]);
-                for i in 0..L::AT_ONCE * per_group {
+                L::running_sums(batch);
+                for i in 0..at_once * per_group {
                     let t = g * per_group + i;
                     let (y, k) = (t / per_row, t % per_row);
                     let mut sums = batch[i / per_group].as_ref()[i % per_group];

@@ -32,8 +32,6 @@ use block::Vectors;
 
 /// Bytes of the largest register: so much may be loaded where one word is.
 const REGISTER: usize = 64;
-/// Most groups worked on side by side; a plane has a multiple of that.
-const MOST_AT_ONCE: usize = 4;
 
 /// Vectors of words of type `W`.
 ///
@@ -45,16 +43,16 @@ trait Lanes<W: Word> {
     type Vector: Copy;
     /// The words of a group in registers.
     type Group: Copy + AsRef<[Self::Vector]> + AsMut<[Self::Vector]>;
+    /// One, two or four groups, which are worked on side by side: every step waits for the one before, and the CPU
+    /// does not look far enough ahead to fill that time with the next group.
+    type Batch: AsMut<[Self::Group]>;
     /// 256 words: a plane of a block with three axes.
     type Plane: AsMut<[Self::Vector]>;
     /// Words of a vector.
     const LANES: usize;
-    /// Groups worked on side by side, at most [`MOST_AT_ONCE`]: every step waits for the one before, and the CPU does
-    /// not look far enough ahead to fill that time with the next group.
-    const AT_ONCE: usize;
 
     unsafe fn zero() -> Self::Vector;
-    unsafe fn group_of_zeros() -> Self::Group;
+    unsafe fn batch_of_zeros() -> Self::Batch;
     unsafe fn plane_of_zeros() -> Self::Plane;
     /// Reads a vector.
     unsafe fn load(from: *const u8) -> Self::Vector;
