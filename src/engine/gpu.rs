@@ -13,9 +13,9 @@ use crate::types::Array;
 
 /// With `auto`, a program that uses a GPU anyway gets it for chunks of so many raw bytes …
 const AUTO_BYTES: u64 = 4 << 20;
-/// … unless the CPU has so many threads. Copies take most of the GPU's time: on an H200 host, with pageable ones
-/// only, it compressed at 8 to 10 GB/s and decompressed at 5 to 7, between 4 and 16 threads of the CPU.
-const AUTO_THREADS: usize = 8;
+/// … unless the CPU has so many threads. Copies take most of the GPU's time: on an H200 host it compresses at 5 GB/s
+/// and decompresses at 5 with one thread, at 12 and 15 with four, and the CPU (AVX-512) at 5 and 3, or 15 and 12.
+const AUTO_THREADS: usize = 4;
 
 /// Checks that there is a GPU if one is required.
 ///
