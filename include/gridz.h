@@ -283,7 +283,8 @@ typedef struct gridz_context_options {
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
     /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
     /// else takes none, except that where the CPU takes over from a GPU each of array and frame may be
-    /// copied to the host. GPU memory and 32 MiB of pinned memory are not counted. 0 = no limit.
+    /// copied to the host. GPU memory, 32 MiB of pinned memory, and 264 KiB for each thread that
+    /// compresses together with others are not counted. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 

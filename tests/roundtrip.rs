@@ -138,6 +138,7 @@ fn large_chunks_with_any_number_of_threads() {
         ("walk", DType::F32, &[300_001][..]),
         ("wave", DType::F32, &[640, 700]),
         ("wave", DType::F64, &[70, 50, 66]),
+        ("wave", DType::F64, &[704, 704]),
         ("special", DType::F64, &[200, 1000]),
         ("random", DType::F32, &[16, 200, 100]),
         ("wave", DType::F32, &[2, 3, 4, 5, 60, 61]),

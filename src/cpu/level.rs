@@ -83,7 +83,10 @@ mod tests {
                 Ok(level) => assert!(all.contains(&level) && level.kind() == wanted),
                 Err(error) => {
                     assert!(!all.iter().any(|level| level.kind() == wanted));
-                    assert!(error.context().contains(&format!("GRIDZ_CPU_LEVEL={} ", wanted.name())), "{error}");
+                    assert!(
+                        error.context().contains(&format!("CPU level {} (GRIDZ_CPU_LEVEL)", wanted.name())),
+                        "{error}"
+                    );
                 }
             }
         }

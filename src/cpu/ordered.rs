@@ -9,9 +9,9 @@
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::cpu::pool::{Pool, lock};
-use crate::error::{Error, Result};
 
 /// Scratch memory that a thread keeps between calls, at most.
 const KEPT_BYTES: usize = 2 << 20;
@@ -26,9 +26,6 @@ thread_local! {
 /// `make` writes the output of an item, of at most `most_bytes`, to the start of the slice that it gets, and
 /// returns its length and a result. `place` is told where in `out` that output begins.
 ///
-/// # Errors
-/// `OutOfMemory`.
-///
 /// # Panics
 /// If `make` or `place` panics, or the outputs are longer than `out` or `most_bytes`.
 pub fn concatenate<I: Send, R: Send>(
@@ -38,69 +35,68 @@ pub fn concatenate<I: Send, R: Send>(
     out: &mut [u8],
     make: impl Fn(&mut I, &mut [u8]) -> (usize, R) + Sync,
     place: impl Fn(I, usize) + Sync,
-) -> Result<(usize, Vec<R>)> {
+) -> (usize, Vec<R>) {
     let n_items = items.len();
     let n_workers = pool.threads().min(n_items);
     if n_workers < 2 {
         let mut end = 0;
-        let mut results = Vec::new();
-        results.try_reserve_exact(n_items).map_err(|_| Error::out_of_memory(n_items as u64, "bookkeeping"))?;
+        let mut results = Vec::with_capacity(n_items);
         for mut item in items {
             let (n_bytes, result) = make(&mut item, &mut out[end..]);
             place(item, end);
             end += n_bytes;
             results.push(result);
         }
-        return Ok((end, results));
+        return (end, results);
     }
 
     let queue = Mutex::new(items.into_iter().enumerate());
     let line = Line::new(out);
-    let work = |_| -> Result<Vec<(usize, R)>> {
-        let mut scratch = Scratch::new(most_bytes)?;
+    let work = |_| {
+        let unless_finished = BreakLine(&line.is_broken);
         let mut results = Vec::new();
-        results.try_reserve(n_items).map_err(|_| Error::out_of_memory(n_items as u64, "bookkeeping"))?;
-        let _opened = line.open_on_panic();
+        let mut scratch = None;
         loop {
             let next = lock(&queue).next();
-            let Some((index, mut item)) = next else { return Ok(results) };
+            let Some((index, mut item)) = next else { break };
+            if !line.is_turn_of(index) && scratch.is_none() {
+                // Without memory for it, outputs are made in their places, one after the other.
+                scratch = Scratch::new(most_bytes);
+            }
             let (start, result);
-            if line.is_turn_of(index) {
-                // Its place is known already.
-                let (at, rest) = line.take_rest();
-                let (n_bytes, made) = make(&mut item, rest);
-                line.give_back(index, at + n_bytes, &mut rest[n_bytes..]);
-                (start, result) = (at, made);
-            } else {
-                let (n_bytes, made) = make(&mut item, &mut scratch.bytes);
-                if !line.await_turn(index) {
-                    return Ok(results);
+            match &mut scratch {
+                Some(scratch) if !line.is_turn_of(index) => {
+                    let (n_bytes, made) = make(&mut item, &mut scratch.bytes);
+                    if !line.await_turn(index) {
+                        break;
+                    }
+                    let (at, rest) = line.take_rest();
+                    let (mine, rest) = rest.split_at_mut(n_bytes);
+                    line.give_back(index, at + n_bytes, rest);
+                    mine.copy_from_slice(&scratch.bytes[..n_bytes]);
+                    (start, result) = (at, made);
                 }
-                let (at, rest) = line.take_rest();
-                let (mine, rest) = rest.split_at_mut(n_bytes);
-                line.give_back(index, at + n_bytes, rest);
-                mine.copy_from_slice(&scratch.bytes[..n_bytes]);
-                (start, result) = (at, made);
+                _ => {
+                    if !line.await_turn(index) {
+                        break;
+                    }
+                    let (at, rest) = line.take_rest();
+                    let (n_bytes, made) = make(&mut item, rest);
+                    line.give_back(index, at + n_bytes, &mut rest[n_bytes..]);
+                    (start, result) = (at, made);
+                }
             }
             place(item, start);
             results.push((index, result));
+            Pool::let_others_work();
         }
+        std::mem::forget(unless_finished);
+        results
     };
-    let mut results = Vec::new();
-    results.try_reserve_exact(n_items).map_err(|_| Error::out_of_memory(n_items as u64, "bookkeeping"))?;
-    let mut failed = None;
-    for made in pool.map((0..n_workers).collect(), work) {
-        match made {
-            Ok(made) => results.extend(made),
-            Err(error) => failed = Some(error),
-        }
-    }
-    // A worker without memory has taken no item, so the others have done them all, unless there were none.
-    if let (true, Some(error)) = (results.len() < n_items, failed) {
-        return Err(error);
-    }
+    let mut results: Vec<(usize, R)> = pool.map((0..n_workers).collect(), work).into_iter().flatten().collect();
+    assert_eq!(results.len(), n_items, "a worker gave up, and no panic says why");
     results.sort_unstable_by_key(|&(index, _)| index);
-    Ok((line.end(), results.into_iter().map(|(_, result)| result).collect()))
+    (line.end(), results.into_iter().map(|(_, result)| result).collect())
 }
 
 /// The output, handed out in order.
@@ -132,7 +128,12 @@ impl<'a> Line<'a> {
             }
             // The one before is mostly nearly done; if its thread does not run, it gets this one's time.
             n_spins += 1;
-            if n_spins < 1000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            match n_spins {
+                0..1_000 => std::hint::spin_loop(),
+                1_000..10_000 => std::thread::yield_now(),
+                // It may have a lower priority, to which nothing is yielded.
+                _ => std::thread::sleep(Duration::from_micros(50)),
+            }
         }
         true
     }
@@ -152,20 +153,14 @@ impl<'a> Line<'a> {
     fn end(&self) -> usize {
         lock(&self.rest).0
     }
-
-    fn open_on_panic(&self) -> OpenOnPanic<'_> {
-        OpenOnPanic(&self.is_broken)
-    }
 }
 
-/// Lets the others go on when its thread panics.
-struct OpenOnPanic<'a>(&'a AtomicBool);
+/// Tells the others, unless it is forgotten, that its thread has panicked.
+struct BreakLine<'a>(&'a AtomicBool);
 
-impl Drop for OpenOnPanic<'_> {
+impl Drop for BreakLine<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -175,21 +170,23 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn new(n_bytes: usize) -> Result<Self> {
-        let mut bytes = SCRATCH.take();
+    /// `None` if there is no memory.
+    fn new(n_bytes: usize) -> Option<Self> {
+        // At the end of a thread there may be nothing kept any more.
+        let mut bytes = SCRATCH.try_with(Cell::take).unwrap_or_default();
         if bytes.len() < n_bytes {
             bytes.clear();
-            bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(n_bytes as u64, "scratch memory"))?;
+            bytes.try_reserve_exact(n_bytes).ok()?;
             bytes.resize(n_bytes, 0);
         }
-        Ok(Self { bytes })
+        Some(Self { bytes })
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.bytes.len() <= KEPT_BYTES {
-            SCRATCH.set(std::mem::take(&mut self.bytes));
+            let _ = SCRATCH.try_with(|kept| kept.set(std::mem::take(&mut self.bytes)));
         }
     }
 }
@@ -213,7 +210,7 @@ mod tests {
                 let starts = Mutex::new(vec![0; n_items]);
                 let items: Vec<usize> = (0..n_items).collect();
                 let place = |item, start| starts.lock().unwrap()[item] = start;
-                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, make, place).unwrap();
+                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, make, place);
                 let mut at = 0;
                 for item in 0..n_items {
                     assert_eq!((results[item], starts.lock().unwrap()[item]), (item, at));
@@ -226,6 +223,26 @@ mod tests {
         }
     }
 
+    /// What runs while a panic unwinds the caller's stack works like anything else.
+    #[test]
+    fn a_caller_that_unwinds_is_served() {
+        struct Last;
+        impl Drop for Last {
+            fn drop(&mut self) {
+                for _ in 0..100 {
+                    let (end, results) =
+                        concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _| ());
+                    assert_eq!((end, results.len()), (2450, 100));
+                }
+            }
+        }
+        let result = std::panic::catch_unwind(|| {
+            let _last = Last;
+            panic!("on purpose");
+        });
+        assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    }
+
     #[test]
     fn a_panic_reaches_the_caller_and_nobody_waits_for_ever() {
         let result = std::panic::catch_unwind(|| {
@@ -233,7 +250,7 @@ mod tests {
                 assert!(*item != 17, "the seventeenth");
                 make(item, out)
             };
-            concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _| ()).map(|(end, _)| end)
+            concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _| ()).0
         });
         assert!(result.is_err());
     }

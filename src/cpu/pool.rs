@@ -61,7 +61,7 @@ impl Pool {
     }
 
     /// Calls `work` on every item, which are begun in order, and returns the results in order. If there are
-    /// several items, workers help the calling thread, which does not wait for them to wake up.
+    /// several items, workers help the calling thread, which begins at once.
     pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
         let n_items = items.len();
         // Asking for the workers starts them, so one item must not ask.
@@ -76,6 +76,7 @@ impl Pool {
                 let Some((index, item)) = next else { return };
                 let result = work(item);
                 lock(&done).push((index, result));
+                Self::let_others_work();
             }
         };
         workers.in_place_scope(|scope| {
@@ -87,6 +88,12 @@ impl Pool {
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|&(index, _)| index);
         done.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// To be called between two items: a worker looks for another caller's work, who would else have to wait until
+    /// this caller's is all done. Nothing on other threads.
+    pub(super) fn let_others_work() {
+        let _ = rayon::yield_now();
     }
 
     fn workers(&self) -> Option<&ThreadPool> {
@@ -146,6 +153,22 @@ mod tests {
             let squares = pool.map((0..1000usize).collect(), |i| i * i);
             assert!(squares.iter().enumerate().all(|(i, &s)| s == i * i), "{threads} threads");
         }
+    }
+
+    #[test]
+    fn callers_share_the_workers() {
+        let pool = Pool::new(3);
+        std::thread::scope(|scope| {
+            for caller in 0..8usize {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for n in [2, 50, 1000] {
+                        let sums = pool.map((0..n).collect(), |i: usize| i + caller);
+                        assert!(sums.iter().enumerate().all(|(i, &sum)| sum == i + caller));
+                    }
+                });
+            }
+        });
     }
 
     #[test]

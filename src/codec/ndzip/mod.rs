@@ -96,7 +96,7 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         }
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
-    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place)?;
+    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
     let sums = sums.into_iter().fold(Sums::default(), Sums::then);
     let data_end = end;
     for run in layout.border_runs() {
