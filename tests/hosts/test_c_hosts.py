@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from support import FOLDER, GRIDZ, NDZIP, PLUGIN, environment, frames, run
+from support import FOLDER, GRIDZ, NDZIP, PLUGIN, codec_of, environment, frames, run
 
 SOURCES = FOLDER / "c"
 FLAGS = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -80,6 +80,16 @@ def test_closing_hdf5_while_worker_threads_live(tmp_path, compiled):
     for _ in range(20):
         done = run(compiled("close"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=4))
         assert done.stdout == "5\n5\n", "one thread and four workers"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_left_open_is_compressed_at_exit(tmp_path, compiled, threads):
+    done = run(compiled("left_open"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=threads))
+    assert done.stderr == ""
+    with h5py.File(tmp_path / "x.h5") as file:
+        for dataset in (file["flushed"], file["left"]):
+            assert [codec_of(frame) for frame in frames(dataset)] == [NDZIP]
+        assert (file["flushed"][()].view("u4") == file["left"][()].view("u4")).all()
 
 
 def test_exit_of_python_while_worker_threads_live(tmp_path):
