@@ -6,12 +6,13 @@ mod common;
 
 use common::generate::{GENERATORS, Input, Xorshift};
 use common::vectors::vectors;
-use common::{assert_same_bytes, cases};
+use common::{assert_same_bytes, cases, skip};
 use gridz::codec::ndzip::{Ndzip, layout::Layout};
 use gridz::codec::{Codec, Encoded, Job};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
+use gridz::settings::CpuLevel;
 use gridz::{Context, DType, Error, Result, Shape, Spec};
 use proptest::prelude::*;
 
@@ -123,6 +124,16 @@ impl Case {
             assert_same_bytes(dst.bytes(), raw, &what);
         }
         payload
+    }
+}
+
+/// The other tests take the levels that there are; those that there are not are counted here.
+#[test]
+fn levels_that_this_cpu_has_not() {
+    for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
+        if let Err(error) = Level::choose(Some(level)) {
+            skip("levels", error.context());
+        }
     }
 }
 

@@ -154,11 +154,9 @@ BAD_SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("variable", "value"), BAD_SETTINGS)
-def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_path, variable, value):
-    path = tmp_path / "x.h5"
-    create(path, None)
-    done = python(
+def creates(path, **environment):
+    """A process that makes a dataset with the filter and prints the error, if there is one."""
+    return python(
         """
         import h5py, numpy
         with h5py.File(sys.argv[1], "w") as file:
@@ -167,19 +165,31 @@ def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_pat
             except ValueError as error:
                 print(error)
         """,
-        tmp_path / "new.h5",
-        **{variable: value},
+        path,
+        **environment,
     )
-    assert f"{variable}={value} is not a value gridz knows" in done.stdout
-    done = python(
+
+
+def reads(path, **environment):
+    """A process that prints what is in the dataset."""
+    return python(
         """
         import h5py
         with h5py.File(sys.argv[1]) as file:
             sys.stdout.write(file["x"][()].tobytes().hex())
         """,
         path,
-        **{variable: value},
+        **environment,
     )
+
+
+@pytest.mark.parametrize(("variable", "value"), BAD_SETTINGS)
+def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_path, variable, value):
+    path = tmp_path / "x.h5"
+    create(path, None)
+    done = creates(tmp_path / "new.h5", **{variable: value})
+    assert f"{variable}={value} is not a value gridz knows" in done.stdout
+    done = reads(path, **{variable: value})
     assert bytes.fromhex(done.stdout) == DATA.tobytes()
     (line,) = done.stderr.splitlines()
     assert f"{variable}={value} is not a value gridz knows" in line and "the default is used" in line
@@ -192,29 +202,10 @@ def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
     reason = "the GPU that is required cannot be used: no NVIDIA driver is installed"
     path = tmp_path / "x.h5"
     create(path, None)
-    done = python(
-        """
-        import h5py, numpy
-        with h5py.File(sys.argv[1], "w") as file:
-            try:
-                file.create_dataset("x", (64, 64), "f4", chunks=(64, 64), compression=34013)
-            except ValueError as error:
-                print(error)
-        """,
-        tmp_path / "new.h5",
-        **environment,
-    )
+    done = creates(tmp_path / "new.h5", **environment)
     assert reason in done.stdout
     # What the GPU wrote is read without one.
-    done = python(
-        """
-        import h5py
-        with h5py.File(sys.argv[1]) as file:
-            sys.stdout.write(file["x"][()].tobytes().hex())
-        """,
-        path,
-        **environment,
-    )
+    done = reads(path, **environment)
     assert bytes.fromhex(done.stdout) == DATA.tobytes()
     (line,) = done.stderr.splitlines()
     assert reason in line and "the CPU takes over" in line
