@@ -1,12 +1,14 @@
 //! Speed of compress and decompress on raw files, next to memcpy in the same run.
 //!
-//! `throughput [--threads N] [--backend cpu|cuda] [--level scalar|avx2|avx512|all] FILE.f32:256x256x256 …`,
+//! `throughput [--threads N] [--backend cpu|cuda] [--codec NAME[:LEVEL]] [--level scalar|avx2|avx512|all]
+//! FILE.f32:256x256x256 …`,
 //! element type by file name (`.f32`, `.f64`). With `cuda` the copies to the GPU and back are included. Options hold for the
 //! files behind them.
 //! Prints medians of 9 rounds, or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
 use std::time::Instant;
 
+use gridz::codec::registry::CODECS;
 use gridz::cpu::level::Level;
 use gridz::settings::{Backend, CpuLevel};
 use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
@@ -16,8 +18,9 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Level::best().kind()]);
+    let mut spec = Spec::default();
     println!(
-        "{:<32} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
+        "{:<44} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
         "field", "ratio", "compress", "decompress", "memcpy", "c/memcpy", "d/memcpy"
     );
     while let Some(argument) = arguments.next() {
@@ -29,6 +32,11 @@ fn main() -> Result<(), Failure> {
                 Some("cuda") => Backend::Cuda,
                 _ => return Err("--backend is cpu or cuda".into()),
             };
+        } else if argument == "--codec" {
+            let wanted = arguments.next().ok_or("--codec needs a name")?;
+            let (name, level) = wanted.split_once(':').unwrap_or((&wanted, "0"));
+            let entry = CODECS.iter().find(|entry| entry.name == name).ok_or("--codec: no such codec")?;
+            spec = Spec::new(entry.id.into(), level.parse()?)?;
         } else if argument == "--level" {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
@@ -37,21 +45,20 @@ fn main() -> Result<(), Failure> {
             };
         } else {
             for &level in &levels {
-                measure(&argument, threads, backend, level)?;
+                measure(&argument, spec, threads, backend, level)?;
             }
         }
     }
     Ok(())
 }
 
-fn measure(argument: &str, threads: usize, backend: Backend, level: CpuLevel) -> Result<(), Failure> {
+fn measure(argument: &str, spec: Spec, threads: usize, backend: Backend, level: CpuLevel) -> Result<(), Failure> {
     let (file, extents) = argument.rsplit_once(':').ok_or("usage: throughput FILE.f32:256x256x256")?;
     let extents = extents.split('x').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
     let dtype = if file.ends_with(".f64") { DType::F64 } else { DType::F32 };
     let raw = std::fs::read(file)?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents)?)?;
-    let (spec, context) =
-        (Spec::default(), Context::new(Some(threads), None)?.on(backend, None)?.with_level(level)?);
+    let context = Context::new(Some(threads), None)?.on(backend, None)?.with_level(level)?;
     let rounds = if raw.len() <= 16 << 20 { 99 } else { 9 };
     let mut frame = vec![1; gridz::compress_bound(&array, &spec)? as usize];
     let mut back = vec![1; raw.len()];
@@ -76,10 +83,10 @@ fn measure(argument: &str, threads: usize, backend: Backend, level: CpuLevel) ->
     let [c, d, m] = [compress, decompress, memcpy].map(|times| raw.len() as f64 / 1e9 / median(times));
     let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
     println!(
-        "{:<32} {:>7.4} {c:>8.2} {d:>10.2} {m:>8.2} {:>9.3} {:>9.3}",
+        "{:<44} {:>7.4} {c:>8.2} {d:>10.2} {m:>8.2} {:>9.3} {:>9.3}",
         match backend {
-            Backend::Cuda => format!("{name} cuda"),
-            _ => format!("{name} x{threads} {}", level.name()),
+            Backend::Cuda => format!("{name} {spec:?} cuda"),
+            _ => format!("{name} {spec:?} x{threads} {}", level.name()),
         },
         n_bytes as f64 / raw.len() as f64,
         c / m,

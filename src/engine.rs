@@ -54,7 +54,7 @@ pub enum Verify {
 /// # Errors
 /// `InvalidArgument` if so many bytes cannot be addressed.
 pub fn compress_bound(array: &Array, spec: &Spec) -> Result<u64> {
-    let planned = spec.entry.codec.plan(array).map_or(0, |plan| {
+    let planned = spec.entry.codec.plan(array, spec.level).map_or(0, |plan| {
         let rank = array.shape().rank();
         header_bytes(rank, plan.params.len()) as u64 + plan.bound
     });
@@ -83,7 +83,7 @@ pub fn compress(array: &Array, spec: &Spec, src: &[u8], dst: &mut [u8], context:
         return Err(too_small(dst.len() as u64, need));
     }
     let begin = Instant::now();
-    let plan = spec.entry.codec.plan(array);
+    let plan = spec.entry.codec.plan(array, spec.level);
     // What is only copied is copied fastest where it is.
     let by_gpu = match &plan {
         Some(_) if spec.entry.id != STORED => gpu::attempt(context, array.n_bytes(), |device| {
@@ -118,7 +118,7 @@ pub fn store(array: &Array, src: &[u8], dst: &mut [u8]) -> Result<usize> {
 /// The row of `stored` and its plan for an array.
 fn stored(array: &Array) -> (&'static Entry, Plan) {
     let entry = registry::find(STORED).expect("stored is in the table");
-    (entry, entry.codec.plan(array).expect("stored takes every array"))
+    (entry, entry.codec.plan(array, 0).expect("stored takes every array"))
 }
 
 fn check_source(array: &Array, have: u64) -> Result<()> {
@@ -140,8 +140,14 @@ fn encode(
 ) -> Result<usize> {
     let (header_dst, payload_dst) = dst.split_at_mut(header_bytes(array.shape().rank(), plan.params.len()));
     let shape = codec_shape(array, entry, plan.fold);
-    let job =
-        Job { dtype: array.dtype(), shape, params: &plan.params, pool: context.pool(), level: context.level()? };
+    let job = Job {
+        dtype: array.dtype(),
+        shape,
+        params: &plan.params,
+        pool: context.pool(),
+        level: context.level()?,
+        verify: true,
+    };
     let mut swapped;
     let little = if is_swapped(array, entry) {
         swapped = context.scratch(src.len())?;
@@ -277,8 +283,14 @@ fn decode(
 ) -> Result<()> {
     let array = &header.array;
     let shape = codec_shape(array, entry, header.fold);
-    let job =
-        Job { dtype: array.dtype(), shape, params: header.params, pool: context.pool(), level: context.level()? };
+    let job = Job {
+        dtype: array.dtype(),
+        shape,
+        params: header.params,
+        pool: context.pool(),
+        level: context.level()?,
+        verify: verify == Verify::Checksum,
+    };
     let sums = entry.codec.decode(&job, payload, dst)?;
     if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));

@@ -6,6 +6,7 @@
 
 pub mod form;
 pub mod gpu;
+pub mod lorenzo;
 pub mod ndzip;
 pub mod registry;
 pub mod stored;
@@ -41,6 +42,8 @@ pub struct Job<'a> {
     pub pool: &'a Pool,
     /// Instructions that may be used. They do not change the payload.
     pub level: Level,
+    /// Whether checks that are part of a payload are compared when it is decoded.
+    pub verify: bool,
 }
 
 /// Bytes of a payload and their checksum sums.
@@ -57,8 +60,9 @@ pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
     fn max_rank(&self) -> usize;
 
-    /// How to encode such an array, or `None` if this codec cannot: the chunk is `stored` then.
-    fn plan(&self, array: &Array) -> Option<Plan>;
+    /// How to encode such an array at a level from 0, the default, to the largest one in the registry. `None` if this
+    /// codec cannot: the chunk is `stored` then.
+    fn plan(&self, array: &Array, level: u16) -> Option<Plan>;
 
     /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. The result may be longer
     /// than `src`; the engine then stores the chunk instead.

@@ -1,7 +1,7 @@
 //! The table of codecs. A new codec is one row here.
 
 use crate::codec::gpu::GpuCodec;
-use crate::codec::{Codec, ndzip, stored};
+use crate::codec::{Codec, lorenzo, ndzip, stored};
 
 /// One codec of this version of gridz.
 pub struct Entry {
@@ -46,6 +46,16 @@ pub static CODECS: &[Entry] = &[
         verbatim: false,
         codec: &ndzip::Ndzip,
         gpu: Some(&ndzip::Ndzip),
+    },
+    Entry {
+        id: 2,
+        name: "lorenzo",
+        version: 1,
+        max_level: lorenzo::params::MAX_LEVEL,
+        max_expansion: 5462,
+        verbatim: false,
+        codec: &lorenzo::Lorenzo,
+        gpu: None,
     },
 ];
 

@@ -22,7 +22,7 @@ pub struct Plan {
 impl Plan {
     /// To compress by `spec`, or to decompress what that makes of such arrays. `None`: the codec has no kernels.
     pub fn by_spec(direction: Direction, array: &Array, spec: &Spec, verify: Verify) -> Option<Self> {
-        let planned = spec.entry.codec.plan(array);
+        let planned = spec.entry.codec.plan(array, spec.level);
         if planned.is_some() && spec.entry.gpu.is_none() {
             return None;
         }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy)]
 pub struct Spec {
     pub(super) entry: &'static Entry,
-    level: u16,
+    pub(super) level: u16,
 }
 
 impl Spec {

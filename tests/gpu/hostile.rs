@@ -12,7 +12,7 @@ use crate::{cpu, has_gpu, n_cases};
 
 /// The header that a frame of `array` by one of the codecs has, its variable fields aside.
 fn headers(array: &Array) -> Vec<Vec<u8>> {
-    let planned = CODECS.iter().filter_map(|entry| Some((entry, entry.codec.plan(array)?)));
+    let planned = CODECS.iter().filter_map(|entry| Some((entry, entry.codec.plan(array, 0)?)));
     planned
         .map(|(entry, plan)| {
             let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];

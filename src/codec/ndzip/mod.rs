@@ -34,7 +34,7 @@ impl Codec for Ndzip {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array) -> Option<Plan> {
+    fn plan(&self, array: &Array, _level: u16) -> Option<Plan> {
         params::plan(array)
     }
 

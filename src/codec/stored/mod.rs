@@ -22,7 +22,7 @@ impl Codec for Stored {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array) -> Option<Plan> {
+    fn plan(&self, array: &Array, _level: u16) -> Option<Plan> {
         Some(Plan { fold: Fold::Merge, params: Vec::new(), bound: array.n_bytes() })
     }
 

@@ -94,7 +94,7 @@ impl Batch {
 
     /// What kernels want the addresses of arrays to be a multiple of.
     fn alignment(&self, spec: &Spec) -> u64 {
-        match spec.entry.codec.plan(&self.array) {
+        match spec.entry.codec.plan(&self.array, spec.level()) {
             Some(_) if !spec.entry.verbatim => u64::from(self.array.element_size()),
             _ => 1,
         }

@@ -1,0 +1,84 @@
+//! Bit strings: fields behind each other, the lowest bit first.
+
+/// Writes fields to the start of some bytes.
+pub struct Writer<'a> {
+    out: &'a mut [u8],
+    /// Bits that are not written yet, fewer than 8 between two calls, and their number.
+    waiting: u128,
+    n_waiting: u32,
+    n_bytes: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// A string at the start of `out`.
+    pub fn new(out: &'a mut [u8]) -> Self {
+        Self { out, waiting: 0, n_waiting: 0, n_bytes: 0 }
+    }
+
+    /// Appends the lowest `n_bits` of `value`, up to 64; those above must be zero.
+    #[inline(always)]
+    pub fn push(&mut self, value: u64, n_bits: u32) {
+        self.waiting |= u128::from(value) << self.n_waiting;
+        self.n_waiting += n_bits;
+        if self.n_waiting >= 64 {
+            let n_bytes = self.n_bytes;
+            self.out[n_bytes..n_bytes + 8].copy_from_slice(&(self.waiting as u64).to_le_bytes());
+            self.n_bytes += 8;
+            self.waiting >>= 64;
+            self.n_waiting -= 64;
+        }
+    }
+
+    /// Fills the last byte up with zeros; bytes of the string.
+    pub fn finish(self) -> usize {
+        let n_rest = self.n_waiting.div_ceil(8) as usize;
+        let rest = (self.waiting as u64).to_le_bytes();
+        self.out[self.n_bytes..self.n_bytes + n_rest].copy_from_slice(&rest[..n_rest]);
+        self.n_bytes + n_rest
+    }
+}
+
+/// Bytes of a string of `n` fields of `n_bits` each.
+pub fn string_bytes(n: usize, n_bits: u32) -> usize {
+    (n * n_bits as usize).div_ceil(8)
+}
+
+/// The 64 bits from bit `at` on; bits behind the end are zero.
+#[inline(always)]
+pub fn peek(bytes: &[u8], at: usize) -> u64 {
+    let (start, shift) = (at / 8, at % 8);
+    if let Some(window) = bytes.get(start..start + 9) {
+        let low = u64::from_le_bytes(*window.first_chunk().expect("nine bytes"));
+        return low >> shift | u64::from(window[8]) << 1 << (63 - shift);
+    }
+    let mut window = [0; 16];
+    let rest = bytes.get(start..).unwrap_or_default();
+    window[..rest.len()].copy_from_slice(rest);
+    (u128::from_le_bytes(window) >> shift) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_back() {
+        let fields: Vec<(u64, u32)> = (0..300u32)
+            .map(|i| (i * 7 % 65, u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .map(|(n, value)| (if n == 0 { 0 } else { value >> (64 - n) }, n))
+            .collect();
+        let n_bits: usize = fields.iter().map(|&(_, n)| n as usize).sum();
+        let mut out = vec![0xee; n_bits.div_ceil(8)];
+        let mut writer = Writer::new(&mut out);
+        fields.iter().for_each(|&(value, n)| writer.push(value, n));
+        assert_eq!(writer.finish(), out.len());
+        let mut at = 0;
+        for (value, n) in fields {
+            let read = peek(&out, at);
+            assert_eq!(if n == 64 { read } else { read & ((1 << n) - 1) }, value);
+            at += n as usize;
+        }
+        assert_eq!(peek(&out, 8 * out.len()), 0);
+        assert_eq!(peek(&out, 8 * out.len() + 1000), 0);
+    }
+}

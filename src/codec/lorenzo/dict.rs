@@ -1,0 +1,217 @@
+//! DICT: a dictionary of a block's values, for data in which values repeat.
+//!
+//! An entry stands for all values that share its upper bits; a number is the index of the entry above the k lower bits.
+//! k = 0 gives a dictionary of all values.
+
+use crate::codec::lorenzo::bits::{Writer, peek, string_bytes};
+use crate::codec::lorenzo::split;
+use crate::codec::lorenzo::word::Word;
+use crate::error::{Error, Result};
+
+/// Values looked at before all are.
+const SAMPLE: usize = 1024;
+/// Most entries.
+const MAX_ENTRIES: usize = u16::MAX as usize;
+
+/// What a block's header says of its dictionary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields<W> {
+    /// Lower bits of a value that are not in the dictionary.
+    pub low_bits: u8,
+    /// Bits of a delta.
+    pub delta_bits: u8,
+    /// Zero bits below a delta.
+    pub delta_shift: u8,
+    /// Number of entries.
+    pub n_entries: u16,
+    /// The first entry.
+    pub base: W,
+}
+
+/// A block as a dictionary and numbers.
+pub struct Coding<W> {
+    pub fields: Fields<W>,
+    deltas: Vec<u64>,
+    split: split::Coding,
+}
+
+/// Bits of the indices of so many entries.
+fn index_bits(n_entries: usize) -> u32 {
+    usize::BITS - (n_entries - 1).leading_zeros()
+}
+
+/// How many entries values have that are sorted as signed numbers, for every k below the word's bits.
+fn entries_by_low_bits<W: Word>(sorted: &[W]) -> [usize; 64] {
+    let mut lengths = [0; 65];
+    sorted.windows(2).for_each(|pair| lengths[(pair[0] ^ pair[1]).bit_length() as usize] += 1);
+    let mut entries = [1; 64];
+    let mut n_above = 0;
+    for k in (0..64).rev() {
+        n_above += lengths[k + 1];
+        entries[k] = 1 + n_above;
+    }
+    entries
+}
+
+/// The bytes of a dictionary's deltas.
+fn delta_bytes<W>(fields: &Fields<W>) -> usize {
+    string_bytes(usize::from(fields.n_entries) - 1, fields.delta_bits.into()).next_multiple_of(8)
+}
+
+impl<W: Word> Coding<W> {
+    /// A dictionary for `values` and what is left of them in `numbers`, which has room for whole rows. `None` where it is
+    /// not expected to take fewer than `limit` bytes.
+    pub fn choose(values: &[W], numbers: &mut [W], limit: usize) -> Option<Self> {
+        let n = values.len();
+        let stride = (n / SAMPLE).max(1);
+        let mut sorted: Vec<W> = values.iter().copied().step_by(stride).take(SAMPLE).collect();
+        sorted.sort_unstable_by_key(|value| value.to_i64());
+        let (entries, n_sampled) = (entries_by_low_bits(&sorted), sorted.len());
+        let bits = |k: u32, n_entries: usize| n * (index_bits(n_entries) + k) as usize;
+        let is_promising = |k: u32| {
+            let n_entries = entries[k as usize];
+            4 * n_entries <= 3 * n_sampled && bits(k, n_entries) < 8 * limit
+        };
+        if !(0..W::BITS).any(is_promising) {
+            return None;
+        }
+
+        sorted.clear();
+        sorted.extend_from_slice(values);
+        sorted.sort_unstable_by_key(|value| value.to_i64());
+        let entries = entries_by_low_bits(&sorted);
+        let cost = |k: u32| bits(k, entries[k as usize]) + entries[k as usize] * (W::BITS - k) as usize / 2;
+        let is_possible = |&k: &u32| {
+            let n_entries = entries[k as usize];
+            n_entries <= (n / 2).min(MAX_ENTRIES) && k + index_bits(n_entries) <= W::BITS
+        };
+        // The largest of the best.
+        let low_bits = (0..W::BITS).rev().filter(is_possible).min_by_key(|&k| cost(k))?;
+        if cost(low_bits) >= 8 * limit {
+            return None;
+        }
+        let mut entries: Vec<W> = sorted.iter().map(|&value| value.shift_signed(low_bits) << low_bits).collect();
+        entries.dedup();
+
+        let differences = || entries.windows(2).map(|pair| pair[1].minus(pair[0]).to_u64());
+        let delta_shift = match differences().fold(0, |all, delta| all | delta) {
+            0 => 0,
+            all => all.trailing_zeros(),
+        };
+        let deltas: Vec<u64> = differences().map(|delta| delta >> delta_shift).collect();
+        let delta_bits = deltas.iter().map(|delta| delta.bit_length()).max().unwrap_or(0);
+        let mask = W::low_mask(low_bits);
+        for (number, &value) in numbers.iter_mut().zip(values) {
+            let entry = value.to_i64() >> low_bits << low_bits;
+            let index = entries.partition_point(|other| other.to_i64() < entry);
+            // An index has no more bits than are left.
+            *number = (W::from_u64(index as u64) << (low_bits / 2) << (low_bits - low_bits / 2)) | value & mask;
+        }
+        numbers[n..n.next_multiple_of(split::LANES)].fill(W::default());
+        let fields = Fields {
+            low_bits: low_bits as u8,
+            delta_bits: delta_bits as u8,
+            delta_shift: delta_shift as u8,
+            n_entries: entries.len() as u16,
+            base: entries[0],
+        };
+        let split = split::Coding::choose(numbers, n);
+        Some(Self { fields, deltas, split })
+    }
+
+    /// Bytes of dictionary and numbers.
+    pub fn n_bytes(&self) -> usize {
+        delta_bytes(&self.fields) + self.split.n_bytes()
+    }
+
+    /// Writes them to `out`, which has exactly so many bytes.
+    pub fn write(&self, numbers: &[W], out: &mut [u8]) {
+        let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
+        deltas.fill(0);
+        let mut writer = Writer::new(deltas);
+        self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
+        writer.finish();
+        self.split.write(numbers, out);
+    }
+}
+
+/// Reads `n` values from the start of `bytes` into `values`, which has room for whole rows, and returns how many
+/// bytes those are.
+///
+/// # Errors
+/// `Corrupt` if the bytes end early or contradict each other.
+pub fn read<W: Word>(fields: &Fields<W>, bytes: &[u8], n: usize, values: &mut [W]) -> Result<usize> {
+    let damage = |what: &str| Error::corrupt(format!("a lorenzo block has {what}"));
+    let bits = [fields.low_bits, fields.delta_bits, fields.delta_shift].map(u32::from);
+    if fields.n_entries == 0 || bits.iter().any(|&bits| bits > W::BITS) || bits[0] == W::BITS || bits[2] == W::BITS
+    {
+        return Err(damage("an impossible dictionary"));
+    }
+    let [low_bits, delta_bits, delta_shift] = bits;
+    let (deltas, numbers) = bytes.split_at_checked(delta_bytes(fields)).ok_or_else(|| damage("an early end"))?;
+    let mut entries = vec![fields.base; usize::from(fields.n_entries)];
+    let mut entry = fields.base;
+    for (i, to) in entries[1..].iter_mut().enumerate() {
+        let delta = W::from_u64(peek(deltas, i * delta_bits as usize)) & W::low_mask(delta_bits);
+        entry = entry.plus(delta << delta_shift);
+        *to = entry;
+    }
+    let n_bytes = split::read(numbers, n, values)?;
+    let mask = W::low_mask(low_bits);
+    for value in &mut values[..n] {
+        let entry = entries.get((*value >> low_bits).to_u64() as usize);
+        *value = entry.ok_or_else(|| damage("an index without entry"))?.plus(*value & mask);
+    }
+    Ok(deltas.len() + n_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip<W: Word + std::fmt::Debug>(values: &[W]) -> Option<usize> {
+        let n = values.len();
+        let mut numbers = vec![W::default(); n.next_multiple_of(split::LANES)];
+        let coding = Coding::choose(values, &mut numbers, n * W::BYTES)?;
+        let mut out = vec![0xee; coding.n_bytes()];
+        coding.write(&numbers, &mut out);
+        numbers.fill(W::from_u64(9));
+        assert_eq!(read(&coding.fields, &out, n, &mut numbers).unwrap(), out.len());
+        assert_eq!(numbers[..n], *values);
+        for cut in 0..out.len() {
+            assert!(read(&coding.fields, &out[..cut], n, &mut numbers).is_err());
+        }
+        Some(out.len())
+    }
+
+    #[test]
+    fn repeated_values_become_indices() {
+        let pool = [0.1f64, -3.25, 1e300, 0.0, -0.0, f64::NAN, 7.0];
+        let values: Vec<u64> = (0..4000).map(|i| pool[i * i % 7].to_bits()).collect();
+        assert!(round_trip(&values).unwrap() < 4000 / 2);
+        let values: Vec<u32> = (0..8192u32).map(|i| i.wrapping_mul(i) % 64 * 0x0123_4567).collect();
+        assert!(round_trip(&values).unwrap() < 8192);
+        // All bits of the words, and all of one value.
+        assert!(round_trip(&[0, u64::MAX, 0, u64::MAX, 1 << 63, 1 << 63, 5, 5]).is_some());
+        assert!(round_trip(&vec![77u32; 100]).is_some());
+    }
+
+    #[test]
+    fn noise_has_no_dictionary() {
+        let values: Vec<u64> = (0..4000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        assert_eq!(round_trip(&values), None);
+    }
+
+    #[test]
+    fn impossible_dictionaries_are_errors() {
+        let sound = Fields { low_bits: 3, delta_bits: 5, delta_shift: 2, n_entries: 9, base: 1u32 };
+        for fields in [
+            Fields { n_entries: 0, ..sound },
+            Fields { low_bits: 32, ..sound },
+            Fields { delta_bits: 33, ..sound },
+            Fields { delta_shift: 32, ..sound },
+        ] {
+            assert!(read(&fields, &[0; 1000], 50, &mut [0; 64]).is_err(), "{fields:?}");
+        }
+    }
+}

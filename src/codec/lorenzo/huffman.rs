@@ -1,0 +1,149 @@
+//! Code lengths and codes, the same on every machine.
+
+/// Longest code.
+pub const MAX_BITS: u32 = 10;
+/// Most symbols.
+pub const MAX_SYMBOLS: usize = 65;
+
+/// Code lengths for symbols that occur so often; 0 for those that do not.
+///
+/// The two lightest nodes are merged until one is left; of equally light ones the older, and leaves are
+/// older than merged nodes, in the order of the symbols. If a code gets too long, all counts are halved
+/// (rounded up) and everything is done again.
+pub fn lengths(counts: &[u32; MAX_SYMBOLS]) -> [u8; MAX_SYMBOLS] {
+    let mut lengths = [0; MAX_SYMBOLS];
+    let mut leaves: Vec<(u32, usize)> =
+        counts.iter().zip(0..).filter(|&(&count, _)| count > 0).map(|(&count, symbol)| (count, symbol)).collect();
+    if let [(_, symbol)] = leaves[..] {
+        lengths[symbol] = 1;
+        return lengths;
+    }
+    loop {
+        // Stable: leaves of the same weight stay in order. Merged nodes come into being by weight.
+        leaves.sort_by_key(|&(count, _)| count);
+        let depths = depths(&leaves);
+        if depths.iter().all(|&depth| u32::from(depth) <= MAX_BITS) {
+            leaves.iter().zip(depths).for_each(|(&(_, symbol), depth)| lengths[symbol] = depth);
+            return lengths;
+        }
+        leaves.sort_by_key(|&(_, symbol)| symbol);
+        leaves.iter_mut().for_each(|(count, _)| *count = count.div_ceil(2));
+    }
+}
+
+/// Depths of sorted leaves in their tree.
+fn depths(leaves: &[(u32, usize)]) -> Vec<u8> {
+    let n = leaves.len();
+    // Nodes are the leaves, then merged ones; the parent of each.
+    let mut weights: Vec<u32> = leaves.iter().map(|&(count, _)| count).collect();
+    let mut parents = vec![0; 2 * n];
+    let (mut leaf, mut merged) = (0, n);
+    for node in n..(2 * n).saturating_sub(1) {
+        let mut weight = 0;
+        for _ in 0..2 {
+            let next = if leaf < n && (merged == node || weights[leaf] <= weights[merged]) {
+                &mut leaf
+            } else {
+                &mut merged
+            };
+            weight += weights[*next];
+            parents[*next] = node;
+            *next += 1;
+        }
+        weights.push(weight);
+    }
+    let mut depths = vec![0u8; 2 * n];
+    for node in (0..(2 * n).saturating_sub(2)).rev() {
+        depths[node] = depths[parents[node]].saturating_add(1);
+    }
+    depths.truncate(n);
+    depths
+}
+
+/// The codes for code lengths, first bit lowest, with their symbols; `None` if they overlap. In each length codes are
+/// given out by symbol, and shorter ones first.
+pub fn codes(lengths: &[u8; MAX_SYMBOLS]) -> Option<impl Iterator<Item = (usize, u32, u32)>> {
+    let mut per_length = [0u32; MAX_BITS as usize + 1];
+    for &length in lengths {
+        *per_length.get_mut(usize::from(length))? += 1;
+    }
+    let mut next = [0u32; MAX_BITS as usize + 1];
+    let mut code = 0;
+    for length in 1..=MAX_BITS as usize {
+        next[length] = code;
+        code = (code + per_length[length]) << 1;
+    }
+    if code > 2 << MAX_BITS {
+        return None;
+    }
+    let coded = (0..).zip(*lengths).filter(|&(_, length)| length > 0);
+    Some(coded.map(move |(symbol, length)| {
+        let code = next[usize::from(length)];
+        next[usize::from(length)] += 1;
+        (symbol, code.reverse_bits() >> (32 - u32::from(length)), u32::from(length))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths_of(counts: &[u32]) -> Vec<u8> {
+        let mut all = [0; MAX_SYMBOLS];
+        all[..counts.len()].copy_from_slice(counts);
+        lengths(&all)[..counts.len()].to_vec()
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_definition() {
+        assert_eq!(lengths_of(&[]), []);
+        assert_eq!(lengths_of(&[0, 7]), [0, 1]);
+        assert_eq!(lengths_of(&[1, 1, 2, 4]), [3, 3, 2, 1]);
+        assert_eq!(lengths_of(&[5, 5, 5, 5]), [2, 2, 2, 2]);
+        // Leaf 2 and the node merged from 1 and 1 weigh the same: the leaf is older.
+        assert_eq!(lengths_of(&[1, 1, 2, 2]), [2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn long_codes_are_shortened_and_codes_never_overlap() {
+        let fibonacci: Vec<u32> = (0..40)
+            .scan((1, 1), |(a, b), _| {
+                (*a, *b) = (*b, *a + *b);
+                Some(*a)
+            })
+            .collect();
+        let mut counts = [0; MAX_SYMBOLS];
+        for n in 1..=40 {
+            counts[..n].copy_from_slice(&fibonacci[..n]);
+            let lengths = lengths(&counts);
+            let space: u32 = lengths.iter().filter(|&&l| l > 0).map(|&l| 1 << (MAX_BITS - u32::from(l))).sum();
+            assert!(space <= 1 << MAX_BITS);
+            let codes: Vec<_> = codes(&lengths).unwrap().collect();
+            assert_eq!(codes.len(), n);
+            for (i, &(_, code, length)) in codes.iter().enumerate() {
+                for &(_, other, other_length) in &codes[..i] {
+                    let mask = (1 << length.min(other_length)) - 1;
+                    assert_ne!(code & mask, other & mask);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn codes_follow_length_and_symbol() {
+        let mut lengths = [0; MAX_SYMBOLS];
+        lengths[3..7].copy_from_slice(&[2, 1, 3, 3]);
+        // 0, 10, 110, 111, first bit lowest.
+        let codes: Vec<_> = codes(&lengths).unwrap().collect();
+        assert_eq!(codes, [(3, 0b01, 2), (4, 0b0, 1), (5, 0b011, 3), (6, 0b111, 3)]);
+    }
+
+    #[test]
+    fn overlapping_codes_are_refused() {
+        let mut lengths = [0; MAX_SYMBOLS];
+        lengths[..3].fill(1);
+        assert!(codes(&lengths).is_none());
+        lengths[0] = 11;
+        assert!(codes(&lengths).is_none());
+    }
+}

@@ -1,0 +1,236 @@
+//! Where everything is: blocks in the array, blocks in the payload.
+//!
+//! Blocks are boxes of up to 2^b elements whose shape follows the array, so that thin arrays have
+//! full blocks too; those at the upper borders are clipped. The payload begins with a table of their
+//! ends, so that each can be found, and checked, alone.
+//!
+//! ```text
+//! table: u32 end in 16 bytes, u32 check of each block | zeros to 16 bytes | blocks
+//! ```
+
+use crate::types::Shape;
+
+/// Blocks begin at multiples of this in the payload; also the bytes of a block's header.
+pub const UNIT: usize = 16;
+/// Bytes of a table entry.
+pub const ENTRY: usize = 8;
+/// Most elements along x of a block, unless other axes leave their share to x: 128 bytes of f32.
+const ROW: usize = 32;
+/// Parameters b that the format knows.
+pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;
+
+/// A box in the array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// First plane, row and element.
+    pub origin: [usize; 3],
+    /// Planes, rows and elements, at least one each.
+    pub shape: [usize; 3],
+}
+
+impl Block {
+    /// Number of elements.
+    pub fn n_elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// Geometry of one folded array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Extents, with ones in front.
+    extents: [usize; 3],
+    /// Extents of a block.
+    sides: [usize; 3],
+    /// Blocks along each axis.
+    blocks: [usize; 3],
+    element_bytes: usize,
+}
+
+impl Layout {
+    /// The layout of an array of rank 1 to 3 for the parameter b. `None` if there are no elements, b is unknown, or a
+    /// payload could pass what the table can tell.
+    pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Self> {
+        if shape.n_elements() == 0 || !LOG2_SIZES.contains(&b) {
+            return None;
+        }
+        let mut extents = [1; 3];
+        let rank = shape.extents().len();
+        for (extent, &n) in extents[3usize.checked_sub(rank)?..].iter_mut().zip(shape.extents()) {
+            *extent = usize::try_from(n).ok()?;
+        }
+        let sides = sides(extents, 1 << b);
+        let blocks = [0, 1, 2].map(|k| extents[k].div_ceil(sides[k]));
+        let layout = Self { extents, sides, blocks, element_bytes };
+        // Elements and blocks of the largest array fit u64; so does this.
+        let units = layout.payload_bound() / UNIT as u64;
+        u32::try_from(units).ok()?;
+        Some(layout)
+    }
+
+    /// Number of blocks.
+    pub fn n_blocks(&self) -> usize {
+        self.blocks.iter().product()
+    }
+
+    /// Most elements of a block.
+    pub fn block_elements(&self) -> usize {
+        self.sides.iter().product()
+    }
+
+    /// Elements from one row of the array to the next, and from one plane to the next.
+    pub fn strides(&self) -> (usize, usize) {
+        (self.extents[2], self.extents[1] * self.extents[2])
+    }
+
+    /// Extents of the array, three of them.
+    pub fn extents(&self) -> [usize; 3] {
+        self.extents
+    }
+
+    /// Block `index`.
+    pub fn block(&self, index: usize) -> Block {
+        let [_, n1, n2] = self.blocks;
+        let at = [index / n2 / n1, index / n2 % n1, index % n2];
+        let origin = [0, 1, 2].map(|k| at[k] * self.sides[k]);
+        let shape = [0, 1, 2].map(|k| self.sides[k].min(self.extents[k] - origin[k]));
+        Block { origin, shape }
+    }
+
+    /// Blocks along each axis whose box and `origin`, `shape` have elements in common.
+    pub fn blocks_in(&self, origin: [usize; 3], shape: [usize; 3]) -> impl Iterator<Item = usize> {
+        let [z, y, x] = [0, 1, 2].map(|k| {
+            let end = (origin[k] + shape[k]).div_ceil(self.sides[k]);
+            if shape[k] == 0 { 0..0 } else { origin[k] / self.sides[k]..end }
+        });
+        let [_, n1, n2] = self.blocks;
+        z.flat_map(move |z| {
+            let x = x.clone();
+            y.clone().flat_map(move |y| x.clone().map(move |x| (z * n1 + y) * n2 + x))
+        })
+    }
+
+    /// Bytes of the table with its zeros.
+    pub fn table_bytes(&self) -> usize {
+        (self.n_blocks() * ENTRY).next_multiple_of(UNIT)
+    }
+
+    /// Most bytes of a block with `n` elements: those of RAW.
+    pub fn block_bound(&self, n: usize) -> usize {
+        UNIT + (n * self.element_bytes).next_multiple_of(UNIT)
+    }
+
+    /// Most bytes of a payload.
+    pub fn payload_bound(&self) -> u64 {
+        let n_elements: u64 = self.extents.iter().map(|&n| n as u64).product();
+        // A header and less than a unit to fill up for every block.
+        let blocks = self.n_blocks() as u64;
+        blocks.div_ceil(2) * UNIT as u64 + blocks * (2 * UNIT as u64) + n_elements * self.element_bytes as u64
+    }
+
+    /// Blocks of one strip: those with the same first two coordinates, or one block of an array with one axis.
+    pub fn blocks_per_strip(&self) -> usize {
+        if self.is_line() { 1 } else { self.blocks[2] }
+    }
+
+    /// Number of strips.
+    pub fn n_strips(&self) -> usize {
+        self.n_blocks() / self.blocks_per_strip()
+    }
+
+    fn is_line(&self) -> bool {
+        self.extents[..2] == [1, 1]
+    }
+
+    /// Elements of a strip from one block to the next.
+    pub fn block_step(&self) -> usize {
+        self.sides[2]
+    }
+
+    /// Elements of every band, with the number of the strip it belongs to, in the order of the array. A strip's
+    /// elements are one contiguous band per plane.
+    pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
+        let ([n0, n1, n2], [s0, s1, s2]) = (self.extents, self.sides);
+        let per_plane = self.n_strips() / self.blocks[0];
+        let band = move |b1: usize| match n1 {
+            1 if n0 == 1 => (n2 - b1 * s2).min(s2),
+            _ => (n1 - b1 * s1).min(s1) * n2,
+        };
+        (0..n0).flat_map(move |z| (0..per_plane).map(move |b1| (band(b1), z / s0 * per_plane + b1)))
+    }
+}
+
+/// The block shape for an array: rows of [`ROW`], and the rest shared evenly between rows and planes; an axis that
+/// is shorter than its share leaves it to the others.
+fn sides([dz, dy, dx]: [usize; 3], size: usize) -> [usize; 3] {
+    let up_to = |n: usize, limit: usize| if n >= limit { limit } else { n.next_power_of_two() };
+    if dz == 1 && dy == 1 {
+        return [1, 1, size];
+    }
+    let rows = size / up_to(dx, ROW);
+    let (bz, by) = if dz == 1 {
+        (1, up_to(dy, rows))
+    } else {
+        let by = up_to(dy, 1 << rows.ilog2().div_ceil(2));
+        let bz = up_to(dz, rows / by);
+        (bz, up_to(dy, rows / bz))
+    };
+    [bz, by, up_to(dx, size / (by * bz))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(extents: &[u64], b: u8) -> Layout {
+        Layout::new(&Shape::new(extents).unwrap(), 4, b).unwrap()
+    }
+
+    #[test]
+    fn shapes_follow_the_array() {
+        for (extents, b, sides) in [
+            (&[1 << 20][..], 12, [1, 1, 4096]),
+            (&[7], 13, [1, 1, 8192]),
+            (&[512, 512], 12, [1, 128, 32]),
+            (&[50, 512], 12, [1, 64, 64]),
+            (&[512, 512, 512], 12, [8, 16, 32]),
+            (&[512, 512, 512], 13, [16, 16, 32]),
+            (&[512, 512, 512], 14, [16, 32, 32]),
+            (&[512, 512, 3], 12, [32, 32, 4]),
+            (&[2, 2, 5000], 12, [2, 2, 1024]),
+            (&[2, 1000, 1000], 12, [2, 64, 32]),
+            (&[1000, 2, 1000], 12, [64, 2, 32]),
+        ] {
+            assert_eq!(layout(extents, b).sides, sides, "{extents:?}");
+        }
+    }
+
+    #[test]
+    fn blocks_and_bands_cover_the_array_once() {
+        for extents in [&[1][..], &[9000], &[63, 200], &[33, 35, 37], &[3, 1, 5], &[5, 700, 2], &[130, 2, 3]] {
+            let layout = layout(extents, 12);
+            let (row, plane) = layout.strides();
+            let n_elements: u64 = extents.iter().product();
+            let mut seen = vec![0; n_elements as usize];
+            for index in 0..layout.n_blocks() {
+                let Block { origin: [oz, oy, ox], shape: [sz, sy, sx] } = layout.block(index);
+                for (z, y) in (oz..oz + sz).flat_map(|z| (oy..oy + sy).map(move |y| (z, y))) {
+                    seen[z * plane + y * row + ox..][..sx].iter_mut().for_each(|n| *n += 1);
+                }
+            }
+            assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
+            assert_eq!(layout.bands().map(|(n, _)| n as u64).sum::<u64>(), n_elements, "{extents:?}");
+            assert!(layout.bands().all(|(_, strip)| strip < layout.n_strips()));
+            let all: Vec<usize> = layout.blocks_in([0; 3], layout.extents()).collect();
+            assert_eq!(all, (0..layout.n_blocks()).collect::<Vec<_>>());
+            assert_eq!(layout.blocks_in([0; 3], [1, 0, 1]).count(), 0);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_has_no_layout() {
+        let new = |n: u64, b| Layout::new(&Shape::new(&[n]).unwrap(), 8, b);
+        assert!(new(0, 12).is_none() && new(5, 11).is_none() && new(5, 15).is_none());
+        assert!(new(1 << 33, 12).is_none() && new(1 << 32, 12).is_some());
+    }
+}

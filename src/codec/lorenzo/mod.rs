@@ -1,0 +1,269 @@
+//! `lorenzo`: lossless compression of integers and floats, gridz's own.
+//!
+//! An array is cut into blocks that know nothing of each other. Of a block's numbers (`map`) differences along the axes
+//! are taken (`predict`), and these are coded by their lengths: `split` packs them, with patches for the long ones,
+//! and `huff` gives each length a code. Two modes, `fast` and `dense`, choose among that differently (`params`, `block`); the decoder
+//! does not need to know.
+//!
+//! This file cuts a chunk into pieces for threads. The bytes do not depend on how many there were.
+
+mod bits;
+mod block;
+mod dict;
+mod huff;
+mod huffman;
+pub mod layout;
+mod map;
+pub mod params;
+mod predict;
+mod split;
+mod word;
+
+use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::cpu::ordered;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::Sums;
+use crate::types::{Array, DType, Shape};
+use block::Work;
+use layout::{ENTRY, Layout, UNIT};
+use params::Mode;
+use word::{Element, Word};
+
+/// The codec.
+pub struct Lorenzo;
+
+impl Codec for Lorenzo {
+    fn max_rank(&self) -> usize {
+        params::MAX_RANK
+    }
+
+    fn plan(&self, array: &Array, level: u16) -> Option<Plan> {
+        params::plan(array, level)
+    }
+
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+        let chunk = Chunk::of(job.dtype, &job.shape, job.params)?;
+        match chunk.element.word_bits() {
+            64 => encode::<u64>(&chunk, job, src, dst),
+            _ => encode::<u32>(&chunk, job, src, dst),
+        }
+    }
+
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        let chunk = Chunk::of(job.dtype, &job.shape, job.params)?;
+        match chunk.element.word_bits() {
+            64 => decode::<u64>(&chunk, job, payload, dst),
+            _ => decode::<u32>(&chunk, job, payload, dst),
+        }
+    }
+}
+
+/// What all blocks of a chunk have in common.
+struct Chunk {
+    layout: Layout,
+    element: Element,
+    mode: Mode,
+}
+
+impl Chunk {
+    fn of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Self> {
+        let chunk = Element::of(dtype).and_then(|element| {
+            let (layout, b) = params::layout(shape, element, params)?;
+            Some(Self { layout, element, mode: Mode::of(b) })
+        });
+        chunk.ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
+    }
+}
+
+/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The check of a block: half of the checksum that it would have as a payload.
+fn check_of(sums: Sums) -> u32 {
+    sums.mixed() as u32
+}
+
+fn encode<W: Word>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+    let layout = &chunk.layout;
+    let n_blocks = layout.n_blocks();
+    let (table, data) = dst.split_at_mut(layout.table_bytes());
+    let (entries, pad) = table.split_at_mut(ENTRY * n_blocks);
+    pad.fill(0);
+
+    let block_bytes = layout.block_elements() * chunk.element.bytes;
+    let is_serial = job.pool.pieces(src.len() as u64) == 1;
+    let per_piece = if is_serial { n_blocks } else { PIECE_BYTES.div_ceil(block_bytes) };
+    let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
+    pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
+    let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| match encode_piece::<W>(
+        chunk,
+        src,
+        *first_block,
+        table,
+        out,
+    ) {
+        Ok(Encoded { n_bytes, sums }) => (n_bytes, Ok(sums)),
+        Err(error) => (0, Err(error)),
+    };
+    // The ends of a piece's blocks count from the start of the data then.
+    let place = |(_, table): (usize, &mut [u8]), start: usize| {
+        let offset = (start / UNIT) as u32;
+        for entry in table.chunks_exact_mut(ENTRY) {
+            u32::read(entry).plus(offset).write(entry);
+        }
+    };
+    let most_bytes = per_piece * layout.block_bound(layout.block_elements());
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
+    let mut all = Sums::of(table);
+    for sums in sums {
+        all = all.then(sums?);
+    }
+    Ok(Encoded { n_bytes: table.len() + n_bytes, sums: all })
+}
+
+/// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
+fn encode_piece<W: Word>(
+    chunk: &Chunk,
+    src: &[u8],
+    first_block: usize,
+    table: &mut [u8],
+    out: &mut [u8],
+) -> Result<Encoded> {
+    let mut work = Work::<W>::new(&chunk.layout)?;
+    let (row, plane) = chunk.layout.strides();
+    let mut end = 0;
+    let mut all = Sums::default();
+    for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
+        let block = chunk.layout.block(first_block + i);
+        let ([z, y, x], [_, sy, sx]) = (block.origin, block.shape);
+        for (r, words) in work.words[..block.n_elements()].chunks_exact_mut(sx).enumerate() {
+            let at = (z + r / sy) * plane + (y + r % sy) * row + x;
+            chunk.element.load(&src[at * chunk.element.bytes..], words);
+        }
+        let out = &mut out[end..];
+        let n_bytes = block::encode(&mut work, block.shape, chunk.element, chunk.mode, out);
+        let sums = Sums::of(&out[..n_bytes]);
+        end += n_bytes;
+        ((end / UNIT) as u32).write(entry);
+        check_of(sums).write(&mut entry[4..]);
+        all = all.then(sums);
+    }
+    Ok(Encoded { n_bytes: end, sums: all })
+}
+
+/// A payload's table and blocks.
+struct Sections<'a> {
+    table: &'a [u8],
+    blocks: &'a [u8],
+}
+
+impl<'a> Sections<'a> {
+    /// Finds the sections and checks the ends of the blocks, so that each can be sliced.
+    fn parse(layout: &Layout, payload: &'a [u8]) -> Result<Self> {
+        let (table, blocks) = payload.split_at_checked(layout.table_bytes()).ok_or_else(|| {
+            let (have, need) = (payload.len(), layout.table_bytes());
+            Error::new(ErrorKind::Truncated, format!("a lorenzo payload has {have} of {need} bytes of its table"))
+        })?;
+        let sections = Self { table, blocks };
+        let mut last = 0;
+        for index in 0..layout.n_blocks() {
+            let end = sections.entry(index).0;
+            if end < last {
+                return Err(Error::corrupt(format!("lorenzo block {index} ends before it begins")));
+            }
+            last = end;
+        }
+        if last != blocks.len() {
+            let have = blocks.len();
+            return Err(Error::corrupt(format!("a lorenzo payload has {have} bytes of blocks instead of {last}")));
+        }
+        Ok(sections)
+    }
+
+    /// End and check of a block.
+    fn entry(&self, index: usize) -> (usize, u32) {
+        let entry = &self.table[ENTRY * index..];
+        (u32::read(entry) as usize * UNIT, u32::read(&entry[4..]))
+    }
+
+    /// The bytes of a block, and their sums, which are compared with its check.
+    fn block(&self, index: usize, verify: bool) -> Result<(&'a [u8], Sums)> {
+        let start = if index == 0 { 0 } else { self.entry(index - 1).0 };
+        let (end, check) = self.entry(index);
+        let bytes = &self.blocks[start..end];
+        let sums = Sums::of(bytes);
+        if verify && check_of(sums) != check {
+            return Err(Error::corrupt(format!("lorenzo block {index} is damaged: its check does not match")));
+        }
+        Ok((bytes, sums))
+    }
+}
+
+/// The blocks that share their leading coordinates, and where their elements go: a band per plane.
+struct Strip<'a> {
+    number: usize,
+    bands: Vec<&'a mut [u8]>,
+}
+
+fn decode<W: Word>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    let layout = &chunk.layout;
+    let sections = Sections::parse(layout, payload)?;
+    let n_pieces = job.pool.pieces(dst.len() as u64);
+    let mut strips = strips_of(chunk, dst)?;
+    let per_piece = strips.len().div_ceil(n_pieces);
+    let mut pieces = try_vec(n_pieces)?;
+    while !strips.is_empty() {
+        let rest = strips.split_off(per_piece.min(strips.len()));
+        pieces.push(std::mem::replace(&mut strips, rest));
+    }
+    let decoded = job.pool.map(pieces, |strips| decode_strips::<W>(chunk, &sections, job.verify, strips));
+    let mut sums = Sums::of(sections.table);
+    for piece in decoded {
+        sums = sums.then(piece?);
+    }
+    Ok(sums)
+}
+
+/// Cuts the destination into the bands of every strip.
+fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
+    let mut strips: Vec<Strip> = try_vec(chunk.layout.n_strips())?;
+    for (n_elements, number) in chunk.layout.bands() {
+        if number == strips.len() {
+            strips.push(Strip { number, bands: Vec::new() });
+        }
+        let (band, rest) = dst.split_at_mut(n_elements * chunk.element.bytes);
+        strips[number].bands.push(band);
+        dst = rest;
+    }
+    Ok(strips)
+}
+
+/// Decodes some consecutive strips and returns the sums of their blocks.
+fn decode_strips<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, strips: Vec<Strip>) -> Result<Sums> {
+    let Chunk { layout, element, .. } = chunk;
+    let mut work = Work::<W>::new(layout)?;
+    let (row, _) = layout.strides();
+    let mut all = Sums::default();
+    for mut strip in strips {
+        for i in 0..layout.blocks_per_strip() {
+            let index = strip.number * layout.blocks_per_strip() + i;
+            let (bytes, sums) = sections.block(index, verify)?;
+            let [sz, sy, sx] = layout.block(index).shape;
+            block::decode(&mut work, [sz, sy, sx], *element, bytes)?;
+            for (r, words) in work.words[..sz * sy * sx].chunks_exact(sx).enumerate() {
+                let at = (r % sy) * row + i * layout.block_step();
+                element.store(words, &mut strip.bands[r / sy][at * element.bytes..]);
+            }
+            all = all.then(sums);
+        }
+    }
+    Ok(all)
+}
+
+/// An empty vector with room for `n` items, or an error instead of an abort.
+fn try_vec<T>(n: usize) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    items.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, "bookkeeping"))?;
+    Ok(items)
+}
