@@ -16,10 +16,13 @@ pub mod layout;
 mod map;
 pub mod params;
 mod predict;
+#[cfg(target_arch = "x86_64")]
+mod simd;
 mod split;
 mod word;
 
 use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
@@ -96,6 +99,7 @@ fn encode<W: Word>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Resu
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| match encode_piece::<W>(
+        job.level,
         chunk,
         src,
         *first_block,
@@ -121,8 +125,24 @@ fn encode<W: Word>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Resu
     Ok(Encoded { n_bytes: table.len() + n_bytes, sums: all })
 }
 
-/// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
+/// As [`encode_blocks`], with the instructions of `level`.
 fn encode_piece<W: Word>(
+    level: Level,
+    chunk: &Chunk,
+    src: &[u8],
+    first_block: usize,
+    table: &mut [u8],
+    out: &mut [u8],
+) -> Result<Encoded> {
+    #[cfg(target_arch = "x86_64")]
+    return simd::encode_blocks::<W>(level, chunk, src, first_block, table, out);
+    #[cfg(not(target_arch = "x86_64"))]
+    return encode_blocks::<W>(chunk, src, first_block, table, out);
+}
+
+/// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
+#[inline(always)]
+fn encode_blocks<W: Word>(
     chunk: &Chunk,
     src: &[u8],
     first_block: usize,
@@ -216,7 +236,8 @@ fn decode<W: Word>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> 
         let rest = strips.split_off(per_piece.min(strips.len()));
         pieces.push(std::mem::replace(&mut strips, rest));
     }
-    let decoded = job.pool.map(pieces, |strips| decode_strips::<W>(chunk, &sections, job.verify, strips));
+    let decoded =
+        job.pool.map(pieces, |strips| decode_strips::<W>(job.level, chunk, &sections, job.verify, strips));
     let mut sums = Sums::of(sections.table);
     for piece in decoded {
         sums = sums.then(piece?);
@@ -238,8 +259,23 @@ fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>>
     Ok(strips)
 }
 
+/// As [`decode_blocks`], with the instructions of `level`.
+fn decode_strips<W: Word>(
+    level: Level,
+    chunk: &Chunk,
+    sections: &Sections,
+    verify: bool,
+    strips: Vec<Strip>,
+) -> Result<Sums> {
+    #[cfg(target_arch = "x86_64")]
+    return simd::decode_blocks::<W>(level, chunk, sections, verify, strips);
+    #[cfg(not(target_arch = "x86_64"))]
+    return decode_blocks::<W>(chunk, sections, verify, strips);
+}
+
 /// Decodes some consecutive strips and returns the sums of their blocks.
-fn decode_strips<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, strips: Vec<Strip>) -> Result<Sums> {
+#[inline(always)]
+fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, strips: Vec<Strip>) -> Result<Sums> {
     let Chunk { layout, element, .. } = chunk;
     let mut work = Work::<W>::new(layout)?;
     let (row, _) = layout.strides();
