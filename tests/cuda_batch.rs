@@ -15,7 +15,7 @@ use gridz::engine::device::{
     decompress_async,
 };
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Spec, Verify, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
 use mock_cuda::{application_uses, count, with_mock};
 
 /// Runs `body` where the library has kernels to give to the mock.
@@ -57,7 +57,7 @@ struct Buffers<'s> {
 impl<'s> Buffers<'s> {
     fn new(stream: &'s Stream) -> Self {
         let array = array();
-        let slot = gridz::compress_bound(&array, &Spec::default()).unwrap().next_multiple_of(16);
+        let slot = gridz::compress_bound(&array, &common::ndzip()).unwrap().next_multiple_of(16);
         let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };
         let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
         let (arrays, frames) = (alloc(N as u64 * array.n_bytes()), alloc(N as u64 * slot));
@@ -74,13 +74,13 @@ impl<'s> Buffers<'s> {
     }
 
     fn compress(&self, memory: &BatchMemory, stream: StreamHandle, context: &Context) -> Result<()> {
-        compress_async(&self.batch, memory, &Spec::default(), stream, context)
+        compress_async(&self.batch, memory, &common::ndzip(), stream, context)
     }
 
     fn both(&self, memory: &BatchMemory, stream: StreamHandle) -> Result<()> {
         self.compress(memory, stream, &Context::default())?;
         let statuses = self.told.slice(8 * N as u64..12 * N as u64)?;
-        let (spec, context) = (Spec::default(), Context::default());
+        let (spec, context) = (common::ndzip(), Context::default());
         decompress_async(&self.batch, memory, statuses, &spec, Verify::Checksum, stream, &context)
     }
 }
@@ -99,7 +99,7 @@ fn nothing_waits() {
     with_kernels("nothing_waits", &[], || {
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
-        let workspace = async_workspace_bytes(&array(), N, &Spec::default(), handle(&stream), &Context::default());
+        let workspace = async_workspace_bytes(&array(), N, &common::ndzip(), handle(&stream), &Context::default());
         assert_eq!(workspace.unwrap(), WORKSPACE);
         let waits = [c"cuStreamSynchronize", c"cuMemcpyDtoH_v2", c"cuMemcpyDtoHAsync_v2", c"cuMemcpyHtoDAsync_v2"];
         let once =
@@ -152,7 +152,7 @@ fn wrong_memory_is_refused() {
         assert_eq!(count(c"launches"), 0);
 
         let many = |n_chunks| {
-            async_workspace_bytes(&array(), n_chunks, &Spec::default(), handle(&stream), &Context::default())
+            async_workspace_bytes(&array(), n_chunks, &common::ndzip(), handle(&stream), &Context::default())
         };
         let most = i32::MAX as usize / 16;
         assert_eq!(many(most).unwrap(), 64 + most as u64 * 144);
@@ -170,7 +170,7 @@ fn a_batch_needs_the_gpu() {
         let buffers = Buffers::new(&stream);
         let parts = ["GRIDZ_BACKEND=cpu", "gridz_compress"];
         assert_error(buffers.both(&buffers.memory(None), handle(&stream)), Gpu, &parts);
-        let workspace = async_workspace_bytes(&array(), 1, &Spec::default(), handle(&stream), &Context::default());
+        let workspace = async_workspace_bytes(&array(), 1, &common::ndzip(), handle(&stream), &Context::default());
         assert_error(workspace, Gpu, &parts);
     });
 }
@@ -188,7 +188,7 @@ fn a_context_is_for_its_gpu() {
         assert_error(buffers.compress(&memory, handle(&stream), &on(1)), InvalidArgument, &parts);
         let src = Source::Device(buffers.arrays.slice(0..array().n_bytes()).unwrap());
         let compress = |context: &Context| {
-            device::compress(&array(), &Spec::default(), src, Destination::Device(buffers.frames.all()), context)
+            device::compress(&array(), &common::ndzip(), src, Destination::Device(buffers.frames.all()), context)
         };
         compress(&on(0)).unwrap();
         assert_error(compress(&on(1)), InvalidArgument, &parts);
@@ -256,13 +256,13 @@ fn kernels_do_everything() {
             [(DType::F32, ByteOrder::Big), (DType::F64, ByteOrder::Little), (DType::I16, ByteOrder::Big)]
         {
             let array = Array::new(dtype, order, shape).unwrap();
-            let bound = gridz::compress_bound(&array, &Spec::default()).unwrap();
+            let bound = gridz::compress_bound(&array, &common::ndzip()).unwrap();
             let (src, dst) = (stream.alloc(array.n_bytes() + 1).unwrap(), stream.alloc(bound + 31).unwrap());
             for shift in [0, 1] {
                 let src = Source::Device(src.slice(shift..shift + array.n_bytes()).unwrap());
                 let dst = Destination::Device(dst.slice(shift..shift + bound).unwrap());
                 let launches = count(c"launches");
-                device::compress(&array, &Spec::default(), src, dst, &Context::default()).unwrap();
+                device::compress(&array, &common::ndzip(), src, dst, &Context::default()).unwrap();
                 assert_eq!(count(c"launches"), launches + 1, "{array:?}");
             }
         }
@@ -278,10 +278,10 @@ fn large_chunks_are_copied_in_pieces() {
         let array = Array::new(DType::F32, ByteOrder::Little, shape).unwrap();
         let on = |backend| Context::new(Some(2), None).unwrap().on(backend, None).unwrap();
         let zeros = vec![0; array.n_bytes() as usize];
-        let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default()).unwrap() as usize];
-        gridz::compress(&array, &Spec::default(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
+        let mut frame = vec![0; gridz::compress_bound(&array, &common::ndzip()).unwrap() as usize];
+        gridz::compress(&array, &common::ndzip(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
         assert_eq!((count(c"cuMemcpyHtoDAsync_v2"), count(c"pinned_buffers")), (6, 2));
-        let n = gridz::compress(&array, &Spec::default(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
+        let n = gridz::compress(&array, &common::ndzip(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
         // The mock's memory is zero, and so is what its kernels seem to decompress.
         let mut back = vec![1; zeros.len()];
         let before = count(c"cuMemcpyDtoHAsync_v2");

@@ -19,8 +19,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 #[derive(Serialize, Deserialize)]
 struct Golden {
     file: String,
-    /// The codec that was asked for, which is the file's folder.
+    /// The codec that was asked for, which is the file's folder, and its level.
     asked: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    level: u16,
     /// The codec that the frame names.
     codec: String,
     codec_version: u8,
@@ -29,6 +31,10 @@ struct Golden {
     frame_sha256: String,
     array_sha256: String,
     input: Input,
+}
+
+fn is_default(level: &u16) -> bool {
+    *level == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,9 +79,9 @@ fn assert_same_files(folder: &Path, mut rows: Vec<String>) {
     assert_eq!(frame_files(folder), rows, "files and manifest of {}", folder.display());
 }
 
-fn spec(name: &str) -> Spec {
+fn spec(name: &str, level: u16) -> Spec {
     let entry = CODECS.iter().find(|entry| entry.name == name).unwrap();
-    Spec::new(u32::from(entry.id), 0).unwrap()
+    Spec::new(u32::from(entry.id), u32::from(level)).unwrap()
 }
 
 #[test]
@@ -109,7 +115,8 @@ fn goldens_are_encoded_to_the_same_bytes() {
     for row in manifest::<Golden>(&v1) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
         if entry.version == row.codec_version {
-            let frame = compress(&row.input.array(), &spec(&row.asked), &row.input.bytes(), &Context::default());
+            let frame =
+                compress(&row.input.array(), &spec(&row.asked, row.level), &row.input.bytes(), &Context::default());
             assert_same_bytes(&frame, &fs::read(v1.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
         }
@@ -135,13 +142,15 @@ fn rejects_are_refused_with_the_right_kind() {
 
 // ---- making them ----------------------------------------------------------------------------------
 
-/// What this release writes: folder (the codec asked for), name, input.
-fn cases() -> Vec<(&'static str, &'static str, Input)> {
+/// What this release writes: folder (the codec asked for), level, name, input.
+fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
     let case =
-        |codec, name, generator, dtype, extents: &[u64]| (codec, name, Input::new(generator, dtype, extents));
+        |codec, name, generator, dtype, extents: &[u64]| (codec, 0, name, Input::new(generator, dtype, extents));
     let big = |codec, name, generator, dtype, extents: &[u64]| {
-        (codec, name, Input { big_endian: true, ..Input::new(generator, dtype, extents) })
+        (codec, 0, name, Input { big_endian: true, ..Input::new(generator, dtype, extents) })
     };
+    let dense =
+        |name, generator, dtype, extents: &[u64]| ("lorenzo", 2, name, Input::new(generator, dtype, extents));
     vec![
         case("stored", "f32_2d", "ramp", DType::F32, &[7, 11]),
         big("stored", "f64_big_endian", "special", DType::F64, &[3, 5]),
@@ -172,6 +181,42 @@ fn cases() -> Vec<(&'static str, &'static str, Input)> {
         case("ndzip", "i16_3d", "walk", DType::I16, &[16, 16, 3]),
         case("ndzip", "f16_2d", "special", DType::F16, &[9, 30]),
         big("ndzip", "u64_big_endian", "walk", DType::U64, &[77]),
+        case("lorenzo", "f32_3d", "wave", DType::F32, &[16, 32, 64]),
+        case("lorenzo", "f32_3d_clipped", "wave", DType::F32, &[17, 33, 37]),
+        case("lorenzo", "f64_3d_clipped", "wave", DType::F64, &[9, 19, 35]),
+        case("lorenzo", "f32_2d", "patches", DType::F32, &[130, 65]),
+        case("lorenzo", "f64_1d", "patches", DType::F64, &[9001]),
+        case("lorenzo", "f64_smooth", "cubic", DType::F64, &[20, 30, 40]),
+        case("lorenzo", "f32_smooth", "cubic", DType::F32, &[70, 80]),
+        case("lorenzo", "f64_5d_thin", "ramp", DType::F64, &[3, 1, 2, 700, 2]),
+        case("lorenzo", "f32_incompressible", "special", DType::F32, &[64, 64]),
+        case("lorenzo", "f64_special_walk", "walk", DType::F64, &[5000]),
+        case("lorenzo", "f32_constant", "pi", DType::F32, &[32, 32, 32]),
+        case("lorenzo", "f32_few_values", "few", DType::F32, &[90, 91]),
+        case("lorenzo", "u8_2d", "wave", DType::U8, &[100, 100]),
+        case("lorenzo", "i8_1d", "walk", DType::I8, &[5000]),
+        case("lorenzo", "u16_3d", "patches", DType::U16, &[12, 20, 40]),
+        case("lorenzo", "i16_2d", "cubic", DType::I16, &[64, 65]),
+        case("lorenzo", "f16_1d", "cubic", DType::F16, &[4100]),
+        case("lorenzo", "bf16_2d", "few", DType::Bf16, &[50, 90]),
+        case("lorenzo", "u32_1d", "patches", DType::U32, &[4097]),
+        case("lorenzo", "i64_3d", "cubic", DType::I64, &[9, 18, 27]),
+        big("lorenzo", "f32_big_endian", "wave", DType::F32, &[64, 65]),
+        big("lorenzo", "u64_big_endian", "patches", DType::U64, &[4100]),
+        case("lorenzo", "f64_rank_0", "pi", DType::F64, &[]),
+        case("lorenzo", "f32_no_elements", "zero", DType::F32, &[0, 3]),
+        case("lorenzo", "complex64", "random", DType::C64, &[30]),
+        dense("dense_f32_3d", "wave", DType::F32, &[17, 33, 37]),
+        dense("dense_f64_3d", "patches", DType::F64, &[20, 21, 40]),
+        dense("dense_f64_smooth", "cubic", DType::F64, &[20, 30, 40]),
+        dense("dense_f32_zero_runs", "islands", DType::F32, &[100, 130]),
+        dense("dense_f32_few_values", "few", DType::F32, &[90, 91]),
+        dense("dense_f64_few_values", "few", DType::F64, &[9000]),
+        dense("dense_i32_few_values", "few", DType::I32, &[3, 2000]),
+        dense("dense_f64_special_walk", "walk", DType::F64, &[9000]),
+        dense("dense_f32_incompressible", "random", DType::F32, &[64, 64]),
+        dense("dense_u8", "walk", DType::U8, &[9, 1000]),
+        dense("dense_one_element", "pi", DType::F64, &[1, 1]),
     ]
 }
 
@@ -183,7 +228,7 @@ const HEADER: usize = 64;
 /// Two blocks of f32 with a border: a table of 8 bytes, blocks of 128 heads.
 fn good() -> Vec<u8> {
     let input = Input::new("ramp", DType::F32, &[1, 2, 4100]);
-    compress(&input.array(), &spec("ndzip"), &input.bytes(), &Context::default())
+    compress(&input.array(), &spec("ndzip", 0), &input.bytes(), &Context::default())
 }
 
 /// The good frame after `change`, with checksums that match.
@@ -217,7 +262,7 @@ fn header_only(extents: [u64; 3], payload_bytes: u64) -> Vec<u8> {
 
 fn stored(n_payload: usize) -> Vec<u8> {
     let input = Input::new("ramp", DType::I32, &[3, 4, 5]);
-    let mut frame = compress(&input.array(), &spec("stored"), &input.bytes(), &Context::default());
+    let mut frame = compress(&input.array(), &spec("stored", 0), &input.bytes(), &Context::default());
     frame.resize(HEADER + n_payload, 0);
     frame[16..24].copy_from_slice(&(n_payload as u64).to_le_bytes());
     repair(&mut frame);
@@ -307,13 +352,13 @@ fn rejects() -> Vec<Damage> {
 fn bless() {
     let v1 = folder("v1");
     let mut rows: Vec<Golden> = manifest(&v1);
-    for (asked, name, input) in cases() {
+    for (asked, level, name, input) in cases() {
         let file = format!("{asked}/{name}.gridz");
         if v1.join(&file).exists() {
             continue;
         }
         let array = input.bytes();
-        let frame = compress(&input.array(), &spec(asked), &array, &Context::default());
+        let frame = compress(&input.array(), &spec(asked, level), &array, &Context::default());
         let entry = registry::find(frame[5]).unwrap();
         let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
         fs::create_dir_all(v1.join(asked)).unwrap();
@@ -321,6 +366,7 @@ fn bless() {
         rows.push(Golden {
             file,
             asked: asked.into(),
+            level,
             codec: entry.name.into(),
             codec_version: entry.version,
             writer: gridz::VERSION.into(),

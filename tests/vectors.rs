@@ -7,7 +7,7 @@ use common::vectors::vectors;
 use common::{assert_same_bytes, compress, decompress, generate::Input, sha256};
 use gridz::codec::registry;
 use gridz::cpu::pool::Pool;
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec};
+use gridz::{Array, ByteOrder, Context, DType, Shape};
 use serde::Deserialize;
 
 #[test]
@@ -81,11 +81,11 @@ fn threads_do_not_change_a_byte() {
         let input = Input::new("walk", dtype, extents);
         let raw = input.bytes();
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let serial = compress(&array, &Spec::default(), &raw, &Context::new(Some(1), None).unwrap());
+        let serial = compress(&array, &common::ndzip(), &raw, &Context::new(Some(1), None).unwrap());
         assert_eq!(gridz::inspect(&serial).unwrap().codec, registry::DEFAULT);
         for threads in [2, 3, 7] {
             let context = Context::new(Some(threads), None).unwrap();
-            let frame = compress(&array, &Spec::default(), &raw, &context);
+            let frame = compress(&array, &common::ndzip(), &raw, &context);
             assert_same_bytes(&frame, &serial, &format!("{threads} threads {extents:?}"));
             assert_same_bytes(
                 &decompress(&frame, &context).unwrap(),

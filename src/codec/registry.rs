@@ -63,7 +63,7 @@ pub static CODECS: &[Entry] = &[
 pub const STORED: u8 = 0;
 /// The lossless codec used where none is named. Datasets keep the codec this stood for when they
 /// were created.
-pub const DEFAULT: u8 = 1;
+pub const DEFAULT: u8 = 2;
 
 /// The row of codec `id`.
 pub fn find(id: u8) -> Option<&'static Entry> {

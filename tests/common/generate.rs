@@ -21,7 +21,7 @@ fn is_zero(seed: &u64) -> bool {
 }
 
 /// Every rule that makes an array of any extents.
-pub const GENERATORS: [&str; 10] = [
+pub const GENERATORS: [&str; 14] = [
     "zero",
     "negative_zero",
     "pi",
@@ -32,6 +32,10 @@ pub const GENERATORS: [&str; 10] = [
     "walk",
     "special",
     "wave",
+    "cubic",
+    "patches",
+    "few",
+    "islands",
 ];
 
 impl Input {
@@ -161,6 +165,43 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
                     rest /= extent;
                 }
                 quarters(height, bits)
+            })
+            .collect(),
+        // Polynomials of third degree along every axis, as floats where the type is one of 32 or 64 bits.
+        "cubic" => (0..n as u64)
+            .map(|i| {
+                let mut rest = i;
+                let mut height = 0u64;
+                for (k, &extent) in extents.iter().enumerate().rev() {
+                    let x = rest % extent % 200;
+                    height += x * x * x + (k as u64 + 3) * x * 17;
+                    rest /= extent;
+                }
+                if bits < 32 { height >> 9 & mask } else { quarters(height & 0xff_ffff, bits) }
+            })
+            .collect(),
+        // Integers of which most are small, some longer and a few as long as the type allows.
+        "patches" => (0..n)
+            .map(|_| {
+                let r = random.next();
+                let length = match r % 256 {
+                    0..4 => bits,
+                    4..40 => bits / 2,
+                    _ => bits / 5,
+                };
+                (r >> 8 | r << 56) & u64::MAX >> (64 - length.max(1))
+            })
+            .collect(),
+        // A few values in no order.
+        "few" => {
+            let values: Vec<u64> = (0..37).map(|_| random.next() & mask).collect();
+            (0..n).map(|_| values[(random.next() >> 20) as usize % values.len()]).collect()
+        }
+        // Noise in a sea of zeros.
+        "islands" => (0..n)
+            .map(|i| {
+                let r = random.next();
+                if i / 700 % 5 == 2 { r & mask >> (bits / 3) } else { 0 }
             })
             .collect(),
         // Inputs whose transformed words are chosen.

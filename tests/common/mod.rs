@@ -10,9 +10,23 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use gridz::codec::registry::CODECS;
 use gridz::{Array, Context, Spec, Verify};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
+
+/// Every codec at every level that means something of its own.
+pub fn specs() -> impl Iterator<Item = Spec> {
+    CODECS.iter().flat_map(|entry| {
+        let levels = if entry.max_level == 0 { 0..=0 } else { 1..=entry.max_level };
+        levels.map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
+    })
+}
+
+/// What tests of ndzip compress with.
+pub fn ndzip() -> Spec {
+    Spec::new(1, 0).unwrap()
+}
 
 /// The folder with reference vectors and real data, which is not part of the project:
 /// `GRIDZ_SHARED`, else `../shared` beside it.

@@ -1,6 +1,6 @@
 //! Arrays at the boundary between a codec's frame and a stored one: the kernels decide while they work.
 
-use gridz::{Array, ByteOrder, DType, Spec};
+use gridz::{Array, ByteOrder, DType};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -20,7 +20,7 @@ const SHAPES: [(DType, &[u64]); 8] = [
 ];
 
 fn is_stored(array: &Array, raw: &[u8]) -> bool {
-    gridz::inspect(&compress(array, &Spec::default(), raw, &cpu())).unwrap().codec == 0
+    gridz::inspect(&compress(array, &crate::common::ndzip(), raw, &cpu())).unwrap().codec == 0
 }
 
 /// What comes first says nothing about the rest, wherever the content changes.
@@ -44,10 +44,10 @@ fn content_that_changes() {
         assert!(chunks.iter().any(|raw| is_stored(&array, raw)), "{extents:?}: nothing is stored");
         assert!(chunks.iter().any(|raw| !is_stored(&array, raw)), "{extents:?}: everything is stored");
         // All together, and alone: a chunk's neighbours must not matter.
-        Batch::new(&stream, array, &Spec::default(), Layout::of(chunks.len()))
+        Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(chunks.len()))
             .check(&chunks, &format!("{extents:?}"));
         for (i, chunk) in chunks.iter().enumerate() {
-            let alone = Batch::new(&stream, array, &Spec::default(), Layout::of(1));
+            let alone = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
             alone.check(std::slice::from_ref(chunk), &format!("{extents:?}, content {i} alone"));
         }
     }
@@ -83,7 +83,7 @@ fn frames_that_just_fit() {
             }
             let near = high.saturating_sub(3)..=(high + 3).min(n);
             let chunks: Vec<Vec<u8>> = near.map(with_zeros).collect();
-            let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(chunks.len()));
+            let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(chunks.len()));
             batch.check(&chunks, &format!("{extents:?} in_front {in_front}"));
         }
     }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cudarc::driver::sys::{CUresult, cuCtxSynchronize};
 use gridz::cuda::{Device, Fatbin, Grid};
 use gridz::settings::{self, Backend};
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Spec};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result};
 
 use crate::arrays::{self, Kind, Random};
 use crate::common::{assert_same_bytes, compress};
@@ -32,13 +32,13 @@ impl Chunk {
     fn new(extents: &[u64]) -> Self {
         let array = arrays::array(DType::F32, ByteOrder::Little, extents);
         let raw = arrays::bytes(&array, Kind::Walk, &mut Random::new(14));
-        let frame = compress(&array, &Spec::default(), &raw, &cpu());
+        let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
         Self { array, raw, frame }
     }
 
     fn compress(&self, context: &Context) -> Result<Vec<u8>> {
-        let mut frame = vec![0; gridz::compress_bound(&self.array, &Spec::default())? as usize];
-        let n_bytes = gridz::compress(&self.array, &Spec::default(), &self.raw, &mut frame, context)?;
+        let mut frame = vec![0; gridz::compress_bound(&self.array, &crate::common::ndzip())? as usize];
+        let n_bytes = gridz::compress(&self.array, &crate::common::ndzip(), &self.raw, &mut frame, context)?;
         frame.truncate(n_bytes);
         Ok(frame)
     }

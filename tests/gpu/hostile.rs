@@ -2,7 +2,7 @@
 
 use gridz::codec::registry::CODECS;
 use gridz::format::header::{Header, header_bytes};
-use gridz::{Array, ByteOrder, DType, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, DType, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED};
@@ -111,7 +111,7 @@ fn damage(frame: &[u8], array: &Array, room: usize, random: &mut Random) -> (&'s
         }
         12 => {
             let other = other_array(array, random);
-            bytes = compress(&other, &Spec::default(), &vec![0; other.n_bytes() as usize], &cpu());
+            bytes = compress(&other, &crate::common::ndzip(), &vec![0; other.n_bytes() as usize], &cpu());
             bytes.truncate(room);
             "frame of another array"
         }
@@ -152,9 +152,9 @@ fn damaged_frames() {
         let array = array(dtype, order, &arrays::extents(&mut random, rank, 60_000));
         let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
         let raw = arrays::bytes(&array, kind, &mut random);
-        let good = compress(&array, &Spec::default(), &raw, &cpu());
+        let good = compress(&array, &crate::common::ndzip(), &raw, &cpu());
         let layout = Layout { gap: 3, slot_gap: 128, ..Layout::of(3) };
-        let batch = Batch::new(&stream, array, &Spec::default(), layout);
+        let batch = Batch::new(&stream, array, &crate::common::ndzip(), layout);
         for round in 0..12 {
             let (how, bad) = damage(&good, &array, batch.slot, &mut random);
             let what = format!("case {case}.{round}: {dtype:?} {order:?} {:?} {how}", array.shape().extents());
@@ -206,11 +206,11 @@ fn wrong_lengths() {
     for (dtype, extents) in [(DType::F32, &[33, 34, 35][..]), (DType::F64, &[130, 70]), (DType::U8, &[50_001])] {
         let array = array(dtype, ByteOrder::Little, extents);
         let raw = arrays::bytes(&array, Kind::Walk, &mut random);
-        let frame = compress(&array, &Spec::default(), &raw, &cpu());
+        let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
         let n = frame.len() as u64;
         let lengths =
             [0, 1, 4, 39, 40, 47, 48, 63, 64, n - 1, n + 1, n + 16, 1 << 31, (1 << 32) + n, 1 << 40, u64::MAX];
-        let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(lengths.len() + 1));
+        let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(lengths.len() + 1));
         batch.write_frames(&vec![&frame; batch.n_chunks]);
         // The last one is right.
         batch.write_lengths(&[&lengths[..], &[n]].concat());
@@ -240,7 +240,7 @@ fn lengths_and_tables_beyond_the_slot() {
     {
         let array = array(dtype, ByteOrder::Little, extents);
         let raw = arrays::bytes(&array, Kind::Walk, &mut random);
-        let good = compress(&array, &Spec::default(), &raw, &cpu());
+        let good = compress(&array, &crate::common::ndzip(), &raw, &cpu());
         let at = header_bytes(array.shape().rank(), 0);
         let starts = [0x0000_8000u32, 0x00f0_0000, 0x7000_0000, 0xf000_0000, 0xffff_ff00];
         let mut frames = Vec::new();
@@ -267,7 +267,7 @@ fn lengths_and_tables_beyond_the_slot() {
         }
         frames.push(good.clone());
         lengths.push(good.len() as u64);
-        let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(frames.len()));
+        let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(frames.len()));
         batch.write_frames(&frames.iter().collect::<Vec<_>>());
         batch.write_lengths(&lengths);
         for flags in [0, SKIP_CHECKSUM] {
@@ -292,9 +292,9 @@ fn cut_frames_are_truncated() {
     let stream = Stream::new();
     let array = array(DType::F32, ByteOrder::Little, &[33, 34, 35]);
     let raw = arrays::bytes(&array, Kind::Walk, &mut Random::new(8));
-    let frame = compress(&array, &Spec::default(), &raw, &cpu());
+    let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
     let lengths = [64, 65, 200, frame.len() / 2, frame.len() - 1];
-    let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(lengths.len()));
+    let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(lengths.len()));
     batch.write_frames(&lengths.map(|n| &frame[..n]));
     batch.submit_decompress(0);
     assert_eq!(batch.read_statuses(), [TRUNCATED; 5]);

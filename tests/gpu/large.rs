@@ -3,7 +3,7 @@
 
 use gridz::format::checksum::Sums;
 use gridz::format::header::Header;
-use gridz::{Array, ByteOrder, DType, Spec};
+use gridz::{Array, ByteOrder, DType};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -61,12 +61,12 @@ fn one_array_of_more_than_4_gib() {
     let array = array(DType::F64, ByteOrder::Little, &[590_558_003]);
     let part = arrays::array(DType::F64, ByteOrder::Little, &[PIECE as u64 / 8]);
     let piece = arrays::bytes(&part, Kind::Walk, &mut Random::new(9));
-    let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(1));
+    let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
     let (n_bytes, header) = round_trip(&batch, &piece, "4.4 GiB");
     // The header holds the payload's length and checksum: where it is the CPU's, so is the payload.
     let raw = copies(&piece, array.n_bytes() as usize);
-    let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default()).unwrap() as usize];
-    let n_by_cpu = gridz::compress(&array, &Spec::default(), &raw, &mut frame, &all_cores()).unwrap();
+    let mut frame = vec![0; gridz::compress_bound(&array, &crate::common::ndzip()).unwrap() as usize];
+    let n_by_cpu = gridz::compress(&array, &crate::common::ndzip(), &raw, &mut frame, &all_cores()).unwrap();
     assert_eq!(n_bytes, n_by_cpu as u64);
     assert_same_bytes(&header, &frame[..48], "header of 4.4 GiB");
 }
@@ -84,7 +84,7 @@ fn more_than_4_gib_that_are_stored() {
     let stream = Stream::new();
     let array = Array::bytes((8 << 30) + 5).unwrap();
     let piece = arrays::bytes(&Array::bytes(PIECE as u64).unwrap(), Kind::Noise, &mut Random::new(10));
-    let batch = Batch::new(&stream, array, &Spec::default(), Layout::of(1));
+    let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
     let (n_bytes, header) = round_trip(&batch, &piece, "8 GiB");
     let (of_piece, rest) = (Sums::of(&piece), Sums::of(&piece[..array.n_bytes() as usize % PIECE]));
     let whole = (0..array.n_bytes() as usize / PIECE).fold(Sums::default(), |sums, _| sums.then(of_piece));

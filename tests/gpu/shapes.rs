@@ -17,7 +17,7 @@ fn reference_vectors() {
     }
     let stream = Stream::new();
     for vector in vectors("gpu reference_vectors").unwrap_or_default() {
-        let batch = Batch::new(&stream, vector.array(), &Spec::default(), Layout::of(1));
+        let batch = Batch::new(&stream, vector.array(), &crate::common::ndzip(), Layout::of(1));
         batch.check(std::slice::from_ref(&vector.raw), &vector.name);
         let frame = &batch.frames.read_all()[..batch.read_lengths()[0] as usize];
         // A frame of the published stream, unless that is longer than the array.
@@ -73,7 +73,7 @@ fn check(stream: &Stream, array: &Array, layout: Layout, random: &mut Random, wh
     let n = array.shape().n_elements() as usize;
     let kinds: Vec<Kind> = (0..layout.n_chunks).map(|_| Kind::random(random, n)).collect();
     let chunks: Vec<Vec<u8>> = kinds.iter().map(|&kind| arrays::bytes(array, kind, random)).collect();
-    let batch = Batch::new(stream, *array, &Spec::default(), layout);
+    let batch = Batch::new(stream, *array, &crate::common::ndzip(), layout);
     batch.check(&chunks, &format!("{what} {:?}", &kinds[..kinds.len().min(5)]));
 }
 
@@ -100,7 +100,8 @@ fn large_batches() {
             })
             .collect();
         let layout = Layout { has_workspace: true, gap: 1, ..Layout::of(n_chunks) };
-        Batch::new(&stream, array, &Spec::default(), layout).check(&chunks, &format!("{n_chunks} of {extents:?}"));
+        Batch::new(&stream, array, &crate::common::ndzip(), layout)
+            .check(&chunks, &format!("{n_chunks} of {extents:?}"));
     }
 }
 
@@ -114,16 +115,16 @@ fn stored_arrays() {
     let mut random = Random::new(3);
     let shape = |extents: &[u64]| Shape::new(extents).unwrap();
     let cases = [
-        (Array::new(DType::I16, ByteOrder::Big, shape(&[3, 1001])), Ok(Spec::default())),
-        (Array::new(DType::U8, ByteOrder::Little, shape(&[16_385])), Ok(Spec::default())),
-        (Array::new(DType::U8, ByteOrder::Little, shape(&[1])), Ok(Spec::default())),
-        (Array::opaque(3, shape(&[77, 1003])), Ok(Spec::default())),
-        (Array::new(DType::C128, ByteOrder::Big, shape(&[5, 999])), Ok(Spec::default())),
-        (Array::new(DType::F32, ByteOrder::Little, shape(&[40, 0, 9])), Ok(Spec::default())),
-        (Array::new(DType::U8, ByteOrder::Little, shape(&[0])), Ok(Spec::default())),
-        (Array::new(DType::F64, ByteOrder::Big, shape(&[])), Ok(Spec::default())),
-        (Array::new(DType::F32, ByteOrder::Little, shape(&[15, 15, 15])), Ok(Spec::default())),
-        (Array::new(DType::F64, ByteOrder::Big, shape(&[4095])), Ok(Spec::default())),
+        (Array::new(DType::I16, ByteOrder::Big, shape(&[3, 1001])), Ok(crate::common::ndzip())),
+        (Array::new(DType::U8, ByteOrder::Little, shape(&[16_385])), Ok(crate::common::ndzip())),
+        (Array::new(DType::U8, ByteOrder::Little, shape(&[1])), Ok(crate::common::ndzip())),
+        (Array::opaque(3, shape(&[77, 1003])), Ok(crate::common::ndzip())),
+        (Array::new(DType::C128, ByteOrder::Big, shape(&[5, 999])), Ok(crate::common::ndzip())),
+        (Array::new(DType::F32, ByteOrder::Little, shape(&[40, 0, 9])), Ok(crate::common::ndzip())),
+        (Array::new(DType::U8, ByteOrder::Little, shape(&[0])), Ok(crate::common::ndzip())),
+        (Array::new(DType::F64, ByteOrder::Big, shape(&[])), Ok(crate::common::ndzip())),
+        (Array::new(DType::F32, ByteOrder::Little, shape(&[15, 15, 15])), Ok(crate::common::ndzip())),
+        (Array::new(DType::F64, ByteOrder::Big, shape(&[4095])), Ok(crate::common::ndzip())),
         (Array::new(DType::F32, ByteOrder::Little, shape(&[100, 101])), Spec::new(0, 0)),
         (Array::new(DType::F64, ByteOrder::Big, shape(&[33, 34, 35])), Spec::new(0, 0)),
     ];

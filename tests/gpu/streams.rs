@@ -1,6 +1,6 @@
 //! Calls that do not wait: behind other work, on several streams at once, in graphs.
 
-use gridz::{ByteOrder, DType, Spec};
+use gridz::{ByteOrder, DType};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -24,7 +24,7 @@ fn random_kind(random: &mut Random) -> Kind {
 
 fn batch(stream: &Stream, n_chunks: usize, has_workspace: bool) -> Batch<'_> {
     let array = array(DType::F32, ByteOrder::Little, &EXTENTS);
-    Batch::new(stream, array, &Spec::default(), Layout { has_workspace, ..Layout::of(n_chunks) })
+    Batch::new(stream, array, &crate::common::ndzip(), Layout { has_workspace, ..Layout::of(n_chunks) })
 }
 
 /// A call returns though the stream is held back before it. Alone, because other threads that free memory wait
@@ -111,7 +111,7 @@ fn graphs() {
         for (i, (raw, n_bytes)) in chunks.iter().zip(batch.read_lengths()).enumerate() {
             assert_same_bytes(batch.chunk(&back, i), raw, &format!("replay {seed}, chunk {i}"));
             let frame = &frames[i * batch.slot..][..n_bytes as usize];
-            let by_cpu = crate::common::compress(&batch.array, &Spec::default(), raw, &crate::cpu());
+            let by_cpu = crate::common::compress(&batch.array, &crate::common::ndzip(), raw, &crate::cpu());
             assert_same_bytes(frame, &by_cpu, &format!("replay {seed}, frame {i}"));
         }
     }

@@ -96,7 +96,7 @@ fn damaged_frames() {
     for (dtype, extents) in [(DType::F32, &[40, 33, 50][..]), (DType::F64, &[70, 130]), (DType::F32, &[12_305])] {
         let input = Input::new("walk", dtype, extents);
         let (array, raw) = (input.array(), input.bytes());
-        let frame = compress(&array, &Spec::default(), &raw, &cpu());
+        let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
         let start = gridz::format::header::header_bytes(array.shape().rank(), 0);
         for i in 0..100 {
             let mut damaged = frame.clone();
@@ -170,8 +170,8 @@ fn memory_of_the_gpu() {
     ] {
         let input = Input { big_endian, ..Input::new(generator, dtype, extents) };
         let (array, raw) = (input.array(), input.bytes());
-        let frame = compress(&array, &Spec::default(), &raw, &cpu());
-        let bound = gridz::compress_bound(&array, &Spec::default()).unwrap() as usize;
+        let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
+        let bound = gridz::compress_bound(&array, &crate::common::ndzip()).unwrap() as usize;
         let c_array = gridz_array {
             struct_size: size_of::<gridz_array>(),
             dtype: u32::from(array.dtype().id()),

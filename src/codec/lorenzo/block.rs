@@ -86,7 +86,7 @@ fn parse_header<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>,
     let pair = |k: usize| u16::from_le_bytes([header[k], header[k + 1]]);
     let base = W::read(&header[8..]);
     if header[8 + W::BYTES..].iter().any(|&byte| byte != 0) {
-        return Err(damage());
+        return Err(newer());
     }
     let meaning = match (coder, map) {
         (RAW | CONST, BITS) => {

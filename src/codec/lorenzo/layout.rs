@@ -75,7 +75,7 @@ impl Layout {
 
     /// Most elements of a block.
     pub fn block_elements(&self) -> usize {
-        self.sides.iter().product()
+        (0..3).map(|k| self.sides[k].min(self.extents[k])).product()
     }
 
     /// Elements from one row of the array to the next, and from one plane to the next.

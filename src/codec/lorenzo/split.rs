@@ -314,7 +314,7 @@ pub fn read<W: Word>(bytes: &[u8], n: usize, numbers: &mut [W]) -> Result<usize>
         (strings, rest) = rest.split_at_checked(first + marks + second).ok_or_else(early)?;
         let mut patches = [W::default(); GROUP];
         read_patches(group, strings, &mut patches)?;
-        if !apply_patches(numbers, group, bitmap, &patches) {
+        if !apply_patches(numbers, size(g), group, bitmap, &patches) {
             return Err(damage("another number of patches than it says"));
         }
     }
@@ -402,10 +402,21 @@ fn read_patches<W: Word>(group: &Group, strings: &[u8], patches: &mut [W; GROUP]
     Ok(())
 }
 
-/// Puts the patches in their places; false if the bitmap has another number of them.
+/// Puts the patches of `size` numbers in their places; false if the bitmap has another number of them, or one behind
+/// the last number.
 #[inline(always)]
-fn apply_patches<W: Word>(numbers: &mut [W], group: &Group, bitmap: &[u8], patches: &[W; GROUP]) -> bool {
+fn apply_patches<W: Word>(
+    numbers: &mut [W],
+    size: usize,
+    group: &Group,
+    bitmap: &[u8],
+    patches: &[W; GROUP],
+) -> bool {
     let (rows, _) = numbers.as_chunks_mut::<LANES>();
+    let last = bitmap.last_chunk().map_or(0, |marks| u32::from_le_bytes(*marks));
+    if u64::from(last) >> ((size - 1) % LANES + 1) != 0 {
+        return false;
+    }
     let mut n = 0;
     for (row, marks) in rows.iter_mut().zip(bitmap.chunks_exact(4)) {
         let mut marks = u32::read(marks);
