@@ -67,10 +67,10 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 # ---- tests -------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-demo test-fuzz test-goldens ## run everything; installs what it needs
+test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-spec test-demo test-fuzz test-goldens ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
-	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, demo, fuzz targets and goldens passed;" \
+	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, SPEC.md's decoder, demo, fuzz targets and goldens passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
 # Tests that cannot run on this machine say so here (reference data or history that is not there).
@@ -92,6 +92,10 @@ test-plugin: need-nvcc build need-test-packages ## the .so alone, as installed, 
 .PHONY: test-hosts
 test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, netCDF4, PyTables, xarray and C programs
 	HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts
+
+.PHONY: test-spec
+test-spec: $(VENV) ## the golden frames, decoded by a second decoder that is written from SPEC.md alone
+	$(PYTHON) -m pytest -q tests/spec
 
 .PHONY: test-demo
 test-demo: need-nvcc build need-test-packages ## the demo, small

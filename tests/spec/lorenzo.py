@@ -1,0 +1,265 @@
+"""The codec `lorenzo`; see decode.py."""
+
+import itertools
+import math
+import struct
+
+import numpy as np
+
+from parts import Bytes, check, checksum, known
+
+RANK, EXPANSION = 3, 5462
+ELEMENTS = {
+    "uint8": "u1",
+    "uint16": "<u2",
+    "uint32": "<u4",
+    "uint64": "<u8",
+    "int8": "i1",
+    "int16": "<i2",
+    "int32": "<i4",
+    "int64": "<i8",
+    # Only their bits count here, and what they are extended with.
+    "float16": "<i2",
+    "bfloat16": "<i2",
+    "float32": "<i4",
+    "float64": "<i8",
+}
+MANTISSA = {"float32": 23, "float64": 52}
+RAW, CONST, SPLIT, HUFF = range(4)
+BITS, FIXED, DICT = range(3)
+COMBINATIONS = {(RAW, 0), (CONST, 0), (SPLIT, BITS), (SPLIT, FIXED), (SPLIT, DICT), (HUFF, BITS), (HUFF, FIXED)}
+LANES, GROUP = 32, 1024
+
+
+def decode(dtype, extents, parameters, payload):
+    check(dtype in ELEMENTS, "element type")
+    check(len(parameters) == 1 and 12 <= parameters[0] <= 14, "parameters")
+    array = np.empty([1] * (3 - len(extents)) + extents, ELEMENTS[dtype])
+    side = block_shape(array.shape, parameters[0])
+    places = list(itertools.product(*(range(0, n, s) for n, s in zip(array.shape, side))))
+
+    source = Bytes(payload)
+    table = np.frombuffer(source.take(8 * len(places)), "<u4").reshape(-1, 2).tolist()
+    source.take(-source.at % 16)
+    begin = 0
+    for place, (end, low) in zip(places, table):
+        check(begin <= end, "table")
+        content = source.take(16 * (end - begin))
+        check(checksum(content) % (1 << 32) == low, "check of a block")
+        box = array[tuple(slice(at, at + s) for at, s in zip(place, side))]
+        box[...] = decode_block(dtype, box.shape, content)
+        begin = end
+    check(source.left() == 0, "bytes behind the last block")
+    return array.tobytes()
+
+
+def block_shape(extents, b):
+    """(bz, by, bx)"""
+
+    def p(n):
+        return 1 << (n - 1).bit_length()
+
+    (dz, dy, dx), e = map(int, extents), 1 << b
+    if dz == dy == 1:
+        return 1, 1, e
+    bx = min(p(dx), 32)
+    r = e // bx
+    if dz == 1:
+        by, bz = min(p(dy), r), 1
+    else:
+        by = min(p(dy), 1 << -(-(r.bit_length() - 1) // 2))
+        bz = min(p(dz), r // by)
+        by = min(p(dy), r // bz)
+    return bz, by, min(p(dx), e // (by * bz))
+
+
+def decode_block(dtype, shape, content):
+    """The elements of a block of extents `shape`."""
+    m, element = math.prod(shape), np.dtype(ELEMENTS[dtype])
+    word = np.dtype("<u8" if element.itemsize == 8 else "<u4")
+    w_bits = 8 * word.itemsize
+    source = Bytes(content)
+    head = source.take(16)
+    coder, mapping = head[0] & 15, head[0] >> 4
+    known((coder, mapping) in COMBINATIONS, "coder and map")
+    known(mapping != FIXED or dtype in MANTISSA, "map of this type")
+    t, n_entries, base = struct.unpack("<HHQ", head[4:])
+    check(base >> w_bits == 0, "base")
+    base = word.type(base)
+
+    if coder == RAW:
+        check(not any(head[1:]), "header")
+        elements = np.frombuffer(source.take(m * element.itemsize), element)
+    elif coder == CONST:
+        check(not any(head[1:8]), "header")
+        elements = np.full(m, base).astype(element)
+    elif mapping == DICT:
+        check(t < w_bits and n_entries >= 1, "header")
+        entries = dictionary(source, n_entries, base, *head[2:4])
+        v = by_dictionary(entries, head[1], split(source, m, word))
+        elements = (v << word.type(t)).astype(element)
+    else:
+        orders = head[2] & 7, head[1] >> 4 & 7, head[1] & 7
+        check(not (head[1] & 0x88 or head[2] & 0xF8 or head[3] or n_entries), "header")
+        check(t < w_bits if mapping == BITS else t >= 1, "header")
+        r = split(source, m, word) if coder == SPLIT else huff(source, m, word)
+        v = integrate(r, shape, orders) + base
+        words = v << word.type(t) if mapping == BITS else fixed(v, t, MANTISSA[dtype])
+        elements = words.astype(element)
+    check(source.left() < 16, "length of a block")
+    return elements.reshape(shape)
+
+
+def integrate(r, shape, orders):
+    """The prediction undone, but for the base."""
+    one = r.dtype.type(1)
+    d = r >> one ^ -(r & one)
+    d = d.reshape(shape if orders[0] else (1, shape[0] * shape[1], shape[2]))
+    for axis, order in enumerate(orders):
+        for _ in range(order):
+            d = np.add.accumulate(d, axis=axis, dtype=d.dtype)
+    return d.ravel()
+
+
+def fixed(v, e, mantissa):
+    """The words of numbers v·2^(e−…): the map FIXED back."""
+    word, w_bits = v.dtype, 8 * v.itemsize
+    negative = v >> word.type(w_bits - 1)
+    n = np.where(negative, -v, v)
+    length = bit_length(n).astype("i8")
+    x = e + length - (mantissa + 1)
+    check(np.all((x < (1 << (w_bits - 1 - mantissa)) - 1) | (n == 0)), "exponent")
+
+    # Each shift is right where it is chosen, and only kept in range elsewhere.
+    up, down = np.maximum(mantissa + 1 - length, 0), np.maximum(length - mantissa - 1, 0)
+    normal = (n << up.astype(word) >> down.astype(word)) & word.type((1 << mantissa) - 1)
+    normal |= np.maximum(x, 0).astype(word) << word.type(mantissa)
+    subnormal = n << word.type(min(e - 1, mantissa))
+    words = np.where(x >= 1, normal, subnormal) | negative << word.type(w_bits - 1)
+    return np.where(n == 0, word.type(0), words)
+
+
+def dictionary(source, n_entries, base, width, shift):
+    """The entries, in order."""
+    word = base.dtype
+    check(width <= 8 * word.itemsize and shift < 8 * word.itemsize, "deltas")
+    deltas = fields(source, n_entries - 1, width, word) << word.type(shift)
+    source.take(-source.at % 8)
+    return np.add.accumulate(np.append(base, deltas), dtype=word)
+
+
+def by_dictionary(entries, k, r):
+    word = r.dtype
+    check(k < 8 * word.itemsize, "k")
+    index, rest = r >> word.type(k), r & word.type((1 << k) - 1)
+    check(np.all(index < len(entries)), "entries")
+    return entries[index] + rest
+
+
+def split(source, m, word):
+    """The numbers coded by SPLIT."""
+    groups = []
+    for begin in range(0, m, GROUP):
+        w, e1, e2, zero, n1, n2 = struct.unpack("<4B2H", source.take(8))
+        check(w + e1 + e2 <= 8 * word.itemsize and zero == 0, "widths")
+        check((n1 == 0) == (e1 == 0) and (n2 == 0) == (e2 == 0) and (e1 > 0 or e2 == 0), "patches")
+        groups.append((min(GROUP, m - begin), w, e1, e2, n1, n2))
+    numbers = [packed(source, n, w, word) for n, w, *_ in groups]
+    patched = [bitmap(source, 32 * -(-n // 32), n1) if e1 else None for n, _, e1, _, n1, _ in groups]
+    for (n, w, e1, e2, n1, n2), group, places in zip(groups, numbers, patched):
+        if e1:
+            check(not any(places[n:]), "patch of no number")
+            more = fields(source, n1, e1, word)
+            if e2:
+                twice = bitmap(source, n1, n2)
+                more[twice] |= fields(source, n2, e2, word) << word.type(e1)
+            group[places[:n]] |= more << word.type(w)
+    return np.concatenate(numbers)
+
+
+def packed(source, n, w, word):
+    """The low `w` bits of a group's `n` numbers."""
+    rows = -(-n // LANES)
+    n_words, over = divmod(rows * w, 8 * word.itemsize)
+    words = np.frombuffer(source.take(n_words * LANES * word.itemsize), word)
+    if over:
+        last = np.dtype("<u4") if over <= 32 else word
+        words = np.append(words, np.frombuffer(source.take(LANES * last.itemsize), last).astype(word))
+    lanes = np.ascontiguousarray(words.reshape(-1, LANES).T)
+    bits = np.unpackbits(lanes.view("u1"), axis=1, bitorder="little") if w else np.empty((LANES, 0), "u1")
+    return numbers_of(bits[:, : rows * w].reshape(LANES, rows, w), word).T.ravel()[:n]
+
+
+def huff(source, m, word):
+    """The numbers coded by HUFF."""
+    lo, hi, pivot, flag = source.take(4)
+    check(lo <= hi <= 8 * word.itemsize and pivot <= 8 * word.itemsize and flag <= 1, "symbols")
+    n_runs, n_symbols = -(-m // 32), hi - lo + 1
+    zero = bit_string(source, n_runs) if flag else np.zeros(n_runs, bool)
+    lengths = fields(source, 4 * n_symbols, 4, word).reshape(4, n_symbols).tolist()
+    tables = [codes(row, lo) for row in lengths]
+    strings = [source.take(n) for n in np.frombuffer(source.take(2 * LANES), "<u2").tolist()]
+
+    numbers, q = [], -(-n_runs // LANES)
+    for lane, string in enumerate(strings):
+        bits, at = int.from_bytes(string, "little"), 0
+        a = b = pivot
+        for run in range(lane * q, min((lane + 1) * q, n_runs)):
+            n = min(32, m - 32 * run)
+            if zero[run]:
+                numbers += [0] * n
+                a = b = 0
+                continue
+            for _ in range(n):
+                d = a + b - 2 * pivot
+                context = 0 if d < -3 else 1 if d < 0 else 2 if d <= 1 else 3
+                check((bits >> at) % 1024 in tables[context], "code that does not exist")
+                symbol, length = tables[context][(bits >> at) % 1024]
+                at += length
+                top = 1 << symbol >> 1  # the number's highest bit
+                numbers.append(top | (bits >> at) & max(top - 1, 0))
+                at += max(symbol - 1, 0)
+                a, b = symbol, a
+        check(at <= 8 * len(string), "end of a lane")
+    return np.array(numbers, word)
+
+
+def codes(lengths, lo):
+    """(symbol, length) of the code that any ten bits begin with, the first of them lowest."""
+    check(max(lengths) <= 10, "code length")
+    check(sum(1 << 10 - length for length in lengths if length) <= 1 << 10, "codes overlap")
+    table, code = {}, 0
+    for length in range(1, 11):
+        code *= 2
+        for symbol, own in enumerate(lengths, lo):
+            if own == length:
+                first = int(f"{code:0{length}b}"[::-1], 2)
+                table.update((bits, (symbol, length)) for bits in range(first, 1 << 10, 1 << length))
+                code += 1
+    return table
+
+
+def fields(source, n, width, word):
+    """A bit string of `n` fields of `width` bits each."""
+    return numbers_of(bit_string(source, n * width).reshape(n, width), word)
+
+
+def bitmap(source, n, n_ones):
+    """A bit string of `n` bits with `n_ones` ones."""
+    bits = bit_string(source, n)
+    check(np.count_nonzero(bits) == n_ones, "ones of a bitmap")
+    return bits
+
+
+def bit_string(source, n):
+    """A bit string of `n` bits."""
+    return np.unpackbits(np.frombuffer(source.take(-(-n // 8)), "u1"), count=n, bitorder="little").astype(bool)
+
+
+def numbers_of(bits, word):
+    """The last axis, lowest bit first, as numbers."""
+    return (bits.astype(word) << np.arange(bits.shape[-1], dtype=word)).sum(axis=-1, dtype=word)
+
+
+def bit_length(v):
+    return sum((v >> v.dtype.type(k) != 0).astype("u1") for k in range(8 * v.itemsize))
