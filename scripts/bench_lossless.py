@@ -7,8 +7,9 @@ Without files the arrays of the reference data are measured, from FOLDER or from
 ../shared); a file is raw numbers, such as turb3d.f32:f4:256x256x256. gridz is called through its C API.
 
 Each array is one chunk in host memory, in the machine's byte order, and each call has one thread. Speeds are 10^9 raw
-bytes per second, from the median of N runs after one that warms up and is compared bit for bit. gridz, Blosc2 and
-pcodec decompress into an array that is there already; the rest is allocated by the peers' Python packages.
+bytes per second, from the median of N runs after one that warms up and is compared bit for bit. The time is the CPU
+time of the whole process: other work on the machine would slow down slow codecs only, by interrupting every run.
+gridz, Blosc2 and pcodec decompress into an array that is there already; the rest is allocated by the peers' packages.
 
 Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed.png and caption.txt. Needs
 numpy and matplotlib; of the peers blosc2, pcodec, fpzip and zfpy those that are missing are named and counted.
@@ -93,7 +94,9 @@ class Gridz:
         self.library.gridz_last_error.restype = self.library.gridz_version.restype = c_char_p
 
     def version(self):
-        return self.library.gridz_version().decode()
+        # With its time: an old library is easily measured by mistake.
+        built = datetime.datetime.fromtimestamp(os.path.getmtime(self.library._name))
+        return f"gridz {self.library.gridz_version().decode()} built {built:%Y-%m-%d %H:%M}"
 
     def call(self, name, *arguments):
         if getattr(self.library, name)(*arguments) != 0:
@@ -193,7 +196,7 @@ def peers(library):
             missing.append((package, str(error)))
         else:
             found += make(module)
-    return found, missing, f"gridz {gridz.version()}"
+    return found, missing, gridz.version()
 
 
 # ---- arrays --------------------------------------------------------------------------------------
@@ -230,12 +233,12 @@ def group_of(values):
 
 
 def seconds(runs, action):
-    """The median."""
+    """The median, of CPU time."""
     times = []
     for _ in range(runs):
-        begin = time.perf_counter()
+        begin = time.process_time()
         action()
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     return statistics.median(times)
 
 
@@ -484,7 +487,7 @@ def main():
 
     inputs = [of_file(text) for text in options.files] or list(of_reference(options.reference))
     found, missing, version = peers(options.library)
-    about = f"{machine([version])}. Each array is one chunk; one thread; medians of {options.runs} runs."
+    about = f"{machine([version])}. Each array is one chunk; one thread; CPU time, medians of {options.runs} runs."
     print(about, file=sys.stderr)
     for name, reason in missing:
         print(f"MISSING {name}: {reason}", file=sys.stderr)
