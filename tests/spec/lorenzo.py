@@ -32,7 +32,7 @@ LANES, GROUP = 32, 1024
 
 
 def decode(dtype, extents, parameters, payload):
-    check(dtype in ELEMENTS, "element type")
+    check(dtype in ELEMENTS and 0 not in extents, "element type or extents")
     check(len(parameters) == 1 and 12 <= parameters[0] <= 14, "parameters")
     array = np.empty([1] * (3 - len(extents)) + extents, ELEMENTS[dtype])
     side = block_shape(array.shape, parameters[0])
@@ -53,13 +53,13 @@ def decode(dtype, extents, parameters, payload):
     return array.tobytes()
 
 
-def block_shape(extents, b):
+def block_shape(extents, log2_size):
     """(bz, by, bx)"""
 
     def p(n):
         return 1 << (n - 1).bit_length()
 
-    (dz, dy, dx), e = map(int, extents), 1 << b
+    (dz, dy, dx), e = map(int, extents), 1 << log2_size
     if dz == dy == 1:
         return 1, 1, e
     bx = min(p(dx), 32)
@@ -82,16 +82,16 @@ def decode_block(dtype, shape, content):
     head = source.take(16)
     coder, mapping = head[0] & 15, head[0] >> 4
     known((coder, mapping) in COMBINATIONS, "coder and map")
-    known(mapping != FIXED or dtype in MANTISSA, "map of this type")
+    check(mapping != FIXED or dtype in MANTISSA, "map of this type")
     t, n_entries, base = struct.unpack("<HHQ", head[4:])
-    check(base >> w_bits == 0, "base")
+    known(base >> w_bits == 0, "base")
     base = word.type(base)
 
     if coder == RAW:
-        check(not any(head[1:]), "header")
+        known(not any(head[1:]), "header")
         elements = np.frombuffer(source.take(m * element.itemsize), element)
     elif coder == CONST:
-        check(not any(head[1:8]), "header")
+        known(not any(head[1:8]), "header")
         elements = np.full(m, base).astype(element)
     elif mapping == DICT:
         check(t < w_bits and n_entries >= 1, "header")
@@ -100,7 +100,7 @@ def decode_block(dtype, shape, content):
         elements = (v << word.type(t)).astype(element)
     else:
         orders = head[2] & 7, head[1] >> 4 & 7, head[1] & 7
-        check(not (head[1] & 0x88 or head[2] & 0xF8 or head[3] or n_entries), "header")
+        known(not (head[1] & 0x88 or head[2] & 0xF8 or head[3] or n_entries), "header")
         check(t < w_bits if mapping == BITS else t >= 1, "header")
         r = split(source, m, word) if coder == SPLIT else huff(source, m, word)
         v = integrate(r, shape, orders) + base
@@ -245,10 +245,10 @@ def fields(source, n, width, word):
 
 
 def bitmap(source, n, n_ones):
-    """A bit string of `n` bits with `n_ones` ones."""
-    bits = bit_string(source, n)
-    check(np.count_nonzero(bits) == n_ones, "ones of a bitmap")
-    return bits
+    """A bit string of `n` bits with `n_ones` ones, and none behind them."""
+    bits = bit_string(source, -n % 8 + n)
+    check(np.count_nonzero(bits) == n_ones and not any(bits[n:]), "ones of a bitmap")
+    return bits[:n]
 
 
 def bit_string(source, n):

@@ -90,7 +90,7 @@ fn parse_header<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>,
     }
     let meaning = match (coder, map) {
         (RAW | CONST, BITS) => {
-            if header[1..8].iter().any(|&byte| byte != 0) {
+            if header[1..8].iter().any(|&byte| byte != 0) || (coder == RAW && base != W::default()) {
                 return Err(newer());
             }
             None
