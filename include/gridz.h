@@ -225,13 +225,14 @@ typedef struct gridz_options {
     /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
     /// returns; any number of calls may share it at the same time.
     const struct gridz_context *context;
-    /// Name of the codec to compress with: `"ndzip"` or `"stored"`. NULL = this version's default
+    /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
     /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     const char *codec;
     /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
     gridz_mode mode;
-    /// Level of the codec; 0 = its default. `ndzip` and `stored` know only 0.
+    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` know
+    /// only 0.
     uint32_t level;
     /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
     double value;

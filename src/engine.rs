@@ -63,8 +63,7 @@ pub fn compress_bound(array: &Array, spec: &Spec) -> Result<u64> {
     Ok(bound)
 }
 
-/// Bytes of `array` as a `stored` frame: no frame that [`compress`] returns is longer, unless by the
-/// codec's parameters in its header.
+/// Bytes of `array` as a `stored` frame: no frame that [`compress`] returns is longer.
 pub fn stored_bytes(array: &Array) -> u64 {
     header_bytes(array.shape().rank(), 0) as u64 + array.n_bytes()
 }
@@ -158,7 +157,7 @@ fn encode(
         src
     };
     let Encoded { n_bytes, sums } = entry.codec.encode(&job, little, payload_dst)?;
-    if n_bytes >= src.len() && entry.id != STORED {
+    if (header_dst.len() + n_bytes) as u64 >= stored_bytes(array) && entry.id != STORED {
         return store(array, src, dst);
     }
     let header = header_of(array, entry, plan.fold, &plan.params);

@@ -25,8 +25,8 @@
 //! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`] and [`cuda`];
 //! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/ndzip/simd/`, `cuda/` and `ffi/`, nowhere else: what C
-//! calls and what calls C, and vector instructions with the loads and stores between them.
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/ndzip/simd/`, `codec/lorenzo/simd.rs`, `cuda/` and `ffi/`,
+//! nowhere else: what C calls and what calls C, and vector instructions with the loads and stores between them.
 
 pub mod codec;
 pub mod cpu;

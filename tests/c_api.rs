@@ -96,7 +96,7 @@ fn the_c_test_passes_under_sanitizers() {
 #[test]
 fn the_c_example_runs() {
     let printed = succeed(&mut clean(&compile("examples/c/compress_array.c")));
-    assert!(printed.contains("codec ndzip: 96 x 96 x 96 floats"), "{printed}");
+    assert!(printed.contains("codec lorenzo: 96 x 96 x 96 floats"), "{printed}");
     assert!(printed.ends_with("the same bit for bit\n"), "{printed}");
 }
 

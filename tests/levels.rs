@@ -13,7 +13,7 @@ use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::settings::CpuLevel;
-use gridz::{Context, DType, Error, Result, Shape, Spec};
+use gridz::{Context, DType, Error, Result, Shape};
 use proptest::prelude::*;
 
 /// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin

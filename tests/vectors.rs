@@ -5,7 +5,6 @@ mod common;
 use common::ndzip::{decode, encode};
 use common::vectors::vectors;
 use common::{assert_same_bytes, compress, decompress, generate::Input, sha256};
-use gridz::codec::registry;
 use gridz::cpu::pool::Pool;
 use gridz::{Array, ByteOrder, Context, DType, Shape};
 use serde::Deserialize;
@@ -82,7 +81,7 @@ fn threads_do_not_change_a_byte() {
         let raw = input.bytes();
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
         let serial = compress(&array, &common::ndzip(), &raw, &Context::new(Some(1), None).unwrap());
-        assert_eq!(gridz::inspect(&serial).unwrap().codec, registry::DEFAULT);
+        assert_eq!(gridz::inspect(&serial).unwrap().codec, common::ndzip().codec());
         for threads in [2, 3, 7] {
             let context = Context::new(Some(threads), None).unwrap();
             let frame = compress(&array, &common::ndzip(), &raw, &context);

@@ -113,13 +113,14 @@ pub struct gridz_options {
     /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
     /// returns; any number of calls may share it at the same time.
     pub context: *const gridz_context,
-    /// Name of the codec to compress with: `"ndzip"` or `"stored"`. NULL = this version's default
+    /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
     /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     pub codec: *const c_char,
     /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
     pub mode: gridz_mode,
-    /// Level of the codec; 0 = its default. `ndzip` and `stored` know only 0.
+    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` know
+    /// only 0.
     pub level: u32,
     /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
     pub value: f64,

@@ -197,9 +197,14 @@ mod tests {
 
     #[test]
     fn user_forms() {
-        for words in [&[][..], &[1], &[1, 0, 0]] {
+        for (words, expected) in [
+            (&[][..], (crate::engine::Spec::default().codec(), 0)),
+            (&[1], (1, 0)),
+            (&[1, 0, 0], (1, 0)),
+            (&[2, 0, 2], (2, 2)),
+        ] {
             let Values::User(spec) = Values::parse(words).unwrap() else { panic!("{words:?}") };
-            assert_eq!((spec.codec(), spec.level()), (1, 0));
+            assert_eq!((spec.codec(), spec.level()), expected);
         }
         assert_eq!(Values::parse(&[0]).unwrap().spec().unwrap().name(), "stored");
     }

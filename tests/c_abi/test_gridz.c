@@ -116,7 +116,7 @@ static void check_round_trip(const gridz_array *array, size_t element_size, cons
     CHECK(info.array_bytes == n_bytes);
     CHECK(info.frame_bytes == frame_bytes);
     CHECK(info.codec_name != NULL);
-    CHECK(strcmp(info.codec_name, info.codec == 0 ? "stored" : "ndzip") == 0);
+    CHECK(strcmp(info.codec_name, info.codec == 0 ? "stored" : "lorenzo") == 0);
     CHECK(info.reserved == 0);
 
     /* What was in the destination before is no input. */
@@ -482,8 +482,8 @@ static void test_options(void)
     size_t n_bytes = 0;
     gridz_frame_info info = {.struct_size = sizeof info};
 
-    /* NULL and all zero are the same: the default codec, here ndzip by name. */
-    const char *const names[] = {NULL, "ndzip"};
+    /* NULL and all zero are the same: the default codec, here by its name. */
+    const char *const names[] = {NULL, "lorenzo"};
     for (size_t i = 0; i < COUNT(names); i++) {
         options.codec = names[i];
         CHECK_OK(with_options(&options));
@@ -505,9 +505,14 @@ static void test_options(void)
     options.codec = "\xff\xfe";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip");
     options = defaults;
-    options.level = 1;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "only level 0");
+    options.level = 2;
+    CHECK_OK(with_options(&options));
+    options.level = 3;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "levels 0 to 2");
     options.level = UINT32_MAX;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "levels 0 to 2");
+    options.codec = "ndzip";
+    options.level = 1;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "only level 0");
 
     static const struct {
@@ -546,12 +551,13 @@ static void test_damaged_frames(void)
     static unsigned char dst[sizeof small];
     gridz_frame_info info = {.struct_size = sizeof info};
 
-    /* Every truncation, in a buffer that ends where the frame does. */
+    /* Every truncation, in a buffer that ends where the frame does. lorenzo has a byte of parameters. */
+    const size_t small_header_bytes = header_bytes(3) + 16;
     for (size_t cut = 0; cut < small_frame_bytes; cut++) {
         unsigned char *frame = exactly(cut);
         memcpy(frame, small_frame, cut);
         CHECK_STATUS(gridz_decompress(frame, cut, dst, sizeof dst, &n_bytes, NULL), GRIDZ_ERROR_TRUNCATED);
-        if (cut < header_bytes(3))
+        if (cut < small_header_bytes)
             CHECK_STATUS(gridz_inspect(frame, cut, &info), GRIDZ_ERROR_TRUNCATED);
         else
             CHECK_OK(gridz_inspect(frame, cut, &info));

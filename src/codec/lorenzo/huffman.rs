@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn lengths_are_those_of_the_definition() {
-        assert_eq!(lengths_of(&[]), []);
+        assert_eq!(lengths_of(&[]), [0; 0]);
         assert_eq!(lengths_of(&[0, 7]), [0, 1]);
         assert_eq!(lengths_of(&[1, 1, 2, 4]), [3, 3, 2, 1]);
         assert_eq!(lengths_of(&[5, 5, 5, 5]), [2, 2, 2, 2]);
