@@ -4,16 +4,19 @@ mod context;
 pub mod device;
 mod gpu;
 mod launch;
+mod region;
 mod spec;
 mod staging;
 
 use std::time::Instant;
 
+pub use crate::codec::BlockCounts;
 pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 use crate::codec::{Encoded, Job, Plan};
 pub use crate::engine::context::{Context, check_backend, check_environment};
 use crate::engine::gpu::{Destination, Source};
+pub use crate::engine::region::decompress_region;
 pub use crate::engine::spec::Spec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
@@ -138,15 +141,7 @@ fn encode(
     context: &Context,
 ) -> Result<usize> {
     let (header_dst, payload_dst) = dst.split_at_mut(header_bytes(array.shape().rank(), plan.params.len()));
-    let shape = codec_shape(array, entry, plan.fold);
-    let job = Job {
-        dtype: array.dtype(),
-        shape,
-        params: &plan.params,
-        pool: context.pool(),
-        level: context.level()?,
-        verify: true,
-    };
+    let job = job(array, entry, plan.fold, &plan.params, true, context)?;
     let mut swapped;
     let little = if is_swapped(array, entry) {
         swapped = context.scratch(src.len())?;
@@ -198,6 +193,35 @@ pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
         codec_name: registry::find(header.codec).map(|entry| entry.name),
         frame_bytes: header.frame_bytes()?,
     })
+}
+
+/// Counts the blocks of the payload in `frame` by how they are coded, and compares their checks.
+///
+/// # Errors
+/// `UnsupportedJob` for codecs that have no kinds of blocks, `Truncated`, `Corrupt`, `UnsupportedFormat`.
+pub fn count_blocks(frame: &[u8], context: &Context) -> Result<BlockCounts> {
+    let header = Header::parse(frame)?;
+    let entry = entry_of(&header)?;
+    let payload = &frame[header.n_bytes()..];
+    check_payload(&header, payload.len() as u64)?;
+    let job = job(&header.array, entry, header.fold, header.params, true, context)?;
+    entry
+        .codec
+        .count_blocks(&job, payload)
+        .unwrap_or_else(|| Err(Error::unsupported(format!("blocks of {} are all of one kind", entry.name))))
+}
+
+/// What a codec is told of a chunk.
+fn job<'a>(
+    array: &Array,
+    entry: &Entry,
+    fold: Fold,
+    params: &'a [u8],
+    verify: bool,
+    context: &'a Context,
+) -> Result<Job<'a>> {
+    let shape = codec_shape(array, entry, fold);
+    Ok(Job { dtype: array.dtype(), shape, params, pool: context.pool(), level: context.level()?, verify })
 }
 
 /// Bytes to allocate for the array in `frame`, which may be damaged or hostile and must not choose
@@ -281,15 +305,7 @@ fn decode(
     context: &Context,
 ) -> Result<()> {
     let array = &header.array;
-    let shape = codec_shape(array, entry, header.fold);
-    let job = Job {
-        dtype: array.dtype(),
-        shape,
-        params: header.params,
-        pool: context.pool(),
-        level: context.level()?,
-        verify: verify == Verify::Checksum,
-    };
+    let job = job(array, entry, header.fold, header.params, verify == Verify::Checksum, context)?;
     let sums = entry.codec.decode(&job, payload, dst)?;
     if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));

@@ -40,7 +40,8 @@ pub mod settings;
 pub mod types;
 
 pub use engine::{
-    Context, FrameInfo, Spec, Verify, array_bytes, compress, compress_bound, decompress, inspect, store,
+    BlockCounts, Context, FrameInfo, Spec, Verify, array_bytes, compress, compress_bound, count_blocks, decompress,
+    decompress_region, inspect, store,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};

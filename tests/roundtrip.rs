@@ -24,10 +24,7 @@ fn check(spec: &Spec, array: &Array, raw: &[u8]) -> Vec<u8> {
     let what = format!("{spec:?} {array:?}");
     let header = header_bytes(array.shape().rank(), 0);
     let bound = gridz::compress_bound(array, spec).unwrap() as usize;
-    assert!(
-        bound >= header + raw.len(),
-        "{what}: the bound has no room for a stored frame"
-    );
+    assert!(bound >= header + raw.len(), "{what}: the bound has no room for a stored frame");
 
     let mut dst = vec![0xc3; bound];
     let n_bytes = gridz::compress(array, spec, raw, &mut dst, context).unwrap();

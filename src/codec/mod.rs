@@ -55,6 +55,25 @@ pub struct Encoded {
     pub sums: Sums,
 }
 
+/// How many blocks of a payload are coded in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockCounts {
+    /// All blocks.
+    pub all: u64,
+    /// Those that hold their elements as they are.
+    pub raw: u64,
+    /// Those of a single value.
+    pub constant: u64,
+    /// Those with numbers of fixed widths.
+    pub packed: u64,
+    /// Those with an entropy code.
+    pub entropy: u64,
+    /// Of the packed ones and those with an entropy code: those in which floats are multiples of a power of two.
+    pub fixed_point: u64,
+    /// Of the packed ones: those with a dictionary.
+    pub dictionary: u64,
+}
+
 /// A compression method. Implementations are stateless; all methods may run at the same time.
 pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
@@ -78,4 +97,23 @@ pub trait Codec: Sync {
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
+
+    /// Counts the blocks of a payload by how they are coded. `None`: the codec has no kinds of blocks.
+    fn count_blocks(&self, _job: &Job, _payload: &[u8]) -> Option<Result<BlockCounts>> {
+        None
+    }
+
+    /// Decodes the box from `origin` on with the extents `count`, within the job's shape and not empty, into `dst`, which has
+    /// exactly its bytes. `None`: the codec can only decode everything. Otherwise as [`Codec::decode`], but
+    /// checks that are part of the payload, where `job` asks for them, are all that is compared.
+    fn decode_box(
+        &self,
+        _job: &Job,
+        _payload: &[u8],
+        _origin: &[u64],
+        _count: &[u64],
+        _dst: &mut [u8],
+    ) -> Option<Result<()>> {
+        None
+    }
 }

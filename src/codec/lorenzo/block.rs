@@ -1,5 +1,6 @@
 //! One block: its header, and the choice of what codes it best.
 
+use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::{Layout, UNIT};
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::predict::{self, MAX_ORDER, Orders};
@@ -258,4 +259,27 @@ pub fn decode<W: Word>(work: &mut Work<W>, shape: [usize; 3], element: Element, 
         }
     };
     if padded(n_bytes) == bytes.len() { Ok(()) } else { Err(damage()) }
+}
+
+/// Counts a block by its kind.
+///
+/// # Errors
+/// As [`decode`], for the header.
+pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
+    let header = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
+    // Whatever W is, headers are alike but for the values in them.
+    let (coder, meaning, _) = parse_header::<u64>(header)?;
+    counts.all += 1;
+    match coder {
+        RAW => counts.raw += 1,
+        CONST => counts.constant += 1,
+        SPLIT => counts.packed += 1,
+        _ => counts.entropy += 1,
+    }
+    match meaning {
+        Some(Meaning::Differences { map: FIXED, .. }) => counts.fixed_point += 1,
+        Some(Meaning::Dictionary(..)) => counts.dictionary += 1,
+        _ => {}
+    }
+    Ok(())
 }

@@ -21,7 +21,7 @@ mod simd;
 mod split;
 mod word;
 
-use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::codec::{BlockCounts, Codec, Encoded, Job, Plan};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,6 +58,38 @@ impl Codec for Lorenzo {
             64 => decode::<u64>(&chunk, job, payload, dst),
             _ => decode::<u32>(&chunk, job, payload, dst),
         }
+    }
+
+    fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
+        let count = |chunk: Chunk| {
+            let sections = Sections::parse(&chunk.layout, payload)?;
+            let mut counts = BlockCounts::default();
+            for index in 0..chunk.layout.n_blocks() {
+                block::count(sections.block(index, job.verify)?.0, &mut counts)?;
+            }
+            Ok(counts)
+        };
+        Some(Chunk::of(job.dtype, &job.shape, job.params).and_then(count))
+    }
+
+    fn decode_box(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        origin: &[u64],
+        count: &[u64],
+        dst: &mut [u8],
+    ) -> Option<Result<()>> {
+        let [origin, count] = [(origin, 0), (count, 1)].map(|(extents, front)| {
+            let mut three = [front; 3];
+            let places = three[3 - extents.len()..].iter_mut();
+            places.zip(extents).for_each(|(to, &n)| *to = n as usize);
+            three
+        });
+        Some(Chunk::of(job.dtype, &job.shape, job.params).and_then(|chunk| match chunk.element.word_bits() {
+            64 => decode_box::<u64>(&chunk, job, payload, origin, count, dst),
+            _ => decode_box::<u32>(&chunk, job, payload, origin, count, dst),
+        }))
     }
 }
 
@@ -294,6 +326,36 @@ fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, stri
         }
     }
     Ok(all)
+}
+
+/// Decodes the blocks that a box touches.
+fn decode_box<W: Word>(
+    chunk: &Chunk,
+    job: &Job,
+    payload: &[u8],
+    origin: [usize; 3],
+    count: [usize; 3],
+    dst: &mut [u8],
+) -> Result<()> {
+    let sections = Sections::parse(&chunk.layout, payload)?;
+    let mut work = Work::<W>::new(&chunk.layout)?;
+    for index in chunk.layout.blocks_in(origin, count) {
+        let block = chunk.layout.block(index);
+        let (bytes, _) = sections.block(index, job.verify)?;
+        block::decode(&mut work, block.shape, chunk.element, bytes)?;
+        let first = [0, 1, 2].map(|k| origin[k].max(block.origin[k]));
+        let end = [0, 1, 2].map(|k| (origin[k] + count[k]).min(block.origin[k] + block.shape[k]));
+        let [_, sy, sx] = block.shape;
+        for z in first[0]..end[0] {
+            for y in first[1]..end[1] {
+                let row = ((z - block.origin[0]) * sy + y - block.origin[1]) * sx;
+                let words = &work.words[row + first[2] - block.origin[2]..row + end[2] - block.origin[2]];
+                let at = ((z - origin[0]) * count[1] + y - origin[1]) * count[2] + first[2] - origin[2];
+                chunk.element.store(words, &mut dst[at * chunk.element.bytes..]);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// An empty vector with room for `n` items, or an error instead of an abort.
