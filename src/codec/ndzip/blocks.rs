@@ -1,8 +1,9 @@
 //! Runs of blocks: the loops around a [`Coder`], the same for every CPU level.
 //!
 //! They are compiled once per level, because everything here is inlined into a function that has the
-//! level's instructions; the counting of heads becomes vector code that way. A block's bytes are
-//! summed for the checksum while they are in the cache.
+//! level's instructions; the counting of heads becomes vector code that way. The payload is summed for the
+//! checksum while it is in the cache: after each block those rows that are complete, which do not end where
+//! blocks do.
 
 use crate::codec::Encoded;
 use crate::codec::ndzip::Sections;
@@ -27,7 +28,10 @@ pub struct Strip<'a> {
     pub bands: Vec<&'a mut [u8]>,
 }
 
-/// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first.
+/// Bytes that are summed at once.
+pub type Row = [u8; 64];
+
+/// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first, and sums the payload.
 pub trait Coder<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize> {
     /// Encodes the block at the start of `src`, in an array with these strides in elements, to the
     /// start of `out`, which has room for any block; bytes of the result.
@@ -39,8 +43,11 @@ pub trait Coder<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usiz
     fn decode(&mut self, stream: &[u8], n_bytes: usize, bands: &mut [&mut [u8]], offset: usize, row: usize)
     -> bool;
 
-    /// The sums of `bytes`.
-    fn sums(&self, bytes: &[u8]) -> Sums;
+    /// Sums the next rows of the payload.
+    fn sum(&mut self, rows: &[Row]);
+
+    /// The sums of all rows so far and then of `bytes`.
+    fn sums(self, bytes: &[u8]) -> Sums;
 }
 
 /// Encodes a piece.
@@ -52,17 +59,16 @@ pub fn encode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
     piece: Piece,
 ) -> Encoded {
     let (row, plane) = layout.strides();
-    let mut end = 0;
-    let mut sums = Sums::default();
+    let (mut end, mut summed) = (0, 0);
     for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
         let start = layout.block_start(piece.first_block + i);
-        let out = &mut piece.out[end..];
-        let n_bytes = coder.encode(&src[start * W::BYTES..], row, plane, out);
-        sums = sums.then(coder.sums(&out[..n_bytes]));
-        end += n_bytes;
+        end += coder.encode(&src[start * W::BYTES..], row, plane, &mut piece.out[end..]);
+        let (rows, _) = piece.out[summed..end].as_chunks();
+        coder.sum(rows);
+        summed += size_of_val(rows);
         ((end / W::BYTES) as u32).write(entry);
     }
-    Encoded { n_bytes: end, sums }
+    Encoded { n_bytes: end, sums: coder.sums(&piece.out[summed..end]) }
 }
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
@@ -74,19 +80,22 @@ pub fn decode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
     strips: Vec<Strip>,
 ) -> Result<Sums> {
     let (row, _) = layout.strides();
-    let mut sums = Sums::default();
+    let mut end = strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0);
+    let mut summed = end;
     for mut strip in strips {
         for i in 0..layout.blocks_per_strip() {
             let number = strip.first_block + i;
-            let (start, end) = sections.block::<W>(number);
-            let bytes = &sections.blocks[start..end];
-            sums = sums.then(coder.sums(bytes));
-            if !coder.decode(&sections.blocks[start..], bytes.len(), &mut strip.bands, i * ROW, row) {
+            let start = end;
+            end = sections.block::<W>(number).1;
+            if !coder.decode(&sections.blocks[start..], end - start, &mut strip.bands, i * ROW, row) {
                 return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
             }
+            let (rows, _) = sections.blocks[summed..end].as_chunks();
+            coder.sum(rows);
+            summed += size_of_val(rows);
         }
     }
-    Ok(sums)
+    Ok(coder.sums(&sections.blocks[summed..end]))
 }
 
 /// Whether a block has as many bytes as its heads say.
@@ -101,11 +110,12 @@ pub fn has_its_columns<W: Word>(block: &[u8]) -> bool {
 pub struct Portable<W> {
     block: Block<W>,
     words: Words<W>,
+    sums: Sums,
 }
 
 impl<W: Word> Portable<W> {
     pub fn new() -> Self {
-        Self { block: [W::default(); BLOCK], words: [W::default(); WORDS] }
+        Self { block: [W::default(); BLOCK], words: [W::default(); WORDS], sums: Sums::default() }
     }
 }
 
@@ -144,7 +154,12 @@ impl<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize> Coder<W,
     }
 
     #[inline(always)]
-    fn sums(&self, bytes: &[u8]) -> Sums {
-        Sums::of(bytes)
+    fn sum(&mut self, rows: &[Row]) {
+        self.sums = self.sums.then(Sums::of(rows.as_flattened()));
+    }
+
+    #[inline(always)]
+    fn sums(self, bytes: &[u8]) -> Sums {
+        self.sums.then(Sums::of(bytes))
     }
 }

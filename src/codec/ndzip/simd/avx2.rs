@@ -13,6 +13,7 @@ use std::arch::x86_64::*;
 
 use super::Lanes;
 use super::avx512::lanes;
+use crate::codec::ndzip::blocks::Row;
 use crate::format::checksum::{K, Sums};
 
 /// Words of f32.
@@ -181,35 +182,55 @@ unsafe fn spread(present: u8, from: &mut *const u8) -> __m256i {
     }
 }
 
-/// The payload checksum's sums of `bytes`, see `format::checksum`: words with even and with odd numbers are squared
+/// The payload checksum's sums over rows, see `format::checksum`. Words with even and with odd numbers are squared
 /// apart, because the multiplication takes every other word.
-///
-/// # Safety
-/// The CPU must have AVX2.
-#[inline(always)]
-unsafe fn sums(bytes: &[u8]) -> Sums {
-    let (rows, rest) = bytes.as_chunks::<32>();
-    // SAFETY: the caller's promise; a row is as long as a register, and so are 4 lanes.
-    unsafe {
-        let mut plain = [_mm256_setzero_si256(); 2];
-        let mut running = [_mm256_setzero_si256(); 2];
-        for row in rows {
-            let words = _mm256_xor_si256(_mm256_loadu_si256(row.as_ptr().cast()), _mm256_set1_epi32(K as i32));
-            for (odd, words) in [words, _mm256_srli_epi64::<32>(words)].into_iter().enumerate() {
-                plain[odd] = _mm256_add_epi64(plain[odd], _mm256_mul_epu32(words, words));
-                running[odd] = _mm256_add_epi64(running[odd], plain[odd]);
+#[derive(Clone, Copy)]
+pub struct RowSums {
+    plain: [__m256i; 2],
+    running: [__m256i; 2],
+}
+
+impl RowSums {
+    /// # Safety
+    /// The CPU must have AVX2.
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self { plain: [_mm256_setzero_si256(); 2], running: [_mm256_setzero_si256(); 2] } }
+    }
+
+    /// # Safety
+    /// The CPU must have AVX2.
+    #[inline(always)]
+    unsafe fn add(&mut self, row: &Row) {
+        // SAFETY: the caller's promise; half a row is as long as a register.
+        unsafe {
+            for half in row.as_chunks::<32>().0 {
+                let words = _mm256_loadu_si256(half.as_ptr().cast());
+                let words = _mm256_xor_si256(words, _mm256_set1_epi32(K as i32));
+                for (odd, words) in [words, _mm256_srli_epi64::<32>(words)].into_iter().enumerate() {
+                    self.plain[odd] = _mm256_add_epi64(self.plain[odd], _mm256_mul_epu32(words, words));
+                    self.running[odd] = _mm256_add_epi64(self.running[odd], self.plain[odd]);
+                }
             }
         }
-        let [plain, running] = [plain, running].map(|sums| {
+    }
+
+    /// # Safety
+    /// The CPU must have AVX2.
+    #[inline(always)]
+    unsafe fn total(self, n_rows: usize) -> Sums {
+        let [plain, running] = [self.plain, self.running].map(|sums| {
             let mut lanes = [0; 8];
             for (odd, sums) in sums.into_iter().enumerate() {
                 let mut half = [0; 4];
-                _mm256_storeu_si256(half.as_mut_ptr().cast(), sums);
+                // SAFETY: the caller's promise; 4 lanes are as long as a register.
+                unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), sums) };
                 lanes[odd..].iter_mut().step_by(2).zip(half).for_each(|(lane, sum)| *lane = sum);
             }
             lanes
         });
-        Sums::from_lanes(&plain, &running, rows.len()).then_bytes(rest)
+        Sums::from_lanes(&plain, &running, 2 * n_rows)
     }
 }
 
@@ -218,6 +239,7 @@ impl Lanes<u32> for U32s {
     type Group = [__m256i; 4];
     type Batch = [[__m256i; 4]; 1];
     type Plane = [__m256i; 32];
+    type RowSums = RowSums;
     const LANES: usize = 8;
 
     lanes! {
@@ -284,7 +306,9 @@ impl Lanes<u32> for U32s {
             }
             columns
         }
-        unsafe fn sums(bytes: &[u8]) -> Sums { sums(bytes) }
+        unsafe fn no_sums() -> RowSums { RowSums::new() }
+        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
+        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }
 
@@ -293,6 +317,7 @@ impl Lanes<u64> for U64s {
     type Group = [__m256i; 16];
     type Batch = [[__m256i; 16]; 1];
     type Plane = [__m256i; 64];
+    type RowSums = RowSums;
     const LANES: usize = 4;
 
     lanes! {
@@ -364,6 +389,8 @@ impl Lanes<u64> for U64s {
             }
             columns
         }
-        unsafe fn sums(bytes: &[u8]) -> Sums { sums(bytes) }
+        unsafe fn no_sums() -> RowSums { RowSums::new() }
+        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
+        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }

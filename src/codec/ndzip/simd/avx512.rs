@@ -9,6 +9,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::Lanes;
+use crate::codec::ndzip::blocks::Row;
 use crate::format::checksum::{K, Sums};
 
 /// Words of f32.
@@ -132,35 +133,52 @@ in_place!(squeeze_64, "vpcompressq", __mmask8);
 in_place!(spread_32, "vpexpandd", __mmask16);
 in_place!(spread_64, "vpexpandq", __mmask8);
 
-/// The payload checksum's sums of `bytes`, see `format::checksum`: words with even and with odd numbers are squared
+/// The payload checksum's sums over rows, see `format::checksum`. Words with even and with odd numbers are squared
 /// apart, because the multiplication takes every other word.
-///
-/// # Safety
-/// The CPU must have AVX-512.
-#[inline(always)]
-unsafe fn sums(bytes: &[u8]) -> Sums {
-    let (rows, rest) = bytes.as_chunks::<64>();
-    // SAFETY: the caller's promise; a row is as long as a register, and so are 8 lanes.
-    unsafe {
-        let mut plain = [_mm512_setzero_si512(); 2];
-        let mut running = [_mm512_setzero_si512(); 2];
-        for row in rows {
+#[derive(Clone, Copy)]
+pub struct RowSums {
+    plain: [__m512i; 2],
+    running: [__m512i; 2],
+}
+
+impl RowSums {
+    /// # Safety
+    /// The CPU must have AVX-512.
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self { plain: [_mm512_setzero_si512(); 2], running: [_mm512_setzero_si512(); 2] } }
+    }
+
+    /// # Safety
+    /// The CPU must have AVX-512.
+    #[inline(always)]
+    unsafe fn add(&mut self, row: &Row) {
+        // SAFETY: the caller's promise; a row is as long as a register.
+        unsafe {
             let words = _mm512_xor_si512(_mm512_loadu_si512(row.as_ptr().cast()), _mm512_set1_epi32(K as i32));
             for (odd, words) in [words, _mm512_srli_epi64::<32>(words)].into_iter().enumerate() {
-                plain[odd] = _mm512_add_epi64(plain[odd], _mm512_mul_epu32(words, words));
-                running[odd] = _mm512_add_epi64(running[odd], plain[odd]);
+                self.plain[odd] = _mm512_add_epi64(self.plain[odd], _mm512_mul_epu32(words, words));
+                self.running[odd] = _mm512_add_epi64(self.running[odd], self.plain[odd]);
             }
         }
-        let [plain, running] = [plain, running].map(|sums| {
+    }
+
+    /// # Safety
+    /// The CPU must have AVX-512.
+    #[inline(always)]
+    unsafe fn total(self, n_rows: usize) -> Sums {
+        let [plain, running] = [self.plain, self.running].map(|sums| {
             let mut lanes = [0; 16];
             for (odd, sums) in sums.into_iter().enumerate() {
                 let mut half = [0; 8];
-                _mm512_storeu_si512(half.as_mut_ptr().cast(), sums);
+                // SAFETY: the caller's promise; 8 lanes are as long as a register.
+                unsafe { _mm512_storeu_si512(half.as_mut_ptr().cast(), sums) };
                 lanes[odd..].iter_mut().step_by(2).zip(half).for_each(|(lane, sum)| *lane = sum);
             }
             lanes
         });
-        Sums::from_lanes(&plain, &running, rows.len()).then_bytes(rest)
+        Sums::from_lanes(&plain, &running, n_rows)
     }
 }
 
@@ -183,6 +201,7 @@ impl Lanes<u32> for U32s {
     type Group = [__m512i; 2];
     type Batch = [[__m512i; 2]; 4];
     type Plane = [__m512i; 16];
+    type RowSums = RowSums;
     const LANES: usize = 16;
 
     lanes! {
@@ -245,7 +264,9 @@ impl Lanes<u32> for U32s {
             }
             columns
         }
-        unsafe fn sums(bytes: &[u8]) -> Sums { sums(bytes) }
+        unsafe fn no_sums() -> RowSums { RowSums::new() }
+        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
+        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }
 
@@ -254,6 +275,7 @@ impl Lanes<u64> for U64s {
     type Group = [__m512i; 8];
     type Batch = [[__m512i; 8]; 1];
     type Plane = [__m512i; 32];
+    type RowSums = RowSums;
     const LANES: usize = 8;
 
     lanes! {
@@ -327,6 +349,8 @@ impl Lanes<u64> for U64s {
             }
             columns
         }
-        unsafe fn sums(bytes: &[u8]) -> Sums { sums(bytes) }
+        unsafe fn no_sums() -> RowSums { RowSums::new() }
+        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
+        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }

@@ -1,10 +1,9 @@
 //! One block by vector instructions.
 
-use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-use std::marker::PhantomData;
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 
 use super::{Lanes, REGISTER};
-use crate::codec::ndzip::blocks::{Coder, has_its_columns};
+use crate::codec::ndzip::blocks::{Coder, Row, has_its_columns};
 use crate::codec::ndzip::layout::BLOCK;
 use crate::codec::ndzip::scalar::WORDS;
 use crate::codec::ndzip::word::Word;
@@ -12,8 +11,6 @@ use crate::format::checksum::Sums;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// How far ahead the compressed stream is fetched from memory, in bytes.
-const AHEAD: usize = 4096;
 /// How far ahead elements are fetched: the CPU does not foresee accesses a row or a plane apart. Not a whole block,
 /// and only to the second level, because rows whose distance is a power of two share few places in a cache.
 const PLANES_AHEAD: usize = 3;
@@ -138,8 +135,6 @@ unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
                 let mut batch = L::batch_of_zeros();
                 let batch = batch.as_mut();
                 for (i, columns) in batch.iter_mut().enumerate() {
-                    // Fetching reads nothing, so it may go past the end.
-                    _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast());
                     *columns = L::unpack(masks[z * groups + g + i], &mut from);
                 }
                 for group in &mut *batch {
@@ -182,18 +177,23 @@ unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
 }
 
 /// The coder of a level.
-pub struct Vectors<L>(PhantomData<L>);
+pub struct Vectors<W: Word, L: Lanes<W>> {
+    sums: L::RowSums,
+    n_rows: usize,
+}
 
-impl<L> Vectors<L> {
+impl<W: Word, L: Lanes<W>> Vectors<W, L> {
     /// # Safety
     /// The CPU must have the level.
+    #[inline(always)]
     pub unsafe fn new() -> Self {
-        Self(PhantomData)
+        // SAFETY: the caller's promise.
+        Self { sums: unsafe { L::no_sums() }, n_rows: 0 }
     }
 }
 
 impl<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize> Coder<W, ROW, ROWS, PLANES>
-    for Vectors<L>
+    for Vectors<W, L>
 {
     #[inline(always)]
     fn encode(&mut self, src: &[u8], row: usize, plane: usize, out: &mut [u8]) -> usize {
@@ -234,8 +234,21 @@ impl<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: us
     }
 
     #[inline(always)]
-    fn sums(&self, bytes: &[u8]) -> Sums {
+    fn sum(&mut self, rows: &[Row]) {
+        for row in rows {
+            // SAFETY: who made the coder has seen to the level; fetching reads nothing, so it may go past the end.
+            unsafe {
+                // What follows the rows is the next block's, and about as long: to be read, or to be written.
+                _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
+                L::sum(&mut self.sums, row);
+            }
+        }
+        self.n_rows += rows.len();
+    }
+
+    #[inline(always)]
+    fn sums(self, bytes: &[u8]) -> Sums {
         // SAFETY: who made the coder has seen to the level.
-        unsafe { L::sums(bytes) }
+        unsafe { L::total(self.sums, self.n_rows) }.then(Sums::of(bytes))
     }
 }

@@ -21,7 +21,7 @@ mod block;
 
 use crate::codec::Encoded;
 use crate::codec::ndzip::Sections;
-use crate::codec::ndzip::blocks::{self, Piece, Strip};
+use crate::codec::ndzip::blocks::{self, Piece, Row, Strip};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::Word;
 use crate::cpu::level::Level;
@@ -48,6 +48,8 @@ trait Lanes<W: Word> {
     type Batch: AsMut<[Self::Group]>;
     /// 256 words: a plane of a block with three axes.
     type Plane: AsMut<[Self::Vector]>;
+    /// The payload checksum's sums, in lanes.
+    type RowSums: Copy;
     /// Words of a vector.
     const LANES: usize;
 
@@ -78,8 +80,11 @@ trait Lanes<W: Word> {
     /// The columns of such a mask from `*from`, which is moved behind them. [`REGISTER`] bytes more
     /// may be read.
     unsafe fn unpack(mask: W, from: &mut *const u8) -> Self::Group;
-    /// The payload checksum's sums of `bytes`.
-    unsafe fn sums(bytes: &[u8]) -> Sums;
+    unsafe fn no_sums() -> Self::RowSums;
+    /// Adds a row of the payload to the sums.
+    unsafe fn sum(sums: &mut Self::RowSums, row: &Row);
+    /// The sums of that many rows.
+    unsafe fn total(sums: Self::RowSums, n_rows: usize) -> Sums;
 }
 
 /// Encodes a piece with the instructions of some level.
@@ -158,7 +163,7 @@ macro_rules! level {
                 piece: Piece,
             ) -> Encoded {
                 // SAFETY: who calls this has seen to the features, which are the level's.
-                let coder = unsafe { Vectors::<L>::new() };
+                let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, piece)
             }
 
@@ -169,7 +174,7 @@ macro_rules! level {
                 strips: Vec<Strip>,
             ) -> Result<Sums> {
                 // SAFETY: who calls this has seen to the features, which are the level's.
-                let coder = unsafe { Vectors::<L>::new() };
+                let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::decode::<W, ROW, ROWS, PLANES>(coder, layout, sections, strips)
             }
         }
