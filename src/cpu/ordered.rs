@@ -126,11 +126,11 @@ impl<'a> Line<'a> {
             if self.is_broken.load(Ordering::Relaxed) {
                 return false;
             }
-            // The one before is mostly nearly done; if its thread does not run, it gets this one's time.
+            // The one before is mostly nearly done; if its thread does not run, it soon gets this one's time.
             n_spins += 1;
             match n_spins {
-                0..1_000 => std::hint::spin_loop(),
-                1_000..10_000 => std::thread::yield_now(),
+                0..50 => std::hint::spin_loop(),
+                50..10_000 => std::thread::yield_now(),
                 // It may have a lower priority, to which nothing is yielded.
                 _ => std::thread::sleep(Duration::from_micros(50)),
             }
