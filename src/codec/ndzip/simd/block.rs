@@ -15,8 +15,6 @@ const LINE: usize = 64;
 /// and only to the second level, because rows whose distance is a power of two share few places in a cache.
 const PLANES_AHEAD: usize = 3;
 const ROWS_AHEAD: usize = 8;
-/// The same where there is but one row, for reading. Writing one row, fetching its place first costs time.
-const ELEMENTS_AHEAD: usize = 512;
 
 /// The plane, row and first element of the row to fetch when row `y` of plane `z` of a block is worked on; at the end
 /// of the block those of the next one.
@@ -28,8 +26,6 @@ fn row_ahead<const ROW: usize, const ROWS: usize, const PLANES: usize>(
     if PLANES > 1 {
         let z = z + PLANES_AHEAD;
         (z % PLANES, y, z / PLANES * ROW)
-    } else if ROWS == 1 {
-        (0, 0, ELEMENTS_AHEAD)
     } else {
         let y = y + ROWS_AHEAD;
         (0, y % ROWS, y / ROWS * ROW)
@@ -71,7 +67,7 @@ unsafe fn encode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
                     let (y, k) = (t / per_row, t % per_row);
                     let at = src.add((z * plane + y * row + k * L::LANES) * W::BYTES);
                     let words = L::rotated_left(L::load(at));
-                    if k * L::LANES * W::BYTES % LINE == 0 {
+                    if ROWS > 1 && k * L::LANES * W::BYTES % LINE == 0 {
                         let (z, y, x) = row_ahead::<ROW, ROWS, PLANES>(z, y);
                         let ahead = (z * plane + y * row + x + k * L::LANES) * W::BYTES + LINE - 1;
                         _mm_prefetch::<_MM_HINT_T1>(src.wrapping_add(ahead).cast());
@@ -242,8 +238,11 @@ impl<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: us
         for row in rows {
             // SAFETY: who made the coder has seen to the level; fetching reads nothing, so it may go past the end.
             unsafe {
-                // What follows the rows is the next block's, and about as long: to be read, or to be written.
-                _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
+                // What follows the rows is the next block's, and about as long: to be read, or to be written. If the
+                // elements follow each other as well, the CPU foresees everything.
+                if ROWS > 1 {
+                    _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
+                }
                 L::sum(&mut self.sums, row);
             }
         }
