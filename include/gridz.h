@@ -240,6 +240,26 @@ typedef struct gridz_options {
     uint64_t flags;
 } gridz_options;
 
+/// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
+typedef struct gridz_block_counts {
+    /// `sizeof(gridz_block_counts)`, set by the caller.
+    size_t struct_size;
+    /// All blocks.
+    uint64_t all;
+    /// Those that hold their elements as they are.
+    uint64_t raw;
+    /// Those of a single value.
+    uint64_t constant;
+    /// Those of numbers with fixed widths.
+    uint64_t packed;
+    /// Those with an entropy code.
+    uint64_t entropy;
+    /// Of the last two kinds: those in which floats are taken as multiples of a power of two.
+    uint64_t fixed_point;
+    /// Of the packed ones: those with a dictionary of their values.
+    uint64_t dictionary;
+} gridz_block_counts;
+
 /// What a frame says about itself.
 typedef struct gridz_frame_info {
     /// `sizeof(gridz_frame_info)`, set by the caller.
@@ -344,6 +364,37 @@ gridz_status gridz_decompress(const void *frame,
                               size_t dst_capacity,
                               size_t *dst_bytes,
                               const struct gridz_options *options);
+
+/// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
+///
+/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had, and
+/// their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
+/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
+/// the CPU works, on the calling thread.
+///
+/// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
+/// `stored` the bytes are copied without looking at a checksum, and `ndzip` decodes everything.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
+/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.
+gridz_status gridz_decompress_region(const void *frame,
+                                     size_t frame_bytes,
+                                     uint32_t rank,
+                                     const uint64_t *start,
+                                     const uint64_t *count,
+                                     void *dst,
+                                     size_t dst_capacity,
+                                     size_t *dst_bytes,
+                                     const struct gridz_options *options);
+
+/// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
+/// the blocks with their checksums. The frame is in host memory.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind and for memory of a GPU,
+/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+gridz_status gridz_inspect_blocks(const void *frame,
+                                  size_t frame_bytes,
+                                  struct gridz_block_counts *counts);
 
 /// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
 ///

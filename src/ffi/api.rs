@@ -7,12 +7,14 @@ use std::ffi::{CStr, c_char, c_void};
 
 use crate::engine::device::{Destination, Source};
 use crate::engine::{self, Context, Spec, Verify};
-use crate::error::{ErrorKind, Result, with_last};
+use crate::error::{Error, ErrorKind, Result, with_last};
 use crate::ffi::convert;
 use crate::ffi::guard::{guard, guard_or, guard_text};
 use crate::ffi::ptr::{self, Out, OutStruct};
 use crate::ffi::status::{self, gridz_status};
-use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
+use crate::ffi::types::{
+    gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
+};
 use crate::types::Array;
 
 /// Finds the destination size that compressing an array needs, whatever its values are.
@@ -117,6 +119,72 @@ pub unsafe extern "C" fn gridz_decompress(
             (frame, dst) => engine::device::decompress(frame, dst, options.verify, context),
         });
         deliver(result, n_bytes)
+    })
+}
+
+/// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
+///
+/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had, and
+/// their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
+/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
+/// the CPU works, on the calling thread.
+///
+/// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
+/// `stored` the bytes are copied without looking at a checksum, and `ndzip` decodes everything.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
+/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_region(
+    frame: *const c_void,
+    frame_bytes: usize,
+    rank: u32,
+    start: *const u64,
+    count: *const u64,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    dst_bytes: *mut usize,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (n_bytes, options, [start, count], buffers) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                Options::read(options)?,
+                [ptr::extents("start", start, rank)?, ptr::extents("count", count, rank)?],
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let (Source::Host(frame), Destination::Host(dst)) = buffers else {
+            return Err(on_gpu("gridz_decompress_region"));
+        };
+        let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
+        let result = options
+            .with_context(|context| engine::decompress_region(frame, start, count, dst, options.verify, context));
+        deliver(result, n_bytes)
+    })
+}
+
+/// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
+/// the blocks with their checksums. The frame is in host memory.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind and for memory of a GPU,
+/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_inspect_blocks(
+    frame: *const c_void,
+    frame_bytes: usize,
+    counts: *mut gridz_block_counts,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
+        let Source::Host(frame) = frame else { return Err(on_gpu("gridz_inspect_blocks")) };
+        let found = engine::count_blocks(frame, &Context::default())?;
+        let struct_size = counts.n_bytes();
+        counts.write(&convert::block_counts(&found, struct_size));
+        Ok(())
     })
 }
 
@@ -232,8 +300,12 @@ pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
     // SAFETY: the same promise.
     let c = unsafe { ptr::read(from)? };
     // SAFETY: the same promise, for what the struct points to.
-    let extents = unsafe { ptr::extents(c.extents, c.rank)? };
+    let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
     convert::array(&c, &extents)
+}
+
+fn on_gpu(function: &str) -> Error {
+    Error::unsupported(format!("{function} does not take memory of a GPU; copy the frame to the host first"))
 }
 
 /// Tells the caller the bytes that were written, or those that were missing.

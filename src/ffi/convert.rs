@@ -6,7 +6,7 @@ use std::ptr;
 use once_cell::race::OnceBox;
 
 use crate::codec::registry::{self, CODECS};
-use crate::engine::{Context, FrameInfo, Spec, Verify};
+use crate::engine::{BlockCounts, Context, FrameInfo, Spec, Verify};
 use crate::error::{Error, Result};
 use crate::ffi::types::*;
 use crate::settings::Backend;
@@ -109,6 +109,12 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
         codec: u32::from(info.codec),
         reserved: 0,
     }
+}
+
+/// The counts, for a struct of `struct_size` bytes.
+pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
+    let BlockCounts { all, raw, constant, packed, entropy, fixed_point, dictionary } = *counts;
+    gridz_block_counts { struct_size, all, raw, constant, packed, entropy, fixed_point, dictionary }
 }
 
 /// The codec's name with the 0 byte that C wants, alive for ever; null if there is no such codec.

@@ -13,7 +13,9 @@ use std::slice;
 
 use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
 use crate::error::{Error, Result};
-use crate::ffi::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
+use crate::ffi::types::{
+    gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
+};
 use crate::types::MAX_RANK;
 
 /// A struct of the API whose first field is `size_t struct_size`, by which an old program and a new
@@ -46,6 +48,7 @@ versioned! {
     gridz_options: size_of::<gridz_options>(),
     gridz_context_options: size_of::<gridz_context_options>(),
     gridz_frame_info: size_of::<gridz_frame_info>(),
+    gridz_block_counts: size_of::<gridz_block_counts>(),
 }
 
 /// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.
@@ -267,14 +270,14 @@ unsafe fn bytes_mut<'a>(is_empty: bool, to: *mut c_void, n_bytes: usize) -> &'a 
 ///
 /// # Safety
 /// The caller's promise.
-pub unsafe fn extents(from: *const u64, rank: u32) -> Result<[u64; MAX_RANK]> {
+pub unsafe fn extents(name: &str, from: *const u64, rank: u32) -> Result<[u64; MAX_RANK]> {
     let rank = rank as usize;
     let mut extents = [0; MAX_RANK];
     if rank > MAX_RANK {
         return Err(Error::invalid(format!("rank {rank} is over the limit of {MAX_RANK}")));
     }
     if rank > 0 {
-        let from = not_null("extents", from)?.cast::<u8>();
+        let from = not_null(name, from)?.cast::<u8>();
         let to = extents.as_mut_ptr().cast::<u8>();
         // SAFETY: `rank` extents are there by the promise, and in ours by the check. Copied as bytes,
         // so that an odd address does no harm.

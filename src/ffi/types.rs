@@ -181,6 +181,28 @@ pub struct gridz_frame_info {
     pub reserved: u32,
 }
 
+/// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_block_counts {
+    /// `sizeof(gridz_block_counts)`, set by the caller.
+    pub struct_size: usize,
+    /// All blocks.
+    pub all: u64,
+    /// Those that hold their elements as they are.
+    pub raw: u64,
+    /// Those of a single value.
+    pub constant: u64,
+    /// Those of numbers with fixed widths.
+    pub packed: u64,
+    /// Those with an entropy code.
+    pub entropy: u64,
+    /// Of the last two kinds: those in which floats are taken as multiples of a power of two.
+    pub fixed_point: u64,
+    /// Of the packed ones: those with a dictionary of their values.
+    pub dictionary: u64,
+}
+
 /// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
 #[derive(Debug)]
 pub struct gridz_context(pub(super) engine::Context);

@@ -439,8 +439,14 @@ static void test_async_arguments(void)
 #undef CHECK_DECOMPRESS
 }
 
+static gridz_status use_block_counts(void *counts)
+{
+    return gridz_inspect_blocks(small_frame, small_frame_bytes, counts);
+}
+
 static void test_struct_sizes(void)
 {
+    gridz_block_counts counts = {.struct_size = sizeof counts};
     gridz_options options = {.struct_size = sizeof options};
     gridz_context_options context_options = {.struct_size = sizeof context_options};
     gridz_frame_info info = {.struct_size = sizeof info};
@@ -448,6 +454,7 @@ static void test_struct_sizes(void)
     check_struct_sizes(use_options, &options, sizeof options, 1);
     check_struct_sizes(use_context_options, &context_options, sizeof context_options, 1);
     check_struct_sizes(use_frame_info, &info, sizeof info, 0);
+    check_struct_sizes(use_block_counts, &counts, sizeof counts, 0);
 
     /* Programs were compiled with these sizes: a struct may grow at its end and change in no other way. */
     if (sizeof(void *) == 8) {
@@ -455,6 +462,7 @@ static void test_struct_sizes(void)
         CHECK(sizeof(gridz_options) == 48 && offsetof(gridz_options, value) == 32);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 312 && offsetof(gridz_frame_info, codec_name) == 296);
+        CHECK(sizeof(gridz_block_counts) == 64 && offsetof(gridz_block_counts, dictionary) == 56);
     }
 }
 
@@ -543,6 +551,37 @@ static void test_options(void)
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
     options.flags = GRIDZ_FLAG_SKIP_CHECKSUM;
     CHECK_OK(with_options(&options));
+}
+
+static void test_regions(void)
+{
+    const uint64_t start[3] = {3, 0, 17}, count[3] = {10, SMALL, 3}, beyond[3] = {10, SMALL, 4};
+    static float region[10 * SMALL * 3];
+    size_t n_bytes = 0;
+#define REGION(rank, start, count, dst, room)                                                                  \
+    gridz_decompress_region(small_frame, small_frame_bytes, rank, start, count, dst, room, &n_bytes, NULL)
+    CHECK_OK(REGION(3, start, count, region, sizeof region));
+    CHECK(n_bytes == sizeof region);
+    for (int z = 0; z < 10; z++)
+        for (int y = 0; y < SMALL; y++)
+            CHECK(memcmp(&region[(z * SMALL + y) * 3], &small[((z + 3) * SMALL + y) * SMALL + 17], 3 * sizeof *region) == 0);
+
+    CHECK_FAILS(REGION(3, start, beyond, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "axis 2");
+    CHECK_FAILS(REGION(2, start, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "rank 2");
+    CHECK_FAILS(REGION(33, start, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "rank 33");
+    CHECK_FAILS(REGION(3, NULL, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "start is NULL");
+    CHECK_FAILS(REGION(3, start, NULL, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "count is NULL");
+    CHECK_FAILS(REGION(3, start, count, NULL, 4), GRIDZ_ERROR_INVALID_ARGUMENT, "dst is NULL");
+    n_bytes = 0;
+    CHECK_FAILS(REGION(3, start, count, region, sizeof region - 1), GRIDZ_ERROR_DST_TOO_SMALL, "too small");
+    CHECK(n_bytes == sizeof region);
+#undef REGION
+
+    gridz_block_counts counts = {.struct_size = sizeof counts};
+    CHECK_OK(gridz_inspect_blocks(small_frame, small_frame_bytes, &counts));
+    CHECK(counts.all > 0 && counts.raw + counts.constant + counts.packed + counts.entropy == counts.all);
+    CHECK_STATUS(gridz_inspect_blocks(small_frame, small_frame_bytes - 1, &counts), GRIDZ_ERROR_TRUNCATED);
+    CHECK_FAILS(gridz_inspect_blocks(small_frame, small_frame_bytes, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
 }
 
 static void test_damaged_frames(void)
@@ -822,6 +861,7 @@ int main(int argc, char **argv)
         {"arguments of batches", test_async_arguments},
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
+        {"regions", test_regions},
         {"damaged frames", test_damaged_frames},
         {"contexts", test_contexts},
         {"memory limit", test_memory_limit},

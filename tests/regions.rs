@@ -1,0 +1,168 @@
+//! A region of a chunk is the same elements as those of the whole array, for every codec.
+
+mod common;
+
+use common::generate::{GENERATORS, Input};
+use common::{assert_same_bytes, cases, compress, ndzip, specs};
+use gridz::{BlockCounts, Context, DType, ErrorKind, Spec, Verify};
+use proptest::prelude::*;
+
+/// The elements of a box, one by one.
+fn elements(array: &[u8], extents: &[u64], start: &[u64], count: &[u64], size: usize) -> Vec<u8> {
+    let n: u64 = count.iter().product();
+    (0..n)
+        .flat_map(|number| {
+            let (mut number, mut place, mut stride) = (number, 0, 1);
+            for axis in (0..extents.len()).rev() {
+                place += (start[axis] + number % count[axis]) * stride;
+                number /= count[axis];
+                stride *= extents[axis];
+            }
+            array[place as usize * size..][..size].to_vec()
+        })
+        .collect()
+}
+
+/// A box by its corners.
+fn region() -> impl Strategy<Value = (Vec<u64>, Vec<u64>, Vec<u64>)> {
+    prop::collection::vec((1..60u64, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..=5).prop_map(
+        |axes| {
+            let (mut extents, mut start, mut count) = (Vec::new(), Vec::new(), Vec::new());
+            let mut n = 1;
+            for (extent, a, b) in axes {
+                let extent = extent.min(60_000 / n).max(1);
+                n *= extent;
+                let first = a.index(extent as usize + 1) as u64;
+                extents.push(extent);
+                start.push(first);
+                count.push(b.index((extent - first) as usize + 1) as u64);
+            }
+            (extents, start, count)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    #[test]
+    fn regions_are_the_elements_of_the_array(
+        spec in prop::sample::select(specs().collect::<Vec<_>>()),
+        dtype in prop::sample::select(&DType::ALL[..]),
+        big_endian in any::<bool>(),
+        generator in prop::sample::select(&GENERATORS[..]),
+        (extents, start, count) in region(),
+    ) {
+        let input = Input { big_endian, ..Input::new(generator, dtype, &extents) };
+        let (array, raw) = (input.array(), input.bytes());
+        let frame = compress(&array, &spec, &raw, &Context::default());
+        let expected = elements(&raw, &extents, &start, &count, array.element_size() as usize);
+        for verify in [Verify::Checksum, Verify::Structure] {
+            let mut dst = vec![0xa5; expected.len() + 3];
+            let n = gridz::decompress_region(&frame, &start, &count, &mut dst, verify, &Context::default()).unwrap();
+            prop_assert_eq!(n, expected.len());
+            assert_same_bytes(&dst[..n], &expected, &format!("{spec:?} {array:?} {start:?} {count:?}"));
+            prop_assert_eq!(&dst[n..], [0xa5; 3]);
+        }
+    }
+}
+
+fn sample(spec: &Spec) -> (Vec<u8>, Vec<u8>) {
+    let input = Input::new("wave", DType::F32, &[40, 50, 60]);
+    (compress(&input.array(), spec, &input.bytes(), &Context::default()), input.bytes())
+}
+
+#[test]
+fn what_is_no_region_is_refused() {
+    let mut dst = vec![0; 40 * 50 * 60 * 4];
+    for spec in specs() {
+        let (frame, _) = sample(&spec);
+        let mut region = |start: &[u64], count: &[u64], n: usize| {
+            let dst = &mut dst[..n];
+            gridz::decompress_region(&frame, start, count, dst, Verify::Checksum, &Context::default())
+        };
+        for (start, count) in [
+            (&[0, 0][..], &[1, 1][..]),
+            (&[0, 0, 0], &[1, 1]),
+            (&[0, 0, 1], &[1, 1, 60]),
+            (&[41, 0, 0], &[0, 0, 0]),
+        ] {
+            assert_eq!(region(start, count, 4).unwrap_err().kind(), ErrorKind::InvalidArgument, "{start:?}");
+        }
+        let error = region(&[1, 2, 3], &[4, 5, 6], 479).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DstTooSmall { need: 480 });
+        assert_eq!(region(&[1, 2, 3], &[4, 5, 6], 480), Ok(480));
+        assert_eq!(region(&[40, 50, 60], &[0, 0, 0], 0), Ok(0));
+    }
+}
+
+/// Damage outside of the blocks that a region touches does it no harm; inside it is found.
+#[test]
+fn only_the_blocks_of_a_region_are_read() {
+    let (frame, raw) = sample(&Spec::new(2, 1).unwrap());
+    let mut damaged = frame.clone();
+    // The last block holds the far corner.
+    let last = damaged.len() - 20;
+    damaged[last] ^= 1;
+    let near = elements(&raw, &[40, 50, 60], &[0; 3], &[5; 3], 4);
+    let mut dst = vec![0; near.len()];
+    let context = Context::default();
+    gridz::decompress_region(&damaged, &[0; 3], &[5; 3], &mut dst, Verify::Checksum, &context).unwrap();
+    assert_same_bytes(&dst, &near, "the near corner");
+    let error = gridz::decompress_region(&damaged, &[39, 49, 59], &[1; 3], &mut dst, Verify::Checksum, &context)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.context().contains("check"), "{error}");
+}
+
+/// Any bytes may be called a frame.
+#[test]
+fn damaged_frames_are_errors_or_other_elements() {
+    for spec in specs() {
+        let (frame, _) = sample(&spec);
+        let mut dst = vec![0; 10 * 20 * 30 * 4];
+        for at in (0..frame.len()).step_by(frame.len() / 3000 + 1) {
+            for verify in [Verify::Checksum, Verify::Structure] {
+                let mut damaged = frame.clone();
+                damaged[at] ^= 0x55;
+                let _ = gridz::decompress_region(
+                    &damaged,
+                    &[5; 3],
+                    &[10, 20, 30],
+                    &mut dst,
+                    verify,
+                    &Context::default(),
+                );
+                let cut = &frame[..at];
+                assert!(
+                    gridz::decompress_region(cut, &[5; 3], &[10, 20, 30], &mut dst, verify, &Context::default())
+                        .is_err()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_counted_by_kind() {
+    let count = |spec: &Spec, input: &Input| {
+        let frame = compress(&input.array(), spec, &input.bytes(), &Context::default());
+        gridz::count_blocks(&frame, &Context::default())
+    };
+    let [fast, dense] = [1, 2].map(|level| Spec::new(2, level).unwrap());
+    let few = Input::new("few", DType::F64, &[9000]);
+    let counts = BlockCounts { all: 2, packed: 2, dictionary: 2, ..BlockCounts::default() };
+    assert_eq!(count(&dense, &few), Ok(counts));
+    let smooth = Input::new("cubic", DType::F64, &[20, 30, 40]);
+    let counts = count(&fast, &smooth).unwrap();
+    assert!(counts.packed == counts.all && counts.fixed_point > 0 && counts.dictionary == 0, "{counts:?}");
+    let counts = count(&dense, &smooth).unwrap();
+    assert!(counts.entropy == counts.all && counts.fixed_point > 0, "{counts:?}");
+    let islands = Input::new("islands", DType::F32, &[40_000]);
+    let counts = count(&fast, &islands).unwrap();
+    assert!(counts.all == 10 && counts.packed > 0, "{counts:?}");
+    let constant = Input::new("pi", DType::F32, &[5000]);
+    let counts = BlockCounts { all: 2, constant: 2, ..BlockCounts::default() };
+    assert_eq!(count(&fast, &constant), Ok(counts));
+    assert_eq!(count(&ndzip(), &smooth).unwrap_err().kind(), ErrorKind::UnsupportedJob);
+}
