@@ -6,11 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [roundtrip] [cd_values]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [roundtrip] [cd_values]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode roundtrip cd_values)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode roundtrip cd_values)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
 # Fuzzing is of the code for the CPU; the kernels need not be compiled once more.
 export GRIDZ_CUDA=off
@@ -39,8 +39,16 @@ seed() {
             { printf '\1\0\x10\0'; tail -c +65 "$frame"; } > "$corpus/$name.f64"
             { printf '\x0c\x21\x12\x11'; tail -c +65 "$frame"; } > "$corpus/$name.complete"
             ;;
-        # Codec ndzip, float32, little, rank 3, extents 16 × 17 × 33.
+        # Flags, b, three extents and a corner, then the blocks: what follows header and table of a frame with one block.
+        lorenzo_decode)
+            { printf '\6\0\x20\x20\4\7'; tail -c +97 "$frame"; } > "$corpus/$name.f32"
+            { printf '\x16\1\x20\x20\4\7'; tail -c +97 "$frame"; } > "$corpus/$name.f64"
+            { printf '\x24\0\x60\x30\0\7'; tail -c +97 "$frame"; } > "$corpus/$name.u8"
+            ;;
+        # Codec ndzip or lorenzo, float32, little, rank 3, extents 16 × 17 × 33.
         roundtrip)
+            { printf '\2\x0b\4\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name.dense"
+            { printf '\2\x0b\2\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name.fast"
             { printf '\1\x0b\0\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name"
             ;;
         esac

@@ -18,7 +18,7 @@ static SERIAL: LazyLock<Vec<Context>> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    let Some((&[codec, dtype, order, rank], bytes)) = data.split_first_chunk() else { return };
+    let Some((&[codec, dtype, order_and_level, rank], bytes)) = data.split_first_chunk() else { return };
     let entry = &CODECS[usize::from(codec) % CODECS.len()];
     let Some((extents, values)) = bytes.split_at_checked(2 * (usize::from(rank) % 9)) else { return };
     let mut n_elements = 1;
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
         shape.push(extent);
     }
     let shape = Shape::new(&shape).unwrap();
-    let order = if order & 1 == 0 { ByteOrder::Little } else { ByteOrder::Big };
+    let order = if order_and_level & 1 == 0 { ByteOrder::Little } else { ByteOrder::Big };
     let array = match DType::from_id(dtype % 15).unwrap() {
         DType::Opaque => Array::opaque(u32::from(dtype) + 1, shape).unwrap(),
         dtype => Array::new(dtype, order, shape).unwrap(),
@@ -42,7 +42,8 @@ fuzz_target!(|data: &[u8]| {
         values.repeat(n_bytes / values.len() + 1)[..n_bytes].to_vec()
     };
 
-    let spec = Spec::new(u32::from(entry.id), 0).unwrap();
+    let level = u32::from(order_and_level >> 1) % (u32::from(entry.max_level) + 1);
+    let spec = Spec::new(u32::from(entry.id), level).unwrap();
     let mut frame = vec![0xaa; gridz::compress_bound(&array, &spec).unwrap() as usize];
     let frame_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &SERIAL[0]).unwrap();
     let frame = &frame[..frame_bytes];
