@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use common::generate::{Input, noise};
 use common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
 use gridz::codec::registry::{self, CODECS};
+use gridz::format::checksum::Sums;
 use gridz::{Context, DType, ErrorKind, Spec, Verify};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -269,7 +270,204 @@ fn stored(n_payload: usize) -> Vec<u8> {
     frame
 }
 
+/// Bytes of a lorenzo frame before its table, for arrays of one axis, and before its first block, if that is all.
+const LORENZO_HEADER: usize = 64;
+const LORENZO_BLOCK: usize = LORENZO_HEADER + 16;
+
+/// A lorenzo frame of one block, after `change` of that, with checks that match.
+fn block(level: u16, generator: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let input = Input::new(generator, dtype, &[4000]);
+    let frame = compress(&input.array(), &spec("lorenzo", level), &input.bytes(), &Context::default());
+    assert_eq!((frame[5], frame[11]), (2, 1), "{generator} is not coded");
+    let mut block = frame[LORENZO_BLOCK..].to_vec();
+    change(&mut block);
+    block.resize(block.len().next_multiple_of(16), 0);
+    let end = (block.len() / 16) as u32;
+    let check = Sums::of(&block).mixed() as u32;
+    let table = [end.to_le_bytes(), check.to_le_bytes(), [0; 4], [0; 4]].concat();
+    finished([&frame[..LORENZO_HEADER], &table, &block].concat())
+}
+
+/// The frame with the length of its payload and right checksums.
+fn finished(mut frame: Vec<u8>) -> Vec<u8> {
+    let payload_bytes = (frame.len() - LORENZO_HEADER) as u64;
+    frame[16..24].copy_from_slice(&payload_bytes.to_le_bytes());
+    repair(&mut frame);
+    frame
+}
+
+/// A block by SPLIT, with patches twice in its first group: its widths are bytes 16 to 18, its numbers of patches 20 to 23.
+fn split(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(1, "patches", DType::U32, |block| {
+        assert!(block[0] == 2 && block[16..19].iter().all(|&width| width > 0));
+        change(block);
+    })
+}
+
+/// A block by HUFF.
+fn huff(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(2, "patches", DType::U32, |block| {
+        assert_eq!(block[0], 3);
+        change(block);
+    })
+}
+
+/// A block with a dictionary.
+fn dict(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(2, "few", DType::F32, |block| {
+        assert_eq!(block[0], 2 | 2 << 4);
+        change(block);
+    })
+}
+
+/// Where the first bitmap of a block of four groups is.
+fn first_bitmap(block: &[u8]) -> usize {
+    let rows = [32, 32, 32, 29];
+    48 + (0..4).map(|g| 128 * (rows[g] * usize::from(block[16 + 8 * g])).div_ceil(32)).sum::<usize>()
+}
+
+/// Two lorenzo blocks, and a change of their table.
+fn lorenzo_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let input = Input::new("walk", DType::F32, &[8000]);
+    let mut frame = compress(&input.array(), &spec("lorenzo", 1), &input.bytes(), &Context::default());
+    change(&mut frame[LORENZO_HEADER..LORENZO_HEADER + 16]);
+    finished(frame)
+}
+
+fn lorenzo_rejects() -> Vec<Damage> {
+    use ErrorKind::{Corrupt, Truncated, UnsupportedFormat};
+    vec![
+        ("lorenzo_table_cut", Truncated, || {
+            let mut frame = lorenzo_table(|_| ());
+            frame.truncate(LORENZO_HEADER + 15);
+            finished(frame)
+        }),
+        ("lorenzo_table_decreases", Corrupt, || lorenzo_table(|table| table[8..12].fill(0))),
+        ("lorenzo_table_past_the_end", Corrupt, || lorenzo_table(|table| table[11] = 1)),
+        ("lorenzo_table_before_the_end", Corrupt, || lorenzo_table(|table| table[8] -= 1)),
+        ("lorenzo_check", Corrupt, || lorenzo_table(|table| table[4] ^= 1)),
+        ("lorenzo_no_block", Corrupt, || split(|block| block.clear())),
+        ("lorenzo_coder_4", UnsupportedFormat, || split(|block| block[0] = 4)),
+        ("lorenzo_map_3", UnsupportedFormat, || split(|block| block[0] |= 3 << 4)),
+        ("lorenzo_huff_dict", UnsupportedFormat, || huff(|block| block[0] |= 2 << 4)),
+        ("lorenzo_raw_fixed", UnsupportedFormat, || split(|block| block[0] = 1 << 4)),
+        ("lorenzo_order_x_8", UnsupportedFormat, || split(|block| block[1] |= 8)),
+        ("lorenzo_order_y_8", UnsupportedFormat, || split(|block| block[1] |= 0x80)),
+        ("lorenzo_order_z_8", UnsupportedFormat, || split(|block| block[2] = 8)),
+        ("lorenzo_reserved_byte_3", UnsupportedFormat, || split(|block| block[3] = 1)),
+        ("lorenzo_reserved_byte_6", UnsupportedFormat, || split(|block| block[6] = 1)),
+        ("lorenzo_base_of_64_bits", UnsupportedFormat, || split(|block| block[12] = 1)),
+        ("lorenzo_raw_with_orders", UnsupportedFormat, || split(|block| block[..4].copy_from_slice(&[0, 1, 0, 0]))),
+        ("lorenzo_raw_too_short", Corrupt, || split(|block| block[..16].fill(0))),
+        ("lorenzo_const_too_long", Corrupt, || {
+            split(|block| block[..16].copy_from_slice(&[&[1; 1][..], &[0; 15]].concat()))
+        }),
+        ("lorenzo_shift_32", Corrupt, || split(|block| block[4] = 32)),
+        ("lorenzo_fixed_of_integers", Corrupt, || {
+            split(|block| block[..5].copy_from_slice(&[2 | 1 << 4, 1, 0, 0, 9]))
+        }),
+        ("lorenzo_fixed_unit_0", Corrupt, || {
+            block(1, "patches", DType::F32, |block| (block[0], block[4], block[5]) = (2 | 1 << 4, 0, 0))
+        }),
+        ("lorenzo_fixed_too_large", Corrupt, || {
+            block(1, "patches", DType::F32, |block| (block[0], block[4], block[5]) = (2 | 1 << 4, 0, 1))
+        }),
+        ("lorenzo_block_cut", Corrupt, || split(|block| block.truncate(block.len() - 32))),
+        ("lorenzo_block_too_long", Corrupt, || split(|block| block.extend([0; 16]))),
+        ("lorenzo_split_headers_cut", Corrupt, || split(|block| block.truncate(32))),
+        ("lorenzo_split_widths_over_32", Corrupt, || split(|block| block[18] = 33 - block[16] - block[17])),
+        ("lorenzo_split_reserved", Corrupt, || split(|block| block[19] = 1)),
+        ("lorenzo_split_no_patches", Corrupt, || split(|block| block[20..22].fill(0))),
+        ("lorenzo_split_no_second_patches", Corrupt, || split(|block| block[22..24].fill(0))),
+        ("lorenzo_split_patches_of_no_bits", Corrupt, || split(|block| block[17] = 0)),
+        ("lorenzo_split_more_second_patches", Corrupt, || split(|block| block[22] = block[20].wrapping_add(1))),
+        ("lorenzo_split_more_patches_than_numbers", Corrupt, || split(|block| block[21] = 5)),
+        ("lorenzo_split_bitmap", Corrupt, || {
+            split(|block| {
+                let at = first_bitmap(block);
+                block[at] ^= 1;
+            })
+        }),
+        ("lorenzo_split_second_bitmap", Corrupt, || {
+            split(|block| {
+                let bitmaps = 4 * (32 + 32 + 32 + 29);
+                let n_patched = usize::from(u16::from_le_bytes([block[20], block[21]]));
+                let at = first_bitmap(block) + bitmaps + (n_patched * usize::from(block[17])).div_ceil(8);
+                block[at] ^= 1;
+            })
+        }),
+        ("lorenzo_huff_symbols", Corrupt, || huff(|block| block[16] = block[17] + 1)),
+        ("lorenzo_huff_symbol_33", Corrupt, || huff(|block| block[17] = 33)),
+        ("lorenzo_huff_pivot_33", Corrupt, || huff(|block| block[18] = 33)),
+        ("lorenzo_huff_flag_2", Corrupt, || huff(|block| block[19] = 2)),
+        ("lorenzo_huff_lengths_cut", Corrupt, || huff(|block| block.truncate(32))),
+        ("lorenzo_huff_codes_overlap", Corrupt, || huff(|block| block[20..24].fill(0x11))),
+        ("lorenzo_huff_code_of_11_bits", Corrupt, || huff(|block| block[20] = 0x0b)),
+        ("lorenzo_huff_no_codes", Corrupt, || {
+            huff(|block| {
+                let n_lengths = 4 * usize::from(block[17] - block[16] + 1);
+                block[20..20 + n_lengths.div_ceil(2)].fill(0);
+            })
+        }),
+        ("lorenzo_huff_lane_too_short", Corrupt, || {
+            huff(|block| {
+                let n_lengths = 4 * usize::from(block[17] - block[16] + 1);
+                let first_lane = 20 + n_lengths.div_ceil(2);
+                block[first_lane] -= 1;
+            })
+        }),
+        ("lorenzo_huff_lanes_too_long", Corrupt, || {
+            huff(|block| {
+                let n_lengths = 4 * usize::from(block[17] - block[16] + 1);
+                let first_lane = 20 + n_lengths.div_ceil(2);
+                block[first_lane + 1] = 0xff;
+            })
+        }),
+        ("lorenzo_dict_no_entries", Corrupt, || dict(|block| block[6..8].fill(0))),
+        ("lorenzo_dict_low_bits", Corrupt, || dict(|block| block[1] = 32)),
+        ("lorenzo_dict_delta_bits", Corrupt, || dict(|block| block[2] = 33)),
+        ("lorenzo_dict_delta_shift", Corrupt, || dict(|block| block[3] = 32)),
+        ("lorenzo_dict_entry_missing", Corrupt, || {
+            // One delta less takes a word less.
+            dict(|block| {
+                block[6] -= 1;
+                block.drain(16..24);
+            })
+        }),
+        ("lorenzo_dict_cut", Corrupt, || dict(|block| block.truncate(32))),
+        ("lorenzo_size_11", Corrupt, || {
+            let mut frame = split(|_| ());
+            frame[48] = 11;
+            finished(frame)
+        }),
+        ("lorenzo_size_15", Corrupt, || {
+            let mut frame = split(|_| ());
+            frame[48] = 15;
+            finished(frame)
+        }),
+        ("lorenzo_of_complex", Corrupt, || {
+            let mut frame = split(|_| ());
+            (frame[8], frame[12]) = (13, 8);
+            finished(frame)
+        }),
+        ("lorenzo_without_elements", Corrupt, || {
+            let mut frame = split(|_| ());
+            frame[40..48].fill(0);
+            finished(frame)
+        }),
+        ("lorenzo_of_other_extents", Corrupt, || {
+            let mut frame = split(|_| ());
+            frame[41] = 0x10;
+            finished(frame)
+        }),
+    ]
+}
+
 fn rejects() -> Vec<Damage> {
+    [other_rejects(), lorenzo_rejects()].concat()
+}
+
+fn other_rejects() -> Vec<Damage> {
     use ErrorKind::{Corrupt, Truncated, UnsupportedFormat};
     vec![
         ("empty", Truncated, Vec::new),
