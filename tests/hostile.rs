@@ -106,7 +106,8 @@ fn samples() -> Vec<Sample> {
             samples.push(sample(entry.id, &Input::new("wave", dtype, &[130, 129])));
             samples.push(sample(entry.id, &Input::new("wave", dtype, &[3, 16, 33, 17])));
             samples.push(sample(entry.id, &Input::new("ramp", dtype, &[3, 5])));
-            // As many pieces of the destination as there can be.
+            // As many pieces of the destination as there can be; and planes that are smaller than what describes them.
+            samples.push(sample(entry.id, &Input::new("one", DType::U8, &[1 << 16, 2, 2])));
             samples.push(sample(entry.id, &Input::new("one", dtype, &[16, 160, 16])));
         }
         samples.push(sample(entry.id, &Input::new("random", DType::Opaque, &[5, 5])));

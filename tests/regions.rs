@@ -115,6 +115,26 @@ fn only_the_blocks_of_a_region_are_read() {
     assert!(error.context().contains("check"), "{error}");
 }
 
+/// Many thin boxes share few blocks; those are not decoded once for each box.
+#[test]
+fn thin_regions_of_high_rank() {
+    let extents = [3000, 2, 2, 2, 2];
+    let input = Input::new("walk", DType::F32, &extents);
+    let raw = input.bytes();
+    for spec in specs() {
+        let frame = compress(&input.array(), &spec, &raw, &Context::default());
+        for (start, count) in
+            [([0; 5], extents), ([0, 1, 0, 0, 0], [3000, 1, 2, 2, 2]), ([7, 0, 1, 0, 1], [2900, 2, 1, 2, 1])]
+        {
+            let expected = elements(&raw, &extents, &start, &count, 4);
+            let mut dst = vec![0; expected.len()];
+            let context = Context::default();
+            gridz::decompress_region(&frame, &start, &count, &mut dst, Verify::Checksum, &context).unwrap();
+            assert_same_bytes(&dst, &expected, &format!("{spec:?} {start:?} {count:?}"));
+        }
+    }
+}
+
 /// Any bytes may be called a frame.
 #[test]
 fn damaged_frames_are_errors_or_other_elements() {

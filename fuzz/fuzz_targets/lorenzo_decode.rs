@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use gridz::codec::lorenzo::Lorenzo;
 use gridz::codec::lorenzo::layout::Layout;
-use gridz::codec::{Codec, Job};
+use gridz::codec::{Boxes, Codec, Job};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
@@ -46,7 +46,9 @@ fuzz_target!(|data: &[u8]| {
     let rest: Vec<u64> = extents.iter().zip(&first).map(|(n, first)| n - first).collect();
     for (origin, count) in [(&vec![0; extents.len()], &rest), (&first, &rest)] {
         let mut part = vec![0; count.iter().product::<u64>() as usize * size];
-        Lorenzo.decode_box(&job(Level::best()), &payload, origin, count, &mut part).unwrap().unwrap();
+        let mut rest = origin.clone();
+        let boxes = Boxes { starts: vec![std::mem::take(&mut rest[0])], origin: rest, count: count.clone() };
+        Lorenzo.decode_boxes(&job(Level::best()), &payload, &boxes, &mut part).unwrap().unwrap();
         let row = *count.last().unwrap() as usize * size;
         for (number, part) in part.chunks_exact(row).enumerate() {
             let (mut number, mut place, mut stride) = (number as u64, 0, 1);

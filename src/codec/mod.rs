@@ -74,6 +74,17 @@ pub struct BlockCounts {
     pub dictionary: u64,
 }
 
+/// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Boxes {
+    /// The first place along the first axis, of each box.
+    pub starts: Vec<u64>,
+    /// Where they begin along the axes; 0 along the first.
+    pub origin: Vec<u64>,
+    /// Their extents.
+    pub count: Vec<u64>,
+}
+
 /// A compression method. Implementations are stateless; all methods may run at the same time.
 pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
@@ -103,17 +114,10 @@ pub trait Codec: Sync {
         None
     }
 
-    /// Decodes the box from `origin` on with the extents `count`, within the job's shape and not empty, into `dst`, which has
-    /// exactly its bytes. `None`: the codec can only decode everything. Otherwise as [`Codec::decode`], but
+    /// Decodes `boxes`, which lie within the job's shape and are not empty, into `dst`, which has exactly their bytes.
+    /// `None`: better decode everything. Otherwise as [`Codec::decode`], but
     /// checks that are part of the payload, where `job` asks for them, are all that is compared.
-    fn decode_box(
-        &self,
-        _job: &Job,
-        _payload: &[u8],
-        _origin: &[u64],
-        _count: &[u64],
-        _dst: &mut [u8],
-    ) -> Option<Result<()>> {
+    fn decode_boxes(&self, _job: &Job, _payload: &[u8], _boxes: &Boxes, _dst: &mut [u8]) -> Option<Result<()>> {
         None
     }
 }

@@ -1,11 +1,13 @@
 //! Part of a chunk: a box of the array in a frame.
 //!
 //! A codec whose blocks stand alone decodes those that the box touches. Folding has merged leading axes for the
-//! codec, so a box of the array is one box for it, or one for each place on the outer merged axes; what they
-//! give lies in order in the destination. Other codecs decode the whole array, of which the box is then copied.
+//! codec, so a box of the array is one box for it, or one for each place on the outer merged axes that the box does not
+//! cover whole; what they give lies in order in the destination. Other codecs, and many boxes in few blocks, mean decoding
+//! the whole array, of which the box is then copied.
 
 use std::time::Instant;
 
+use crate::codec::Boxes;
 use crate::codec::registry::Entry;
 use crate::engine::context::Context;
 use crate::engine::{
@@ -14,7 +16,10 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::format::fold::Fold;
 use crate::format::header::Header;
-use crate::types::{MAX_RANK, Shape};
+use crate::types::Shape;
+
+/// More boxes than that are not decoded one by one.
+const MOST_BOXES: u64 = 4096;
 
 /// Decompresses the elements from `start` on, `count` of them along each axis of the array in `frame`, to the start of `dst`,
 /// in C order, and returns their bytes. After an error the contents of `dst` are unspecified.
@@ -68,7 +73,7 @@ fn decode_boxes(
     entry: &Entry,
     payload: &[u8],
     region: &Region,
-    mut dst: &mut [u8],
+    dst: &mut [u8],
     verify: Verify,
     context: &Context,
 ) -> Result<bool> {
@@ -77,16 +82,11 @@ fn decode_boxes(
     }
     let array = &header.array;
     let job = job(array, entry, header.fold, header.params, verify == Verify::Checksum, context)?;
-    for (origin, count) in region.folded(entry.codec.max_rank()) {
-        let n_bytes = count.iter().product::<u64>() * u64::from(array.element_size());
-        let (part, rest) = dst.split_at_mut(n_bytes as usize);
-        dst = rest;
-        match entry.codec.decode_box(&job, payload, &origin, &count, part) {
-            None => return Ok(false),
-            Some(result) => result?,
-        }
+    let Some(boxes) = region.folded(entry.codec.max_rank()) else { return Ok(false) };
+    match entry.codec.decode_boxes(&job, payload, &boxes, dst) {
+        None => Ok(false),
+        Some(result) => result.map(|()| true),
     }
-    Ok(true)
 }
 
 /// Along one axis: its extent, the first place and the number of them.
@@ -106,8 +106,9 @@ impl Region {
     fn new(shape: &Shape, start: &[u64], count: &[u64]) -> Result<Self> {
         let rank = shape.extents().len();
         if start.len() != rank || count.len() != rank {
-            let given = start.len().max(count.len()).min(MAX_RANK + 1);
-            return Err(Error::invalid(format!("a region of rank {given} in an array of rank {rank}")));
+            let (start, count) = (start.len(), count.len());
+            let text = format!("a region with {start} starts and {count} counts in an array of rank {rank}");
+            return Err(Error::invalid(text));
         }
         let mut spans = Vec::with_capacity(rank);
         for (axis, ((&extent, &start), &count)) in shape.extents().iter().zip(start).zip(count).enumerate() {
@@ -124,19 +125,28 @@ impl Region {
         self.spans.iter().map(|span| span.count).product()
     }
 
-    /// Origins and extents of boxes in the array with merged leading axes, in the order of the region. The region
-    /// is not empty.
-    fn folded(&self, max_rank: usize) -> impl Iterator<Item = (Vec<u64>, Vec<u64>)> + use<> {
+    /// The region in the array with merged leading axes, unless those are too many boxes. It is not empty.
+    fn folded(&self, max_rank: usize) -> Option<Boxes> {
         let mut spans: Vec<Span> = self.spans.iter().copied().filter(|span| span.extent != 1).collect();
         if spans.is_empty() {
             spans.push(Span { extent: 1, start: 0, count: 1 });
         }
-        let inner = spans.split_off(spans.len().saturating_sub(max_rank));
-        places(&spans).map(move |outer| {
-            let mut origin: Vec<u64> = inner.iter().map(|span| span.start).collect();
-            origin[0] += outer * inner[0].extent;
-            (origin, inner.iter().map(|span| span.count).collect())
-        })
+        let mut inner = spans.split_off(spans.len().saturating_sub(max_rank));
+        // Where the box covers an axis whole, places on the next outer axis follow each other.
+        while let Some(outer) = spans.pop_if(|_| inner[0].count == inner[0].extent) {
+            let Span { extent, .. } = inner[0];
+            let [start, count] = [outer.start, outer.count].map(|n| n * extent);
+            inner[0] = Span { extent: outer.extent * extent, start, count };
+        }
+        // The outer axes that are left, as places on the first of the inner ones.
+        if spans.iter().map(|span| span.count).product::<u64>() > MOST_BOXES {
+            return None;
+        }
+        let first = inner[0];
+        let starts = places(&spans).map(|outer| outer * first.extent + first.start).collect();
+        let extents = inner.iter().skip(1).map(|span| (span.start, span.count));
+        let (origin, count) = std::iter::once((0, first.count)).chain(extents).unzip();
+        Some(Boxes { starts, origin, count })
     }
 
     /// Copies the region's elements from all of the array's.
@@ -176,14 +186,19 @@ mod tests {
 
     #[test]
     fn boxes_follow_the_fold() {
-        let boxes = |region: Region| region.folded(3).collect::<Vec<_>>();
-        assert_eq!(boxes(region(&[], &[], &[])), [(vec![0], vec![1])]);
-        assert_eq!(boxes(region(&[1, 9, 1], &[0, 2, 0], &[1, 5, 1])), [(vec![2], vec![5])]);
-        assert_eq!(boxes(region(&[4, 5, 6], &[1, 2, 3], &[2, 3, 1])), [(vec![1, 2, 3], vec![2, 3, 1])]);
+        let check = |region: Region, starts: &[u64], origin: &[u64], count: &[u64]| {
+            let boxes = region.folded(3).unwrap();
+            assert_eq!((&boxes.starts[..], &boxes.origin[..], &boxes.count[..]), (starts, origin, count));
+        };
+        check(region(&[], &[], &[]), &[0], &[0], &[1]);
+        check(region(&[1, 9, 1], &[0, 2, 0], &[1, 5, 1]), &[2], &[0], &[5]);
+        check(region(&[4, 5, 6], &[1, 2, 3], &[2, 3, 1]), &[1], &[0, 2, 3], &[2, 3, 1]);
         // 3 × 4 planes of 5 × 6.
-        let of_rank_4 = boxes(region(&[3, 4, 5, 6], &[1, 1, 0, 2], &[2, 3, 5, 1]));
-        assert_eq!(of_rank_4, [(vec![5, 0, 2], vec![3, 5, 1]), (vec![9, 0, 2], vec![3, 5, 1])]);
-        assert_eq!(boxes(region(&[2, 2, 2, 5, 6], &[0; 5], &[2, 2, 1, 5, 6])).len(), 4);
+        check(region(&[3, 4, 5, 6], &[1, 1, 0, 2], &[2, 3, 5, 1]), &[5, 9], &[0, 0, 2], &[3, 5, 1]);
+        check(region(&[3, 4, 5, 6], &[1, 0, 0, 2], &[2, 4, 5, 1]), &[4], &[0, 0, 2], &[8, 5, 1]);
+        check(region(&[2, 2, 2, 5, 6], &[0; 5], &[2, 2, 1, 5, 6]), &[0, 2, 4, 6], &[0; 3], &[1, 5, 6]);
+        check(region(&[2, 2, 2, 5, 6], &[0, 1, 0, 0, 0], &[2, 1, 2, 5, 6]), &[2, 6], &[0; 3], &[2, 5, 6]);
+        check(region(&[7, 2, 2, 5, 6], &[3, 0, 0, 0, 0], &[2, 2, 2, 5, 6]), &[12], &[0; 3], &[8, 5, 6]);
     }
 
     #[test]

@@ -33,6 +33,17 @@ impl Block {
     pub fn n_elements(&self) -> usize {
         self.shape.iter().product()
     }
+
+    /// The place behind it on an axis.
+    pub fn end(&self, axis: usize) -> usize {
+        self.origin[axis] + self.shape[axis]
+    }
+
+    /// The number, within the box, of the element at a place in the array.
+    pub fn place(&self, [z, y, x]: [usize; 3]) -> usize {
+        let ([oz, oy, ox], [_, sy, sx]) = (self.origin, self.shape);
+        ((z - oz) * sy + y - oy) * sx + x - ox
+    }
 }
 
 /// Geometry of one folded array.
@@ -62,7 +73,6 @@ impl Layout {
         let sides = sides(extents, 1 << b);
         let blocks = [0, 1, 2].map(|k| extents[k].div_ceil(sides[k]));
         let layout = Self { extents, sides, blocks, element_bytes };
-        // Elements and blocks of the largest array fit u64; so does this.
         let units = layout.payload_bound() / UNIT as u64;
         u32::try_from(units).ok()?;
         Some(layout)
@@ -83,11 +93,6 @@ impl Layout {
         (self.extents[2], self.extents[1] * self.extents[2])
     }
 
-    /// Extents of the array, three of them.
-    pub fn extents(&self) -> [usize; 3] {
-        self.extents
-    }
-
     /// Block `index`.
     pub fn block(&self, index: usize) -> Block {
         let [_, n1, n2] = self.blocks;
@@ -97,12 +102,9 @@ impl Layout {
         Block { origin, shape }
     }
 
-    /// Blocks along each axis whose box and `origin`, `shape` have elements in common.
-    pub fn blocks_in(&self, origin: [usize; 3], shape: [usize; 3]) -> impl Iterator<Item = usize> {
-        let [z, y, x] = [0, 1, 2].map(|k| {
-            let end = (origin[k] + shape[k]).div_ceil(self.sides[k]);
-            if shape[k] == 0 { 0..0 } else { origin[k] / self.sides[k]..end }
-        });
+    /// The blocks that have elements in common with a box.
+    pub fn blocks_in(&self, region: &Block) -> impl Iterator<Item = usize> + use<> {
+        let [z, y, x] = [0, 1, 2].map(|k| region.origin[k] / self.sides[k]..region.end(k).div_ceil(self.sides[k]));
         let [_, n1, n2] = self.blocks;
         z.flat_map(move |z| {
             let x = x.clone();
@@ -120,12 +122,18 @@ impl Layout {
         UNIT + (n * self.element_bytes).next_multiple_of(UNIT)
     }
 
-    /// Most bytes of a payload.
+    /// Most bytes of a payload: that of RAW blocks.
     pub fn payload_bound(&self) -> u64 {
-        let n_elements: u64 = self.extents.iter().map(|&n| n as u64).product();
-        // A header and less than a unit to fill up for every block.
-        let blocks = self.n_blocks() as u64;
-        blocks.div_ceil(2) * UNIT as u64 + blocks * (2 * UNIT as u64) + n_elements * self.element_bytes as u64
+        // Along an axis there are whole blocks and perhaps a clipped one: of all blocks there are eight kinds.
+        let kinds = [0, 1, 2].map(|k| {
+            let (n, side) = (self.extents[k], self.sides[k]);
+            [(n / side, side), (usize::from(n % side > 0), n % side)]
+        });
+        let mut bytes = (self.n_blocks() as u64 * ENTRY as u64).next_multiple_of(UNIT as u64);
+        for (z, y, x) in (0..8).map(|i| (kinds[0][i >> 2], kinds[1][i >> 1 & 1], kinds[2][i & 1])) {
+            bytes += (z.0 * y.0 * x.0) as u64 * self.block_bound(z.1 * y.1 * x.1) as u64;
+        }
+        bytes
     }
 
     /// Blocks of one strip: those with the same first two coordinates, or one block of an array with one axis.
@@ -148,15 +156,30 @@ impl Layout {
     }
 
     /// Elements of every band, with the number of the strip it belongs to, in the order of the array. A strip's
-    /// elements are one contiguous band per plane.
+    /// elements are one contiguous band, or one for each plane where others have rows in these.
     pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
         let ([n0, n1, n2], [s0, s1, s2]) = (self.extents, self.sides);
-        let per_plane = self.n_strips() / self.blocks[0];
-        let band = move |b1: usize| match n1 {
-            1 if n0 == 1 => (n2 - b1 * s2).min(s2),
-            _ => (n1 - b1 * s1).min(s1) * n2,
+        let per_slab = self.n_strips() / self.blocks[0];
+        let band = move |strip: usize| match n1 {
+            1 if n0 == 1 => (n2 - strip * s2).min(s2),
+            _ => (n1 - strip * s1).min(s1) * n2,
         };
-        (0..n0).flat_map(move |z| (0..per_plane).map(move |b1| (band(b1), z / s0 * per_plane + b1)))
+        // So many planes are in a band.
+        let planes = if per_slab == 1 { s0 } else { 1 };
+        (0..n0).step_by(planes).flat_map(move |z| {
+            let planes = planes.min(n0 - z);
+            (0..per_slab).map(move |strip| (planes * band(strip), z / s0 * per_slab + strip))
+        })
+    }
+
+    /// Bands of a strip, at most.
+    pub fn bands_per_strip(&self) -> usize {
+        if self.band_plane().is_some() { 1 } else { self.sides[0] }
+    }
+
+    /// Elements from one plane of a strip's band to the next, if that has several.
+    pub fn band_plane(&self) -> Option<usize> {
+        (self.n_strips() == self.blocks[0]).then_some(self.extents[1] * self.extents[2])
     }
 }
 
@@ -221,9 +244,11 @@ mod tests {
             assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
             assert_eq!(layout.bands().map(|(n, _)| n as u64).sum::<u64>(), n_elements, "{extents:?}");
             assert!(layout.bands().all(|(_, strip)| strip < layout.n_strips()));
-            let all: Vec<usize> = layout.blocks_in([0; 3], layout.extents()).collect();
+            let all: Vec<usize> = layout.blocks_in(&Block { origin: [0; 3], shape: layout.extents }).collect();
             assert_eq!(all, (0..layout.n_blocks()).collect::<Vec<_>>());
-            assert_eq!(layout.blocks_in([0; 3], [1, 0, 1]).count(), 0);
+            for index in 0..layout.n_blocks() {
+                assert_eq!(layout.blocks_in(&layout.block(index)).collect::<Vec<_>>(), [index]);
+            }
         }
     }
 

@@ -21,14 +21,14 @@ mod simd;
 mod split;
 mod word;
 
-use crate::codec::{BlockCounts, Codec, Encoded, Job, Plan};
+use crate::codec::{BlockCounts, Boxes, Codec, Encoded, Job, Plan};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::types::{Array, DType, Shape};
 use block::Work;
-use layout::{ENTRY, Layout, UNIT};
+use layout::{Block, ENTRY, Layout, UNIT};
 use params::Mode;
 use word::{Element, Word};
 
@@ -72,25 +72,39 @@ impl Codec for Lorenzo {
         Some(Chunk::of(job.dtype, &job.shape, job.params).and_then(count))
     }
 
-    fn decode_box(
-        &self,
-        job: &Job,
-        payload: &[u8],
-        origin: &[u64],
-        count: &[u64],
-        dst: &mut [u8],
-    ) -> Option<Result<()>> {
-        let [origin, count] = [(origin, 0), (count, 1)].map(|(extents, front)| {
-            let mut three = [front; 3];
-            let places = three[3 - extents.len()..].iter_mut();
-            places.zip(extents).for_each(|(to, &n)| *to = n as usize);
-            three
-        });
-        Some(Chunk::of(job.dtype, &job.shape, job.params).and_then(|chunk| match chunk.element.word_bits() {
-            64 => decode_box::<u64>(&chunk, job, payload, origin, count, dst),
-            _ => decode_box::<u32>(&chunk, job, payload, origin, count, dst),
-        }))
+    fn decode_boxes(&self, job: &Job, payload: &[u8], boxes: &Boxes, dst: &mut [u8]) -> Option<Result<()>> {
+        let chunk = match Chunk::of(job.dtype, &job.shape, job.params) {
+            Ok(chunk) => chunk,
+            Err(error) => return Some(Err(error)),
+        };
+        let regions = regions(boxes);
+        // Thin boxes share blocks, each of which would be decoded again for every box.
+        let n_decoded: usize = regions.iter().map(|region| chunk.layout.blocks_in(region).count()).sum();
+        if regions.len() > 1 && n_decoded > chunk.layout.n_blocks() {
+            return None;
+        }
+        Some(match chunk.element.word_bits() {
+            64 => decode_regions::<u64>(&chunk, job, payload, &regions, dst),
+            _ => decode_regions::<u32>(&chunk, job, payload, &regions, dst),
+        })
     }
+}
+
+/// The boxes with three axes.
+fn regions(boxes: &Boxes) -> Vec<Block> {
+    let front = 3 - boxes.count.len();
+    let three = |extents: &[u64], fill: usize| {
+        let mut three = [fill; 3];
+        three[front..].iter_mut().zip(extents).for_each(|(to, &n)| *to = n as usize);
+        three
+    };
+    let (origin, shape) = (three(&boxes.origin, 0), three(&boxes.count, 1));
+    let at = |&start: &u64| {
+        let mut origin = origin;
+        origin[front] = start as usize;
+        Block { origin, shape }
+    };
+    boxes.starts.iter().map(at).collect()
 }
 
 /// What all blocks of a chunk have in common.
@@ -260,14 +274,11 @@ struct Strip<'a> {
 fn decode<W: Word>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     let layout = &chunk.layout;
     let sections = Sections::parse(layout, payload)?;
-    let n_pieces = job.pool.pieces(dst.len() as u64);
     let mut strips = strips_of(chunk, dst)?;
+    let n_pieces = job.pool.pieces(chunk.layout.payload_bound());
     let per_piece = strips.len().div_ceil(n_pieces);
     let mut pieces = try_vec(n_pieces)?;
-    while !strips.is_empty() {
-        let rest = strips.split_off(per_piece.min(strips.len()));
-        pieces.push(std::mem::replace(&mut strips, rest));
-    }
+    pieces.extend(strips.chunks_mut(per_piece));
     let decoded =
         job.pool.map(pieces, |strips| decode_strips::<W>(job.level, chunk, &sections, job.verify, strips));
     let mut sums = Sums::of(sections.table);
@@ -282,7 +293,7 @@ fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>>
     let mut strips: Vec<Strip> = try_vec(chunk.layout.n_strips())?;
     for (n_elements, number) in chunk.layout.bands() {
         if number == strips.len() {
-            strips.push(Strip { number, bands: Vec::new() });
+            strips.push(Strip { number, bands: try_vec(chunk.layout.bands_per_strip())? });
         }
         let (band, rest) = dst.split_at_mut(n_elements * chunk.element.bytes);
         strips[number].bands.push(band);
@@ -297,7 +308,7 @@ fn decode_strips<W: Word>(
     chunk: &Chunk,
     sections: &Sections,
     verify: bool,
-    strips: Vec<Strip>,
+    strips: &mut [Strip],
 ) -> Result<Sums> {
     #[cfg(target_arch = "x86_64")]
     return simd::decode_blocks::<W>(level, chunk, sections, verify, strips);
@@ -307,20 +318,24 @@ fn decode_strips<W: Word>(
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
 #[inline(always)]
-fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, strips: Vec<Strip>) -> Result<Sums> {
+fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, strips: &mut [Strip]) -> Result<Sums> {
     let Chunk { layout, element, .. } = chunk;
     let mut work = Work::<W>::new(layout)?;
     let (row, _) = layout.strides();
     let mut all = Sums::default();
-    for mut strip in strips {
+    for strip in strips {
         for i in 0..layout.blocks_per_strip() {
             let index = strip.number * layout.blocks_per_strip() + i;
             let (bytes, sums) = sections.block(index, verify)?;
             let [sz, sy, sx] = layout.block(index).shape;
             block::decode(&mut work, [sz, sy, sx], *element, bytes)?;
             for (r, words) in work.words[..sz * sy * sx].chunks_exact(sx).enumerate() {
-                let at = (r % sy) * row + i * layout.block_step();
-                element.store(words, &mut strip.bands[r / sy][at * element.bytes..]);
+                let (band, plane) = match layout.band_plane() {
+                    Some(plane) => (0, (r / sy) * plane),
+                    None => (r / sy, 0),
+                };
+                let at = plane + (r % sy) * row + i * layout.block_step();
+                element.store(words, &mut strip.bands[band][at * element.bytes..]);
             }
             all = all.then(sums);
         }
@@ -328,30 +343,29 @@ fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, stri
     Ok(all)
 }
 
-/// Decodes the blocks that a box touches.
-fn decode_box<W: Word>(
+/// Decodes the blocks that regions touch.
+fn decode_regions<W: Word>(
     chunk: &Chunk,
     job: &Job,
     payload: &[u8],
-    origin: [usize; 3],
-    count: [usize; 3],
-    dst: &mut [u8],
+    regions: &[Block],
+    mut dst: &mut [u8],
 ) -> Result<()> {
     let sections = Sections::parse(&chunk.layout, payload)?;
     let mut work = Work::<W>::new(&chunk.layout)?;
-    for index in chunk.layout.blocks_in(origin, count) {
-        let block = chunk.layout.block(index);
-        let (bytes, _) = sections.block(index, job.verify)?;
-        block::decode(&mut work, block.shape, chunk.element, bytes)?;
-        let first = [0, 1, 2].map(|k| origin[k].max(block.origin[k]));
-        let end = [0, 1, 2].map(|k| (origin[k] + count[k]).min(block.origin[k] + block.shape[k]));
-        let [_, sy, sx] = block.shape;
-        for z in first[0]..end[0] {
-            for y in first[1]..end[1] {
-                let row = ((z - block.origin[0]) * sy + y - block.origin[1]) * sx;
-                let words = &work.words[row + first[2] - block.origin[2]..row + end[2] - block.origin[2]];
-                let at = ((z - origin[0]) * count[1] + y - origin[1]) * count[2] + first[2] - origin[2];
-                chunk.element.store(words, &mut dst[at * chunk.element.bytes..]);
+    for region in regions {
+        let (part, rest) = dst.split_at_mut(region.n_elements() * chunk.element.bytes);
+        dst = rest;
+        for index in chunk.layout.blocks_in(region) {
+            let block = chunk.layout.block(index);
+            let (bytes, _) = sections.block(index, job.verify)?;
+            block::decode(&mut work, block.shape, chunk.element, bytes)?;
+            let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
+            let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
+            for (z, y) in (first[0]..end[0]).flat_map(|z| (first[1]..end[1]).map(move |y| (z, y))) {
+                let from = block.place([z, y, first[2]]);
+                let words = &work.words[from..from + end[2] - first[2]];
+                chunk.element.store(words, &mut part[region.place([z, y, first[2]]) * chunk.element.bytes..]);
             }
         }
     }

@@ -34,7 +34,7 @@ macro_rules! level {
                 chunk: &Chunk,
                 sections: &Sections,
                 verify: bool,
-                strips: Vec<Strip>,
+                strips: &mut [Strip],
             ) -> Result<Sums> {
                 crate::codec::lorenzo::decode_blocks::<W>(chunk, sections, verify, strips)
             }
@@ -72,7 +72,7 @@ pub fn decode_blocks<W: Word>(
     chunk: &Chunk,
     sections: &Sections,
     verify: bool,
-    strips: Vec<Strip>,
+    strips: &mut [Strip],
 ) -> Result<Sums> {
     match level.kind() {
         CpuLevel::Scalar => super::decode_blocks::<W>(chunk, sections, verify, strips),
