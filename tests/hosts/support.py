@@ -18,8 +18,14 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP = 0, 1
+STORED, NDZIP, LORENZO = 0, 1, 2
 """Numbers of the codecs."""
+FAST, DENSE = 1, 2
+"""Levels of lorenzo."""
+DEFAULT = LORENZO, FAST
+"""What no cd_values stand for."""
+SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE)]
+"""Every codec with every level."""
 
 
 def same(got, expected):
@@ -30,9 +36,11 @@ def same(got, expected):
 
 
 def smooth(dtype, shape):
-    """A wave that compresses well and has a value of its own at every place."""
-    n = int(np.prod(shape))
+    """A wave that compresses well and, in floats, has a value of its own at every place."""
+    n, dtype = int(np.prod(shape)), np.dtype(dtype)
     wave = np.sin(np.arange(n, dtype="f8") / 40) * 100 + np.arange(n) / 1000
+    if dtype.kind in "iu":
+        wave = np.rint(wave + 100 * (dtype.kind == "u")).astype("i8")  # the small ones wrap around
     return wave.reshape(shape).astype(dtype)
 
 
@@ -96,15 +104,45 @@ def codec_of(frame):
     return frame[5]
 
 
+def header_bytes(frame):
+    """The length of a frame's header, parameters and padding included (SPEC.md)."""
+    return (40 + 8 * frame[9] + frame[11] + 15) // 16 * 16
+
+
+def spec_of(frame):
+    """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
+    the size of its blocks."""
+    codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
+    if codec != LORENZO:
+        assert n_parameters == 0
+        return codec, 0
+    assert n_parameters == 1
+    return codec, {12: FAST, 13: DENSE}[frame[40 + 8 * rank]]
+
+
+def spec_in(values):
+    """Codec and level in stored cd_values; lorenzo's level 0 is fast."""
+    assert values[0] == 0x475A0001, "not the stored form"
+    codec, mode, level = values[1] & 0xFF, values[1] >> 8 & 0xFF, values[1] >> 16
+    assert mode == 0
+    return codec, FAST if (codec, level) == (LORENZO, 0) else level
+
+
 def frames(dataset):
     """The stored bytes of every chunk of an h5py dataset, all of which must have gone through gridz."""
+    return [frame for _, frame in placed_frames(dataset)]
+
+
+def placed_frames(dataset):
+    """The same with the places of the chunks' first elements."""
     plist = dataset.id.get_create_plist()
     place = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())].index(GRIDZ)
     found = []
     for i in range(dataset.id.get_num_chunks()):
-        mask, frame = dataset.id.read_direct_chunk(dataset.id.get_chunk_info(i).chunk_offset)
+        offset = dataset.id.get_chunk_info(i).chunk_offset
+        mask, frame = dataset.id.read_direct_chunk(offset)
         assert not mask >> place & 1, "a chunk was stored without gridz"
-        found.append(bytes(frame))
+        found.append((offset, bytes(frame)))
     return found
 
 

@@ -6,7 +6,24 @@ import h5py
 import numpy as np
 import pytest
 
-from support import GRIDZ, NDZIP, STORED, codec_of, frames, noise, same, smooth, specials, wheel_library
+from support import (
+    DENSE,
+    FAST,
+    GRIDZ,
+    LORENZO,
+    NDZIP,
+    SPECS,
+    STORED,
+    codec_of,
+    frames,
+    noise,
+    placed_frames,
+    same,
+    smooth,
+    spec_of,
+    specials,
+    wheel_library,
+)
 
 FLOATS = ["<f4", ">f4", "<f8", ">f8", "<f2", ">f2"]
 INTEGERS = ["i1", "u1", *(f"{order}{kind}{size}" for size in (2, 4, 8) for kind in "iu" for order in "<>")]
@@ -33,37 +50,84 @@ SHAPES = {
 }
 
 
-def round_trip(path, data, chunks):
-    """Writes through the filter, reads after reopening, and returns the chunks' codecs."""
+def round_trip(path, data, chunks, values=None):
+    """Writes through the filter, reads after reopening, and returns what wrote the chunks (codec and
+    level): those within the array, and those that stand out over its edge."""
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=data, chunks=chunks, compression=GRIDZ)
+        file.create_dataset("x", data=data, chunks=chunks, compression=GRIDZ, compression_opts=values)
     with h5py.File(path) as file:
         same(file["x"][()], data)
         stored = file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1]
         assert len(stored) <= 20
-        return {codec_of(frame) for frame in frames(file["x"])}
+        inside, edge = set(), set()
+        for place, frame in placed_frames(file["x"]):
+            is_inside = all(at + n <= extent for at, n, extent in zip(place, chunks, data.shape, strict=True))
+            (inside if is_inside else edge).add(spec_of(frame))
+        assert inside, "this array has no whole chunk"
+        return inside, edge
+
+
+LORENZO_VALUES = {"default": (None, FAST), "fast": ((2, 0, 1), FAST), "dense": ((2, 0, 2), DENSE)}
+
+
+@pytest.mark.parametrize("rank", SHAPES)
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
+@pytest.mark.parametrize("name", LORENZO_VALUES)
+def test_numbers_by_lorenzo(tmp_path, rng, name, dtype, rank):
+    values, level = LORENZO_VALUES[name]
+    shape, chunks = SHAPES[rank]
+    inside, edge = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks, values)
+    if np.prod(chunks) * np.dtype(dtype).itemsize >= 512:  # else there is little to win
+        assert inside | edge == {(LORENZO, level)}
+    # Of what nothing can be made: stored, unless a part of the chunk is outside and the same everywhere.
+    inside, edge = round_trip(tmp_path / "noise.h5", noise(dtype, shape, rng), chunks, values)
+    assert inside == {(STORED, 0)} and edge <= {(STORED, 0), (LORENZO, level)}
+    if dtype in FLOATS:
+        round_trip(tmp_path / "special.h5", specials(dtype, shape), chunks, values)
 
 
 @pytest.mark.parametrize("rank", SHAPES)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_floats(tmp_path, rng, dtype, rank):
+def test_floats_by_ndzip(tmp_path, rng, dtype, rank):
     shape, chunks = SHAPES[rank]
-    codecs = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks)
-    if not dtype.endswith("2"):
-        # Chunks that hold a complete block are compressed; the others are too small to be.
-        holds_a_block = np.prod(chunks) >= 4096
-        assert (NDZIP in codecs) == holds_a_block, codecs
-    else:
-        assert codecs == {STORED}
-    round_trip(tmp_path / "special.h5", specials(dtype, shape), chunks)
-    assert round_trip(tmp_path / "noise.h5", noise(dtype, shape, rng), chunks) <= {STORED, NDZIP}
+    inside, edge = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks, (1,))
+    # Chunks that hold a complete block are compressed; the others are too small to be. float16 is not taken.
+    holds_a_block = np.prod(chunks) >= 4096
+    assert ((NDZIP, 0) in inside | edge) == (holds_a_block and not dtype.endswith("2"))
+    assert inside | edge <= {(STORED, 0), (NDZIP, 0)}
+    round_trip(tmp_path / "special.h5", specials(dtype, shape), chunks, (1,))
+    inside, edge = round_trip(tmp_path / "noise.h5", noise(dtype, shape, rng), chunks, (1,))
+    assert inside | edge <= {(STORED, 0), (NDZIP, 0)}
 
 
 @pytest.mark.parametrize("rank", SHAPES)
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_integers(tmp_path, rng, dtype, rank):
+def test_integers_by_ndzip_are_stored(tmp_path, dtype, rank):
     shape, chunks = SHAPES[rank]
-    assert round_trip(tmp_path / "x.h5", noise(dtype, shape, rng), chunks) == {STORED}
+    inside, edge = round_trip(tmp_path / "x.h5", smooth(dtype, shape), chunks, (1,))
+    assert inside | edge == {(STORED, 0)}
+
+
+# Numbers of a few values, of one value, and with the largest steps there are.
+HARD = {
+    "zeros": lambda info, n: np.zeros(n, info.dtype),
+    "largest": lambda info, n: np.full(n, info.max, info.dtype),
+    "ends": lambda info, n: np.where(np.arange(n) % 2 == 0, info.min, info.max).astype(info.dtype),
+    "few": lambda info, n: np.array([3, info.max, info.min, 0], info.dtype)[np.arange(n) ** 2 % 7 % 4],
+    "rare": lambda info, n: np.where(np.arange(n) % 997 == 0, info.max, 1).astype(info.dtype),
+    "stairs": lambda info, n: (np.arange(n) // 100 % 100).astype(info.dtype),
+    "steep": lambda info, n: (np.arange(n) * 0x1234567).astype(f"u{info.dtype.itemsize}").view(info.dtype),
+}
+
+
+@pytest.mark.parametrize("values", [(2, 0, 1), (2, 0, 2)], ids=["fast", "dense"])
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
+def test_numbers_at_the_ends_of_their_range(tmp_path, dtype, name, values):
+    info = (np.finfo if dtype in FLOATS else np.iinfo)(dtype)
+    data = HARD[name](info, 40 * 30 * 50).reshape(40, 30, 50).astype(dtype)
+    inside, _ = round_trip(tmp_path / "x.h5", data, (16, 30, 32), values)
+    assert name == "steep" or inside == {(LORENZO, values[2])}
 
 
 @pytest.mark.parametrize("rank", SHAPES)
@@ -78,21 +142,33 @@ def test_other_types(tmp_path, rng, name, rank):
             file.create_dataset("x", shape, dtype, chunks=chunks, compression=GRIDZ)[...] = data
         with h5py.File(tmp_path / "x.h5") as file:
             same(file["x"][()], data)
-            assert frames(file["x"])
+            assert {codec_of(frame) for frame in frames(file["x"])} <= {STORED, LORENZO}
         return
     round_trip(tmp_path / "x.h5", noise(dtype, shape, rng), chunks)
 
 
+@pytest.mark.parametrize("values", [None, (1,), (2,), (2, 0, 2)])
+@pytest.mark.parametrize("name", [name for name in OTHERS if not name.startswith("array")])
+def test_other_types_are_stored_whatever_is_asked_for(tmp_path, name, values):
+    # Zeros would shrink to nothing.
+    shape, chunks = SHAPES[2]
+    inside, edge = round_trip(tmp_path / "x.h5", np.zeros(shape, OTHERS[name]), chunks, values)
+    assert inside | edge == {(STORED, 0)}
+
+
 @pytest.mark.parametrize("rank", SHAPES)
-@pytest.mark.parametrize("order", "<>")
-def test_elements_that_are_arrays_of_floats_are_compressed(tmp_path, order, rank):
+@pytest.mark.parametrize("base", ["<f4", ">f4", "<i2", ">u8"])
+@pytest.mark.parametrize(("codec", "level"), SPECS)
+def test_elements_that_are_arrays_of_numbers_are_compressed(tmp_path, codec, level, base, rank):
     shape, chunks = (3, 2, 2, 2, 2, 2)[:rank], (2, 2, 2, 1, 1, 1)[:rank]
-    data = smooth(f"{order}f4", (*shape, 16, 16, 16))
+    data = smooth(base, (*shape, 16, 16, 16))
+    options = {"chunks": chunks, "compression": GRIDZ, "compression_opts": (codec, 0, level)}
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("x", shape, (f"{order}f4", (16, 16, 16)), chunks=chunks, compression=GRIDZ)[...] = data
+        file.create_dataset("x", shape, (base, (16, 16, 16)), **options)[...] = data
     with h5py.File(tmp_path / "x.h5") as file:
         same(file["x"][()], data)
-        assert {codec_of(frame) for frame in frames(file["x"])} == {NDZIP}
+        expected = (STORED, 0) if codec == NDZIP and "f" not in base else (codec, level)
+        assert {spec_of(frame) for frame in frames(file["x"])} == {expected}
 
 
 def test_variable_length_strings_and_arrays(tmp_path):
@@ -108,7 +184,8 @@ def test_variable_length_strings_and_arrays(tmp_path):
         assert list(file["strings"].asstr()[()]) == strings
         for got, expected in zip(file["arrays"][()], arrays, strict=True):
             same(got, expected)
-        assert file["strings"].id.get_create_plist().get_filter_by_id(GRIDZ) is not None
+        for name in ("strings", "arrays"):
+            assert {codec_of(frame) for frame in frames(file[name])} == {STORED}
 
 
 def test_references(tmp_path):
@@ -124,6 +201,8 @@ def test_references(tmp_path):
         for i in range(40):
             assert file[file["objects"][i]].name == f"/g{i}"
             same(file["source"][file["regions"][i]], np.arange(i, 2 * i + 1))
+        for name in ("objects", "regions"):
+            assert {codec_of(frame) for frame in frames(file[name])} == {STORED}
 
 
 def described(dataset):
