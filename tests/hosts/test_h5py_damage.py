@@ -6,7 +6,27 @@ import h5py
 import numpy as np
 import pytest
 
-from support import GRIDZ, PLUGIN, environment, noise, python, run, same, smooth, wheel_library
+from support import (
+    DENSE,
+    FAST,
+    FOLDER,
+    GRIDZ,
+    LORENZO,
+    NDZIP,
+    PLUGIN,
+    SPECS,
+    STORED,
+    environment,
+    frames,
+    header_bytes,
+    noise,
+    python,
+    run,
+    same,
+    smooth,
+    spec_of,
+    wheel_library,
+)
 
 READ = """
     import h5py
@@ -19,10 +39,14 @@ READ = """
 """
 
 
-def write(path, data, chunks=(64, 64)):
+COMPRESSED = [(NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE)]
+
+
+def write(path, data, chunks=(64, 64), spec=None):
     """Writes `data` and returns position and length of every chunk in the file."""
+    values = spec and (spec[0], 0, spec[1])
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=data, chunks=chunks, compression=GRIDZ)
+        file.create_dataset("x", data=data, chunks=chunks, compression=GRIDZ, compression_opts=values)
     with h5py.File(path) as file:
         infos = [file["x"].id.get_chunk_info(i) for i in range(file["x"].id.get_num_chunks())]
         return [(info.byte_offset, info.size) for info in infos]
@@ -35,9 +59,10 @@ def flip(path, *positions):
     path.write_bytes(content)
 
 
-def test_one_line_for_many_damaged_chunks(tmp_path):
+@pytest.mark.parametrize("spec", COMPRESSED)
+def test_one_line_for_many_damaged_chunks(tmp_path, spec):
     path = tmp_path / "x.h5"
-    chunks = write(path, smooth("f4", (512, 512)))
+    chunks = write(path, smooth("f4", (512, 512)), spec=spec)
     assert len(chunks) == 64
     flip(path, *(offset + size - 100 for offset, size in chunks))
     done = python(
@@ -60,35 +85,113 @@ def test_one_line_for_many_damaged_chunks(tmp_path):
     lines = done.stderr.splitlines()
     assert 1 <= len(lines) <= 4 and len(set(lines)) == len(lines)
     assert all(line.startswith("gridz: ") for line in lines)
-    assert "gridz: the data is damaged: its checksum does not match" in lines
+    assert {
+        NDZIP: "gridz: the data is damaged: its checksum does not match",
+        LORENZO: "gridz: lorenzo block 0 is damaged: its check does not match",
+    }[spec[0]] in lines
 
 
-@pytest.mark.parametrize("part", ["magic", "header", "payload", "last byte"])
-@pytest.mark.parametrize("kind", ["smooth", "noise", "integers"])
-def test_every_part_of_a_chunk_is_guarded(tmp_path, rng, kind, part):
-    path = tmp_path / "x.h5"
+PARTS = {
+    "magic": "not a gridz frame",
+    "header": "damaged frame header",
+    "parameter": "damaged frame header",
+    "payload": "damaged",
+    "last byte": "damaged",
+}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("kind", ["smooth", "noise", "integers", "counts"])
+def test_every_part_of_a_chunk_is_guarded(tmp_path, rng, kind, spec):
     data = {
         "smooth": smooth("f4", (64, 64)),
         "noise": noise("f8", (64, 64), rng),
         "integers": noise("i2", (64, 64), rng),
+        "counts": smooth("u2", (64, 64)),
     }[kind]
-    ((offset, size),) = write(path, data)
-    flip(path, offset + {"magic": 1, "header": 20, "payload": size // 2, "last byte": size - 1}[part])
-    done = python(READ, path)
-    assert "read\n" not in done.stdout and "filter" in done.stdout
-    (line,) = done.stderr.splitlines()
-    expected = {
-        "magic": "not a gridz frame",
-        "header": "damaged frame header",
-        "payload": "damaged",
-        "last byte": "damaged",
-    }[part]
-    assert line.startswith("gridz: ") and expected in line
+    for part in PARTS:
+        path = tmp_path / part
+        ((offset, size),) = write(path, data, spec=spec)
+        at = {"magic": 1, "header": 20, "parameter": 56, "payload": size // 2, "last byte": size - 1}
+        flip(path, offset + at[part])
+    done = python(
+        """
+        import os, h5py
+        for part in sys.argv[2:]:
+            print("part", part, file=sys.stderr, flush=True)
+            with h5py.File(os.path.join(sys.argv[1], part)) as file:
+                try:
+                    file["x"][()]
+                    print("read")
+                except OSError as error:
+                    print(error)
+        """,
+        tmp_path,
+        *PARTS,
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(PARTS) and all("filter" in line for line in lines)
+    # After each part's name one line, or none if the same was said before.
+    said = []
+    for part in done.stderr.split("part ")[1:]:
+        name, *messages = part.splitlines()
+        assert len(messages) <= 1
+        said += messages
+        assert any(PARTS[name] in line for line in said)
+    assert len(said) >= 3 and all(line.startswith("gridz: ") for line in said)
 
 
-def test_chunks_beside_a_damaged_one_are_read(tmp_path):
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i2", ">u8", "u1"])
+@pytest.mark.parametrize("spec", COMPRESSED[1:])
+def test_every_byte_of_a_chunk_is_guarded(tmp_path, spec, dtype):
+    # In one dataset a damaged frame in the place of each chunk, with one wrong bit from the first byte to the last.
+    data = smooth(dtype, (50, 100))
+    done = python(
+        """
+        import h5py, numpy
+        from support import frames, smooth
+        data = smooth(sys.argv[2], (50, 100))
+        values = tuple(map(int, sys.argv[3:]))
+        options = {"chunks": data.shape, "compression": 34013, "compression_opts": values}
+        with h5py.File(sys.argv[1], "w") as file:
+            dataset = file.create_dataset("x", data=data, **options)
+            file.flush()
+            (frame,) = frames(dataset)
+            found = 0
+            for i in range(len(frame)):
+                damaged = bytearray(frame)
+                damaged[i] ^= 1 << i % 8
+                dataset.id.write_direct_chunk((0, 0), bytes(damaged))
+                try:
+                    dataset[()]
+                except OSError:
+                    found += 1
+            dataset.id.write_direct_chunk((0, 0), frame)
+            assert (dataset[()] == data).all()
+        print(found == len(frame), found > 100)
+        """,
+        tmp_path / "x.h5",
+        dtype,
+        spec[0],
+        0,
+        spec[1],
+        PYTHONPATH=FOLDER,
+    )
+    assert done.stdout == "True True\n"
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["x"][()], data)
+        assert {spec_of(frame) for frame in frames(file["x"])} == {spec}
+    lines = done.stderr.splitlines()
+    assert 2 <= len(lines) <= 65 and len(set(lines)) == len(lines)
+    # Every line says what it is about.
+    assert all(line.startswith("gridz: ") for line in lines)
+    assert all(any(word in line for word in ("damaged", "lorenzo", "gridz frame", "newer", "further")) for line in lines)
+
+
+@pytest.mark.parametrize("spec", COMPRESSED)
+def test_chunks_beside_a_damaged_one_are_read(tmp_path, spec):
     path, data = tmp_path / "x.h5", smooth("f4", (128, 128))
-    chunks = write(path, data)
+    chunks = write(path, data, spec=spec)
     flip(path, chunks[0][0] + 200)
     with h5py.File(path) as file:
         with pytest.raises(OSError):
@@ -97,21 +200,69 @@ def test_chunks_beside_a_damaged_one_are_read(tmp_path):
         same(file["x"][:64, 64:], data[:64, 64:])
 
 
-def test_a_reader_may_do_without_checksums(tmp_path):
-    # H5Pset_edc_check, which h5py does not offer: whoever saves what can be saved gets the damaged chunk.
-    path, data = tmp_path / "x.h5", smooth("f4", (4096,))
-    ((offset, size),) = write(path, data, (4096,))
-    flip(path, offset + size - 1)
+def without_checksums():
+    """A transfer property list with H5Pset_edc_check, which h5py does not offer."""
     hdf5 = wheel_library(h5py, "h5py.libs", "libhdf5-*")
     transfer = h5py.h5p.create(h5py.h5p.DATASET_XFER)
+    assert hdf5.H5Pset_edc_check(ctypes.c_int64(transfer.id), 0) == 0
+    return transfer
+
+
+def read_as(path, data, transfer):
+    """The dataset's values, into an array like `data`."""
+    got = np.zeros_like(data)
     with h5py.File(path) as file:
-        got = np.zeros_like(data)
-        with pytest.raises(OSError):
-            file["x"].id.read(h5py.h5s.ALL, h5py.h5s.ALL, got, dxpl=transfer)
-        assert hdf5.H5Pset_edc_check(ctypes.c_int64(transfer.id), 0) == 0
         file["x"].id.read(h5py.h5s.ALL, h5py.h5s.ALL, got, dxpl=transfer)
-    wrong = np.flatnonzero(got.view("u4") != data.view("u4"))
-    assert 0 < wrong.size < data.size and wrong[0] > 0
+    return got
+
+
+def wrong(got, data):
+    return np.flatnonzero(got.view(f"u{data.itemsize}") != data.view(f"u{data.itemsize}"))
+
+
+def test_a_reader_of_ndzip_may_do_without_checksums(tmp_path):
+    # Whoever saves what can be saved gets the damaged chunk.
+    path, data = tmp_path / "x.h5", smooth("f4", (4096,))
+    ((offset, size),) = write(path, data, (4096,), (NDZIP, 0))
+    flip(path, offset + size - 1)
+    with pytest.raises(OSError):
+        read_as(path, data, h5py.h5p.create(h5py.h5p.DATASET_XFER))
+    places = wrong(read_as(path, data, without_checksums()), data)
+    assert 0 < places.size < data.size and places[0] > 0
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i2", ">u8"])
+@pytest.mark.parametrize("level", [FAST, DENSE])
+def test_a_reader_of_lorenzo_may_do_without_checksums(tmp_path, level, dtype):
+    # A damaged block is either refused for what it says or has wrong values; all other blocks are right.
+    block = {FAST: 4096, DENSE: 8192}[level]
+    path, data = tmp_path / "x.h5", smooth(dtype, (4 * block,))
+    ((offset, size),) = write(path, data, data.shape, (LORENZO, level))
+    sound = path.read_bytes()
+    begin = header_bytes(sound[offset : offset + size])
+    table = np.frombuffer(sound[offset + begin :][: 4 * 8], "<u4").reshape(4, 2)
+    ends = np.concatenate([[0], table[:, 0].astype(int) * 16])
+    assert begin + 4 * 8 + ends[-1] == size, "the payload is its table and its blocks"
+    default = h5py.h5p.create(h5py.h5p.DATASET_XFER)
+    read, refused = 0, 0
+    for i in range(4):
+        for at in np.linspace(ends[i], ends[i + 1] - 1, 30).astype(int):
+            flip(path, offset + begin + 4 * 8 + at)
+            with pytest.raises(OSError):
+                read_as(path, data, default)
+            try:
+                places = wrong(read_as(path, data, without_checksums()), data)
+                assert ((places >= i * block) & (places < (i + 1) * block)).all()
+                read += places.size > 0
+            except OSError:
+                refused += 1
+            path.write_bytes(sound)
+    # A wrong check is no wrong value.
+    flip(path, offset + begin + 4)
+    with pytest.raises(OSError):
+        read_as(path, data, default)
+    same(read_as(path, data, without_checksums()), data)
+    assert read >= 40 and refused >= 1
 
 
 def test_a_frame_of_another_shape_in_place_of_a_chunk(tmp_path):

@@ -4,7 +4,23 @@ import h5py
 import numpy as np
 import pytest
 
-from support import FOLDER, GRIDZ, NDZIP, STORED, codec_of, frames, python, same, smooth
+from support import (
+    DEFAULT,
+    DENSE,
+    FAST,
+    FOLDER,
+    GRIDZ,
+    LORENZO,
+    NDZIP,
+    SPECS,
+    STORED,
+    frames,
+    python,
+    same,
+    smooth,
+    spec_in,
+    spec_of,
+)
 
 DATA = smooth("f4", (128, 128))
 
@@ -20,31 +36,80 @@ def stored_values(path):
         return file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1]
 
 
-@pytest.mark.parametrize(
-    ("values", "codec"),
-    [(None, NDZIP), ((), NDZIP), ((1,), NDZIP), ((1, 0, 0), NDZIP), ((0,), STORED), ((0, 0, 0), STORED)],
-)
-def test_allowed_values(tmp_path, values, codec):
+ALLOWED_VALUES = [
+    (None, DEFAULT),
+    ((), DEFAULT),
+    ((2,), DEFAULT),
+    ((2, 0, 0), DEFAULT),
+    ((2, 0, 1), (LORENZO, FAST)),
+    ((2, 0, 2), (LORENZO, DENSE)),
+    ((1,), (NDZIP, 0)),
+    ((1, 0, 0), (NDZIP, 0)),
+    ((0,), (STORED, 0)),
+    ((0, 0, 0), (STORED, 0)),
+]
+
+
+@pytest.mark.parametrize(("values", "spec"), ALLOWED_VALUES)
+def test_allowed_values(tmp_path, values, spec):
     create(tmp_path / "x.h5", values)
     with h5py.File(tmp_path / "x.h5") as file:
         same(file["x"][()], DATA)
-        assert {codec_of(frame) for frame in frames(file["x"])} == {codec}
+        assert {spec_of(frame) for frame in frames(file["x"])} == {spec}
 
 
-def test_what_is_stored(tmp_path):
+def test_the_default_and_what_it_stands_for_write_the_same_bytes(tmp_path):
+    written = {}
+    for i, (values, spec) in enumerate(ALLOWED_VALUES):
+        create(tmp_path / f"{i}.h5", values)
+        with h5py.File(tmp_path / f"{i}.h5") as file:
+            assert frames(file["x"]) == written.setdefault(spec, frames(file["x"]))
+    sizes = {spec: sum(map(len, found)) for spec, found in written.items()}
+    assert sizes[LORENZO, DENSE] < sizes[LORENZO, FAST] < sizes[NDZIP, 0] < sizes[STORED, 0]
+
+
+@pytest.mark.parametrize(("values", "spec"), ALLOWED_VALUES)
+def test_what_is_stored(tmp_path, values, spec):
     # The stored form of SPEC.md: magic and version, codec and mode and level, type and order and rank,
     # element size, the mode's value, extents of the chunk.
-    create(tmp_path / "x.h5", None)
-    assert stored_values(tmp_path / "x.h5") == (0x475A0001, NDZIP, 11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
-    # It names the codec, not the default, and storing it again changes nothing.
-    values = stored_values(tmp_path / "x.h5")
-    create(tmp_path / "y.h5", values)
-    assert stored_values(tmp_path / "y.h5") == values
-    create(tmp_path / "z.h5", values, chunks=(32, 128))
-    assert stored_values(tmp_path / "z.h5") == (*values[:6], 32, 0, 128, 0)
-    for path in ("y.h5", "z.h5"):
+    create(tmp_path / "x.h5", values)
+    stored = stored_values(tmp_path / "x.h5")
+    assert spec_in(stored) == spec
+    assert stored[2:] == (11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
+    # It names the codec, not the default, and storing it again changes nothing, nor does any number of times.
+    create(tmp_path / "y.h5", stored)
+    assert stored_values(tmp_path / "y.h5") == stored
+    create(tmp_path / "z.h5", stored, chunks=(32, 128))
+    assert stored_values(tmp_path / "z.h5") == (*stored[:6], 32, 0, 128, 0)
+    create(tmp_path / "again.h5", stored_values(tmp_path / "z.h5"))
+    assert stored_values(tmp_path / "again.h5") == stored
+    for path in ("y.h5", "z.h5", "again.h5"):
         with h5py.File(tmp_path / path) as file:
             same(file["x"][()], DATA)
+            assert {spec_of(frame) for frame in frames(file["x"])} == {spec}
+
+
+@pytest.mark.parametrize("values", [None, (), (2,), (2, 0, 0)])
+def test_the_level_is_stored_as_what_was_in_force(tmp_path, values):
+    # SPEC.md: codec and level, never "default", so that a later default does not change old datasets.
+    create(tmp_path / "x.h5", values)
+    assert stored_values(tmp_path / "x.h5")[1] == LORENZO | FAST << 16
+
+
+def test_values_of_one_dataset_for_another_type(tmp_path):
+    # Codec and level are taken from the stored form; the description is made anew.
+    for codec, level in SPECS:
+        create(tmp_path / "x.h5", (codec, 0, level))
+        values = stored_values(tmp_path / "x.h5")
+        with h5py.File(tmp_path / "y.h5", "w") as file:
+            data = smooth(">i2", (3, 50, 70))
+            file.create_dataset("x", data=data, chunks=(2, 50, 50), compression=GRIDZ, compression_opts=values)
+        stored = stored_values(tmp_path / "y.h5")
+        assert stored == (*values[:2], 6 | 1 << 8 | 3 << 16, 2, 0, 0, 2, 0, 50, 0, 50, 0)
+        with h5py.File(tmp_path / "y.h5") as file:
+            same(file["x"][()], data)
+            expected = (STORED, 0) if codec == NDZIP else (codec, level)
+            assert {spec_of(frame) for frame in frames(file["x"])} == {expected}
 
 
 ALLOWED = "[codec, 0, level]"
@@ -54,7 +119,8 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
 @pytest.mark.parametrize(
     ("values", "texts"),
     [
-        ((99,), ["codec 99 is unknown", "0 stored", "1 ndzip"]),
+        ((99,), ["codec 99 is unknown", "0 stored", "1 ndzip", "2 lorenzo"]),
+        ((3,), ["codec 3 is unknown", "2 lorenzo"]),
         ((0xFFFFFFFF,), ["codec 4294967295 is unknown"]),
         ((99, 0, 0), ["codec 99 is unknown"]),
         ((1, 1, *DOUBLE), ["mode 1 (absolute error)", "ndzip is lossless", ALLOWED]),
@@ -65,6 +131,14 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((1, 5, *DOUBLE), ["[1, 5, ", ALLOWED]),
         ((1, 0, 1), ["ndzip knows only level 0, not 1"]),
         ((0, 0, 7), ["stored knows only level 0, not 7"]),
+        ((2, 0, 3), ["lorenzo has levels 0 to 2, not 3"]),
+        ((2, 0, 0xFFFF), ["lorenzo has levels 0 to 2, not 65535"]),
+        ((2, 0, 0x10001), ["lorenzo has levels 0 to 2, not 65537"]),
+        ((2, 0), ["[2, 0] mean nothing", ALLOWED]),
+        ((2, 1), ["[2, 1] mean nothing", ALLOWED]),
+        ((2, 1, *DOUBLE), ["mode 1 (absolute error)", "lorenzo is lossless", ALLOWED]),
+        ((2, 4, *DOUBLE), ["mode 4 (precision)", "lorenzo is lossless", ALLOWED]),
+        ((2, 0, 2, 0), ["[2, 0, 2, 0] mean nothing", ALLOWED]),
         ((1, 0, 0xFFFFFFFF), ["not 4294967295"]),
         ((1, 0), ["[1, 0] mean nothing", ALLOWED]),
         ((1, 0, 0, 0), ["[1, 0, 0, 0] mean nothing", ALLOWED]),
@@ -74,6 +148,8 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((0x475A0001,), ["damaged filter values", "too few"]),
         ((0x475A0002, 1, 11, 4, 0, 0), ["version 2", "a newer gridz"]),
         ((0x475A0001, 7, 0x0B, 4, 0, 0), ["codec 7 is unknown"]),
+        ((0x475A0001, LORENZO | 3 << 16, 0x0B, 4, 0, 0), ["lorenzo has levels 0 to 2, not 3"]),
+        ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip knows only level 0, not 1"]),
         ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["does not know", "a newer gridz"]),
     ],
     ids=lambda value: "-".join(map(str, value[:4])) if isinstance(value, tuple) else "",
@@ -238,21 +314,24 @@ def test_good_settings_say_nothing(tmp_path, variable, value):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(("values", "codec"), [((), "lorenzo"), ((2, 0, 2), "lorenzo"), ((1,), "ndzip")])
 @pytest.mark.parametrize("level", ["info", "debug"])
-def test_log_tells_what_was_done(tmp_path, level):
+def test_log_tells_what_was_done(tmp_path, level, values, codec):
     done = python(
         """
         import h5py, numpy
+        options = {"chunks": (64, 64), "compression": 34013, "compression_opts": tuple(map(int, sys.argv[2:]))}
         with h5py.File(sys.argv[1], "w") as file:
-            file.create_dataset("x", data=numpy.ones((64, 128), "f4"), chunks=(64, 64), compression=34013)
+            file.create_dataset("x", data=numpy.ones((64, 128), "f4"), **options)
             file["x"][()]
         """,
         tmp_path / "x.h5",
+        *values,
         GRIDZ_LOG=level,
     )
     lines = done.stderr.splitlines()
-    assert any("new dataset: chunks of float32 [64, 64] by ndzip" in line for line in lines)
-    assert len([line for line in lines if "compressed float32 [64, 64] by ndzip" in line]) >= (
+    assert any(f"new dataset: chunks of float32 [64, 64] by {codec}" in line for line in lines)
+    assert len([line for line in lines if f"compressed float32 [64, 64] by {codec}" in line]) >= (
         2 if level == "debug" else 0
     )
     assert level == "debug" or len(lines) == 1
