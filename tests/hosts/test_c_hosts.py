@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from support import FOLDER, GRIDZ, NDZIP, PLUGIN, codec_of, environment, frames, run
+from support import DEFAULT, FOLDER, GRIDZ, PLUGIN, SPECS, environment, frames, run, spec_of
 
 SOURCES = FOLDER / "c"
 FLAGS = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -27,9 +27,14 @@ def compiled(tmp_path_factory):
     return compile
 
 
+# cd_values that compress.
+VALUES = [(), (1,), (2, 0, 1), (2, 0, 2)]
+
+
+@pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("threads", [1, 4])
-def test_write_and_read(tmp_path, compiled, threads):
-    done = run(compiled("round_trip"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=threads))
+def test_write_and_read(tmp_path, compiled, threads, values):
+    done = run(compiled("round_trip"), tmp_path / "x.h5", *values, env=environment(GRIDZ_THREADS=threads))
     assert done.stdout == "compressed\n" and done.stderr == ""
 
 
@@ -39,14 +44,17 @@ VALGRIND = (
 ).split()
 
 
-def test_under_valgrind(tmp_path, compiled):
-    done = run(*VALGRIND, compiled("round_trip"), tmp_path / "x.h5", env=environment(GRIDZ_THREADS=1), timeout=120)
+@pytest.mark.parametrize("values", VALUES[1:])
+def test_under_valgrind(tmp_path, compiled, values):
+    command = [*VALGRIND, compiled("round_trip"), tmp_path / "x.h5", *values]
+    done = run(*command, env=environment(GRIDZ_THREADS=1), timeout=120)
     assert done.stdout == "compressed\n" and done.stderr == ""
 
 
 @pytest.mark.parametrize("part", ["values", "garbage", "damaged"])
-def test_the_filter_function_under_valgrind(compiled, part):
-    done = run(*VALGRIND, compiled("callback"), PLUGIN, part, timeout=120)
+@pytest.mark.parametrize("spec", SPECS[1:])
+def test_the_filter_function_under_valgrind(compiled, spec, part):
+    done = run(*VALGRIND, compiled("callback"), PLUGIN, part, *spec, timeout=120)
     assert done.stdout == "done\n" and "==" not in done.stderr
 
 
@@ -55,6 +63,9 @@ def test_the_filter_function_under_valgrind(compiled, part):
     [
         (["8"], "codec 8 is unknown"),
         (["1", "0", "1"], "ndzip knows only level 0, not 1"),
+        (["2", "0", "3"], "lorenzo has levels 0 to 2, not 3"),
+        (["2", "0", "65538"], "lorenzo has levels 0 to 2, not 65538"),
+        (["2", "1", "0", "0"], "mode 1 (absolute error) is reserved: lorenzo is lossless"),
         (["1", "1", "0", "0"], "mode 1 (absolute error) is reserved"),
         (["1", "2", "0", "0"], "mode 2 (relative error) is reserved"),
         (["1", "3", "0", "0"], "mode 3 (bits per value) is reserved"),
@@ -71,7 +82,7 @@ def test_refusals_are_on_the_error_stack(tmp_path, compiled, values, text):
     assert line.startswith("can_apply: ") and done.stderr == ""
 
 
-@pytest.mark.parametrize("values", [[], ["0"], ["1"], ["1", "0", "0"]])
+@pytest.mark.parametrize("values", [[], *([f"{codec}"] for codec in (0, 1, 2)), *([c, 0, level] for c, level in SPECS), [2, 0, 0]])
 def test_what_is_allowed_is_not_refused(tmp_path, compiled, values):
     assert run(compiled("refused"), tmp_path / "x.h5", *values).stdout == ""
 
@@ -88,7 +99,7 @@ def test_what_is_left_open_is_compressed_at_exit(tmp_path, compiled, threads):
     assert done.stderr == ""
     with h5py.File(tmp_path / "x.h5") as file:
         for dataset in (file["flushed"], file["left"]):
-            assert [codec_of(frame) for frame in frames(dataset)] == [NDZIP]
+            assert [spec_of(frame) for frame in frames(dataset)] == [DEFAULT]
         assert (file["flushed"][()].view("u4") == file["left"][()].view("u4")).all()
 
 
@@ -132,8 +143,9 @@ def test_threads_with_files_of_their_own(tmp_path, compiled):
 
 
 @pytest.mark.parametrize("part", ["values", "garbage", "damaged", "at once"])
-def test_the_filter_function_itself(compiled, part):
-    done = run(compiled("callback"), PLUGIN, part, env=environment(GRIDZ_THREADS=3))
+@pytest.mark.parametrize("spec", SPECS[1:])
+def test_the_filter_function_itself(compiled, spec, part):
+    done = run(compiled("callback"), PLUGIN, part, *spec, env=environment(GRIDZ_THREADS=3))
     assert done.stdout == "done\n"
     # However much goes wrong, stderr is not flooded.
     lines = done.stderr.splitlines()
@@ -177,9 +189,10 @@ def test_static_and_stripped(tmp_path, static):
 
 
 @pytest.mark.parametrize("extents", [(16, 16), (64, 64), (4096,), (200, 300)])
-def test_static_and_stripped_with_values_of_other_chunks(tmp_path, static, extents):
+@pytest.mark.parametrize("spec", SPECS[1:])
+def test_static_and_stripped_with_values_of_other_chunks(tmp_path, static, spec, extents):
     # What a tool leaves that copies the stored cd_values to other chunks where nobody can be asked.
-    values = [0x475A0001, NDZIP, 11 | len(extents) << 16, 4, 0, 0, *(word for n in extents for word in (n, 0))]
+    values = [0x475A0001, spec[0] | spec[1] << 16, 11 | len(extents) << 16, 4, 0, 0, *(word for n in extents for word in (n, 0))]
     run(static / "stripped", tmp_path / "x.h5", *values)
     with h5py.File(tmp_path / "x.h5") as file:
         assert file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1] == tuple(values)

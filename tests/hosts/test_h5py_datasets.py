@@ -7,7 +7,24 @@ import h5py
 import numpy as np
 import pytest
 
-from support import FOLDER, GRIDZ, NDZIP, codec_of, frames, noise, python, same, smooth, specials, wheel_library
+from support import (
+    DEFAULT,
+    FOLDER,
+    GRIDZ,
+    NDZIP,
+    SPECS,
+    STORED,
+    frames,
+    noise,
+    placed_frames,
+    python,
+    same,
+    smooth,
+    spec_in,
+    spec_of,
+    specials,
+    wheel_library,
+)
 
 
 def reopened(path):
@@ -45,12 +62,17 @@ def test_chunks_never_written_read_as_fill_value(tmp_path):
         assert file["x"].id.get_num_chunks() == 1
 
 
-@pytest.mark.parametrize("dtype", ["<f4", ">f8", "i4"])
-def test_shrink_and_extend(tmp_path, rng, dtype):
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "i4", ">u2", "noise"])
+def test_shrink_and_extend(tmp_path, rng, dtype, spec):
     path = tmp_path / "x.h5"
-    data = noise(dtype, (150, 90), rng) if dtype == "i4" else specials(dtype, (150, 90))
+    if dtype == "noise":
+        dtype, data = "i8", noise("i8", (150, 90), rng)
+    else:
+        data = (specials if "f" in dtype else smooth)(dtype, (150, 90))
+    options = {"maxshape": (None, None), "compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=data, chunks=(64, 64), maxshape=(None, None), compression=GRIDZ)
+        file.create_dataset("x", data=data, chunks=(64, 64), **options)
     # Shrinking makes libhdf5 decode the chunks at the new edge, clear what is outside, and encode again.
     with h5py.File(path, "r+") as file:
         file["x"].resize((70, 65))
@@ -62,7 +84,10 @@ def test_shrink_and_extend(tmp_path, rng, dtype):
     same(reopened(path), expected)
     with h5py.File(path, "r+") as file:
         file["x"][70:] = expected[70:] = 11
-        assert len(frames(file["x"])) == 4 * 2
+        file.flush()
+        found = {spec_of(frame) for frame in frames(file["x"])}
+        assert len(frames(file["x"])) == 4 * 2 and found <= {spec, (STORED, 0)}
+        assert spec in found or (spec[0] == NDZIP and "f" not in dtype)
     same(reopened(path), expected)
     with h5py.File(path, "r+") as file:
         file["x"].resize((0, 100))
@@ -81,14 +106,16 @@ def test_time_steps_appended_in_many_sessions(tmp_path):
         same(reopened(path), steps[: n + 1])
 
 
-def test_partial_overwrites_after_reopening(tmp_path, rng):
-    path, data = tmp_path / "x.h5", specials("f8", (90, 120))
+@pytest.mark.parametrize("dtype", ["f8", ">f4", "i2"])
+@pytest.mark.parametrize("values", [(), (1,), (2, 0, 1), (2, 0, 2)])
+def test_partial_overwrites_after_reopening(tmp_path, rng, values, dtype):
+    path, data = tmp_path / "x.h5", (smooth if dtype == "i2" else specials)(dtype, (90, 120))
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=data, chunks=(40, 64), compression=GRIDZ)
+        file.create_dataset("x", data=data, chunks=(40, 64), compression=GRIDZ, compression_opts=values)
     for _ in range(30):
         rows = np.sort(rng.choice(91, 2, replace=False))
         columns = np.sort(rng.choice(121, 2, replace=False))
-        part = noise("f8", (rows[1] - rows[0], columns[1] - columns[0]), rng)
+        part = noise(dtype, (rows[1] - rows[0], columns[1] - columns[0]), rng)
         where = slice(*rows), slice(*columns)
         data[where] = part
         with h5py.File(path, "r+") as file:
@@ -96,6 +123,53 @@ def test_partial_overwrites_after_reopening(tmp_path, rng):
             file["x"][where] = part
             assert file["x"].id.get_create_plist().get_filter(0) == stored
     same(reopened(path), data)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_rewritten_chunk_keeps_codec_and_level(tmp_path, rng, spec):
+    # Smooth, then noise, then smooth again: what cannot be compressed for a while is not stored for ever.
+    path, data = tmp_path / "x.h5", smooth("f4", (128, 128))
+    with h5py.File(path, "w") as file:
+        options = {"compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
+        file.create_dataset("x", data=data, chunks=(64, 64), **options)
+    with h5py.File(path) as file:
+        before = frames(file["x"])
+        assert [spec_of(frame) for frame in before] == [spec] * 4
+    with h5py.File(path, "r+") as file:
+        file["x"][64:, 64:] = noise("f4", (64, 64), rng)
+    with h5py.File(path) as file:
+        assert frames(file["x"])[:3] == before[:3]
+        assert spec_of(frames(file["x"])[3]) == (STORED, 0)
+    with h5py.File(path, "r+") as file:
+        file["x"][64:, 64:] = data[64:, 64:]
+    with h5py.File(path) as file:
+        # The same values, the same bytes.
+        assert frames(file["x"]) == before
+    same(reopened(path), data)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8"])
+def test_frames_of_every_codec_in_one_dataset(tmp_path, dtype):
+    # A reader obeys the frame; the dataset's values say what new chunks are written with.
+    data = smooth(dtype, (2, 128, 128))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        mixed = file.create_dataset("x", data.shape, dtype, chunks=(1, 64, 64), compression=GRIDZ)
+        for i, (codec, level) in enumerate(SPECS * 2):
+            options = {"compression": GRIDZ, "compression_opts": (codec, 0, level)}
+            source = file.create_dataset(f"{i}", data=data, chunks=(1, 64, 64), **options)
+            file.flush()
+            place, frame = placed_frames(source)[i]
+            mixed.id.write_direct_chunk(place, frame)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert [spec_of(frame) for frame in frames(file["x"])] == SPECS * 2
+        for dataset in file.values():
+            same(dataset[()], data)
+            same(dataset[:, 60:70, 5:100], data[:, 60:70, 5:100])
+    with h5py.File(tmp_path / "x.h5", "r+") as file:
+        file["x"][:, 10:20, 10:100] = data[:, 10:20, 10:100] = 7
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert [spec_of(frame) for frame in frames(file["x"])] == ([DEFAULT] * 2 + SPECS[2:]) * 2
+        same(file["x"][()], data)
 
 
 def test_rows_through_a_chunk_cache_that_is_too_small(tmp_path):
@@ -122,7 +196,7 @@ def test_unfiltered_edge_chunks(tmp_path):
     same(reopened(tmp_path / "x.h5"), data)
     with h5py.File(tmp_path / "x.h5") as file:
         _, frame = file["x"].id.read_direct_chunk((0, 0))
-        assert codec_of(frame) == NDZIP
+        assert spec_of(frame) == DEFAULT
         _, raw = file["x"].id.read_direct_chunk((64, 0))
         assert len(raw) == 64 * 64 * 4
 
@@ -134,7 +208,7 @@ def test_direct_chunks_are_frames_that_move_between_datasets(tmp_path):
         copy = file.create_dataset("copy", data.shape, "f4", chunks=(64, 64), compression=GRIDZ)
         again = file.create_dataset("again", data=data, chunks=(64, 64), compression=GRIDZ)
         file.flush()
-        assert {codec_of(frame) for frame in frames(dataset)} == {NDZIP}
+        assert {spec_of(frame) for frame in frames(dataset)} == {DEFAULT}
         for i, frame in enumerate(frames(dataset)):
             copy.id.write_direct_chunk(dataset.id.get_chunk_info(i).chunk_offset, frame)
         # Same input, same bytes.
@@ -144,17 +218,18 @@ def test_direct_chunks_are_frames_that_move_between_datasets(tmp_path):
         same(file["copy"][()], data)
 
 
-def test_smooth_data_shrinks_and_noise_grows_by_a_header_at_most(tmp_path, rng):
+@pytest.mark.parametrize("values", [(), (1,), (2, 0, 2)])
+def test_smooth_data_shrinks_and_noise_grows_by_a_header_at_most(tmp_path, rng, values):
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        options = {"chunks": (64, 64), "compression": GRIDZ}
-        for dtype in ("<f4", ">f4", "<f8", ">f8"):
+        options = {"chunks": (64, 64), "compression": GRIDZ, "compression_opts": values}
+        for dtype in ("<f4", ">f4", "<f8", ">f8") + (() if values == (1,) else ("<f2", "i1", ">u2", "<i4", ">i8")):
             good = file.create_dataset(f"smooth{dtype}", data=smooth(dtype, (256, 256)), **options)
             bad = file.create_dataset(f"noise{dtype}", data=noise(dtype, (256, 256), rng), **options)
             file.flush()
             assert good.id.get_storage_size() < 0.9 * good.nbytes
             assert bad.id.get_storage_size() <= bad.nbytes + 16 * 64
         chunk = (2,) * 6 + (1,) * 26
-        bad = file.create_dataset("rank32", data=noise("f4", chunk, rng), chunks=chunk, compression=GRIDZ)
+        bad = file.create_dataset("rank32", data=noise("f4", chunk, rng), **options | {"chunks": chunk})
         file.flush()
         assert bad.id.get_storage_size() <= bad.nbytes + 304
 
@@ -167,10 +242,11 @@ def test_the_number_of_threads_does_not_change_the_bytes(tmp_path):
             import glob, h5py
             from support import smooth, specials
             with h5py.File(sys.argv[1], "w") as file:
-                for dtype in ("<f4", ">f8"):
+                for dtype, values in [(dtype, values) for dtype in ("<f4", ">f8") for values in ((), (1,), (2, 0, 2))]:
                     arrays = {"smooth": smooth(dtype, (100, 120, 130)), "specials": specials(dtype, (1000, 1100))}
                     for name, data in arrays.items():
-                        file.create_dataset(name + dtype, data=data, chunks=data.shape, compression=34013)
+                        options = {"chunks": data.shape, "compression": 34013, "compression_opts": values}
+                        file.create_dataset(f"{name}{dtype}{values}", data=data, **options)
             names = [open(path).read() for path in glob.glob("/proc/self/task/*/comm")]
             print(len([name for name in names if name.startswith("gridz-")]))
             """,
@@ -181,7 +257,8 @@ def test_the_number_of_threads_does_not_change_the_bytes(tmp_path):
         assert int(done.stdout) == (threads if threads > 1 else 0)
         with h5py.File(tmp_path / "x.h5") as file:
             contents.append({name: frames(dataset) for name, dataset in file.items()})
-            same(file["specials<f4"][()], specials("<f4", (1000, 1100)))
+            for values in ((), (1,), (2, 0, 2)):
+                same(file[f"specials<f4{values}"][()], specials("<f4", (1000, 1100)))
     assert contents[0] == contents[1] == contents[2]
 
 
@@ -217,21 +294,42 @@ def test_chunks_that_h5py_chooses(tmp_path, shape):
     same(reopened(tmp_path / "x.h5"), data)
 
 
-def test_file_copied_object_by_object(tmp_path):
+@pytest.mark.parametrize("spec", SPECS)
+def test_file_copied_object_by_object(tmp_path, spec):
     data = smooth("f8", (80, 90))
     with h5py.File(tmp_path / "x.h5", "w") as source, h5py.File(tmp_path / "y.h5", "w") as target:
-        source.create_dataset("x", data=data, chunks=(30, 90), compression=GRIDZ)
+        options = {"compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
+        source.create_dataset("x", data=data, chunks=(60, 90), **options)
         source.copy("x", target, "x")
         # A property list that was read from a dataset carries the stored cd_values to another one of
         # other chunks and another type.
         plist = source["x"].id.get_create_plist()
-        plist.set_chunk((50, 7))
+        plist.set_chunk((70, 70))
         space = h5py.h5s.create_simple((80, 90))
         h5py.h5d.create(target.id, b"y", h5py.h5t.IEEE_F32BE, space, plist).write(h5py.h5s.ALL, h5py.h5s.ALL, data)
     with h5py.File(tmp_path / "y.h5") as file:
         same(file["x"][()], data)
         same(file["y"][()], data.astype(">f4"))
-        assert frames(file["y"])
+        for name in "xy":
+            values = file[name].id.get_create_plist().get_filter_by_id(GRIDZ)[1]
+            assert spec_in(values) == spec
+            assert spec in {spec_of(frame) for frame in frames(file[name])} <= {spec, (STORED, 0)}
+        same(values[6:], (70, 0, 70, 0))
+
+
+def test_a_copy_of_a_copy_has_the_same_values(tmp_path):
+    # What gridz stores goes in again as what is asked for, by way of h5py's own options.
+    data = smooth("i4", (70, 90))
+    for values in ((), (2,), (2, 0, 1), (2, 0, 2), (1,), (0,)):
+        seen = []
+        for i in range(3):
+            with h5py.File(tmp_path / f"{i}.h5", "w") as file:
+                options = {"compression": GRIDZ, "compression_opts": values}
+                dataset = file.create_dataset("x", data=data, chunks=(64, 64), **options)
+                file.flush()
+                values = dataset.id.get_create_plist().get_filter_by_id(GRIDZ)[1]
+                seen.append((values, frames(dataset)))
+        assert seen[0] == seen[1] == seen[2]
 
 
 def test_threads_of_python(tmp_path):

@@ -1,8 +1,9 @@
-/* callback PLUGIN PART: calls the plugin's filter function itself, as libhdf5 would or worse.
+/* callback PLUGIN PART CODEC LEVEL: calls the plugin's filter function itself, as libhdf5 would or worse.
 
    values    random cd_values of 0 to 256 words: encoding never fails and its frame decodes
    garbage   decoding what is no frame fails and leaves the caller's buffer and length alone
-   damaged   one wrong byte fails, but the payload's checksum is not compared under H5Z_FLAG_SKIP_EDC
+   damaged   one wrong byte fails; under H5Z_FLAG_SKIP_EDC, where checksums of data are not compared, it fails or
+             gives a whole chunk of other values, and some bytes do the latter
    at once   eight threads encode and decode different chunks */
 #include "host.h"
 
@@ -11,6 +12,7 @@
 #include <pthread.h>
 
 static H5Z_func_t filter;
+static unsigned codec_and_level;
 
 static uint32_t random_word(uint32_t *state)
 {
@@ -23,7 +25,7 @@ static uint32_t random_word(uint32_t *state)
 /* The stored cd_values for little-endian floats. */
 static size_t stored_values(unsigned *values, int rank, const hsize_t *extents)
 {
-    const unsigned fixed[] = {0x475a0001u, 1, 11u | (unsigned)rank << 16, 4, 0, 0};
+    const unsigned fixed[] = {0x475a0001u, codec_and_level, 11u | (unsigned)rank << 16, 4, 0, 0};
     memcpy(values, fixed, sizeof fixed);
     for (int i = 0; i < rank; i++) {
         values[6 + 2 * i] = (unsigned)extents[i];
@@ -131,11 +133,26 @@ static void damaged(void)
     }
     for (size_t n = 1; n < n_frame; n += 101)
         refused(H5Z_FLAG_SKIP_EDC, n_values, values, bytes, n);
-    /* The last word is data: without the checksum one wrong bit of it is one wrong value. */
-    bytes[n_frame - 1] ^= 4;
-    refused(0, n_values, values, bytes, n_frame);
-    CHECK(filter(H5Z_FLAG_REVERSE | H5Z_FLAG_SKIP_EDC, n_values, values, n_frame, &frame_bytes, &frame) == n_bytes);
-    CHECK(memcmp(frame, data, n_bytes) != 0);
+    size_t n_other = 0;
+    for (size_t i = 0; i < n_frame; i += 29) {
+        bytes[i] ^= 4;
+        void *chunk = malloc(n_frame), *before = chunk;
+        size_t chunk_bytes = n_frame;
+        CHECK(chunk != NULL);
+        memcpy(chunk, bytes, n_frame);
+        size_t n = filter(H5Z_FLAG_REVERSE | H5Z_FLAG_SKIP_EDC, n_values, values, n_frame, &chunk_bytes, &chunk);
+        if (n == 0) {
+            CHECK(chunk == before && chunk_bytes == n_frame && memcmp(chunk, bytes, n_frame) == 0);
+        } else {
+            CHECK(n == n_bytes && chunk_bytes >= n_bytes);
+            n_other += memcmp(chunk, data, n_bytes) != 0;
+        }
+        free(chunk);
+        bytes[i] ^= 4;
+    }
+    CHECK(n_other > n_frame / 29 / 2);
+    CHECK(filter(H5Z_FLAG_REVERSE, n_values, values, n_frame, &frame_bytes, &frame) == n_bytes);
+    CHECK(memcmp(frame, data, n_bytes) == 0);
     free(frame);
     free(data);
 }
@@ -168,7 +185,8 @@ static void at_once(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc == 5);
+    codec_and_level = (unsigned)atoi(argv[3]) | (unsigned)atoi(argv[4]) << 16;
     void *plugin = dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL);
     if (plugin == NULL)
         fprintf(stderr, "%s\n", dlerror());
