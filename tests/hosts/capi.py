@@ -68,7 +68,11 @@ TYPES = {
     ">f4": "H5T_IEEE_F32BE_g",
     "<f8": "H5T_IEEE_F64LE_g",
     ">f8": "H5T_IEEE_F64BE_g",
+    "|i1": "H5T_STD_I8LE_g",
+    "<u2": "H5T_STD_U16LE_g",
+    ">i2": "H5T_STD_I16BE_g",
     "<i4": "H5T_STD_I32LE_g",
+    ">u8": "H5T_STD_U64BE_g",
 }
 TRUNCATE, READ_ONLY = 2, 0
 

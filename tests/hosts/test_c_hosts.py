@@ -6,9 +6,10 @@ import h5py
 import numpy as np
 import pytest
 
-from support import DEFAULT, FOLDER, GRIDZ, PLUGIN, SPECS, environment, frames, run, spec_of
+from support import DEFAULT, FOLDER, GRIDZ, PLUGIN, ROOT, SPECS, environment, frames, noise, run, smooth, spec_of
 
 SOURCES = FOLDER / "c"
+VERIFY = ROOT / "examples" / "demo" / "verify.c"
 FLAGS = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -82,7 +83,7 @@ def test_refusals_are_on_the_error_stack(tmp_path, compiled, values, text):
     assert line.startswith("can_apply: ") and done.stderr == ""
 
 
-@pytest.mark.parametrize("values", [[], *([f"{codec}"] for codec in (0, 1, 2)), *([c, 0, level] for c, level in SPECS), [2, 0, 0]])
+@pytest.mark.parametrize("values", [[], [0], [1], [2], [2, 0, 0], *([codec, 0, level] for codec, level in SPECS)])
 def test_what_is_allowed_is_not_refused(tmp_path, compiled, values):
     assert run(compiled("refused"), tmp_path / "x.h5", *values).stdout == ""
 
@@ -152,6 +153,30 @@ def test_the_filter_function_itself(compiled, spec, part):
     assert len(lines) <= 65 and len(set(lines)) == len(lines)
 
 
+def test_the_demo_names_the_codecs(tmp_path, rng):
+    # examples/demo/verify.c reads codec and level out of the frames by itself.
+    run("h5cc", "-shlib", *FLAGS, "-DH5_USE_110_API", "-D_POSIX_C_SOURCE=200809L", VERIFY, "-o", "verify", cwd=tmp_path)
+    names = {"stored": (0, 0), "ndzip": (1, 0), "lorenzo": (2, 1), "lorenzo dense": (2, 2)}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        data = smooth("f4", (8, 64, 64))
+        for i, spec in enumerate(SPECS):
+            options = {"compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
+            file.create_dataset(f"x{i}", data=data, chunks=(2, 64, 64), **options)
+            deep = data.reshape(8, 8, 8, 64, *(1,) * 28)
+            file.create_dataset(f"y{i}", data=deep, chunks=deep.shape, **options)
+        data[4:] = noise("f4", (4, 64, 64), rng)
+        file.create_dataset("part", data=data, chunks=(2, 64, 64), compression=GRIDZ)
+        file.create_dataset("none", (8,), "f4", chunks=(2,), compression=GRIDZ)
+        file.create_dataset("plain", data=data)
+    lines = run(tmp_path / "verify", tmp_path / "x.h5", tmp_path / "x.h5").stdout.splitlines()
+    shown = {line.split()[0]: line for line in lines if line.endswith("  yes")}
+    for name, spec in names.items():
+        for kind in "xy":
+            assert f" {name}  " in shown[f"{kind}{SPECS.index(spec)}"]
+    assert "lorenzo 2/4" in shown["part"] and "no chunks" in shown["none"] and " -  " in shown["plain"]
+    assert lines[-1].strip() == "11 datasets, bit for bit the same"
+
+
 @pytest.fixture(scope="session")
 def static(tmp_path_factory):
     """The round trip with libhdf5 linked in statically: as it is, with exported symbols, stripped."""
@@ -192,7 +217,8 @@ def test_static_and_stripped(tmp_path, static):
 @pytest.mark.parametrize("spec", SPECS[1:])
 def test_static_and_stripped_with_values_of_other_chunks(tmp_path, static, spec, extents):
     # What a tool leaves that copies the stored cd_values to other chunks where nobody can be asked.
-    values = [0x475A0001, spec[0] | spec[1] << 16, 11 | len(extents) << 16, 4, 0, 0, *(word for n in extents for word in (n, 0))]
+    chunk = (word for n in extents for word in (n, 0))
+    values = [0x475A0001, spec[0] | spec[1] << 16, 11 | len(extents) << 16, 4, 0, 0, *chunk]
     run(static / "stripped", tmp_path / "x.h5", *values)
     with h5py.File(tmp_path / "x.h5") as file:
         assert file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1] == tuple(values)

@@ -8,7 +8,25 @@ import numpy as np
 import pytest
 import xarray
 
-from support import GRIDZ, NDZIP, REFERENCE, STORED, codec_of, frames, need_reference, run, same, smooth, specials
+from support import (
+    DEFAULT,
+    DENSE,
+    FAST,
+    GRIDZ,
+    LORENZO,
+    NDZIP,
+    REFERENCE,
+    SPECS,
+    STORED,
+    frames,
+    need_reference,
+    run,
+    same,
+    smooth,
+    spec_in,
+    spec_of,
+    specials,
+)
 
 
 @pytest.fixture
@@ -48,26 +66,33 @@ def dumped_values(path, dataset):
 
 
 @pytest.mark.parametrize(
-    ("option", "codec"),
+    ("option", "spec"),
     [
-        ("UD=34013,0,0", NDZIP),
-        ("UD=34013,1,0", NDZIP),
-        ("UD=34013,0,1,1", NDZIP),
-        ("UD=34013,0,3,1,0,0", NDZIP),
-        ("UD=34013,0,1,0", STORED),
+        ("UD=34013,0,0", DEFAULT),
+        ("UD=34013,1,0", DEFAULT),
+        ("UD=34013,0,1,2", DEFAULT),
+        ("UD=34013,0,3,2,0,0", DEFAULT),
+        ("UD=34013,0,3,2,0,1", (LORENZO, FAST)),
+        ("UD=34013,0,3,2,0,2", (LORENZO, DENSE)),
+        ("UD=34013,1,3,2,0,2", (LORENZO, DENSE)),
+        ("UD=34013,0,1,1", (NDZIP, 0)),
+        ("UD=34013,0,3,1,0,0", (NDZIP, 0)),
+        ("UD=34013,0,1,0", (STORED, 0)),
     ],
 )
-def test_repack(tmp_path, plain, option, codec):
+def test_repack(tmp_path, plain, option, spec):
     packed = tmp_path / "packed.h5"
     run("h5repack", "-f", option, plain, packed)
     assert_same_content(plain, packed)
     with h5py.File(packed) as file:
-        assert {codec_of(frame) for frame in frames(file["pressure"])} == {codec}
-        assert {codec_of(frame) for frame in frames(file["group/count"])} == {STORED}
+        assert {spec_of(frame) for frame in frames(file["pressure"])} == {spec}
+        # Integers are nothing to ndzip.
+        expected = (STORED, 0) if spec[0] == NDZIP else spec
+        assert {spec_of(frame) for frame in frames(file["group/count"])} == {expected}
         assert file["pressure"].attrs["unit"] == "Pa"
     number, values, comment = dumped_values(packed, "/pressure")
     assert number == GRIDZ and comment.startswith("gridz ") and "HDF5_PLUGIN_PATH" in comment
-    assert values == [0x475A0001, codec, 11 | 3 << 16, 4, 0, 0, 64, 0, 64, 0, 30, 0]
+    assert spec_in(values) == spec and values[2:] == [11 | 3 << 16, 4, 0, 0, 64, 0, 64, 0, 30, 0]
 
 
 def test_repack_one_dataset(tmp_path, plain):
@@ -78,11 +103,12 @@ def test_repack_one_dataset(tmp_path, plain):
         assert file["pressure"].id.get_create_plist().get_nfilters() == 0
 
 
-def test_repack_twice_changes_nothing(tmp_path, plain):
+@pytest.mark.parametrize("words", ["0", "1,1", "1,2", "3,2,0,1", "3,2,0,2", "1,0"])
+def test_repack_twice_changes_nothing(tmp_path, plain, words):
     paths = [tmp_path / f"{i}.h5" for i in range(4)]
-    run("h5repack", "-f", "UD=34013,0,0", plain, paths[0])
+    run("h5repack", "-f", f"UD=34013,0,{words}", plain, paths[0])
     run("h5repack", paths[0], paths[1])
-    run("h5repack", "-f", "UD=34013,0,0", paths[1], paths[2])
+    run("h5repack", "-f", f"UD=34013,0,{words}", paths[1], paths[2])
     # The values that are stored are values that may be given.
     _, values, _ = dumped_values(paths[0], "/pressure")
     words = ",".join(map(str, values))
@@ -90,20 +116,50 @@ def test_repack_twice_changes_nothing(tmp_path, plain):
     for path in paths:
         assert dumped_values(path, "/pressure") == dumped_values(paths[0], "/pressure")
         assert_same_content(plain, path)
-    with h5py.File(paths[0]) as first, h5py.File(paths[1]) as second:
-        assert frames(first["pressure"]) == frames(second["pressure"])
+    with h5py.File(paths[0]) as first:
+        for path in paths[1:]:
+            with h5py.File(path) as second:
+                assert frames(first["pressure"]) == frames(second["pressure"])
 
 
+def test_repack_dense_is_smaller_than_fast_is_smaller_than_ndzip(tmp_path, plain):
+    sizes = []
+    for words in ("3,2,0,2", "3,2,0,1", "1,1", "1,0"):
+        run("h5repack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "x.h5")
+        with h5py.File(tmp_path / "x.h5") as file:
+            names = ("pressure", "group/energy", "group/count")
+            sizes.append([file[name].id.get_storage_size() for name in names])
+    for smaller, larger in zip(sizes[:-1], sizes[1:], strict=True):
+        assert sum(smaller) < sum(larger) and smaller[0] < larger[0]
+
+
+def test_repack_from_one_codec_to_another(tmp_path, plain):
+    # Every codec and level after every other one, in one chain.
+    last = plain
+    for i, (codec, level) in enumerate([*SPECS, *SPECS[::-1], *SPECS[1:3]]):
+        path = tmp_path / f"{i}.h5"
+        run("h5repack", "-f", f"UD=34013,0,3,{codec},0,{level}", last, path)
+        assert_same_content(plain, path)
+        _, values, _ = dumped_values(path, "/pressure")
+        assert spec_in(values) == (codec, level)
+        with h5py.File(path) as file:
+            assert {spec_of(frame) for frame in frames(file["pressure"])} == {(codec, level)}
+        last = path
+
+
+@pytest.mark.parametrize("spec", SPECS[1:])
 @pytest.mark.parametrize("chunk", [(32, 120, 10), (100, 120, 30), (7, 11, 13), (2, 5, 30)])
-def test_repack_to_other_chunks(tmp_path, plain, chunk):
+def test_repack_to_other_chunks(tmp_path, plain, chunk, spec):
     packed, rechunked = tmp_path / "packed.h5", tmp_path / "rechunked.h5"
-    run("h5repack", "-f", "UD=34013,0,0", plain, packed)
+    run("h5repack", "-f", f"UD=34013,0,3,{spec[0]},0,{spec[1]}", plain, packed)
     run("h5repack", "-l", f"/pressure:CHUNK={'x'.join(map(str, chunk))}", packed, rechunked)
     assert_same_content(plain, rechunked)
     with h5py.File(rechunked) as file:
-        assert file["pressure"].chunks == chunk and frames(file["pressure"])
+        found = {spec_of(frame) for frame in frames(file["pressure"])}
+        assert file["pressure"].chunks == chunk and found <= {spec, (STORED, 0)}
+        assert spec in found or (spec[0] == NDZIP and np.prod(chunk) < 4096)
     _, values, _ = dumped_values(rechunked, "/pressure")
-    assert values[6::2] == list(chunk)
+    assert values[6::2] == list(chunk) and spec_in(values) == spec
 
 
 def test_repack_away_and_to_others(tmp_path, plain):
@@ -114,19 +170,25 @@ def test_repack_away_and_to_others(tmp_path, plain):
         run("h5repack", "-f", option, packed, other)
         assert_same_content(plain, other)
         assert "34013" not in run("h5dump", "-p", "-H", other).stdout
-    for i, filters in enumerate([["SHUF", "UD=34013,0,0"], ["UD=34013,0,0", "FLET"], ["UD=34013,1,0", "GZIP=1"]]):
+    both = [
+        ["SHUF", "UD=34013,0,0"],
+        ["UD=34013,0,0", "FLET"],
+        ["UD=34013,1,0", "GZIP=1"],
+        ["UD=34013,1,3,2,0,2", "FLET"],
+        ["UD=34013,0,1,1", "GZIP=1"],
+    ]
+    for i, filters in enumerate(both):
         other = tmp_path / f"both{i}.h5"
         run("h5repack", *(word for name in filters for word in ("-f", name)), plain, other)
         assert_same_content(plain, other)
 
 
-@pytest.mark.parametrize("words", ["1,99", "3,1,0,5", "4,1,1,0,0", "2,1,0"])
+@pytest.mark.parametrize("words", ["1,99", "3,1,0,5", "3,2,0,3", "4,1,1,0,0", "4,2,1,0,0", "2,1,0", "2,2,0"])
 def test_repack_when_gridz_refuses(tmp_path, plain, words):
     # h5repack then writes the dataset without the filter and says why only if asked to.
     done = run("h5repack", "--enable-error-stack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "x.h5")
-    assert re.search(
-        r"gridz line \d+ in can_apply\(\): .*(it has 0 stored|only level 0|reserved|allowed are)", done.stderr
-    )
+    reasons = "it has 0 stored|only level 0|levels 0 to 2|reserved|allowed are"
+    assert re.search(rf"gridz line \d+ in can_apply\(\): .*({reasons})", done.stderr)
     assert_same_content(plain, tmp_path / "x.h5")
     assert "FILTER_ID" not in run("h5dump", "-p", "-H", "-d", "pressure", tmp_path / "x.h5").stdout
 
@@ -149,26 +211,28 @@ def reference_files():
     return sorted(path for name in names for path in REFERENCE.glob(name) if path.read_bytes()[1:4] == b"HDF")
 
 
-def test_repack_real_files(tmp_path):
+@pytest.mark.parametrize("words", ["0", "1,1", "3,2,0,2"])
+def test_repack_real_files(tmp_path, words):
     need_reference()
     paths = reference_files()
     assert len(paths) == 3
     for path in paths:
         packed, again = tmp_path / f"{path.name}.packed", tmp_path / f"{path.name}.again"
-        run("h5repack", "-f", "UD=34013,0,0", path, packed)
+        run("h5repack", "-f", f"UD=34013,0,{words}", path, packed)
         run("h5repack", packed, again)
         assert_same_content(path, packed)
         assert_same_content(path, again)
         assert "FILTER_ID 34013" in run("h5dump", "-p", "-H", again).stdout
 
 
-def test_nccopy_real_files(tmp_path):
+@pytest.mark.parametrize("words", ["", ",1", ",2,0,2"])
+def test_nccopy_real_files(tmp_path, words):
     need_reference()
     paths = sorted(REFERENCE.glob("*.nc"))
     assert len(paths) == 2
     for path in paths:
         packed = tmp_path / path.name
-        run("nccopy", "-4", "-F", "*,34013", path, packed)
+        run("nccopy", "-4", "-F", f"*,34013{words}", path, packed)
         assert '_Filter = "34013,' in run("ncdump", "-hs", packed).stdout
         with netCDF4.Dataset(path) as first, netCDF4.Dataset(packed) as second:
             assert list(first.variables) == list(second.variables)
@@ -191,24 +255,37 @@ def netcdf(tmp_path):
     return tmp_path / "plain.nc", dataset
 
 
-@pytest.mark.parametrize("filter", ["theta,34013", "theta,34013,1", "theta,34013,1,0,0", "*,34013"])
-def test_nccopy(tmp_path, netcdf, filter):
+@pytest.mark.parametrize(
+    ("filter", "spec"),
+    [
+        ("theta,34013", DEFAULT),
+        ("theta,34013,2", DEFAULT),
+        ("theta,34013,2,0,1", (LORENZO, FAST)),
+        ("theta,34013,2,0,2", (LORENZO, DENSE)),
+        ("theta,34013,1", (NDZIP, 0)),
+        ("theta,34013,1,0,0", (NDZIP, 0)),
+        ("*,34013", DEFAULT),
+        ("*,34013,2,0,2", (LORENZO, DENSE)),
+    ],
+)
+def test_nccopy(tmp_path, netcdf, filter, spec):
     path, dataset = netcdf
     run("nccopy", "-F", filter, path, tmp_path / "packed.nc")
     run("nccopy", tmp_path / "packed.nc", tmp_path / "again.nc")
     for name in ("packed.nc", "again.nc"):
         shown = run("ncdump", "-hs", tmp_path / name).stdout
-        words = re.search(r'theta:_Filter = "34013,([\d,]+)"', shown)[1].split(",")
-        assert [int(word) for word in words] == [0x475A0001, NDZIP, 11 | 3 << 16, 4, 0, 0, 5, 0, 64, 0, 64, 0]
+        words = [int(word) for word in re.search(r'theta:_Filter = "34013,([\d,]+)"', shown)[1].split(",")]
+        assert spec_in(words) == spec and words[2:] == [11 | 3 << 16, 4, 0, 0, 5, 0, 64, 0, 64, 0]
         with h5py.File(tmp_path / name) as file:
             same(file["theta"][()], dataset["theta"].values)
             same(file["mass"][()], dataset["mass"].values)
-            assert {codec_of(frame) for frame in frames(file["theta"])} == {NDZIP}
+            assert {spec_of(frame) for frame in frames(file["theta"])} == {spec}
 
 
-def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf):
+@pytest.mark.parametrize("spec", SPECS[1:])
+def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf, spec):
     path, dataset = netcdf
-    run("nccopy", "-F", "theta,34013", path, tmp_path / "packed.nc")
+    run("nccopy", "-F", f"theta,34013,{spec[0]},0,{spec[1]}", path, tmp_path / "packed.nc")
     run("nccopy", "-c", "theta:2,32,64", tmp_path / "packed.nc", tmp_path / "rechunked.nc")
     run("nccopy", "-F", "none", tmp_path / "packed.nc", tmp_path / "plain.nc")
     for name, chunks, n_filters in (("rechunked.nc", (2, 32, 64), 1), ("plain.nc", (5, 64, 64), 0)):
@@ -216,10 +293,13 @@ def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf):
             same(file["theta"][()], dataset["theta"].values)
             assert file["theta"].chunks == chunks
             assert file["theta"].id.get_create_plist().get_nfilters() == n_filters
+            # Not all of them: chunks of special values may be stored.
+            assert n_filters == 0 or spec in {spec_of(frame) for frame in frames(file["theta"])}
 
 
-def test_nccopy_refuses_what_gridz_refuses(tmp_path, netcdf):
-    done = run("nccopy", "-F", "theta,34013,99", netcdf[0], tmp_path / "packed.nc", check=False)
+@pytest.mark.parametrize("words", ["99", "2,0,3", "2,0", "1,0,1", "2,1,0,0"])
+def test_nccopy_refuses_what_gridz_refuses(tmp_path, netcdf, words):
+    done = run("nccopy", "-F", f"theta,34013,{words}", netcdf[0], tmp_path / "packed.nc", check=False)
     assert done.returncode != 0
 
 

@@ -13,7 +13,26 @@ import tables
 import xarray
 
 from capi import Hdf5
-from support import FOLDER, GRIDZ, NDZIP, codec_of, frames, noise, run, same, smooth, specials, wheel_library
+from support import (
+    DEFAULT,
+    DENSE,
+    FAST,
+    FOLDER,
+    GRIDZ,
+    LORENZO,
+    NDZIP,
+    SPECS,
+    STORED,
+    frames,
+    noise,
+    run,
+    same,
+    smooth,
+    spec_in,
+    spec_of,
+    specials,
+    wheel_library,
+)
 
 LIBRARIES = ["h5py", "tables", "netCDF4", "system"]
 
@@ -31,14 +50,26 @@ def test_which_libraries_these_are():
 
 
 @pytest.mark.parametrize("flags", [0, 1], ids=["mandatory", "optional"])
-@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<i4"])
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "i1", "<u2", ">i2", "<i4", ">u8"])
 def test_write_and_read(tmp_path, rng, hdf5, dtype, flags):
-    data = noise(dtype, (90, 70, 30), rng) if dtype == "<i4" else specials(dtype, (90, 70, 30))
-    hdf5.write(tmp_path / "x.h5", data, (32, 64, 16), (), flags)
-    same(hdf5.read(tmp_path / "x.h5", dtype, data.shape), data)
-    plain = smooth(dtype, (64, 64, 64))
-    stored = hdf5.write(tmp_path / "y.h5", plain, (32, 32, 32), (), flags)
-    assert stored < plain.nbytes or dtype == "<i4"
+    data = specials(dtype, (90, 70, 30)) if "f" in dtype else noise(dtype, (90, 70, 30), rng)
+    plain, stored = smooth(dtype, (64, 64, 64)), {}
+    for codec, level in SPECS:
+        values = (codec, 0, level)
+        hdf5.write(tmp_path / "x.h5", data, (32, 64, 16), values, flags)
+        same(hdf5.read(tmp_path / "x.h5", dtype, data.shape), data)
+        stored[codec, level] = hdf5.write(tmp_path / f"{codec}{level}.h5", plain, (32, 32, 32), values, flags)
+        same(hdf5.read(tmp_path / f"{codec}{level}.h5", dtype, plain.shape), plain)
+        with h5py.File(tmp_path / f"{codec}{level}.h5") as file:
+            is_stored = codec == NDZIP and "f" not in dtype
+            found = {spec_of(frame) for frame in frames(file["x"])}
+            assert found == {(STORED, 0) if is_stored else (codec, level)}
+    assert stored[LORENZO, DENSE] < stored[LORENZO, FAST] < plain.nbytes < stored[STORED, 0]
+    assert stored[LORENZO, FAST] < stored[NDZIP, 0] < plain.nbytes or "f" not in dtype
+    # Without values it is lorenzo, fast.
+    hdf5.write(tmp_path / "y.h5", plain, (32, 32, 32), (), flags)
+    with h5py.File(tmp_path / "y.h5") as file, h5py.File(tmp_path / f"{LORENZO}{FAST}.h5") as fast:
+        assert frames(file["x"]) == frames(fast["x"])
 
 
 @pytest.mark.parametrize(
@@ -46,6 +77,8 @@ def test_write_and_read(tmp_path, rng, hdf5, dtype, flags):
     [
         ((77,), "codec 77 is unknown"),
         ((1, 0, 2), "ndzip knows only level 0, not 2"),
+        ((2, 0, 3), "lorenzo has levels 0 to 2, not 3"),
+        ((2, 1, 0, 0), "mode 1 (absolute error) is reserved"),
         ((1, 1, 0, 0), "mode 1 (absolute error) is reserved"),
         ((1, 0), "allowed are: no value"),
         ((5,) * 256, "allowed are: no value"),
@@ -99,18 +132,29 @@ def test_all_libraries_at_once(tmp_path):
         assert list(pool.map(work, LIBRARIES)) == LIBRARIES
 
 
-def test_a_dataset_of_a_later_version_is_read_but_not_written(tmp_path):
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed to write to this dataset"),
+        ({1: 0x0003}, "codec 3 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo"),
+        ({1: LORENZO | 3 << 16}, "lorenzo has levels 0 to 2, not 3"),
+        ({1: LORENZO | 1 << 8}, "filter values that this version does not know; a newer gridz is needed"),
+    ],
+    ids=["layout", "codec", "level", "mode"],
+)
+def test_a_dataset_of_a_later_version_is_read_but_not_written(tmp_path, word, text):
     # HDF5 1.10 writes object headers without a checksum, so the stored cd_values can be edited.
     path, data = tmp_path / "x.h5", specials("<f4", (100, 100))
     Hdf5("system").write(path, data, (64, 64))
-    content = path.read_bytes()
+    content = bytearray(path.read_bytes())
     assert content.count(bytes.fromhex("01005a47")) == 1
-    path.write_bytes(content.replace(bytes.fromhex("01005a47"), bytes.fromhex("02005a47")))
+    at = content.index(bytes.fromhex("01005a47"))
+    for i, value in word.items():
+        content[at + 4 * i : at + 4 * i + 4] = value.to_bytes(4, "little")
+    path.write_bytes(content)
     with h5py.File(path, "r+") as file:
         same(file["x"][()], data)
-        with pytest.raises(
-            OSError, match="filter values of version 2; a newer gridz is needed to write to this dataset"
-        ):
+        with pytest.raises(OSError, match=text):
             file["x"][0, 0] = 1
         same(file["x"][()], data)
 
@@ -132,16 +176,19 @@ def test_tables_reads_what_h5py_wrote(tmp_path):
         same(file.root.table.read(), table)
 
 
-def test_tables_rewrites_a_part(tmp_path):
+@pytest.mark.parametrize("spec", SPECS)
+def test_tables_rewrites_a_part(tmp_path, spec):
     data = smooth("f8", (200, 80))
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("x", data=data, chunks=(64, 80), maxshape=(None, 80), compression=GRIDZ)
+        options = {"compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
+        file.create_dataset("x", data=data, chunks=(64, 80), maxshape=(None, 80), **options)
     with tables.open_file(tmp_path / "x.h5", "a") as file:
         file.root.x[10:50, 3] = data[10:50, 3] = np.pi
         file.root.x.append(data[:20])
     with h5py.File(tmp_path / "x.h5") as file:
         same(file["x"][()], np.concatenate([data, data[:20]]))
-        assert [codec_of(frame) for frame in frames(file["x"])] == [NDZIP] * 4
+        assert [spec_of(frame) for frame in frames(file["x"])] == [spec] * 4
+        assert spec_in(file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1]) == spec
 
 
 class NetCdf:
@@ -174,13 +221,24 @@ class NetCdf:
         return file, variable
 
 
-KINDS = {"<f4": 5, "<f8": 6}  # NC_FLOAT, NC_DOUBLE
+KINDS = {"<f4": 5, "<f8": 6, "int8": 1, "<i2": 3, "<i4": 4, "uint8": 7, "<u8": 11}  # NC_FLOAT, NC_DOUBLE, …
 
 
 @pytest.mark.parametrize("dtype", KINDS)
-@pytest.mark.parametrize("values", [(), (1,), (1, 0, 0), (0,)])
-def test_netcdf_variables(tmp_path, dtype, values):
-    netcdf, data = NetCdf(), specials(dtype, (40, 50, 60))
+@pytest.mark.parametrize(
+    ("values", "spec"),
+    [
+        ((), DEFAULT),
+        ((2,), DEFAULT),
+        ((2, 0, 1), (LORENZO, FAST)),
+        ((2, 0, 2), (LORENZO, DENSE)),
+        ((1,), (NDZIP, 0)),
+        ((1, 0, 0), (NDZIP, 0)),
+        ((0,), (STORED, 0)),
+    ],
+)
+def test_netcdf_variables(tmp_path, dtype, values, spec):
+    netcdf, data = NetCdf(), (specials if "f" in dtype else smooth)(dtype, (40, 50, 60))
     file, variable = netcdf.define(tmp_path / "x.nc", KINDS[dtype], data.shape, (16, 32, 60), values)
     netcdf.call("nc_enddef", file)
     netcdf.call("nc_put_var", file, variable, ctypes.c_void_p(data.ctypes.data))
@@ -190,22 +248,28 @@ def test_netcdf_variables(tmp_path, dtype, values):
         same(file["x"][...], data)
     with h5py.File(tmp_path / "x.nc") as file:
         same(file["x"][()], data)
-        assert len(frames(file["x"])) == 3 * 2 * 1
+        found = [spec_of(frame) for frame in frames(file["x"])]
+        assert len(found) == 3 * 2 * 1 and set(found) <= {spec, (STORED, 0)}
+        assert spec in found or spec[0] == NDZIP
+        assert spec_in(file["x"].id.get_create_plist().get_filter_by_id(GRIDZ)[1]) == spec
     same(xarray.load_dataset(tmp_path / "x.nc", engine="netcdf4", mask_and_scale=False)["x"].values, data)
     same(xarray.load_dataset(tmp_path / "x.nc", engine="h5netcdf", mask_and_scale=False)["x"].values, data)
 
 
-def test_netcdf_refuses_what_gridz_refuses(tmp_path):
+@pytest.mark.parametrize("values", [(1, 0, 3), (2, 0, 3), (2, 0), (9,)])
+def test_netcdf_refuses_what_gridz_refuses(tmp_path, values):
     netcdf = NetCdf()
-    file, _ = netcdf.define(tmp_path / "x.nc", KINDS["<f4"], (64, 64), (32, 32), (1, 0, 3))
+    file, _ = netcdf.define(tmp_path / "x.nc", KINDS["<f4"], (64, 64), (32, 32), values)
     assert netcdf.status("nc_enddef", file) < 0
     netcdf.status("nc_abort", file)
 
 
-def test_netcdf_appends_and_rewrites(tmp_path):
+@pytest.mark.parametrize("spec", SPECS)
+def test_netcdf_appends_and_rewrites(tmp_path, spec):
     data = smooth("f4", (10, 40, 40))
     dataset = xarray.Dataset({"x": (("t", "j", "i"), data)})
     encoding = {"x": {"compression": GRIDZ, "chunksizes": (4, 40, 40), "_FillValue": None}}
+    encoding["x"]["compression_opts"] = (spec[0], 0, spec[1])
     dataset.to_netcdf(tmp_path / "x.nc", engine="h5netcdf", encoding=encoding, unlimited_dims=["t"])
     with netCDF4.Dataset(tmp_path / "x.nc", "a") as file:
         file.set_auto_maskandscale(False)
@@ -213,10 +277,12 @@ def test_netcdf_appends_and_rewrites(tmp_path):
         file["x"][10:13] = data[:3]
     with h5py.File(tmp_path / "x.nc") as file:
         same(file["x"][()], np.concatenate([data, data[:3]]))
-        assert len(frames(file["x"])) == 4
+        assert [spec_of(frame) for frame in frames(file["x"])] == [spec] * 4
 
 
-@pytest.mark.parametrize("options", [{}, {"compression_opts": (1, 0, 0)}])
+@pytest.mark.parametrize(
+    "options", [{}, *({"compression_opts": values} for values in ((1, 0, 0), (2,), (2, 0, 2)))], ids=str
+)
 def test_xarray_by_h5netcdf(tmp_path, options):
     dataset = xarray.Dataset(
         {"theta": (("t", "z", "x"), specials("f4", (6, 50, 40))), "mass": (("z", "x"), smooth("f8", (50, 40)))},
