@@ -3,6 +3,8 @@
 
     bench_filter.py [FIELD.f32 ...]
 
+"gridz" is the filter without cd_values, so its default codec: lorenzo at level 1, fast. "dense" is lorenzo's level 2.
+
 Each FIELD is a raw little-endian float32 cube; without one, a turbulence-like field of 256^3 (64 MiB)
 is made. bench_filter.c writes it as one dataset with chunks of 4 MiB to an HDF5 file in memory and reads it
 back; "none" is the same without a filter. Speeds are MB of raw data (10^6 bytes) per second, medians of 7,
@@ -40,6 +42,8 @@ def filters():
     return [
         ("none", 1, (0,)),
         ("gridz", 2, (GRIDZ,)),
+        ("gridz, dense", 2, (GRIDZ, 2, 0, 2)),
+        ("gridz, ndzip", 2, (GRIDZ, 1)),
         ("gzip-1", 1, (1, 1)),
         ("lzf, in h5py", 1, None),
         ("bitshuffle+lz4", 2, of(hdf5plugin.Bitshuffle(cname="lz4"))),

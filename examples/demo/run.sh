@@ -20,11 +20,12 @@ compile() { # with the API of HDF5 1.10, which every later one offers too; h5cc 
     (cd "$out" && h5cc -shlib -std=c99 -D_POSIX_C_SOURCE=200809L -DH5_USE_110_API -O3 -Wall -Wextra "$source" -o "$1")
 }
 
-# Every dataset of 1 kB and more through gridz with its default codec: id 34013, mandatory, no
-# parameters.  A dataset below that is not worth a chunk of its own.
+# Every dataset of 1 kB and more through gridz: id 34013, mandatory, and $3 = the number of parameters and these.
+# "0" is the default codec, lorenzo; "3,2,0,2" its level 2, dense.  A dataset below that is not worth a chunk of
+# its own.
 repack() {
     rm -f "$2"
-    h5repack --minimum=1024 --filter=UD=34013,0,0 "$1" "$2"
+    h5repack --minimum=1024 --filter="UD=34013,0,$3" "$1" "$2"
 }
 
 size() { stat --dereference --format=%s "$1"; }
@@ -63,9 +64,14 @@ simulation() {
     must_be_smaller "$out/plain.h5" "$out/filtered.h5"
     echo
     echo "The file without a filter, converted by h5repack -f UD=34013,0,0:"
-    repack "$out/plain.h5" "$out/repacked.h5"
+    repack "$out/plain.h5" "$out/repacked.h5" 0
     verify "$out/plain.h5" "$out/repacked.h5"
     must_be_smaller "$out/plain.h5" "$out/repacked.h5"
+    echo
+    echo "The same, denser and slower, by h5repack -f UD=34013,0,3,2,0,2:"
+    repack "$out/plain.h5" "$out/dense.h5" 3,2,0,2
+    verify "$out/plain.h5" "$out/dense.h5"
+    must_be_smaller "$out/repacked.h5" "$out/dense.h5"
 }
 
 own_file() {
@@ -85,7 +91,7 @@ own_file() {
     packed=$out/$(basename "$file")
     [[ ! $file -ef $packed ]] || refuse "FILE=$1: this is the demo's own output"
     echo "$file, converted by h5repack -f UD=34013,0,0:"
-    repack "$file" "$packed" || refuse "h5repack could not convert $1. If the file is compressed with another plugin, \
+    repack "$file" "$packed" 0 || refuse "h5repack could not convert $1. If the file is compressed with another plugin, \
 put that plugin's folder into HDF5_PLUGIN_PATH."
     verify "$file" "$packed"
     # Names, links, attributes and references, which verify does not look at.

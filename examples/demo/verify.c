@@ -6,7 +6,8 @@
  * dataset is missing.  The columns:
  *
  *   codec     what compressed the chunks of FILE, taken from the chunks themselves: byte 5 of each
- *             gridz frame.  "ndzip 30/32": the other two chunks did not shrink and are stored raw.
+ *             gridz frame, and its parameter.  "lorenzo 30/32": the other two chunks did not shrink and
+ *             are stored raw, or another codec wrote them.
  *             "-": gridz is not in the dataset's filter pipeline.
  *   raw       bytes of the dataset's elements; "-" where they have variable length, because then
  *             HDF5 keeps the data elsewhere and a filter sees only the pointers, and where HDF5 has
@@ -31,7 +32,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { GRIDZ_FILTER_ID = 34013, SLAB_BYTES = 64 * 1000 * 1000, TIMED_BYTES = 100 * 1000, NDZIP_BLOCK = 4096 };
+enum { GRIDZ_FILTER_ID = 34013, SLAB_BYTES = 64 * 1000 * 1000, TIMED_BYTES = 100 * 1000, SMALL_CHUNK = 4096 };
 
 /* ---- failures ------------------------------------------------------------------------------------ */
 
@@ -189,9 +190,32 @@ static void close_dataset(dataset *d)
     H5Dclose(d->id);
 }
 
+/* What may have written a chunk. */
+enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, NEWER, N_WRITERS };
+
+static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "newer codec"};
+
+/* From a frame (src/format/SPEC.md): byte 5 is the codec, and behind 40 bytes and 8 for each axis, of which byte 9
+ * tells the number, are the codec's parameters, byte 11 of them. */
+static int writer_of(const unsigned char *frame, size_t n_bytes)
+{
+    switch (frame[5]) {
+    case 0:
+        return STORED;
+    case 1:
+        return NDZIP;
+    case 2: {
+        const size_t at = 40 + 8 * (size_t)frame[9];
+        return frame[11] != 1 || at >= n_bytes ? NEWER : frame[at] <= 12 ? LORENZO_FAST : LORENZO_DENSE;
+    }
+    default:
+        return NEWER;
+    }
+}
+
 /* Which codecs wrote the chunks. */
 typedef struct {
-    size_t chunks, stored, ndzip, newer; /* newer: codecs that this program does not know */
+    size_t chunks, by[N_WRITERS];
 } census;
 
 /* Reads every chunk as it is in the file and looks into its frame. */
@@ -212,14 +236,10 @@ static census count_codecs(const dataset *d)
             }
             uint32_t skipped_filters = 0;
             check(H5Dread_chunk(d->id, H5P_DEFAULT, at, &skipped_filters, bytes), "H5Dread_chunk");
-            const bool is_frame = skipped_filters == 0 && n_bytes > 5 && memcmp(bytes, "GRDZ", 4) == 0;
+            const bool is_frame = skipped_filters == 0 && n_bytes > 40 && memcmp(bytes, "GRDZ", 4) == 0;
             count.chunks++;
-            if (!is_frame || bytes[5] == 0) /* an optional filter that failed leaves the raw chunk */
-                count.stored++;
-            else if (bytes[5] == 1)
-                count.ndzip++;
-            else
-                count.newer++;
+            /* An optional filter that failed leaves the raw chunk. */
+            count.by[is_frame ? writer_of(bytes, n_bytes) : STORED]++;
         }
         for (axis = d->rank - 1; axis >= 0; axis--) { /* the next chunk, last axis fastest */
             at[axis] += d->chunk[axis];
@@ -232,26 +252,31 @@ static census count_codecs(const dataset *d)
     return count;
 }
 
-/* ndzip works on blocks of 4096 elements, so it can do nothing for a smaller chunk. */
-static bool too_small_for_ndzip(const dataset *d)
+/* Every chunk has a header, and the codecs work on blocks of 4096 elements or more: in smaller chunks they find
+ * less, and ndzip nothing. */
+static bool too_small(const dataset *d)
 {
     hsize_t n_elements = 1;
     for (int axis = 0; axis < d->rank; axis++)
         n_elements *= d->chunk[axis];
-    return d->filtered && H5Tget_class(d->type) == H5T_FLOAT && n_elements < NDZIP_BLOCK;
+    const H5T_class_t class = H5Tget_class(d->type);
+    return d->filtered && (class == H5T_FLOAT || class == H5T_INTEGER) && n_elements < SMALL_CHUNK &&
+           n_elements < d->n_elements;
 }
 
 static void describe_codecs(const dataset *d, char *text, size_t size)
 {
     const census count = d->filtered ? count_codecs(d) : (census){0};
-    const size_t most = count.ndzip > count.newer ? count.ndzip : count.newer;
-    const char *name = most == 0 ? "stored" : most == count.ndzip ? "ndzip" : "newer codec";
+    int most = STORED; /* what compressed most of them; stored only if nothing did */
+    for (int writer = NDZIP; writer < N_WRITERS; writer++)
+        if (count.by[writer] > (most == STORED ? 0 : count.by[most]))
+            most = writer;
     if (count.chunks == 0)
         snprintf(text, size, "%s", d->filtered ? "no chunks" : "-");
-    else if (most == 0 || most == count.chunks)
-        snprintf(text, size, "%s", name);
+    else if (count.by[most] == count.chunks)
+        snprintf(text, size, "%s", writer_names[most]);
     else
-        snprintf(text, size, "%s %zu/%zu", name, most, count.chunks);
+        snprintf(text, size, "%s %zu/%zu", writer_names[most], count.by[most], count.chunks);
 }
 
 /* Seconds it takes to write a slab to a file in memory through the filters of `d`. */
@@ -344,7 +369,7 @@ typedef struct {
     double raw_bytes, stored_bytes, reference_bytes; /* reference: as stored there */
 } table;
 
-#define ROW "  %-*s %-20s %-12s %13s %13s %7s %6s %6s  %s\n"
+#define ROW "  %-*s %-20s %-13s %13s %13s %7s %6s %6s  %s\n"
 
 static void print_head(int width)
 {
@@ -436,7 +461,7 @@ static void add_row(table *t, const char *path)
                   c.read_seconds, kind == REFERENCES ? "by h5diff" : c.difference == NULL ? "yes" : c.difference);
         t->different += c.difference != NULL;
         t->references += kind == REFERENCES;
-        t->too_small += too_small_for_ndzip(&d);
+        t->too_small += too_small(&d);
         t->raw_bytes += sized ? c.raw_bytes : 0;
         t->stored_bytes += sized ? stored : 0;
         t->reference_bytes += sized ? (double)H5Dget_storage_size(reference.id) : 0;
@@ -509,8 +534,8 @@ int main(int argc, char **argv)
         printf("  %s was compressed before: %.0f bytes, ratio %.3f\n", argv[1], t.reference_bytes,
                t.raw_bytes / t.reference_bytes);
     if (t.too_small > 0)
-        printf("  %zu of floating point with chunks of fewer than %d elements, too small for ndzip; to enlarge them:\n"
-               "      h5repack -l DATASET:CHUNK=64x64x64 ...\n", t.too_small, NDZIP_BLOCK);
+        printf("  %zu of numbers in chunks of fewer than %d elements, too few to be compressed well; to enlarge them:\n"
+               "      h5repack -l DATASET:CHUNK=64x64x64 ...\n", t.too_small, SMALL_CHUNK);
     if (t.different > 0)
         printf("  %zu of %zu datasets DIFFER\n", t.different, t.datasets);
     else
