@@ -14,6 +14,8 @@ pub struct Entry {
     pub version: u8,
     /// Largest level; 0 = the codec knows only its default.
     pub max_level: u16,
+    /// The level that 0 stands for in this version. It is what files name.
+    pub default_level: u16,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
@@ -32,6 +34,7 @@ pub static CODECS: &[Entry] = &[
         name: "stored",
         version: 1,
         max_level: 0,
+        default_level: 0,
         max_expansion: 1,
         verbatim: true,
         codec: &stored::Stored,
@@ -42,6 +45,7 @@ pub static CODECS: &[Entry] = &[
         name: "ndzip",
         version: 1,
         max_level: 0,
+        default_level: 0,
         max_expansion: 64,
         verbatim: false,
         codec: &ndzip::Ndzip,
@@ -52,6 +56,7 @@ pub static CODECS: &[Entry] = &[
         name: "lorenzo",
         version: 1,
         max_level: lorenzo::params::MAX_LEVEL,
+        default_level: 1,
         max_expansion: 5462,
         verbatim: false,
         codec: &lorenzo::Lorenzo,
@@ -84,6 +89,7 @@ mod tests {
     fn ids_and_names_are_unique_and_the_fixed_rows_exist() {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
+            assert!(entry.default_level <= entry.max_level && (entry.default_level == 0) == (entry.max_level == 0));
         }
         assert_eq!(find(STORED).unwrap().name, "stored");
         assert!(find(DEFAULT).is_some());

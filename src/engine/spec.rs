@@ -27,7 +27,7 @@ impl Spec {
                 _ => format!("{name} has levels 0 to {max_level}, not {level}"),
             })
         })?;
-        Ok(Self { entry, level })
+        Ok(Self { entry, level: if level == 0 { entry.default_level } else { level } })
     }
 
     /// The codec's number.
@@ -40,7 +40,7 @@ impl Spec {
         self.entry.name
     }
 
-    /// The level, 0 = default.
+    /// The level; 0 only if the codec has none.
     pub fn level(&self) -> u16 {
         self.level
     }

@@ -198,9 +198,12 @@ mod tests {
     #[test]
     fn user_forms() {
         for (words, expected) in [
-            (&[][..], (crate::engine::Spec::default().codec(), 0)),
+            (&[][..], (2, 1)),
             (&[1], (1, 0)),
             (&[1, 0, 0], (1, 0)),
+            (&[2], (2, 1)),
+            (&[2, 0, 0], (2, 1)),
+            (&[2, 0, 1], (2, 1)),
             (&[2, 0, 2], (2, 2)),
         ] {
             let Values::User(spec) = Values::parse(words).unwrap() else { panic!("{words:?}") };
