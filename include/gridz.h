@@ -302,10 +302,10 @@ typedef struct gridz_context_options {
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing `float` and `double` arrays of big-endian order takes the array's size, everything
-    /// else takes none, except that where the CPU takes over from a GPU each of array and frame may be
-    /// copied to the host. GPU memory, 32 MiB of pinned memory, and 264 KiB for each thread that
-    /// compresses together with others are not counted. 0 = no limit.
+    /// Compressing numbers of big-endian order that the codec takes, and reading a region of an `ndzip`
+    /// frame, take the array's size, everything else takes none, except that where the CPU takes over
+    /// from a GPU each of array and frame may be copied to the host. GPU memory, 32 MiB of pinned
+    /// memory, and 1 MiB for each thread that works are not counted. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
