@@ -25,8 +25,11 @@
 //! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`] and [`cuda`];
 //! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/ndzip/simd/`, `codec/lorenzo/simd.rs`, `cuda/` and `ffi/`,
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/{ndzip,lorenzo}/simd/`, `cpu/sums.rs`, `cuda/`, `ffi/`,
 //! nowhere else: what C calls and what calls C, and vector instructions with the loads and stores between them.
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("gridz is for 64-bit machines: sizes in its format are");
 
 pub mod codec;
 pub mod cpu;

@@ -7,13 +7,13 @@ mod common;
 use common::generate::{GENERATORS, Input, Xorshift};
 use common::vectors::vectors;
 use common::{assert_same_bytes, cases, skip};
-use gridz::codec::ndzip::{Ndzip, layout::Layout};
-use gridz::codec::{Codec, Encoded, Job};
+use gridz::codec::registry::{CODECS, Entry};
+use gridz::codec::{Encoded, Job, Plan};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::settings::CpuLevel;
-use gridz::{Context, DType, Error, Result, Shape};
+use gridz::{Array, ByteOrder, Context, DType, Error, Result, Shape, Spec};
 use proptest::prelude::*;
 
 /// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin
@@ -71,32 +71,45 @@ impl Drop for Guarded {
     }
 }
 
-/// One array for the codec.
+/// One array for a codec at one of its levels.
 struct Case {
+    entry: &'static Entry,
     dtype: DType,
     shape: Shape,
+    plan: Plan,
     what: String,
 }
 
 impl Case {
-    fn new(dtype: DType, extents: &[u64], what: &str) -> Self {
-        Self { dtype, shape: Shape::new(extents).unwrap(), what: format!("{what} {} {extents:?}", dtype.name()) }
+    /// `None` if the codec does not take such arrays.
+    fn new(entry: &'static Entry, level: u16, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
+        let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
+        let plan = entry.codec.plan(&array, level)?;
+        let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
+        let what = format!("{} {level} {what} {} {extents:?}", entry.name, dtype.name());
+        Some(Self { entry, dtype, shape, plan, what })
     }
 
-    fn job<'a>(&self, level: Level, pool: &'a Pool) -> Job<'a> {
-        Job { dtype: self.dtype, shape: self.shape, params: &[], pool, level, verify: true }
+    /// Every codec that takes such arrays, at each of its levels.
+    fn all(dtype: DType, extents: &[u64], what: &str) -> Vec<Self> {
+        let cases = CODECS.iter().flat_map(|entry| (0..=entry.max_level).map(move |level| (entry, level)));
+        cases.filter_map(|(entry, level)| Self::new(entry, level, dtype, extents, what)).collect()
+    }
+
+    fn job<'a>(&'a self, level: Level, pool: &'a Pool) -> Job<'a> {
+        Job { dtype: self.dtype, shape: self.shape, params: &self.plan.params, pool, level, verify: true }
     }
 
     fn bound(&self) -> usize {
-        Layout::new(&self.shape, self.dtype).unwrap().payload_bound() as usize
+        self.plan.bound as usize
     }
 
     fn encode(&self, level: Level, raw: &[u8], dst: &mut [u8]) -> Encoded {
-        Ndzip.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
+        self.entry.codec.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
     }
 
-    fn decode(&self, level: Level, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        Ndzip.decode(&self.job(level, &Pool::new(1)), payload, dst)
+    fn decode(&self, level: Level, payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
+        self.entry.codec.decode(&Job { verify, ..self.job(level, &Pool::new(1)) }, payload, dst)
     }
 
     /// Encodes with all levels, decodes each result with all levels, each time between guard pages, and returns
@@ -120,10 +133,34 @@ impl Case {
         for level in Level::all() {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xdd; raw.len()], at);
-            assert_eq!(self.decode(level, stream.bytes(), dst.bytes()).unwrap(), Sums::of(&payload), "{what}");
+            assert_eq!(
+                self.decode(level, stream.bytes(), dst.bytes(), true).unwrap(),
+                Sums::of(&payload),
+                "{what}"
+            );
             assert_same_bytes(dst.bytes(), raw, &what);
         }
         payload
+    }
+}
+
+impl Case {
+    /// Decodes a payload that may be anything by all levels.
+    fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) {
+        let mut stream = Guarded::new(payload, At::End);
+        let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
+        for level in Level::all() {
+            let mut dst = Guarded::new(&vec![0xdd; n_bytes], At::End);
+            let result = self.decode(level, stream.bytes(), dst.bytes(), verify);
+            verdicts.push(result.map(|sums| (sums, dst.bytes().to_vec())));
+        }
+        for verdict in &verdicts {
+            match (verdict, &verdicts[0]) {
+                (Ok(a), Ok(b)) => assert!(a == b, "{}", self.what),
+                (Err(a), Err(b)) => assert!(a.kind() == b.kind() && a.context() == b.context(), "{}", self.what),
+                _ => panic!("{}: {:?} and {:?}", self.what, verdict.as_ref().err(), verdicts[0].as_ref().err()),
+            }
+        }
     }
 }
 
@@ -140,11 +177,20 @@ fn levels_that_this_cpu_has_not() {
 #[test]
 fn all_reference_vectors_by_every_level() {
     for vector in vectors("all_reference_vectors_by_every_level").unwrap_or_default() {
-        let case = Case::new(vector.dtype, &vector.extents, &vector.name);
+        let entry = CODECS.iter().find(|entry| entry.name == "ndzip").unwrap();
+        let case = Case::new(entry, 0, vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
             assert_same_bytes(&case.check(&vector.raw, at), &vector.stream, &vector.name);
         }
     }
+}
+
+/// Element types: those that all codecs take are the most likely.
+fn dtypes() -> impl Strategy<Value = DType> {
+    prop_oneof![
+        prop::sample::select(vec![DType::F32, DType::F64]),
+        prop::sample::select(DType::ALL.into_iter().filter(|&dtype| dtype != DType::Opaque).collect::<Vec<_>>()),
+    ]
 }
 
 /// Arrays of one to three axes with few blocks, some with a border.
@@ -159,7 +205,13 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
             vec![64, 64],
             vec![64, 128],
             vec![16, 16, 16],
-            vec![16, 32, 48]
+            vec![16, 32, 48],
+            vec![40, 41, 27],
+            vec![33, 35, 3],
+            vec![2, 2, 5000],
+            vec![70, 2, 50],
+            vec![200, 3],
+            vec![3, 5000],
         ]),
     ]
 }
@@ -169,7 +221,7 @@ proptest! {
 
     #[test]
     fn every_array(
-        dtype in prop::sample::select(vec![DType::F32, DType::F64]),
+        dtype in dtypes(),
         extents in extents(),
         generator in prop::sample::select(&GENERATORS[..]),
         seed in any::<u32>(),
@@ -177,7 +229,9 @@ proptest! {
     ) {
         let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
         let at = if at_start { At::Start } else { At::End };
-        Case::new(dtype, &extents, generator).check(&input.bytes(), at);
+        for case in Case::all(dtype, &extents, generator) {
+            case.check(&input.bytes(), at);
+        }
     }
 
     /// Heads and columns of every kind: random bits, of which fewer and fewer are left from group to group.
@@ -196,47 +250,63 @@ proptest! {
                 (bits & kept >> (bits % 64)).to_le_bytes()[..size].to_vec()
             })
             .collect();
-        Case::new(dtype, &extents, "sparse bits").check(&raw, At::End);
+        for case in Case::all(dtype, &extents, "sparse bits") {
+            case.check(&raw, At::End);
+        }
+    }
+
+    /// Widths and patches of every kind: noise of some bits with now and then a longer number, on a slope.
+    #[test]
+    fn every_pattern_of_lengths(
+        dtype in dtypes(),
+        extents in prop::sample::select(vec![vec![8192u64], vec![64, 128], vec![16, 16, 32], vec![12, 13, 27]]),
+        seed in any::<u32>(),
+        often in 0..64u32,
+        seldom in 0..64u32,
+        slope in 0..50u64,
+    ) {
+        let mut random = Xorshift::new(u64::from(seed));
+        let size = dtype.size().unwrap() as usize;
+        let n: u64 = extents.iter().product();
+        let raw: Vec<u8> = (0..n)
+            .flat_map(|i| {
+                let bits = if random.next().is_multiple_of(11) { seldom } else { often };
+                (i * slope).wrapping_add(random.next() >> bits).to_le_bytes().repeat(2)[..size].to_vec()
+            })
+            .collect();
+        for case in Case::all(dtype, &extents, "lengths") {
+            case.check(&raw, At::Start);
+        }
     }
 
     /// The same verdict on damaged payloads, and nothing accessed outside.
     #[test]
     fn damage_is_judged_alike(
-        dtype in prop::sample::select(vec![DType::F32, DType::F64]),
+        dtype in dtypes(),
         extents in extents(),
+        generator in prop::sample::select(vec!["wave", "walk", "special"]),
         seed in any::<u32>(),
         n_flips in 1..6usize,
         cut in prop::option::of(0..100_000usize),
+        verify in any::<bool>(),
     ) {
-        let case = Case::new(dtype, &extents, "damaged");
-        let input = Input { seed: u64::from(seed), ..Input::new("wave", dtype, &extents) };
-        let raw = input.bytes();
-        let mut payload = vec![0; case.bound()];
-        let encoded = case.encode(Level::PORTABLE, &raw, &mut payload);
-        payload.truncate(encoded.n_bytes);
-        let mut random = Xorshift::new(u64::from(seed));
-        for _ in 0..n_flips {
-            // Half of them where the table and the first heads are.
-            let range = if random.next() & 1 == 0 { payload.len() } else { payload.len().min(600) };
-            let at = random.next() as usize % range;
-            payload[at] ^= 1 << (random.next() % 8);
-        }
-        if let Some(cut) = cut {
-            payload.truncate(cut);
-        }
-        let mut stream = Guarded::new(&payload, At::End);
-        let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
-        for level in Level::all() {
-            let mut dst = Guarded::new(&vec![0xdd; raw.len()], At::End);
-            let result = case.decode(level, stream.bytes(), dst.bytes());
-            verdicts.push(result.map(|sums| (sums, dst.bytes().to_vec())));
-        }
-        for verdict in &verdicts {
-            match (verdict, &verdicts[0]) {
-                (Ok(a), Ok(b)) => prop_assert!(a == b),
-                (Err(a), Err(b)) => prop_assert!(a.kind() == b.kind() && a.context() == b.context()),
-                _ => panic!("{:?} and {:?}", verdict.as_ref().err(), verdicts[0].as_ref().err()),
+        for case in Case::all(dtype, &extents, "damaged") {
+            let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
+            let raw = input.bytes();
+            let mut payload = vec![0; case.bound()];
+            let encoded = case.encode(Level::PORTABLE, &raw, &mut payload);
+            payload.truncate(encoded.n_bytes);
+            let mut random = Xorshift::new(u64::from(seed));
+            for _ in 0..n_flips {
+                // Half of them where the table and the first heads are.
+                let range = if random.next() & 1 == 0 { payload.len() } else { payload.len().min(600) };
+                let at = random.next() as usize % range;
+                payload[at] ^= 1 << (random.next() % 8);
             }
+            if let Some(cut) = cut {
+                payload.truncate(cut);
+            }
+            case.judge(&payload, raw.len(), verify);
         }
     }
 }
@@ -244,13 +314,14 @@ proptest! {
 /// Elements and payloads at any address.
 #[test]
 fn nothing_needs_to_be_aligned() {
-    for dtype in [DType::F32, DType::F64] {
+    for dtype in [DType::F32, DType::F64, DType::U16] {
         for extents in [&[9000u64][..], &[70, 130], &[17, 34, 35]] {
-            let case = Case::new(dtype, extents, "unaligned");
-            let raw = Input::new("walk", dtype, extents).bytes();
-            let payload = case.check(&raw, At::End);
-            for level in Level::all() {
-                for shift in [1, 2, 3, 5, 8, 13, 31, 63] {
+            for case in Case::all(dtype, extents, "unaligned") {
+                let raw = Input::new("walk", dtype, extents).bytes();
+                let payload = case.check(&raw, At::End);
+                for (level, shift) in
+                    Level::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
+                {
                     let shifted = |bytes: &[u8]| [vec![0xaa; shift], bytes.to_vec(), vec![0xaa; 64]].concat();
                     let mut dst = shifted(&vec![0; case.bound()]);
                     let src = shifted(&raw);
@@ -260,7 +331,7 @@ fn nothing_needs_to_be_aligned() {
                     let mut dst = shifted(&vec![0; raw.len()]);
                     let src = shifted(&payload);
                     let room = &mut dst[shift..shift + raw.len()];
-                    case.decode(level, &src[shift..shift + payload.len()], room).unwrap();
+                    case.decode(level, &src[shift..shift + payload.len()], room, true).unwrap();
                     assert_same_bytes(&dst, &shifted(&raw), &case.what);
                 }
             }
@@ -276,12 +347,15 @@ fn frames_are_the_same() {
         let (array, raw) = (input.array(), input.bytes());
         let context =
             |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
-        let want = common::compress(&array, &common::ndzip(), &raw, &context(Level::PORTABLE, 1));
-        for level in Level::all() {
-            for threads in [1, 3] {
+        let specs = CODECS
+            .iter()
+            .flat_map(|entry| (0..=entry.max_level).map(|level| Spec::new(entry.id.into(), level.into()).unwrap()));
+        for spec in specs {
+            let want = common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
+            for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {
                 let context = context(level, threads);
-                let what = format!("{level:?}, {threads} threads");
-                assert_same_bytes(&common::compress(&array, &common::ndzip(), &raw, &context), &want, &what);
+                let what = format!("{spec:?} {level:?}, {threads} threads");
+                assert_same_bytes(&common::compress(&array, &spec, &raw, &context), &want, &what);
                 assert_same_bytes(&common::decompress(&want, &context).unwrap(), &raw, &what);
             }
         }

@@ -177,7 +177,8 @@ fn blocks_are_counted_by_kind() {
     let counts = count(&fast, &smooth).unwrap();
     assert!(counts.packed == counts.all && counts.fixed_point > 0 && counts.dictionary == 0, "{counts:?}");
     let counts = count(&dense, &smooth).unwrap();
-    assert!(counts.entropy == counts.all && counts.fixed_point > 0, "{counts:?}");
+    assert!(counts.entropy > 0 && counts.entropy + counts.packed == counts.all, "{counts:?}");
+    assert!(counts.fixed_point > 0, "{counts:?}");
     let islands = Input::new("islands", DType::F32, &[40_000]);
     let counts = count(&fast, &islands).unwrap();
     assert!(counts.all == 10 && counts.packed > 0, "{counts:?}");

@@ -54,11 +54,11 @@ fn is_here(level: CpuLevel) -> bool {
     match level {
         CpuLevel::Scalar => true,
         CpuLevel::Avx2 => has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt"),
-        // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last three and take AVX2.
+        // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last four and take AVX2.
         CpuLevel::Avx512 => {
             is_here(CpuLevel::Avx2)
                 && (has!("avx512f") && has!("avx512bw") && has!("avx512cd") && has!("avx512dq") && has!("avx512vl"))
-                && (has!("avx512vbmi") && has!("avx512vbmi2") && has!("gfni"))
+                && (has!("avx512vbmi") && has!("avx512vbmi2") && has!("avx512bitalg") && has!("gfni"))
         }
     }
 }

@@ -3,14 +3,15 @@
 /// Writes fields to the start of some bytes.
 pub struct Writer<'a> {
     out: &'a mut [u8],
-    /// Bits that are not written yet, fewer than 8 between two calls, and their number.
-    waiting: u128,
+    /// Bits that are not written yet, fewer than 64 between two calls, and their number.
+    waiting: u64,
     n_waiting: u32,
     n_bytes: usize,
 }
 
 impl<'a> Writer<'a> {
     /// A string at the start of `out`.
+    #[inline(always)]
     pub fn new(out: &'a mut [u8]) -> Self {
         Self { out, waiting: 0, n_waiting: 0, n_bytes: 0 }
     }
@@ -18,21 +19,24 @@ impl<'a> Writer<'a> {
     /// Appends the lowest `n_bits` of `value`, up to 64; those above must be zero.
     #[inline(always)]
     pub fn push(&mut self, value: u64, n_bits: u32) {
-        self.waiting |= u128::from(value) << self.n_waiting;
+        self.waiting |= value << self.n_waiting;
         self.n_waiting += n_bits;
         if self.n_waiting >= 64 {
             let n_bytes = self.n_bytes;
-            self.out[n_bytes..n_bytes + 8].copy_from_slice(&(self.waiting as u64).to_le_bytes());
+            self.out[n_bytes..n_bytes + 8].copy_from_slice(&self.waiting.to_le_bytes());
             self.n_bytes += 8;
-            self.waiting >>= 64;
             self.n_waiting -= 64;
+            // All bits of the value but those that are still waiting have been written.
+            let n_written = n_bits - self.n_waiting;
+            self.waiting = if n_written < 64 { value >> n_written } else { 0 };
         }
     }
 
     /// Fills the last byte up with zeros; bytes of the string.
+    #[inline(always)]
     pub fn finish(self) -> usize {
         let n_rest = self.n_waiting.div_ceil(8) as usize;
-        let rest = (self.waiting as u64).to_le_bytes();
+        let rest = self.waiting.to_le_bytes();
         self.out[self.n_bytes..self.n_bytes + n_rest].copy_from_slice(&rest[..n_rest]);
         self.n_bytes + n_rest
     }

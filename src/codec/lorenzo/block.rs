@@ -1,9 +1,12 @@
 //! One block: its header, and the choice of what codes it best.
 
+use std::cell::Cell;
+
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::{Layout, UNIT};
 use crate::codec::lorenzo::params::Mode;
-use crate::codec::lorenzo::predict::{self, MAX_ORDER, Orders};
+use crate::codec::lorenzo::predict::{self, MAX_ORDER, Orders, Sink};
+use crate::codec::lorenzo::rows::{Ahead, CACHE_LINE, LANES, Rows, first_lanes};
 use crate::codec::lorenzo::word::{Element, Word};
 use crate::codec::lorenzo::{dict, huff, map, split};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,15 +20,13 @@ const BITS: u8 = 0;
 const FIXED: u8 = 1;
 const DICT: u8 = 2;
 
-/// A block's numbers while it is coded. Longer than the block, so that the last row of a group is whole and nothing need
-/// be allocated for other blocks.
-pub struct Work<W> {
-    /// The elements as words, then their numbers.
-    pub words: Vec<W>,
-    /// Numbers by another map.
-    other: Vec<W>,
-    /// A row.
-    row: Vec<W>,
+/// A block's numbers while it is coded. Longer than the block by more than a row, so that whole rows can be read and
+/// written anywhere. The memory is kept by the thread; what is in it does not matter.
+pub struct Work<W: Word> {
+    memory: Vec<W>,
+    /// Words of each buffer.
+    n: usize,
+    scratch: split::Scratch<W>,
 }
 
 impl<W: Word> Work<W> {
@@ -34,15 +35,64 @@ impl<W: Word> Work<W> {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(layout: &Layout) -> Result<Self> {
-        let n = layout.block_elements().next_multiple_of(split::LANES) + split::LANES;
-        let words = || {
-            let mut words = Vec::new();
-            let bytes = (n * W::BYTES) as u64;
-            words.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
-            words.resize(n, W::default());
-            Ok(words)
+        let n = layout.block_elements().next_multiple_of(LANES) + 2 * LANES;
+        // At the end of a thread there may be nothing kept any more.
+        let mut memory = W::kept().try_with(Cell::take).unwrap_or_default();
+        let missing = (3 * n).saturating_sub(memory.len());
+        let bytes = (3 * n * W::BYTES) as u64;
+        memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
+        memory.resize(memory.len() + missing, W::default());
+        Ok(Self { memory, n, scratch: split::Scratch::new() })
+    }
+
+    /// The words of the block, words by another map or anything else, and what is coded of them.
+    #[inline(always)]
+    fn buffers(&mut self) -> (&mut [W], &mut [W], &mut [W], &mut split::Scratch<W>) {
+        let (words, rest) = self.memory.split_at_mut(self.n);
+        let (other, rest) = rest.split_at_mut(self.n);
+        (words, other, &mut rest[..self.n], &mut self.scratch)
+    }
+}
+
+impl<W: Word> Drop for Work<W> {
+    fn drop(&mut self) {
+        // Blocks are small, so this is.
+        let _ = W::kept().try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
+    }
+}
+
+/// Where the elements of a block are.
+pub struct Source<'a> {
+    /// The array from the block's first element on.
+    pub bytes: &'a [u8],
+    /// The same for the next block.
+    pub next: &'a [u8],
+    /// Elements from one row to the next, and from one plane to the next.
+    pub row: usize,
+    pub plane: usize,
+}
+
+/// Where the elements of a block go.
+pub struct Target<'t, 'a> {
+    /// The planes, each as far as there are rows of the block, or all in one.
+    pub bands: &'t mut [&'a mut [u8]],
+    /// In that case, elements from one plane to the next.
+    pub plane: Option<usize>,
+    /// Elements before the block's first one in each.
+    pub offset: usize,
+    /// Elements from one row to the next.
+    pub row: usize,
+}
+
+impl Target<'_, '_> {
+    /// Row y of plane z, from its first element on.
+    #[inline(always)]
+    fn row(&mut self, z: usize, y: usize, element_bytes: usize) -> &mut [u8] {
+        let (band, start) = match self.plane {
+            Some(plane) => (0, z * plane),
+            None => (z, 0),
         };
-        Ok(Self { words: words()?, other: words()?, row: words()? })
+        &mut self.bands[band][(start + y * self.row + self.offset) * element_bytes..]
     }
 }
 
@@ -119,25 +169,164 @@ fn parse_header<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>,
     Ok((coder, meaning, base))
 }
 
-/// Encodes the block of this shape whose words are in `work` to the start of `out`, which has room for any; bytes of the
-/// result, a multiple of [`UNIT`].
+/// The rows of the next block, which has the shape of this one at most.
+struct AheadOfSource<'a> {
+    bytes: &'a [u8],
+    /// Bytes from one row to the next, and from one plane to the next.
+    row: usize,
+    plane: usize,
+    /// Rows of a plane.
+    n_rows: usize,
+    row_bytes: usize,
+    /// Rows of a part.
+    per_part: usize,
+    /// The next plane and row.
+    at: [usize; 2],
+}
+
+impl Ahead for AheadOfSource<'_> {
+    #[inline(always)]
+    fn fetch<W: Word, S: Rows<W>>(&mut self, s: S) {
+        for _ in 0..self.per_part {
+            let start = self.at[0] * self.plane + self.at[1] * self.row;
+            let mut at = start;
+            while at < self.bytes.len().min(start + self.row_bytes) {
+                s.prefetch(&self.bytes[at..]);
+                at += CACHE_LINE;
+            }
+            self.at[1] += 1;
+            if self.at[1] == self.n_rows {
+                self.at = [self.at[0] + 1, 0];
+            }
+        }
+    }
+}
+
+/// What the words of a block have in common.
+struct Words<W> {
+    first: W,
+    /// Bits that are set in any of them, and in which any of them differs from the first.
+    all: W,
+    differing: W,
+    /// The smallest and the largest one, as signed numbers.
+    range: [W; 2],
+}
+
+impl<W: Word> Words<W> {
+    /// Writes the words of the block's elements, less the first, to `words`, and looks at them.
+    #[inline(always)]
+    fn load<S: Rows<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
+        // Rows and planes that follow each other in the array too are one.
+        let [mut nz, mut ny, mut nx] = shape;
+        if nx == source.row {
+            (ny, nx) = (1, ny * nx);
+            if nx == source.plane {
+                (nz, nx) = (1, nz * nx);
+            }
+        }
+        let mut one = [W::default()];
+        element.load(&source.bytes[..element.bytes], &mut one);
+        let first = s.splat(one[0]);
+        let (mut all, mut differing) = (s.splat(W::default()), s.splat(W::default()));
+        let (mut lowest, mut highest) = (first, first);
+        let mut at = 0;
+        for z in 0..nz {
+            for y in 0..ny {
+                let start = z * source.plane + y * source.row;
+                let mut x = 0;
+                while x < nx {
+                    let mut row = load_row(s, &source.bytes[(start + x) * element.bytes..], nx - x, element);
+                    let n = (nx - x).min(LANES);
+                    if n < LANES {
+                        let mask = first_lanes(n);
+                        row = s.or(s.keep(mask, row), s.keep(!mask, first));
+                    }
+                    all = s.or(all, row);
+                    differing = s.or(differing, s.xor(row, first));
+                    lowest = s.min_signed(lowest, row);
+                    highest = s.max_signed(highest, row);
+                    s.store(s.minus(row, first), &mut words[at..]);
+                    at += n;
+                    x += LANES;
+                }
+            }
+        }
+        Self { first: one[0], all: s.any(all), differing: s.any(differing), range: range(s, lowest, highest) }
+    }
+}
+
+/// The lowest of some numbers and the highest of others.
 #[inline(always)]
-pub fn encode<W: Word>(
+fn range<W: Word, S: Rows<W>>(s: S, lowest: S::Row, highest: S::Row) -> [W; 2] {
+    let [mut low, mut high] = [[W::default(); LANES]; 2];
+    s.store(lowest, &mut low);
+    s.store(highest, &mut high);
+    let mut range = [low[0], high[0]];
+    for i in 1..LANES {
+        range = [range[0].min_max_signed(low[i]).0, range[1].min_max_signed(high[i]).1];
+    }
+    range
+}
+
+/// A row of elements, of which the first `n` are needed.
+#[inline(always)]
+fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element) -> S::Row {
+    if element.bytes == W::BYTES && bytes.len() >= LANES * W::BYTES {
+        return s.load_bytes(bytes);
+    }
+    let mut words = [W::default(); LANES];
+    let n = n.min(LANES);
+    element.load(&bytes[..n * element.bytes], &mut words[..n]);
+    s.load(&words)
+}
+
+/// Replaces differences to `first` by those of the same numbers shifted to the right.
+#[inline(always)]
+fn shift_words<W: Word, S: Rows<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
+    let (first, base) = (s.splat(first), s.splat(first.shift_signed(shift)));
+    let mut at = 0;
+    while at < n {
+        let row = s.shift_right_signed(s.plus(s.load(&words[at..]), first), shift);
+        s.store(s.minus(row, base), &mut words[at..]);
+        at += LANES;
+    }
+}
+
+/// Subtracts the first number, which is returned, from all, and finds their range before that.
+#[inline(always)]
+fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> (W, [W; 2]) {
+    let base = v[0];
+    let first = s.splat(base);
+    // What is behind the numbers is like the first.
+    v[n..n + LANES].fill(base);
+    let (mut lowest, mut highest) = (first, first);
+    let mut at = 0;
+    while at < n {
+        let row = s.load(&v[at..]);
+        lowest = s.min_signed(lowest, row);
+        highest = s.max_signed(highest, row);
+        s.store(s.minus(row, first), &mut v[at..]);
+        at += LANES;
+    }
+    (base, range(s, lowest, highest))
+}
+
+/// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of
+/// [`UNIT`].
+#[inline(always)]
+pub fn encode<W: Word, S: Rows<W>>(
+    s: S,
     work: &mut Work<W>,
+    source: &Source,
     shape: [usize; 3],
     element: Element,
     mode: Mode,
     out: &mut [u8],
 ) -> usize {
-    let n: usize = shape.iter().product();
+    let n = shape[0] * shape[1] * shape[2];
     let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
-    let Work { words, other, row } = work;
-    let first = words[0];
-    let (mut all, mut differing) = (W::default(), W::default());
-    for &word in &words[..n] {
-        all |= word;
-        differing |= word ^ first;
-    }
+    let (words, other, numbers, scratch) = work.buffers();
+    let Words { first, all, differing, range } = Words::load(s, source, shape, element, words);
     if differing == W::default() {
         out[..UNIT].fill(0);
         out[0] = CONST;
@@ -147,63 +336,99 @@ pub fn encode<W: Word>(
     let shift = all.trailing_zeros();
     // Words of one sign and exponent are the same numbers in both maps, up to a constant.
     let is_fixed_better = element.is_float && differing >> W::FRACTION_BITS != W::default();
-    let unit = if is_fixed_better { map::to_fixed(&words[..n], &mut other[..n]) } else { None };
+    let unit = if is_fixed_better { map::to_fixed(&words[..n], first, &mut other[..n]) } else { None };
     if shift > 0 {
-        words[..n].iter_mut().for_each(|word| *word = word.shift_signed(shift));
+        shift_words(s, words, n, first, shift);
     }
+    let first = first.shift_signed(shift);
+    let [lowest, highest] = range;
+    let range = [lowest.shift_signed(shift).minus(first), highest.shift_signed(shift).minus(first)];
 
+    // Both maps, unless only the first can be.
     let is_dense = mode == Mode::Dense;
-    let mut best = predict::choose(&words[..n], shape, is_dense, row);
-    let (mut map, mut map_unit) = (BITS, shift);
-    if let Some(unit) = unit {
-        let prediction = predict::choose(&other[..n], shape, is_dense, row);
+    let (mut base, mut best, mut map, mut map_unit) = (first, predict::Prediction::NONE, BITS, shift);
+    let mut candidate = predict::Numbers { v: words, shape, range };
+    for other_map in [BITS, FIXED] {
+        let (mut other_base, mut other_unit) = (first, shift);
+        if other_map == FIXED {
+            let Some(unit) = unit else { break };
+            let (fixed_first, [lowest, highest]) = subtract_first(s, other, n);
+            let range = [lowest.minus(fixed_first), highest.minus(fixed_first)];
+            candidate = predict::Numbers { v: other, shape, range };
+            (other_base, other_unit) = (fixed_first, unit);
+        }
+        let prediction = predict::choose(s, &candidate, is_dense);
         if prediction.cost < best.cost {
-            (best, map, map_unit) = (prediction, FIXED, unit);
+            (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
         }
     }
-    if map == BITS {
-        other[..n].copy_from_slice(&words[..n]);
-    }
-    predict::apply(&mut other[..n], shape, best.orders, best.base);
-    other[n..n.next_multiple_of(split::LANES)].fill(W::default());
-    let meaning = Meaning::Differences { map, unit: map_unit as u16, orders: best.orders, base: best.base };
+    predict::apply(s, if map == BITS { words } else { other }, numbers, shape, best.orders, best.base);
+    numbers[n..n + LANES].fill(W::default());
+    let base = base.plus(best.base);
+    let meaning = Meaning::Differences { map, unit: map_unit as u16, orders: best.orders, base };
 
     let mut n_bytes = raw_bytes;
     if is_dense {
-        let coding = huff::Coding::choose(&other[..n]);
-        let need = padded(coding.n_bytes());
-        if need < n_bytes {
-            n_bytes = need;
+        let coding = huff::Coding::choose(&numbers[..n]);
+        if let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out) {
             emit_header(out, HUFF, meaning);
-            fill(out, coding.n_bytes());
-            coding.write(&other[..n], &mut out[UNIT..UNIT + coding.n_bytes()]);
+            coding.write(&numbers[..n], &mut out[UNIT..]);
         }
-        if let Some(coding) = dict::Coding::choose(&words[..n], other, n_bytes) {
-            let need = padded(coding.n_bytes());
-            if need < n_bytes {
-                n_bytes = need;
-                emit_header(out, SPLIT, Meaning::Dictionary(shift as u16, coding.fields));
-                fill(out, coding.n_bytes());
-                coding.write(other, &mut out[UNIT..UNIT + coding.n_bytes()]);
-            }
+    }
+    let mut ahead = AheadOfSource {
+        bytes: source.next,
+        row: source.row * element.bytes,
+        plane: source.plane * element.bytes,
+        n_rows: shape[1],
+        row_bytes: shape[2] * element.bytes,
+        per_part: (shape[0] * shape[1]).div_ceil(n.div_ceil(split::GROUP)),
+        at: [0; 2],
+    };
+    let coding = split::Coding::choose(s, numbers, n, scratch, &mut ahead);
+    if let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out) {
+        emit_header(out, SPLIT, meaning);
+        coding.write(s, numbers, scratch, &mut out[UNIT..]);
+    }
+    if is_dense {
+        // Dictionaries are of the words themselves.
+        let mut at = 0;
+        while at < n {
+            s.store(s.plus(s.load(&words[at..]), s.splat(first)), &mut words[at..]);
+            at += LANES;
         }
-    } else {
-        let coding = split::Coding::choose(other, n);
-        let need = padded(coding.n_bytes());
-        if need < n_bytes {
-            n_bytes = need;
-            emit_header(out, SPLIT, meaning);
-            fill(out, coding.n_bytes());
-            coding.write(other, &mut out[UNIT..UNIT + coding.n_bytes()]);
+        if let Some(coding) = dict::Coding::choose(s, &words[..n], numbers, scratch, n_bytes)
+            && let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out)
+        {
+            emit_header(out, SPLIT, Meaning::Dictionary(shift as u16, coding.fields));
+            coding.write(s, numbers, scratch, &mut out[UNIT..]);
         }
     }
     if n_bytes == raw_bytes {
         out[..UNIT].fill(0);
-        words[..n].iter_mut().for_each(|word| *word = *word << shift);
         fill(out, n * element.bytes);
-        element.store(&words[..n], &mut out[UNIT..raw_bytes]);
+        copy_raw(source, shape, element, &mut out[UNIT..]);
     }
     n_bytes
+}
+
+/// Copies the block's elements as they are.
+fn copy_raw(source: &Source, [sz, sy, sx]: [usize; 3], element: Element, out: &mut [u8]) {
+    for (r, out) in out.chunks_exact_mut(sx * element.bytes).take(sz * sy).enumerate() {
+        let at = (r / sy * source.plane + r % sy * source.row) * element.bytes;
+        out.copy_from_slice(&source.bytes[at..at + sx * element.bytes]);
+    }
+}
+
+/// The place for a header and `need` bytes behind it, if that is less than `n_bytes`, which it then becomes; what is
+/// behind them up to that is zeros.
+fn shorter<'a>(n_bytes: &mut usize, need: usize, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    let all = padded(need);
+    if all >= *n_bytes {
+        return None;
+    }
+    *n_bytes = all;
+    fill(out, need);
+    Some(&mut out[..UNIT + need])
 }
 
 /// Bytes of a block whose header so many bytes follow.
@@ -216,49 +441,123 @@ fn fill(out: &mut [u8], n_bytes: usize) {
     out[UNIT + n_bytes..padded(n_bytes)].fill(0);
 }
 
-/// Decodes the block of this shape in `bytes` to the words at the start of `work`.
+/// Decodes the block of this shape in `bytes` to its place.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word>(work: &mut Work<W>, shape: [usize; 3], element: Element, bytes: &[u8]) -> Result<()> {
-    let n: usize = shape.iter().product();
+pub fn decode<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    shape: [usize; 3],
+    element: Element,
+    bytes: &[u8],
+    target: &mut Target,
+) -> Result<()> {
+    let n = shape[0] * shape[1] * shape[2];
     let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
     let (header, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
     let (coder, meaning, base) = parse_header::<W>(header)?;
-    let words = &mut work.words;
-    let n_bytes = match (coder, meaning) {
-        (RAW, _) => {
-            let n_bytes = n * element.bytes;
-            element.load(rest.get(..n_bytes).ok_or_else(damage)?, &mut words[..n]);
-            n_bytes
-        }
-        (_, Some(Meaning::Differences { map, unit, orders, base })) => {
+    let (words, other, numbers, scratch) = work.buffers();
+    let (n_bytes, left) = match meaning {
+        Some(Meaning::Differences { map, unit, orders, base }) => {
             let n_bytes = match coder {
-                SPLIT => split::read(rest, n, words)?,
-                _ => huff::read(rest, &mut words[..n])?,
+                SPLIT => split::read(s, rest, n, numbers, scratch)?,
+                _ => huff::read(rest, &mut numbers[..n])?,
             };
-            predict::undo(&mut words[..n], shape, orders, base);
-            match map {
-                FIXED if !element.is_float => {
-                    return Err(Error::corrupt("a lorenzo block has floats where integers are"));
-                }
-                FIXED => map::from_fixed(&mut words[..n], unit.into())?,
-                _ => words[..n].iter_mut().for_each(|word| *word = *word << unit.into()),
+            if map == FIXED && !element.is_float {
+                return Err(Error::corrupt("a lorenzo block has floats where integers are"));
             }
-            n_bytes
+            let unit = u32::from(unit);
+            let is_direct = map == BITS && element.bytes == W::BYTES;
+            let left = if !predict::is_in_rows(shape, other.len()) {
+                predict::undo(s, numbers, shape, orders, base);
+                Some((numbers, map, unit))
+            } else if is_direct {
+                let mut sink = Direct { target, n: shape[2], shift: unit };
+                predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+                None
+            } else {
+                let mut sink = Buffered { words, shape };
+                predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+                Some((words, map, unit))
+            };
+            (n_bytes, left)
         }
-        (_, Some(Meaning::Dictionary(shift, fields))) => {
-            let n_bytes = dict::read(&fields, rest, n, words)?;
-            words[..n].iter_mut().for_each(|word| *word = *word << shift.into());
-            n_bytes
+        Some(Meaning::Dictionary(shift, fields)) => {
+            let n_bytes = dict::read(s, &fields, rest, n, words, scratch)?;
+            (n_bytes, Some((words, BITS, shift.into())))
         }
-        (_, None) => {
+        None if coder == RAW => {
+            let n_bytes = n * element.bytes;
+            let elements = rest.get(..n_bytes).ok_or_else(damage)?;
+            let [_, sy, sx] = shape;
+            for (r, row) in elements.chunks_exact(sx * element.bytes).enumerate() {
+                target.row(r / sy, r % sy, element.bytes)[..row.len()].copy_from_slice(row);
+            }
+            (n_bytes, None)
+        }
+        None => {
             words[..n].fill(base);
-            0
+            (0, Some((words, BITS, 0)))
         }
     };
-    if padded(n_bytes) == bytes.len() { Ok(()) } else { Err(damage()) }
+    if padded(n_bytes) != bytes.len() {
+        return Err(damage());
+    }
+    let Some((words, map, unit)) = left else { return Ok(()) };
+    if map == FIXED {
+        map::from_fixed(&mut words[..n], unit)?;
+    } else if unit > 0 {
+        let mut at = 0;
+        while at < n {
+            s.store(s.shift_left(s.load(&words[at..]), unit), &mut words[at..]);
+            at += LANES;
+        }
+    }
+    let [sz, sy, sx] = shape;
+    for z in 0..sz {
+        for y in 0..sy {
+            let row = target.row(z, y, element.bytes);
+            element.store(&words[(z * sy + y) * sx..][..sx], &mut row[..sx * element.bytes]);
+        }
+    }
+    Ok(())
+}
+
+/// Rows of words that are elements, once they are shifted.
+struct Direct<'s, 't, 'a> {
+    target: &'s mut Target<'t, 'a>,
+    n: usize,
+    shift: u32,
+}
+
+impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
+    #[inline(always)]
+    fn put(&mut self, s: S, z: usize, y: usize, row: S::Row) {
+        let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
+        let out = self.target.row(z, y, W::BYTES);
+        if self.n == LANES {
+            s.store_bytes(row, out);
+        } else {
+            s.store_some_bytes(row, self.n, out);
+        }
+    }
+}
+
+/// Rows behind each other.
+struct Buffered<'s, W> {
+    words: &'s mut [W],
+    shape: [usize; 3],
+}
+
+impl<W: Word, S: Rows<W>> Sink<W, S> for Buffered<'_, W> {
+    #[inline(always)]
+    fn put(&mut self, s: S, z: usize, y: usize, row: S::Row) {
+        let [_, sy, sx] = self.shape;
+        // What is behind the row is written again with the next.
+        s.store(row, &mut self.words[(z * sy + y) * sx..]);
+    }
 }
 
 /// Counts a block by its kind.

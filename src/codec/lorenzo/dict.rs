@@ -4,6 +4,7 @@
 //! k = 0 gives a dictionary of all values.
 
 use crate::codec::lorenzo::bits::{Writer, peek, string_bytes};
+use crate::codec::lorenzo::rows::{LANES, Nothing, Rows};
 use crate::codec::lorenzo::split;
 use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
@@ -61,7 +62,14 @@ fn delta_bytes<W>(fields: &Fields<W>) -> usize {
 impl<W: Word> Coding<W> {
     /// A dictionary for `values` and what is left of them in `numbers`, which has room for whole rows. `None` where it is
     /// not expected to take fewer than `limit` bytes.
-    pub fn choose(values: &[W], numbers: &mut [W], limit: usize) -> Option<Self> {
+    #[inline(always)]
+    pub fn choose<S: Rows<W>>(
+        s: S,
+        values: &[W],
+        numbers: &mut [W],
+        scratch: &mut split::Scratch<W>,
+        limit: usize,
+    ) -> Option<Self> {
         let n = values.len();
         let stride = (n / SAMPLE).max(1);
         let mut sorted: Vec<W> = values.iter().copied().step_by(stride).take(SAMPLE).collect();
@@ -104,10 +112,9 @@ impl<W: Word> Coding<W> {
         for (number, &value) in numbers.iter_mut().zip(values) {
             let entry = value.to_i64() >> low_bits << low_bits;
             let index = entries.partition_point(|other| other.to_i64() < entry);
-            // An index has no more bits than are left.
-            *number = (W::from_u64(index as u64) << (low_bits / 2) << (low_bits - low_bits / 2)) | value & mask;
+            *number = W::from_u64(index as u64) << low_bits | value & mask;
         }
-        numbers[n..n.next_multiple_of(split::LANES)].fill(W::default());
+        numbers[n..n.next_multiple_of(LANES)].fill(W::default());
         let fields = Fields {
             low_bits: low_bits as u8,
             delta_bits: delta_bits as u8,
@@ -115,7 +122,7 @@ impl<W: Word> Coding<W> {
             n_entries: entries.len() as u16,
             base: entries[0],
         };
-        let split = split::Coding::choose(numbers, n);
+        let split = split::Coding::choose(s, numbers, n, scratch, &mut Nothing);
         Some(Self { fields, deltas, split })
     }
 
@@ -125,13 +132,14 @@ impl<W: Word> Coding<W> {
     }
 
     /// Writes them to `out`, which has exactly so many bytes.
-    pub fn write(&self, numbers: &[W], out: &mut [u8]) {
+    #[inline(always)]
+    pub fn write<S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut split::Scratch<W>, out: &mut [u8]) {
         let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
         deltas.fill(0);
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.split.write(numbers, out);
+        self.split.write(s, numbers, scratch, out);
     }
 }
 
@@ -140,23 +148,38 @@ impl<W: Word> Coding<W> {
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
-pub fn read<W: Word>(fields: &Fields<W>, bytes: &[u8], n: usize, values: &mut [W]) -> Result<usize> {
+#[inline(always)]
+pub fn read<W: Word, S: Rows<W>>(
+    s: S,
+    fields: &Fields<W>,
+    bytes: &[u8],
+    n: usize,
+    values: &mut [W],
+    scratch: &mut split::Scratch<W>,
+) -> Result<usize> {
     let damage = |what: &str| Error::corrupt(format!("a lorenzo block has {what}"));
     let bits = [fields.low_bits, fields.delta_bits, fields.delta_shift].map(u32::from);
-    if fields.n_entries == 0 || bits.iter().any(|&bits| bits > W::BITS) || bits[0] == W::BITS || bits[2] == W::BITS
+    let n_entries = usize::from(fields.n_entries);
+    if !(1..=n).contains(&n_entries)
+        || bits.iter().any(|&bits| bits > W::BITS)
+        || bits[0] == W::BITS
+        || bits[2] == W::BITS
     {
         return Err(damage("an impossible dictionary"));
     }
     let [low_bits, delta_bits, delta_shift] = bits;
     let (deltas, numbers) = bytes.split_at_checked(delta_bytes(fields)).ok_or_else(|| damage("an early end"))?;
-    let mut entries = vec![fields.base; usize::from(fields.n_entries)];
+    let mut entries = Vec::new();
+    let need = (n_entries * W::BYTES) as u64;
+    entries.try_reserve_exact(n_entries).map_err(|_| Error::out_of_memory(need, "a dictionary"))?;
     let mut entry = fields.base;
-    for (i, to) in entries[1..].iter_mut().enumerate() {
+    entries.push(entry);
+    for i in 0..n_entries - 1 {
         let delta = W::from_u64(peek(deltas, i * delta_bits as usize)) & W::low_mask(delta_bits);
         entry = entry.plus(delta << delta_shift);
-        *to = entry;
+        entries.push(entry);
     }
-    let n_bytes = split::read(numbers, n, values)?;
+    let n_bytes = split::read(s, numbers, n, values, scratch)?;
     let mask = W::low_mask(low_bits);
     for value in &mut values[..n] {
         let entry = entries.get((*value >> low_bits).to_u64() as usize);
@@ -168,18 +191,24 @@ pub fn read<W: Word>(fields: &Fields<W>, bytes: &[u8], n: usize, values: &mut [W
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::lorenzo::rows::Portable;
 
     fn round_trip<W: Word + std::fmt::Debug>(values: &[W]) -> Option<usize> {
         let n = values.len();
-        let mut numbers = vec![W::default(); n.next_multiple_of(split::LANES)];
-        let coding = Coding::choose(values, &mut numbers, n * W::BYTES)?;
+        let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
+        let coding = Coding::choose(Portable, values, &mut numbers, &mut split::Scratch::new(), n * W::BYTES)?;
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(&numbers, &mut out);
+        coding.write(Portable, &numbers, &mut split::Scratch::new(), &mut out);
         numbers.fill(W::from_u64(9));
-        assert_eq!(read(&coding.fields, &out, n, &mut numbers).unwrap(), out.len());
+        assert_eq!(
+            read(Portable, &coding.fields, &out, n, &mut numbers, &mut split::Scratch::new()).unwrap(),
+            out.len()
+        );
         assert_eq!(numbers[..n], *values);
         for cut in 0..out.len() {
-            assert!(read(&coding.fields, &out[..cut], n, &mut numbers).is_err());
+            assert!(
+                read(Portable, &coding.fields, &out[..cut], n, &mut numbers, &mut split::Scratch::new()).is_err()
+            );
         }
         Some(out.len())
     }
@@ -211,7 +240,10 @@ mod tests {
             Fields { delta_bits: 33, ..sound },
             Fields { delta_shift: 32, ..sound },
         ] {
-            assert!(read(&fields, &[0; 1000], 50, &mut [0; 64]).is_err(), "{fields:?}");
+            assert!(
+                read(Portable, &fields, &[0; 1000], 50, &mut [0; 64], &mut split::Scratch::new()).is_err(),
+                "{fields:?}"
+            );
         }
     }
 }

@@ -18,42 +18,14 @@ const MAX_RUNS: usize = (1 << 14) / RUN;
 /// Lanes decoded side by side.
 const AT_ONCE: usize = 4;
 
-/// The context after two symbols, given their sum less twice the pivot.
+/// Symbols that a number can have, in all contexts: a key is `symbol` + `MAX_SYMBOLS` · `context`.
+const KEYS: usize = CONTEXTS * MAX_SYMBOLS;
+
+/// The context after two symbols with this sum.
 #[inline(always)]
-fn context(distance: i32) -> usize {
-    // 0 below −3, 1 below 0, 2 up to 1, 3 above
-    usize::from(distance >= -3) + usize::from(distance >= 0) + usize::from(distance > 1)
-}
-
-/// Runs of each lane.
-fn runs_of(lane: usize, n_runs: usize) -> std::ops::Range<usize> {
-    let per_lane = n_runs.div_ceil(LANES);
-    (lane * per_lane).min(n_runs)..((lane + 1) * per_lane).min(n_runs)
-}
-
-/// The last two symbols of a lane.
-#[derive(Clone, Copy)]
-struct History {
-    last: i32,
-    before: i32,
-}
-
-impl History {
-    fn start(pivot: u8) -> Self {
-        Self { last: pivot.into(), before: pivot.into() }
-    }
-
-    const ZEROS: Self = Self { last: 0, before: 0 };
-
-    #[inline(always)]
-    fn context(self, pivot: u8) -> usize {
-        context(self.last + self.before - 2 * i32::from(pivot))
-    }
-
-    #[inline(always)]
-    fn push(&mut self, symbol: u32) {
-        *self = Self { last: symbol as i32, before: self.last };
-    }
+fn context(sum: u32, pivot: u32) -> u32 {
+    // 0 below twice the pivot less 3, 1 below twice the pivot, 2 up to one more, 3 above
+    u32::from(sum + 3 >= 2 * pivot) + u32::from(sum >= 2 * pivot) + u32::from(sum > 2 * pivot + 1)
 }
 
 /// How some numbers will be coded.
@@ -62,10 +34,14 @@ pub struct Coding {
     lowest: u8,
     highest: u8,
     pivot: u8,
-    /// Which runs are all zeros, if that is noted.
-    zero_runs: Option<[bool; MAX_RUNS]>,
+    /// Which runs are all zeros.
+    is_zero: [bool; MAX_RUNS],
+    /// Whether that is noted, and those have no codes.
+    has_zero_runs: bool,
     lengths: [[u8; MAX_SYMBOLS]; CONTEXTS],
     lane_bytes: [usize; LANES],
+    /// The key of every number.
+    keys: [u16; MAX_RUNS * RUN],
 }
 
 impl Coding {
@@ -74,80 +50,105 @@ impl Coding {
     pub fn choose<W: Word>(numbers: &[W]) -> Self {
         let n = numbers.len();
         let n_runs = n.div_ceil(RUN);
-        let mut is_zero = [false; MAX_RUNS];
-        let mut counts = [0usize; MAX_SYMBOLS];
-        for (is_zero, run) in is_zero.iter_mut().zip(numbers.chunks(RUN)) {
-            *is_zero = run.iter().all(|&number| number == W::default());
-            run.iter().for_each(|number| counts[number.bit_length() as usize] += 1);
+        let mut symbols = [0u8; MAX_RUNS * RUN];
+        let symbols = &mut symbols[..n];
+        for (symbol, number) in symbols.iter_mut().zip(numbers) {
+            *symbol = number.bit_length() as u8;
         }
-        let n_zero_runs = is_zero[..n_runs].iter().filter(|&&is_zero| is_zero).count();
+        let mut is_zero = [false; MAX_RUNS];
+        let mut n_zero_runs = 0;
+        // Next numbers often have the same length: several tables, so that none waits for the count before.
+        let mut counts = [[0u16; MAX_SYMBOLS]; 4];
+        for (is_zero, run) in is_zero.iter_mut().zip(symbols.chunks(RUN)) {
+            let mut any = 0;
+            for (i, &symbol) in run.iter().enumerate() {
+                any |= symbol;
+                counts[i % 4][usize::from(symbol)] += 1;
+            }
+            *is_zero = any == 0;
+            n_zero_runs += usize::from(any == 0);
+        }
+        let mut pivot = 0;
         let mut below = 0;
-        let pivot = counts
-            .iter()
-            .take_while(|&&count| {
-                below += count;
-                2 * below <= n
-            })
-            .count() as u8;
-        // A zero takes at least a bit.
-        let zero_runs = (RUN * n_zero_runs > n_runs).then_some(is_zero);
-
+        for symbol in 0..MAX_SYMBOLS {
+            for counts in &counts {
+                below += usize::from(counts[symbol]);
+            }
+            if 2 * below > n {
+                pivot = symbol as u8;
+                break;
+            }
+        }
         let mut coding = Self {
             n,
             lowest: 0,
             highest: 0,
             pivot,
-            zero_runs,
+            is_zero,
+            // A zero takes at least a bit.
+            has_zero_runs: RUN * n_zero_runs > n_runs,
             lengths: [[0; MAX_SYMBOLS]; CONTEXTS],
             lane_bytes: [0; LANES],
+            keys: [0; MAX_RUNS * RUN],
         };
-        let mut by_context = [[[0u32; MAX_SYMBOLS]; CONTEXTS]; LANES];
-        for (lane, by_context) in by_context.iter_mut().enumerate() {
-            coding.walk(numbers, lane, |context, number| by_context[context][number.bit_length() as usize] += 1);
+        let lane = n_runs.div_ceil(LANES) * RUN;
+        for (keys, symbols) in coding.keys[..n].chunks_mut(lane).zip(symbols.chunks(lane)) {
+            make_keys(keys, symbols, pivot);
         }
-        let total = |context: usize| {
-            let mut sums = [0; MAX_SYMBOLS];
-            for counts in &by_context {
-                sums.iter_mut().zip(&counts[context]).for_each(|(sum, count)| *sum += count);
-            }
-            sums
-        };
-        let totals: [_; CONTEXTS] = std::array::from_fn(total);
-        let occurs = |symbol: &usize| totals.iter().any(|counts| counts[*symbol] > 0);
-        coding.lowest = (0..MAX_SYMBOLS).find(occurs).unwrap_or(0) as u8;
-        coding.highest = (0..MAX_SYMBOLS).rev().find(occurs).unwrap_or(0) as u8;
-        coding.lengths = totals.map(|counts| huffman::lengths(&counts));
-        for (bytes, by_context) in coding.lane_bytes.iter_mut().zip(&by_context) {
-            let counts_and_lengths =
-                by_context.iter().flatten().zip(coding.lengths.as_flattened()).zip((0..MAX_SYMBOLS).cycle());
-            let bits = counts_and_lengths
-                .map(|((&count, &length), symbol)| {
-                    count as usize * (usize::from(length) + symbol.saturating_sub(1))
-                })
-                .sum::<usize>();
-            *bytes = bits.div_ceil(8);
-        }
+        coding.choose_codes();
         coding
     }
 
-    /// Calls `each` with the context of every number of a lane that gets a code.
+    /// The numbers of a run have codes.
     #[inline(always)]
-    fn walk<W: Word>(&self, numbers: &[W], lane: usize, mut each: impl FnMut(usize, W)) {
-        let mut history = History::start(self.pivot);
-        for run in runs_of(lane, self.n.div_ceil(RUN)) {
-            if self.zero_runs.as_ref().is_some_and(|is_zero| is_zero[run]) {
-                history = History::ZEROS;
-                continue;
+    fn is_coded(&self, run: usize) -> bool {
+        !(self.has_zero_runs && self.is_zero[run])
+    }
+
+    #[inline(always)]
+    fn choose_codes(&mut self) {
+        let mut counts = [[0u16; KEYS]; 2];
+        for (run, keys) in self.keys[..self.n].chunks(RUN).enumerate() {
+            if self.is_coded(run) {
+                for (i, &key) in keys.iter().enumerate() {
+                    counts[i % 2][usize::from(key)] += 1;
+                }
             }
-            for &number in &numbers[run * RUN..self.n.min((run + 1) * RUN)] {
-                each(history.context(self.pivot), number);
-                history.push(number.bit_length());
+        }
+        let mut totals = [[0u32; MAX_SYMBOLS]; CONTEXTS];
+        let (mut lowest, mut highest) = (MAX_SYMBOLS, 0);
+        for (key, total) in totals.as_flattened_mut().iter_mut().enumerate() {
+            *total = u32::from(counts[0][key]) + u32::from(counts[1][key]);
+            if *total > 0 {
+                lowest = lowest.min(key % MAX_SYMBOLS);
+                highest = highest.max(key % MAX_SYMBOLS);
             }
+        }
+        (self.lowest, self.highest) = (lowest.min(highest) as u8, highest as u8);
+        let mut bits = [0u32; KEYS];
+        for (context, counts) in totals.iter().enumerate() {
+            self.lengths[context] = huffman::lengths(counts);
+            for (symbol, &length) in self.lengths[context].iter().enumerate() {
+                bits[context * MAX_SYMBOLS + symbol] = u32::from(length) + symbol.saturating_sub(1) as u32;
+            }
+        }
+        let per_lane = self.n.div_ceil(RUN).div_ceil(LANES);
+        for (run, keys) in self.keys[..self.n].chunks(RUN).enumerate() {
+            if self.is_coded(run) {
+                let mut sum = 0;
+                for &key in keys {
+                    sum += bits[usize::from(key)];
+                }
+                self.lane_bytes[run / per_lane] += sum as usize;
+            }
+        }
+        for bits in &mut self.lane_bytes {
+            *bits = bits.div_ceil(8);
         }
     }
 
     fn zero_run_bytes(&self) -> usize {
-        if self.zero_runs.is_some() { self.n.div_ceil(RUN).div_ceil(8) } else { 0 }
+        if self.has_zero_runs { self.n.div_ceil(RUN).div_ceil(8) } else { 0 }
     }
 
     fn length_bytes(&self) -> usize {
@@ -163,11 +164,11 @@ impl Coding {
     #[inline(always)]
     pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
         let (start, out) = out.split_at_mut(4);
-        start.copy_from_slice(&[self.lowest, self.highest, self.pivot, self.zero_runs.is_some().into()]);
+        start.copy_from_slice(&[self.lowest, self.highest, self.pivot, self.has_zero_runs.into()]);
         let (marks, out) = out.split_at_mut(self.zero_run_bytes());
-        if let Some(is_zero) = &self.zero_runs {
+        if self.has_zero_runs {
             let mut writer = Writer::new(marks);
-            is_zero[..self.n.div_ceil(RUN)].iter().for_each(|&is_zero| writer.push(is_zero.into(), 1));
+            self.is_zero[..self.n.div_ceil(RUN)].iter().for_each(|&is_zero| writer.push(is_zero.into(), 1));
             writer.finish();
         }
         let (lengths, out) = out.split_at_mut(self.length_bytes());
@@ -181,29 +182,56 @@ impl Coding {
         for (bytes, &n) in lane_bytes.chunks_exact_mut(2).zip(&self.lane_bytes) {
             bytes.copy_from_slice(&(n as u16).to_le_bytes());
         }
-        let mut codes = [[(0, 0); MAX_SYMBOLS]; CONTEXTS];
-        for (codes, lengths) in codes.iter_mut().zip(&self.lengths) {
+        let mut codes = [(0, 0, 0); KEYS];
+        for (context, lengths) in self.lengths.iter().enumerate() {
             for (symbol, code, length) in huffman::codes(lengths).expect("lengths of a tree") {
-                codes[symbol] = (code, length);
+                codes[context * MAX_SYMBOLS + symbol] = (code, length, symbol.saturating_sub(1) as u32);
             }
         }
+        let n_runs = self.n.div_ceil(RUN);
+        let per_lane = n_runs.div_ceil(LANES);
         for (lane, &n) in self.lane_bytes.iter().enumerate() {
             let string;
             (string, out) = out.split_at_mut(n);
             let mut writer = Writer::new(string);
-            self.walk(numbers, lane, |context, number| {
-                let (code, length) = codes[context][number.bit_length() as usize];
-                let tail_bits = number.bit_length().saturating_sub(1);
-                let tail = number & W::low_mask(tail_bits);
-                if W::BITS == 32 {
-                    writer.push(u64::from(code) | tail.to_u64() << length, length + tail_bits);
-                } else {
-                    writer.push(code.into(), length);
-                    writer.push(tail.to_u64(), tail_bits);
+            for run in (lane * per_lane).min(n_runs)..((lane + 1) * per_lane).min(n_runs) {
+                if !self.is_coded(run) {
+                    continue;
                 }
-            });
+                let range = run * RUN..self.n.min((run + 1) * RUN);
+                for (&key, &number) in self.keys[range.clone()].iter().zip(&numbers[range]) {
+                    let (code, length, tail_bits) = codes[usize::from(key)];
+                    let tail = number.to_u64() & ((1 << tail_bits) - 1);
+                    if W::BITS == 32 {
+                        writer.push(u64::from(code) | tail << length, length + tail_bits);
+                    } else {
+                        writer.push(code.into(), length);
+                        writer.push(tail, tail_bits);
+                    }
+                }
+            }
             writer.finish();
         }
+    }
+}
+
+/// The keys of a lane's numbers. Behind a run without codes all symbols are zeros, so what is said of its end needs
+/// nothing here.
+#[inline(always)]
+fn make_keys(keys: &mut [u16], symbols: &[u8], pivot: u8) {
+    let mut history = [pivot; 2];
+    let pivot = u32::from(pivot);
+    for (i, (key, &symbol)) in keys.iter_mut().zip(symbols).enumerate().take(2) {
+        let sum = u32::from(history[0]) + u32::from(history[1]);
+        *key = (u32::from(symbol) + MAX_SYMBOLS as u32 * context(sum, pivot)) as u16;
+        history[i] = symbol;
+    }
+    if symbols.len() < 2 {
+        return;
+    }
+    for ((key, pair), &symbol) in keys[2..].iter_mut().zip(symbols.windows(2)).zip(&symbols[2..]) {
+        let sum = u32::from(pair[0]) + u32::from(pair[1]);
+        *key = (u32::from(symbol) + MAX_SYMBOLS as u32 * context(sum, pivot)) as u16;
     }
 }
 
@@ -216,35 +244,84 @@ fn damage(what: &str) -> Error {
     Error::corrupt(format!("a lorenzo block has {what}"))
 }
 
-/// For each context and next bits of a string, the symbol whose code they begin with and the bits of that code,
-/// as 16·symbol + bits; 0 where there is none.
-type Table = [[u16; 1 << MAX_BITS]; CONTEXTS];
+/// What the next bits of a string begin with.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    symbol: u8,
+    /// Bits of the code, 0 if it is none.
+    code_bits: u8,
+    tail_bits: u8,
+    /// Of both.
+    n_bits: u8,
+}
+
+/// Entries for each context and next bits.
+type Table = [Entry; CONTEXTS << MAX_BITS];
+
+/// What a block's strings are decoded with.
+struct Decoder<'a> {
+    strings: &'a [u8],
+    table: Table,
+    /// Where a context's entries begin, by the sum of the two symbols before.
+    contexts: [u16; 256],
+}
 
 /// Where the decoding of a lane has got to.
 #[derive(Clone, Copy)]
 struct Lane {
     /// The next bit, in all lanes' strings.
     at: usize,
-    history: History,
-    /// No bits that are no code have been met.
-    is_sound: bool,
+    /// The last symbol and the one before.
+    last: u32,
+    before: u32,
 }
 
-impl Lane {
-    /// Decodes the next number.
+impl Decoder<'_> {
+    /// Decodes the next number of a lane. `fewest` is the fewest bits that a code had, 0 if something was no code.
     #[inline(always)]
-    fn next<W: Word>(&mut self, strings: &[u8], table: &Table, pivot: u8) -> W {
-        let bits = peek(strings, self.at);
-        let entry = table[self.history.context(pivot)][bits as usize % (1 << MAX_BITS)];
-        let (symbol, length) = (u32::from(entry >> 4), u32::from(entry % 16));
-        self.is_sound &= entry != 0;
-        let tail_bits = symbol.saturating_sub(1);
-        // A code and a tail of 32 bits are there already.
-        let tail = if W::BITS == 32 { bits >> length } else { peek(strings, self.at + length as usize) };
-        self.at += (length + tail_bits) as usize;
-        self.history.push(symbol);
-        let tail = W::from_u64(tail) & W::low_mask(tail_bits);
-        if symbol == 0 { tail } else { tail | W::from_u64(1) << tail_bits }
+    fn next<W: Word>(&self, lane: &mut Lane, fewest: &mut u8) -> W {
+        // A code and a tail of up to 31 bits are in a word from the byte on in which they begin.
+        let bits = match self.strings.get(lane.at / 8..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => u64::from_le_bytes(*bytes) >> (lane.at % 8),
+            None => peek(self.strings, lane.at),
+        };
+        let context = self.contexts[(lane.last + lane.before) as usize % 256];
+        let index = usize::from(context) | (bits as usize % (1 << MAX_BITS));
+        let entry = self.table[index % (CONTEXTS << MAX_BITS)];
+        *fewest = (*fewest).min(entry.code_bits);
+        let tail_bits = u32::from(entry.tail_bits);
+        let tail = match W::BITS {
+            32 => bits >> entry.code_bits,
+            _ => peek(self.strings, lane.at + usize::from(entry.code_bits)),
+        };
+        let symbol = u32::from(entry.symbol);
+        *lane = Lane { at: lane.at + usize::from(entry.n_bits), last: symbol, before: lane.last };
+        W::from_u64((tail & ((1 << tail_bits) - 1)) | (u64::from(symbol != 0) << tail_bits))
+    }
+
+    /// Decodes a whole run of some lanes, number by number.
+    #[inline(always)]
+    fn runs<W: Word>(
+        &self,
+        lanes: &mut [Lane; AT_ONCE],
+        fewest: &mut u8,
+        runs: [usize; AT_ONCE],
+        numbers: &mut [W],
+    ) {
+        let [mut out_a, mut out_b, mut out_c, mut out_d] = [[W::default(); RUN]; AT_ONCE];
+        // In variables of their own, for which there are registers.
+        let [mut a, mut b, mut c, mut d] = *lanes;
+        let mut all = *fewest;
+        for i in 0..RUN {
+            out_a[i] = self.next(&mut a, &mut all);
+            out_b[i] = self.next(&mut b, &mut all);
+            out_c[i] = self.next(&mut c, &mut all);
+            out_d[i] = self.next(&mut d, &mut all);
+        }
+        (*lanes, *fewest) = ([a, b, c, d], all);
+        for (out, run) in [out_a, out_b, out_c, out_d].iter().zip(runs) {
+            numbers[run * RUN..][..RUN].copy_from_slice(out);
+        }
     }
 }
 
@@ -265,19 +342,29 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest)).ok_or_else(early)?;
     let (lane_bytes, strings) = rest.split_at_checked(2 * LANES).ok_or_else(early)?;
 
-    let mut table: Table = [[0; 1 << MAX_BITS]; CONTEXTS];
+    let mut decoder = Decoder { strings, table: [Entry::default(); CONTEXTS << MAX_BITS], contexts: [0; 256] };
     let mut lengths = lengths.iter().flat_map(|byte| [byte % 16, byte / 16]);
-    for table in &mut table {
+    for table in decoder.table.chunks_exact_mut(1 << MAX_BITS) {
         let mut of_context = [0; MAX_SYMBOLS];
         of_context[usize::from(lowest)..=usize::from(highest)].fill_with(|| lengths.next().unwrap_or(0));
         for (symbol, code, length) in huffman::codes(&of_context).ok_or_else(|| damage("overlapping codes"))? {
-            for entry in table[code as usize..].iter_mut().step_by(1 << length) {
-                *entry = (16 * symbol as u32 + length) as u16;
+            let (symbol, code_bits) = (symbol as u8, length as u8);
+            let tail_bits = symbol.saturating_sub(1);
+            let entry = Entry { symbol, code_bits, tail_bits, n_bits: code_bits + tail_bits };
+            let mut at = code as usize;
+            while at < table.len() {
+                table[at] = entry;
+                at += 1 << length;
             }
         }
     }
 
-    let mut lanes = [Lane { at: 0, history: History::start(pivot), is_sound: true }; LANES];
+    let pivot = u32::from(pivot);
+    for (sum, start) in decoder.contexts.iter_mut().enumerate() {
+        *start = (context(sum as u32, pivot) << MAX_BITS) as u16;
+    }
+    let mut fewest = MAX_BITS as u8;
+    let mut lanes = [Lane { at: 0, last: pivot, before: pivot }; LANES];
     let mut ends = [0; LANES];
     let mut end = 0;
     for ((lane, lane_end), n) in lanes.iter_mut().zip(&mut ends).zip(lane_bytes.chunks_exact(2)) {
@@ -296,7 +383,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
             let is_whole = |run: usize| (run + 1) * RUN <= numbers.len() && !is_zero(run);
             if runs.into_iter().all(is_whole) {
                 let lanes: &mut [Lane; AT_ONCE] = lanes.try_into().expect("as many lanes");
-                read_runs(lanes, runs, strings, &table, pivot, numbers);
+                decoder.runs(lanes, &mut fewest, runs, numbers);
                 continue;
             }
             for (lane, run) in lanes.iter_mut().zip(runs).filter(|&(_, run)| run < n_runs) {
@@ -307,40 +394,19 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
                 };
                 if is_zero(run) {
                     run_numbers.fill(W::default());
-                    lane.history = History::ZEROS;
+                    (lane.last, lane.before) = (0, 0);
                 } else {
-                    run_numbers.fill_with(|| lane.next(strings, &table, pivot));
+                    for number in run_numbers {
+                        *number = decoder.next(lane, &mut fewest);
+                    }
                 }
             }
         }
     }
-    if lanes.iter().zip(ends).any(|(lane, end)| !lane.is_sound || lane.at > 8 * end) {
+    if fewest == 0 || lanes.iter().zip(ends).any(|(lane, end)| lane.at > 8 * end) {
         return Err(damage("bits that are no code"));
     }
     Ok(bytes.len() - strings.len() + end)
-}
-
-/// Decodes a whole run of some lanes, number by number.
-#[inline(always)]
-fn read_runs<W: Word>(
-    lanes: &mut [Lane; AT_ONCE],
-    runs: [usize; AT_ONCE],
-    strings: &[u8],
-    table: &Table,
-    pivot: u8,
-    numbers: &mut [W],
-) {
-    let mut out = [[W::default(); RUN]; AT_ONCE];
-    let mut states = *lanes;
-    for i in 0..RUN {
-        for (lane, out) in states.iter_mut().zip(&mut out) {
-            out[i] = lane.next(strings, table, pivot);
-        }
-    }
-    *lanes = states;
-    for (out, run) in out.iter().zip(runs) {
-        numbers[run * RUN..][..RUN].copy_from_slice(out);
-    }
 }
 
 #[cfg(test)]

@@ -27,15 +27,17 @@ fn special<W: Word>() -> u32 {
     (1 << (W::BITS - 1 - W::FRACTION_BITS)) - 1
 }
 
-/// Writes the values of floats as multiples of 2^e to `v` and returns e; `None` if that cannot be.
+/// Writes the values of floats as multiples of 2^e to `v` and returns e; `None` if that cannot be. The floats are
+/// `words`, each less `base`.
 #[inline(always)]
-pub fn to_fixed<W: Word>(words: &[W], v: &mut [W]) -> Option<u32> {
+pub fn to_fixed<W: Word>(words: &[W], base: W, v: &mut [W]) -> Option<u32> {
     let negative_zero = W::from_u64(1) << (W::BITS - 1);
     let (mut unit, mut top) = (u32::MAX, 0);
     // In parts, because most blocks that cannot be mapped show that soon.
     for words in words.chunks(64) {
         let mut is_finite = true;
         for &word in words {
+            let word = word.plus(base);
             let (significand, exponent) = parts(word);
             is_finite &= exponent != special::<W>() && word != negative_zero;
             if significand != W::default() {
@@ -51,6 +53,7 @@ pub fn to_fixed<W: Word>(words: &[W], v: &mut [W]) -> Option<u32> {
         return None;
     }
     for (v, &word) in v.iter_mut().zip(words) {
+        let word = word.plus(base);
         let (significand, exponent) = parts(word);
         // Shifts by more than a word has bits are those of zeros.
         let left = exponent.saturating_sub(unit) % W::BITS;
@@ -99,7 +102,7 @@ mod tests {
     fn fixed(values: &[f32]) -> Option<(u32, Vec<i32>)> {
         let words: Vec<u32> = values.iter().map(|v| v.to_bits()).collect();
         let mut v = vec![0; words.len()];
-        let unit = to_fixed(&words, &mut v)?;
+        let unit = to_fixed(&words, 0, &mut v)?;
         let numbers = v.iter().map(|&v| v as i32).collect();
         from_fixed(&mut v, unit).unwrap();
         assert_eq!(v, words, "{values:?}");
@@ -138,7 +141,7 @@ mod tests {
     fn doubles_too() {
         let words = [1.0f64, -0.1, 4.0, 0.0].map(f64::to_bits);
         let mut v = [0; 4];
-        let unit = to_fixed(&words, &mut v).unwrap();
+        let unit = to_fixed(&words, 0, &mut v).unwrap();
         from_fixed(&mut v, unit).unwrap();
         assert_eq!(v, words);
     }

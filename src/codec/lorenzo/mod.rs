@@ -16,6 +16,7 @@ pub mod layout;
 mod map;
 pub mod params;
 mod predict;
+mod rows;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 mod split;
@@ -27,10 +28,21 @@ use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::types::{Array, DType, Shape};
-use block::Work;
+use block::{Source, Target, Work};
 use layout::{Block, ENTRY, Layout, UNIT};
 use params::Mode;
+use rows::Rows;
 use word::{Element, Word};
+
+/// Words for which there is code of every level.
+#[cfg(target_arch = "x86_64")]
+trait Coded: simd::SimdWord {}
+#[cfg(target_arch = "x86_64")]
+impl<W: simd::SimdWord> Coded for W {}
+#[cfg(not(target_arch = "x86_64"))]
+trait Coded: Word {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<W: Word> Coded for W {}
 
 /// The codec.
 pub struct Lorenzo;
@@ -65,7 +77,7 @@ impl Codec for Lorenzo {
             let sections = Sections::parse(&chunk.layout, payload)?;
             let mut counts = BlockCounts::default();
             for index in 0..chunk.layout.n_blocks() {
-                block::count(sections.block(index, job.verify)?.0, &mut counts)?;
+                block::count(sections.block::<u64, _>(rows::Portable, index, job.verify)?.0, &mut counts)?;
             }
             Ok(counts)
         };
@@ -132,7 +144,7 @@ fn check_of(sums: Sums) -> u32 {
     sums.mixed() as u32
 }
 
-fn encode<W: Word>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let layout = &chunk.layout;
     let n_blocks = layout.n_blocks();
     let (table, data) = dst.split_at_mut(layout.table_bytes());
@@ -172,7 +184,7 @@ fn encode<W: Word>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Resu
 }
 
 /// As [`encode_blocks`], with the instructions of `level`.
-fn encode_piece<W: Word>(
+fn encode_piece<W: Coded>(
     level: Level,
     chunk: &Chunk,
     src: &[u8],
@@ -183,12 +195,13 @@ fn encode_piece<W: Word>(
     #[cfg(target_arch = "x86_64")]
     return simd::encode_blocks::<W>(level, chunk, src, first_block, table, out);
     #[cfg(not(target_arch = "x86_64"))]
-    return encode_blocks::<W>(chunk, src, first_block, table, out);
+    return encode_blocks::<W, _>(rows::Portable, chunk, src, first_block, table, out);
 }
 
 /// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
 #[inline(always)]
-fn encode_blocks<W: Word>(
+fn encode_blocks<W: Word, S: Rows<W>>(
+    s: S,
     chunk: &Chunk,
     src: &[u8],
     first_block: usize,
@@ -197,18 +210,19 @@ fn encode_blocks<W: Word>(
 ) -> Result<Encoded> {
     let mut work = Work::<W>::new(&chunk.layout)?;
     let (row, plane) = chunk.layout.strides();
+    let from = |block: &Block| {
+        let [z, y, x] = block.origin;
+        (z * plane + y * row + x) * chunk.element.bytes
+    };
     let mut end = 0;
     let mut all = Sums::default();
     for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
         let block = chunk.layout.block(first_block + i);
-        let ([z, y, x], [_, sy, sx]) = (block.origin, block.shape);
-        for (r, words) in work.words[..block.n_elements()].chunks_exact_mut(sx).enumerate() {
-            let at = (z + r / sy) * plane + (y + r % sy) * row + x;
-            chunk.element.load(&src[at * chunk.element.bytes..], words);
-        }
+        let next = chunk.layout.block((first_block + i + 1).min(chunk.layout.n_blocks() - 1));
+        let source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane };
         let out = &mut out[end..];
-        let n_bytes = block::encode(&mut work, block.shape, chunk.element, chunk.mode, out);
-        let sums = Sums::of(&out[..n_bytes]);
+        let n_bytes = block::encode(s, &mut work, &source, block.shape, chunk.element, chunk.mode, out);
+        let sums = s.sums(&out[..n_bytes]);
         end += n_bytes;
         ((end / UNIT) as u32).write(entry);
         check_of(sums).write(&mut entry[4..]);
@@ -253,11 +267,12 @@ impl<'a> Sections<'a> {
     }
 
     /// The bytes of a block, and their sums, which are compared with its check.
-    fn block(&self, index: usize, verify: bool) -> Result<(&'a [u8], Sums)> {
+    #[inline(always)]
+    fn block<W: Word, S: Rows<W>>(&self, s: S, index: usize, verify: bool) -> Result<(&'a [u8], Sums)> {
         let start = if index == 0 { 0 } else { self.entry(index - 1).0 };
         let (end, check) = self.entry(index);
         let bytes = &self.blocks[start..end];
-        let sums = Sums::of(bytes);
+        let sums = s.sums(bytes);
         if verify && check_of(sums) != check {
             return Err(Error::corrupt(format!("lorenzo block {index} is damaged: its check does not match")));
         }
@@ -271,7 +286,7 @@ struct Strip<'a> {
     bands: Vec<&'a mut [u8]>,
 }
 
-fn decode<W: Word>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: Coded>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     let layout = &chunk.layout;
     let sections = Sections::parse(layout, payload)?;
     let mut strips = strips_of(chunk, dst)?;
@@ -303,7 +318,7 @@ fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>>
 }
 
 /// As [`decode_blocks`], with the instructions of `level`.
-fn decode_strips<W: Word>(
+fn decode_strips<W: Coded>(
     level: Level,
     chunk: &Chunk,
     sections: &Sections,
@@ -313,12 +328,18 @@ fn decode_strips<W: Word>(
     #[cfg(target_arch = "x86_64")]
     return simd::decode_blocks::<W>(level, chunk, sections, verify, strips);
     #[cfg(not(target_arch = "x86_64"))]
-    return decode_blocks::<W>(chunk, sections, verify, strips);
+    return decode_blocks::<W, _>(rows::Portable, chunk, sections, verify, strips);
 }
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
 #[inline(always)]
-fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, strips: &mut [Strip]) -> Result<Sums> {
+fn decode_blocks<W: Word, S: Rows<W>>(
+    s: S,
+    chunk: &Chunk,
+    sections: &Sections,
+    verify: bool,
+    strips: &mut [Strip],
+) -> Result<Sums> {
     let Chunk { layout, element, .. } = chunk;
     let mut work = Work::<W>::new(layout)?;
     let (row, _) = layout.strides();
@@ -326,24 +347,21 @@ fn decode_blocks<W: Word>(chunk: &Chunk, sections: &Sections, verify: bool, stri
     for strip in strips {
         for i in 0..layout.blocks_per_strip() {
             let index = strip.number * layout.blocks_per_strip() + i;
-            let (bytes, sums) = sections.block(index, verify)?;
-            let [sz, sy, sx] = layout.block(index).shape;
-            block::decode(&mut work, [sz, sy, sx], *element, bytes)?;
-            for (r, words) in work.words[..sz * sy * sx].chunks_exact(sx).enumerate() {
-                let (band, plane) = match layout.band_plane() {
-                    Some(plane) => (0, (r / sy) * plane),
-                    None => (r / sy, 0),
-                };
-                let at = plane + (r % sy) * row + i * layout.block_step();
-                element.store(words, &mut strip.bands[band][at * element.bytes..]);
-            }
+            let (bytes, sums) = sections.block(s, index, verify)?;
+            let mut target = Target {
+                bands: &mut strip.bands,
+                plane: layout.band_plane(),
+                offset: i * layout.block_step(),
+                row,
+            };
+            block::decode(s, &mut work, layout.block(index).shape, *element, bytes, &mut target)?;
             all = all.then(sums);
         }
     }
     Ok(all)
 }
 
-/// Decodes the blocks that regions touch.
+/// Decodes the blocks that regions touch, with portable code: of few blocks most is copying.
 fn decode_regions<W: Word>(
     chunk: &Chunk,
     job: &Job,
@@ -353,19 +371,25 @@ fn decode_regions<W: Word>(
 ) -> Result<()> {
     let sections = Sections::parse(&chunk.layout, payload)?;
     let mut work = Work::<W>::new(&chunk.layout)?;
+    let size = chunk.element.bytes;
+    let mut elements = try_vec(chunk.layout.block_elements() * size)?;
+    elements.resize(chunk.layout.block_elements() * size, 0);
     for region in regions {
-        let (part, rest) = dst.split_at_mut(region.n_elements() * chunk.element.bytes);
+        let (part, rest) = dst.split_at_mut(region.n_elements() * size);
         dst = rest;
         for index in chunk.layout.blocks_in(region) {
             let block = chunk.layout.block(index);
-            let (bytes, _) = sections.block(index, job.verify)?;
-            block::decode(&mut work, block.shape, chunk.element, bytes)?;
+            let (bytes, _) = sections.block::<W, _>(rows::Portable, index, job.verify)?;
+            let [_, sy, sx] = block.shape;
+            let bands = &mut [&mut elements[..]];
+            let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
+            block::decode(rows::Portable, &mut work, block.shape, chunk.element, bytes, &mut target)?;
             let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
             let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
+            let n_bytes = (end[2] - first[2]) * size;
             for (z, y) in (first[0]..end[0]).flat_map(|z| (first[1]..end[1]).map(move |y| (z, y))) {
-                let from = block.place([z, y, first[2]]);
-                let words = &work.words[from..from + end[2] - first[2]];
-                chunk.element.store(words, &mut part[region.place([z, y, first[2]]) * chunk.element.bytes..]);
+                let [from, to] = [block, *region].map(|of| of.place([z, y, first[2]]) * size);
+                part[to..to + n_bytes].copy_from_slice(&elements[from..from + n_bytes]);
             }
         }
     }

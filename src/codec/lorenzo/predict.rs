@@ -8,6 +8,7 @@
 //! take. Smooth arrays of f64 gain from orders as high as 5, noisy ones from order 1 or 0; so after a few orders that are
 //! good for most arrays the estimate follows the direction in which it improves.
 
+use crate::codec::lorenzo::rows::{LANES, Rows, first_lanes};
 use crate::codec::lorenzo::word::Word;
 
 /// Largest order on an axis.
@@ -18,8 +19,8 @@ const SAMPLE_EVERY: usize = 17;
 const SAMPLED: usize = 8;
 /// … unless there are fewer rows than this: then all are.
 const SAMPLE_FROM: usize = 34;
-/// Elements of a row in a block that is a single long row.
-const RUN: usize = 32;
+/// Rows of fewer elements are not worth a row of lanes each.
+const SHORT: usize = 8;
 
 /// Orders along z, y and x.
 pub type Orders = [u8; 3];
@@ -28,130 +29,431 @@ pub type Orders = [u8; 3];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction<W> {
     pub orders: Orders,
-    /// What is subtracted from every number beforehand.
+    /// What is subtracted from every number beforehand, in addition to the first one.
     pub base: W,
     /// Estimated bits of the sampled numbers.
     pub cost: u64,
 }
 
-/// The shape as a prediction sees it: without differences along z all rows are one sequence.
-#[inline(always)]
-fn merged([sz, sy, sx]: [usize; 3], [oz, ..]: Orders) -> [usize; 3] {
-    if oz == 0 { [1, sz * sy, sx] } else { [sz, sy, sx] }
+impl<W: Word> Prediction<W> {
+    /// None yet.
+    pub const NONE: Self = Self { orders: [0; 3], base: W::ZERO, cost: u64::MAX };
 }
 
-/// Replaces the numbers of a block by their unsigned differences.
+/// Elements from a number to the one before it along y and along z. Without differences along z all rows are one
+/// sequence, and what is before along z is never asked for.
 #[inline(always)]
-pub fn apply<W: Word>(v: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
-    let [sz, sy, sx] = merged(shape, orders);
+fn strides([_, sy, sx]: [usize; 3]) -> (usize, usize) {
+    (sx, sy * sx)
+}
+
+/// Rows of a plane as a prediction sees the block.
+#[inline(always)]
+fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
+    if oz == 0 { sz * sy } else { sy }
+}
+
+// ---- differences ----------------------------------------------------------------------------------
+
+/// Writes the unsigned differences of the numbers `v` less `base` to `out`. Both have room for a row behind the block.
+/// The base is zero unless the orders are.
+#[inline(always)]
+pub fn apply<W: Word, S: Rows<W>>(s: S, v: &[W], out: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
+    let n: usize = shape.iter().product();
     let [oz, oy, ox] = orders;
-    v.iter_mut().for_each(|v| *v = v.minus(base));
-    for _ in 0..oz {
-        differences(v, sy * sx);
+    if shape[2] <= LANES && shape[2] >= SHORT && oz <= 1 && oy <= 1 && ox <= 1 {
+        match orders {
+            [0, 0, 0] => row_differences::<_, _, false, false, false>(s, v, out, shape, base),
+            [0, 0, _] => row_differences::<_, _, false, false, true>(s, v, out, shape, base),
+            [0, _, 0] => row_differences::<_, _, false, true, false>(s, v, out, shape, base),
+            [0, _, _] => row_differences::<_, _, false, true, true>(s, v, out, shape, base),
+            [_, 0, 0] => row_differences::<_, _, true, false, false>(s, v, out, shape, base),
+            [_, 0, _] => row_differences::<_, _, true, false, true>(s, v, out, shape, base),
+            [_, _, 0] => row_differences::<_, _, true, true, false>(s, v, out, shape, base),
+            _ => row_differences::<_, _, true, true, true>(s, v, out, shape, base),
+        }
+        return;
     }
+    let base = s.splat(base);
+    let mut at = 0;
+    while at < n {
+        s.store(s.minus(s.load(&v[at..]), base), &mut out[at..]);
+        at += LANES;
+    }
+    let (row, plane) = strides(shape);
+    for _ in 0..oz {
+        differences(s, out, plane, n, plane);
+    }
+    let rows = plane_rows(shape, orders) * row;
     for _ in 0..oy {
-        v.chunks_exact_mut(sy * sx).for_each(|plane| differences(plane, sx));
+        let mut start = 0;
+        while start < n {
+            differences(s, out, start + row, start + rows, row);
+            start += rows;
+        }
     }
     for _ in 0..ox {
-        v.chunks_exact_mut(sx).for_each(neighbour_differences);
+        neighbour_differences(s, out, n, row);
     }
-    debug_assert_eq!(v.len(), sz * sy * sx);
-    v.iter_mut().for_each(|v| *v = v.zigzag());
+    let mut at = 0;
+    while at < n {
+        s.store(s.zigzag(s.load(&out[at..])), &mut out[at..]);
+        at += LANES;
+    }
 }
 
-/// The inverse of [`apply`].
+/// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass. What the
+/// lanes behind a row hold goes where the next row is written afterwards.
 #[inline(always)]
-pub fn undo<W: Word>(r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
-    let [_, sy, sx] = merged(shape, orders);
-    let [oz, oy, ox] = orders;
-    r.iter_mut().for_each(|r| *r = r.unzigzag());
-    for _ in 0..oz {
-        sums(r, sy * sx);
+fn row_differences<W: Word, S: Rows<W>, const Z: bool, const Y: bool, const X: bool>(
+    s: S,
+    v: &[W],
+    out: &mut [W],
+    shape: [usize; 3],
+    base: W,
+) {
+    let zero = s.splat(W::default());
+    let base = s.splat(base);
+    let (row, plane) = strides(shape);
+    let n: usize = shape.iter().product();
+    let n_rows = plane_rows(shape, [Z.into(), 0, 0]);
+    let mut start = 0;
+    while start < n {
+        let mut above = zero;
+        for y in 0..n_rows {
+            let at = start + y * row;
+            let mut t = s.load(&v[at..]);
+            if Z && start > 0 {
+                t = s.minus(t, s.load(&v[at - plane..]));
+            }
+            if !Z && !Y && !X {
+                t = s.minus(t, base);
+            }
+            if Y {
+                (t, above) = (s.minus(t, above), t);
+            }
+            if X {
+                t = s.minus(t, s.predecessors(t, zero));
+            }
+            s.store(s.zigzag(t), &mut out[at..]);
+        }
+        start += n_rows * row;
     }
+}
+
+/// Subtracts from the numbers from `start` to `end` those `distance` before them.
+#[inline(always)]
+fn differences<W: Word, S: Rows<W>>(s: S, v: &mut [W], start: usize, end: usize, distance: usize) {
+    let mut at = end;
+    while at > start {
+        // From the end on, so that nothing is replaced that is still needed.
+        let n = (at - start).min(LANES);
+        at -= n;
+        let before = s.keep(first_lanes(n), s.load(&v[at - distance..]));
+        s.store(s.minus(s.load(&v[at..]), before), &mut v[at..]);
+    }
+}
+
+/// Subtracts from every number of `n` the one before it in its row.
+#[inline(always)]
+fn neighbour_differences<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+    let mut starts = Starts::new(row);
+    let mut before = s.splat(W::default());
+    let mut at = 0;
+    while at < n {
+        let this = s.load(&v[at..]);
+        let predecessors = s.keep(!starts.next(), s.predecessors(this, before));
+        s.store(s.minus(this, predecessors), &mut v[at..]);
+        before = this;
+        at += LANES;
+    }
+}
+
+/// Where rows of the block start among every 32 numbers.
+struct Starts {
+    row: usize,
+    /// The next 32 numbers begin in a row, this far from its start.
+    offset: usize,
+    /// Every multiple of the length of a row.
+    multiples: u64,
+}
+
+impl Starts {
+    #[inline(always)]
+    fn new(row: usize) -> Self {
+        let mut multiples = 0;
+        let mut at = 0;
+        while at < 64 {
+            multiples |= 1 << at;
+            at += row;
+        }
+        Self { row, offset: 0, multiples }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> u32 {
+        let first = if self.offset == 0 { 0 } else { self.row - self.offset };
+        self.offset = if self.row > LANES { self.offset + LANES } else { self.offset + LANES % self.row };
+        if self.offset >= self.row {
+            self.offset -= self.row;
+        }
+        if first < LANES { (self.multiples << first) as u32 } else { 0 }
+    }
+}
+
+// ---- sums -----------------------------------------------------------------------------------------
+
+/// Where the rows of a block go as their numbers are known.
+pub trait Sink<W: Word, S: Rows<W>> {
+    /// Row y of plane z; only as many lanes count as the block's rows have.
+    fn put(&mut self, s: S, z: usize, y: usize, row: S::Row);
+}
+
+/// Whether [`undo_rows`] can be used, which needs a plane of whole rows.
+#[inline(always)]
+pub fn is_in_rows([_, sy, sx]: [usize; 3], work: usize) -> bool {
+    (SHORT..=LANES).contains(&sx) && sy * LANES <= work
+}
+
+/// The inverse of [`apply`], in one pass, for blocks that [`is_in_rows`]. `r` is changed, and `work` used.
+#[inline(always)]
+pub fn undo_rows<W: Word, S: Rows<W>>(
+    s: S,
+    r: &mut [W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &mut impl Sink<W, S>,
+) {
+    let [oz, oy, ox] = orders;
+    if oz > 1 {
+        // Seldom so: sums along z first, up to the last ones.
+        let n: usize = shape.iter().product();
+        let (_, plane) = strides(shape);
+        unzigzag(s, r, n);
+        for _ in 1..oz {
+            sums(s, r, n, plane);
+        }
+        match (oy, ox) {
+            (1, 1) => sum_rows::<_, _, _, false, true, 1, 1>(s, r, work, shape, orders, base, sink),
+            _ => sum_rows::<_, _, _, false, true, 7, 7>(s, r, work, shape, orders, base, sink),
+        }
+        return;
+    }
+    match orders {
+        [0, 0, 0] => sum_rows::<_, _, _, true, false, 0, 0>(s, r, work, shape, orders, base, sink),
+        [0, 0, 1] => sum_rows::<_, _, _, true, false, 0, 1>(s, r, work, shape, orders, base, sink),
+        [0, 1, 0] => sum_rows::<_, _, _, true, false, 1, 0>(s, r, work, shape, orders, base, sink),
+        [0, 1, 1] => sum_rows::<_, _, _, true, false, 1, 1>(s, r, work, shape, orders, base, sink),
+        [1, 0, 1] => sum_rows::<_, _, _, true, true, 0, 1>(s, r, work, shape, orders, base, sink),
+        [1, 1, 1] => sum_rows::<_, _, _, true, true, 1, 1>(s, r, work, shape, orders, base, sink),
+        [0, ..] => sum_rows::<_, _, _, true, false, 7, 7>(s, r, work, shape, orders, base, sink),
+        _ => sum_rows::<_, _, _, true, true, 7, 7>(s, r, work, shape, orders, base, sink),
+    }
+}
+
+/// The sums along x, y and, if `IS_Z`, once along z. `Y` and `X` are the orders along y and x, or 7 for those in
+/// `orders`.
+#[inline(always)]
+fn sum_rows<
+    W: Word,
+    S: Rows<W>,
+    K: Sink<W, S>,
+    const IS_ZIGZAG: bool,
+    const IS_Z: bool,
+    const Y: usize,
+    const X: usize,
+>(
+    s: S,
+    r: &[W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &mut K,
+) {
+    let zero = s.splat(W::default());
+    let base = s.splat(base);
+    let [sz, sy, sx] = shape;
+    let order = |fixed: usize, order: u8| if fixed == 7 { usize::from(order) } else { fixed };
+    let (oy, ox) = (order(Y, orders[1]), order(X, orders[2]));
+    let mut above = [zero; MAX_ORDER as usize];
+    for z in 0..sz {
+        if IS_Z {
+            above = [zero; MAX_ORDER as usize];
+        }
+        for y in 0..sy {
+            let mut t = s.load(&r[(z * sy + y) * sx..]);
+            if IS_ZIGZAG {
+                t = s.unzigzag(t);
+            }
+            for _ in 0..ox {
+                t = s.running_sums(t);
+            }
+            for above in &mut above[..oy] {
+                t = s.plus(t, *above);
+                *above = t;
+            }
+            if IS_Z {
+                let work = &mut work[y * LANES..];
+                t = s.plus(t, if z == 0 { base } else { s.load(work) });
+                s.store(t, work);
+            } else {
+                t = s.plus(t, base);
+            }
+            sink.put(s, z, y, t);
+        }
+    }
+}
+
+/// The inverse of [`apply`] for any block, in `r`, which has room for a row behind it.
+#[inline(always)]
+pub fn undo<W: Word, S: Rows<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
+    let n: usize = shape.iter().product();
+    let (row, plane) = strides(shape);
+    let [oz, oy, ox] = orders;
+    unzigzag(s, r, n);
+    for _ in 0..oz {
+        sums(s, r, n, plane);
+    }
+    let rows = plane_rows(shape, orders) * row;
     for _ in 0..oy {
-        r.chunks_exact_mut(sy * sx).for_each(|plane| sums(plane, sx));
+        let mut start = 0;
+        while start < n {
+            sums(s, &mut r[start..], rows, row);
+            start += rows;
+        }
     }
     for _ in 0..ox {
-        r.chunks_exact_mut(sx).for_each(neighbour_sums);
+        neighbour_sums(s, r, n, row);
     }
-    r.iter_mut().for_each(|v| *v = v.plus(base));
-}
-
-/// Subtracts from every row the one before it.
-#[inline(always)]
-fn differences<W: Word>(v: &mut [W], row: usize) {
-    for start in (row..v.len()).step_by(row).rev() {
-        let (before, this) = v[start - row..start + row].split_at_mut(row);
-        this.iter_mut().zip(before).for_each(|(v, before)| *v = v.minus(*before));
+    let base = s.splat(base);
+    let mut at = 0;
+    while at < n {
+        s.store(s.plus(s.load(&r[at..]), base), &mut r[at..]);
+        at += LANES;
     }
 }
 
-/// The inverse of [`differences`].
 #[inline(always)]
-fn sums<W: Word>(v: &mut [W], row: usize) {
-    for start in (row..v.len()).step_by(row) {
-        let (before, this) = v[start - row..start + row].split_at_mut(row);
-        this.iter_mut().zip(before).for_each(|(v, before)| *v = v.plus(*before));
+fn unzigzag<W: Word, S: Rows<W>>(s: S, r: &mut [W], n: usize) {
+    let mut at = 0;
+    while at < n {
+        s.store(s.unzigzag(s.load(&r[at..])), &mut r[at..]);
+        at += LANES;
     }
 }
 
-/// Subtracts from every number the one before it.
+/// Adds to the first `n` numbers, but for the first `distance`, those that far before them.
 #[inline(always)]
-fn neighbour_differences<W: Word>(row: &mut [W]) {
-    let mut before = W::default();
-    for v in row {
-        (*v, before) = (v.minus(before), *v);
+fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
+    if distance < LANES {
+        for at in distance..n {
+            v[at] = v[at].plus(v[at - distance]);
+        }
+        return;
+    }
+    let mut at = distance;
+    while at < n {
+        let before = s.keep(first_lanes(n - at), s.load(&v[at - distance..]));
+        s.store(s.plus(s.load(&v[at..]), before), &mut v[at..]);
+        at += LANES;
     }
 }
 
-/// The inverse of [`neighbour_differences`].
+/// Adds to every number of `n` all that are before it in its row.
 #[inline(always)]
-fn neighbour_sums<W: Word>(row: &mut [W]) {
-    let mut sum = W::default();
-    for v in row {
-        sum = sum.plus(*v);
-        *v = sum;
+fn neighbour_sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+    let mut start = 0;
+    while start < n {
+        let end = start + row;
+        let mut before = s.splat(W::default());
+        while start + LANES <= end {
+            let this = s.plus(s.running_sums(s.load(&v[start..])), before);
+            s.store(this, &mut v[start..]);
+            before = s.last(this);
+            start += LANES;
+        }
+        let mut sum = if row >= LANES && start < end { v[start - 1] } else { W::default() };
+        for v in &mut v[start..end] {
+            sum = sum.plus(*v);
+            *v = sum;
+        }
+        start = end;
     }
 }
 
-/// Chooses the prediction of a block whose numbers are `v`. `row` has room for one of its rows, and for [`RUN`] and
-/// [`MAX_ORDER`] numbers. With `search`, orders of which none is that of another axis are tried too.
-#[inline(always)]
-pub fn choose<W: Word>(v: &[W], shape: [usize; 3], search: bool, row: &mut [W]) -> Prediction<W> {
-    let first = v[0];
-    let (lowest, highest) = v
-        .iter()
-        .fold((first, first), |(lowest, highest), &v| (lowest.min_max_signed(v).0, highest.min_max_signed(v).1));
-    let range = highest.minus(lowest);
-    let middle = lowest.plus((range >> 1).plus(range & W::from_u64(1)));
-    let mut estimate = |orders: Orders| {
-        let base = if orders == [0; 3] { middle } else { first };
-        Prediction { orders, base, cost: cost(v, shape, orders, base, row) }
-    };
-    let is_possible = |orders: Orders| orders.iter().zip(shape).all(|(&order, n)| order == 0 || n > 1);
+// ---- choice ---------------------------------------------------------------------------------------
 
-    let cubic = shape.map(|n| if n > 1 { 3 } else { 0 });
-    let mut best = estimate([0; 3]);
-    for orders in [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], cubic] {
-        if is_possible(orders) && orders != [0; 3] {
-            let other = estimate(orders);
-            if other.cost < best.cost {
-                best = other;
+/// The numbers of a block less the first of them.
+pub struct Numbers<'a, W> {
+    /// The numbers, and room for a row behind them. The first is zero.
+    pub v: &'a [W],
+    pub shape: [usize; 3],
+    /// The smallest and the largest number.
+    pub range: [W; 2],
+}
+
+impl<W: Word> Numbers<'_, W> {
+    /// Orders along axes that are there.
+    #[inline(always)]
+    fn is_possible(&self, [z, y, x]: Orders) -> bool {
+        (z == 0 || self.shape[0] > 1) && (y == 0 || self.shape[1] > 1) && (x == 0 || self.shape[2] > 1)
+    }
+
+    /// The middle of the range where numbers are coded as they are, else the first number, which is zero.
+    #[inline(always)]
+    fn base(&self, orders: Orders) -> W {
+        let [lowest, highest] = self.range;
+        let range = highest.minus(lowest);
+        let middle = lowest.plus((range >> 1).plus(range & W::from_u64(1)));
+        if orders == [0; 3] { middle } else { W::default() }
+    }
+
+    #[inline(always)]
+    fn estimate<S: Rows<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
+        let base = self.base(orders);
+        Prediction { orders, base, cost: cost(s, self.v, self.shape, orders, base) }
+    }
+}
+
+/// Chooses the prediction of a block. With `search`, orders of which none is that of another axis are tried too.
+#[inline(always)]
+pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
+    const FIRST: [Orders; 6] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]];
+    let shape = numbers.shape;
+    let order = |n: usize| if n > 1 { 3 } else { 0 };
+    let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
+    let is_rows = shape[0] * shape[1] > 1 && shape[2] <= LANES;
+    let first_costs = if is_rows { first_costs(s, numbers) } else { [0; 6] };
+    let mut best = Prediction::NONE;
+    for i in 0..7 {
+        let orders = if i < 6 { FIRST[i] } else { cubic };
+        if numbers.is_possible(orders) && (i == 0 || orders != [0; 3]) {
+            let base = numbers.base(orders);
+            let cost = if is_rows && i < 6 { first_costs[i] } else { cost(s, numbers.v, shape, orders, base) };
+            if cost < best.cost {
+                best = Prediction { orders, base, cost };
             }
         }
     }
-    let order = best.orders.into_iter().max().unwrap_or(0);
+    let order = best.orders[0].max(best.orders[1]).max(best.orders[2]);
     if order > 0 {
-        let unit = best.orders.map(|o| o / order);
+        // All orders are that, or none.
+        let [uz, uy, ux] = best.orders.map(|o| u8::from(o > 0));
         for order in order + 1..=MAX_ORDER {
-            let other = estimate(unit.map(|u| u * order));
+            let other = numbers.estimate(s, [uz * order, uy * order, ux * order]);
             if other.cost >= best.cost {
                 break;
             }
             best = other;
         }
     }
-    while search {
+    if !search {
+        return best;
+    }
+    loop {
         let from = best;
         for (axis, step) in [(2, 1), (1, 1), (0, 1), (2, -1), (1, -1), (0, -1)] {
             let mut orders = from.orders;
@@ -159,93 +461,218 @@ pub fn choose<W: Word>(v: &[W], shape: [usize; 3], search: bool, row: &mut [W]) 
                 continue;
             };
             orders[axis] = order;
-            if is_possible(orders) {
-                let other = estimate(orders);
+            if numbers.is_possible(orders) {
+                let other = numbers.estimate(s, orders);
                 if other.cost < best.cost {
                     best = other;
                 }
             }
         }
         if best == from {
-            break;
+            return best;
         }
     }
-    best
 }
 
-/// Bits of the sampled numbers after a prediction.
+/// The first number of the sampled rows, and from one to the next.
 #[inline(always)]
-fn cost<W: Word>(v: &[W], shape: [usize; 3], orders: Orders, base: W, row: &mut [W]) -> u64 {
+fn sample(n_rows: usize) -> (usize, usize) {
+    if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
+}
+
+/// The sum of bit lengths of rows of numbers.
+struct Lengths<W: Word, S: Rows<W>> {
+    /// Per lane, the bits that the numbers have not.
+    missing: S::Row,
+    n_rows: u64,
+}
+
+impl<W: Word, S: Rows<W>> Clone for Lengths<W, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<W: Word, S: Rows<W>> Copy for Lengths<W, S> {}
+
+impl<W: Word, S: Rows<W>> Lengths<W, S> {
+    #[inline(always)]
+    fn new(s: S) -> Self {
+        Self { missing: s.splat(W::default()), n_rows: 0 }
+    }
+
+    /// Adds the differences in the lanes of a mask.
+    #[inline(always)]
+    fn add(&mut self, s: S, mask: u32, differences: S::Row) {
+        let numbers = s.keep(mask, s.zigzag(differences));
+        self.missing = s.plus(self.missing, s.leading_zeros(numbers));
+        self.n_rows += 1;
+    }
+
+    #[inline(always)]
+    fn bits(self, s: S) -> u64 {
+        self.n_rows * LANES as u64 * u64::from(W::BITS) - s.total(self.missing)
+    }
+}
+
+/// [`cost`] of the orders up to 1 that are always tried, for blocks whose rows are no longer than a row of lanes.
+#[inline(always)]
+fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
+    let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
+    let mask = first_lanes(sx);
+    let zero = s.splat(W::default());
+    let middle = s.splat(numbers.base([0; 3]));
+    let mut lengths = [Lengths::<W, S>::new(s); 6];
+    let (mut number, step) = sample(sz * sy);
+    while number < sz * sy {
+        let at = number * sx;
+        // The row, and those before it along y, along z, and along both, or zeros.
+        let this = s.load(&v[at..]);
+        let above = if number > 0 { s.load(&v[at - sx..]) } else { zero };
+        let is_first_row = number % sy == 0;
+        let behind = if number >= sy { s.load(&v[at - sy * sx..]) } else { zero };
+        let both = if number >= sy && !is_first_row { s.load(&v[at - sy * sx - sx..]) } else { zero };
+        let along_y = s.minus(this, above);
+        let along_z = s.minus(this, behind);
+        // In a plane for itself, its first row has none above.
+        let above_in_plane = if is_first_row { zero } else { s.minus(above, both) };
+        let along_zy = s.minus(along_z, above_in_plane);
+        let along_x = s.minus(this, s.predecessors(this, zero));
+        lengths[0].add(s, mask, s.minus(this, middle));
+        lengths[1].add(s, mask, along_x);
+        lengths[2].add(s, mask, along_y);
+        lengths[3].add(s, mask, s.minus(along_y, s.predecessors(along_y, zero)));
+        lengths[4].add(s, mask, s.minus(along_z, s.predecessors(along_z, zero)));
+        lengths[5].add(s, mask, s.minus(along_zy, s.predecessors(along_zy, zero)));
+        number += step;
+    }
+    let mut costs = [0; 6];
+    for i in 0..6 {
+        costs[i] = lengths[i].bits(s);
+    }
+    costs
+}
+
+/// Bits of the sampled numbers after a prediction. The base is zero unless the orders are.
+#[inline(always)]
+fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, base: W) -> u64 {
     let [sz, sy, sx] = shape;
+    let base = s.splat(base);
+    let mut lengths = Lengths::<W, S>::new(s);
     if sz * sy == 1 {
-        return sampled(sx.div_ceil(RUN))
-            .map(|run| {
-                let (start, end) = (run * RUN, sx.min((run + 1) * RUN));
-                let lead = start.min(usize::from(orders[2]));
-                let row = &mut row[..lead + end - start];
-                row.iter_mut().zip(&v[start - lead..end]).for_each(|(to, v)| *to = v.minus(base));
-                finish(row, lead, orders[2])
-            })
-            .sum();
-    }
-    let [_, rows, _] = merged(shape, orders);
-    sampled(sz * sy)
-        .map(|number| {
-            let row = &mut row[..sx];
-            row.fill(W::default());
-            let (z, y) = (number / rows, number % rows);
-            for (i, factor_z) in binomials(orders[0]).take(z + 1).enumerate() {
-                for (j, factor_y) in binomials(orders[1]).take(y + 1).enumerate() {
-                    let from = &v[(number - i * rows - j) * sx..][..sx];
-                    add_multiple(row, from, base, factor_z * factor_y);
-                }
+        let (mut run, step) = sample(sx.div_ceil(LANES));
+        while run < sx.div_ceil(LANES) {
+            let at = run * LANES;
+            let mut this = s.minus(s.load(&v[at..]), base);
+            // Of the run before, the last lanes are right, as many as are needed.
+            let mut before = s.splat(W::default());
+            if run > 0 {
+                before = s.load(&v[at - LANES..]);
             }
-            finish(row, 0, orders[2])
-        })
-        .sum()
-}
-
-/// Differences along x, and the bits of what is behind the first `lead` of them.
-#[inline(always)]
-fn finish<W: Word>(row: &mut [W], lead: usize, order: u8) -> u64 {
-    for _ in 0..order {
-        neighbour_differences(row);
+            for _ in 0..orders[2] {
+                this = s.minus(this, s.predecessors(this, before));
+                before = s.minus(before, s.predecessors(before, s.splat(W::default())));
+            }
+            lengths.add(s, first_lanes(sx - at), this);
+            run += step;
+        }
+        return lengths.bits(s);
     }
-    row[lead..].iter().map(|d| d.zigzag().bit_length()).sum::<u32>().into()
+    let rows = plane_rows(shape, orders);
+    let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
+    let (mut number, step) = sample(sz * sy);
+    while number < sz * sy {
+        let (z, y) = (number / rows, number % rows);
+        let mut before = [s.splat(W::default()); MAX_ORDER as usize];
+        let mut start = 0;
+        while start < sx {
+            let at = number * sx + start;
+            let mut this = match orders {
+                [2, 2, _] => cube::<_, _, 3>(s, v, at, [z, y], [rows * sx, sx]),
+                [3, 3, _] => cube::<_, _, 4>(s, v, at, [z, y], [rows * sx, sx]),
+                _ => {
+                    let mut sum = s.splat(W::default());
+                    for i in 0..=usize::from(orders[0]).min(z) {
+                        for j in 0..=usize::from(orders[1]).min(y) {
+                            let from = s.load(&v[at - (i * rows + j) * sx..]);
+                            let factor = factors_z[i].wrapping_mul(factors_y[j]);
+                            sum = s.plus(sum, s.times(from, W::from_u64(factor as u64)));
+                        }
+                    }
+                    sum
+                }
+            };
+            this = s.minus(this, base);
+            for before in &mut before[..usize::from(orders[2])] {
+                (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
+            }
+            lengths.add(s, first_lanes(sx - start), this);
+            start += LANES;
+        }
+        number += step;
+    }
+    lengths.bits(s)
 }
 
-/// Numbers of the sampled rows.
+/// The differences of order N − 1 along z and y at `at`, which has so many planes and rows before it, so far apart.
 #[inline(always)]
-fn sampled(n_rows: usize) -> impl Iterator<Item = usize> {
-    let (start, step) = if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) };
-    (start..n_rows).step_by(step)
+fn cube<W: Word, S: Rows<W>, const N: usize>(
+    s: S,
+    v: &[W],
+    at: usize,
+    [z, y]: [usize; 2],
+    [plane, row]: [usize; 2],
+) -> S::Row {
+    let zero = s.splat(W::default());
+    let mut along_y = [zero; N];
+    for i in 0..N.min(z + 1) {
+        let mut rows = [zero; N];
+        for j in 0..N.min(y + 1) {
+            rows[j] = s.load(&v[at - i * plane - j * row..]);
+        }
+        along_y[i] = repeated_difference(s, rows);
+    }
+    repeated_difference(s, along_y)
+}
+
+/// The difference of order N − 1 of N rows.
+#[inline(always)]
+fn repeated_difference<W: Word, S: Rows<W>, const N: usize>(s: S, mut rows: [S::Row; N]) -> S::Row {
+    for n in (1..N).rev() {
+        for i in 0..n {
+            rows[i] = s.minus(rows[i], rows[i + 1]);
+        }
+    }
+    rows[0]
 }
 
 /// Binomial coefficients with alternating signs: what an element and those before it contribute to differences.
 #[inline(always)]
-fn binomials(order: u8) -> impl Iterator<Item = i64> {
+fn binomials(order: u8) -> [i64; MAX_ORDER as usize + 1] {
     let order = i64::from(order);
-    (0..=order).scan(1, move |next, i| {
-        let this = *next;
-        *next = -this * (order - i) / (i + 1);
-        Some(this)
-    })
-}
-
-/// Adds a multiple of what is above the base.
-#[inline(always)]
-fn add_multiple<W: Word>(sum: &mut [W], from: &[W], base: W, factor: i64) {
-    let terms = sum.iter_mut().zip(from);
-    match factor {
-        1 => terms.for_each(|(sum, v)| *sum = sum.plus(v.minus(base))),
-        -1 => terms.for_each(|(sum, v)| *sum = sum.minus(v.minus(base))),
-        _ => terms.for_each(|(sum, v)| *sum = sum.plus(v.minus(base).times(W::from_u64(factor as u64)))),
+    let mut factors = [1; MAX_ORDER as usize + 1];
+    for i in 1..factors.len() {
+        factors[i] = -factors[i - 1] * (order - i as i64 + 1) / i as i64;
     }
+    factors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::lorenzo::rows::Portable;
+
+    /// Numbers with room for a row behind them.
+    fn padded<W: Word>(v: &[W]) -> Vec<W> {
+        [v, &[W::default(); LANES]].concat()
+    }
+
+    struct Collected(Vec<[u32; LANES]>);
+
+    impl Sink<u32, Portable> for Collected {
+        fn put(&mut self, _: Portable, _: usize, _: usize, row: [u32; LANES]) {
+            self.0.push(row);
+        }
+    }
 
     fn noise(n: usize) -> Vec<u32> {
         (0..n as u32).map(|i| (i ^ i << 7).wrapping_mul(0x9e37_79b9) >> (i % 13)).collect()
@@ -253,13 +680,32 @@ mod tests {
 
     #[test]
     fn undo_is_the_inverse() {
-        for shape in [[1, 1, 1], [1, 1, 100], [1, 7, 32], [3, 4, 5], [8, 16, 32], [5, 1, 3], [2, 3, 1]] {
+        for shape in [
+            [1, 1, 1],
+            [1, 1, 100],
+            [1, 7, 32],
+            [3, 4, 5],
+            [8, 16, 32],
+            [5, 1, 3],
+            [2, 3, 1],
+            [4, 5, 9],
+            [3, 2, 70],
+        ] {
             let v = noise(shape.iter().product());
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
-                let mut r = v.clone();
-                apply(&mut r, shape, orders, v[0]);
-                undo(&mut r, shape, orders, v[0]);
-                assert_eq!(r, v, "{shape:?} {orders:?}");
+                let n = v.len();
+                let mut r = vec![0; n + LANES];
+                apply(Portable, &padded(&v), &mut r, shape, orders, 0);
+                let mut sums = r.clone();
+                undo(Portable, &mut sums, shape, orders, 0);
+                assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
+                let mut work = vec![0; shape[1] * LANES];
+                if is_in_rows(shape, work.len()) {
+                    let mut out = Collected(vec![]);
+                    undo_rows(Portable, &mut r, &mut work, shape, orders, 0, &mut out);
+                    let rows: Vec<u32> = out.0.iter().flat_map(|row| &row[..shape[2]]).copied().collect();
+                    assert_eq!(rows, v, "{shape:?} {orders:?}");
+                }
             }
         }
     }
@@ -267,29 +713,47 @@ mod tests {
     /// The estimate without sampling is what the passes give.
     #[test]
     fn rows_are_estimated_as_they_are_coded() {
-        for shape in [[1, 1, 100], [1, 7, 32], [3, 4, 5], [4, 8, 32], [2, 3, 1], [1, 1, 1050]] {
+        for shape in [[1, 1, 100], [1, 7, 32], [3, 4, 5], [4, 8, 32], [2, 3, 1], [1, 1, 1050], [2, 3, 100]] {
             let v = noise(shape.iter().product());
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
-                let mut r = v.clone();
-                apply(&mut r, shape, orders, 12345);
-                let bits: u64 = r.iter().map(|r| u64::from(r.bit_length())).sum();
+                let mut r = vec![0; v.len() + LANES];
+                let base = if orders == [0; 3] { 12345 } else { 0 };
+                apply(Portable, &padded(&v), &mut r, shape, orders, base);
+                let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {
                     continue;
                 }
-                let mut row = vec![0; shape[2].max(64)];
-                assert_eq!(cost(&v, shape, orders, 12345, &mut row), bits, "{shape:?} {orders:?}");
+                assert_eq!(cost(Portable, &padded(&v), shape, orders, base), bits, "{shape:?} {orders:?}");
+            }
+        }
+    }
+
+    /// The same costs as one by one.
+    #[test]
+    fn first_orders_are_estimated_together() {
+        for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
+            let v = padded(&noise(shape.iter().product()));
+            let together = first_costs(Portable, &Numbers { v: &v, shape, range: [777; 2] });
+            for (i, orders) in
+                [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]].into_iter().enumerate()
+            {
+                let base = if i == 0 { 777 } else { 0 };
+                assert_eq!(together[i], cost(Portable, &v, shape, orders, base), "{shape:?} {orders:?}");
             }
         }
     }
 
     #[test]
     fn polynomials_vanish() {
-        let v: Vec<u64> = (0..4096u64).map(|i| i * i * i).collect();
-        let best = choose(&v, [1, 1, 4096], false, &mut vec![0; 4096]);
+        let choose = |v: Vec<u64>, shape, search| {
+            let range = [*v.iter().min().unwrap(), *v.iter().max().unwrap()];
+            choose(Portable, &Numbers { v: &padded(&v), shape, range }, search)
+        };
+        let best = choose((0..4096u64).map(|i| i * i * i).collect(), [1, 1, 4096], false);
         assert_eq!((best.orders, best.cost), ([0, 0, 4], 0));
-        let v: Vec<u32> = (0..4096).map(|i| (i % 32) * (i % 32) + (i / 32) * 7).collect();
-        let best = choose(&v, [8, 16, 32], true, &mut vec![0; 4096]);
+        let v = (0..4096).map(|i| (i % 32) * (i % 32) + (i / 32) * 7).collect();
+        let best = choose(v, [8, 16, 32], true);
         assert!(best.orders[2] == 2 || best.orders[2] == 3, "{best:?}");
     }
 }

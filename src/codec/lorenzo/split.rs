@@ -7,14 +7,16 @@
 //! another lane of a register, or to another thread of a GPU. (The same idea: Afroozeh, Boncz: "The FastLanes
 //! Compression Layout", VLDB 2023.)
 
-use crate::codec::lorenzo::bits::{Writer, peek, string_bytes};
+mod narrow;
+mod wide;
+
+use crate::codec::lorenzo::bits::string_bytes;
+use crate::codec::lorenzo::rows::{Ahead, LANES, LENGTHS, Rows};
 use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
 
 /// Numbers of a group.
 pub const GROUP: usize = 1024;
-/// Lanes of a row.
-pub const LANES: usize = 32;
 /// Most groups of a block.
 const MAX_GROUPS: usize = (1 << 14) / GROUP;
 /// Bytes of a group's header.
@@ -33,36 +35,41 @@ struct Group {
 }
 
 impl Group {
-    /// The best widths for a group of `n` numbers, of which `above[k]` are longer than k bits, up to `longest`.
-    fn choose(n: usize, above: &[u16; 65], longest: u32) -> Self {
+    /// The best widths for a group of `n` numbers, of which `above[k]` are longer than k bits, for k from `shortest` up
+    /// to `longest`, which all are no longer than.
+    #[inline(always)]
+    fn choose(n: usize, above: &[u32; 65], shortest: u32, longest: u32) -> Self {
         let rows = n.div_ceil(LANES);
-        let count = |k: u32| usize::from(above[k as usize]);
-        let cost = |k: u32, k2: u32| {
-            let mut bytes = packed_bytes(rows, k) + 4 * rows + string_bytes(count(k), k2 - k);
-            if k2 < longest {
-                bytes += string_bytes(count(k), 1) + string_bytes(count(k2), longest - k2);
-            }
-            bytes
-        };
-        // With fewer bits than that nearly all would be patched.
-        let shortest = (0..longest).find(|&k| 16 * count(k) <= 15 * n).unwrap_or(longest);
+        let count = |k: u32| above[k as usize] as usize;
         let mut best = packed_bytes(rows, longest);
         let (mut width, mut second) = (longest, longest);
         for _ in 0..ROUNDS {
+            let before = best;
+            // What does not depend on the first width.
+            let rest = match second < longest {
+                true => string_bytes(count(second), longest - second),
+                false => 0,
+            };
+            let has_marks = usize::from(second < longest);
             for k in (shortest..second).rev() {
-                let bytes = cost(k, second);
-                if bytes < best {
-                    (best, width) = (bytes, k);
-                }
+                let patches = string_bytes(count(k), second - k) + has_marks * string_bytes(count(k), 1);
+                let bytes = packed_bytes(rows, k) + 4 * rows + patches + rest;
+                (best, width) = if bytes < best { (bytes, k) } else { (best, width) };
             }
             if width == longest {
                 break;
             }
+            let fixed = packed_bytes(rows, width) + 4 * rows;
+            let marks = string_bytes(count(width), 1);
             for k2 in width + 1..=longest {
-                let bytes = cost(width, k2);
-                if bytes < best {
-                    (best, second) = (bytes, k2);
+                let mut bytes = fixed + string_bytes(count(width), k2 - width);
+                if k2 < longest {
+                    bytes += marks + string_bytes(count(k2), longest - k2);
                 }
+                (best, second) = if bytes < best { (bytes, k2) } else { (best, second) };
+            }
+            if best == before {
+                break; // and so would be the next round
             }
         }
         let is_patched = width < longest;
@@ -75,11 +82,13 @@ impl Group {
         }
     }
 
+    #[inline(always)]
     fn emit(&self, out: &mut [u8; HEADER]) {
         let [n1, n2] = [self.n_patched, self.n_patched_twice].map(|n| (n as u16).to_le_bytes());
         *out = [self.width as u8, self.patch as u8, self.second_patch as u8, 0, n1[0], n1[1], n2[0], n2[1]];
     }
 
+    #[inline(always)]
     fn parse(bytes: &[u8; HEADER], n: usize, word_bits: u32) -> Result<Self> {
         let [width, patch, second_patch, zero, ..] = bytes.map(u32::from);
         let count = |k: usize| usize::from(u16::from_le_bytes([bytes[k], bytes[k + 1]]));
@@ -94,16 +103,25 @@ impl Group {
     }
 
     /// Bytes of its packed bits.
+    #[inline(always)]
     fn packed_bytes(&self, n: usize) -> usize {
         packed_bytes(n.div_ceil(LANES), self.width)
     }
 
     /// Bytes of the bitmap of patched numbers.
+    #[inline(always)]
     fn bitmap_bytes(&self, n: usize) -> usize {
         if self.patch > 0 { 4 * n.div_ceil(LANES) } else { 0 }
     }
 
+    /// All patches fit bytes.
+    #[inline(always)]
+    fn has_narrow_patches(&self) -> bool {
+        self.patch + self.second_patch <= 8
+    }
+
     /// Bytes of its patches: the bits of the first level, the bitmap of the second level, the bits of that.
+    #[inline(always)]
     fn patch_bytes(&self) -> [usize; 3] {
         let bitmap = if self.second_patch > 0 { string_bytes(self.n_patched, 1) } else { 0 };
         [string_bytes(self.n_patched, self.patch), bitmap, string_bytes(self.n_patched_twice, self.second_patch)]
@@ -111,12 +129,27 @@ impl Group {
 }
 
 /// Bytes of the packed bits of so many rows. Words of 64 bits may end in half a word.
+#[inline(always)]
 fn packed_bytes(rows: usize, width: u32) -> usize {
     4 * LANES * (rows * width as usize).div_ceil(32)
 }
 
 fn damage(what: &str) -> Error {
     Error::corrupt(format!("a lorenzo block has {what}"))
+}
+
+/// Memory for the work on a group. What is in it does not matter.
+pub struct Scratch<W> {
+    lengths: [u8; LENGTHS],
+    /// Patches and second patches, and room for a row behind them.
+    bytes: [[u8; GROUP + LANES]; 2],
+    words: [[W; GROUP + LANES]; 2],
+}
+
+impl<W: Word> Scratch<W> {
+    pub fn new() -> Self {
+        Self { lengths: [0; LENGTHS], bytes: [[0; GROUP + LANES]; 2], words: [[W::default(); GROUP + LANES]; 2] }
+    }
 }
 
 /// How some numbers will be coded.
@@ -127,325 +160,308 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// Looks at `n` numbers, which the rest of their last row follows, zeros.
+    /// Looks at `n` numbers, which the rest of their last row follows, zeros. A part of `ahead` is fetched for each group.
     #[inline(always)]
-    pub fn choose<W: Word>(numbers: &[W], n: usize) -> Self {
+    pub fn choose<W: Word, S: Rows<W>>(
+        s: S,
+        numbers: &[W],
+        n: usize,
+        scratch: &mut Scratch<W>,
+        ahead: &mut impl Ahead,
+    ) -> Self {
         let mut coding = Self { groups: [Group::default(); MAX_GROUPS], n, n_bytes: 0 };
-        for (group, numbers) in coding.groups.iter_mut().zip(numbers[..n].chunks(GROUP)) {
-            let (above, longest) = lengths(numbers);
-            *group = Group::choose(numbers.len(), &above, longest);
-            coding.n_bytes += HEADER
-                + group.packed_bytes(numbers.len())
-                + group.bitmap_bytes(numbers.len())
-                + group.patch_bytes().iter().sum::<usize>();
+        let mut start = 0;
+        for group in &mut coding.groups {
+            if start >= n {
+                break;
+            }
+            let size = (n - start).min(GROUP);
+            ahead.fetch(s);
+            *group = widths(s, &numbers[start..start + size.next_multiple_of(LANES)], size, &mut scratch.lengths);
+            let [first, marks, second] = group.patch_bytes();
+            coding.n_bytes += HEADER + group.packed_bytes(size) + group.bitmap_bytes(size) + first + marks + second;
+            start += GROUP;
         }
         coding
     }
 
     /// Bytes of the numbers.
+    #[inline(always)]
     pub fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
     /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`].
     #[inline(always)]
-    pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
+    pub fn write<W: Word, S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut Scratch<W>, out: &mut [u8]) {
         let groups = &self.groups[..self.n.div_ceil(GROUP)];
-        let numbers = numbers[..self.n.next_multiple_of(LANES)].chunks(GROUP);
-        let (headers, mut out) = out.split_at_mut(HEADER * groups.len());
-        let (headers, _) = headers.as_chunks_mut();
-        for ((group, header), numbers) in groups.iter().zip(headers).zip(numbers.clone()) {
-            group.emit(header);
-            let (packed, rest) = out.split_at_mut(group.packed_bytes(numbers.len()));
-            pack(numbers, group.width, packed);
-            out = rest;
+        let size = |g: usize| (self.n - g * GROUP).min(GROUP);
+        let (headers, mut packed) = out.split_at_mut(HEADER * groups.len());
+        let (mut n_packed, mut n_bitmaps) = (0, 0);
+        for (g, group) in groups.iter().enumerate() {
+            group.emit(headers[HEADER * g..].first_chunk_mut().expect("a header"));
+            n_packed += group.packed_bytes(size(g));
+            n_bitmaps += group.bitmap_bytes(size(g));
         }
-        let n_bitmaps =
-            groups.iter().zip(numbers.clone()).map(|(group, numbers)| group.bitmap_bytes(numbers.len()));
-        let (mut bitmaps, mut out) = out.split_at_mut(n_bitmaps.sum());
-        let mut patches = [W::default(); GROUP];
-        for (group, numbers) in groups.iter().zip(numbers).filter(|(group, _)| group.patch > 0) {
-            let bitmap;
-            (bitmap, bitmaps) = bitmaps.split_at_mut(group.bitmap_bytes(numbers.len()));
-            let n = collect_patches(numbers, group.width, bitmap, &mut patches);
-            let patches = &patches[..n];
+        let rest;
+        (packed, rest) = packed.split_at_mut(n_packed);
+        let (mut bitmaps, mut strings) = rest.split_at_mut(n_bitmaps);
+        for (g, group) in groups.iter().enumerate() {
+            let numbers = &numbers[g * GROUP..][..size(g).next_multiple_of(LANES)];
+            let (bits, bitmap, string);
+            (bits, packed) = packed.split_at_mut(group.packed_bytes(size(g)));
+            (bitmap, bitmaps) = bitmaps.split_at_mut(group.bitmap_bytes(size(g)));
             let [first, marks, second] = group.patch_bytes();
-            let strings;
-            (strings, out) = out.split_at_mut(first + marks + second);
-            let (first, strings) = strings.split_at_mut(first);
-            write_string(first, group.patch, patches.iter().map(|&patch| patch & W::low_mask(group.patch)));
-            if group.second_patch > 0 {
-                let (marks, second) = strings.split_at_mut(marks);
-                let rests = patches.iter().map(|&patch| patch >> group.patch);
-                let is_longer = rests.clone().map(|rest| W::from_u64(u64::from(rest != W::default())));
-                write_string(marks, 1, is_longer);
-                write_string(second, group.second_patch, rests.filter(|&rest| rest != W::default()));
+            (string, strings) = strings.split_at_mut(first + marks + second);
+            if group.patch == 0 {
+                pack(s, numbers, group.width, bits, &mut Unpatched);
+            } else if group.has_narrow_patches() {
+                narrow::write(s, group, numbers, &mut scratch.bytes, bits, bitmap, string);
+            } else {
+                wide::write(s, group, numbers, &mut scratch.words, bits, bitmap, string);
             }
         }
     }
 }
 
-/// How many numbers are longer than each number of bits, and the longest length.
+/// The marks of a group's rows, a u32 for each, written or read one by one.
+struct Bitmap<B> {
+    bytes: B,
+    at: usize,
+}
+
+impl<B> Bitmap<B> {
+    #[inline(always)]
+    fn new(bytes: B) -> Self {
+        Self { bytes, at: 0 }
+    }
+}
+
+impl Bitmap<&mut [u8]> {
+    #[inline(always)]
+    fn push(&mut self, mask: u32) {
+        mask.write(&mut self.bytes[self.at..]);
+        self.at += 4;
+    }
+}
+
+impl Bitmap<&[u8]> {
+    #[inline(always)]
+    fn next(&mut self) -> u32 {
+        let mask = u32::read(&self.bytes[self.at..]);
+        self.at += 4;
+        mask
+    }
+}
+
+/// What is done with the patches while a group is packed or unpacked.
+trait Patching<W: Word, S: Rows<W>> {
+    /// The next row of a group: the whole numbers when it is packed, and their low bits when it is unpacked, which
+    /// are returned with the patches.
+    fn row(&mut self, s: S, row: S::Row) -> S::Row;
+}
+
+/// No patches.
+struct Unpatched;
+
+impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
+    #[inline(always)]
+    fn row(&mut self, _: S, row: S::Row) -> S::Row {
+        row
+    }
+}
+
+/// The widths of a group of `n` numbers, which zeros follow up to whole rows.
 #[inline(always)]
-fn lengths<W: Word>(numbers: &[W]) -> ([u16; 65], u32) {
-    // Next numbers often have the same length: several tables, so that none waits for the count before.
-    let mut counts = [[0u16; 65]; 4];
-    let (fours, rest) = numbers.as_chunks::<4>();
-    for four in fours {
-        for (counts, number) in counts.iter_mut().zip(four) {
-            counts[number.bit_length() as usize] += 1;
+fn widths<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, lengths: &mut [u8; LENGTHS]) -> Group {
+    // The lengths in bytes, in any order: those of as many rows as a word has bytes are put together in a row.
+    let all_bits = s.splat(W::from_u64(W::BITS.into()));
+    let mut any = s.splat(W::default());
+    if n < GROUP {
+        lengths.fill(0);
+    }
+    let mut at = 0;
+    while at < numbers.len() {
+        let mut bytes = s.splat(W::default());
+        let mut shift = 0;
+        let mut row = at;
+        while shift < W::BITS && row < numbers.len() {
+            let this = s.load(&numbers[row..]);
+            any = s.or(any, this);
+            bytes = s.or(bytes, s.shift_left(s.minus(all_bits, s.leading_zeros(this)), shift));
+            shift += 8;
+            row += LANES;
         }
+        s.store_bytes(bytes, &mut lengths[at..]);
+        at = row;
     }
-    for number in rest {
-        counts[0][number.bit_length() as usize] += 1;
-    }
+    let longest = s.any(any).bit_length();
     let mut above = [0; 65];
-    let mut longest = 0;
-    for k in (1..=W::BITS as usize).rev() {
-        let n: u16 = counts.iter().map(|counts| counts[k]).sum();
-        above[k - 1] = above[k] + n;
-        if n > 0 {
-            longest = longest.max(k as u32);
+    // With fewer bits than that nearly all would be patched.
+    let mut shortest = longest;
+    while shortest > 0 {
+        let start = shortest.saturating_sub(8);
+        let counts = s.counts_larger(lengths, start as u8);
+        let mut i = shortest - start;
+        while i > 0 && 16 * counts[i as usize - 1] as usize <= 15 * n {
+            i -= 1;
+            above[(start + i) as usize] = counts[i as usize] as u32;
+        }
+        shortest = start + i;
+        if i > 0 {
+            break;
         }
     }
-    (above, longest)
+    Group::choose(n, &above, shortest, longest)
 }
 
 /// Packs the low bits of whole rows.
 #[inline(always)]
-fn pack<W: Word>(numbers: &[W], width: u32, out: &mut [u8]) {
-    if width == 0 {
-        return;
-    }
-    let (rows, _) = numbers.as_chunks::<LANES>();
-    let mask = W::low_mask(width);
-    let mut words = [W::default(); LANES];
-    let (mut n_bits, mut at) = (0, 0);
-    for row in rows {
-        for (word, &number) in words.iter_mut().zip(row) {
-            *word |= (number & mask) << n_bits;
-        }
+fn pack<W: Word, S: Rows<W>>(s: S, numbers: &[W], width: u32, out: &mut [u8], patches: &mut impl Patching<W, S>) {
+    let mask = s.splat(W::low_mask(width));
+    let mut words = s.splat(W::default());
+    let (mut n_bits, mut to) = (0, 0);
+    let mut at = 0;
+    while at < numbers.len() {
+        let row = s.load(&numbers[at..]);
+        let low = s.and(patches.row(s, row), mask);
+        words = s.or(words, s.shift_left(low, n_bits));
         n_bits += width;
         if n_bits >= W::BITS {
-            for (word, out) in words.iter().zip(out[at..][..LANES * W::BYTES].chunks_exact_mut(W::BYTES)) {
-                word.write(out);
-            }
-            at += LANES * W::BYTES;
+            s.store_bytes(words, &mut out[to..]);
+            to += LANES * W::BYTES;
             n_bits -= W::BITS;
-            for (word, &number) in words.iter_mut().zip(row) {
-                // Twice, because a shift may not be by all bits.
-                *word = (number & mask) >> (width - n_bits - 1) >> 1;
-            }
-            if n_bits == 0 {
-                words = [W::default(); LANES];
-            }
+            words = if n_bits == 0 { s.splat(W::default()) } else { s.shift_right(low, width - n_bits) };
         }
+        at += LANES;
     }
-    let out = &mut out[at..];
-    let bytes = out.len() / LANES;
-    if bytes > 0 {
-        for (word, out) in words.iter().zip(out.chunks_exact_mut(bytes)) {
-            out.copy_from_slice(&word.to_u64().to_le_bytes()[..bytes]);
+    let out = &mut out[to..];
+    if out.len() == LANES * W::BYTES {
+        s.store_bytes(words, out);
+    } else if !out.is_empty() {
+        // Half words.
+        let mut last = [W::default(); LANES];
+        s.store(words, &mut last);
+        for (word, out) in last.iter().zip(out.chunks_exact_mut(4)) {
+            (word.to_u64() as u32).write(out);
         }
     }
 }
 
-/// Marks the numbers longer than `width` in `bitmap` and collects what is above it; their number.
-#[inline(always)]
-fn collect_patches<W: Word>(numbers: &[W], width: u32, bitmap: &mut [u8], patches: &mut [W; GROUP]) -> usize {
-    let (rows, _) = numbers.as_chunks::<LANES>();
-    let mut n = 0;
-    for (row, marks) in rows.iter().zip(bitmap.chunks_exact_mut(4)) {
-        let mut mask = 0u32;
-        for (lane, &number) in row.iter().enumerate() {
-            mask |= u32::from(number >> width != W::default()) << lane;
-        }
-        marks.copy_from_slice(&mask.to_le_bytes());
-        while mask != 0 {
-            patches[n] = row[mask.trailing_zeros() as usize] >> width;
-            n += 1;
-            mask &= mask - 1;
-        }
-    }
-    n
-}
-
-#[inline(always)]
-fn write_string<W: Word>(out: &mut [u8], n_bits: u32, fields: impl Iterator<Item = W>) {
-    let mut writer = Writer::new(out);
-    fields.for_each(|field| writer.push(field.to_u64(), n_bits));
-    writer.finish();
-}
-
-/// Reads `n` numbers from the start of `bytes` and returns how many bytes those are. `numbers` has room for
-/// whole rows.
+/// Reads `n` numbers from the start of `bytes` into `numbers`, which has room for whole rows and another one, and returns
+/// how many bytes those are.
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
 #[inline(always)]
-pub fn read<W: Word>(bytes: &[u8], n: usize, numbers: &mut [W]) -> Result<usize> {
+pub fn read<W: Word, S: Rows<W>>(
+    s: S,
+    bytes: &[u8],
+    n: usize,
+    numbers: &mut [W],
+    scratch: &mut Scratch<W>,
+) -> Result<usize> {
     let early = || damage("an early end");
     let n_groups = n.div_ceil(GROUP);
-    let (headers, mut rest) = bytes.split_at_checked(HEADER * n_groups).ok_or_else(early)?;
+    let (headers, rest) = bytes.split_at_checked(HEADER * n_groups).ok_or_else(early)?;
     let (headers, _) = headers.as_chunks();
     let mut groups = [Group::default(); MAX_GROUPS];
-    let mut n_bitmaps = 0;
+    let (mut n_packed, mut n_bitmaps) = (0, 0);
     let size = |g: usize| (n - g * GROUP).min(GROUP);
-    let numbers = &mut numbers[..n.next_multiple_of(LANES)];
     for (g, (group, header)) in groups.iter_mut().zip(headers).enumerate() {
         *group = Group::parse(header, size(g), W::BITS)?;
+        n_packed += group.packed_bytes(size(g));
         n_bitmaps += group.bitmap_bytes(size(g));
     }
     let groups = &groups[..n_groups];
-    for ((g, group), numbers) in groups.iter().enumerate().zip(numbers.chunks_mut(GROUP)) {
-        let packed;
-        (packed, rest) = rest.split_at_checked(group.packed_bytes(size(g))).ok_or_else(early)?;
-        unpack(packed, group.width, numbers);
-    }
-    let (mut bitmaps, mut rest) = rest.split_at_checked(n_bitmaps).ok_or_else(early)?;
-    for ((g, group), numbers) in groups.iter().enumerate().zip(numbers.chunks_mut(GROUP)) {
-        if group.patch == 0 {
-            continue;
-        }
+    let (mut packed, rest) = rest.split_at_checked(n_packed).ok_or_else(early)?;
+    let (mut bitmaps, mut strings) = rest.split_at_checked(n_bitmaps).ok_or_else(early)?;
+    for (g, group) in groups.iter().enumerate() {
+        let numbers = &mut numbers[g * GROUP..][..size(g).next_multiple_of(LANES)];
+        let bits;
+        (bits, packed) = packed.split_at(group.packed_bytes(size(g)));
         let bitmap;
         (bitmap, bitmaps) = bitmaps.split_at(group.bitmap_bytes(size(g)));
         let [first, marks, second] = group.patch_bytes();
-        let strings;
-        (strings, rest) = rest.split_at_checked(first + marks + second).ok_or_else(early)?;
-        let mut patches = [W::default(); GROUP];
-        read_patches(group, strings, &mut patches)?;
-        if !apply_patches(numbers, size(g), group, bitmap, &patches) {
+        let behind = strings.get(first + marks + second..).ok_or_else(early)?;
+        let is_sound = if group.patch == 0 {
+            unpack(s, bits, group.width, numbers, &mut Unpatched);
+            true
+        } else if group.has_narrow_patches() {
+            narrow::read(s, group, &mut scratch.bytes, bits, bitmap, strings, numbers)
+        } else {
+            wide::read(s, group, &mut scratch.words, bits, bitmap, strings, numbers)
+        };
+        if !is_sound {
             return Err(damage("another number of patches than it says"));
         }
+        strings = behind;
     }
-    Ok(bytes.len() - rest.len())
+    Ok(bytes.len() - strings.len())
 }
 
 /// The inverse of [`pack`].
 #[inline(always)]
-fn unpack<W: Word>(packed: &[u8], width: u32, numbers: &mut [W]) {
-    let (rows, _) = numbers.as_chunks_mut::<LANES>();
-    if width == 0 {
-        rows.as_flattened_mut().fill(W::default());
-        return;
-    }
-    let mask = W::low_mask(width);
-    let mut rest = packed;
-    let mut next = || {
-        let mut words = [W::default(); LANES];
-        if let Some((bytes, behind)) = rest.split_at_checked(LANES * W::BYTES) {
-            words.iter_mut().zip(bytes.chunks_exact(W::BYTES)).for_each(|(word, bytes)| *word = W::read(bytes));
-            rest = behind;
-        } else {
-            // Half words.
-            for (word, bytes) in words.iter_mut().zip(rest.chunks_exact(4)) {
-                *word = W::from_u64(u32::read(bytes).into());
-            }
-            rest = &[];
-        }
-        words
-    };
-    let mut words = next();
-    let mut n_used = 0;
-    for row in rows {
-        if n_used == W::BITS {
-            words = next();
-            n_used = 0;
-        }
-        for (number, &word) in row.iter_mut().zip(&words) {
-            *number = word >> n_used;
-        }
-        n_used += width;
-        if n_used > W::BITS {
-            words = next();
-            n_used -= W::BITS;
-            for (number, &word) in row.iter_mut().zip(&words) {
-                *number |= word << (width - n_used);
-            }
-        }
-        row.iter_mut().for_each(|number| *number = *number & mask);
-    }
-}
-
-/// Reads what the patched numbers have above the group's width.
-#[inline(always)]
-fn read_patches<W: Word>(group: &Group, strings: &[u8], patches: &mut [W; GROUP]) -> Result<()> {
-    let [first, marks, _] = group.patch_bytes();
-    let (first, strings) = strings.split_at(first);
-    let patches = &mut patches[..group.n_patched];
-    let mask = W::low_mask(group.patch);
-    for (i, patch) in patches.iter_mut().enumerate() {
-        *patch = W::from_u64(peek(first, i * group.patch as usize)) & mask;
-    }
-    if group.second_patch > 0 {
-        let (marks, second) = strings.split_at(marks);
-        let mask = W::low_mask(group.second_patch);
-        let mut n = 0;
-        for (marks, patches) in marks.iter().zip(patches.chunks_mut(8)) {
-            let mut marks = u32::from(*marks);
-            while marks != 0 && n < group.n_patched_twice {
-                let more = W::from_u64(peek(second, n * group.second_patch as usize)) & mask;
-                let Some(patch) = patches.get_mut(marks.trailing_zeros() as usize) else { break };
-                *patch |= more << group.patch;
-                n += 1;
-                marks &= marks - 1;
-            }
-            if marks != 0 {
-                n = usize::MAX;
-                break;
-            }
-        }
-        if n != group.n_patched_twice {
-            return Err(damage("another number of second patches than it says"));
-        }
-    }
-    Ok(())
-}
-
-/// Puts the patches of `size` numbers in their places; false if the bitmap has another number of them, or one behind
-/// the last number.
-#[inline(always)]
-fn apply_patches<W: Word>(
+fn unpack<W: Word, S: Rows<W>>(
+    s: S,
+    packed: &[u8],
+    width: u32,
     numbers: &mut [W],
-    size: usize,
-    group: &Group,
-    bitmap: &[u8],
-    patches: &[W; GROUP],
-) -> bool {
-    let (rows, _) = numbers.as_chunks_mut::<LANES>();
-    let last = bitmap.last_chunk().map_or(0, |marks| u32::from_le_bytes(*marks));
-    if u64::from(last) >> ((size - 1) % LANES + 1) != 0 {
-        return false;
+    patches: &mut impl Patching<W, S>,
+) {
+    // Without branches, which nobody could foresee: of the word in which a number begins and of the next one, if there is
+    // one, which gives nothing where it is not needed.
+    let mask = s.splat(W::low_mask(width));
+    let row_bytes = LANES * W::BYTES;
+    let last = packed.len().saturating_sub(1) / row_bytes * row_bytes;
+    let mut bit = 0;
+    let mut at = 0;
+    while at < numbers.len() {
+        let from = bit / W::BITS as usize * row_bytes;
+        let n_used = bit as u32 % W::BITS;
+        let low = s.shift_right(load_packed(s, packed, from.min(last)), n_used);
+        let high = s.shift_left(load_packed(s, packed, (from + row_bytes).min(last)), W::BITS - n_used);
+        s.store(patches.row(s, s.and(s.or(low, high), mask)), &mut numbers[at..]);
+        bit += width as usize;
+        at += LANES;
     }
-    let mut n = 0;
-    for (row, marks) in rows.iter_mut().zip(bitmap.chunks_exact(4)) {
-        let mut marks = u32::read(marks);
-        while marks != 0 {
-            let Some(&patch) = patches.get(n) else { return false };
-            row[marks.trailing_zeros() as usize] |= patch << group.width;
-            n += 1;
-            marks &= marks - 1;
-        }
+}
+
+/// The words at `from`, or the half words.
+#[inline(always)]
+fn load_packed<W: Word, S: Rows<W>>(s: S, packed: &[u8], from: usize) -> S::Row {
+    let rest = &packed[from..];
+    if rest.len() >= LANES * W::BYTES {
+        return s.load_bytes(rest);
     }
-    n == group.n_patched
+    let mut words = [W::default(); LANES];
+    for (word, bytes) in words.iter_mut().zip(rest.chunks_exact(4)) {
+        *word = W::from_u64(u32::read(bytes).into());
+    }
+    s.load(&words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::lorenzo::rows::{Nothing, Portable};
 
     fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
         let n = numbers.len();
         let mut padded = numbers.to_vec();
         padded.resize(n.next_multiple_of(LANES), W::default());
-        let coding = Coding::choose(&padded, n);
+        let coding = Coding::choose(Portable, &padded, n, &mut Scratch::new(), &mut Nothing);
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(&padded, &mut out);
+        coding.write(Portable, &padded, &mut Scratch::new(), &mut out);
         let mut back = vec![W::from_u64(u64::MAX); padded.len()];
-        assert_eq!(read(&out, n, &mut back).unwrap(), out.len());
+        assert_eq!(read(Portable, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
         assert_eq!(back[..n], *numbers);
         for cut in 0..out.len() {
-            assert!(read(&out[..cut], n, &mut back).is_err(), "cut to {cut} of {}", out.len());
+            assert!(
+                read(Portable, &out[..cut], n, &mut back, &mut Scratch::new()).is_err(),
+                "cut to {cut} of {}",
+                out.len()
+            );
         }
         out.len()
     }
@@ -475,7 +491,7 @@ mod tests {
             let length = |i: usize| {
                 if i % seldom == 1 {
                     3
-                } else if i % often == 0 {
+                } else if i.is_multiple_of(often) {
                     44
                 } else {
                     58
@@ -493,14 +509,14 @@ mod tests {
         let numbers: Vec<u32> = (0..1500).map(|i| (noise(i) >> (33 + i % 29)) as u32).collect();
         let mut padded = numbers.clone();
         padded.resize(1504, 0);
-        let coding = Coding::choose(&padded, 1500);
+        let coding = Coding::choose(Portable, &padded, 1500, &mut Scratch::new(), &mut Nothing);
         let mut out = vec![0; coding.n_bytes()];
-        coding.write(&padded, &mut out);
+        coding.write(Portable, &padded, &mut Scratch::new(), &mut out);
         for at in 0..out.len() {
             for bit in 0..8 {
                 let mut damaged = out.clone();
                 damaged[at] ^= 1 << bit;
-                let _ = read(&damaged, 1500, &mut padded);
+                let _ = read(Portable, &damaged, 1500, &mut padded, &mut Scratch::new());
             }
         }
     }

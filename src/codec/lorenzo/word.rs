@@ -1,6 +1,8 @@
 //! The words that `lorenzo` computes with, and how elements become words.
 
+use std::cell::Cell;
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
+use std::thread::LocalKey;
 
 use crate::types::DType;
 
@@ -8,7 +10,7 @@ use crate::types::DType;
 pub trait Word:
     Copy
     + Default
-    + Eq
+    + Ord
     + Send
     + Sync
     + 'static
@@ -20,6 +22,7 @@ pub trait Word:
     + Shl<u32, Output = Self>
     + Shr<u32, Output = Self>
 {
+    const ZERO: Self;
     /// Bits of a word.
     const BITS: u32;
     /// Bytes of a word.
@@ -52,6 +55,9 @@ pub trait Word:
     /// The smaller and the larger of two words in two's complement.
     fn min_max_signed(self, other: Self) -> (Self, Self);
 
+    /// Memory that this thread keeps.
+    fn kept() -> &'static LocalKey<Cell<Vec<Self>>>;
+
     /// 0 for 0, else 1 + the index of the highest set bit.
     #[inline(always)]
     fn bit_length(self) -> u32 {
@@ -62,21 +68,12 @@ pub trait Word:
     fn low_mask(n: u32) -> Self {
         if n == 0 { Self::default() } else { !Self::default() >> (Self::BITS - n) }
     }
-    /// Signed numbers as unsigned ones: 0, −1, 1, −2, … become 0, 1, 2, 3, …
-    #[inline(always)]
-    fn zigzag(self) -> Self {
-        (self << 1) ^ self.shift_signed(Self::BITS - 1)
-    }
-    /// The inverse of [`Word::zigzag`].
-    #[inline(always)]
-    fn unzigzag(self) -> Self {
-        (self >> 1) ^ Self::default().minus(self & Self::from_u64(1))
-    }
 }
 
 macro_rules! word {
     ($unsigned:ty, $signed:ty, $fraction_bits:literal) => {
         impl Word for $unsigned {
+            const ZERO: Self = 0;
             const BITS: u32 = <$unsigned>::BITS;
             const FRACTION_BITS: u32 = $fraction_bits;
 
@@ -123,6 +120,12 @@ macro_rules! word {
             #[inline(always)]
             fn trailing_zeros(self) -> u32 {
                 <$unsigned>::trailing_zeros(self)
+            }
+            fn kept() -> &'static LocalKey<Cell<Vec<Self>>> {
+                thread_local! {
+                    static KEPT: Cell<Vec<$unsigned>> = const { Cell::new(Vec::new()) };
+                }
+                &KEPT
             }
             #[inline(always)]
             fn min_max_signed(self, other: Self) -> (Self, Self) {
@@ -196,11 +199,15 @@ impl Element {
 #[inline(always)]
 fn convert<W: Word, const N: usize>(bytes: &[u8], words: &mut [W], word: impl Fn(&[u8; N]) -> u64) {
     let (elements, _) = bytes.as_chunks();
-    words.iter_mut().zip(elements).for_each(|(to, from)| *to = W::from_u64(word(from)));
+    for (to, from) in words.iter_mut().zip(elements) {
+        *to = W::from_u64(word(from));
+    }
 }
 
 #[inline(always)]
 fn revert<W: Word, const N: usize>(words: &[W], bytes: &mut [u8], element: impl Fn(u64) -> [u8; N]) {
     let (elements, _) = bytes.as_chunks_mut();
-    words.iter().zip(elements).for_each(|(from, to)| *to = element(from.to_u64()));
+    for (from, to) in words.iter().zip(elements) {
+        *to = element(from.to_u64());
+    }
 }

@@ -14,7 +14,8 @@ use std::arch::x86_64::*;
 use super::Lanes;
 use super::avx512::lanes;
 use crate::codec::ndzip::blocks::Row;
-use crate::format::checksum::{K, Sums};
+use crate::cpu::sums::Avx2 as RowSums;
+use crate::format::checksum::Sums;
 
 /// Words of f32.
 pub struct U32s;
@@ -179,58 +180,6 @@ unsafe fn spread(present: u8, from: &mut *const u8) -> __m256i {
         *from = from.add(4 * present.count_ones() as usize);
         // The index of an absent word is negative.
         _mm256_andnot_si256(_mm256_srai_epi32::<31>(places), words)
-    }
-}
-
-/// The payload checksum's sums over rows, see `format::checksum`. Words with even and with odd numbers are squared
-/// apart, because the multiplication takes every other word.
-#[derive(Clone, Copy)]
-pub struct RowSums {
-    plain: [__m256i; 2],
-    running: [__m256i; 2],
-}
-
-impl RowSums {
-    /// # Safety
-    /// The CPU must have AVX2.
-    #[inline(always)]
-    unsafe fn new() -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self { plain: [_mm256_setzero_si256(); 2], running: [_mm256_setzero_si256(); 2] } }
-    }
-
-    /// # Safety
-    /// The CPU must have AVX2.
-    #[inline(always)]
-    unsafe fn add(&mut self, row: &Row) {
-        // SAFETY: the caller's promise; half a row is as long as a register.
-        unsafe {
-            for half in row.as_chunks::<32>().0 {
-                let words = _mm256_loadu_si256(half.as_ptr().cast());
-                let words = _mm256_xor_si256(words, _mm256_set1_epi32(K as i32));
-                for (odd, words) in [words, _mm256_srli_epi64::<32>(words)].into_iter().enumerate() {
-                    self.plain[odd] = _mm256_add_epi64(self.plain[odd], _mm256_mul_epu32(words, words));
-                    self.running[odd] = _mm256_add_epi64(self.running[odd], self.plain[odd]);
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// The CPU must have AVX2.
-    #[inline(always)]
-    unsafe fn total(self, n_rows: usize) -> Sums {
-        let [plain, running] = [self.plain, self.running].map(|sums| {
-            let mut lanes = [0; 8];
-            for (odd, sums) in sums.into_iter().enumerate() {
-                let mut half = [0; 4];
-                // SAFETY: the caller's promise; 4 lanes are as long as a register.
-                unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), sums) };
-                lanes[odd..].iter_mut().step_by(2).zip(half).for_each(|(lane, sum)| *lane = sum);
-            }
-            lanes
-        });
-        Sums::from_lanes(&plain, &running, 2 * n_rows)
     }
 }
 

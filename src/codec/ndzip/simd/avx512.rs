@@ -10,7 +10,8 @@ use std::arch::x86_64::*;
 
 use super::Lanes;
 use crate::codec::ndzip::blocks::Row;
-use crate::format::checksum::{K, Sums};
+use crate::cpu::sums::Avx512 as RowSums;
+use crate::format::checksum::Sums;
 
 /// Words of f32.
 pub struct U32s;
@@ -132,55 +133,6 @@ in_place!(squeeze_32, "vpcompressd", __mmask16);
 in_place!(squeeze_64, "vpcompressq", __mmask8);
 in_place!(spread_32, "vpexpandd", __mmask16);
 in_place!(spread_64, "vpexpandq", __mmask8);
-
-/// The payload checksum's sums over rows, see `format::checksum`. Words with even and with odd numbers are squared
-/// apart, because the multiplication takes every other word.
-#[derive(Clone, Copy)]
-pub struct RowSums {
-    plain: [__m512i; 2],
-    running: [__m512i; 2],
-}
-
-impl RowSums {
-    /// # Safety
-    /// The CPU must have AVX-512.
-    #[inline(always)]
-    unsafe fn new() -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self { plain: [_mm512_setzero_si512(); 2], running: [_mm512_setzero_si512(); 2] } }
-    }
-
-    /// # Safety
-    /// The CPU must have AVX-512.
-    #[inline(always)]
-    unsafe fn add(&mut self, row: &Row) {
-        // SAFETY: the caller's promise; a row is as long as a register.
-        unsafe {
-            let words = _mm512_xor_si512(_mm512_loadu_si512(row.as_ptr().cast()), _mm512_set1_epi32(K as i32));
-            for (odd, words) in [words, _mm512_srli_epi64::<32>(words)].into_iter().enumerate() {
-                self.plain[odd] = _mm512_add_epi64(self.plain[odd], _mm512_mul_epu32(words, words));
-                self.running[odd] = _mm512_add_epi64(self.running[odd], self.plain[odd]);
-            }
-        }
-    }
-
-    /// # Safety
-    /// The CPU must have AVX-512.
-    #[inline(always)]
-    unsafe fn total(self, n_rows: usize) -> Sums {
-        let [plain, running] = [self.plain, self.running].map(|sums| {
-            let mut lanes = [0; 16];
-            for (odd, sums) in sums.into_iter().enumerate() {
-                let mut half = [0; 8];
-                // SAFETY: the caller's promise; 8 lanes are as long as a register.
-                unsafe { _mm512_storeu_si512(half.as_mut_ptr().cast(), sums) };
-                lanes[odd..].iter_mut().step_by(2).zip(half).for_each(|(lane, sum)| *lane = sum);
-            }
-            lanes
-        });
-        Sums::from_lanes(&plain, &running, n_rows)
-    }
-}
 
 /// An operation of the trait, whose contract is that of the intrinsics.
 macro_rules! lanes {

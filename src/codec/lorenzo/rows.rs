@@ -1,0 +1,373 @@
+//! Rows of 32 words: the operations of which all loops of this codec consist.
+//!
+//! The format packs rows of 32 lanes, and most blocks have rows of 32 elements, so a row is the natural vector.
+//! [`Portable`] keeps it in an array and leaves the rest to the compiler; `simd` has registers for it. Who has a value
+//! that implements [`Rows`] has proof that the CPU can do what it stands for, so all operations are safe.
+
+use crate::codec::lorenzo::word::Word;
+use crate::format::checksum::Sums;
+
+/// Lanes of a row.
+pub const LANES: usize = 32;
+/// Bit lengths that are counted together.
+pub const LENGTHS: usize = 1024;
+
+/// The first `n` of 32 lanes.
+#[inline(always)]
+pub fn first_lanes(n: usize) -> u32 {
+    if n < LANES { (1 << n) - 1 } else { u32::MAX }
+}
+
+/// The mask with the bits of the lanes whose flags are 1 instead of 0.
+#[inline(always)]
+fn mask_of(flags: &[u8; LANES]) -> u32 {
+    let mut mask = 0;
+    for (i, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
+        // The product has flag k in bit 56 + k.
+        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= (bits as u32) << (8 * i);
+    }
+    mask
+}
+
+/// Something to be fetched into the cache, part by part, while other things are done.
+pub trait Ahead {
+    /// Fetches the next part.
+    fn fetch<W: Word, S: Rows<W>>(&mut self, s: S);
+}
+
+/// Nothing to be fetched.
+pub struct Nothing;
+
+impl Ahead for Nothing {
+    #[inline(always)]
+    fn fetch<W: Word, S: Rows<W>>(&mut self, _: S) {}
+}
+
+/// Bytes from one line of the cache to the next.
+pub const CACHE_LINE: usize = 64;
+
+/// Operations on rows of words. In masks, bit j stands for lane j.
+pub trait Rows<W: Word>: Copy {
+    /// 32 words.
+    type Row: Copy;
+
+    /// A word in all lanes.
+    fn splat(self, word: W) -> Self::Row;
+    /// The first 32 words.
+    fn load(self, from: &[W]) -> Self::Row;
+    /// Writes the first 32 words.
+    fn store(self, row: Self::Row, to: &mut [W]);
+    /// A row from its bytes, the lowest of each word first.
+    fn load_bytes(self, from: &[u8]) -> Self::Row;
+    /// The bytes of a row.
+    fn store_bytes(self, row: Self::Row, to: &mut [u8]);
+    /// The bytes of the first `n` words only, fewer than 32.
+    #[inline(always)]
+    fn store_some_bytes(self, row: Self::Row, n: usize, to: &mut [u8]) {
+        let mut words = [W::default(); LANES];
+        self.store(row, &mut words);
+        for (word, to) in words[..n].iter().zip(to.chunks_exact_mut(W::BYTES)) {
+            word.write(to);
+        }
+    }
+
+    fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn and(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn or(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    /// Products with a word.
+    fn times(self, a: Self::Row, factor: W) -> Self::Row;
+    /// Shifts by up to as many bits as a word has.
+    fn shift_left(self, a: Self::Row, n: u32) -> Self::Row;
+    /// Shifts by fewer bits than a word has.
+    fn shift_right(self, a: Self::Row, n: u32) -> Self::Row;
+    fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row;
+    fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    /// Zero bits above the highest one.
+    fn leading_zeros(self, a: Self::Row) -> Self::Row;
+    /// Which words are larger than `limit`, without signs.
+    fn larger(self, a: Self::Row, limit: W) -> u32;
+    /// The words of a mask, zeros elsewhere.
+    fn keep(self, mask: u32, a: Self::Row) -> Self::Row;
+    /// In every lane the word of the lane before; in the first one the last word of `before`.
+    fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row;
+    /// Every word plus all words before it.
+    fn running_sums(self, a: Self::Row) -> Self::Row;
+    /// The last word in all lanes.
+    fn last(self, a: Self::Row) -> Self::Row;
+
+    /// Writes the words of a mask behind each other; up to 32 words are overwritten.
+    #[inline(always)]
+    fn squeeze(self, mask: u32, a: Self::Row, to: &mut [W]) {
+        let mut words = [W::default(); LANES];
+        self.store(a, &mut words);
+        let mut rest = mask;
+        for to in &mut to[..mask.count_ones() as usize] {
+            *to = words[rest.trailing_zeros() as usize % LANES];
+            rest &= rest - 1;
+        }
+    }
+    /// The first words in the lanes of a mask, zeros elsewhere. 32 words must be there.
+    #[inline(always)]
+    fn spread(self, mask: u32, from: &[W]) -> Self::Row {
+        let mut words = [W::default(); LANES];
+        let mut rest = mask;
+        for &from in &from[..mask.count_ones() as usize] {
+            words[rest.trailing_zeros() as usize % LANES] = from;
+            rest &= rest - 1;
+        }
+        self.load(&words)
+    }
+    /// How many bytes, all below 128, are larger than `limit`, than one more, and so on.
+    #[inline(always)]
+    fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
+        // Next lengths are often the same: several tables, so that none waits for the count before.
+        let mut counts = [[0u16; 128]; 4];
+        for four in bytes.as_chunks::<4>().0 {
+            for (counts, &byte) in counts.iter_mut().zip(four) {
+                counts[usize::from(byte) % 128] += 1;
+            }
+        }
+        let mut sums = [0; 8];
+        let mut sum = 0;
+        for i in (usize::from(limit) + 1..128).rev() {
+            sum += u64::from(counts[0][i] + counts[1][i] + counts[2][i] + counts[3][i]);
+            if let Some(at) = sums.get_mut(i - 1 - usize::from(limit)) {
+                *at = sum;
+            }
+        }
+        sums
+    }
+    /// As [`Rows::squeeze`] of the lowest bytes.
+    #[inline(always)]
+    fn squeeze_low_bytes(self, mask: u32, a: Self::Row, to: &mut [u8]) {
+        let mut words = [W::default(); LANES];
+        self.store(a, &mut words);
+        let mut rest = mask;
+        for to in &mut to[..mask.count_ones() as usize] {
+            *to = words[rest.trailing_zeros() as usize % LANES].to_u64() as u8;
+            rest &= rest - 1;
+        }
+    }
+    /// As [`Rows::spread`] of bytes as words.
+    #[inline(always)]
+    fn spread_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
+        let mut words = [W::default(); LANES];
+        let mut rest = mask;
+        for &from in &from[..mask.count_ones() as usize] {
+            words[rest.trailing_zeros() as usize % LANES] = W::from_u64(from.into());
+            rest &= rest - 1;
+        }
+        self.load(&words)
+    }
+    /// Which of the first 32 bytes are larger than `limit`.
+    #[inline(always)]
+    fn larger_bytes(self, bytes: &[u8], limit: u8) -> u32 {
+        let mut flags = [0; LANES];
+        for (flag, &byte) in flags.iter_mut().zip(&bytes[..LANES]) {
+            *flag = u8::from(byte > limit);
+        }
+        mask_of(&flags)
+    }
+    /// As [`Rows::squeeze`] of the first 32 bytes.
+    #[inline(always)]
+    fn squeeze_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
+        let mut rest = mask;
+        for to in &mut to[..mask.count_ones() as usize] {
+            *to = bytes[rest.trailing_zeros() as usize];
+            rest &= rest - 1;
+        }
+    }
+    /// Adds bits of the next bytes to those of a mask.
+    #[inline(always)]
+    fn spread_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
+        let mut rest = mask;
+        for &from in &from[..mask.count_ones() as usize] {
+            to[rest.trailing_zeros() as usize] |= from;
+            rest &= rest - 1;
+        }
+    }
+    /// The lowest `n` bits, at most 8, of each of eight bytes behind each other.
+    #[inline(always)]
+    fn gather_bits(self, bytes: u64, n: u32) -> u64 {
+        let mut bits = 0;
+        for i in 0..8 {
+            bits |= (bytes >> (8 * i) & ((1 << n) - 1)) << (i * n);
+        }
+        bits
+    }
+    /// The inverse of [`Rows::gather_bits`]: `n` bits each in eight bytes.
+    #[inline(always)]
+    fn scatter_bits(self, bits: u64, n: u32) -> u64 {
+        let mut bytes = 0;
+        for i in 0..8 {
+            bytes |= (bits >> (i * n) & ((1 << n) - 1)) << (8 * i);
+        }
+        bytes
+    }
+    /// Tells the CPU that the first of these bytes will be read.
+    #[inline(always)]
+    fn prefetch(self, _bytes: &[u8]) {}
+    /// The payload checksum's sums.
+    #[inline(always)]
+    fn sums(self, bytes: &[u8]) -> Sums {
+        Sums::of(bytes)
+    }
+
+    /// Signed numbers as unsigned ones: 0, −1, 1, −2, … become 0, 1, 2, 3, …
+    #[inline(always)]
+    fn zigzag(self, a: Self::Row) -> Self::Row {
+        self.xor(self.plus(a, a), self.shift_right_signed(a, W::BITS - 1))
+    }
+    /// The inverse of [`Rows::zigzag`].
+    #[inline(always)]
+    fn unzigzag(self, a: Self::Row) -> Self::Row {
+        let zero = self.splat(W::default());
+        let odd = self.and(a, self.splat(W::from_u64(1)));
+        self.xor(self.shift_right(a, 1), self.minus(zero, odd))
+    }
+    /// The sum of all lanes.
+    #[inline(always)]
+    fn total(self, a: Self::Row) -> u64 {
+        let mut words = [W::default(); LANES];
+        self.store(a, &mut words);
+        let mut sum = 0;
+        for word in words {
+            sum += word.to_u64();
+        }
+        sum
+    }
+    /// The bits that are set in any lane.
+    #[inline(always)]
+    fn any(self, a: Self::Row) -> W {
+        let mut words = [W::default(); LANES];
+        self.store(a, &mut words);
+        let mut any = W::default();
+        for word in words {
+            any |= word;
+        }
+        any
+    }
+}
+
+/// What every CPU can do.
+#[derive(Clone, Copy)]
+pub struct Portable;
+
+/// A row of what `$word` is for every lane `$lane`.
+macro_rules! each {
+    ($lane:ident => $word:expr) => {{
+        let mut row = [W::default(); LANES];
+        for $lane in 0..LANES {
+            row[$lane] = $word;
+        }
+        row
+    }};
+}
+
+impl<W: Word> Rows<W> for Portable {
+    type Row = [W; LANES];
+
+    #[inline(always)]
+    fn splat(self, word: W) -> Self::Row {
+        [word; LANES]
+    }
+    #[inline(always)]
+    fn load(self, from: &[W]) -> Self::Row {
+        *from.first_chunk().expect("a row")
+    }
+    #[inline(always)]
+    fn store(self, row: Self::Row, to: &mut [W]) {
+        *to.first_chunk_mut().expect("room for a row") = row;
+    }
+    #[inline(always)]
+    fn load_bytes(self, from: &[u8]) -> Self::Row {
+        let from = &from[..LANES * W::BYTES];
+        each!(i => W::read(&from[i * W::BYTES..]))
+    }
+    #[inline(always)]
+    fn store_bytes(self, row: Self::Row, to: &mut [u8]) {
+        for (word, to) in row.iter().zip(to[..LANES * W::BYTES].chunks_exact_mut(W::BYTES)) {
+            word.write(to);
+        }
+    }
+    #[inline(always)]
+    fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].plus(b[i]))
+    }
+    #[inline(always)]
+    fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].minus(b[i]))
+    }
+    #[inline(always)]
+    fn and(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i] & b[i])
+    }
+    #[inline(always)]
+    fn or(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i] | b[i])
+    }
+    #[inline(always)]
+    fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i] ^ b[i])
+    }
+    #[inline(always)]
+    fn times(self, a: Self::Row, factor: W) -> Self::Row {
+        each!(i => a[i].times(factor))
+    }
+    #[inline(always)]
+    fn shift_left(self, a: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i] << (n / 2) << (n - n / 2))
+    }
+    #[inline(always)]
+    fn shift_right(self, a: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i] >> n)
+    }
+    #[inline(always)]
+    fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i].shift_signed(n))
+    }
+    #[inline(always)]
+    fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].min_max_signed(b[i]).0)
+    }
+    #[inline(always)]
+    fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].min_max_signed(b[i]).1)
+    }
+    #[inline(always)]
+    fn leading_zeros(self, a: Self::Row) -> Self::Row {
+        each!(i => W::from_u64(a[i].leading_zeros().into()))
+    }
+    #[inline(always)]
+    fn larger(self, a: Self::Row, limit: W) -> u32 {
+        let mut flags = [0; LANES];
+        for (flag, &word) in flags.iter_mut().zip(&a) {
+            *flag = u8::from(word > limit);
+        }
+        mask_of(&flags)
+    }
+    #[inline(always)]
+    fn keep(self, mask: u32, a: Self::Row) -> Self::Row {
+        each!(i => if mask >> i & 1 == 1 { a[i] } else { W::default() })
+    }
+    #[inline(always)]
+    fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+        each!(i => if i == 0 { before[LANES - 1] } else { a[i - 1] })
+    }
+    #[inline(always)]
+    fn running_sums(self, a: Self::Row) -> Self::Row {
+        let mut sum = W::default();
+        each!(i => {
+            sum = sum.plus(a[i]);
+            sum
+        })
+    }
+    #[inline(always)]
+    fn last(self, a: Self::Row) -> Self::Row {
+        [a[LANES - 1]; LANES]
+    }
+}

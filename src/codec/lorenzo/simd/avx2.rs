@@ -1,0 +1,338 @@
+//! AVX2: four or eight registers for a row.
+//!
+//! Words are squeezed together and spread out by the portable code: there are no instructions for it.
+
+use std::arch::x86_64::*;
+
+use super::{Token, each, rows};
+use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows};
+use crate::cpu::sums;
+use crate::format::checksum::Sums;
+
+/// Proof that the CPU has the instructions of the level.
+#[derive(Clone, Copy)]
+pub struct Avx2(());
+
+impl Token for Avx2 {
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// A count for the shifts of all lanes.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn count(n: u32) -> __m128i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_cvtsi32_si128(n as i32) }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn shift_right_signed_32(a: __m256i, n: u32) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_sra_epi32(a, count(n)) }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn shift_right_signed_64(a: __m256i, n: u32) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Where the sign comes to lie.
+        let sign = _mm256_srl_epi64(_mm256_set1_epi64x(i64::MIN), count(n));
+        _mm256_sub_epi64(_mm256_xor_si256(_mm256_srl_epi64(a, count(n)), sign), sign)
+    }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn min_64(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b)) }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn max_64(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)) }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn times_32(a: __m256i, factor: u32) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_mullo_epi32(a, _mm256_set1_epi32(factor as i32)) }
+}
+
+/// Products, of which the upper halves of the factors contribute only to the upper half.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn times_64(a: __m256i, factor: u64) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [factor, factor >> 32].map(|half| _mm256_set1_epi64x(half as i64));
+        let upper = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64::<32>(a), low), _mm256_mul_epu32(a, high));
+        _mm256_add_epi64(_mm256_mul_epu32(a, low), _mm256_slli_epi64::<32>(upper))
+    }
+}
+
+/// Bit lengths: the exponents of floats. Only the highest bit and those two and more below it are kept, so that no
+/// float is rounded up.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn lengths_32(a: __m256i) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let floats = _mm256_cvtepi32_ps(_mm256_andnot_si256(_mm256_srli_epi32::<1>(a), a));
+        // Numbers that look negative have 32 bits, and so has the float −2^31 or a bit more.
+        let exponents = _mm256_srli_epi32::<24>(_mm256_slli_epi32::<1>(_mm256_castps_si256(floats)));
+        let lengths = _mm256_max_epi32(_mm256_sub_epi32(exponents, _mm256_set1_epi32(126)), _mm256_setzero_si256());
+        _mm256_blendv_epi8(lengths, _mm256_set1_epi32(32), _mm256_srai_epi32::<31>(a))
+    }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn leading_zeros_32(a: __m256i) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_sub_epi32(_mm256_set1_epi32(32), lengths_32(a)) }
+}
+
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn leading_zeros_64(a: __m256i) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let lengths = lengths_32(a);
+        let (low, high) = (_mm256_and_si256(lengths, _mm256_set1_epi64x(0xff)), _mm256_srli_epi64::<32>(lengths));
+        let if_high = _mm256_sub_epi64(_mm256_set1_epi64x(32), high);
+        let if_low = _mm256_sub_epi64(_mm256_set1_epi64x(64), low);
+        _mm256_blendv_epi8(if_high, if_low, _mm256_cmpeq_epi64(high, _mm256_setzero_si256()))
+    }
+}
+
+/// The operations for a type of word, of which a register has `$lanes` and a row needs `$n`.
+macro_rules! level {
+    (
+        $word:ty, $n:literal, $lanes:literal, $bytes:literal, $set1:ident, $add:ident, $sub:ident, $mul:ident,
+        $sll:ident, $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $movemask:ident,
+        $cast:ident, $bits:ident
+    ) => {
+        impl Rows<$word> for Avx2 {
+            type Row = [__m256i; $n];
+
+            rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
+            each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }
+            each! { plus(a, b) = $add(a, b) }
+            each! { minus(a, b) = $sub(a, b) }
+            each! { and(a, b) = _mm256_and_si256(a, b) }
+            each! { or(a, b) = _mm256_or_si256(a, b) }
+            each! { xor(a, b) = _mm256_xor_si256(a, b) }
+            each! { min_signed(a, b) = $min(a, b) }
+            each! { max_signed(a, b) = $max(a, b) }
+            each! { times(a; factor: $word) = $mul(a, factor) }
+            each! { shift_left(a; n: u32) = $sll(a, count(n)) }
+            each! { shift_right(a; n: u32) = $srl(a, count(n)) }
+            each! { shift_right_signed(a; n: u32) = $sra(a, n) }
+            each! { leading_zeros(a) = $lzcnt(a) }
+
+            #[inline(always)]
+            fn larger(self, a: Self::Row, limit: $word) -> u32 {
+                let mut mask = 0;
+                for i in 0..$n {
+                    // SAFETY: the token is proof of the instructions.
+                    let lanes = unsafe {
+                        // There are only comparisons of signed numbers.
+                        let sign = 1 << (<$word>::BITS - 1);
+                        let a = _mm256_xor_si256(a[i], $set1(sign as _));
+                        $movemask($cast($cmpgt(a, $set1((limit ^ sign) as _))))
+                    };
+                    mask |= (lanes as u32) << (i * $lanes);
+                }
+                mask
+            }
+            #[inline(always)]
+            fn keep(self, mask: u32, mut a: Self::Row) -> Self::Row {
+                for i in 0..$n {
+                    // SAFETY: the token is proof of the instructions.
+                    unsafe {
+                        let bits = $bits();
+                        let lanes = _mm256_and_si256($set1((mask >> (i * $lanes)) as _), bits);
+                        // All bits but the lane's own are zero, so a shift is not needed to compare.
+                        let is_kept = if $lanes == 8 {
+                            _mm256_cmpeq_epi32(lanes, bits)
+                        } else {
+                            _mm256_cmpeq_epi64(lanes, bits)
+                        };
+                        a[i] = _mm256_and_si256(a[i], is_kept);
+                    }
+                }
+                a
+            }
+            #[inline(always)]
+            fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+                let mut row = a;
+                for i in 0..$n {
+                    let before = if i == 0 { before[$n - 1] } else { a[i - 1] };
+                    // SAFETY: the token is proof of the instructions.
+                    row[i] = unsafe {
+                        _mm256_alignr_epi8::<{ 16 - $bytes }>(a[i], _mm256_permute2x128_si256::<0x21>(before, a[i]))
+                    };
+                }
+                row
+            }
+            #[inline(always)]
+            fn running_sums(self, mut a: Self::Row) -> Self::Row {
+                // SAFETY: the token is proof of the instructions.
+                unsafe {
+                    let zero = _mm256_setzero_si256();
+                    for a in &mut a {
+                        *a = $add(*a, _mm256_bslli_epi128::<$bytes>(*a));
+                        if $bytes == 4 {
+                            *a = $add(*a, _mm256_bslli_epi128::<8>(*a));
+                        }
+                        // The last word of the lower half.
+                        let low = if $bytes == 4 {
+                            _mm256_permutevar8x32_epi32(*a, _mm256_set1_epi32(3))
+                        } else {
+                            _mm256_permute4x64_epi64::<0x55>(*a)
+                        };
+                        *a = $add(*a, _mm256_blend_epi32::<0xf0>(zero, low));
+                    }
+                    for i in 1..$n {
+                        a[i] = $add(a[i], last_of(a[i - 1], $bytes));
+                    }
+                }
+                a
+            }
+            #[inline(always)]
+            fn last(self, a: Self::Row) -> Self::Row {
+                // SAFETY: the token is proof of the instructions.
+                [unsafe { last_of(a[$n - 1], $bytes) }; $n]
+            }
+            #[inline(always)]
+            fn prefetch(self, bytes: &[u8]) {
+                // SAFETY: nothing is accessed.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().cast()) };
+            }
+            #[inline(always)]
+            fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
+                let mut result = [0; 8];
+                for (result, limit) in result.iter_mut().zip(limit..) {
+                    // SAFETY: the token is proof of the instructions; a register has 32 bytes, which as signed numbers
+                    // are never negative.
+                    *result = unsafe {
+                        let limit = _mm256_set1_epi8(limit as i8);
+                        let mut counts = _mm256_setzero_si256();
+                        for bytes in bytes.as_chunks::<32>().0 {
+                            let bytes = _mm256_loadu_si256(bytes.as_ptr().cast());
+                            counts = _mm256_sub_epi8(counts, _mm256_cmpgt_epi8(bytes, limit));
+                        }
+                        let sums = _mm256_sad_epu8(counts, _mm256_setzero_si256());
+                        let sums = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
+                        (_mm_cvtsi128_si64(sums) + _mm_extract_epi64::<1>(sums)) as u64
+                    };
+                }
+                result
+            }
+            #[inline(always)]
+            fn sums(self, bytes: &[u8]) -> Sums {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { sums::Avx2::of(bytes) }
+            }
+        }
+    };
+}
+
+/// The last word in all lanes.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn last_of(a: __m256i, word_bytes: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if word_bytes == 4 {
+            _mm256_permutevar8x32_epi32(a, _mm256_set1_epi32(7))
+        } else {
+            _mm256_permute4x64_epi64::<0xff>(a)
+        }
+    }
+}
+
+/// Every lane's own bit.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn bits_32() -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128) }
+}
+
+/// As [`bits_32`].
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn bits_64() -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_setr_epi64x(1, 2, 4, 8) }
+}
+
+level!(
+    u32,
+    4,
+    8,
+    4,
+    _mm256_set1_epi32,
+    _mm256_add_epi32,
+    _mm256_sub_epi32,
+    times_32,
+    _mm256_sll_epi32,
+    _mm256_srl_epi32,
+    shift_right_signed_32,
+    _mm256_min_epi32,
+    _mm256_max_epi32,
+    leading_zeros_32,
+    _mm256_cmpgt_epi32,
+    _mm256_movemask_ps,
+    _mm256_castsi256_ps,
+    bits_32
+);
+level!(
+    u64,
+    8,
+    4,
+    8,
+    _mm256_set1_epi64x,
+    _mm256_add_epi64,
+    _mm256_sub_epi64,
+    times_64,
+    _mm256_sll_epi64,
+    _mm256_srl_epi64,
+    shift_right_signed_64,
+    min_64,
+    max_64,
+    leading_zeros_64,
+    _mm256_cmpgt_epi64,
+    _mm256_movemask_pd,
+    _mm256_castsi256_pd,
+    bits_64
+);

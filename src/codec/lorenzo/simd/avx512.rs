@@ -1,0 +1,380 @@
+//! AVX-512 with VBMI and VBMI2: two or four registers for a row.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+use super::{Token, each, rows};
+use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows};
+use crate::cpu::sums;
+use crate::format::checksum::Sums;
+
+/// Proof that the CPU has the instructions of the level.
+#[derive(Clone, Copy)]
+pub struct Avx512(());
+
+impl Token for Avx512 {
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// Squeezing words together and spreading them out, others being zero. The instruction waits for the old value of its
+/// destination even where that is not used, so a compiler's choice of register would chain rows together that
+/// have nothing to do with each other. Here the destination is the source.
+macro_rules! in_place {
+    ($name:ident, $instruction:literal, $mask:ty, $vector:ty, $class:ident) => {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512vl,avx512vbmi2")]
+        fn $name(present: $mask, mut words: $vector) -> $vector {
+            // SAFETY: the instruction changes nothing but the register.
+            unsafe {
+                asm!(
+                    concat!($instruction, " {words}{{{present}}}{{z}}, {words}"),
+                    words = inout($class) words,
+                    present = in(kreg) present,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            words
+        }
+    };
+}
+
+in_place!(squeeze_32, "vpcompressd", __mmask16, __m512i, zmm_reg);
+in_place!(squeeze_64, "vpcompressq", __mmask8, __m512i, zmm_reg);
+in_place!(spread_32, "vpexpandd", __mmask16, __m512i, zmm_reg);
+in_place!(spread_64, "vpexpandq", __mmask8, __m512i, zmm_reg);
+in_place!(squeeze_8, "vpcompressb", __mmask32, __m256i, ymm_reg);
+in_place!(spread_8, "vpexpandb", __mmask32, __m256i, ymm_reg);
+
+/// The lowest byte of every word.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn narrow_32(row: [__m512i; 2]) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_set_m128i(_mm512_cvtepi32_epi8(row[1]), _mm512_cvtepi32_epi8(row[0])) }
+}
+
+/// As [`narrow_32`].
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn narrow_64(row: [__m512i; 4]) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = _mm_unpacklo_epi64(_mm512_cvtepi64_epi8(row[0]), _mm512_cvtepi64_epi8(row[1]));
+        let high = _mm_unpacklo_epi64(_mm512_cvtepi64_epi8(row[2]), _mm512_cvtepi64_epi8(row[3]));
+        _mm256_set_m128i(high, low)
+    }
+}
+
+/// Bytes as words.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn widen_32(bytes: __m256i) -> [__m512i; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+        [_mm512_cvtepu8_epi32(low), _mm512_cvtepu8_epi32(high)]
+    }
+}
+
+/// As [`widen_32`].
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn widen_64(bytes: __m256i) -> [__m512i; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+        [
+            _mm512_cvtepu8_epi64(low),
+            _mm512_cvtepu8_epi64(_mm_unpackhi_epi64(low, low)),
+            _mm512_cvtepu8_epi64(high),
+            _mm512_cvtepu8_epi64(_mm_unpackhi_epi64(high, high)),
+        ]
+    }
+}
+
+/// Bit k of each of eight neighbouring bytes says whether a length is larger than `limit` + k. Transposed, byte k has
+/// these bits, so the ones in it are what is to be counted.
+///
+/// # Safety
+/// The CPU must have AVX-512 with VBMI, BITALG and GFNI.
+#[inline(always)]
+unsafe fn counts_larger(bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
+    // SAFETY: the caller's promise; a register has 64 bytes.
+    unsafe {
+        // The lowest bits, as many as the length is larger than `limit`.
+        let marks =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 3, 7, 15, 31, 63, 127, -1, -1, -1, -1, -1, -1, -1, -1));
+        let fifteen = _mm512_set1_epi8(15);
+        let mut counts = _mm512_setzero_si512();
+        for bytes in bytes.as_chunks::<64>().0 {
+            let above = _mm512_subs_epu8(_mm512_loadu_si512(bytes.as_ptr().cast()), _mm512_set1_epi8(limit as i8));
+            let marks = _mm512_shuffle_epi8(marks, _mm512_min_epu8(above, fifteen));
+            // The product of the unit vectors with a matrix, whose first row is the last byte, is its columns.
+            let columns = _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), marks);
+            counts = _mm512_add_epi8(counts, _mm512_popcnt_epi8(columns));
+        }
+        // Byte k of all eight words behind each other.
+        let words = _mm512_permutexvar_epi8(_mm512_loadu_si512(COLUMNS.as_ptr().cast()), counts);
+        let sums = _mm512_sad_epu8(words, _mm512_setzero_si512());
+        let mut result = [0; 8];
+        _mm512_storeu_si512(result.as_mut_ptr().cast(), sums);
+        result
+    }
+}
+
+/// The transpose of 8×8 bytes whose rows are in reverse order.
+const COLUMNS: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        table[i] = (i % 8 * 8 + 7 - i / 8) as u8;
+        i += 1;
+    }
+    table
+};
+
+/// A one in every byte.
+const BYTES: u64 = 0x0101_0101_0101_0101;
+
+/// The operations for a type of word, of which a register has `$lanes` and a row needs `$n`.
+macro_rules! level {
+    (
+        $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
+        $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
+        $permute:ident, $store:ident, $squeeze:ident, $spread:ident, $bytes:literal, $narrow:ident, $widen:ident
+    ) => {
+        impl Rows<$word> for Avx512 {
+            type Row = [__m512i; $n];
+
+            rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
+            each! { splat(word: $word) [__m512i; $n] = $set1(word as _) }
+            each! { plus(a, b) = $add(a, b) }
+            each! { minus(a, b) = $sub(a, b) }
+            each! { and(a, b) = _mm512_and_si512(a, b) }
+            each! { or(a, b) = _mm512_or_si512(a, b) }
+            each! { xor(a, b) = _mm512_xor_si512(a, b) }
+            each! { min_signed(a, b) = $min(a, b) }
+            each! { max_signed(a, b) = $max(a, b) }
+            each! { times(a; factor: $word) = $mul(a, $set1(factor as _)) }
+            each! { shift_left(a; n: u32) = $sll(a, $set1(n as _)) }
+            each! { shift_right(a; n: u32) = $srl(a, $set1(n as _)) }
+            each! { shift_right_signed(a; n: u32) = $sra(a, $set1(n as _)) }
+            each! { leading_zeros(a) = $lzcnt(a) }
+
+            #[inline(always)]
+            fn store_some_bytes(self, row: Self::Row, n: usize, to: &mut [u8]) {
+                let to = &mut to[..n * $bytes];
+                let mut lanes = (1u32 << n) - 1;
+                let mut at = to.as_mut_ptr();
+                for row in row {
+                    // SAFETY: the token is proof of the instructions; only the first `n` words are written, for which
+                    // there is room, and an address is not used without its lanes.
+                    unsafe { $store(at.cast(), lanes as $mask, row) };
+                    at = at.wrapping_add(64);
+                    lanes = lanes >> ($lanes - 1) >> 1;
+                }
+            }
+            #[inline(always)]
+            fn larger(self, a: Self::Row, limit: $word) -> u32 {
+                let mut mask = 0;
+                for (i, a) in a.into_iter().enumerate() {
+                    // SAFETY: the token is proof of the instructions.
+                    mask |= u32::from(unsafe { $cmpgt(a, $set1(limit as _)) }) << (i * $lanes);
+                }
+                mask
+            }
+            #[inline(always)]
+            fn keep(self, mask: u32, mut a: Self::Row) -> Self::Row {
+                for (i, a) in a.iter_mut().enumerate() {
+                    // SAFETY: the token is proof of the instructions.
+                    *a = unsafe { $keep((mask >> (i * $lanes)) as $mask, *a) };
+                }
+                a
+            }
+            #[inline(always)]
+            fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+                let mut row = a;
+                for i in 0..$n {
+                    let before = if i == 0 { before[$n - 1] } else { a[i - 1] };
+                    // SAFETY: the token is proof of the instructions.
+                    row[i] = unsafe { $align::<{ $lanes - 1 }>(a[i], before) };
+                }
+                row
+            }
+            #[inline(always)]
+            fn running_sums(self, mut a: Self::Row) -> Self::Row {
+                // SAFETY: the token is proof of the instructions.
+                unsafe {
+                    let zero = _mm512_setzero_si512();
+                    for a in &mut a {
+                        *a = $add(*a, $align::<{ $lanes - 1 }>(*a, zero));
+                        *a = $add(*a, $align::<{ $lanes - 2 }>(*a, zero));
+                        *a = $add(*a, $align::<{ $lanes - 4 }>(*a, zero));
+                        if $lanes > 8 {
+                            *a = $add(*a, $align::<{ $lanes - 8 }>(*a, zero));
+                        }
+                    }
+                    for i in 1..$n {
+                        a[i] = $add(a[i], $permute($set1($lanes - 1), a[i - 1]));
+                    }
+                }
+                a
+            }
+            #[inline(always)]
+            fn last(self, a: Self::Row) -> Self::Row {
+                // SAFETY: the token is proof of the instructions.
+                [unsafe { $permute($set1($lanes - 1), a[$n - 1]) }; $n]
+            }
+            #[inline(always)]
+            fn squeeze(self, mask: u32, a: Self::Row, to: &mut [$word]) {
+                let to = to[..LANES].as_mut_ptr();
+                let mut n = 0;
+                for (i, a) in a.into_iter().enumerate() {
+                    let present = (mask >> (i * $lanes)) as $mask;
+                    // SAFETY: the token is proof of the instructions; before each register at most as many words have
+                    // been written as the registers before it have.
+                    unsafe { _mm512_storeu_si512(to.add(n).cast(), $squeeze(present, a)) };
+                    n += present.count_ones() as usize;
+                }
+            }
+            #[inline(always)]
+            fn spread(self, mask: u32, from: &[$word]) -> Self::Row {
+                let from = from[..LANES].as_ptr();
+                // SAFETY: the token is proof of the instructions; before each register at most as many words have
+                // been read as the registers before it have.
+                unsafe {
+                    let mut row = [_mm512_setzero_si512(); $n];
+                    let mut n = 0;
+                    for (i, row) in row.iter_mut().enumerate() {
+                        let present = (mask >> (i * $lanes)) as $mask;
+                        *row = $spread(present, _mm512_loadu_si512(from.add(n).cast()));
+                        n += present.count_ones() as usize;
+                    }
+                    row
+                }
+            }
+            #[inline(always)]
+            fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
+                // SAFETY: the token is proof of the instructions; a register has as many bytes as are loaded.
+                unsafe { counts_larger(bytes, limit) }
+            }
+            #[inline(always)]
+            fn squeeze_low_bytes(self, mask: u32, a: Self::Row, to: &mut [u8]) {
+                let to = to[..LANES].as_mut_ptr();
+                // SAFETY: the token is proof of the instructions; 32 bytes are written.
+                unsafe { _mm256_storeu_si256(to.cast(), squeeze_8(mask, $narrow(a))) };
+            }
+            #[inline(always)]
+            fn spread_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
+                let from = from[..LANES].as_ptr();
+                // SAFETY: the token is proof of the instructions; 32 bytes are read.
+                unsafe { $widen(spread_8(mask, _mm256_loadu_si256(from.cast()))) }
+            }
+            #[inline(always)]
+            fn larger_bytes(self, bytes: &[u8], limit: u8) -> u32 {
+                let from = bytes[..LANES].as_ptr();
+                // SAFETY: the token is proof of the instructions; 32 bytes are read.
+                unsafe { _mm256_cmpgt_epu8_mask(_mm256_loadu_si256(from.cast()), _mm256_set1_epi8(limit as i8)) }
+            }
+            #[inline(always)]
+            fn squeeze_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
+                let (from, to) = (bytes[..LANES].as_ptr(), to[..LANES].as_mut_ptr());
+                // SAFETY: the token is proof of the instructions; 32 bytes are read and written.
+                unsafe { _mm256_storeu_si256(to.cast(), squeeze_8(mask, _mm256_loadu_si256(from.cast()))) };
+            }
+            #[inline(always)]
+            fn spread_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
+                let (from, to) = (from[..LANES].as_ptr(), to[..LANES].as_mut_ptr());
+                // SAFETY: the token is proof of the instructions; 32 bytes are read and written.
+                unsafe {
+                    let bytes = spread_8(mask, _mm256_loadu_si256(from.cast()));
+                    _mm256_storeu_si256(to.cast(), _mm256_or_si256(_mm256_loadu_si256(to.cast()), bytes));
+                }
+            }
+            #[inline(always)]
+            fn prefetch(self, bytes: &[u8]) {
+                // SAFETY: nothing is accessed.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().cast()) };
+            }
+            #[inline(always)]
+            fn gather_bits(self, bytes: u64, n: u32) -> u64 {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { _pext_u64(bytes, BYTES * ((1 << n) - 1)) }
+            }
+            #[inline(always)]
+            fn scatter_bits(self, bits: u64, n: u32) -> u64 {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { _pdep_u64(bits, BYTES * ((1 << n) - 1)) }
+            }
+            #[inline(always)]
+            fn sums(self, bytes: &[u8]) -> Sums {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { sums::Avx512::of(bytes) }
+            }
+        }
+    };
+}
+
+level!(
+    u32,
+    2,
+    16,
+    __mmask16,
+    _mm512_set1_epi32,
+    _mm512_add_epi32,
+    _mm512_sub_epi32,
+    _mm512_mullo_epi32,
+    _mm512_sllv_epi32,
+    _mm512_srlv_epi32,
+    _mm512_srav_epi32,
+    _mm512_min_epi32,
+    _mm512_max_epi32,
+    _mm512_lzcnt_epi32,
+    _mm512_cmpgt_epu32_mask,
+    _mm512_maskz_mov_epi32,
+    _mm512_alignr_epi32,
+    _mm512_permutexvar_epi32,
+    _mm512_mask_storeu_epi32,
+    squeeze_32,
+    spread_32,
+    4,
+    narrow_32,
+    widen_32
+);
+level!(
+    u64,
+    4,
+    8,
+    __mmask8,
+    _mm512_set1_epi64,
+    _mm512_add_epi64,
+    _mm512_sub_epi64,
+    _mm512_mullo_epi64,
+    _mm512_sllv_epi64,
+    _mm512_srlv_epi64,
+    _mm512_srav_epi64,
+    _mm512_min_epi64,
+    _mm512_max_epi64,
+    _mm512_lzcnt_epi64,
+    _mm512_cmpgt_epu64_mask,
+    _mm512_maskz_mov_epi64,
+    _mm512_alignr_epi64,
+    _mm512_permutexvar_epi64,
+    _mm512_mask_storeu_epi64,
+    squeeze_64,
+    spread_64,
+    8,
+    narrow_64,
+    widen_64
+);
