@@ -32,7 +32,7 @@ enum Flags : u32 {
 };
 
 // What became of a frame; the codes of gridz_status.
-enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201 };
+enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedFormat = 202 };
 
 // All chunks of a launch have the same type and extents: folded for the codec, slowest first, with leading
 // ones. Pointers are device pointers, strides are bytes from chunk to chunk, scratch is zeroed by the caller.

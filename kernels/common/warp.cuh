@@ -53,6 +53,35 @@ __device__ __forceinline__ u64 warp_sum(u64 value) {
 #endif
 }
 
+// Bits of all lanes, and their least or greatest value; in all lanes.
+__device__ __forceinline__ u32 warp_or(u32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_or_sync(kAllLanes, value);
+#else
+#pragma unroll
+    for (u32 step = kWarp / 2; step > 0; step /= 2) value |= __shfl_xor_sync(kAllLanes, value, step);
+    return value;
+#endif
+}
+__device__ __forceinline__ u64 warp_or(u64 value) {
+    return static_cast<u64>(warp_or(static_cast<u32>(value >> 32))) << 32 | warp_or(static_cast<u32>(value));
+}
+__device__ __forceinline__ u32 warp_max_unsigned(u32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(kAllLanes, value);
+#else
+#pragma unroll
+    for (u32 step = kWarp / 2; step > 0; step /= 2) value = max(value, __shfl_xor_sync(kAllLanes, value, step));
+    return value;
+#endif
+}
+__device__ __forceinline__ u64 warp_max_unsigned(u64 value) {
+    // The greatest upper half, then the greatest lower half of those that have it.
+    const u32 high = warp_max_unsigned(static_cast<u32>(value >> 32));
+    const u32 low = warp_max_unsigned(value >> 32 == high ? static_cast<u32>(value) : 0);
+    return static_cast<u64>(high) << 32 | low;
+}
+
 // A barrier of some of the CTA's threads.
 __device__ __forceinline__ void barrier_sync(u32 id, u32 n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 

@@ -105,6 +105,11 @@ pub struct Kernel {
 
 /// A codec's kernels.
 pub trait GpuCodec: Sync {
+    /// Whether there are kernels for frames with these `params`, whatever the arrays are; else the CPU has to do it.
+    fn takes(&self, _direction: Direction, _params: &[u8]) -> bool {
+        true
+    }
+
     /// The kernel for chunks of `array`, folded to `shape`, and frames with these `params`. `None`: the codec
     /// has none for them. If it has planned the array, compression cannot shrink that, and the chunks are
     /// stored; else no frame is like that.

@@ -60,7 +60,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 5462,
         verbatim: false,
         codec: &lorenzo::Lorenzo,
-        gpu: None,
+        gpu: Some(&lorenzo::Lorenzo),
     },
 ];
 

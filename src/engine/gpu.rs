@@ -283,6 +283,10 @@ pub fn decompress(
         0 => deliver(&stream, &arrays, dst, array_bytes, context.pool()).map(Some),
         200 => Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts contradict it")),
         201 => Err(cut()),
+        202 => {
+            let text = "a part of the data is of a kind unknown to this version; a newer gridz may read it";
+            Err(Error::new(ErrorKind::UnsupportedFormat, text))
+        }
         other => Err(defect(format_args!("a kernel tells status {other}"))),
     }
 }

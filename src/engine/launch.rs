@@ -20,10 +20,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// To compress by `spec`, or to decompress what that makes of such arrays. `None`: the codec has no kernels.
+    /// To compress by `spec`, or to decompress what that makes of such arrays. `None`: the codec has no
+    /// kernels for that.
     pub fn by_spec(direction: Direction, array: &Array, spec: &Spec, verify: Verify) -> Option<Self> {
         let planned = spec.entry.codec.plan(array, spec.level);
-        if planned.is_some() && spec.entry.gpu.is_none() {
+        let takes = |params: &[u8]| spec.entry.gpu.is_some_and(|codec| codec.takes(direction, params));
+        if planned.as_ref().is_some_and(|plan| !takes(&plan.params)) {
             return None;
         }
         let by_codec =

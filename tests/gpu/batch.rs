@@ -40,6 +40,7 @@ impl Layout {
 pub struct Batch<'s> {
     pub array: Array,
     pub codec: u8,
+    level: u16,
     pub n_chunks: usize,
     pub src: Memory<'s>,
     pub frames: Memory<'s>,
@@ -66,6 +67,7 @@ impl<'s> Batch<'s> {
         let mut batch = Self {
             array,
             codec: spec.codec(),
+            level: spec.level(),
             n_chunks,
             src: arrays(),
             frames: Memory::new(stream, n_chunks * slot, 0),
@@ -114,9 +116,9 @@ impl<'s> Batch<'s> {
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
-            codec: if self.codec == 0 { c"stored".as_ptr() } else { ptr::null() },
+            codec: [c"stored", c"ndzip", c"lorenzo"][usize::from(self.codec)].as_ptr(),
             mode: 0,
-            level: 0,
+            level: u32::from(self.level),
             value: 0.0,
             flags,
         };
@@ -235,11 +237,23 @@ impl<'s> Batch<'s> {
         }
     }
 
+    /// The CPU's frames.
+    fn by_cpu(&self, chunks: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let (spec, cpu) = (Spec::new(u32::from(self.codec), u32::from(self.level)).unwrap(), cpu());
+        chunks.iter().map(|raw| compress(&self.array, &spec, raw, &cpu)).collect()
+    }
+
+    /// One way: the CPU's frames are read.
+    pub fn check_decompression(&self, chunks: &[Vec<u8>], what: &str) {
+        self.write_frames(&self.by_cpu(chunks));
+        self.assert_reads(chunks, what);
+        self.assert_guards(what);
+    }
+
     /// Both ways: every frame is that of the CPU, both back ends' frames are read, and nothing is written
     /// that should not be.
     pub fn check(&self, chunks: &[Vec<u8>], what: &str) {
-        let (spec, cpu) = (Spec::new(u32::from(self.codec), 0).unwrap(), cpu());
-        let by_cpu: Vec<Vec<u8>> = chunks.iter().map(|raw| compress(&self.array, &spec, raw, &cpu)).collect();
+        let by_cpu = self.by_cpu(chunks);
         self.write_chunks(chunks);
         let src = self.src.read_all();
         self.poison_results();

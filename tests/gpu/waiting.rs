@@ -170,8 +170,8 @@ fn memory_of_the_gpu() {
     ] {
         let input = Input { big_endian, ..Input::new(generator, dtype, extents) };
         let (array, raw) = (input.array(), input.bytes());
-        let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
-        let bound = gridz::compress_bound(&array, &crate::common::ndzip()).unwrap() as usize;
+        let frame = compress(&array, &gridz::Spec::default(), &raw, &cpu());
+        let bound = gridz::compress_bound(&array, &gridz::Spec::default()).unwrap() as usize;
         let c_array = gridz_array {
             struct_size: size_of::<gridz_array>(),
             dtype: u32::from(array.dtype().id()),

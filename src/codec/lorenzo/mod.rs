@@ -9,6 +9,7 @@
 
 mod bits;
 mod block;
+mod cuda;
 mod dict;
 mod huff;
 mod huffman;

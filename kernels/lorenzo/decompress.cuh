@@ -1,0 +1,792 @@
+// Decompression in one pass: one CTA a block, many CTAs per multiprocessor hide each other's waiting.
+//
+//   1. The table says where the block is; if that can be, its bytes are copied to shared memory (the stage) and
+//      summed up for the check and the checksum. If the frame is stored, the CTA copies as many bytes instead.
+//   2. Each warp unpacks rows of a group, undoes the signs, adds up along y as far as its rows go, and writes them to
+//      shared memory (the tile).
+//   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16 bytes at a time where
+//      rows allow.
+//
+// Blocks whose rows are not of 32 elements, clipped ones for instance, are added up in the tile, axis by axis, by one
+// body for all shapes. HUFF is decoded by one warp, while the others wait. DICT and blocks of more than 4096
+// elements are read from the frame without a stage.
+//
+// Nothing that is read is used before it is checked. Who finishes the last tile of a chunk compares the header with what
+// it must be, and so the checksum.
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/frame.cuh"
+#include "../common/tuning.cuh"
+#include "../common/warp.cuh"
+#include "huff.cuh"
+#include "layout.cuh"
+#include "split.cuh"
+
+// Scratch: of every chunk its totals, then kSlots slots. Their marks say what is wrong.
+enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2, kMarkUnsupported = 4 };
+
+// What a block's header says of the map and the prediction; for others than SPLIT and HUFF with BITS or FIXED, that there
+// is nothing to be done.
+template <typename W>
+struct BlockPlan {
+    u32 coder, map;
+    u32 x, y, z;      // orders
+    u32 shift;        // t or e
+    W base;
+    bool adds_above;  // to each number the last of its column in the rows of the warps before
+};
+
+// So many bytes of a dictionary are in shared memory at a time.
+constexpr u32 kEntryBytes = 2048;
+
+// Blocks of 2^kLog elements. A thread has a segment of every 4096 elements.
+template <typename W, u32 kLog>
+struct DecompressShared {
+    static constexpr u32 kSegments = (1u << kLog) / Type<W>::kSegment;
+    static constexpr u32 kThreads = 4096 / Type<W>::kSegment;
+    static constexpr u32 kWarps = kThreads / kWarp;
+    // Only blocks of 4096 elements are staged.
+    static constexpr bool kStaged = kLog == 12;
+    static constexpr u32 kTileBytes = place_of_segment(kSegments - 1) + kSegmentBytes;
+    // A block that is a little shorter than its elements, or else tables of HUFF or entries of a dictionary. With longer
+    // stages fewer CTAs would be resident.
+    static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * 15;
+    static constexpr u32 kStageBytes = kStaged ? kMaxStaged + kRow * sizeof(W) : sizeof(HuffTables);
+
+    // What is read ahead of a block that is staged: its header, the groups of one that is whole and in SPLIT, whether they
+    // are sound.
+    struct Ahead {
+        BlockPlan<W> plan;
+        u32 damage;
+        bool is_whole;
+        GroupPlan groups[4096 / kGroup];
+    };
+    // What warps tell each other while they fill the tile and add up.
+    struct Rows {
+        typename Patches<W, 4096 / kRow / kWarps>::Rows patched[kWarps];
+        W last[kWarps][kRow];   // sums of columns over a warp's rows
+        W above[kWarps][kRow];  // and over those of all warps before
+        u64 sums_a[kWarps], sums_b[kWarps];
+        W carries[kWarps];      // what a warp's segments or entries add up to
+        Ahead ahead;
+    };
+    // Without a stage they are in the place of tables, behind entries of a dictionary.
+    static constexpr u32 kRowsAt = kStaged ? kStageBytes : kStageBytes - sizeof(Rows);
+    static_assert(kStaged || kEntryBytes + sizeof(Rows) <= kStageBytes, "rows are in the place of the tables");
+
+    alignas(16) unsigned char tile[kTileBytes];
+    // Behind the stage a row of words can be read.
+    alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
+    Box box;
+
+    __device__ __forceinline__ Rows& rows() { return *reinterpret_cast<Rows*>(stage + kRowsAt); }
+};
+
+template <typename W, u32 kLog>
+struct Decompressor {
+    using Shared = DecompressShared<W, kLog>;
+    static constexpr u32 kBlock = 1u << kLog;
+    static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps;
+    static constexpr u32 kRows = kBlock / kRow;
+    static constexpr u32 kWarpRows = 4096 / kRow / kWarps;  // rows of a warp at a time: 32 of u32, 16 of u64
+    static constexpr u32 kStepRows = kWarpRows * kWarps;
+    static constexpr u32 kSegment = Type<W>::kSegment, kUnits = kSegmentBytes / kUnitBytes;
+    static constexpr u32 kEntries = kEntryBytes / sizeof(W);
+    static_assert(kEntryBytes <= Shared::kStageBytes && sizeof(HuffTables) <= Shared::kStageBytes, "what the stage is used for");
+
+    const DecompressArgs& args;
+    Shared& shared;
+    const u32 tiles, chunk, block;
+    const char* const frame;
+    const u64 frame_bytes;
+    const char* const payload;
+    const u64 n_bytes;  // of the payload
+    char* const dst;
+
+    __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
+        : args(args), shared(shared), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
+          chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), block(blockIdx.x - chunk * tiles),
+          frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
+          payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
+          dst(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
+
+    using Plan = BlockPlan<W>;
+
+    __device__ __forceinline__ void run() {
+        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        const uint2* const table = reinterpret_cast<const uint2*>(payload);
+        const u32 begin = block ? table[block - 1].x : 0;
+        const uint2 entry = table[block];
+        const bool stored = is_stored(args.stored, frame);
+        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes(args.n_blocks)) | (frame_bytes < args.stored.n_bytes);
+        const bool is_long = frame_bytes > args.max_frame_bytes;
+        if (likely(!stored & !is_short & !is_long)) return decode_block(begin, entry.x, entry.y);
+        if (stored) {
+            copy_stored_tile();
+        } else {
+            report(is_short ? kMarkTruncated : kMarkCorrupt);
+        }
+        __syncthreads();
+        finish(count());
+    }
+
+    // Notes what is wrong, by any thread, before the barrier that is before the CTA's count.
+    __device__ __forceinline__ void report(u32 damage) const {
+        if (damage) atomicOr(&slot()->marks, damage);
+    }
+
+    __device__ __forceinline__ void share_sums(Sums sums) const {
+        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
+        if (lane_id() == 0) shared.rows().sums_a[threadIdx.x / kWarp] = a, shared.rows().sums_b[threadIdx.x / kWarp] = b;
+    }
+    // Of all threads, after a barrier.
+    __device__ __forceinline__ Sums shared_sums() const {
+        Sums sums;
+#pragma unroll
+        for (u32 w = 0; w < kWarps; ++w) sums.a += shared.rows().sums_a[w], sums.b += shared.rows().sums_b[w];
+        return sums;
+    }
+
+    // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
+    // after all sums and reports. What the CTA stores need not be done.
+    __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
+
+    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
+    __device__ __forceinline__ void finish(u32 n_before) const {
+        if (threadIdx.x >= kWarp) return;
+        bool is_last = false;
+        if (threadIdx.x == 0 && n_before + 1 == (tiles - block % kSlots + kSlots - 1) / kSlots) {
+            __threadfence();
+            const volatile Totals* const sums = slot();
+            totals()->add(Sums{sums->sum_a, sums->sum_b});
+            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
+        }
+        if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
+        __syncwarp();
+        const u64 checksum = totals()->checksum();
+        const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
+        Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
+        if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
+            const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
+            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
+            const Status of_header = check_header(form, frame, frame_bytes - form.n_bytes, checksum, with_checksum);
+            if (status == kOk || of_header == kCorrupt) status = of_header;
+        }
+        if (status == kOk && marks & kMarkUnsupported) status = kUnsupportedFormat;
+        if (threadIdx.x == 0) args.statuses[chunk] = status;
+    }
+    __device__ __forceinline__ Totals* totals() const {
+        return static_cast<Totals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
+    }
+    __device__ __forceinline__ Totals* slot() const { return totals() + 1 + block % kSlots; }
+
+    // Of a stored frame as many bytes as the blocks are long, one after the other.
+    __device__ __forceinline__ void copy_stored_tile() const {
+        const u64 raw_bytes = args.extents[0] * args.extents[1] * args.extents[2] * Element(args.encoded).bytes;
+        // Clipped blocks are shorter, so each copies its share.
+        const u64 share = (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, first = block * share;
+        const u64 need = args.stored.n_bytes + raw_bytes;
+        const u32 damage = frame_bytes == need ? 0 : frame_bytes < need ? kMarkTruncated : kMarkCorrupt;
+        Sums sums;
+        if (damage == 0 && first < raw_bytes) {
+            unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
+            copy_stored<StoredCopy<kThreads, 4, true, false>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
+                                                              static_cast<u32>(min(raw_bytes - first, share)), sums);
+        }
+        share_sums(sums);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            slot()->add(shared_sums());
+            report(damage);
+        }
+    }
+
+    // The block that the table says is in units [begin, end).
+    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
+        const u32 t = threadIdx.x;
+        const u64 table_end = table_bytes(args.n_blocks);
+        const u64 need = table_end + static_cast<u64>(end) * kUnitBytes;
+        const bool is_last = block + 1 == args.n_blocks;
+        const bool is_corrupt = (end <= begin) | (is_last & (need < n_bytes));
+        u32 damage = is_corrupt ? kMarkCorrupt : need > n_bytes ? kMarkTruncated : 0;
+        const u32 n_units = damage ? 0 : end - begin;
+        const u64 first = table_end + static_cast<u64>(begin) * kUnitBytes;
+        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + first;
+        const bool is_staged = Shared::kStaged && n_units <= Shared::kMaxStaged / kUnitBytes;
+        unsigned char* const stage = shared.stage;
+        UnitSums<kThreads> unit_sums;
+        if (Shared::kStaged && likely(is_staged)) {
+            const u32 to = shared_address(stage);
+#pragma unroll 2
+            for (u32 u = t; u < n_units; u += kThreads) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
+            // Meanwhile the last thread finds the block in the array, and the first warp reads what is in the block.
+            if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+            if (t < kWarp) read_ahead(source, n_units * kUnitBytes);
+            wait_copies();
+#pragma unroll 2
+            for (u32 u = t; u < n_units; u += kThreads) unit_sums.add(load_shared_16(to + u * kUnitBytes));
+        } else {
+            if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+            constexpr u32 kBatch = 5;  // loads under way
+            for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
+                uint4 units[kBatch];
+#pragma unroll
+                for (u32 k = 0; k < kBatch; ++k) {
+                    if (first_unit + k * kThreads < n_units) units[k] = reinterpret_cast<const uint4*>(source)[first_unit + k * kThreads];
+                }
+#pragma unroll
+                for (u32 k = 0; k < kBatch; ++k) {
+                    if (first_unit + k * kThreads < n_units) unit_sums.add(units[k]);
+                }
+            }
+        }
+        Sums sums;
+        unit_sums.finish(4 * t, sums);
+        share_sums(sums);
+        __syncthreads();
+        bool is_checked = true;
+        if (t == 0) {
+            sums = shared_sums();
+            const u32 own_check = static_cast<u32>(mix(sums.a + mix(sums.b)));
+            is_checked = own_check == check;
+            // Words of the payload count from its beginning.
+            sums.b += first / 4 * sums.a;
+            sums.add(2ull * block, end);
+            sums.add(2ull * block + 1, check);
+            if (is_last) {
+                for (u64 word = 2ull * args.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
+            }
+            slot()->add(sums);
+            if (!is_checked && !(args.flags & kSkipChecksum)) damage |= kMarkCorrupt;
+            report(damage);
+        }
+
+        Plan plan = {};
+        if (n_units > 0) {
+            if (Shared::kStaged && likely(is_staged)) {
+                plan = shared.rows().ahead.plan;
+                damage = shared.rows().ahead.damage;
+            } else {
+                damage = read_header(*reinterpret_cast<const uint4*>(source), plan);
+            }
+            if (likely(damage == 0)) damage = fill(is_staged, stage, source, n_units * kUnitBytes, plan);
+            // A block that a later version has written is none that is damaged, if its check is right.
+            if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
+        }
+        __syncthreads();
+        if (unlikely(damage)) return finish(count());
+        add_up(plan);
+        // Counting takes a while, so it is begun before the elements are stored.
+        const bool is_fixed = plan.map == kFixed;
+        u32 n_before = is_fixed ? 0 : count();
+        store(plan);
+        if (is_fixed) {
+            __syncthreads();
+            n_before = count();
+        }
+        finish(n_before);
+    }
+
+    // Reads header and groups of a block from the frame, by the first warp.
+    __device__ __forceinline__ void read_ahead(const unsigned char* source, u32 block_bytes) const {
+        if (block_bytes == 0) return;
+        Plan plan = {};
+        const u32 damage = read_header(*reinterpret_cast<const uint4*>(source), plan);
+        const SplitPlan<W, kBlock / kGroup> split(source + kHeaderBytes, block_bytes - kHeaderBytes, kBlock);
+        if (lane_id() < kBlock / kGroup) shared.rows().ahead.groups[lane_id()] = split.own_group();
+        if (lane_id() != 0) return;
+        shared.rows().ahead.plan = plan;
+        shared.rows().ahead.damage = damage;
+        shared.rows().ahead.is_whole = split.is_sound && block_bytes - kHeaderBytes - split.n_bytes < kUnitBytes;
+    }
+
+    // The header of a block.
+    __device__ __forceinline__ u32 read_header(uint4 words, Plan& plan) const {
+        const bool is_float = Element(args.encoded).is_float;
+        const u32 flags = words.x;
+        plan.coder = flags & 0xf, plan.map = flags >> 4 & 0xf;
+        plan.x = flags >> 8 & 7, plan.y = flags >> 12 & 7, plan.z = flags >> 16 & 7;
+        plan.shift = words.y & 0xffff;
+        plan.base = static_cast<W>(static_cast<u64>(words.w) << 32 | words.z);
+        const bool is_plain = plan.coder <= kConst;
+        const bool is_dict = plan.map == kDict;
+        // What is to be zero, and is not, is of a later version, too.
+        const bool is_known = plan.coder <= kHuff && plan.map <= kDict && (!is_plain || plan.map == kBits) && !(plan.coder == kHuff && is_dict) &&
+                              (sizeof(W) == 8 || words.w == 0) &&
+                              (is_plain ? flags >> 8 == 0 && words.y == 0 && (plan.coder == kConst || (words.z | words.w) == 0)
+                                        : is_dict || ((flags & 0xfff88800) == 0 && words.y >> 16 == 0));
+        if (!is_known) return kMarkUnsupported;
+        bool is_sound = plan.map != kFixed || (is_float && plan.shift >= 1);
+        if (plan.map != kFixed) is_sound &= plan.shift < Type<W>::kBits;
+        if (is_dict) {
+            const u32 k = flags >> 8 & 0xff, bits = flags >> 16 & 0xff, shift = flags >> 24;
+            is_sound &= k < Type<W>::kBits && bits <= Type<W>::kBits && shift < Type<W>::kBits && words.y >> 16 > 0;
+        }
+        if (is_plain || is_dict) plan.x = plan.y = plan.z = 0;
+        return is_sound ? 0 : kMarkCorrupt;
+    }
+
+    __device__ __forceinline__ u32 fill(bool is_staged, const unsigned char* stage, const unsigned char* source, u32 block_bytes, Plan& plan) {
+        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && shared.box.m == kBlock)) {
+            if (!shared.rows().ahead.is_whole) return kMarkCorrupt;
+            const u32 first = threadIdx.x / kWarp * kWarpRows;
+            fill_rows<true>(stage + kHeaderBytes, shared.rows().ahead.groups[first / kGroupRows], first, plan);
+            return 0;
+        }
+        // The stage has been read.
+        __syncthreads();
+        return fill_from_frame(source, *reinterpret_cast<const uint4*>(source), block_bytes, plan);
+    }
+
+    // Rows [first, first + kWarpRows) of a block in SPLIT, by a warp, from its sections to the tile. For others than DICT
+    // without signs and, if kWhole and as far as the rows go, added up along y once. kWhole: of a whole block, in the stage.
+    template <bool kWhole>
+    __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, Plan& plan) const {
+        constexpr u32 kN = 32 / sizeof(W);
+        const u32 in_group = first % kGroupRows;
+        unsigned char* const own = shared.tile + place_of_row<W>(first);
+        Patches<W, kWarpRows> patches;
+        if (likely(group.e1 > 0) && !patches.template unpack<kWhole>(sections, group, in_group, own, shared.rows().patched[threadIdx.x / kWarp])) report(kMarkCorrupt);
+        const bool adds_y = kWhole && plan.y == 1 && y_in_rows(plan);
+        W sum = 0;
+#pragma unroll 1
+        for (u32 r = 0; r < kWarpRows; r += kN) {
+            W v[kN];
+            unpack<kWhole>(sections + group.packed, group, in_group + r, v);
+            if (likely(group.e1 > 0)) {
+                patches.add(r, group.w, v);
+                __syncwarp();
+            }
+            if (kWhole || plan.map != kDict) {
+#pragma unroll
+                for (u32 i = 0; i < kN; ++i) v[i] = unzigzag(v[i]);
+            }
+            if (adds_y) {
+                v[0] += plan.z > 0 && r % 16 == 0 ? 0 : sum;
+#pragma unroll
+                for (u32 i = 1; i < kN; ++i) v[i] += v[i - 1];
+                sum = v[kN - 1];
+            }
+            unsigned char* const to = own + place_of_row<W>(r) + place_in_row<W>(lane_id());
+#pragma unroll
+            for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + place_of_row<W>(i)) = v[i];
+        }
+        if (!adds_y) return;
+        plan.y = 0;
+        // In the plane of a whole block what is above goes on.
+        plan.adds_above = plan.z == 0;
+        shared.rows().last[threadIdx.x / kWarp][lane_id()] = sum;
+    }
+
+    // The numbers of any block, from the frame to the tile, those in SPLIT and HUFF without signs.
+    __device__ __forceinline__ u32 fill_from_frame(const unsigned char* from, uint4 words, u32 block_bytes, Plan& plan) const {
+        const Element element(args.encoded);
+        const u32 m = shared.box.m, available = block_bytes - kHeaderBytes;
+        if (plan.coder == kHuff) return fill_huff(from + kHeaderBytes, available, m);
+        if (plan.coder <= kConst) {
+            const u32 need = plan.coder == kRaw ? m * element.bytes : 0;
+            if (need > available || available - need >= kUnitBytes) return kMarkCorrupt;
+#pragma unroll 1
+            for (u32 i = threadIdx.x; i < m; i += kThreads) {
+                const W word = plan.coder == kRaw ? load_element<W>(from + kHeaderBytes + i * element.bytes, element, false) : plan.base;
+                *reinterpret_cast<W*>(shared.tile + place<W>(i)) = word;
+            }
+            plan.base = 0;
+            return 0;
+        }
+        const bool is_dict = plan.map == kDict;
+        const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // bits
+        const u32 skipped = kHeaderBytes + (deltas + 63) / 64 * 8;
+        if (skipped > block_bytes) return kMarkCorrupt;
+        const SplitPlan<W, kBlock / kGroup> split(from + skipped, block_bytes - skipped, m);
+        if (!split.is_sound || block_bytes - skipped - split.n_bytes >= kUnitBytes) return kMarkCorrupt;
+#pragma unroll 1
+        for (u32 first = threadIdx.x / kWarp * kWarpRows; first * kRow < m; first += kStepRows) {
+            fill_rows<false>(from + skipped, split.group(first / kGroupRows), first, plan);
+        }
+        if (is_dict) {
+            __syncthreads();
+            look_up(reinterpret_cast<const u32*>(from + kHeaderBytes), words, m, plan.base);
+            plan.base = 0, plan.map = kBits;
+        }
+        return 0;
+    }
+
+    // Rows [first, first + kWarpRows) of the tile, a number of each a lane.
+    __device__ __forceinline__ W* row_numbers(u32 first, u32 r) const {
+        return reinterpret_cast<W*>(shared.tile + place_of_row<W>(first) + place_in_row<W>(lane_id()) + place_of_row<W>(r));
+    }
+    __device__ __forceinline__ void store_rows(const W (&v)[kWarpRows], u32 first) const {
+#pragma unroll
+        for (u32 r = 0; r < kWarpRows; ++r) *row_numbers(first, r) = v[r];
+    }
+
+    // Whether the numbers along y are those of a lane's rows, in the whole block or in every 16 rows.
+    __device__ __forceinline__ bool y_in_rows(const Plan& plan) const {
+        return plan.y > 0 && shared.box.sx == kRow && (plan.z == 0 || shared.box.sy == 16);
+    }
+
+    // Adds up along y once, of the rows of all warps. `carry`: the sum over the rows of steps before.
+    __device__ __forceinline__ void add_up_columns(W (&v)[kWarpRows], const Plan& plan, W& carry) const {
+        if (plan.z > 0) {
+#pragma unroll
+            for (u32 r = 1; r < kWarpRows; ++r) {
+                if (r % 16) v[r] += v[r - 1];
+            }
+            return;
+        }
+#pragma unroll
+        for (u32 r = 1; r < kWarpRows; ++r) v[r] += v[r - 1];
+        shared.rows().last[threadIdx.x / kWarp][lane_id()] = v[kWarpRows - 1];
+        __syncthreads();
+        W before = carry;
+#pragma unroll
+        for (u32 w = 0; w < kWarps; ++w) {
+            const W sum = shared.rows().last[w][lane_id()];
+            if (w < threadIdx.x / kWarp) before += sum;
+            carry += sum;
+        }
+        __syncthreads();
+#pragma unroll
+        for (u32 r = 0; r < kWarpRows; ++r) v[r] += before;
+    }
+
+    // Numbers in HUFF, to the tile.
+    __device__ __forceinline__ u32 fill_huff(const unsigned char* from, u32 available, u32 m) const {
+        HuffTables& tables = *reinterpret_cast<HuffTables*>(shared.stage);
+        const HuffPlan plan(from, available, m, Type<W>::kBits);
+        if (!plan.is_sound || available - plan.n_bytes >= kUnitBytes) return kMarkCorrupt;
+        bool is_sound = true;
+        for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
+        const bool are_copied = copy_strings<W, kWarps>(from, plan, m, shared.tile);
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            Outcome outcome = are_copied ? decode_strings<W, true>(from, plan, m, tables, shared.tile) : kOverwritten;
+            if (outcome == kOverwritten) outcome = decode_strings<W, false>(from, plan, m, tables, shared.tile);
+            is_sound &= outcome == kDecoded;
+        }
+        if (!is_sound) report(kMarkCorrupt);
+        return 0;
+    }
+
+    // Sum of the values of all threads before this one.
+    __device__ __forceinline__ W sum_before(W value, W& sum_of_all) const {
+        const W through = warp_inclusive_sum(value);
+        if (lane_id() == kWarp - 1) shared.rows().carries[threadIdx.x / kWarp] = through;
+        __syncthreads();
+        W before = through - value;
+        sum_of_all = 0;
+#pragma unroll
+        for (u32 w = 0; w < kWarps; ++w) {
+            if (w < threadIdx.x / kWarp) before += shared.rows().carries[w];
+            sum_of_all += shared.rows().carries[w];
+        }
+        __syncthreads();
+        return before;
+    }
+
+    // DICT: from the numbers in the tile to those that stand for elements. The entries are made kEntries at a time, and
+    // every thread replaces those of its numbers, 32 at a time, that are among these.
+    __device__ __forceinline__ void look_up(const u32* deltas, uint4 words, u32 m, W base) const {
+        const u32 k = words.x >> 8 & 0xff, bits = words.x >> 16 & 0xff, shift = words.x >> 24, n = words.y >> 16;
+        constexpr u32 kPerThread = kEntries / kThreads;
+        W* const entries = reinterpret_cast<W*>(shared.stage);
+        for (u32 first = 0; first < m; first += 32 * kThreads) {
+            u32 pending = 0;
+            for (u32 j = 0; j < 32; ++j) pending |= static_cast<u32>(first + j * kThreads + threadIdx.x < m) << j;
+            W before = base;
+            for (u32 from = 0; from < n; from += kEntries) {
+                W own[kPerThread];
+                W sum = 0;
+                for (u32 e = 0; e < kPerThread; ++e) {
+                    const u32 i = from + threadIdx.x * kPerThread + e;
+                    if (i > 0 && i < n && bits > 0) sum += load_bits<false>(deltas, (i - 1) * bits, bits, W()) << shift;
+                    own[e] = sum;
+                }
+                W all;
+                const W start = before + sum_before(sum, all);
+                for (u32 e = 0; e < kPerThread; ++e) entries[threadIdx.x * kPerThread + e] = start + own[e];
+                before += all;
+                __syncthreads();
+                for (u32 j = 0; j < 32; ++j) {
+                    if (!(pending >> j & 1)) continue;
+                    W& number = *reinterpret_cast<W*>(shared.tile + place<W>(first + j * kThreads + threadIdx.x));
+                    const W entry = number >> k;
+                    if (entry < from || entry >= min(from + kEntries, n)) continue;
+                    number = entries[static_cast<u32>(entry) - from] + (number & low_bits(W(), k));
+                    pending &= ~(1u << j);
+                }
+                __syncthreads();
+            }
+            if (pending) report(kMarkCorrupt);
+        }
+    }
+
+    // Adds up in the tile all that is not done while filling or storing it.
+    __device__ __forceinline__ void add_up(Plan& plan) const {
+        const Box& box = shared.box;
+        const u32 sz = box.sz, sy = box.sy, sx = box.sx;
+        if (plan.y > 0) {
+            if (y_in_rows(plan)) {
+                add_up_rows(plan);
+            } else {
+                const u32 lines = plan.z == 0 ? 1 : sz;
+                add_up_axis(plan.y, sz * sy / lines, sx, lines * sx, Lines{sx, sz * sy / lines * sx, 1});
+            }
+        }
+        if (plan.x > 0 || plan.adds_above) {
+            if (sz * sy == 1) {
+                add_up_x<true>(plan);
+            } else if (likely(sx == kRow)) {
+                add_up_x<false>(plan);
+            } else {
+                add_up_axis(plan.x, sx, 1, sz * sy, Lines{1, sx, 0});
+            }
+        }
+        if (plan.z > 0 && !(sx == kRow && stores_rows())) {
+            add_up_axis(plan.z, sz, sy * sx, sy * sx, Lines{sy * sx, 0, 1});
+            plan.z = 0;
+        }
+    }
+
+    // Whether elements are stored by rows of 32.
+    __device__ __forceinline__ bool stores_rows() const {
+        const Box& box = shared.box;
+        return Element(args.encoded).bytes == sizeof(W) && (box.sx == kRow || (box.sz * box.sy == 1 && box.m % kRow == 0));
+    }
+
+    // Along y, in registers.
+    __device__ __forceinline__ void add_up_rows(const Plan& plan) const {
+        for (u32 k = 0; k < plan.y; ++k) {
+            W carry = 0;
+#pragma unroll 1
+            for (u32 step = 0; step < kRows; step += kStepRows) {
+                const u32 first = step + threadIdx.x / kWarp * kWarpRows;
+                W v[kWarpRows];
+#pragma unroll
+                for (u32 r = 0; r < kWarpRows; ++r) v[r] = *row_numbers(first, r);
+                add_up_columns(v, plan, carry);
+                store_rows(v, first);
+            }
+        }
+        __syncthreads();
+    }
+
+    // Along x: a thread has a segment, which is part of a row of 32, or if kWhole of one that is the block.
+    template <bool kWhole>
+    __device__ __forceinline__ void add_up_x(const Plan& plan) const {
+        const u32 n_segments = (shared.box.m + kSegment - 1) / kSegment;
+        constexpr u32 kPerUnit = Type<W>::kPerUnit;
+        // Of one row, every order is done by itself: a segment may need those of all threads before.
+        const u32 rounds = kWhole ? plan.x : 1, in_round = kWhole ? 1 : plan.x;
+#pragma unroll 1
+        for (u32 round = 0; round < rounds; ++round) {
+            W carry = 0;
+#pragma unroll 1
+            for (u32 step = 0; step < n_segments; step += kThreads) {
+                const u32 s = step + threadIdx.x;
+                const bool exists = s < n_segments;
+                uint4* const units = reinterpret_cast<uint4*>(shared.tile + place_of_segment(s));
+                W v[kSegment];
+#pragma unroll
+                for (u32 u = 0; u < kUnits; ++u) split(exists ? units[u] : make_uint4(0, 0, 0, 0), v + u * kPerUnit);
+                if (!kWhole && plan.adds_above) {
+                    // All segments of a warp are of the rows that one warp has filled.
+                    W* const above = shared.rows().above[threadIdx.x / kWarp];
+                    W sum = 0;
+                    for (u32 w = 0; w < threadIdx.x / kWarp; ++w) sum += shared.rows().last[w][lane_id()];
+                    above[lane_id()] = sum;
+                    __syncwarp();
+                    const uint4* const part = reinterpret_cast<const uint4*>(above + s % Type<W>::kRowSegments * kSegment);
+#pragma unroll
+                    for (u32 u = 0; u < kUnits; ++u) {
+                        W words[kPerUnit];
+                        split(part[u], words);
+#pragma unroll
+                        for (u32 i = 0; i < kPerUnit; ++i) v[u * kPerUnit + i] += words[i];
+                    }
+                }
+#pragma unroll 1
+                for (u32 k = 0; k < in_round; ++k) {
+#pragma unroll
+                    for (u32 i = 1; i < kSegment; ++i) v[i] += v[i - 1];
+                    W before = 0;
+                    if (kWhole) {
+                        W all;
+                        before = carry + sum_before(v[kSegment - 1], all);
+                        carry += all;
+                    } else if (Type<W>::kRowSegments == 2) {
+                        before = __shfl_up_sync(kAllLanes, v[kSegment - 1], 1);
+                        if (s % 2 == 0) before = 0;
+                    }
+                    if (kWhole || Type<W>::kRowSegments == 2) {
+#pragma unroll
+                        for (u32 i = 0; i < kSegment; ++i) v[i] += before;
+                    }
+                }
+                if (exists) {
+#pragma unroll
+                    for (u32 u = 0; u < kUnits; ++u) units[u] = join(v + u * kPerUnit);
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    // Lines along an axis: line l begins with number l / a * b + l % a * c.
+    struct Lines {
+        u32 a, b, c;
+    };
+
+    // Adds up along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
+    __device__ __forceinline__ void add_up_axis(u32 order, u32 length, u32 distance, u32 n_lines, Lines lines) const {
+        const SmallDivisor divisor(lines.a);
+        // So many adjacent threads share a line.
+        u32 sharers = 1;
+        while (sharers < kWarp && 2 * sharers * n_lines <= kThreads && 2 * sharers <= length) sharers *= 2;
+        const u32 share = (length + sharers - 1) / sharers, mine = threadIdx.x % sharers;
+        for (u32 k = 0; k < order; ++k) {
+            for (u32 from = 0; from < n_lines; from += kThreads / sharers) {
+                const u32 line = from + threadIdx.x / sharers;
+                u32 rest;
+                const u32 quotient = divisor.divide(line, rest), start = quotient * lines.b + rest * lines.c;
+                const u32 begin = line < n_lines ? min(mine * share, length) : 0, end = line < n_lines ? min(begin + share, length) : 0;
+                const auto number = [&](u32 i) -> W& { return *reinterpret_cast<W*>(shared.tile + place<W>(start + i * distance)); };
+                W sum = 0;
+                if (sharers > 1) {
+                    W own = 0;
+                    for (u32 i = begin; i < end; ++i) own += number(i);
+                    W through = own;
+                    for (u32 step = 1; step < sharers; step *= 2) {
+                        const W before = __shfl_up_sync(kAllLanes, through, step);
+                        if (mine >= step) through += before;
+                    }
+                    sum = through - own;
+                }
+                for (u32 i = begin; i < end; ++i) number(i) = sum += number(i);
+            }
+            __syncthreads();
+        }
+    }
+
+    // The element's word of a number of the tile.
+    template <bool kFixedMap>
+    static __device__ __forceinline__ W word_of(W v, const Plan& plan, bool& damaged) {
+        if (kFixedMap) return float_of_fixed(v + plan.base, plan.shift, damaged);
+        // One instruction where words have 32 bits.
+        return v * (static_cast<W>(1) << plan.shift) + (plan.base << plan.shift);
+    }
+
+    // The tile, to the array.
+    __device__ __forceinline__ void store(const Plan& plan) const {
+        const Box& box = shared.box;
+        bool damaged = false;
+        if (likely(stores_rows())) {
+            W* const to = reinterpret_cast<W*>(dst) + box.start;
+            const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.extents[2] * sizeof(W) : 0);
+            if (likely(misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes))) {
+                if (likely(plan.map != kFixed)) {
+                    store_rows_by<Type<W>::kPerUnit, false>(to, plan, damaged);
+                } else {
+                    store_rows_by<Type<W>::kPerUnit, true>(to, plan, damaged);
+                }
+            } else if (plan.map != kFixed) {
+                store_rows_by<1, false>(to, plan, damaged);
+            } else {
+                store_rows_by<1, true>(to, plan, damaged);
+            }
+        } else {
+            store_box(plan, damaged);
+        }
+        if (damaged) report(kMarkCorrupt);
+    }
+
+    // Adds up along z and stores kWords adjacent elements of a row at a time; if it is one, maybe in the other byte order. A
+    // block of one row is seen as rows of 32.
+    template <u32 kWords, bool kFixedMap>
+    __device__ __forceinline__ void store_rows_by(W* to, const Plan& plan, bool& damaged) const {
+        const Box& box = shared.box;
+        const bool is_line = box.sz * box.sy == 1;
+        const u32 depth = box.sz, height = is_line ? box.m / kRow : box.sy;
+        const u64 row = is_line ? kRow : args.extents[2], plane = args.extents[1] * args.extents[2];
+        constexpr u32 kPerRow = kRow / kWords;
+        const bool swaps = kWords == 1 && args.flags & kSwapBytes;
+#pragma unroll 1
+        for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
+            const u32 y = column / kPerRow, x = column % kPerRow * kWords;
+            const unsigned char* const from = shared.tile + place_in_row<W>(x);
+            W* out = to + y * row + x;
+            const auto load = [&](u32 z, W (&v)[kWords]) {
+                const unsigned char* const at = from + place_of_row<W>(z * height + y);
+                if (kWords == 1) {
+                    v[0] = *reinterpret_cast<const W*>(at);
+                } else {
+                    split(*reinterpret_cast<const uint4*>(at), v);
+                }
+            };
+            const auto put = [&](W (&v)[kWords]) {
+#pragma unroll
+                for (u32 i = 0; i < kWords; ++i) v[i] = word_of<kFixedMap>(v[i], plan, damaged);
+                if (kWords == 1) {
+                    *out = swaps ? swapped_bytes(v[0]) : v[0];
+                } else {
+                    store_global_16(out, join(v));
+                }
+                out += plane;
+            };
+            if (likely(plan.z <= 1)) {
+                W sum[kWords] = {};
+                const W keeps = plan.z;
+#pragma unroll 8
+                for (u32 z = 0; z < depth; ++z) {
+                    W v[kWords];
+                    load(z, v);
+#pragma unroll
+                    for (u32 i = 0; i < kWords; ++i) v[i] = sum[i] = sum[i] * keeps + v[i];
+                    put(v);
+                }
+            } else {
+                // Sums of every order, one of the other.
+                W sums[7][kWords] = {};
+#pragma unroll 1
+                for (u32 z = 0; z < depth; ++z) {
+                    W v[kWords];
+                    load(z, v);
+#pragma unroll
+                    for (u32 k = 0; k < 7; ++k) {
+                        if (k >= plan.z) continue;
+#pragma unroll
+                        for (u32 i = 0; i < kWords; ++i) v[i] = sums[k][i] += v[i];
+                    }
+                    put(v);
+                }
+            }
+        }
+    }
+
+    // Stores elements of any size in a box of any shape.
+    __device__ __forceinline__ void store_box(const Plan& plan, bool& damaged) const {
+        const Box& box = shared.box;
+        const Element element(args.encoded);
+        const SmallDivisor rows(box.sx), planes(box.sy);
+        for (u32 i = threadIdx.x; i < box.m; i += kThreads) {
+            u32 x, y;
+            const u32 row = rows.divide(i, x), z = planes.divide(row, y);
+            const W v = *reinterpret_cast<const W*>(shared.tile + place<W>(i));
+            const W word = plan.map == kFixed ? word_of<true>(v, plan, damaged) : word_of<false>(v, plan, damaged);
+            const u64 at = box.start + (z * args.extents[1] + y) * args.extents[2] + x;
+            store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
+        }
+    }
+};
+
+template <typename W, u32 kLog>
+__device__ __forceinline__ void decompress(const DecompressArgs& args) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    Decompressor<W, kLog>(args, *reinterpret_cast<DecompressShared<W, kLog>*>(shared)).run();
+}
+
+template <typename W, u32 kLog>
+constexpr LaunchInfo kDecompressInfo = {DecompressShared<W, kLog>::kThreads, sizeof(DecompressShared<W, kLog>), 0, 1, 0, (1 + kSlots) * sizeof(Totals), 0};
