@@ -567,7 +567,7 @@ static void test_regions(void)
             CHECK(memcmp(&region[(z * SMALL + y) * 3], &small[((z + 3) * SMALL + y) * SMALL + 17], 3 * sizeof *region) == 0);
 
     CHECK_FAILS(REGION(3, start, beyond, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "axis 2");
-    CHECK_FAILS(REGION(2, start, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "rank 2");
+    CHECK_FAILS(REGION(2, start, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "2 counts");
     CHECK_FAILS(REGION(33, start, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "rank 33");
     CHECK_FAILS(REGION(3, NULL, count, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "start is NULL");
     CHECK_FAILS(REGION(3, start, NULL, region, sizeof region), GRIDZ_ERROR_INVALID_ARGUMENT, "count is NULL");

@@ -189,7 +189,7 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
                     4..40 => bits / 2,
                     _ => bits / 5,
                 };
-                (r >> 8 | r << 56) & u64::MAX >> (64 - length.max(1))
+                r.rotate_right(8) & u64::MAX >> (64 - length.max(1))
             })
             .collect(),
         // A few values in no order.
