@@ -1,12 +1,12 @@
 //! Speed of whole frames on the GPU: arrays and frames in its memory, through the asynchronous C API.
 //!
-//! `gpu_throughput FILE f32|f64|u8 EXTENTS CHUNKS …`: for each four words, chunks of these extents from a raw file,
+//! `gpu_throughput CODEC FILE f32|f64|u8 EXTENTS CHUNKS …`: for each four words, chunks of these extents from a raw file,
 //! which is read again from its beginning if it is too short. Times are medians of 25 calls after 3, taken by events around each
 //! call. The stream is held back before the first event until everything is submitted, so a time holds all that
 //! the GPU does for the call and nothing that the host does; what the host needs to submit a call is told
 //! apart. GB/s are 1e9 raw bytes a second. Arrays that come back are compared with the source.
 //!
-//! `gpu_throughput once FILE …`: the same calls once each, without times, for profilers.
+//! `gpu_throughput once CODEC FILE …`: the same calls once each, without times, for profilers.
 //!
 //! `gpu_throughput first-call`: how long a program waits for its first call, whose context is there already.
 
@@ -15,14 +15,15 @@
 #[path = "../tests/gpu/driver.rs"]
 mod driver;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::time::Instant;
 
 use driver::{Memory, Stream};
+use gridz::codec::registry::CODECS;
 use gridz::ffi::api::gridz_last_error;
 use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
-use gridz::ffi::types::gridz_array;
+use gridz::ffi::types::{gridz_array, gridz_options};
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
 
@@ -37,20 +38,22 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match &arguments[..] {
         ["first-call"] => first_call(),
-        ["once", jobs @ ..] => all(jobs, 0),
-        jobs => all(jobs, ROUNDS),
+        ["once", codec, jobs @ ..] => all(codec, jobs, 0),
+        [codec, jobs @ ..] => all(codec, jobs, ROUNDS),
+        [] => all("", &[], 0),
     }
 }
 
 /// All jobs of the command line, also those after one that fails.
-fn all(jobs: &[&str], rounds: usize) -> Result<(), Failure> {
+fn all(codec: &str, jobs: &[&str], rounds: usize) -> Result<(), Failure> {
     let mut result = if jobs.is_empty() || !jobs.len().is_multiple_of(4) {
-        Err("usage: gpu_throughput [once] FILE f32|f64|u8 EXTENTS CHUNKS … | gpu_throughput first-call".into())
+        Err("usage: gpu_throughput [once] CODEC FILE f32|f64|u8 EXTENTS CHUNKS … | gpu_throughput first-call"
+            .into())
     } else {
         Ok(())
     };
     for job in jobs.chunks_exact(4) {
-        if let Err(error) = measure(job[0], job[1], job[2], job[3].parse()?, rounds) {
+        if let Err(error) = measure(codec, job[0], job[1], job[2], job[3].parse()?, rounds) {
             println!("{}: FAILED: {error}", job.join(" "));
             result = Err(error);
         }
@@ -58,7 +61,26 @@ fn all(jobs: &[&str], rounds: usize) -> Result<(), Failure> {
     result
 }
 
-fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usize) -> Result<(), Failure> {
+fn measure(
+    codec: &str,
+    file: &str,
+    dtype: &str,
+    extents: &str,
+    n_chunks: usize,
+    rounds: usize,
+) -> Result<(), Failure> {
+    let entry = CODECS.iter().find(|entry| entry.name == codec).ok_or("no such codec")?;
+    let spec = Spec::new(entry.id.into(), 0)?;
+    let codec_name = CString::new(codec)?;
+    let options = gridz_options {
+        struct_size: size_of::<gridz_options>(),
+        context: ptr::null(),
+        codec: codec_name.as_ptr(),
+        mode: 0,
+        level: 0,
+        value: 0.0,
+        flags: 0,
+    };
     let dtype = match dtype {
         "f32" => DType::F32,
         "f64" => DType::F64,
@@ -68,7 +90,7 @@ fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usiz
     let shape: Vec<u64> = extents.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&shape)?)?;
     let chunk_bytes = array.n_bytes() as usize;
-    let slot = (gridz::compress_bound(&array, &Spec::default())? as usize).next_multiple_of(16);
+    let slot = (gridz::compress_bound(&array, &spec)? as usize).next_multiple_of(16);
     let mut raw = std::fs::read(file)?;
     raw.truncate(n_chunks * chunk_bytes);
     while raw.len() < n_chunks * chunk_bytes {
@@ -86,7 +108,7 @@ fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usiz
     let mut workspace_bytes = 0;
     // SAFETY: a struct and a number of this function.
     checked(unsafe {
-        gridz_async_workspace_bytes(&c_array, n_chunks, stream.raw(), ptr::null(), &mut workspace_bytes)
+        gridz_async_workspace_bytes(&c_array, n_chunks, stream.raw(), &options, &mut workspace_bytes)
     })?;
     let src = Memory::of(&stream, &raw, 0);
     let frames = Memory::new(&stream, n_chunks * slot, 0);
@@ -109,7 +131,7 @@ fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usiz
                 workspace.ptr(),
                 workspace_bytes,
                 stream.raw(),
-                ptr::null(),
+                &options,
             )
         })
     })?;
@@ -128,7 +150,7 @@ fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usiz
                 workspace.ptr(),
                 workspace_bytes,
                 stream.raw(),
-                ptr::null(),
+                &options,
             )
         })
     })?;
@@ -143,7 +165,7 @@ fn measure(file: &str, dtype: &str, extents: &str, n_chunks: usize, rounds: usiz
     let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
     let speed = |microseconds: f64| raw.len() as f64 / 1e3 / microseconds;
     println!(
-        "{name:<14} {:<7} {extents:<15} x{n_chunks:<5} ratio {:.4}  compress {:7.1} GB/s {compress:8.1} µs  \
+        "{codec:<8} {name:<14} {:<7} {extents:<15} x{n_chunks:<5} ratio {:.4}  compress {:7.1} GB/s {compress:8.1} µs  \
          decompress {:7.1} GB/s {decompress:8.1} µs  submit {submit_compress:5.1} + {submit_decompress:5.1} µs",
         dtype.name(),
         frame_bytes as f64 / raw.len() as f64,

@@ -117,7 +117,8 @@ turb3d.f32 f32 64x128x128 1
 turb3d.f64 f64 32x64x64 1
 END
 )
-section "+Frames in GPU memory" ./gpu_throughput "${words[@]}"
+section "+Frames in GPU memory, ndzip" ./gpu_throughput ndzip "${words[@]}"
+section "+Frames in GPU memory, lorenzo" ./gpu_throughput lorenzo "${words[@]}"
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
@@ -147,7 +148,7 @@ turb3d.f64 f64 256x512x512 1
 turb3d.f32 u8 536870912 1
 END
     )
-    section "What limits the kernels" python3 ncu_table.py ./gpu_throughput once "${words[@]}"
+    section "What limits the kernels" python3 ncu_table.py ./gpu_throughput once ndzip "${words[@]}"
 else
     echo
     echo "ncu: SKIPPED, not on this machine"
