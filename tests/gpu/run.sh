@@ -123,11 +123,14 @@ section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
 host_memory() {
-    local how
-    for how in "--backend cpu --threads 1" "--backend cpu --threads 4" "--backend cpu --threads $(nproc)" "--backend cuda"; do
-        # The words of $how are options.
-        # shellcheck disable=SC2086
-        ./throughput $how "$fields/64/turb3d.f32:256x256x256" "$fields/64/turb3d.f64:128x256x256" || return
+    local codec how
+    for codec in ndzip lorenzo; do
+        for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda"; do
+            # The words of $how are options.
+            # shellcheck disable=SC2086
+            ./throughput --codec "$codec" $how "$fields/64/turb3d.f32:256x256x256" "$fields/64/turb3d.f64:128x256x256" ||
+                return
+        done
     done
 }
 echo
