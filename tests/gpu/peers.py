@@ -113,7 +113,7 @@ def main():
         print("| field | codec | ratio | compress GB/s | decompress GB/s |\n|---|---|---|---|---|")
         for name, dtype, shape in FIELDS:
             src = cupy.asarray(numpy.fromfile(f"{sys.argv[2]}/{name}", dtype).reshape(shape))
-            runs = [("gridz ndzip", lambda: with_gridz(gridz, stream, delay, src))]
+            runs = [("gridz lorenzo", lambda: with_gridz(gridz, stream, delay, src))]
             for codec, options in peers(dtype) if nvcomp else ():
                 runs.append((f"nvCOMP {codec}", lambda o=options: with_nvcomp(nvcomp, o, stream, delay, src)))
             for codec, run in runs:
