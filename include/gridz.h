@@ -302,10 +302,11 @@ typedef struct gridz_context_options {
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing numbers of big-endian order that the codec takes, and reading a region of an `ndzip`
-    /// frame, take the array's size, everything else takes none, except that where the CPU takes over
-    /// from a GPU each of array and frame may be copied to the host. GPU memory, 32 MiB of pinned
-    /// memory, and 1 MiB for each thread that works are not counted. 0 = no limit.
+    /// Compressing numbers of big-endian order that the codec takes, and reading a region for which
+    /// everything must be decoded, take the array's size, everything else takes none, except that
+    /// where the CPU takes over from a GPU each of array and frame may be copied to the host. GPU
+    /// memory, 32 MiB of pinned memory, and 1 MiB for each thread that works are not counted.
+    /// 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
@@ -373,7 +374,8 @@ gridz_status gridz_decompress(const void *frame,
 /// the CPU works, on the calling thread.
 ///
 /// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
-/// `stored` the bytes are copied without looking at a checksum, and `ndzip` decodes everything.
+/// `stored` the bytes are copied without looking at a checksum. `ndzip` decodes everything; so does `lorenzo` for
+/// regions of more than three axes that are scattered over most of its blocks.
 ///
 /// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
 /// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.
@@ -436,7 +438,8 @@ const char *gridz_version(void);
 ///
 /// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
 /// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
-/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
+/// directions (`lorenzo` at level 2 has only those that decompress) are loaded into the stream's CUDA
+/// context, which takes a moment the first time.
 /// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
 /// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
@@ -461,10 +464,10 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// It is used until the stream has done the work; `array` and `options` are read during the call
 /// only.
 ///
-/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`float`
-///   and `double`) begin at multiples of their element size, which divides `src_stride`. With one
-///   chunk `src_stride` means nothing; else it is at least the size of an array. Fastest if all rows
-///   begin at multiples of 16 bytes.
+/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`ndzip`
+///   at `float` and `double`, `lorenzo` at all but complex ones) begin at multiples of their element
+///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
+///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
 ///   one chunk, at least the bound of `gridz_compress_bound`: that bound rounded up to a multiple of
 ///   16 is the smallest. The last slot needs so many bytes too.
@@ -481,8 +484,8 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each), `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`:
-/// there is no way back to the CPU.
+/// fewer that have more than 16 KiB each) and for `lorenzo` at level 2, which only `gridz_compress`
+/// makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way back to the CPU.
 gridz_status gridz_compress_async(const struct gridz_array *array,
                                   size_t n_chunks,
                                   const void *src,

@@ -75,7 +75,7 @@ pub fn find(id: u8) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.id == id)
 }
 
-/// `0 stored, 1 ndzip`: for messages.
+/// `0 stored, 1 ndzip, …`: for messages.
 pub fn available() -> String {
     let names: Vec<String> = CODECS.iter().map(|entry| format!("{} {}", entry.id, entry.name)).collect();
     names.join(", ")

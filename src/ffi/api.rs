@@ -130,7 +130,8 @@ pub unsafe extern "C" fn gridz_decompress(
 /// the CPU works, on the calling thread.
 ///
 /// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
-/// `stored` the bytes are copied without looking at a checksum, and `ndzip` decodes everything.
+/// `stored` the bytes are copied without looking at a checksum. `ndzip` decodes everything; so does `lorenzo` for
+/// regions of more than three axes that are scattered over most of its blocks.
 ///
 /// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
 /// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.

@@ -16,7 +16,8 @@ use crate::ffi::types::{gridz_array, gridz_options};
 ///
 /// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
 /// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
-/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
+/// directions (`lorenzo` at level 2 has only those that decompress) are loaded into the stream's CUDA
+/// context, which takes a moment the first time.
 /// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
 /// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
@@ -56,10 +57,10 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 /// It is used until the stream has done the work; `array` and `options` are read during the call
 /// only.
 ///
-/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`float`
-///   and `double`) begin at multiples of their element size, which divides `src_stride`. With one
-///   chunk `src_stride` means nothing; else it is at least the size of an array. Fastest if all rows
-///   begin at multiples of 16 bytes.
+/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`ndzip`
+///   at `float` and `double`, `lorenzo` at all but complex ones) begin at multiples of their element
+///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
+///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
 ///   one chunk, at least the bound of `gridz_compress_bound`: that bound rounded up to a multiple of
 ///   16 is the smallest. The last slot needs so many bytes too.
@@ -76,8 +77,8 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each), `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`:
-/// there is no way back to the CPU.
+/// fewer that have more than 16 KiB each) and for `lorenzo` at level 2, which only `gridz_compress`
+/// makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way back to the CPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_compress_async(
     array: *const gridz_array,

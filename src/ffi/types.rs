@@ -143,10 +143,11 @@ pub struct gridz_context_options {
     pub device: u32,
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing numbers of big-endian order that the codec takes, and reading a region of an `ndzip`
-    /// frame, take the array's size, everything else takes none, except that where the CPU takes over
-    /// from a GPU each of array and frame may be copied to the host. GPU memory, 32 MiB of pinned
-    /// memory, and 1 MiB for each thread that works are not counted. 0 = no limit.
+    /// Compressing numbers of big-endian order that the codec takes, and reading a region for which
+    /// everything must be decoded, take the array's size, everything else takes none, except that
+    /// where the CPU takes over from a GPU each of array and frame may be copied to the host. GPU
+    /// memory, 32 MiB of pinned memory, and 1 MiB for each thread that works are not counted.
+    /// 0 = no limit.
     pub memory_limit: u64,
 }
 

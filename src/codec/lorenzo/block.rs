@@ -563,7 +563,7 @@ impl<W: Word, S: Rows<W>> Sink<W, S> for Buffered<'_, W> {
 /// Counts a block by its kind.
 ///
 /// # Errors
-/// As [`decode`], for the header.
+/// As [`decode`] for the header, though not for what depends on the bits of a word.
 pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let header = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
     // Whatever W is, headers are alike but for the values in them.

@@ -244,11 +244,11 @@ fn enqueue(
     launch.start(&stream, &plan.frames, &memory, scratch)
 }
 
-/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`. Afterwards the kernels
-/// for both are loaded in its context, and such calls do nothing but give work to their stream.
+/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has kernels
+/// for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their stream.
 ///
 /// # Errors
-/// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch.
+/// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch and where there are no kernels at all.
 pub fn async_workspace_bytes(
     array: &Array,
     n_chunks: usize,
@@ -263,9 +263,11 @@ pub fn async_workspace_bytes(
     check_gpu_wanted(context)?;
     let stream = stream.open(|| Device::choose(settings))?;
     context.check_device(stream.device())?;
+    // What has been compressed by the CPU alone can be decompressed here.
+    let decompress = plan(Direction::Decompress, array, spec, Verify::Checksum)?;
+    let compress = Plan::by_spec(Direction::Compress, array, spec, Verify::Checksum);
     let mut most = 0;
-    for direction in [Direction::Compress, Direction::Decompress] {
-        let plan = plan(direction, array, spec, Verify::Checksum)?;
+    for plan in [Some(decompress), compress].into_iter().flatten() {
         // Nobody knows yet whether the arrays will be aligned.
         for address in [0, 1] {
             most = most.max(plan.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
@@ -282,8 +284,11 @@ fn not_gpu_memory(name: &str) -> Error {
 
 fn plan(direction: Direction, array: &Array, spec: &Spec, verify: Verify) -> Result<Plan> {
     Plan::by_spec(direction, array, spec, verify).ok_or_else(|| {
-        let name = spec.name();
-        Error::unsupported(format!("{name} has no CUDA kernels; use gridz_compress and gridz_decompress"))
+        let text = match direction {
+            Direction::Compress => "no kernels that compress; use gridz_compress, or another codec or level",
+            Direction::Decompress => "no kernels that decompress; use gridz_decompress",
+        };
+        Error::unsupported(format!("{} at level {} has {text}", spec.name(), spec.level()))
     })
 }
 
