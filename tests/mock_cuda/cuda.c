@@ -199,7 +199,8 @@ CUresult cuCtxPopCurrent_v2(struct context **context) {
 /* ---- modules and kernels: a function or constant exists if its name begins with that of a fatbin ---- */
 
 static int is_known(const char *name) {
-    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "ndzip_", 6) == 0 || strncmp(name, "stored_", 7) == 0;
+    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "ndzip_", 6) == 0 || strncmp(name, "stored_", 7) == 0 ||
+           strncmp(name, "lorenzo_", 8) == 0;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
