@@ -1,0 +1,342 @@
+! gridz for Fortran: arrays of real(4) and real(8), rank 1 to 4, to frames and back, bit for bit.
+!
+!     use gridz
+!     integer(int8), allocatable :: frame(:)
+!     call gridz_compress(field, frame, status)            ! field(nx, ny, nz)
+!     if (status /= GRIDZ_OK) print *, gridz_message()
+!     call gridz_decompress(frame, field, status)
+!
+! Fortran varies the first index fastest, gridz and HDF5 the last: a frame of field(nx, ny, nz) has the extents
+! nz, ny, nx, and gridz_decompress wants the array as it was in Fortran. All procedures may be called by several threads at the
+! same time. A status is GRIDZ_OK or one of GRIDZ_ERROR_*; gridz_message() tells the calling thread what its
+! last error was about. Compile this file with your program and link with -lgridz.
+module gridz
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int8, int64
+  implicit none
+  private
+
+  integer(c_int32_t), parameter, public :: GRIDZ_OK = 0
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_INVALID_ARGUMENT = 100
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_DST_TOO_SMALL = 101
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_UNSUPPORTED_JOB = 102
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_CORRUPT = 200
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_TRUNCATED = 201
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_UNSUPPORTED_FORMAT = 202
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_OUT_OF_MEMORY = 300
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_DEVICE = 301
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_HOST = 400
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_INTERNAL = 900
+
+  integer(c_int32_t), parameter :: DTYPE_F32 = 11, DTYPE_F64 = 12
+  integer, parameter :: MAX_RANK = 32
+
+  ! The structs of gridz.h.
+  type, bind(c) :: array_t
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int32_t) :: dtype = 0, byte_order = 0, element_size = 0, rank = 0
+    type(c_ptr) :: extents = c_null_ptr
+  end type
+  type, bind(c) :: options_t
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: context = c_null_ptr, codec = c_null_ptr
+    integer(c_int32_t) :: mode = 0, level = 0
+    real(c_double) :: value = 0
+    integer(c_int64_t) :: flags = 0
+  end type
+  type, bind(c) :: info_t
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int32_t) :: dtype = 0, byte_order = 0, element_size = 0, rank = 0
+    integer(c_int64_t) :: extents(MAX_RANK) = 0, array_bytes = 0, frame_bytes = 0
+    type(c_ptr) :: codec_name = c_null_ptr
+    integer(c_int32_t) :: codec = 0, reserved = 0
+  end type
+
+  interface
+    integer(c_int32_t) function c_bound(array, options, bound) bind(c, name='gridz_compress_bound')
+      import
+      type(array_t), intent(in) :: array
+      type(options_t), intent(in) :: options
+      integer(c_size_t), intent(out) :: bound
+    end function
+    integer(c_int32_t) function c_compress(array, src, src_bytes, dst, capacity, n_bytes, options) &
+        bind(c, name='gridz_compress')
+      import
+      type(array_t), intent(in) :: array
+      type(c_ptr), value :: src, dst
+      integer(c_size_t), value :: src_bytes, capacity
+      integer(c_size_t), intent(out) :: n_bytes
+      type(options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_decompress(frame, frame_bytes, dst, capacity, n_bytes, options) &
+        bind(c, name='gridz_decompress')
+      import
+      type(c_ptr), value :: frame, dst
+      integer(c_size_t), value :: frame_bytes, capacity
+      integer(c_size_t), intent(out) :: n_bytes
+      type(options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_inspect(frame, frame_bytes, info) bind(c, name='gridz_inspect')
+      import
+      type(c_ptr), value :: frame
+      integer(c_size_t), value :: frame_bytes
+      type(info_t), intent(inout) :: info
+    end function
+    type(c_ptr) function c_last_error() bind(c, name='gridz_last_error')
+      import
+    end function
+    integer(c_size_t) function c_strlen(text) bind(c, name='strlen')
+      import
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+  ! gridz_compress(field, frame, status [, codec, level]): field is a contiguous array of real(4) or real(8), rank 1 to 4; frame
+  ! is allocated. codec is the name of a codec, level its level; the defaults are the library's.
+  interface gridz_compress
+    module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
+      compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
+  end interface
+
+  ! gridz_decompress(frame, field, status): field has the type and the shape that was compressed. If it has not, or the
+  ! frame is damaged, status says so; in the second case what is in field then is unspecified.
+  interface gridz_decompress
+    module procedure decompress_real4_1, decompress_real4_2, decompress_real4_3, decompress_real4_4, &
+      decompress_real8_1, decompress_real8_2, decompress_real8_3, decompress_real8_4
+  end interface
+
+  public :: gridz_compress, gridz_decompress, gridz_shape, gridz_message
+
+contains
+
+  ! The shape, in Fortran's order, of the array in a frame.
+  subroutine gridz_shape(frame, extents, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(int64), allocatable, intent(out) :: extents(:)
+    integer(c_int32_t), intent(out) :: status
+    type(info_t) :: info
+
+    call inspect(frame, info, status)
+    if (status == GRIDZ_OK) extents = info%extents(info%rank:1:-1)
+  end subroutine
+
+  ! What the calling thread's last failed call found wrong.
+  function gridz_message() result(text)
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: chars(:)
+    type(c_ptr) :: start
+    integer :: i
+
+    start = c_last_error()
+    call c_f_pointer(start, chars, [c_strlen(start)])
+    allocate (character(size(chars)) :: text)
+    do i = 1, size(chars)
+      text(i:i) = chars(i)
+    end do
+  end function
+
+  subroutine inspect(frame, info, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    type(info_t), intent(out) :: info
+    integer(c_int32_t), intent(out) :: status
+
+    info%struct_size = c_sizeof(info)
+    status = c_inspect(c_loc(frame), size(frame, kind=c_size_t), info)
+  end subroutine
+
+  ! The array at `data` with a shape in Fortran's order.
+  subroutine compress(data, dtype, element_bytes, extents, frame, status, codec, level)
+    type(c_ptr), intent(in) :: data
+    integer(c_int32_t), intent(in) :: dtype
+    integer(c_size_t), intent(in) :: element_bytes
+    integer(c_int64_t), intent(in) :: extents(:)
+    integer(int8), allocatable, target, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    character(kind=c_char), allocatable, target :: name(:)
+    integer(c_int64_t), target :: reversed(size(extents))
+    integer(int8), allocatable, target :: room(:)
+    type(array_t) :: array
+    type(options_t) :: options
+    integer(c_size_t) :: bound, n_bytes
+    integer :: failed
+
+    reversed = extents(size(extents):1:-1)
+    array%struct_size = c_sizeof(array)
+    array%dtype = dtype
+    array%rank = size(extents)
+    array%extents = c_loc(reversed)
+    options%struct_size = c_sizeof(options)
+    if (present(level)) options%level = int(level, c_int32_t)
+    if (present(codec)) then
+      name = transfer(trim(codec)//c_null_char, [c_null_char])
+      options%codec = c_loc(name)
+    end if
+    status = c_bound(array, options, bound)
+    if (status /= GRIDZ_OK) return
+    allocate (room(bound), stat=failed)
+    if (failed /= 0) then
+      status = GRIDZ_ERROR_OUT_OF_MEMORY
+      return
+    end if
+    status = c_compress(array, data, product(extents)*element_bytes, c_loc(room), bound, n_bytes, options)
+    if (status == GRIDZ_OK) frame = room(:n_bytes)
+  end subroutine
+
+  subroutine decompress(frame, data, dtype, element_bytes, extents, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    type(c_ptr), intent(in) :: data
+    integer(c_int32_t), intent(in) :: dtype
+    integer(c_size_t), intent(in) :: element_bytes
+    integer(c_int64_t), intent(in) :: extents(:)
+    integer(c_int32_t), intent(out) :: status
+    type(info_t) :: info
+    type(options_t) :: options
+    integer(c_size_t) :: n_bytes
+    integer :: rank
+
+    call inspect(frame, info, status)
+    if (status /= GRIDZ_OK) return
+    rank = size(extents)
+    status = GRIDZ_ERROR_INVALID_ARGUMENT
+    if (info%dtype /= dtype .or. info%byte_order /= native_order() .or. info%rank /= rank) return
+    if (any(info%extents(rank:1:-1) /= extents)) return
+    options%struct_size = c_sizeof(options)
+    status = c_decompress(c_loc(frame), size(frame, kind=c_size_t), data, product(extents)*element_bytes, n_bytes, options)
+  end subroutine
+
+  ! GRIDZ_BYTE_ORDER_LITTLE or GRIDZ_BYTE_ORDER_BIG.
+  pure integer(c_int32_t) function native_order()
+    native_order = merge(1, 2, transfer(1, 0_int8) == 1_int8)
+  end function
+
+  subroutine compress_real4_1(field, frame, status, codec, level)
+    real(c_float), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real4_1(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real4_2(field, frame, status, codec, level)
+    real(c_float), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real4_2(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real4_3(field, frame, status, codec, level)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real4_3(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real4_4(field, frame, status, codec, level)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real4_4(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real8_1(field, frame, status, codec, level)
+    real(c_double), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real8_1(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real8_2(field, frame, status, codec, level)
+    real(c_double), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real8_2(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real8_3(field, frame, status, codec, level)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real8_3(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine compress_real8_4(field, frame, status, codec, level)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: codec
+    integer, intent(in), optional :: level
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+  end subroutine
+
+  subroutine decompress_real8_4(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+end module gridz

@@ -1,0 +1,257 @@
+// gridz for C++17: the functions of gridz.h with types, containers and exceptions.
+//
+//     std::vector<float> field(64 * 128 * 128);
+//     gridz::Frame frame = gridz::compress(field, {64, 128, 128});
+//     std::vector<float> back = gridz::decompress<float>(frame);
+//
+// Extents are in elements, the slowest-varying first. All functions may be called by several threads at the same time.
+// What goes wrong is a gridz::Error with the status of gridz.h and a text for people; memory that runs out is also a
+// gridz::Error, or std::bad_alloc where a container of this header cannot be made. Link with -lgridz.
+#ifndef GRIDZ_HPP
+#define GRIDZ_HPP
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "gridz.h"
+
+namespace gridz {
+
+// A call that failed.
+class Error : public std::runtime_error {
+public:
+    Error(gridz_status status, const char *text) : std::runtime_error(text), status_(status) {}
+
+    // One of GRIDZ_ERROR_*.
+    gridz_status status() const noexcept { return status_; }
+
+private:
+    gridz_status status_;
+};
+
+inline void check(gridz_status status)
+{
+    if (status != GRIDZ_OK)
+        throw Error(status, gridz_last_error());
+}
+
+// Elements that lie behind each other, owned by somebody else: std::span for C++17.
+template <class T> class Span {
+public:
+    Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+
+    // Any container with data() and size().
+    template <class Container, class = decltype(std::declval<Container &>().data())>
+    Span(Container &&container) noexcept : data_(container.data()), size_(container.size())
+    {
+    }
+
+    T *data() const noexcept { return data_; }
+    std::size_t size() const noexcept { return size_; }
+    std::size_t bytes() const noexcept { return size_ * sizeof(T); }
+
+private:
+    T *data_;
+    std::size_t size_;
+};
+
+// The GRIDZ_DTYPE_* of a C++ type. Specialise it for types of your own, such as a half.
+template <class T, class = void> struct dtype;
+
+template <class T> struct dtype<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
+    static_assert(sizeof(T) <= 8, "gridz has integers of up to 8 bytes");
+    static constexpr gridz_dtype value = (std::is_signed_v<T> ? GRIDZ_DTYPE_I8 : GRIDZ_DTYPE_U8) +
+                                         (sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3);
+};
+template <> struct dtype<float> { static constexpr gridz_dtype value = GRIDZ_DTYPE_F32; };
+template <> struct dtype<double> { static constexpr gridz_dtype value = GRIDZ_DTYPE_F64; };
+template <> struct dtype<std::complex<float>> { static constexpr gridz_dtype value = GRIDZ_DTYPE_C64; };
+template <> struct dtype<std::complex<double>> { static constexpr gridz_dtype value = GRIDZ_DTYPE_C128; };
+
+using Extents = std::vector<std::uint64_t>;
+
+// Threads and memory for calls to work with; those of the process where a call is not given any. Can be used by several
+// threads at the same time, and must outlive the calls.
+class Context {
+public:
+    // 0 threads = as many as the process would use, 0 bytes = no limit; device as GRIDZ_DEVICE_AUTO or 1 + its number.
+    explicit Context(std::uint32_t threads = 0, std::uint64_t memory_limit = 0,
+                     std::uint32_t device = GRIDZ_DEVICE_AUTO)
+    {
+        gridz_context_options options{};
+        options.struct_size = sizeof options;
+        options.threads = threads;
+        options.memory_limit = memory_limit;
+        options.device = device;
+        gridz_context *made = nullptr;
+        check(gridz_context_create(&options, &made));
+        context_.reset(made);
+    }
+
+    const gridz_context *get() const noexcept { return context_.get(); }
+
+private:
+    struct End {
+        void operator()(gridz_context *context) const noexcept { gridz_context_destroy(context); }
+    };
+    std::unique_ptr<gridz_context, End> context_;
+};
+
+// What to compress with. The default is the library's: lossless, fast.
+struct Options {
+    // Name of the codec; nullptr = the default one. Must outlive the call.
+    const char *codec = nullptr;
+    // 0 = the codec's default.
+    std::uint32_t level = 0;
+    const Context *context = nullptr;
+    // Do not compare checksums when decompressing.
+    bool skip_checksum = false;
+
+    gridz_options c() const noexcept
+    {
+        gridz_options options{};
+        options.struct_size = sizeof options;
+        options.codec = codec;
+        options.level = level;
+        options.context = context ? context->get() : nullptr;
+        options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
+        return options;
+    }
+};
+
+// A compressed array.
+using Frame = std::vector<std::uint8_t>;
+
+// What a frame says about itself.
+class Info {
+public:
+    explicit Info(Span<const std::uint8_t> frame)
+    {
+        info_.struct_size = sizeof info_;
+        check(gridz_inspect(frame.data(), frame.size(), &info_));
+    }
+
+    gridz_dtype dtype() const noexcept { return info_.dtype; }
+    gridz_byte_order byte_order() const noexcept { return info_.byte_order; }
+    Extents extents() const { return Extents(info_.extents, info_.extents + info_.rank); }
+    std::uint64_t array_bytes() const noexcept { return info_.array_bytes; }
+    std::uint64_t frame_bytes() const noexcept { return info_.frame_bytes; }
+    // Empty if the library does not know the codec.
+    std::string codec() const { return info_.codec_name ? info_.codec_name : ""; }
+
+private:
+    gridz_frame_info info_{};
+};
+
+namespace detail {
+
+template <class T> gridz_array describe(const Extents &extents)
+{
+    gridz_array array{};
+    array.struct_size = sizeof array;
+    array.dtype = dtype<std::remove_cv_t<T>>::value;
+    array.rank = static_cast<std::uint32_t>(extents.size());
+    array.extents = extents.data();
+    return array;
+}
+
+// Elements of type T in the array of a frame; an error if it has others.
+template <class T> void check_type(const Info &info)
+{
+    const bool is_native = sizeof(T) == 1 || info.byte_order() == GRIDZ_BYTE_ORDER_LITTLE;
+    if (info.dtype() != dtype<T>::value || !is_native)
+        throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the array in the frame has elements of another type or byte order");
+}
+
+} // namespace detail
+
+// Bytes that compress needs as destination for an array of T, whatever its values.
+template <class T> std::size_t compress_bound(const Extents &extents, const Options &options = {})
+{
+    const gridz_array array = detail::describe<T>(extents);
+    const gridz_options c = options.c();
+    std::size_t bound = 0;
+    check(gridz_compress_bound(&array, &c, &bound));
+    return bound;
+}
+
+// Compresses into a destination of at least compress_bound bytes; bytes of the frame.
+template <class T>
+std::size_t compress_into(Span<const T> values, const Extents &extents, Span<std::uint8_t> dst,
+                          const Options &options = {})
+{
+    const gridz_array array = detail::describe<T>(extents);
+    const gridz_options c = options.c();
+    std::size_t n = 0;
+    check(gridz_compress(&array, values.data(), values.bytes(), dst.data(), dst.size(), &n, &c));
+    return n;
+}
+
+// Compresses the elements of a container.
+template <class Container> Frame compress(const Container &values, const Extents &extents, const Options &options = {})
+{
+    using T = std::remove_cv_t<std::remove_pointer_t<decltype(values.data())>>;
+    Frame frame(compress_bound<T>(extents, options));
+    frame.resize(compress_into<T>(Span<const T>(values.data(), values.size()), extents, frame, options));
+    return frame;
+}
+
+// Decompresses to the start of a destination; its elements.
+template <class T>
+std::size_t decompress_into(Span<const std::uint8_t> frame, Span<T> dst, const Options &options = {})
+{
+    detail::check_type<T>(Info(frame));
+    const gridz_options c = options.c();
+    std::size_t n = 0;
+    check(gridz_decompress(frame.data(), frame.size(), dst.data(), dst.bytes(), &n, &c));
+    return n / sizeof(T);
+}
+
+// Decompresses. `limit` is the most elements that the caller expects: frames of others can say anything.
+template <class T>
+std::vector<T> decompress(Span<const std::uint8_t> frame, const Options &options = {},
+                          std::uint64_t limit = UINT64_MAX / sizeof(T))
+{
+    const Info info(frame);
+    detail::check_type<T>(info);
+    if (info.array_bytes() / sizeof(T) > limit)
+        throw Error(GRIDZ_ERROR_CORRUPT, "the array in the frame is larger than expected");
+    std::vector<T> values(static_cast<std::size_t>(info.array_bytes() / sizeof(T)));
+    decompress_into<T>(frame, Span<T>(values), options);
+    return values;
+}
+
+// Decompresses part of an array: along each axis `count` elements from `start` on.
+template <class T>
+std::vector<T> decompress_region(Span<const std::uint8_t> frame, const Extents &start, const Extents &count,
+                                 const Options &options = {})
+{
+    detail::check_type<T>(Info(frame));
+    if (start.size() != count.size())
+        throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "start and count of a region have different ranks");
+    const gridz_options c = options.c();
+    std::size_t n = 0;
+    // Without a destination the call says how many bytes the region has, after it has looked at it.
+    const auto rank = static_cast<std::uint32_t>(start.size());
+    const auto call = [&](T *dst, std::size_t bytes) {
+        return gridz_decompress_region(frame.data(), frame.size(), rank, start.data(), count.data(), dst, bytes, &n, &c);
+    };
+    const gridz_status status = call(nullptr, 0);
+    if (status != GRIDZ_ERROR_DST_TOO_SMALL)
+        check(status);
+    std::vector<T> values(n / sizeof(T));
+    check(call(values.data(), n));
+    return values;
+}
+
+} // namespace gridz
+
+#endif // GRIDZ_HPP

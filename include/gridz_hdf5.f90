@@ -1,0 +1,52 @@
+! gridz in HDF5 programs: compression of the datasets made with a property list.
+!
+!     use hdf5
+!     use gridz_hdf5
+!     call h5pcreate_f(H5P_DATASET_CREATE_F, dcpl, error)
+!     call h5pset_chunk_f(dcpl, 3, chunk, error)
+!     call gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE, error)
+!
+! Nothing here calls gridz: HDF5 loads the plugin when the dataset is created. Compile this file with your program; it
+! needs HDF5's Fortran modules.
+module gridz_hdf5
+  use, intrinsic :: iso_fortran_env, only: real64
+  use hdf5, only: hid_t, size_t, h5pset_filter_f
+  implicit none
+  private
+
+  ! The filter's number, codecs, levels and modes, as in gridz_hdf5.h.
+  integer, parameter, public :: GRIDZ_H5_FILTER = 34013
+  integer, parameter, public :: GRIDZ_CODEC_STORED = 0, GRIDZ_CODEC_NDZIP = 1, GRIDZ_CODEC_LORENZO = 2
+  integer, parameter, public :: GRIDZ_LEVEL_DEFAULT = 0, GRIDZ_LEVEL_FAST = 1, GRIDZ_LEVEL_DENSE = 2
+  integer, parameter, public :: GRIDZ_MODE_LOSSLESS = 0, GRIDZ_MODE_ABSOLUTE_ERROR = 1, &
+      GRIDZ_MODE_RELATIVE_ERROR = 2, GRIDZ_MODE_BITS_PER_VALUE = 3, GRIDZ_MODE_PRECISION = 4
+
+  ! H5Z_FLAG_MANDATORY of hdf5.h, for which HDF5 1.10 has no name in Fortran.
+  integer, parameter :: MANDATORY = 0
+
+  public :: gridz_h5_set, gridz_h5_set_bound
+
+contains
+
+  ! By a lossless codec at a level. `error` is negative if HDF5 refuses, which it does where the plugin is not found.
+  subroutine gridz_h5_set(dcpl, codec, level, error)
+    integer(hid_t), intent(in) :: dcpl
+    integer, intent(in) :: codec, level
+    integer, intent(out) :: error
+    call h5pset_filter_f(dcpl, GRIDZ_H5_FILTER, MANDATORY, 3_size_t, &
+        [codec, GRIDZ_MODE_LOSSLESS, level], error)
+  end subroutine
+
+  ! By a codec that keeps a bound. No codec of this version does, which h5dcreate_f says.
+  subroutine gridz_h5_set_bound(dcpl, codec, mode, bound, error)
+    integer(hid_t), intent(in) :: dcpl
+    integer, intent(in) :: codec, mode
+    real(real64), intent(in) :: bound
+    integer, intent(out) :: error
+    integer :: halves(2)
+
+    ! Low half, high half: gridz knows only little-endian machines.
+    halves = transfer(bound, halves)
+    call h5pset_filter_f(dcpl, GRIDZ_H5_FILTER, MANDATORY, 4_size_t, [codec, mode, halves], error)
+  end subroutine
+end module gridz_hdf5

@@ -1,0 +1,93 @@
+/*
+ * gridz in HDF5 programs: the filter's number and its cd_values, for C and C++.
+ *
+ *     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+ *     H5Pset_chunk(dcpl, 3, chunk);
+ *     if (gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE) < 0)
+ *         ...
+ *
+ * Include hdf5.h first. Nothing here calls gridz: HDF5 loads the plugin when the dataset is created, and a
+ * value that gridz does not take is an error of H5Dcreate that says what is allowed. Programs link with HDF5 only.
+ * The functions of this header may be called by several threads where those of HDF5 may.
+ */
+#ifndef GRIDZ_HDF5_H
+#define GRIDZ_HDF5_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include <hdf5.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The filter's number, from HDF5's range for private use until one is registered. */
+#define GRIDZ_H5_FILTER 34013
+
+/* Codecs, by their numbers in files. */
+#define GRIDZ_CODEC_STORED 0
+#define GRIDZ_CODEC_NDZIP 1
+#define GRIDZ_CODEC_LORENZO 2
+
+/* Levels: 0 is a codec's default; the others are those of GRIDZ_CODEC_LORENZO. */
+#define GRIDZ_LEVEL_DEFAULT 0
+#define GRIDZ_LEVEL_FAST 1
+#define GRIDZ_LEVEL_DENSE 2
+
+/* Modes, as in gridz.h; of a codec that is not lossless, the meaning of its bound. */
+#ifndef GRIDZ_MODE_LOSSLESS
+#define GRIDZ_MODE_LOSSLESS 0
+#define GRIDZ_MODE_ABSOLUTE_ERROR 1
+#define GRIDZ_MODE_RELATIVE_ERROR 2
+#define GRIDZ_MODE_BITS_PER_VALUE 3
+#define GRIDZ_MODE_PRECISION 4
+#endif
+
+/* Most cd_values that gridz_h5_values makes. */
+#define GRIDZ_H5_MAX_VALUES 4
+
+/*
+ * The cd_values for a codec, a mode and, of GRIDZ_MODE_LOSSLESS, a level or, of any other mode, its bound, which takes
+ * two values. Returns how many there are. For H5Pset_filter, h5repack's UD and nc_def_var_filter.
+ */
+static inline size_t gridz_h5_values(unsigned codec, unsigned mode, unsigned level, double bound,
+                                     unsigned values[GRIDZ_H5_MAX_VALUES])
+{
+    values[0] = codec;
+    values[1] = mode;
+    if (mode == GRIDZ_MODE_LOSSLESS) {
+        values[2] = level;
+        return 3;
+    }
+    uint64_t bits;
+    memcpy(&bits, &bound, sizeof bits);
+    values[2] = (unsigned)(bits & 0xffffffffu);
+    values[3] = (unsigned)(bits >> 32);
+    return 4;
+}
+
+/*
+ * Chunks of the datasets made with this property list are compressed by a lossless codec at a level. Returns a
+ * negative value if HDF5 refuses, which it does where the plugin is not found.
+ */
+static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
+{
+    unsigned values[GRIDZ_H5_MAX_VALUES];
+    const size_t n = gridz_h5_values(codec, GRIDZ_MODE_LOSSLESS, level, 0.0, values);
+    return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
+}
+
+/* The same by a codec that keeps a bound. No codec of this version does; H5Dcreate says so. */
+static inline herr_t gridz_h5_set_bound(hid_t dcpl, unsigned codec, unsigned mode, double bound)
+{
+    unsigned values[GRIDZ_H5_MAX_VALUES];
+    const size_t n = gridz_h5_values(codec, mode, 0, bound, values);
+    return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GRIDZ_HDF5_H */
