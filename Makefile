@@ -9,8 +9,8 @@ SHELL := /bin/bash
 
 # Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
 # kernels that keep registers in memory.
-cuda test lint test-rust test-plugin test-hosts test-demo: export GRIDZ_CUDA := require
-test lint test-rust test-plugin test-hosts test-demo: export GRIDZ_CUDA_CHECK := 1
+cuda test lint test-rust test-plugin test-hosts test-installed test-demo: export GRIDZ_CUDA := require
+test lint test-rust test-plugin test-hosts test-installed test-demo: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -19,6 +19,8 @@ LIBRARY := target/release/libgridz.so
 # HDF5 opens every file of a plugin folder whose name begins with "lib", so this one holds nothing else.
 PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
+# For all that links HDF5.
+CARGO_HDF5 := scripts/serial_hdf5.sh cargo
 # The virtual environments, complete: that of the tests, and that with the CUDA compiler.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
@@ -42,6 +44,8 @@ DESTDIR ?=
 build: need-rust ## (default) build target/plugin/libh5gridz.so and target/release/libgridz.so
 	@scripts/need.sh gcc libc6-dev  # cargo links with the C compiler
 	cargo build --locked --release --lib
+	@scripts/native_static_libs.sh > target/release/native-static-libs
+	@ln -sf libgridz.so target/release/libgridz.so.0  # what programs ask for that are linked with it
 	@cmp --silent $(LIBRARY) $(PLUGIN) || install -D $(LIBRARY) $(PLUGIN)
 	@echo "HDF5 programs find the filter after:  export HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin"
 
@@ -53,21 +57,35 @@ demo: build ## write, convert, read back and compare real data; FILE=my.h5 does 
 	@scripts/need.sh libhdf5-dev hdf5-tools
 	@FILE='$(subst ','\'',$(FILE))' N='$(N)' examples/demo/run.sh
 
-# Not after `build`: root, who installs, often has no Rust.
+# Builds only if nothing is built: root, who installs, often has no Rust.
 .PHONY: install
-install: ## install plugin, library and header; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
-	@PREFIX='$(PREFIX)' PLUGINDIR='$(PLUGINDIR)' DESTDIR='$(DESTDIR)' plugin/hdf5/install.sh
+install: $(if $(wildcard $(LIBRARY)),,build) ## install libraries, headers, plugin and manual; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
+	@PREFIX='$(PREFIX)' PLUGINDIR='$(PLUGINDIR)' DESTDIR='$(DESTDIR)' packaging/install.sh install
+
+.PHONY: uninstall
+uninstall: ## remove what install has put there, with the same PREFIX and PLUGINDIR
+	@PREFIX='$(PREFIX)' PLUGINDIR='$(PLUGINDIR)' DESTDIR='$(DESTDIR)' packaging/install.sh uninstall
+
+.PHONY: deb
+deb: build ## make target/gridz_VERSION_ARCH.deb; Debian's HDF5 finds its plugin without a variable
+	@scripts/need.sh dpkg-dev
+	@packaging/deb.sh
+
+.PHONY: dist
+dist: build ## make target/gridz-VERSION-ARCH-linux.tar.gz, which works wherever it is unpacked
+	@packaging/dist.sh
 
 .PHONY: bench
 bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py beside others
 	@scripts/need.sh libhdf5-dev pkg-config
-	cargo bench --locked
+	$(CARGO_HDF5) bench --locked
 	$(PYTHON) scripts/bench_filter.py
 
 # ---- tests -------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-spec test-demo test-fuzz test-goldens ## run everything; installs what it needs
+test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-installed test-spec test-demo \
+    test-fuzz test-goldens ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
 	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, SPEC.md's decoder, demo, fuzz targets and goldens passed;" \
@@ -81,17 +99,22 @@ test-begin:
 
 .PHONY: test-rust
 test-rust: need-rust need-test-packages need-nvcc ## the Rust tests, with the C API's C programs
-	cargo test --locked
+	$(CARGO_HDF5) test --locked
 
 .PHONY: test-plugin
 test-plugin: need-nvcc build need-test-packages ## the .so alone, as installed, with h5repack, h5dump and h5diff
 	rm -rf target/installed
-	@PREFIX=/usr PLUGINDIR=/usr/lib/hdf5/plugin DESTDIR=$(CURDIR)/target/installed plugin/hdf5/install.sh
+	@PREFIX=/usr PLUGINDIR=/usr/lib/hdf5/plugin DESTDIR=$(CURDIR)/target/installed packaging/install.sh install
 	plugin/hdf5/smoke_test.sh target/installed/usr/lib/hdf5/plugin
 
 .PHONY: test-hosts
 test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, netCDF4, PyTables, xarray and C programs
 	HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts
+
+.PHONY: test-installed
+test-installed: need-nvcc build need-test-packages $(VENV) ## an installation in C, C++, Fortran and MPI, and all that docs/ says
+	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin dpkg-dev
+	$(PYTHON) -m pytest -q tests/installed
 
 .PHONY: test-spec
 test-spec: $(VENV) ## the golden frames, decoded by a second decoder that is written from SPEC.md alone
@@ -121,8 +144,8 @@ release-check: test ## everything that a release needs: the tests, and GPU resul
 lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warnings denied
 	@scripts/need_rust.sh clippy rustfmt
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	$(CARGO_HDF5) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO_HDF5) doc --locked --no-deps
 
 # ---- what they stand on ------------------------------------------------------------------------
 
@@ -132,7 +155,7 @@ need-rust:
 
 .PHONY: need-test-packages
 need-test-packages:
-	@scripts/need.sh gcc g++ libc6-dev pkg-config libhdf5-dev hdf5-tools netcdf-bin valgrind python3 python3-venv
+	@scripts/need.sh gcc g++ gfortran libc6-dev pkg-config cmake man-db libhdf5-dev hdf5-tools netcdf-bin valgrind python3 python3-venv
 
 # NVCC=... names a compiler that is there already.
 .PHONY: need-nvcc

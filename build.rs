@@ -29,6 +29,9 @@ fn main() {
     // a live thread runs must stay mapped.
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+        // Programs ask for this name at run time. It grows with every release that programs compiled for the one
+        // before cannot use; cargo sets none.
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libgridz.so.0");
     }
     if let Err(error) = kernels() {
         println!("cargo::error={error}");
