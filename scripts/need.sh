@@ -20,6 +20,12 @@ present() {
     case $1 in
     gcc) command -v cc ;;
     g++) command -v c++ ;;
+    gfortran) command -v gfortran ;;
+    cmake) command -v cmake ;;
+    man-db) command -v man ;;
+    dpkg-dev) command -v dpkg-deb ;;
+    openmpi-bin) command -v mpirun ;;
+    libhdf5-openmpi-dev) command -v h5pcc && command -v h5pfc ;;
     libc6-dev) links ;; # a bare gcc comes without
     libhdf5-dev) command -v h5cc ;;
     hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff ;;

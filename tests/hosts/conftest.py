@@ -30,12 +30,3 @@ def pytest_configure():
 def rng():
     """Reproducible random numbers."""
     return numpy.random.default_rng(34013)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """A skipped test must not look green: say how many there were even with -q."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    if skipped:
-        terminalreporter.write_line(f"SKIPPED: {len(skipped)} tests did not run", yellow=True)
-        for reason in sorted({report.longrepr[2] for report in skipped}):
-            terminalreporter.write_line(f"  {reason}", yellow=True)

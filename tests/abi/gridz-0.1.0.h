@@ -1,0 +1,540 @@
+/*
+ * gridz: compression of scientific arrays.
+ *
+ * gridz_compress turns an array into a frame, gridz_decompress turns a frame into the array again, bit
+ * for bit. A frame describes itself: dtype, byte order, extents and codec. Frames of a released
+ * version are decoded by every later version. Link with -lgridz.
+ *
+ *     uint64_t extents[3] = {128, 128, 128};
+ *     gridz_array array = {.struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F32, .rank = 3,
+ *                          .extents = extents};
+ *     size_t bound, frame_bytes;
+ *     gridz_compress_bound(&array, NULL, &bound);
+ *     void *frame = malloc(bound);
+ *     if (gridz_compress(&array, data, data_bytes, frame, bound, &frame_bytes, NULL) != GRIDZ_OK)
+ *         fprintf(stderr, "%s\n", gridz_last_error());
+ *
+ * Many chunks of one type and shape in the memory of an NVIDIA GPU, one behind the other, to frames in
+ * slots and back, on a CUDA stream and without waiting:
+ *
+ *     gridz_compress_bound(&array, NULL, &bound);
+ *     size_t slot = (bound + 15) / 16 * 16, space;
+ *     gridz_async_workspace_bytes(&array, n, stream, NULL, &space);
+ *     cudaMalloc(&frames, n * slot);
+ *     cudaMalloc(&lengths, n * sizeof(size_t));
+ *     cudaMalloc(&statuses, n * sizeof(gridz_status));
+ *     cudaMalloc(&workspace, space);
+ *     gridz_compress_async(&array, n, chunks, chunk_bytes, frames, slot, lengths,
+ *                          workspace, space, stream, NULL);
+ *     gridz_decompress_async(&array, n, frames, slot, lengths, back, chunk_bytes, statuses,
+ *                            workspace, space, stream, NULL);
+ *     cudaMemcpyAsync(host_statuses, statuses, n * sizeof(gridz_status), cudaMemcpyDefault, stream);
+ *     cudaStreamSynchronize(stream);
+ *
+ * Units.      Every size, length, capacity and bound is in bytes; extents are in elements.
+ * Memory.     The caller owns every buffer and struct. gridz reads and writes them during the call only
+ *             and keeps no pointer to them; the functions named *_async are done with the memory when
+ *             their stream is. The one thing that gridz makes for the caller to end is a
+ *             gridz_context. Texts that gridz returns are never freed by the caller.
+ * Pointers.   A pointer must be valid for as many bytes as its length says. NULL is allowed for a
+ *             buffer of length 0 and where this header says so, and is an error elsewhere. Source and
+ *             destination may not overlap, and nobody else may write to a buffer during the call.
+ * Structs.    Set everything to zero, then struct_size to the sizeof of the struct, then what you need.
+ *             That keeps programs and libraries of different versions compatible: a field that the
+ *             library does not know is an error only if it is not zero.
+ * Errors.     Functions that can fail return GRIDZ_OK or a GRIDZ_ERROR_* code, and gridz_last_error has
+ *             the text. They write their results only on success, except the needed size on
+ *             GRIDZ_ERROR_DST_TOO_SMALL. Below, errors are named without GRIDZ_ERROR_; besides those named,
+ *             any function may return INTERNAL, or INVALID_ARGUMENT for an environment variable.
+ * Threads.    Every function may be called from any thread at any time, also with the same context,
+ *             frame, source or options, and in a child after fork. Not from signal handlers.
+ * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..,
+ *             GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first call. A value that
+ *             gridz does not know, or a level that the CPU lacks, fails every call.
+ */
+
+#ifndef GRIDZ_H
+#define GRIDZ_H
+
+/* Made by cbindgen from src/ffi; do not edit. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// Version of this header, first number: grows with an incompatible change.
+#define GRIDZ_VERSION_MAJOR 0
+
+/// Second number: grows with an addition, and while the first is 0 with an incompatible change too.
+#define GRIDZ_VERSION_MINOR 1
+
+/// Third number: grows with a correction.
+#define GRIDZ_VERSION_PATCH 0
+
+/// Largest rank of an array.
+#define GRIDZ_MAX_RANK 32
+
+/// Elements that are only bytes to gridz, of any size: structs, strings, enumerations.
+#define GRIDZ_DTYPE_OPAQUE 0
+
+/// Unsigned 8-bit integer.
+#define GRIDZ_DTYPE_U8 1
+
+/// Unsigned 16-bit integer.
+#define GRIDZ_DTYPE_U16 2
+
+/// Unsigned 32-bit integer.
+#define GRIDZ_DTYPE_U32 3
+
+/// Unsigned 64-bit integer.
+#define GRIDZ_DTYPE_U64 4
+
+/// Signed 8-bit integer.
+#define GRIDZ_DTYPE_I8 5
+
+/// Signed 16-bit integer.
+#define GRIDZ_DTYPE_I16 6
+
+/// Signed 32-bit integer.
+#define GRIDZ_DTYPE_I32 7
+
+/// Signed 64-bit integer.
+#define GRIDZ_DTYPE_I64 8
+
+/// IEEE binary16 (half).
+#define GRIDZ_DTYPE_F16 9
+
+/// bfloat16, the upper half of a binary32.
+#define GRIDZ_DTYPE_BF16 10
+
+/// IEEE binary32 (`float`).
+#define GRIDZ_DTYPE_F32 11
+
+/// IEEE binary64 (`double`).
+#define GRIDZ_DTYPE_F64 12
+
+/// Two binary32: real, imaginary (`float complex`).
+#define GRIDZ_DTYPE_C64 13
+
+/// Two binary64: real, imaginary (`double complex`).
+#define GRIDZ_DTYPE_C128 14
+
+/// The order of the machine that gridz runs on. `gridz_inspect` never answers this.
+#define GRIDZ_BYTE_ORDER_NATIVE 0
+
+/// Least significant byte first.
+#define GRIDZ_BYTE_ORDER_LITTLE 1
+
+/// Most significant byte first.
+#define GRIDZ_BYTE_ORDER_BIG 2
+
+/// Every bit of every value comes back.
+#define GRIDZ_MODE_LOSSLESS 0
+
+/// Reserved for an absolute error of at most `value`; refused until a codec has it.
+#define GRIDZ_MODE_ABSOLUTE_ERROR 1
+
+/// Reserved for a relative error of at most `value`; refused until a codec has it.
+#define GRIDZ_MODE_RELATIVE_ERROR 2
+
+/// Reserved for `value` bits per value; refused until a codec has it.
+#define GRIDZ_MODE_BITS_PER_VALUE 3
+
+/// Reserved for `value` bits of precision; refused until a codec has it.
+#define GRIDZ_MODE_PRECISION 4
+
+/// `gridz_options.flags`: decompress without comparing the checksum. What keeps decoding safe is
+/// checked all the same, but damaged data may come back as wrong values.
+#define GRIDZ_FLAG_SKIP_CHECKSUM 1
+
+/// `gridz_context_options.device`: gridz chooses.
+#define GRIDZ_DEVICE_AUTO 0
+
+/// Success.
+#define GRIDZ_OK 0
+
+/// An argument, option or environment variable has a value that no version of gridz accepts.
+#define GRIDZ_ERROR_INVALID_ARGUMENT 100
+
+/// The destination is too small; `*dst_bytes` is what it needs.
+#define GRIDZ_ERROR_DST_TOO_SMALL 101
+
+/// A legal wish that this version of gridz or the chosen codec cannot fulfil.
+#define GRIDZ_ERROR_UNSUPPORTED_JOB 102
+
+/// The bytes are no frame, or were damaged after they were written.
+#define GRIDZ_ERROR_CORRUPT 200
+
+/// The bytes are the beginning of a frame whose end is missing.
+#define GRIDZ_ERROR_TRUNCATED 201
+
+/// A sound frame of a newer format or codec; a newer gridz may read it.
+#define GRIDZ_ERROR_UNSUPPORTED_FORMAT 202
+
+/// Memory could not be had, or the context's limit forbids it.
+#define GRIDZ_ERROR_OUT_OF_MEMORY 300
+
+/// The GPU or its driver is missing, too old, or failed.
+#define GRIDZ_ERROR_DEVICE 301
+
+/// Another library refused something that gridz needs from it.
+#define GRIDZ_ERROR_HOST 400
+
+/// A defect of gridz. The text says what to report.
+#define GRIDZ_ERROR_INTERNAL 900
+
+/// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
+typedef struct gridz_context gridz_context;
+
+/// What a function returns: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
+///
+/// 1xx: the call was wrong. 2xx: the data is wrong. 3xx: the machine could not. 4xx: another library
+/// could not. 9xx: gridz is wrong. Later versions may add codes; treat an unknown one by its family.
+typedef int32_t gridz_status;
+
+/// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
+typedef uint32_t gridz_dtype;
+
+/// Order of the bytes in an element: one of `GRIDZ_BYTE_ORDER_*`.
+typedef uint32_t gridz_byte_order;
+
+/// An array in memory, without its data: contiguous, in C order.
+typedef struct gridz_array {
+    /// `sizeof(gridz_array)`.
+    size_t struct_size;
+    /// Element type.
+    gridz_dtype dtype;
+    /// Byte order of the elements. Means nothing for opaque and one-byte elements.
+    gridz_byte_order byte_order;
+    /// Bytes of one element. 0 = that of `dtype`; `GRIDZ_DTYPE_OPAQUE` needs it.
+    uint32_t element_size;
+    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which is one element.
+    uint32_t rank;
+    /// `rank` extents in elements, slowest-varying first; an extent may be 0. Read during the call
+    /// only. May be NULL if `rank` is 0.
+    const uint64_t *extents;
+} gridz_array;
+
+/// What a codec may do to the values: one of `GRIDZ_MODE_*`.
+typedef uint32_t gridz_mode;
+
+/// How to compress and decompress. All zero except `struct_size` means the defaults, and so does NULL
+/// in place of the struct.
+typedef struct gridz_options {
+    /// `sizeof(gridz_options)`.
+    size_t struct_size;
+    /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
+    /// returns; any number of calls may share it at the same time.
+    const struct gridz_context *context;
+    /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
+    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
+    const char *codec;
+    /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
+    gridz_mode mode;
+    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` know
+    /// only 0.
+    uint32_t level;
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    double value;
+    /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
+    uint64_t flags;
+} gridz_options;
+
+/// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
+typedef struct gridz_block_counts {
+    /// `sizeof(gridz_block_counts)`, set by the caller.
+    size_t struct_size;
+    /// All blocks.
+    uint64_t all;
+    /// Those that hold their elements as they are.
+    uint64_t raw;
+    /// Those of a single value.
+    uint64_t constant;
+    /// Those of numbers with fixed widths.
+    uint64_t packed;
+    /// Those with an entropy code.
+    uint64_t entropy;
+    /// Of the last two kinds: those in which floats are taken as multiples of a power of two.
+    uint64_t fixed_point;
+    /// Of the packed ones: those with a dictionary of their values.
+    uint64_t dictionary;
+} gridz_block_counts;
+
+/// What a frame says about itself.
+typedef struct gridz_frame_info {
+    /// `sizeof(gridz_frame_info)`, set by the caller.
+    size_t struct_size;
+    /// Element type.
+    gridz_dtype dtype;
+    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte elements.
+    gridz_byte_order byte_order;
+    /// Bytes of one element.
+    uint32_t element_size;
+    /// Number of extents.
+    uint32_t rank;
+    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    uint64_t extents[GRIDZ_MAX_RANK];
+    /// Bytes of the array: what `gridz_decompress` needs as destination. It is what the frame says,
+    /// and a damaged or hostile frame can say anything below 2^63: compare it with what you expect
+    /// before you allocate so much.
+    uint64_t array_bytes;
+    /// Bytes of the whole frame, header included.
+    uint64_t frame_bytes;
+    /// Name of the codec that wrote the frame, or NULL if this version does not have it. Lives as long
+    /// as the process.
+    const char *codec_name;
+    /// Its number in the frame.
+    uint32_t codec;
+    /// Always 0.
+    uint32_t reserved;
+} gridz_frame_info;
+
+/// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.
+typedef struct gridz_context_options {
+    /// `sizeof(gridz_context_options)`.
+    size_t struct_size;
+    /// Worker threads of the context's own, 1 to 1024; 1 = only the calling thread works. 0 = share
+    /// the workers of the process, of which there are `GRIDZ_THREADS` or the available cores divided
+    /// by the MPI ranks on this machine.
+    uint32_t threads;
+    /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
+    /// Where that one cannot be used the context is not made, and memory of another one is refused.
+    uint32_t device;
+    /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
+    /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
+    /// Compressing numbers of big-endian order that the codec takes, and reading a region for which
+    /// everything must be decoded, take the array's size, everything else takes none, except that
+    /// where the CPU takes over from a GPU each of array and frame may be copied to the host. GPU
+    /// memory, 32 MiB of pinned memory, and 1 MiB for each thread that works are not counted.
+    /// 0 = no limit.
+    uint64_t memory_limit;
+} gridz_context_options;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/// Finds the destination size that compressing an array needs, whatever its values are.
+///
+/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
+/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that
+/// it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a
+/// multiple of 16.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
+gridz_status gridz_compress_bound(const struct gridz_array *array,
+                                  const struct gridz_options *options,
+                                  size_t *bound);
+
+/// Compresses an array into one frame, which describes itself and decodes on any machine.
+///
+/// `src` is the array's data of exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at least
+/// what `gridz_compress_bound` says for the same array and options, and need not be initialised. The
+/// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
+/// is unspecified. The same input gives the same frame, whatever the number of threads.
+///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
+/// done before the call; `dst` is complete when it returns. `gridz_compress_async` does not wait.
+///
+/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
+/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_compress(const struct gridz_array *array,
+                            const void *src,
+                            size_t src_bytes,
+                            void *dst,
+                            size_t dst_capacity,
+                            size_t *dst_bytes,
+                            const struct gridz_options *options);
+
+/// Decompresses one frame.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least the
+/// `array_bytes` of `gridz_inspect`, and need not be initialised. The array goes to the start of `dst`
+/// in the byte order it had, and its size in bytes to `*dst_bytes`; the rest of `dst` is left alone.
+/// After an error the contents of `dst` are unspecified. `frame`, `dst` or both may be memory of an
+/// NVIDIA GPU, as for `gridz_compress`.
+///
+/// Any bytes may be passed as a frame: a damaged or hostile one gives an error and never makes gridz
+/// read or write outside the two buffers.
+///
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`, `CORRUPT`
+/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_decompress(const void *frame,
+                              size_t frame_bytes,
+                              void *dst,
+                              size_t dst_capacity,
+                              size_t *dst_bytes,
+                              const struct gridz_options *options);
+
+/// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
+///
+/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had, and
+/// their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
+/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
+/// the CPU works, on the calling thread.
+///
+/// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
+/// `stored` the bytes are copied without looking at a checksum. `ndzip` decodes everything; so does `lorenzo` for
+/// regions of more than three axes that are scattered over most of its blocks.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
+/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.
+gridz_status gridz_decompress_region(const void *frame,
+                                     size_t frame_bytes,
+                                     uint32_t rank,
+                                     const uint64_t *start,
+                                     const uint64_t *count,
+                                     void *dst,
+                                     size_t dst_capacity,
+                                     size_t *dst_bytes,
+                                     const struct gridz_options *options);
+
+/// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
+/// the blocks with their checksums. The frame is in host memory.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind and for memory of a GPU,
+/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+gridz_status gridz_inspect_blocks(const void *frame,
+                                  size_t frame_bytes,
+                                  struct gridz_block_counts *counts);
+
+/// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
+///
+/// Needs only the header, so `frame` may be the first bytes of a frame: 560 hold any header,
+/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at. `frame` may be
+/// memory of an NVIDIA GPU.
+///
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+gridz_status gridz_inspect(const void *frame,
+                           size_t frame_bytes,
+                           struct gridz_frame_info *info);
+
+/// Makes a context with threads and a memory limit of its own; `options` may be NULL for the defaults.
+///
+/// `*context` then belongs to the caller, who ends it with `gridz_context_destroy`. Its threads start
+/// when a call first has enough work for them, and again in a forked child.
+///
+/// Errors: `INVALID_ARGUMENT`, `DEVICE` for a GPU that cannot be used.
+gridz_status gridz_context_create(const struct gridz_context_options *options,
+                                  struct gridz_context **context);
+
+/// Ends a context. No call may be using it, and none may use it afterwards. NULL is ignored.
+void gridz_context_destroy(struct gridz_context *context);
+
+/// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
+const char *gridz_status_name(gridz_status status);
+
+/// What the calling thread's last failed call found wrong, and the remedy where there is one: UTF-8
+/// for a person to read, not for a program to compare. Empty if no call has failed. Never NULL; valid
+/// until the next failing call of the same thread, or the thread's end.
+const char *gridz_last_error(void);
+
+/// The version of the library, such as `"1.2.3"`; that of this header is in `GRIDZ_VERSION_*`. Never
+/// NULL; lives as long as the process.
+const char *gridz_version(void);
+
+/// Finds the GPU memory that a call of `gridz_compress_async` or `gridz_decompress_async` needs as
+/// workspace.
+///
+/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
+/// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
+/// directions (`lorenzo` at level 2 has only those that decompress) are loaded into the stream's CUDA
+/// context, which takes a moment the first time.
+/// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
+/// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
+/// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
+                                         size_t n_chunks,
+                                         void *stream,
+                                         const struct gridz_options *options,
+                                         size_t *bytes);
+
+/// Gives the compression of `n_chunks` arrays of one type and shape to a stream of an NVIDIA GPU.
+///
+/// Returns at once: once `gridz_async_workspace_bytes` has been called for such arrays, it never waits
+/// for the GPU nor reads its memory (else the first call loads the kernels, which does). What can be
+/// wrong with the arguments is told by the return value; an error of the GPU itself shows in the calls
+/// that wait for the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
+/// in bytes is `frame_bytes[i]`. What follows it in its slot is unspecified. The frames are those of
+/// `gridz_compress`: any machine decodes them.
+///
+/// All memory is the GPU's, or managed or pinned memory that it can use, and none of it may overlap.
+/// It is used until the stream has done the work; `array` and `options` are read during the call
+/// only.
+///
+/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`ndzip`
+///   at `float` and `double`, `lorenzo` at all but complex ones) begin at multiples of their element
+///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
+///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
+/// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
+///   one chunk, at least the bound of `gridz_compress_bound`: that bound rounded up to a multiple of
+///   16 is the smallest. The last slot needs so many bytes too.
+/// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
+/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
+///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
+///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
+///   own, which keeps up to 1 GiB per process, divided by its MPI ranks on the node. Give one where the stream is being captured into a CUDA graph; then the graph may be
+///   launched again with other contents of `src`.
+/// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
+///   context or, if there is none, that of `dst`.
+///
+/// 0 chunks are nothing to do, whatever the pointers are. Elements that the codec cannot take are
+/// stored, as by `gridz_compress`.
+///
+/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
+/// fewer that have more than 16 KiB each) and for `lorenzo` at level 2, which only `gridz_compress`
+/// makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way back to the CPU.
+gridz_status gridz_compress_async(const struct gridz_array *array,
+                                  size_t n_chunks,
+                                  const void *src,
+                                  size_t src_stride,
+                                  void *dst,
+                                  size_t dst_stride,
+                                  size_t *frame_bytes,
+                                  void *workspace,
+                                  size_t workspace_bytes,
+                                  void *stream,
+                                  const struct gridz_options *options);
+
+/// Gives the decompression of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU.
+///
+/// The counterpart of `gridz_compress_async`, and all it says of memory, alignment, `workspace` and
+/// `stream` holds here. Frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes;
+/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`; the last slot
+/// has so many bytes too, since a little of a slot is read even if its frame is cut short. Array i goes
+/// to `dst + i * dst_stride`, in the byte order that `array` says. `frames` and `frame_bytes` are
+/// only read, `frame_bytes` when the stream comes to this work: it may be what `gridz_compress_async`
+/// writes there before.
+///
+/// When the stream has done the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
+/// `GRIDZ_ERROR_TRUNCATED`; `statuses` has `n_chunks` elements in GPU memory, aligned to 4 bytes. The
+/// contents of an array whose status is an error are unspecified; the other arrays are right. A frame
+/// counts as corrupt also if it is sound, but not one that `gridz_compress_async` makes with this
+/// `array` and these `options`: here, unlike in `gridz_decompress`, the codec matters, so name it in
+/// the options where frames are kept for longer (the default may change with a later version). Frames
+/// of other arrays, codecs or versions are for `gridz_decompress`, and so are frames that were moved
+/// together: here each has its slot. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
+///
+/// Fastest if all rows of the arrays begin at multiples of 8 bytes, or of 32 where they can.
+///
+/// Errors: as `gridz_compress_async`. What is wrong with a frame is no error of the call.
+gridz_status gridz_decompress_async(const struct gridz_array *array,
+                                    size_t n_chunks,
+                                    const void *frames,
+                                    size_t frame_stride,
+                                    const size_t *frame_bytes,
+                                    void *dst,
+                                    size_t dst_stride,
+                                    gridz_status *statuses,
+                                    void *workspace,
+                                    size_t workspace_bytes,
+                                    void *stream,
+                                    const struct gridz_options *options);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* GRIDZ_H */

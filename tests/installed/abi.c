@@ -1,0 +1,59 @@
+/*
+ * A program of an old version: it uses what the first header had, and its structs are as long as they were then. It is
+ * compiled with an old header and run with the library of today.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gridz.h"
+
+#define MUST(condition)                                                                      \
+    do {                                                                                     \
+        if (!(condition)) {                                                                  \
+            fprintf(stderr, "abi.c:%d: %s: %s\n", __LINE__, #condition, gridz_last_error()); \
+            return 1;                                                                        \
+        }                                                                                    \
+    } while (0)
+
+enum { NZ = 20, NY = 30, NX = 40, N = NZ * NY * NX };
+
+int main(void)
+{
+    static double field[N], back[N];
+    static const char *const codecs[] = {NULL, "stored", "ndzip", "lorenzo"};
+    const uint64_t extents[3] = {NZ, NY, NX}, start[3] = {1, 2, 3}, count[3] = {4, 5, 6};
+    const gridz_array array = {
+        .struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F64, .rank = 3, .extents = extents};
+    const gridz_context_options threads = {.struct_size = sizeof threads, .threads = 2};
+    gridz_context *context;
+
+    for (int i = 0; i < N; i++)
+        field[i] = i % NX * 0.25 + i / NX;
+    MUST(gridz_context_create(&threads, &context) == GRIDZ_OK);
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+        const gridz_options options = {.struct_size = sizeof options, .context = context, .codec = codecs[i]};
+        gridz_frame_info info = {.struct_size = sizeof info};
+        size_t bound, n, n_back;
+        MUST(gridz_compress_bound(&array, &options, &bound) == GRIDZ_OK);
+        void *frame = malloc(bound);
+        MUST(frame != NULL);
+        MUST(gridz_compress(&array, field, sizeof field, frame, bound, &n, &options) == GRIDZ_OK);
+        MUST(gridz_inspect(frame, n, &info) == GRIDZ_OK);
+        MUST(info.rank == 3 && memcmp(info.extents, extents, sizeof extents) == 0 && info.frame_bytes == n);
+        memset(back, 0, sizeof back);
+        MUST(gridz_decompress(frame, n, back, sizeof back, &n_back, &options) == GRIDZ_OK);
+        MUST(n_back == sizeof field && memcmp(field, back, sizeof field) == 0);
+        MUST(gridz_decompress_region(frame, n, 3, start, count, back, sizeof back, &n_back, NULL) == GRIDZ_OK);
+        MUST(n_back == 4 * 5 * 6 * sizeof(double) && back[0] == field[(NY + 2) * NX + 3]);
+        ((unsigned char *)frame)[n / 2] ^= 1;
+        MUST(gridz_decompress(frame, n, back, sizeof back, &n_back, NULL) == GRIDZ_ERROR_CORRUPT);
+        free(frame);
+    }
+    gridz_context_destroy(context);
+    MUST(strcmp(gridz_status_name(GRIDZ_ERROR_CORRUPT), "GRIDZ_ERROR_CORRUPT") == 0);
+    puts("abi: all passed");
+    return 0;
+}

@@ -1,0 +1,69 @@
+"""Programs that were compiled with an older header run with today's library.
+
+`tests/abi/` keeps a copy of the header of every release; until the first one, the copy is that of the release to
+come, and `abi.c` is compiled against each. What a C program has compiled into itself, the layout of structs and the
+values of constants, must never change: that is compared too.
+"""
+
+import re
+import subprocess
+
+import pytest
+
+from support import ROOT, WARNINGS
+
+HEADERS = sorted((ROOT / "tests/abi").glob("gridz-*.h"))
+STRUCTS = {
+    "gridz_array": ["struct_size", "dtype", "byte_order", "element_size", "rank", "extents"],
+    "gridz_options": ["struct_size", "context", "codec", "mode", "level", "value", "flags"],
+    "gridz_block_counts": ["struct_size", "all", "raw", "constant", "packed", "entropy", "fixed_point", "dictionary"],
+    "gridz_frame_info": [
+        "struct_size", "dtype", "byte_order", "element_size", "rank", "extents", "array_bytes", "frame_bytes",
+        "codec_name", "codec", "reserved",
+    ],
+    "gridz_context_options": ["struct_size", "threads", "device", "memory_limit"],
+}  # fmt: skip
+
+
+def constants(header):
+    """The values of the numbers in a header, but those of its version."""
+    found = dict(re.findall(r"^#define (GRIDZ_\w+) (-?\d+)$", header.read_text(), flags=re.M))
+    return {name: value for name, value in found.items() if not name.startswith("GRIDZ_VERSION_")}
+
+
+def layout(header, folder):
+    """Offset of every field, as a C compiler sees it."""
+    lines = [
+        f'printf("{struct}.{field} %zu %zu\\n", offsetof({struct}, {field}), sizeof ((({struct} *)0)->{field}));'
+        for struct, fields in STRUCTS.items()
+        for field in fields
+    ]
+    source = folder / "layout.c"
+    source.write_text(f'#include "{header}"\n#include <stdio.h>\nint main(void) {{ {" ".join(lines)} return 0; }}\n')
+    subprocess.run(["cc", str(source), "-o", str(folder / "layout")], check=True)
+    return subprocess.run([str(folder / "layout")], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def test_there_is_a_header():
+    assert HEADERS
+
+
+def test_every_struct_is_looked_at():
+    text = (ROOT / "include/gridz.h").read_text()
+    assert set(re.findall(r"typedef struct (\w+) \{", text)) == set(STRUCTS)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
+def test_what_is_compiled_in_stays(header, tmp_path):
+    now = constants(ROOT / "include/gridz.h")
+    changed = {name for name, value in constants(header).items() if now.get(name) != value}
+    assert not changed
+    assert layout(header, tmp_path) == layout(ROOT / "include/gridz.h", tmp_path)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
+def test_an_old_program_runs(installed, header):
+    (installed.folder / "gridz.h").write_text(header.read_text())
+    installed.run(
+        f"cc -std=c99 {WARNINGS} -I. {ROOT}/tests/installed/abi.c -o abi $(pkg-config --libs gridz) && ./abi"
+    )

@@ -1,0 +1,155 @@
+// gridz.hpp: what it promises, and that wrong calls are exceptions. Run under AddressSanitizer.
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gridz.hpp"
+
+// A type of the program's own.
+struct half {
+    std::uint16_t bits;
+};
+template <> struct gridz::dtype<half> {
+    static constexpr gridz_dtype value = GRIDZ_DTYPE_F16;
+};
+
+namespace {
+
+void must(bool is_good, const char *what, int line)
+{
+    if (!is_good) {
+        std::fprintf(stderr, "test_hpp.cpp:%d: %s\n", line, what);
+        std::exit(1);
+    }
+}
+#define MUST(condition) must(condition, #condition, __LINE__)
+
+// The status of the error that a call throws.
+template <class Call> gridz_status status_of(Call call)
+{
+    try {
+        call();
+    } catch (const gridz::Error &error) {
+        MUST(std::strlen(error.what()) > 10);
+        return error.status();
+    }
+    return GRIDZ_OK;
+}
+
+template <class T> void round_trip(T start)
+{
+    std::vector<T> values(6 * 7 * 8, start);
+    std::memset(static_cast<void *>(values.data() + 10), 0x3c, 100 * sizeof(T));
+    const gridz::Frame frame = gridz::compress(values, {6, 7, 8});
+    const gridz::Info info(frame);
+    MUST((info.extents() == gridz::Extents{6, 7, 8}) && info.dtype() == gridz::dtype<T>::value);
+    MUST(info.frame_bytes() == frame.size() && info.array_bytes() == values.size() * sizeof(T));
+    const std::vector<T> back = gridz::decompress<T>(frame);
+    MUST(back.size() == values.size() && std::memcmp(back.data(), values.data(), values.size() * sizeof(T)) == 0);
+}
+
+void every_type()
+{
+    round_trip<float>(-0.0f);
+    round_trip<double>(std::numeric_limits<double>::quiet_NaN());
+    round_trip<std::int8_t>(-1);
+    round_trip<std::uint8_t>(255);
+    round_trip<std::int16_t>(-300);
+    round_trip<std::uint16_t>(300);
+    round_trip<int>(-70000);
+    round_trip<unsigned>(70000);
+    round_trip<long>(-1);
+    round_trip<long long>(std::numeric_limits<long long>::min());
+    round_trip<unsigned long long>(std::numeric_limits<unsigned long long>::max());
+    round_trip<std::complex<float>>({1, -1});
+    round_trip<std::complex<double>>({1, -1});
+    round_trip<half>({0x3c00});
+    static_assert(gridz::dtype<std::int16_t>::value == GRIDZ_DTYPE_I16);
+    static_assert(gridz::dtype<unsigned long>::value == GRIDZ_DTYPE_U64);
+}
+
+void wrong_calls()
+{
+    const std::vector<float> values(24, 1.5f);
+    const gridz::Frame frame = gridz::compress(values, {2, 3, 4});
+    MUST(status_of([&] { gridz::compress(values, {2, 3, 5}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::compress(values, gridz::Extents(33, 1)); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::compress(values, {UINT64_MAX, UINT64_MAX}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::decompress<double>(frame); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::decompress<int>(frame); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::decompress<float>(frame, {}, 23); }) == GRIDZ_ERROR_CORRUPT);
+    std::vector<float> small(23);
+    MUST(status_of([&] { gridz::decompress_into<float>(frame, small); }) == GRIDZ_ERROR_DST_TOO_SMALL);
+    MUST(status_of([&] { gridz::decompress_region<float>(frame, {0, 0, 0}, {2, 3, 5}); }) ==
+         GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::decompress_region<float>(frame, {0, 0}, {2, 3, 4}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    gridz::Options unknown;
+    unknown.codec = "zip";
+    MUST(status_of([&] { gridz::compress(values, {24}, unknown); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    MUST(status_of([] { gridz::Context context(5000); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([] { gridz::Info info{gridz::Frame()}; }) == GRIDZ_ERROR_TRUNCATED);
+    for (std::size_t i = 0; i < frame.size(); i++) {
+        gridz::Frame damaged = frame;
+        damaged[i] ^= 0x10;
+        MUST(status_of([&] { gridz::decompress<float>(damaged, {}, 24); }) != GRIDZ_OK);
+        damaged.resize(i);
+        MUST(status_of([&] { gridz::decompress<float>(damaged, {}, 24); }) != GRIDZ_OK);
+    }
+}
+
+void regions_and_empty_arrays()
+{
+    std::vector<double> values(50 * 60);
+    for (std::size_t i = 0; i < values.size(); i++)
+        values[i] = std::sin(static_cast<double>(i));
+    gridz::Options dense;
+    dense.level = 2;
+    const gridz::Frame frame = gridz::compress(values, {50, 60}, dense);
+    const std::vector<double> part = gridz::decompress_region<double>(frame, {10, 20}, {5, 7});
+    for (std::size_t y = 0; y < 5; y++)
+        for (std::size_t x = 0; x < 7; x++)
+            MUST(part[y * 7 + x] == values[(y + 10) * 60 + x + 20]);
+    MUST(gridz::decompress_region<double>(frame, {50, 0}, {0, 60}).empty());
+    const gridz::Frame nothing = gridz::compress(std::vector<float>(), {0, 5});
+    MUST(gridz::decompress<float>(nothing).empty());
+}
+
+void eight_threads()
+{
+    const gridz::Context context(2);
+    gridz::Options options;
+    options.context = &context;
+    std::vector<std::thread> threads;
+    std::vector<int> good(8);
+    for (std::size_t i = 0; i < good.size(); i++)
+        threads.emplace_back([&, i] {
+            std::vector<float> values(200 * 300, static_cast<float>(i));
+            for (std::size_t k = 0; k < values.size(); k++)
+                values[k] += static_cast<float>(k % 97);
+            const gridz::Frame frame = gridz::compress(values, {200, 300}, options);
+            good[i] = gridz::decompress<float>(frame, options) == values &&
+                      status_of([&] { gridz::decompress<int>(frame); }) == GRIDZ_ERROR_INVALID_ARGUMENT;
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    for (const int is_good : good)
+        MUST(is_good);
+}
+
+} // namespace
+
+int main()
+{
+    every_type();
+    wrong_calls();
+    regions_and_empty_arrays();
+    eight_threads();
+    std::puts("test_hpp: all passed");
+    return 0;
+}

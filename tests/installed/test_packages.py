@@ -1,0 +1,69 @@
+"""The Debian package and the archive, as `make deb` and `make dist` make them."""
+
+import os
+import subprocess
+import tarfile
+
+import pytest
+
+from support import ROOT, Installed
+
+
+def make(target):
+    """`make TARGET`; the last word it prints is the file."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(["make", "--quiet", target], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return ROOT / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The files of the Debian package, in a folder."""
+    folder = tmp_path_factory.mktemp("deb")
+    subprocess.run(["dpkg-deb", "--extract", str(make("deb")), str(folder)], check=True)
+    return folder
+
+
+def test_deb_needs_no_variable(unpacked, tmp_path):
+    """Debian's serial and OpenMPI HDF5 look into folders of their own, and the package has a link in each."""
+    plugins = sorted(unpacked.glob("usr/lib/*/hdf5/*/plugins/*"))
+    assert [path.parts[-3] for path in plugins] == ["openmpi", "serial"]
+    library = unpacked / "usr/lib/libgridz.so.0.1.0"
+    assert all(path.name == "libh5gridz.so" and path.resolve() == library for path in plugins)
+
+
+def test_deb_works_from_where_it_is(unpacked, tmp_path):
+    work = Installed(unpacked / "usr", tmp_path)
+    plugins = next(unpacked.glob("usr/lib/*/hdf5/serial/plugins"))
+    work.run(
+        f"gcc -std=c11 -O2 {ROOT}/examples/checkpoint/heat.c -o heat -I{unpacked}/usr/include "
+        "$(pkg-config --cflags --libs $(pkg-config --exists hdf5-serial && echo hdf5-serial || echo hdf5)) && ./heat",
+        HDF5_PLUGIN_PATH=str(plugins),
+    )
+
+
+def test_deb_says_what_it_is(unpacked):
+    fields = subprocess.run(["dpkg-deb", "--field", str(make("deb"))], check=True, capture_output=True, text=True).stdout
+    assert "\nVersion: 0.1.0\n" in fields and "\nDepends: libc6" in fields
+    assert (unpacked / "usr/share/doc/gridz/copyright").read_text().startswith("MIT License")
+    # glibc of the package's own claim is enough for its library.
+    symbols = subprocess.run(
+        ["objdump", "-T", str(unpacked / "usr/lib/libgridz.so.0.1.0")], check=True, capture_output=True, text=True
+    ).stdout
+    claimed = fields.split("libc6 (>= ")[1].split(")")[0]
+    versions = {tuple(map(int, word.strip("()").split("_")[1].split("."))) for word in symbols.split() if "GLIBC_2" in word}
+    assert max(versions) <= tuple(map(int, claimed.split(".")))
+
+
+def test_dist_is_complete(tmp_path):
+    """The archive needs no Rust: unpack it anywhere and set the variables."""
+    with tarfile.open(make("dist")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    work = Installed(folder, tmp_path)
+    work.run(f"cmake -S {ROOT}/examples/checkpoint -B build && cmake --build build && build/heat_c && build/heat_f90")
+    # A program that is compiled by hand.
+    work.run(
+        f"g++ -std=c++17 {ROOT}/examples/checkpoint/heat.cpp -o heat $(pkg-config --cflags --libs gridz) && ./heat"
+    )

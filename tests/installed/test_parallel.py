@@ -1,0 +1,49 @@
+"""Parallel HDF5: ranks that share chunks, ranks without data, and a filter that fails on one of them."""
+
+import shutil
+
+import pytest
+
+from support import ROOT, WARNINGS
+
+MPI = ROOT / "examples/mpi"
+RUN = "timeout 120 mpirun --allow-run-as-root --oversubscribe -n"
+
+
+@pytest.fixture(autouse=True)
+def parallel_hdf5():
+    if shutil.which("h5pcc") is None or shutil.which("mpirun") is None:
+        pytest.skip("no parallel HDF5 here")
+
+
+@pytest.fixture
+def programs(installed):
+    """Where the parallel programs are compiled, and files of one rank are."""
+    installed.run(
+        f"h5pcc {WARNINGS} -I$PREFIX/include {MPI}/collective.c -o collective_c -lm && "
+        f"h5pcc {WARNINGS} -I$PREFIX/include {ROOT}/tests/installed/damaged.c -o damaged && "
+        f"h5pfc -O2 -Wall -Werror -I. $PREFIX/include/gridz_hdf5.f90 {MPI}/collective.f90 -o collective_f90"
+    )
+    return installed
+
+
+@pytest.mark.parametrize("program", ["collective_c", "collective_f90"])
+def test_any_number_of_ranks_writes_the_same(programs, program):
+    """Chunks are shared by ranks, and with 4 ranks one has no data; serial programs read the same from each file."""
+    for ranks in [1, 2, 4]:
+        printed = programs.run(f"{RUN} {ranks} ./{program} {ranks}.h5")
+        assert printed.startswith(f"{ranks} rank") and printed.endswith("the same bit for bit\n")
+        # Debian's h5diff is serial.
+        programs.run(f"h5diff 1.h5 {ranks}.h5 && test $(h5dump -pH {ranks}.h5 | grep -c 'FILTER_ID 34013') = 1")
+
+
+@pytest.mark.parametrize("how", ["independently", "collectively"])
+def test_a_damaged_chunk(programs, how):
+    """The rank that wants it gets the error, the others get their data, and nobody waits for ever."""
+    lines = sorted(programs.run(f"{RUN} 3 ./damaged {how}").splitlines())
+    assert lines == ["rank 0: right", "rank 1: right", "rank 2: refused"]
+
+
+def test_no_plugin_on_any_rank(programs):
+    """All ranks are told when the dataset is created, before anything is written."""
+    programs.run(f"{RUN} 2 ./collective_c 2.h5 2>errors || grep -q 'H5Dcreate' errors", HDF5_PLUGIN_PATH="/nowhere")
