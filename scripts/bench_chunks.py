@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""What the shape of the chunks costs: size, and time to write and read, of gridz in HDF5.
+
+    HDF5_PLUGIN_PATH=target/plugin bench_chunks.py [FIELD.f32]
+
+FIELD is a raw little-endian float32 cube; without one, the turbulence-like field of bench_filter.py, 256^3. h5py
+writes it to a file in memory with each shape of chunk and reads back everything, one plane of each kind and one line
+along the slowest axis. Speeds are MB of raw data (10^6 bytes) per second of what was asked for, medians of 5, one thread;
+HDF5's chunk cache is as large as the field. The table goes to standard output as Markdown.
+"""
+
+import io
+import itertools
+import os
+import statistics
+import sys
+import time
+
+os.environ["GRIDZ_THREADS"] = "1"  # read once, when the filter is loaded
+
+import h5py
+import numpy
+
+from bench_filter import turbulence
+
+REPEATS = 5
+# Two files that are open at the same time need different names, in memory too.
+NAMES = map("{}.h5".format, itertools.count())
+SHAPES = [
+    (256, 256, 256), (64, 256, 256), (16, 256, 256), (4, 256, 256), (1, 256, 256),
+    (64, 128, 128), (64, 64, 64), (32, 32, 32), (16, 16, 16), (8, 8, 8),
+    (256, 256, 1), (256, 1, 1), (1, 1, 256),
+]  # fmt: skip
+READS = {
+    "all": lambda data: data[...],
+    "a plane z": lambda data: data[17],
+    "a plane x": lambda data: data[:, :, 17],
+    "a line z": lambda data: data[:, 17, 17],
+}
+
+
+def median_time(action):
+    """Seconds, and what the action returned."""
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        result = action()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), result
+
+
+def measure(field, chunks):
+    """The row of the table for these chunks."""
+
+    def write():
+        file = h5py.File(next(NAMES), "w", driver="core", backing_store=False)
+        file.create_dataset("x", data=field, chunks=chunks, compression=34013)
+        file.flush()
+        return file
+
+    seconds, file = median_time(write)
+    row = [file["x"].id.get_storage_size() / field.nbytes, field.nbytes / seconds / 1e6]
+    file.flush()
+    image = io.BytesIO(file.id.get_file_image())
+    for read in READS.values():
+
+        def fresh():
+            """Opened anew each time, so that no chunk is in HDF5's cache."""
+            copy = h5py.File(image, "r", rdcc_nbytes=field.nbytes)
+            start = time.perf_counter()
+            values = read(copy["x"])
+            return time.perf_counter() - start, values
+
+        results = [fresh() for _ in range(REPEATS)]
+        assert numpy.array_equal(results[0][1], read(field))
+        row.append(results[0][1].nbytes / statistics.median(seconds for seconds, _ in results) / 1e6)
+    return row
+
+
+def main():
+    if len(sys.argv) > 1:
+        field = numpy.fromfile(sys.argv[1], "<f4")
+        field = field.reshape([round(field.size ** (1 / 3))] * 3)
+    else:
+        field = turbulence()
+    print("| chunk | bytes | size, of raw | write | " + " | ".join(f"read {name}" for name in READS) + " |")
+    print("|---|" + "---:|" * (3 + len(READS)))
+    for chunks in SHAPES:
+        chunks = tuple(min(c, n) for c, n in zip(chunks, field.shape))
+        size, *speeds = measure(field, chunks)
+        name = " × ".join(map(str, chunks))
+        print(f"| {name} | {numpy.prod(chunks) * 4:,} | {size:.3f} | " + " | ".join(f"{s:,.0f}" for s in speeds) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
