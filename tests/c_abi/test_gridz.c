@@ -132,6 +132,30 @@ static void check_round_trip(const gridz_array *array, size_t element_size, cons
     free(frame);
 }
 
+/* Nothing needs to be aligned: elements, frames, results. */
+static void test_misaligned(void)
+{
+    static const char *const CODECS[] = {"lorenzo", "ndzip", "stored"};
+    for (size_t i = 0; i < COUNT(CODECS); i++) {
+        const gridz_options options = {.struct_size = sizeof options, .codec = CODECS[i]};
+        size_t bound = 0, n_bytes = 0, expected_bytes = 0;
+        unsigned char *expected = compressed(&small_array, small, sizeof small, &expected_bytes, &options);
+        CHECK_OK(gridz_compress_bound(&small_array, &options, &bound));
+        for (size_t shift = 1; shift < 8; shift += 2) {
+            unsigned char *src = exactly(sizeof small + shift), *frame = exactly(bound + shift);
+            memcpy(src + shift, small, sizeof small);
+            CHECK_OK(gridz_compress(&small_array, src + shift, sizeof small, frame + shift, bound, &n_bytes, &options));
+            CHECK(n_bytes == expected_bytes && memcmp(frame + shift, expected, n_bytes) == 0);
+            memset(src, 0, sizeof small + shift);
+            CHECK_OK(gridz_decompress(frame + shift, n_bytes, src + shift, sizeof small, &n_bytes, &options));
+            CHECK(n_bytes == sizeof small && memcmp(src + shift, small, sizeof small) == 0);
+            free(src);
+            free(frame);
+        }
+        free(expected);
+    }
+}
+
 static void test_round_trips(void)
 {
     static const uint32_t ORDERS[] = {GRIDZ_BYTE_ORDER_NATIVE, GRIDZ_BYTE_ORDER_LITTLE, GRIDZ_BYTE_ORDER_BIG};
@@ -853,6 +877,7 @@ int main(int argc, char **argv)
     } TESTS[] = {
         {"texts", test_texts},
         {"round trips", test_round_trips},
+        {"misaligned", test_misaligned},
         {"opaque", test_opaque},
         {"special values", test_special_values},
         {"array descriptions", test_array_descriptions},

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 
 from support import ROOT, Installed, install
 
@@ -40,6 +41,19 @@ def test_one_copy_serves_all(prefix):
         link = prefix / name
         assert link.resolve() == library
         assert not os.path.isabs(os.readlink(link)), f"{name} would break if the folder is moved"
+
+
+def test_one_process_holds_one_copy(installed):
+    """A program that is linked with the library and reads a file through the plugin."""
+    program = installed.folder / "both.py"
+    program.write_text(
+        "import ctypes, os, re, h5py\n"
+        "ctypes.CDLL('libgridz.so.0').gridz_version\n"
+        "h5py.File('x.h5', 'w').create_dataset('x', data=range(10000), chunks=(5000,), compression=34013)\n"
+        "maps = open('/proc/self/maps').read()\n"
+        "print(len({os.stat(name).st_ino for name in re.findall(r'/\\S*gridz\\S*\\.so\\S*', maps)}))\n"
+    )
+    assert installed.run(f"{sys.executable} {program}") == "1\n"
 
 
 def test_soname_and_symbols(installed):

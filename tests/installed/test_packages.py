@@ -8,6 +8,8 @@ import pytest
 
 from support import ROOT, Installed
 
+VARIABLES = ["HDF5_PLUGIN_PATH", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH"]
+
 
 def make(target):
     """`make TARGET`; the last word it prints is the file."""
@@ -41,6 +43,23 @@ def test_deb_works_from_where_it_is(unpacked, tmp_path):
         "$(pkg-config --cflags --libs $(pkg-config --exists hdf5-serial && echo hdf5-serial || echo hdf5)) && ./heat",
         HDF5_PLUGIN_PATH=str(plugins),
     )
+
+
+def test_deb_once_installed(tmp_path):
+    """Neither a variable nor a path: on a machine that may be changed, the package is installed and removed again."""
+    if os.environ.get("CI") != "true" or os.geteuid() != 0:
+        pytest.skip("the package is installed only where CI=true, by root")
+    subprocess.run(["dpkg", "--install", str(make("deb"))], check=True, capture_output=True)
+    try:
+        environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        command = (
+            f"h5cc -shlib {ROOT}/examples/checkpoint/heat.c -o heat && ./heat && h5dump -d /temperature heat_c.h5 >dump && "
+            f"g++ -std=c++17 {ROOT}/examples/checkpoint/heat.cpp -o heat_cpp -lgridz && ./heat_cpp && man -w gridz"
+        )
+        done = subprocess.run(["bash", "-euc", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        subprocess.run(["dpkg", "--purge", "gridz"], check=True, capture_output=True)
 
 
 def test_deb_says_what_it_is(unpacked):
