@@ -12,8 +12,12 @@ use std::path::{Path, PathBuf};
 
 use common::generate::{Input, noise};
 use common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
+use gridz::codec::Job;
 use gridz::codec::registry::{self, CODECS};
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
+use gridz::format::fold::Fold;
 use gridz::{Context, DType, ErrorKind, Spec, Verify};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -24,6 +28,9 @@ struct Golden {
     asked: String,
     #[serde(default, skip_serializing_if = "is_default")]
     level: u16,
+    /// Where the frame is as the format allows, and not as this release writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chosen: Option<Chosen>,
     /// The codec that the frame names.
     codec: String,
     codec_version: u8,
@@ -32,6 +39,13 @@ struct Golden {
     frame_sha256: String,
     array_sha256: String,
     input: Input,
+}
+
+/// Fold and block exponent of a `lorenzo` frame.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+struct Chosen {
+    fold: u8,
+    b: u8,
 }
 
 fn is_default(level: &u16) -> bool {
@@ -116,8 +130,7 @@ fn goldens_are_encoded_to_the_same_bytes() {
     for row in manifest::<Golden>(&v1) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
         if entry.version == row.codec_version {
-            let frame =
-                compress(&row.input.array(), &spec(&row.asked, row.level), &row.input.bytes(), &Context::default());
+            let frame = make(&row.asked, row.level, row.chosen, &row.input);
             assert_same_bytes(&frame, &fs::read(v1.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
         }
@@ -142,6 +155,40 @@ fn rejects_are_refused_with_the_right_kind() {
 }
 
 // ---- making them ----------------------------------------------------------------------------------
+
+/// The frame of a case.
+fn make(asked: &str, level: u16, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
+    let (array, bytes) = (input.array(), input.bytes());
+    let frame = compress(&array, &spec(asked, level), &bytes, &Context::default());
+    let Some(Chosen { fold, b }) = chosen else { return frame };
+    assert_eq!(frame[5], 2, "a frame of lorenzo");
+    let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
+    let (pool, level) = (Pool::new(1), Level::best());
+    let job = Job { dtype: array.dtype(), shape: folded, params: &[b], pool: &pool, level, verify: true };
+    let mut payload = vec![0; 2 * bytes.len() + 4096];
+    let codec = registry::find(2).unwrap().codec;
+    let n_bytes = codec.encode(&job, &bytes, &mut payload).unwrap().n_bytes;
+    let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
+    let mut frame = [&frame[..header_bytes], &payload[..n_bytes]].concat();
+    frame[10] = fold;
+    frame[40 + 8 * usize::from(array.shape().rank())] = b;
+    frame[16..24].copy_from_slice(&(n_bytes as u64).to_le_bytes());
+    repair(&mut frame);
+    frame
+}
+
+/// What every release reads and this one does not write: name, fold, block exponent, input.
+fn others() -> Vec<(&'static str, u8, u8, Input)> {
+    let case =
+        |name, fold, b, generator, dtype, extents: &[u64]| (name, fold, b, Input::new(generator, dtype, extents));
+    vec![
+        case("b14_f32_3d", 0, 14, "wave", DType::F32, &[40, 33, 37]),
+        case("b14_f64_1d", 0, 14, "patches", DType::F64, &[20000]),
+        case("b14_f32_few_values", 0, 14, "few", DType::F32, &[150, 130]),
+        case("flat_f32_3d", 1, 12, "wave", DType::F32, &[20, 30, 40]),
+        case("flat_f64_dense", 1, 13, "cubic", DType::F64, &[30, 30, 20]),
+    ]
+}
 
 /// What this release writes: folder (the codec asked for), level, name, input.
 fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
@@ -550,13 +597,16 @@ fn other_rejects() -> Vec<Damage> {
 fn bless() {
     let v1 = folder("v1");
     let mut rows: Vec<Golden> = manifest(&v1);
-    for (asked, level, name, input) in cases() {
+    let own = cases().into_iter().map(|(asked, level, name, input)| (asked, level, name, None, input));
+    let others =
+        others().into_iter().map(|(name, fold, b, input)| ("lorenzo", 2, name, Some(Chosen { fold, b }), input));
+    for (asked, level, name, chosen, input) in own.chain(others) {
         let file = format!("{asked}/{name}.gridz");
         if v1.join(&file).exists() {
             continue;
         }
         let array = input.bytes();
-        let frame = compress(&input.array(), &spec(asked, level), &array, &Context::default());
+        let frame = make(asked, level, chosen, &input);
         let entry = registry::find(frame[5]).unwrap();
         let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
         fs::create_dir_all(v1.join(asked)).unwrap();
@@ -565,6 +615,7 @@ fn bless() {
             file,
             asked: asked.into(),
             level,
+            chosen,
             codec: entry.name.into(),
             codec_version: entry.version,
             writer: gridz::VERSION.into(),
