@@ -211,6 +211,9 @@ contains
     native_order = merge(1, 2, transfer(1, 0_int8) == 1_int8)
   end function
 
+  ! The procedures behind the generic names. One with an argument of assumed rank would do for all ranks, but compilers in
+  ! use on clusters do not have that yet.
+
   subroutine compress_real4_1(field, frame, status, codec, level)
     real(c_float), contiguous, target, intent(in) :: field(:)
     integer(int8), allocatable, intent(out) :: frame(:)
