@@ -113,7 +113,7 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 
 .PHONY: test-installed
 test-installed: need-nvcc build need-test-packages $(VENV) ## an installation in C, C++, Fortran and MPI, and all that docs/ says
-	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin dpkg-dev
+	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev
 	$(PYTHON) -m pytest -q tests/installed
 
 .PHONY: test-spec

@@ -30,11 +30,12 @@ present() {
     libhdf5-dev) command -v h5cc ;;
     hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff ;;
     netcdf-bin) command -v nccopy && command -v ncdump ;;
+    libnetcdf-dev) pkg-config --exists netcdf ;;
     pkg-config) command -v pkg-config ;;
     valgrind) command -v valgrind ;;
     python3) command -v python3 ;;
     python3-venv) python3 -c 'import ensurepip, venv' ;;
-    *) dpkg-query --show "$1" ;;
+    *) dpkg-query --show --showformat='${db:Status-Status}' "$1" | grep -qx installed ;;
     esac >/dev/null 2>&1
 }
 
