@@ -38,6 +38,10 @@ PREFIX ?= /usr/local
 PLUGINDIR ?= $(PREFIX)/lib/hdf5/plugin
 DESTDIR ?=
 
+# The folders as words of the shell, whatever is in their names.
+quoted = '$(subst ','\'',$(1))'
+FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) DESTDIR=$(call quoted,$(DESTDIR))
+
 # ---- what users need ---------------------------------------------------------------------------
 
 .PHONY: build
@@ -55,16 +59,16 @@ cuda: need-nvcc build ## build with CUDA kernels, fetching nvcc; GRIDZ_CUDA_ARCH
 .PHONY: demo
 demo: build ## write, convert, read back and compare real data; FILE=my.h5 does it with your own file
 	@scripts/need.sh libhdf5-dev hdf5-tools
-	@FILE='$(subst ','\'',$(FILE))' N='$(N)' examples/demo/run.sh
+	@FILE=$(call quoted,$(FILE)) N='$(N)' examples/demo/run.sh
 
 # Builds only if nothing is built: root, who installs, often has no Rust.
 .PHONY: install
 install: $(if $(wildcard $(LIBRARY)),,build) ## install libraries, headers, plugin and manual; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
-	@PREFIX='$(PREFIX)' PLUGINDIR='$(PLUGINDIR)' DESTDIR='$(DESTDIR)' packaging/install.sh install
+	@$(FOLDERS) packaging/install.sh install
 
 .PHONY: uninstall
 uninstall: ## remove what install has put there, with the same PREFIX and PLUGINDIR
-	@PREFIX='$(PREFIX)' PLUGINDIR='$(PLUGINDIR)' DESTDIR='$(DESTDIR)' packaging/install.sh uninstall
+	@$(FOLDERS) packaging/install.sh uninstall
 
 .PHONY: deb
 deb: build ## make target/gridz_VERSION_ARCH.deb; Debian's HDF5 finds its plugin without a variable
@@ -112,7 +116,7 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 	HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts
 
 .PHONY: test-installed
-test-installed: need-nvcc build need-test-packages $(VENV) ## an installation in C, C++, Fortran and MPI, and all that docs/ says
+test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all that docs/ says
 	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev
 	$(PYTHON) -m pytest -q tests/installed
 

@@ -7,9 +7,10 @@
 !     call gridz_decompress(frame, field, status)
 !
 ! Fortran varies the first index fastest, gridz and HDF5 the last: a frame of field(nx, ny, nz) has the extents
-! nz, ny, nx, and gridz_decompress wants the array as it was in Fortran. All procedures may be called by several threads at the
-! same time. A status is GRIDZ_OK or one of GRIDZ_ERROR_*; gridz_message() tells the calling thread what its
-! last error was about. Compile this file with your program and link with -lgridz.
+! nz, ny, nx, and gridz_decompress wants the array as it was in Fortran. A status, an integer(c_int32_t), is GRIDZ_OK or
+! one of GRIDZ_ERROR_*; gridz_message() tells the calling thread what its last error was about. All procedures may be
+! called by several threads at the same time (of OpenMP: compile this file with its option, too). Compile this file with
+! your program and link with -lgridz.
 module gridz
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int8, int64
@@ -30,6 +31,10 @@ module gridz
 
   integer(c_int32_t), parameter :: DTYPE_F32 = 11, DTYPE_F64 = 12
   integer, parameter :: MAX_RANK = 32
+
+  ! What this module, and not the library, found wrong in the last call.
+  character(120), save :: found = ''
+  !$omp threadprivate(found)
 
   ! The structs of gridz.h.
   type, bind(c) :: array_t
@@ -110,7 +115,7 @@ module gridz
 contains
 
   ! The shape, in Fortran's order, of the array in a frame.
-  subroutine gridz_shape(frame, extents, status)
+  recursive subroutine gridz_shape(frame, extents, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     integer(int64), allocatable, intent(out) :: extents(:)
     integer(c_int32_t), intent(out) :: status
@@ -121,12 +126,16 @@ contains
   end subroutine
 
   ! What the calling thread's last failed call found wrong.
-  function gridz_message() result(text)
+  recursive function gridz_message() result(text)
     character(:), allocatable :: text
     character(kind=c_char), pointer :: chars(:)
     type(c_ptr) :: start
     integer :: i
 
+    if (found /= '') then
+      text = trim(found)
+      return
+    end if
     start = c_last_error()
     call c_f_pointer(start, chars, [c_strlen(start)])
     allocate (character(size(chars)) :: text)
@@ -135,17 +144,18 @@ contains
     end do
   end function
 
-  subroutine inspect(frame, info, status)
+  recursive subroutine inspect(frame, info, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     type(info_t), intent(out) :: info
     integer(c_int32_t), intent(out) :: status
 
+    found = ''
     info%struct_size = c_sizeof(info)
     status = c_inspect(c_loc(frame), size(frame, kind=c_size_t), info)
   end subroutine
 
   ! The array at `data` with a shape in Fortran's order.
-  subroutine compress(data, dtype, element_bytes, extents, frame, status, codec, level)
+  recursive subroutine compress(data, dtype, element_bytes, extents, frame, status, codec, level)
     type(c_ptr), intent(in) :: data
     integer(c_int32_t), intent(in) :: dtype
     integer(c_size_t), intent(in) :: element_bytes
@@ -162,6 +172,7 @@ contains
     integer(c_size_t) :: bound, n_bytes
     integer :: failed
 
+    found = ''
     reversed = extents(size(extents):1:-1)
     array%struct_size = c_sizeof(array)
     array%dtype = dtype
@@ -178,13 +189,14 @@ contains
     allocate (room(bound), stat=failed)
     if (failed /= 0) then
       status = GRIDZ_ERROR_OUT_OF_MEMORY
+      write (found, '(a,i0,a)') 'no memory for a frame of up to ', bound, ' bytes'
       return
     end if
     status = c_compress(array, data, product(extents)*element_bytes, c_loc(room), bound, n_bytes, options)
     if (status == GRIDZ_OK) frame = room(:n_bytes)
   end subroutine
 
-  subroutine decompress(frame, data, dtype, element_bytes, extents, status)
+  recursive subroutine decompress(frame, data, dtype, element_bytes, extents, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     type(c_ptr), intent(in) :: data
     integer(c_int32_t), intent(in) :: dtype
@@ -200,8 +212,18 @@ contains
     if (status /= GRIDZ_OK) return
     rank = size(extents)
     status = GRIDZ_ERROR_INVALID_ARGUMENT
-    if (info%dtype /= dtype .or. info%byte_order /= native_order() .or. info%rank /= rank) return
-    if (any(info%extents(rank:1:-1) /= extents)) return
+    if (info%dtype /= dtype .or. info%byte_order /= native_order()) then
+      found = 'the array in the frame has elements of another type or byte order than the argument'
+      return
+    end if
+    if (info%rank /= rank) then
+      write (found, '(a,i0,a,i0)') 'the array in the frame has rank ', info%rank, ', the argument rank ', rank
+      return
+    end if
+    if (any(info%extents(rank:1:-1) /= extents)) then
+      found = 'the array in the frame has another shape than the argument; gridz_shape tells which'
+      return
+    end if
     options%struct_size = c_sizeof(options)
     status = c_decompress(c_loc(frame), size(frame, kind=c_size_t), data, product(extents)*element_bytes, n_bytes, options)
   end subroutine

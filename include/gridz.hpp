@@ -10,6 +10,10 @@
 #ifndef GRIDZ_HPP
 #define GRIDZ_HPP
 
+#if __cplusplus < 201703L
+#error "gridz.hpp needs C++17 (-std=c++17 or newer)"
+#endif
+
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -48,9 +52,16 @@ template <class T> class Span {
 public:
     Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
 
-    // Any container with data() and size().
-    template <class Container, class = decltype(std::declval<Container &>().data())>
-    Span(Container &&container) noexcept : data_(container.data()), size_(container.size())
+    // Any container with data() and size(); a temporary one only to read from.
+    template <class Container, class = std::enable_if_t<
+                                   std::is_convertible_v<decltype(std::declval<Container &>().data()), T *>>>
+    Span(Container &container) noexcept : data_(container.data()), size_(container.size())
+    {
+    }
+    template <class Container,
+              class = std::enable_if_t<std::is_const_v<T> && std::is_convertible_v<
+                                           decltype(std::declval<const Container &>().data()), T *>>>
+    Span(const Container &container) noexcept : data_(container.data()), size_(container.size())
     {
     }
 
@@ -158,6 +169,7 @@ template <class T> gridz_array describe(const Extents &extents)
     gridz_array array{};
     array.struct_size = sizeof array;
     array.dtype = dtype<std::remove_cv_t<T>>::value;
+    array.element_size = sizeof(T);
     array.rank = static_cast<std::uint32_t>(extents.size());
     array.extents = extents.data();
     return array;
@@ -199,8 +211,19 @@ std::size_t compress_into(Span<const T> values, const Extents &extents, Span<std
 template <class Container> Frame compress(const Container &values, const Extents &extents, const Options &options = {})
 {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(values.data())>>;
-    Frame frame(compress_bound<T>(extents, options));
-    frame.resize(compress_into<T>(Span<const T>(values.data(), values.size()), extents, frame, options));
+    const Span<const T> elements(values.data(), values.size());
+    const gridz_array array = detail::describe<T>(extents);
+    const gridz_options c = options.c();
+    // Without a destination the call says how many bytes it needs, after it has compared the extents with the elements.
+    Frame frame;
+    std::size_t n = 0;
+    gridz_status status = GRIDZ_ERROR_DST_TOO_SMALL;
+    for (int pass = 0; pass < 2 && status == GRIDZ_ERROR_DST_TOO_SMALL; pass++) {
+        frame.resize(n);
+        status = gridz_compress(&array, elements.data(), elements.bytes(), frame.data(), frame.size(), &n, &c);
+    }
+    check(status);
+    frame.resize(n);
     return frame;
 }
 

@@ -6,11 +6,13 @@
 !     call h5pset_chunk_f(dcpl, 3, chunk, error)
 !     call gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE, error)
 !
-! Nothing here calls gridz: HDF5 loads the plugin when the dataset is created. Compile this file with your program; it
-! needs HDF5's Fortran modules.
+! Nothing here calls gridz: HDF5 loads the plugin. Compile this file with your program; it needs HDF5's Fortran modules.
+!
+! HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that does
+! nothing else calls h5zfilter_avail_f(GRIDZ_H5_FILTER, is_there, error) first, which loads the plugin.
 module gridz_hdf5
   use, intrinsic :: iso_fortran_env, only: real64
-  use hdf5, only: hid_t, size_t, h5pset_filter_f
+  use hdf5, only: hid_t, size_t, h5pset_filter_f, h5zfilter_avail_f
   implicit none
   private
 
@@ -28,16 +30,17 @@ module gridz_hdf5
 
 contains
 
-  ! By a lossless codec at a level. `error` is negative if HDF5 refuses, which it does where the plugin is not found.
+  ! By a lossless codec at a level. `error` is negative if the plugin is not found (HDF5_PLUGIN_PATH must name its folder) or
+  ! HDF5 refuses.
   subroutine gridz_h5_set(dcpl, codec, level, error)
     integer(hid_t), intent(in) :: dcpl
     integer, intent(in) :: codec, level
     integer, intent(out) :: error
-    call h5pset_filter_f(dcpl, GRIDZ_H5_FILTER, MANDATORY, 3_size_t, &
-        [codec, GRIDZ_MODE_LOSSLESS, level], error)
+    call set(dcpl, [codec, GRIDZ_MODE_LOSSLESS, level], error)
   end subroutine
 
-  ! By a codec that keeps a bound. No codec of this version does, which h5dcreate_f says.
+  ! By a codec that keeps a bound, which no codec of this version does; h5dcreate_f says so. `error` is negative for
+  ! GRIDZ_MODE_LOSSLESS too, which has no bound.
   subroutine gridz_h5_set_bound(dcpl, codec, mode, bound, error)
     integer(hid_t), intent(in) :: dcpl
     integer, intent(in) :: codec, mode
@@ -47,6 +50,18 @@ contains
 
     ! Low half, high half: gridz knows only little-endian machines.
     halves = transfer(bound, halves)
-    call h5pset_filter_f(dcpl, GRIDZ_H5_FILTER, MANDATORY, 4_size_t, [codec, mode, halves], error)
+    error = -1
+    if (mode /= GRIDZ_MODE_LOSSLESS) call set(dcpl, [codec, mode, halves], error)
+  end subroutine
+
+  subroutine set(dcpl, values, error)
+    integer(hid_t), intent(in) :: dcpl
+    integer, intent(in) :: values(:)
+    integer, intent(out) :: error
+    logical :: is_there
+
+    call h5zfilter_avail_f(GRIDZ_H5_FILTER, is_there, error)
+    if (.not. is_there) error = -1
+    if (error >= 0) call h5pset_filter_f(dcpl, GRIDZ_H5_FILTER, MANDATORY, size(values, kind=size_t), values, error)
   end subroutine
 end module gridz_hdf5

@@ -6,12 +6,19 @@
  *     if (gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE) < 0)
  *         ...
  *
- * Include hdf5.h first. Nothing here calls gridz: HDF5 loads the plugin when the dataset is created, and a
- * value that gridz does not take is an error of H5Dcreate that says what is allowed. Programs link with HDF5 only.
- * The functions of this header may be called by several threads where those of HDF5 may.
+ * Nothing here calls gridz: HDF5 loads the plugin, and a value that gridz does not take is an error of H5Dcreate that
+ * says what is allowed. Programs link with HDF5 only. The functions of this header may be called by several threads where
+ * those of HDF5 may. They are for C99 and C++.
+ *
+ * HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that does
+ * nothing else calls H5Zfilter_avail(GRIDZ_H5_FILTER) first, which loads the plugin.
  */
 #ifndef GRIDZ_HDF5_H
 #define GRIDZ_HDF5_H
+
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)
+#error "gridz_hdf5.h needs C99 (-std=c99 or newer)"
+#endif
 
 #include <stdint.h>
 #include <string.h>
@@ -36,13 +43,11 @@ extern "C" {
 #define GRIDZ_LEVEL_DENSE 2
 
 /* Modes, as in gridz.h; of a codec that is not lossless, the meaning of its bound. */
-#ifndef GRIDZ_MODE_LOSSLESS
 #define GRIDZ_MODE_LOSSLESS 0
 #define GRIDZ_MODE_ABSOLUTE_ERROR 1
 #define GRIDZ_MODE_RELATIVE_ERROR 2
 #define GRIDZ_MODE_BITS_PER_VALUE 3
 #define GRIDZ_MODE_PRECISION 4
-#endif
 
 /* Most cd_values that gridz_h5_values makes. */
 #define GRIDZ_H5_MAX_VALUES 4
@@ -68,21 +73,28 @@ static inline size_t gridz_h5_values(unsigned codec, unsigned mode, unsigned lev
 }
 
 /*
- * Chunks of the datasets made with this property list are compressed by a lossless codec at a level. Returns a
- * negative value if HDF5 refuses, which it does where the plugin is not found.
+ * Chunks of the datasets made with this property list are compressed by a lossless codec at a level. Returns a negative
+ * value if the plugin is not found (HDF5_PLUGIN_PATH must name its folder) or HDF5 refuses.
  */
 static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 {
     unsigned values[GRIDZ_H5_MAX_VALUES];
     const size_t n = gridz_h5_values(codec, GRIDZ_MODE_LOSSLESS, level, 0.0, values);
+    if (H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
+        return -1;
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
 }
 
-/* The same by a codec that keeps a bound. No codec of this version does; H5Dcreate says so. */
+/*
+ * The same by a codec that keeps a bound, which no codec of this version does; H5Dcreate says so. Also negative for
+ * GRIDZ_MODE_LOSSLESS, which has no bound.
+ */
 static inline herr_t gridz_h5_set_bound(hid_t dcpl, unsigned codec, unsigned mode, double bound)
 {
     unsigned values[GRIDZ_H5_MAX_VALUES];
     const size_t n = gridz_h5_values(codec, mode, 0, bound, values);
+    if (mode == GRIDZ_MODE_LOSSLESS || H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
+        return -1;
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
 }
 

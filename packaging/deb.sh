@@ -4,6 +4,7 @@
 # The plugin is also linked into the folders where Debian's HDF5 libraries look by themselves, serial and OpenMPI, so
 # that no environment variable is needed.
 set -eu
+umask 022
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 arch=$(dpkg --print-architecture)
@@ -15,7 +16,8 @@ PREFIX=/usr PLUGINDIR=/usr/lib/hdf5/plugin DESTDIR=$PWD/$stage packaging/install
 for flavour in serial openmpi; do
     folder=/usr/lib/$multiarch/hdf5/$flavour/plugins
     mkdir -p "$stage$folder"
-    ln -s "$(realpath --no-symlinks --canonicalize-missing --relative-to="$folder" /usr/lib/libgridz.so.0)" "$stage$folder/libh5gridz.so"
+    link=$(realpath --no-symlinks --canonicalize-missing --relative-to="$folder" /usr/lib/libgridz.so.0)
+    ln -s "$link" "$stage$folder/libh5gridz.so"
 done
 gzip --best --no-name "$stage/usr/share/man/man3/gridz.3"
 cat LICENSE-MIT LICENSE-APACHE > "$stage/usr/share/doc/gridz/copyright"

@@ -7,28 +7,44 @@
 # (libgridz.so.0) and when they are linked (libgridz.so) are links to it, and so is the HDF5 plugin: a program that
 # uses both holds one copy. HDF5 opens every library in its plugin folder, which therefore holds nothing else.
 set -eu
+umask 022
 cd "$(dirname "$0")/.."
-action=${1:?install or uninstall}
 
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+PREFIX=${PREFIX%/}
+for folder in "$PREFIX" "$PLUGINDIR"; do
+    case $folder in
+    /*) ;;
+    *) fail "PREFIX and PLUGINDIR must begin with a /: $folder" ;;
+    esac
+done
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 soname=libgridz.so.0
+built=target/release
 lib=$PREFIX/lib
 include=$PREFIX/include
 cmake=$lib/cmake/gridz
 doc=$PREFIX/share/doc/gridz
 man=$PREFIX/share/man/man3
+plugin=$PLUGINDIR/libh5gridz.so
 
 headers="gridz.h gridz.hpp gridz_hdf5.h gridz.f90 gridz_hdf5.f90"
-licences="LICENSE-MIT LICENSE-APACHE"
+documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md examples/c/* examples/checkpoint/* examples/mpi/*"
 
 # Every file and link that belongs to gridz.
 everything() {
-    for name in libgridz.so.$version $soname libgridz.so libgridz.a pkgconfig/gridz.pc; do echo "$lib/$name"; done
+    for name in libgridz.so.$version $soname libgridz.so libgridz.a pkgconfig/gridz.pc pkgconfig/gridz-static.pc; do
+        echo "$lib/$name"
+    done
     for name in config config-version; do echo "$cmake/gridz-$name.cmake"; done
     for name in $headers; do echo "$include/$name"; done
-    for name in $licences README.md SPEC.md; do echo "$doc/$name"; done
+    for name in $documents SPEC.md; do echo "$doc/$name"; done
     echo "$man/gridz.3"
-    echo "$PLUGINDIR/libh5gridz.so"
+    echo "$plugin"
 }
 
 # fill TEMPLATE FILE VARIABLE: a template with the values of this installation. Folders inside the prefix are named by
@@ -38,38 +54,75 @@ fill() {
     "$PREFIX"/*) plugins="\${$3}${PLUGINDIR#"$PREFIX"}" ;;
     *) plugins=$PLUGINDIR ;;
     esac
-    sed -e "s|@PREFIX@|$PREFIX|g" -e "s|@VERSION@|$version|g" -e "s|@STATIC_LIBS@|$static_libs|g" \
-        -e "s|@PLUGINDIR@|$plugins|g" "$1" > "$DESTDIR$2"
+    quoted() { printf '%s' "$1" | sed 's/[&|\\]/\\&/g'; }
+    sed -e "s|@PREFIX@|$(quoted "$PREFIX")|g" -e "s|@VERSION@|$version|g" \
+        -e "s|@STATIC_LIBS@|$static_libs|g" -e "s|@STATIC_LIBS_LIST@|$(echo "$static_libs" | tr ' ' ';')|g" \
+        -e "s|@PLUGINDIR@|$(quoted "$plugins")|g" "$1" > "$DESTDIR$2"
     chmod 644 "$DESTDIR$2"
 }
 
-if [ "$action" = uninstall ]; then
-    everything | while read -r file; do rm -f "$DESTDIR$file"; done
-    rmdir "$DESTDIR$cmake" "$DESTDIR$doc" 2> /dev/null || true
+# Libraries of other releases of this interface, whose names the links had.
+remove_others() {
+    rm -f "$DESTDIR$lib/$soname".[0-9]*
+}
+
+uninstall() {
+    remove_others
+    everything | while read -r file; do
+        rm -f "$DESTDIR$file"
+        # Folders that are empty now, up to the prefix.
+        folder=$(dirname "$file")
+        case $folder in
+        "$PREFIX"/*) (cd "$DESTDIR$PREFIX" && rmdir -p --ignore-fail-on-non-empty ".${folder#"$PREFIX"}") 2> /dev/null ;;
+        *) rmdir --ignore-fail-on-non-empty "$DESTDIR$folder" 2> /dev/null ;;
+        esac || true
+    done
     echo "Removed from ${DESTDIR:-/}: gridz $version"
-    exit
-fi
+}
 
-for file in target/release/libgridz.so target/release/libgridz.a target/release/native-static-libs; do
-    [ -e "$file" ] || { echo "$file is not there; run make first" >&2; exit 1; }
-done
-static_libs=$(cat target/release/native-static-libs)
+install_all() {
+    for file in libgridz.so libgridz.a native-static-libs; do
+        [ -e "$built/$file" ] || fail "$built/$file is not there; run make first"
+    done
+    newer=$(find -H src kernels build.rs Cargo.toml Cargo.lock -type f -newer "$built/libgridz.so" | head -n 1)
+    [ -z "$newer" ] || fail "$newer is newer than $built/libgridz.so; run make first"
+    static_libs=$(cat "$built/native-static-libs")
 
-everything | while read -r file; do mkdir -p "$DESTDIR$(dirname "$file")"; done
-install -m 755 target/release/libgridz.so "$DESTDIR$lib/libgridz.so.$version"
-ln -sf libgridz.so.$version "$DESTDIR$lib/$soname"
-ln -sf $soname "$DESTDIR$lib/libgridz.so"
-install -m 644 target/release/libgridz.a "$DESTDIR$lib/libgridz.a"
-for name in $headers; do install -m 644 "include/$name" "$DESTDIR$include/$name"; done
-for name in $licences README.md src/format/SPEC.md; do install -m 644 "$name" "$DESTDIR$doc/"; done
-install -m 644 docs/gridz.3 "$DESTDIR$man/gridz.3"
-fill packaging/gridz.pc.in "$lib/pkgconfig/gridz.pc" prefix
-for name in config config-version; do
-    fill "packaging/gridz-$name.cmake.in" "$cmake/gridz-$name.cmake" _gridz_prefix
-done
-ln -sf "$(realpath --no-symlinks --canonicalize-missing --relative-to="$PLUGINDIR" "$lib/$soname")" "$DESTDIR$PLUGINDIR/libh5gridz.so"
+    everything | while read -r file; do mkdir -p "$DESTDIR$(dirname "$file")"; done
+    remove_others
+    install -m 755 "$built/libgridz.so" "$DESTDIR$lib/libgridz.so.$version"
+    ln -sfn "libgridz.so.$version" "$DESTDIR$lib/$soname"
+    ln -sfn "$soname" "$DESTDIR$lib/libgridz.so"
+    install -m 644 "$built/libgridz.a" "$DESTDIR$lib/libgridz.a"
+    for name in $headers; do install -m 644 "include/$name" "$DESTDIR$include/$name"; done
+    for name in $documents; do install -m 644 "$name" "$DESTDIR$doc/$name"; done
+    install -m 644 src/format/SPEC.md "$DESTDIR$doc/SPEC.md"
+    install -m 644 docs/gridz.3 "$DESTDIR$man/gridz.3"
+    for name in gridz gridz-static; do fill "packaging/$name.pc.in" "$lib/pkgconfig/$name.pc" prefix; done
+    for name in config config-version; do
+        fill "packaging/gridz-$name.cmake.in" "$cmake/gridz-$name.cmake" _gridz_prefix
+    done
+    # Relative inside the prefix, so that the whole can be moved. Elsewhere there may be links on the way.
+    case $PLUGINDIR in
+    "$PREFIX"/*) to=$(realpath --no-symlinks --canonicalize-missing --relative-to="$PLUGINDIR" "$lib/$soname") ;;
+    *) to=$lib/$soname ;;
+    esac
+    ln -sfn "$to" "$DESTDIR$plugin"
+    if [ -z "$DESTDIR" ]; then
+        [ -e "$plugin" ] || fail "$plugin is a link to $to, which does not lead to the library"
+        # So that programs find the library in the folders of the system.
+        [ "$(id -u)" != 0 ] || ldconfig 2> /dev/null || true
+    fi
 
-echo "Installed, under ${DESTDIR:-/}: gridz $version"
-everything | sed 's/^/    /'
-echo "Where HDF5 looks for plugins by default differs from build to build. If it does not look there:"
-echo "    export HDF5_PLUGIN_PATH=$PLUGINDIR"
+    echo "Installed, under ${DESTDIR:-/}: gridz $version"
+    everything | grep -v "^$doc/" | sed 's/^/    /'
+    echo "    $doc/"
+    echo "Where HDF5 looks for plugins by default differs from build to build. If it does not look there:"
+    echo "    export HDF5_PLUGIN_PATH=$PLUGINDIR"
+}
+
+case ${1-} in
+install) install_all ;;
+uninstall) uninstall ;;
+*) fail "install.sh install|uninstall" ;;
+esac

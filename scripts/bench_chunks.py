@@ -4,9 +4,9 @@
     HDF5_PLUGIN_PATH=target/plugin bench_chunks.py [FIELD.f32]
 
 FIELD is a raw little-endian float32 cube; without one, the turbulence-like field of bench_filter.py, 256^3. h5py
-writes it to a file in memory with each shape of chunk and reads back everything, one plane of each kind and one line
-along the slowest axis. Speeds are MB of raw data (10^6 bytes) per second of what was asked for, medians of 5, one thread;
-HDF5's chunk cache is as large as the field. The table goes to standard output as Markdown.
+writes it to a file in memory with each shape of chunk and reads back everything, in MB of raw data (10^6 bytes) per
+second, and then parts, in milliseconds. Medians of 5, one thread; when reading, HDF5's chunk cache is as large as the
+field. The table goes to standard output as Markdown.
 """
 
 import io
@@ -31,11 +31,10 @@ SHAPES = [
     (64, 128, 128), (64, 64, 64), (32, 32, 32), (16, 16, 16), (8, 8, 8),
     (256, 256, 1), (256, 1, 1), (1, 1, 256),
 ]  # fmt: skip
-READS = {
-    "all": lambda data: data[...],
-    "a plane z": lambda data: data[17],
-    "a plane x": lambda data: data[:, :, 17],
-    "a line z": lambda data: data[:, 17, 17],
+PARTS = {
+    "plane [z, :, :]": lambda data: data[17],
+    "plane [:, :, x]": lambda data: data[:, :, 17],
+    "line [:, y, x]": lambda data: data[:, 17, 17],
 }
 
 
@@ -58,23 +57,25 @@ def measure(field, chunks):
         file.flush()
         return file
 
-    seconds, file = median_time(write)
-    row = [file["x"].id.get_storage_size() / field.nbytes, field.nbytes / seconds / 1e6]
-    file.flush()
-    image = io.BytesIO(file.id.get_file_image())
-    for read in READS.values():
+    def seconds_to(read):
+        """Opened anew each time, so that no chunk is in HDF5's cache."""
 
         def fresh():
-            """Opened anew each time, so that no chunk is in HDF5's cache."""
-            copy = h5py.File(image, "r", rdcc_nbytes=field.nbytes)
+            data = h5py.File(image, "r", rdcc_nbytes=field.nbytes)["x"]
             start = time.perf_counter()
-            values = read(copy["x"])
+            values = read(data)
             return time.perf_counter() - start, values
 
         results = [fresh() for _ in range(REPEATS)]
         assert numpy.array_equal(results[0][1], read(field))
-        row.append(results[0][1].nbytes / statistics.median(seconds for seconds, _ in results) / 1e6)
-    return row
+        return statistics.median(seconds for seconds, _ in results)
+
+    seconds, file = median_time(write)
+    image = io.BytesIO(file.id.get_file_image())
+    megabytes = field.nbytes / 1e6
+    size = file["x"].id.get_storage_size() / field.nbytes
+    everything = megabytes / seconds, megabytes / seconds_to(lambda data: data[...])
+    return size, everything, [1e3 * seconds_to(read) for read in PARTS.values()]
 
 
 def main():
@@ -83,13 +84,14 @@ def main():
         field = field.reshape([round(field.size ** (1 / 3))] * 3)
     else:
         field = turbulence()
-    print("| chunk | bytes | size, of raw | write | " + " | ".join(f"read {name}" for name in READS) + " |")
-    print("|---|" + "---:|" * (3 + len(READS)))
+    print("| chunk | bytes | size, of raw | write, MB/s | read, MB/s | " + " | ".join(PARTS) + " |")
+    print("|---|" + "---:|" * (4 + len(PARTS)))
     for chunks in SHAPES:
         chunks = tuple(min(c, n) for c, n in zip(chunks, field.shape))
-        size, *speeds = measure(field, chunks)
-        name = " × ".join(map(str, chunks))
-        print(f"| {name} | {numpy.prod(chunks) * 4:,} | {size:.3f} | " + " | ".join(f"{s:,.0f}" for s in speeds) + " |", flush=True)
+        size, everything, parts = measure(field, chunks)
+        cells = [" × ".join(map(str, chunks)), f"{numpy.prod(chunks) * 4:,}", f"{size:.3f}"]
+        cells += [f"{speed:,.0f}" for speed in everything] + [f"{milliseconds:.1f}" for milliseconds in parts]
+        print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ present() {
     gfortran) command -v gfortran ;;
     cmake) command -v cmake ;;
     man-db) command -v man ;;
-    dpkg-dev) command -v dpkg-deb ;;
+    dpkg-dev) command -v dpkg-architecture ;;
     openmpi-bin) command -v mpirun ;;
     libhdf5-openmpi-dev) command -v h5pcc && command -v h5pfc ;;
     libc6-dev) links ;; # a bare gcc comes without

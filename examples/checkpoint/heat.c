@@ -54,10 +54,11 @@ static void save(field t)
     const hid_t space = H5Screate_simple(3, extents, NULL), dcpl = H5Pcreate(H5P_DATASET_CREATE);
     must(file >= 0 && space >= 0 && dcpl >= 0, "making the file");
     must(H5Pset_chunk(dcpl, 3, chunk) >= 0, "H5Pset_chunk");
-    must(gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_FAST) >= 0, "gridz_h5_set");
+    must(gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_FAST) >= 0, "gridz_h5_set (is HDF5_PLUGIN_PATH set?)");
     const hid_t set =
         H5Dcreate2(file, "temperature", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    must(set >= 0 && H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t) >= 0, "creating or writing (is HDF5_PLUGIN_PATH set?)");
+    must(set >= 0, "H5Dcreate");
+    must(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t) >= 0, "H5Dwrite");
     must(H5Dclose(set) >= 0 && H5Pclose(dcpl) >= 0 && H5Sclose(space) >= 0 && H5Fclose(file) >= 0, "closing");
 }
 

@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     const hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), dcpl = H5Pcreate(H5P_DATASET_CREATE);
     must(H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
     must(H5Pset_chunk(dcpl, 3, chunk) >= 0, "H5Pset_chunk");
-    must(gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_FAST) >= 0, "gridz_h5_set");
+    must(gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_FAST) >= 0, "gridz_h5_set (is HDF5_PLUGIN_PATH set on all ranks?)");
     const hid_t space = H5Screate_simple(3, extents, NULL), memory = H5Screate_simple(1, &(hsize_t){n + 1}, NULL);
     if (n > 0) {
         H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     must(file >= 0, "H5Fcreate");
     hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    must(set >= 0, "H5Dcreate (is HDF5_PLUGIN_PATH set on all ranks?)");
+    must(set >= 0, "H5Dcreate");
     /* HDF5 1.10 and later write filtered chunks collectively only. */
     must(H5Dwrite(set, H5T_NATIVE_FLOAT, memory, space, collective, data) >= 0, "the collective write");
     must(H5Dread(set, H5T_NATIVE_FLOAT, memory, space, collective, back) >= 0, "the collective read");

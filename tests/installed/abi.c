@@ -2,7 +2,6 @@
  * A program of an old version: it uses what the first header had, and its structs are as long as they were then. It is
  * compiled with an old header and run with the library of today.
  */
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

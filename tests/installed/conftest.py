@@ -7,14 +7,14 @@ mpirun; and all that the documentation tells to type is typed.
 
 import pytest
 
-from support import Installed, install
+from support import Installed, make
 
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory):
     """Where gridz is installed, for all tests."""
     prefix = tmp_path_factory.mktemp("prefix") / "gridz"
-    install(prefix)
+    make("install", PREFIX=prefix)
     return prefix
 
 

@@ -1,7 +1,7 @@
 /*
- * A chunk that is damaged in the file, read by several ranks, of which the last one wants it.
+ * A chunk that is damaged in the file, read, or written in part, by several ranks, of which the last one wants it.
  *
- *     mpirun -n 3 damaged independently|collectively
+ *     mpirun -n 3 damaged independently|collectively|write
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,16 +64,25 @@ int main(int argc, char **argv)
         write_damaged(ranks);
     MPI_Barrier(MPI_COMM_WORLD);
 
-    const int is_collective = argc > 1 && strcmp(argv[1], "collectively") == 0;
+    const int is_write = argc > 1 && strcmp(argv[1], "write") == 0;
+    const int is_collective = is_write || (argc > 1 && strcmp(argv[1], "collectively") == 0);
     const hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), dxpl = H5Pcreate(H5P_DATASET_XFER);
     must(H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
     must(H5Pset_dxpl_mpio(dxpl, is_collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT) >= 0, "H5Pset_dxpl_mpio");
-    const hid_t file = H5Fopen(FILE_NAME, H5F_ACC_RDONLY, fapl), set = H5Dopen2(file, "x", H5P_DEFAULT);
-    const hsize_t start[2] = {(hsize_t)rank * SIDE, 0}, count[2] = {SIDE, SIDE};
+    const hid_t file = H5Fopen(FILE_NAME, is_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, fapl), set = H5Dopen2(file, "x", H5P_DEFAULT);
+    /* To write a part of a chunk is to read it first. */
+    const hsize_t start[2] = {(hsize_t)rank * SIDE, 0}, count[2] = {is_write ? SIDE / 2 : SIDE, SIDE};
     const hid_t space = H5Dget_space(set), memory = H5Screate_simple(2, count, NULL);
     must(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) >= 0, "the selection");
     static int values[SIDE * SIDE];
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (is_write) {
+        H5Zfilter_avail(GRIDZ_H5_FILTER);
+        if (H5Dwrite(set, H5T_NATIVE_INT, memory, space, dxpl, values) < 0) {
+            fprintf(stderr, "rank %d: the write was refused\n", rank);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
     const herr_t status = H5Dread(set, H5T_NATIVE_INT, memory, space, dxpl, values);
     int is_right = 1;
     for (hsize_t i = 0; i < SIDE * SIDE; i++)

@@ -1,6 +1,7 @@
 """What the tests of an installation share: installing, and typing commands as its user."""
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-O2 -Wall -Wextra -Werror"
 # Debian's serial HDF5, also where the parallel one is installed beside it; elsewhere there is one.
 HDF5 = "hdf5-serial" if subprocess.run(["pkg-config", "--exists", "hdf5-serial"]).returncode == 0 else "hdf5"
+
+
+VERSION = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), flags=re.M)[1]
 
 
 @dataclass
@@ -24,12 +28,11 @@ class Installed:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GRIDZ_", "MAKE"))}
         return environment | {
             "HOME": str(self.folder),
-            "PREFIX": str(self.prefix),
+            "GRIDZ_PREFIX": str(self.prefix),
             "HDF5_PLUGIN_PATH": str(self.prefix / "lib/hdf5/plugin"),
             "PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig"),
             "CMAKE_PREFIX_PATH": str(self.prefix),
             "LD_LIBRARY_PATH": str(self.prefix / "lib"),
-            "OMP_NUM_THREADS": "2",
         }
 
     def run(self, command, status=0, **environment):
@@ -50,8 +53,16 @@ class Installed:
         return self.run("pkg-config " + " ".join(arguments)).strip()
 
 
-def install(prefix, action="install", **variables):
-    """`make install` or `make uninstall`."""
-    variables = [f"{name}={value}" for name, value in ({"PREFIX": prefix} | variables).items()]
+def make(target, **variables):
+    """What a target of the Makefile prints."""
+    arguments = [f"{name}={value}" for name, value in variables.items()]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    subprocess.run(["make", "--quiet", action, *variables], cwd=ROOT, env=environment, check=True, capture_output=True)
+    command = ["make", "--quiet", target, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def functions_of(header):
+    """Names of the functions that a C header declares."""
+    return set(re.findall(r"\b(gridz_[a-z_]+)\(", re.sub(r"//[^\n]*|/\*.*?\*/", "", header.read_text(), flags=re.S)))

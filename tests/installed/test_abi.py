@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from support import ROOT, WARNINGS
+from support import ROOT, VERSION, WARNINGS, functions_of
 
 HEADERS = sorted((ROOT / "tests/abi").glob("gridz-*.h"))
 STRUCTS = {
@@ -59,6 +59,19 @@ def test_what_is_compiled_in_stays(header, tmp_path):
     changed = {name for name, value in constants(header).items() if now.get(name) != value}
     assert not changed
     assert layout(header, tmp_path) == layout(ROOT / "include/gridz.h", tmp_path)
+
+
+def test_the_newest_copy_is_of_this_release():
+    """Until the next version has a number of its own, its copy follows the header."""
+    copy = ROOT / f"tests/abi/gridz-{VERSION}.h"
+    assert copy.read_text() == (ROOT / "include/gridz.h").read_text()
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
+def test_every_function_is_there(installed, header):
+    symbols = installed.run("nm --dynamic --defined-only --format=posix $GRIDZ_PREFIX/lib/libgridz.so | cut -d' ' -f1")
+    functions = functions_of(header)
+    assert functions and functions <= set(symbols.split())
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)

@@ -16,8 +16,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILES = {"c", "cpp", "fortran", "cmake"}
 # What a clone has beside documents; results of builds are in `target`.
-CLONE = ["Makefile", "Cargo.toml", "examples", "include", "packaging", "scripts", "docs", "src", "target",
-         "README.md", "LICENSE-MIT", "LICENSE-APACHE"]  # fmt: skip
+CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs",
+         "examples", "include", "kernels", "packaging", "scripts", "src", "target"]  # fmt: skip
 
 
 def script(text, folder):
@@ -47,6 +47,9 @@ def test_page(installed, page):
         (clone / name).symlink_to(ROOT / name)
     installed.folder = clone
     commands = script(page.read_text(), clone)
+    if "make install" in commands:
+        # These pages tell what is to be set.
+        commands = "unset GRIDZ_PREFIX HDF5_PLUGIN_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH LD_LIBRARY_PATH\n" + commands
     installed.run(commands, HOME=str(clone.parent), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                   OMPI_MCA_rmaps_base_oversubscribe="1")  # fmt: skip
 

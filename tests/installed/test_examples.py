@@ -42,18 +42,19 @@ def test_cpp(installed, compilers):
 
 
 def test_static_library(installed, compilers):
-    libraries = installed.flags("--static", "--libs", "gridz").replace("-lgridz", "-l:libgridz.a")
-    installed.run(f"{compilers[1]} -std=c++17 {WARNINGS} {APPS}/heat.cpp -o heat -I$PREFIX/include {libraries}")
+    flags = "$(pkg-config --cflags --libs gridz-static)"
+    installed.run(f"{compilers[1]} -std=c++17 {WARNINGS} {APPS}/heat.cpp -o heat {flags}")
     restarts(installed, "./heat")
-    assert "libgridz" not in installed.run("ldd heat")
+    installed.run(f"{compilers[0]} -std=c99 {WARNINGS} {ROOT}/examples/c/compress_array.c -o array {flags} && ./array")
+    assert "libgridz" not in installed.run("ldd heat array")
 
 
 def test_fortran(installed):
     include = installed.flags("--cflags", HDF5)
     libraries = installed.flags("--libs-only-L", HDF5) + " -lhdf5_fortran -lhdf5"
     installed.run(
-        f"gfortran -std=f2018 {WARNINGS} -Wno-maybe-uninitialized $PREFIX/include/gridz.f90 "
-        f"$PREFIX/include/gridz_hdf5.f90 {APPS}/heat.f90 -o heat {include} $(pkg-config --libs gridz) {libraries}"
+        f"gfortran -std=f2018 {WARNINGS} -Wno-maybe-uninitialized $GRIDZ_PREFIX/include/gridz.f90 "
+        f"$GRIDZ_PREFIX/include/gridz_hdf5.f90 {APPS}/heat.f90 -o heat {include} $(pkg-config --libs gridz) {libraries}"
     )
     restarts(installed, "./heat")
 
@@ -77,7 +78,7 @@ def test_cmake_refuses_another_series(installed):
     ("source", "compile"),
     [
         ("test_hpp.cpp", f"g++ -std=c++17 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
-        ("test_fortran.f90", "gfortran -std=f2018 -g -fcheck=all $PREFIX/include/gridz.f90"),
+        ("test_fortran.f90", "gfortran -std=f2018 -g -fcheck=all $GRIDZ_PREFIX/include/gridz.f90"),
     ],
 )
 def test_every_procedure(installed, source, compile):

@@ -1,4 +1,5 @@
 // gridz.hpp: what it promises, and that wrong calls are exceptions. Run under AddressSanitizer.
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "gridz.hpp"
@@ -16,6 +18,14 @@ struct half {
     std::uint16_t bits;
 };
 template <> struct gridz::dtype<half> {
+    static constexpr gridz_dtype value = GRIDZ_DTYPE_F16;
+};
+
+// A type that says of itself what it is not.
+struct liar {
+    std::uint32_t bits;
+};
+template <> struct gridz::dtype<liar> {
     static constexpr gridz_dtype value = GRIDZ_DTYPE_F16;
 };
 
@@ -74,8 +84,20 @@ void every_type()
     static_assert(gridz::dtype<unsigned long>::value == GRIDZ_DTYPE_U64);
 }
 
+// Only where a Span can be made of a container; temporaries are only read from.
+static_assert(std::is_constructible_v<gridz::Span<float>, std::vector<float> &>);
+static_assert(!std::is_constructible_v<gridz::Span<float>, std::vector<float>>);
+static_assert(!std::is_constructible_v<gridz::Span<float>, const std::vector<float> &>);
+static_assert(!std::is_constructible_v<gridz::Span<float>, std::vector<double> &>);
+static_assert(std::is_constructible_v<gridz::Span<const float>, std::vector<float>>);
+static_assert(std::is_constructible_v<gridz::Span<const float>, const std::array<float, 3> &>);
+
 void wrong_calls()
 {
+    MUST(status_of([] { gridz::compress(std::vector<liar>(8), {8}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    // Refused before so much memory is asked for.
+    MUST(status_of([] { gridz::compress(std::vector<float>(8), {std::uint64_t{1} << 45}); }) ==
+         GRIDZ_ERROR_INVALID_ARGUMENT);
     const std::vector<float> values(24, 1.5f);
     const gridz::Frame frame = gridz::compress(values, {2, 3, 4});
     MUST(status_of([&] { gridz::compress(values, {2, 3, 5}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);

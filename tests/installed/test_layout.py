@@ -4,7 +4,9 @@ import os
 import re
 import sys
 
-from support import ROOT, Installed, install
+import pytest
+
+from support import ROOT, VERSION, Installed, functions_of, make
 
 
 def files(folder):
@@ -12,7 +14,8 @@ def files(folder):
 
 
 def test_everything_has_its_place(prefix):
-    assert files(prefix) == [
+    documents = prefix / "share/doc/gridz"
+    assert [name for name in files(prefix) if not name.startswith("share/doc/gridz/")] == [
         "include/gridz.f90",
         "include/gridz.h",
         "include/gridz.hpp",
@@ -24,19 +27,24 @@ def test_everything_has_its_place(prefix):
         "lib/libgridz.a",
         "lib/libgridz.so",
         "lib/libgridz.so.0",
-        "lib/libgridz.so.0.1.0",
+        f"lib/libgridz.so.{VERSION}",
+        "lib/pkgconfig/gridz-static.pc",
         "lib/pkgconfig/gridz.pc",
-        "share/doc/gridz/LICENSE-APACHE",
-        "share/doc/gridz/LICENSE-MIT",
-        "share/doc/gridz/README.md",
-        "share/doc/gridz/SPEC.md",
         "share/man/man3/gridz.3",
     ]
 
 
+    # With all that the pages link to.
+    pages = list(documents.glob("docs/*.md"))
+    assert len(pages) > 5
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
 def test_one_copy_serves_all(prefix):
     """A process that uses the filter and the library holds one copy of it."""
-    library = (prefix / "lib/libgridz.so.0.1.0").resolve()
+    library = (prefix / f"lib/libgridz.so.{VERSION}").resolve()
     for name in ["lib/libgridz.so", "lib/libgridz.so.0", "lib/hdf5/plugin/libh5gridz.so"]:
         link = prefix / name
         assert link.resolve() == library
@@ -68,39 +76,67 @@ def test_manual(installed):
     manual = installed.prefix / "share/man/man3/gridz.3"
     assert installed.run(f"man --warnings -l {manual} 2>&1 >/dev/null") == ""
     # Every function of the header is in it.
-    functions = set(re.findall(r"\b(gridz_[a-z_]+)\(", re.sub(r"//[^\n]*|/\*.*?\*/", "", header(), flags=re.S)))
-    text = manual.read_text()
-    assert functions and not [name for name in functions if name not in text]
-
-
-def header():
-    return (ROOT / "include/gridz.h").read_text()
+    functions = functions_of(ROOT / "include/gridz.h")
+    assert functions and not [name for name in functions if not re.search(rf"\b{name}\b", manual.read_text())]
+    assert f'"gridz {VERSION}"' in manual.read_text()
 
 
 def test_a_stage_holds_no_trace_of_itself(tmp_path):
     """As packages are made: DESTDIR is where the files go, PREFIX where they will be."""
     stage = tmp_path / "stage"
-    install("/opt/gridz", DESTDIR=stage)
+    make("install", PREFIX="/opt/gridz/", PLUGINDIR="/opt/hdf5/plugins", DESTDIR=stage)
     for path in stage.rglob("*"):
         if path.suffix in (".pc", ".cmake"):
-            assert str(stage) not in path.read_text()
-    assert "prefix=/opt/gridz\n" in (stage / "opt/gridz/lib/pkgconfig/gridz.pc").read_text()
+            assert str(stage) not in path.read_text() and "@" not in path.read_text()
+    text = (stage / "opt/gridz/lib/pkgconfig/gridz.pc").read_text()
+    assert "prefix=/opt/gridz\n" in text and "hdf5_plugin_path=/opt/hdf5/plugins\n" in text
+    # Outside the prefix a relative link could lead astray, if there are links on the way.
+    assert os.readlink(stage / "opt/hdf5/plugins/libh5gridz.so") == "/opt/gridz/lib/libgridz.so.0"
 
 
 def test_uninstall(tmp_path):
-    prefix = tmp_path / "gone"
-    other = prefix / "lib/other.so"
-    other.parent.mkdir(parents=True)
-    other.write_text("of somebody else")
-    install(prefix)
-    install(prefix, "uninstall")
-    assert files(prefix) == ["lib/other.so"]
+    prefix, plugins = tmp_path / "gone", tmp_path / "plugins"
+    foreign = prefix / "lib/pkgconfig/other.pc"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("of somebody else")
+    old = prefix / "lib/libgridz.so.0.0.9"
+    old.write_text("of a release before")
+    make("install", PREFIX=prefix, PLUGINDIR=plugins)
+    assert not old.exists()
+    make("uninstall", PREFIX=prefix, PLUGINDIR=plugins)
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert left == ["gone", "gone/lib", "gone/lib/pkgconfig", "gone/lib/pkgconfig/other.pc"]
 
 
-def test_a_folder_with_spaces(tmp_path):
-    """PREFIX may be any folder; programs that are linked there know nothing of quotes in pkg-config, so CMake builds."""
-    prefix = tmp_path / "my programs"
-    install(prefix)
+def test_everybody_may_read_it(tmp_path):
+    """Also if it was installed by somebody whose own files nobody may."""
+    before = os.umask(0o077)
+    try:
+        make("install", PREFIX=tmp_path / "gridz")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "gridz").rglob("*"):
+        assert path.stat().st_mode & 0o044 == 0o044, path
+
+
+@pytest.mark.parametrize("name", ["my programs", "it's", "a&b"])
+def test_odd_names_of_folders(tmp_path, name):
+    """PREFIX may be any folder. The words of pkg-config are not quoted, but CMake builds."""
+    prefix = tmp_path / name
+    make("install", PREFIX=prefix)
     work = Installed(prefix, tmp_path)
     source = ROOT / "examples/checkpoint"
     work.run(f"cmake -S {source} -B build && cmake --build build --target heat_cpp && build/heat_cpp")
+
+
+def test_what_cannot_be_installed(installed):
+    """A relative folder, of which nobody knows later to what it was; another action; sources that were not built."""
+    installed.run(f"PREFIX=here PLUGINDIR=/x DESTDIR= {ROOT}/packaging/install.sh install", status=1)
+    installed.run(f"PREFIX=/x PLUGINDIR=/x DESTDIR= {ROOT}/packaging/install.sh remove", status=1)
+    copy = installed.folder / "copy"
+    copy.mkdir()
+    for name in ["packaging", "src", "kernels", "build.rs", "Cargo.lock", "target"]:
+        (copy / name).symlink_to(ROOT / name)
+    (copy / "Cargo.toml").write_text((ROOT / "Cargo.toml").read_text().replace(VERSION, "9.9.9"))
+    command = f"PREFIX={copy}/x PLUGINDIR={copy}/x DESTDIR= copy/packaging/install.sh install 2>&1"
+    assert "Cargo.toml is newer" in installed.run(f"! {command}")

@@ -5,24 +5,21 @@ import subprocess
 
 import pytest
 
-from support import ROOT, Installed
+from support import ROOT, VERSION, Installed, make
 
 VARIABLES = ["HDF5_PLUGIN_PATH", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH"]
 
 
-def make(target):
-    """`make TARGET`; the last word it prints is the file."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    done = subprocess.run(["make", "--quiet", target], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return ROOT / done.stdout.split()[-1]
+def package(target):
+    """The file that `make TARGET` makes; its name is the last word it prints."""
+    return ROOT / make(target).split()[-1]
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
     """The files of the Debian package, in a folder."""
     folder = tmp_path_factory.mktemp("deb")
-    subprocess.run(["dpkg-deb", "--extract", str(make("deb")), str(folder)], check=True)
+    subprocess.run(["dpkg-deb", "--extract", str(package("deb")), str(folder)], check=True)
     return folder
 
 
@@ -30,7 +27,7 @@ def test_deb_needs_no_variable(unpacked, tmp_path):
     """Debian's serial and OpenMPI HDF5 look into folders of their own, and the package has a link in each."""
     plugins = sorted(unpacked.glob("usr/lib/*/hdf5/*/plugins/*"))
     assert [path.parts[-3] for path in plugins] == ["openmpi", "serial"]
-    library = unpacked / "usr/lib/libgridz.so.0.1.0"
+    library = unpacked / f"usr/lib/libgridz.so.{VERSION}"
     assert all(path.name == "libh5gridz.so" and path.resolve() == library for path in plugins)
 
 
@@ -48,7 +45,7 @@ def test_deb_once_installed(tmp_path):
     """Neither a variable nor a path: on a machine that may be changed, the package is installed and removed again."""
     if os.environ.get("CI") != "true" or os.geteuid() != 0:
         pytest.skip("the package is installed only where CI=true, by root")
-    subprocess.run(["dpkg", "--install", str(make("deb"))], check=True, capture_output=True)
+    subprocess.run(["dpkg", "--install", str(package("deb"))], check=True, capture_output=True)
     try:
         environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         command = (
@@ -62,12 +59,12 @@ def test_deb_once_installed(tmp_path):
 
 
 def test_deb_says_what_it_is(unpacked):
-    fields = subprocess.run(["dpkg-deb", "--field", str(make("deb"))], check=True, capture_output=True, text=True).stdout
-    assert "\nVersion: 0.1.0\n" in fields and "\nDepends: libc6" in fields
+    fields = subprocess.run(["dpkg-deb", "--field", str(package("deb"))], check=True, capture_output=True, text=True).stdout
+    assert f"\nVersion: {VERSION}\n" in fields and "\nDepends: libc6" in fields
     assert (unpacked / "usr/share/doc/gridz/copyright").read_text().startswith("MIT License")
     # glibc of the package's own claim is enough for its library.
     symbols = subprocess.run(
-        ["objdump", "-T", str(unpacked / "usr/lib/libgridz.so.0.1.0")], check=True, capture_output=True, text=True
+        ["objdump", "-T", str(unpacked / f"usr/lib/libgridz.so.{VERSION}")], check=True, capture_output=True, text=True
     ).stdout
     claimed = fields.split("libc6 (>= ")[1].split(")")[0]
     versions = {tuple(map(int, word.strip("()").split("_")[1].split("."))) for word in symbols.split() if "GLIBC_2" in word}
@@ -76,7 +73,7 @@ def test_deb_says_what_it_is(unpacked):
 
 def test_dist_is_complete(tmp_path):
     """The archive needs no Rust: unpack it anywhere and set the variables."""
-    subprocess.run(["tar", "--extract", f"--file={make('dist')}", f"--directory={tmp_path}"], check=True)
+    subprocess.run(["tar", "--extract", f"--file={package('dist')}", f"--directory={tmp_path}"], check=True)
     (folder,) = tmp_path.iterdir()
     work = Installed(folder, tmp_path)
     work.run(f"cmake -S {ROOT}/examples/checkpoint -B build && cmake --build build && build/heat_c && build/heat_f90")

@@ -23,9 +23,9 @@ def parallel_hdf5():
 def programs(installed):
     """Where the parallel programs are compiled, and files of one rank are."""
     installed.run(
-        f"h5pcc {WARNINGS} -I$PREFIX/include {MPI}/collective.c -o collective_c -lm && "
-        f"h5pcc {WARNINGS} -I$PREFIX/include {ROOT}/tests/installed/damaged.c -o damaged && "
-        f"h5pfc -O2 -Wall -Werror -I. $PREFIX/include/gridz_hdf5.f90 {MPI}/collective.f90 -o collective_f90"
+        f"h5pcc {WARNINGS} -I$GRIDZ_PREFIX/include {MPI}/collective.c -o collective_c -lm && "
+        f"h5pcc {WARNINGS} -I$GRIDZ_PREFIX/include {ROOT}/tests/installed/damaged.c -o damaged && "
+        f"h5pfc -O2 -Wall -Werror -I. $GRIDZ_PREFIX/include/gridz_hdf5.f90 {MPI}/collective.f90 -o collective_f90"
     )
     return installed
 
@@ -47,6 +47,11 @@ def test_a_damaged_chunk(programs, how):
     assert lines == ["rank 0: right", "rank 1: right", "rank 2: refused"]
 
 
-def test_no_plugin_on_any_rank(programs):
-    """All ranks are told when the dataset is created, before anything is written."""
-    programs.run(f"{RUN} 2 ./collective_c 2.h5 2>errors || grep -q 'H5Dcreate' errors", HDF5_PLUGIN_PATH="/nowhere")
+def test_a_damaged_chunk_is_written_in_part(programs):
+    """HDF5 has to decompress it first. The rank on which that fails ends all of them, who would wait for it else."""
+    programs.run(f"! {RUN} 3 ./damaged write 2>errors && grep -q 'rank 2: the write was refused' errors")
+
+
+def test_no_plugin(programs):
+    """Every rank is told before anything is written."""
+    programs.run(f"! {RUN} 2 ./collective_c 2.h5 2>errors && grep -q 'gridz_h5_set' errors", HDF5_PLUGIN_PATH="/nowhere")
