@@ -63,7 +63,7 @@ demo: build ## write, convert, read back and compare real data; FILE=my.h5 does 
 
 # Builds only if nothing is built: root, who installs, often has no Rust.
 .PHONY: install
-install: $(if $(wildcard $(LIBRARY)),,build) ## install libraries, headers, plugin and manual; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
+install: $(if $(wildcard $(LIBRARY)),,build) ## install everything; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
 	@$(FOLDERS) packaging/install.sh install
 
 .PHONY: uninstall
@@ -92,7 +92,8 @@ test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-installed 
     test-fuzz test-goldens ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
-	@echo "make test: lint, Rust tests, installed plugin, HDF5 hosts, SPEC.md's decoder, demo, fuzz targets and goldens passed;" \
+	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, SPEC.md's decoder, demo, fuzz targets and goldens" \
+	    "passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
 # Tests that cannot run on this machine say so here (reference data or history that is not there).
@@ -159,7 +160,8 @@ need-rust:
 
 .PHONY: need-test-packages
 need-test-packages:
-	@scripts/need.sh gcc g++ gfortran libc6-dev pkg-config cmake man-db libhdf5-dev hdf5-tools netcdf-bin valgrind python3 python3-venv
+	@scripts/need.sh gcc g++ gfortran libc6-dev pkg-config cmake man-db valgrind python3 python3-venv \
+	    libhdf5-dev hdf5-tools netcdf-bin
 
 # NVCC=... names a compiler that is there already.
 .PHONY: need-nvcc

@@ -96,8 +96,8 @@ module gridz
     end function
   end interface
 
-  ! gridz_compress(field, frame, status [, codec, level]): field is a contiguous array of real(4) or real(8), rank 1 to 4; frame
-  ! is allocated. codec is the name of a codec, level its level; the defaults are the library's.
+  ! gridz_compress(field, frame, status [, codec, level]): field is a contiguous array of real(4) or real(8), rank 1 to
+  ! 4; frame is allocated. codec is the name of a codec, level its level; the defaults are the library's.
   interface gridz_compress
     module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
       compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
@@ -225,7 +225,8 @@ contains
       return
     end if
     options%struct_size = c_sizeof(options)
-    status = c_decompress(c_loc(frame), size(frame, kind=c_size_t), data, product(extents)*element_bytes, n_bytes, options)
+    status = c_decompress(c_loc(frame), size(frame, kind=c_size_t), data, product(extents)*element_bytes, n_bytes, &
+        options)
   end subroutine
 
   ! GRIDZ_BYTE_ORDER_LITTLE or GRIDZ_BYTE_ORDER_BIG.
@@ -233,8 +234,8 @@ contains
     native_order = merge(1, 2, transfer(1, 0_int8) == 1_int8)
   end function
 
-  ! The procedures behind the generic names. One with an argument of assumed rank would do for all ranks, but compilers in
-  ! use on clusters do not have that yet.
+  ! The procedures behind the generic names. One with an argument of assumed rank would do for all ranks, but compilers
+  ! in use on clusters do not have that yet.
 
   subroutine compress_real4_1(field, frame, status, codec, level)
     real(c_float), contiguous, target, intent(in) :: field(:)

@@ -475,8 +475,9 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
 ///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own, which keeps up to 1 GiB per process, divided by its MPI ranks on the node. Give one where the stream is being captured into a CUDA graph; then the graph may be
-///   launched again with other contents of `src`.
+///   own, which keeps up to 1 GiB per process, divided by its MPI ranks on the node. Give one where
+///   the stream is being captured into a CUDA graph; then the graph may be launched again with
+///   other contents of `src`.
 /// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
 ///   context or, if there is none, that of `dst`.
 ///

@@ -265,7 +265,8 @@ std::vector<T> decompress_region(Span<const std::uint8_t> frame, const Extents &
     // Without a destination the call says how many bytes the region has, after it has looked at it.
     const auto rank = static_cast<std::uint32_t>(start.size());
     const auto call = [&](T *dst, std::size_t bytes) {
-        return gridz_decompress_region(frame.data(), frame.size(), rank, start.data(), count.data(), dst, bytes, &n, &c);
+        return gridz_decompress_region(frame.data(), frame.size(), rank, start.data(), count.data(), dst, bytes, &n,
+                                       &c);
     };
     const gridz_status status = call(nullptr, 0);
     if (status != GRIDZ_ERROR_DST_TOO_SMALL)

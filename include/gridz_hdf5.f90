@@ -8,8 +8,8 @@
 !
 ! Nothing here calls gridz: HDF5 loads the plugin. Compile this file with your program; it needs HDF5's Fortran modules.
 !
-! HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that does
-! nothing else calls h5zfilter_avail_f(GRIDZ_H5_FILTER, is_there, error) first, which loads the plugin.
+! HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that
+! does nothing else calls h5zfilter_avail_f(GRIDZ_H5_FILTER, is_there, error) first, which loads the plugin.
 module gridz_hdf5
   use, intrinsic :: iso_fortran_env, only: real64
   use hdf5, only: hid_t, size_t, h5pset_filter_f, h5zfilter_avail_f
@@ -30,8 +30,8 @@ module gridz_hdf5
 
 contains
 
-  ! By a lossless codec at a level. `error` is negative if the plugin is not found (HDF5_PLUGIN_PATH must name its folder) or
-  ! HDF5 refuses.
+  ! By a lossless codec at a level. `error` is negative if the plugin is not found (HDF5_PLUGIN_PATH must name its
+  ! folder) or HDF5 refuses.
   subroutine gridz_h5_set(dcpl, codec, level, error)
     integer(hid_t), intent(in) :: dcpl
     integer, intent(in) :: codec, level

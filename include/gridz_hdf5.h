@@ -7,11 +7,11 @@
  *         ...
  *
  * Nothing here calls gridz: HDF5 loads the plugin, and a value that gridz does not take is an error of H5Dcreate that
- * says what is allowed. Programs link with HDF5 only. The functions of this header may be called by several threads where
- * those of HDF5 may. They are for C99 and C++.
+ * says what is allowed. Programs link with HDF5 only. The functions of this header may be called by several threads
+ * where those of HDF5 may. They are for C99 and C++.
  *
- * HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that does
- * nothing else calls H5Zfilter_avail(GRIDZ_H5_FILTER) first, which loads the plugin.
+ * HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that
+ * does nothing else calls H5Zfilter_avail(GRIDZ_H5_FILTER) first, which loads the plugin.
  */
 #ifndef GRIDZ_HDF5_H
 #define GRIDZ_HDF5_H
