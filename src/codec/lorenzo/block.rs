@@ -169,7 +169,7 @@ fn parse_header<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>,
     Ok((coder, meaning, base))
 }
 
-/// The rows of the next block, which has the shape of this one at most.
+/// The lines of the cache with the rows of the next block, which has the shape of this one at most.
 struct AheadOfSource<'a> {
     bytes: &'a [u8],
     /// Bytes from one row to the next, and from one plane to the next.
@@ -178,25 +178,21 @@ struct AheadOfSource<'a> {
     /// Rows of a plane.
     n_rows: usize,
     row_bytes: usize,
-    /// Rows of a part.
-    per_part: usize,
-    /// The next plane and row.
-    at: [usize; 2],
+    /// The next plane, row, and byte in it.
+    at: [usize; 3],
 }
 
 impl Ahead for AheadOfSource<'_> {
     #[inline(always)]
     fn fetch<W: Word, S: Rows<W>>(&mut self, s: S) {
-        for _ in 0..self.per_part {
-            let start = self.at[0] * self.plane + self.at[1] * self.row;
-            let mut at = start;
-            while at < self.bytes.len().min(start + self.row_bytes) {
-                s.prefetch(&self.bytes[at..]);
-                at += CACHE_LINE;
-            }
-            self.at[1] += 1;
-            if self.at[1] == self.n_rows {
-                self.at = [self.at[0] + 1, 0];
+        let [z, y, x] = &mut self.at;
+        // The end of the line: its start may be the end of the row before.
+        s.prefetch(self.bytes, *z * self.plane + *y * self.row + *x + CACHE_LINE - 1);
+        *x += CACHE_LINE;
+        if *x >= self.row_bytes {
+            (*x, *y) = (0, *y + 1);
+            if *y == self.n_rows {
+                (*y, *z) = (0, *z + 1);
             }
         }
     }
@@ -205,9 +201,8 @@ impl Ahead for AheadOfSource<'_> {
 /// What the words of a block have in common.
 struct Words<W> {
     first: W,
-    /// Bits that are set in any of them, and in which any of them differs from the first.
+    /// Bits that are set in any of them.
     all: W,
-    differing: W,
     /// The smallest and the largest one, as signed numbers.
     range: [W; 2],
 }
@@ -224,10 +219,26 @@ impl<W: Word> Words<W> {
                 (nz, nx) = (1, nz * nx);
             }
         }
+        if element.bytes == W::BYTES && nx.is_multiple_of(LANES) {
+            Self::load_rows::<S, true>(s, source, [nz, ny, nx], element, words)
+        } else {
+            Self::load_rows::<S, false>(s, source, [nz, ny, nx], element, words)
+        }
+    }
+
+    /// As [`Words::load`]. `IS_WHOLE` if elements are words and whole rows of lanes.
+    #[inline(always)]
+    fn load_rows<S: Rows<W>, const IS_WHOLE: bool>(
+        s: S,
+        source: &Source,
+        [nz, ny, nx]: [usize; 3],
+        element: Element,
+        words: &mut [W],
+    ) -> Self {
         let mut one = [W::default()];
         element.load(&source.bytes[..element.bytes], &mut one);
         let first = s.splat(one[0]);
-        let (mut all, mut differing) = (s.splat(W::default()), s.splat(W::default()));
+        let mut all = s.splat(W::default());
         let (mut lowest, mut highest) = (first, first);
         let mut at = 0;
         for z in 0..nz {
@@ -235,14 +246,10 @@ impl<W: Word> Words<W> {
                 let start = z * source.plane + y * source.row;
                 let mut x = 0;
                 while x < nx {
-                    let mut row = load_row(s, &source.bytes[(start + x) * element.bytes..], nx - x, element);
-                    let n = (nx - x).min(LANES);
-                    if n < LANES {
-                        let mask = first_lanes(n);
-                        row = s.or(s.keep(mask, row), s.keep(!mask, first));
-                    }
+                    let bytes = &source.bytes[(start + x) * element.bytes..];
+                    let n = if IS_WHOLE { LANES } else { LANES.min(nx - x) };
+                    let row = if IS_WHOLE { s.load_bytes(bytes) } else { load_row(s, bytes, n, element, first) };
                     all = s.or(all, row);
-                    differing = s.or(differing, s.xor(row, first));
                     lowest = s.min_signed(lowest, row);
                     highest = s.max_signed(highest, row);
                     s.store(s.minus(row, first), &mut words[at..]);
@@ -251,7 +258,7 @@ impl<W: Word> Words<W> {
                 }
             }
         }
-        Self { first: one[0], all: s.any(all), differing: s.any(differing), range: range(s, lowest, highest) }
+        Self { first: one[0], all: s.any(all), range: range(s, lowest, highest) }
     }
 }
 
@@ -268,16 +275,18 @@ fn range<W: Word, S: Rows<W>>(s: S, lowest: S::Row, highest: S::Row) -> [W; 2] {
     range
 }
 
-/// A row of elements, of which the first `n` are needed.
+/// A row of `n` elements, and `fill` behind them.
 #[inline(always)]
-fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element) -> S::Row {
-    if element.bytes == W::BYTES && bytes.len() >= LANES * W::BYTES {
-        return s.load_bytes(bytes);
-    }
-    let mut words = [W::default(); LANES];
-    let n = n.min(LANES);
-    element.load(&bytes[..n * element.bytes], &mut words[..n]);
-    s.load(&words)
+fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element, fill: S::Row) -> S::Row {
+    let row = if element.bytes == W::BYTES && bytes.len() >= LANES * W::BYTES {
+        s.load_bytes(bytes)
+    } else {
+        let mut words = [W::default(); LANES];
+        element.load(&bytes[..n * element.bytes], &mut words[..n]);
+        s.load(&words)
+    };
+    let mask = first_lanes(n);
+    s.or(s.keep(mask, row), s.keep(!mask, fill))
 }
 
 /// Replaces differences to `first` by those of the same numbers shifted to the right.
@@ -326,22 +335,22 @@ pub fn encode<W: Word, S: Rows<W>>(
     let n = shape[0] * shape[1] * shape[2];
     let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
     let (words, other, numbers, scratch) = work.buffers();
-    let Words { first, all, differing, range } = Words::load(s, source, shape, element, words);
-    if differing == W::default() {
+    let Words { first, all, range: [lowest, highest] } = Words::load(s, source, shape, element, words);
+    if lowest == highest {
         out[..UNIT].fill(0);
         out[0] = CONST;
         first.write(&mut out[8..]);
         return UNIT;
     }
     let shift = all.trailing_zeros();
-    // Words of one sign and exponent are the same numbers in both maps, up to a constant.
-    let is_fixed_better = element.is_float && differing >> W::FRACTION_BITS != W::default();
+    // Words of one sign and exponent are the same numbers in both maps, up to a constant. All have the bits on top that
+    // the smallest and the largest have in common.
+    let is_fixed_better = element.is_float && (lowest ^ highest) >> W::FRACTION_BITS != W::default();
     let unit = if is_fixed_better { map::to_fixed(&words[..n], first, &mut other[..n]) } else { None };
     if shift > 0 {
         shift_words(s, words, n, first, shift);
     }
     let first = first.shift_signed(shift);
-    let [lowest, highest] = range;
     let range = [lowest.shift_signed(shift).minus(first), highest.shift_signed(shift).minus(first)];
 
     // Both maps, unless only the first can be.
@@ -362,7 +371,16 @@ pub fn encode<W: Word, S: Rows<W>>(
             (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
         }
     }
-    predict::apply(s, if map == BITS { words } else { other }, numbers, shape, best.orders, best.base);
+    let mut ahead = AheadOfSource {
+        bytes: source.next,
+        row: source.row * element.bytes,
+        plane: source.plane * element.bytes,
+        n_rows: shape[1],
+        row_bytes: shape[2] * element.bytes,
+        at: [0; 3],
+    };
+    let v = if map == BITS { &*words } else { &*other };
+    predict::apply(s, v, numbers, shape, best.orders, best.base, &mut ahead);
     numbers[n..n + LANES].fill(W::default());
     let base = base.plus(best.base);
     let meaning = Meaning::Differences { map, unit: map_unit as u16, orders: best.orders, base };
@@ -375,19 +393,10 @@ pub fn encode<W: Word, S: Rows<W>>(
             coding.write(&numbers[..n], &mut out[UNIT..]);
         }
     }
-    let mut ahead = AheadOfSource {
-        bytes: source.next,
-        row: source.row * element.bytes,
-        plane: source.plane * element.bytes,
-        n_rows: shape[1],
-        row_bytes: shape[2] * element.bytes,
-        per_part: (shape[0] * shape[1]).div_ceil(n.div_ceil(split::GROUP)),
-        at: [0; 2],
-    };
-    let coding = split::Coding::choose(s, numbers, n, scratch, &mut ahead);
+    let coding = split::Coding::choose(s, numbers, n, scratch);
     if let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out) {
         emit_header(out, SPLIT, meaning);
-        coding.write(s, numbers, scratch, &mut out[UNIT..]);
+        coding.write(s, numbers, scratch, &mut out[UNIT..], &mut ahead);
     }
     if is_dense {
         // Dictionaries are of the words themselves.

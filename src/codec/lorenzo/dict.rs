@@ -122,7 +122,7 @@ impl<W: Word> Coding<W> {
             n_entries: entries.len() as u16,
             base: entries[0],
         };
-        let split = split::Coding::choose(s, numbers, n, scratch, &mut Nothing);
+        let split = split::Coding::choose(s, numbers, n, scratch);
         Some(Self { fields, deltas, split })
     }
 
@@ -139,7 +139,7 @@ impl<W: Word> Coding<W> {
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.split.write(s, numbers, scratch, out);
+        self.split.write(s, numbers, scratch, out, &mut Nothing);
     }
 }
 

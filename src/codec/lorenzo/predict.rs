@@ -8,7 +8,7 @@
 //! take. Smooth arrays of f64 gain from orders as high as 5, noisy ones from order 1 or 0; so after a few orders that are
 //! good for most arrays the estimate follows the direction in which it improves.
 
-use crate::codec::lorenzo::rows::{LANES, Rows, first_lanes};
+use crate::codec::lorenzo::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::codec::lorenzo::word::Word;
 
 /// Largest order on an axis.
@@ -56,21 +56,29 @@ fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 // ---- differences ----------------------------------------------------------------------------------
 
 /// Writes the unsigned differences of the numbers `v` less `base` to `out`. Both have room for a row behind the block.
-/// The base is zero unless the orders are.
+/// The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.
 #[inline(always)]
-pub fn apply<W: Word, S: Rows<W>>(s: S, v: &[W], out: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
+pub fn apply<W: Word, S: Rows<W>>(
+    s: S,
+    v: &[W],
+    out: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    ahead: &mut impl Ahead,
+) {
     let n: usize = shape.iter().product();
     let [oz, oy, ox] = orders;
     if shape[2] <= LANES && shape[2] >= SHORT && oz <= 1 && oy <= 1 && ox <= 1 {
         match orders {
-            [0, 0, 0] => row_differences::<_, _, false, false, false>(s, v, out, shape, base),
-            [0, 0, _] => row_differences::<_, _, false, false, true>(s, v, out, shape, base),
-            [0, _, 0] => row_differences::<_, _, false, true, false>(s, v, out, shape, base),
-            [0, _, _] => row_differences::<_, _, false, true, true>(s, v, out, shape, base),
-            [_, 0, 0] => row_differences::<_, _, true, false, false>(s, v, out, shape, base),
-            [_, 0, _] => row_differences::<_, _, true, false, true>(s, v, out, shape, base),
-            [_, _, 0] => row_differences::<_, _, true, true, false>(s, v, out, shape, base),
-            _ => row_differences::<_, _, true, true, true>(s, v, out, shape, base),
+            [0, 0, 0] => row_differences::<_, _, _, false, false, false>(s, v, out, shape, base, ahead),
+            [0, 0, _] => row_differences::<_, _, _, false, false, true>(s, v, out, shape, base, ahead),
+            [0, _, 0] => row_differences::<_, _, _, false, true, false>(s, v, out, shape, base, ahead),
+            [0, _, _] => row_differences::<_, _, _, false, true, true>(s, v, out, shape, base, ahead),
+            [_, 0, 0] => row_differences::<_, _, _, true, false, false>(s, v, out, shape, base, ahead),
+            [_, 0, _] => row_differences::<_, _, _, true, false, true>(s, v, out, shape, base, ahead),
+            [_, _, 0] => row_differences::<_, _, _, true, true, false>(s, v, out, shape, base, ahead),
+            _ => row_differences::<_, _, _, true, true, true>(s, v, out, shape, base, ahead),
         }
         return;
     }
@@ -105,12 +113,13 @@ pub fn apply<W: Word, S: Rows<W>>(s: S, v: &[W], out: &mut [W], shape: [usize; 3
 /// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass. What the
 /// lanes behind a row hold goes where the next row is written afterwards.
 #[inline(always)]
-fn row_differences<W: Word, S: Rows<W>, const Z: bool, const Y: bool, const X: bool>(
+fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, const X: bool>(
     s: S,
     v: &[W],
     out: &mut [W],
     shape: [usize; 3],
     base: W,
+    ahead: &mut A,
 ) {
     let zero = s.splat(W::default());
     let base = s.splat(base);
@@ -121,6 +130,7 @@ fn row_differences<W: Word, S: Rows<W>, const Z: bool, const Y: bool, const X: b
     while start < n {
         let mut above = zero;
         for y in 0..n_rows {
+            ahead.fetch(s);
             let at = start + y * row;
             let mut t = s.load(&v[at..]);
             if Z && start > 0 {
@@ -659,7 +669,7 @@ fn binomials(order: u8) -> [i64; MAX_ORDER as usize + 1] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::lorenzo::rows::Portable;
+    use crate::codec::lorenzo::rows::{Nothing, Portable};
 
     /// Numbers with room for a row behind them.
     fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -695,7 +705,7 @@ mod tests {
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let n = v.len();
                 let mut r = vec![0; n + LANES];
-                apply(Portable, &padded(&v), &mut r, shape, orders, 0);
+                apply(Portable, &padded(&v), &mut r, shape, orders, 0, &mut Nothing);
                 let mut sums = r.clone();
                 undo(Portable, &mut sums, shape, orders, 0);
                 assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
@@ -718,7 +728,7 @@ mod tests {
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let mut r = vec![0; v.len() + LANES];
                 let base = if orders == [0; 3] { 12345 } else { 0 };
-                apply(Portable, &padded(&v), &mut r, shape, orders, base);
+                apply(Portable, &padded(&v), &mut r, shape, orders, base, &mut Nothing);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {

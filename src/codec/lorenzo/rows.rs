@@ -30,9 +30,10 @@ fn mask_of(flags: &[u8; LANES]) -> u32 {
     mask
 }
 
-/// Something to be fetched into the cache, part by part, while other things are done.
+/// Something to be fetched into the cache, line by line, while other things are done: of many lines at once the CPU
+/// would wait for the first ones.
 pub trait Ahead {
-    /// Fetches the next part.
+    /// Fetches the next line.
     fn fetch<W: Word, S: Rows<W>>(&mut self, s: S);
 }
 
@@ -84,6 +85,11 @@ pub trait Rows<W: Word>: Copy {
     /// Shifts by fewer bits than a word has.
     fn shift_right(self, a: Self::Row, n: u32) -> Self::Row;
     fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row;
+    /// The low words of double words, shifted by fewer bits than a word has.
+    #[inline(always)]
+    fn shift_pair_right(self, low: Self::Row, high: Self::Row, n: u32) -> Self::Row {
+        self.or(self.shift_right(low, n), self.shift_left(high, W::BITS - n))
+    }
     fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row;
     fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Zero bits above the highest one.
@@ -208,9 +214,9 @@ pub trait Rows<W: Word>: Copy {
         }
         bytes
     }
-    /// Tells the CPU that the first of these bytes will be read.
+    /// Tells the CPU that this byte, if there is one, will be used.
     #[inline(always)]
-    fn prefetch(self, _bytes: &[u8]) {}
+    fn prefetch(self, _bytes: &[u8], _at: usize) {}
     /// The payload checksum's sums.
     #[inline(always)]
     fn sums(self, bytes: &[u8]) -> Sums {

@@ -160,14 +160,13 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// Looks at `n` numbers, which the rest of their last row follows, zeros. A part of `ahead` is fetched for each group.
+    /// Looks at `n` numbers, which the rest of their last row follows, zeros.
     #[inline(always)]
     pub fn choose<W: Word, S: Rows<W>>(
         s: S,
         numbers: &[W],
         n: usize,
         scratch: &mut Scratch<W>,
-        ahead: &mut impl Ahead,
     ) -> Self {
         let mut coding = Self { groups: [Group::default(); MAX_GROUPS], n, n_bytes: 0 };
         let mut start = 0;
@@ -176,7 +175,6 @@ impl Coding {
                 break;
             }
             let size = (n - start).min(GROUP);
-            ahead.fetch(s);
             *group = widths(s, &numbers[start..start + size.next_multiple_of(LANES)], size, &mut scratch.lengths);
             let [first, marks, second] = group.patch_bytes();
             coding.n_bytes += HEADER + group.packed_bytes(size) + group.bitmap_bytes(size) + first + marks + second;
@@ -191,9 +189,17 @@ impl Coding {
         self.n_bytes
     }
 
-    /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`].
+    /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`]. A line of `ahead` is
+    /// fetched for each row.
     #[inline(always)]
-    pub fn write<W: Word, S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut Scratch<W>, out: &mut [u8]) {
+    pub fn write<W: Word, S: Rows<W>>(
+        &self,
+        s: S,
+        numbers: &[W],
+        scratch: &mut Scratch<W>,
+        out: &mut [u8],
+        ahead: &mut impl Ahead,
+    ) {
         let groups = &self.groups[..self.n.div_ceil(GROUP)];
         let size = |g: usize| (self.n - g * GROUP).min(GROUP);
         let (headers, mut packed) = out.split_at_mut(HEADER * groups.len());
@@ -214,11 +220,11 @@ impl Coding {
             let [first, marks, second] = group.patch_bytes();
             (string, strings) = strings.split_at_mut(first + marks + second);
             if group.patch == 0 {
-                pack(s, numbers, group.width, bits, &mut Unpatched);
+                pack(s, numbers, group.width, bits, &mut Unpatched, ahead);
             } else if group.has_narrow_patches() {
-                narrow::write(s, group, numbers, &mut scratch.bytes, bits, bitmap, string);
+                narrow::write(s, group, numbers, &mut scratch.bytes, bits, bitmap, string, ahead);
             } else {
-                wide::write(s, group, numbers, &mut scratch.words, bits, bitmap, string);
+                wide::write(s, group, numbers, &mut scratch.words, bits, bitmap, string, ahead);
             }
         }
     }
@@ -317,12 +323,20 @@ fn widths<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, lengths: &mut [u8;
 
 /// Packs the low bits of whole rows.
 #[inline(always)]
-fn pack<W: Word, S: Rows<W>>(s: S, numbers: &[W], width: u32, out: &mut [u8], patches: &mut impl Patching<W, S>) {
+fn pack<W: Word, S: Rows<W>>(
+    s: S,
+    numbers: &[W],
+    width: u32,
+    out: &mut [u8],
+    patches: &mut impl Patching<W, S>,
+    ahead: &mut impl Ahead,
+) {
     let mask = s.splat(W::low_mask(width));
     let mut words = s.splat(W::default());
     let (mut n_bits, mut to) = (0, 0);
     let mut at = 0;
     while at < numbers.len() {
+        ahead.fetch(s);
         let row = s.load(&numbers[at..]);
         let low = s.and(patches.row(s, row), mask);
         words = s.or(words, s.shift_left(low, n_bits));
@@ -409,36 +423,31 @@ fn unpack<W: Word, S: Rows<W>>(
     numbers: &mut [W],
     patches: &mut impl Patching<W, S>,
 ) {
-    // Without branches, which nobody could foresee: of the word in which a number begins and of the next one, if there is
-    // one, which gives nothing where it is not needed.
+    // Without branches, which nobody could foresee: of the word in which a number begins and of the next one, which
+    // gives nothing where it is not needed. What begins in the last whole word or behind it is taken from a copy, in
+    // which half words are whole and zeros follow.
     let mask = s.splat(W::low_mask(width));
     let row_bytes = LANES * W::BYTES;
-    let last = packed.len().saturating_sub(1) / row_bytes * row_bytes;
-    let mut bit = 0;
-    let mut at = 0;
-    while at < numbers.len() {
-        let from = bit / W::BITS as usize * row_bytes;
-        let n_used = bit as u32 % W::BITS;
-        let low = s.shift_right(load_packed(s, packed, from.min(last)), n_used);
-        let high = s.shift_left(load_packed(s, packed, (from + row_bytes).min(last)), W::BITS - n_used);
-        s.store(patches.row(s, s.and(s.or(low, high), mask)), &mut numbers[at..]);
-        bit += width as usize;
-        at += LANES;
+    let before_last = (packed.len() / row_bytes).saturating_sub(1);
+    let mut last = [0; 3 * LANES * size_of::<u64>()];
+    let (whole, half) = packed[before_last * row_bytes..].split_at((packed.len() / row_bytes).min(1) * row_bytes);
+    last[..whole.len()].copy_from_slice(whole);
+    for (word, half) in last[whole.len()..].chunks_exact_mut(W::BYTES).zip(half.chunks_exact(4)) {
+        word[..4].copy_from_slice(half);
     }
-}
-
-/// The words at `from`, or the half words.
-#[inline(always)]
-fn load_packed<W: Word, S: Rows<W>>(s: S, packed: &[u8], from: usize) -> S::Row {
-    let rest = &packed[from..];
-    if rest.len() >= LANES * W::BYTES {
-        return s.load_bytes(rest);
+    let n_bits = before_last * W::BITS as usize;
+    let (mut bit, mut at) = (0, 0);
+    for (words, end) in [(packed, n_bits.div_ceil(width.max(1) as usize) * LANES), (&last, numbers.len())] {
+        while at < end {
+            let words = &words[bit / W::BITS as usize * row_bytes..][..2 * row_bytes];
+            let (low, high) = (s.load_bytes(words), s.load_bytes(&words[row_bytes..]));
+            let row = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
+            s.store(patches.row(s, row), &mut numbers[at..]);
+            bit += width as usize;
+            at += LANES;
+        }
+        bit -= n_bits;
     }
-    let mut words = [W::default(); LANES];
-    for (word, bytes) in words.iter_mut().zip(rest.chunks_exact(4)) {
-        *word = W::from_u64(u32::read(bytes).into());
-    }
-    s.load(&words)
 }
 
 #[cfg(test)]
@@ -450,9 +459,9 @@ mod tests {
         let n = numbers.len();
         let mut padded = numbers.to_vec();
         padded.resize(n.next_multiple_of(LANES), W::default());
-        let coding = Coding::choose(Portable, &padded, n, &mut Scratch::new(), &mut Nothing);
+        let coding = Coding::choose(Portable, &padded, n, &mut Scratch::new());
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(Portable, &padded, &mut Scratch::new(), &mut out);
+        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut Nothing);
         let mut back = vec![W::from_u64(u64::MAX); padded.len()];
         assert_eq!(read(Portable, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
         assert_eq!(back[..n], *numbers);
@@ -509,9 +518,9 @@ mod tests {
         let numbers: Vec<u32> = (0..1500).map(|i| (noise(i) >> (33 + i % 29)) as u32).collect();
         let mut padded = numbers.clone();
         padded.resize(1504, 0);
-        let coding = Coding::choose(Portable, &padded, 1500, &mut Scratch::new(), &mut Nothing);
+        let coding = Coding::choose(Portable, &padded, 1500, &mut Scratch::new());
         let mut out = vec![0; coding.n_bytes()];
-        coding.write(Portable, &padded, &mut Scratch::new(), &mut out);
+        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut Nothing);
         for at in 0..out.len() {
             for bit in 0..8 {
                 let mut damaged = out.clone();

@@ -151,7 +151,7 @@ const BYTES: u64 = 0x0101_0101_0101_0101;
 macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
-        $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
+        $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
         $permute:ident, $store:ident, $squeeze:ident, $spread:ident, $bytes:literal, $narrow:ident, $widen:ident
     ) => {
         impl Rows<$word> for Avx512 {
@@ -171,6 +171,21 @@ macro_rules! level {
             each! { shift_right(a; n: u32) = $srl(a, $set1(n as _)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, $set1(n as _)) }
             each! { leading_zeros(a) = $lzcnt(a) }
+            each! { shift_pair_right(low, high; n: u32) = $shrd(low, high, $set1(n as _)) }
+
+            #[inline(always)]
+            fn unzigzag(self, mut a: Self::Row) -> Self::Row {
+                for a in &mut a {
+                    // SAFETY: the token is proof of the instructions.
+                    *a = unsafe {
+                        // All bits but the top one are inverted if that is set, which was the lowest one.
+                        let turned = $ror::<1>(*a);
+                        let sign = $sra(turned, $set1(<$word>::BITS as _));
+                        $ternary::<{ 0xf0 ^ (0xcc & 0xaa) }>(turned, sign, $set1((<$word>::MAX >> 1) as _))
+                    };
+                }
+                a
+            }
 
             #[inline(always)]
             fn store_some_bytes(self, row: Self::Row, n: usize, to: &mut [u8]) {
@@ -216,12 +231,19 @@ macro_rules! level {
             fn running_sums(self, mut a: Self::Row) -> Self::Row {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
+                    // Step by step for all registers, so that none waits for its own last step.
                     let zero = _mm512_setzero_si512();
                     for a in &mut a {
                         *a = $add(*a, $align::<{ $lanes - 1 }>(*a, zero));
+                    }
+                    for a in &mut a {
                         *a = $add(*a, $align::<{ $lanes - 2 }>(*a, zero));
+                    }
+                    for a in &mut a {
                         *a = $add(*a, $align::<{ $lanes - 4 }>(*a, zero));
-                        if $lanes > 8 {
+                    }
+                    if $lanes > 8 {
+                        for a in &mut a {
                             *a = $add(*a, $align::<{ $lanes - 8 }>(*a, zero));
                         }
                     }
@@ -303,9 +325,9 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
-            fn prefetch(self, bytes: &[u8]) {
+            fn prefetch(self, bytes: &[u8], at: usize) {
                 // SAFETY: nothing is accessed.
-                unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().cast()) };
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(at).cast()) };
             }
             #[inline(always)]
             fn gather_bits(self, bytes: u64, n: u32) -> u64 {
@@ -338,6 +360,9 @@ level!(
     _mm512_sllv_epi32,
     _mm512_srlv_epi32,
     _mm512_srav_epi32,
+    _mm512_shrdv_epi32,
+    _mm512_ror_epi32,
+    _mm512_ternarylogic_epi32,
     _mm512_min_epi32,
     _mm512_max_epi32,
     _mm512_lzcnt_epi32,
@@ -364,6 +389,9 @@ level!(
     _mm512_sllv_epi64,
     _mm512_srlv_epi64,
     _mm512_srav_epi64,
+    _mm512_shrdv_epi64,
+    _mm512_ror_epi64,
+    _mm512_ternarylogic_epi64,
     _mm512_min_epi64,
     _mm512_max_epi64,
     _mm512_lzcnt_epi64,

@@ -1,6 +1,6 @@
 //! Patches of up to eight bits, which nearly all are: as bytes.
 
-use crate::codec::lorenzo::rows::{LANES, Rows, first_lanes};
+use crate::codec::lorenzo::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::codec::lorenzo::split::{Bitmap, GROUP, Group, Patching, pack, unpack};
 use crate::codec::lorenzo::word::Word;
 
@@ -49,9 +49,10 @@ pub fn write<W: Word, S: Rows<W>>(
     packed: &mut [u8],
     bitmap: &mut [u8],
     string: &mut [u8],
+    ahead: &mut impl Ahead,
 ) {
     let mut rows = Rowwise { bitmap: Bitmap::new(bitmap), patches, width: group.width, n: 0 };
-    pack(s, numbers, group.width, packed, &mut rows);
+    pack(s, numbers, group.width, packed, &mut rows, ahead);
     let n = rows.n;
     // Where another row would be read.
     patches[n..n + LANES].fill(0);

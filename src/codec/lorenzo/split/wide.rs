@@ -1,7 +1,7 @@
 //! Patches of any width, as words.
 
 use crate::codec::lorenzo::bits::{Writer, peek};
-use crate::codec::lorenzo::rows::{LANES, Rows, first_lanes};
+use crate::codec::lorenzo::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::codec::lorenzo::split::{Bitmap, GROUP, Group, Patching, pack, unpack};
 use crate::codec::lorenzo::word::Word;
 
@@ -50,9 +50,10 @@ pub fn write<W: Word, S: Rows<W>>(
     packed: &mut [u8],
     bitmap: &mut [u8],
     string: &mut [u8],
+    ahead: &mut impl Ahead,
 ) {
     let mut rows = Rowwise { bitmap: Bitmap::new(bitmap), patches, width: group.width, n: 0 };
-    pack(s, numbers, group.width, packed, &mut rows);
+    pack(s, numbers, group.width, packed, &mut rows, ahead);
     let n = rows.n;
     let [first, marks, _] = group.patch_bytes();
     let (first, rest) = string.split_at_mut(first);
