@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::{Layout, UNIT};
 use crate::codec::lorenzo::params::Mode;
-use crate::codec::lorenzo::predict::{self, MAX_ORDER, Orders, Sink};
+use crate::codec::lorenzo::predict::{self, MAX_ORDER, Orders, Plane, Sink};
 use crate::codec::lorenzo::rows::{Ahead, CACHE_LINE, LANES, Rows, first_lanes};
 use crate::codec::lorenzo::word::{Element, Word};
 use crate::codec::lorenzo::{dict, huff, map, split};
@@ -85,14 +85,28 @@ pub struct Target<'t, 'a> {
 }
 
 impl Target<'_, '_> {
+    /// The band of row y of plane z, and the elements before the row in it.
+    #[inline(always)]
+    fn place(&self, z: usize, y: usize) -> (usize, usize) {
+        let in_plane = y * self.row + self.offset;
+        match self.plane {
+            Some(plane) => (0, z * plane + in_plane),
+            None => (z, in_plane),
+        }
+    }
+
+    /// Plane z, from the block's first row on.
+    #[inline(always)]
+    fn plane(&mut self, z: usize, element_bytes: usize) -> &mut [u8] {
+        let (band, start) = self.place(z, 0);
+        &mut self.bands[band][start * element_bytes..]
+    }
+
     /// Row y of plane z, from its first element on.
     #[inline(always)]
     fn row(&mut self, z: usize, y: usize, element_bytes: usize) -> &mut [u8] {
-        let (band, start) = match self.plane {
-            Some(plane) => (0, z * plane),
-            None => (z, 0),
-        };
-        &mut self.bands[band][(start + y * self.row + self.offset) * element_bytes..]
+        let (band, start) = self.place(z, y);
+        &mut self.bands[band][start * element_bytes..]
     }
 }
 
@@ -169,31 +183,50 @@ fn parse_header<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>,
     Ok((coder, meaning, base))
 }
 
-/// The lines of the cache with the rows of the next block, which has the shape of this one at most.
-struct AheadOfSource<'a> {
-    bytes: &'a [u8],
-    /// Bytes from one row to the next, and from one plane to the next.
-    row: usize,
-    plane: usize,
-    /// Rows of a plane.
+/// The lines of the cache with the rows of a block, one after the other.
+struct Lines {
+    /// Rows of a plane, and bytes of a row.
     n_rows: usize,
     row_bytes: usize,
     /// The next plane, row, and byte in it.
-    at: [usize; 3],
+    next: [usize; 3],
+}
+
+impl Lines {
+    fn new([_, sy, sx]: [usize; 3], element: Element) -> Self {
+        Self { n_rows: sy, row_bytes: sx * element.bytes, next: [0; 3] }
+    }
+
+    /// A plane, a row, and a byte at the end of a line: its start may be the end of the row before.
+    #[inline(always)]
+    fn next(&mut self) -> [usize; 3] {
+        let [z, y, x] = self.next;
+        let x_next = x + CACHE_LINE;
+        self.next = if x_next < self.row_bytes {
+            [z, y, x_next]
+        } else if y + 1 < self.n_rows {
+            [z, y + 1, 0]
+        } else {
+            [z + 1, 0, 0]
+        };
+        [z, y, x + CACHE_LINE - 1]
+    }
+}
+
+/// The elements of the next block, which has the shape of this one at most.
+struct AheadOfSource<'a> {
+    source: &'a Source<'a>,
+    element_bytes: usize,
+    lines: Lines,
 }
 
 impl Ahead for AheadOfSource<'_> {
     #[inline(always)]
     fn fetch<W: Word, S: Rows<W>>(&mut self, s: S) {
-        let [z, y, x] = &mut self.at;
-        // The end of the line: its start may be the end of the row before.
-        s.prefetch(self.bytes, *z * self.plane + *y * self.row + *x + CACHE_LINE - 1);
-        *x += CACHE_LINE;
-        if *x >= self.row_bytes {
-            (*x, *y) = (0, *y + 1);
-            if *y == self.n_rows {
-                (*y, *z) = (0, *z + 1);
-            }
+        for _ in 0..W::BYTES / 4 {
+            let [z, y, x] = self.lines.next();
+            let Source { row, plane, next, .. } = *self.source;
+            s.prefetch(next.as_ptr().wrapping_add((z * plane + y * row) * self.element_bytes + x));
         }
     }
 }
@@ -371,14 +404,7 @@ pub fn encode<W: Word, S: Rows<W>>(
             (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
         }
     }
-    let mut ahead = AheadOfSource {
-        bytes: source.next,
-        row: source.row * element.bytes,
-        plane: source.plane * element.bytes,
-        n_rows: shape[1],
-        row_bytes: shape[2] * element.bytes,
-        at: [0; 3],
-    };
+    let mut ahead = AheadOfSource { source, element_bytes: element.bytes, lines: Lines::new(shape, element) };
     let v = if map == BITS { &*words } else { &*other };
     predict::apply(s, v, numbers, shape, best.orders, best.base, &mut ahead);
     numbers[n..n + LANES].fill(W::default());
@@ -483,7 +509,7 @@ pub fn decode<W: Word, S: Rows<W>>(
                 predict::undo(s, numbers, shape, orders, base);
                 Some((numbers, map, unit))
             } else if is_direct {
-                let mut sink = Direct { target, n: shape[2], shift: unit };
+                let mut sink = Direct { target, shape, shift: unit };
                 predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
                 None
             } else {
@@ -534,22 +560,74 @@ pub fn decode<W: Word, S: Rows<W>>(
     Ok(())
 }
 
-/// Rows of words that are elements, once they are shifted.
+/// Planes of words that are elements, once they are shifted.
 struct Direct<'s, 't, 'a> {
     target: &'s mut Target<'t, 'a>,
-    n: usize,
+    shape: [usize; 3],
     shift: u32,
 }
 
+/// How far ahead places are fetched into the cache. Not a whole block, because rows whose distance is a power of two share
+/// few places in it.
+const PLANES_AHEAD: usize = 3;
+const ROWS_AHEAD: usize = 8;
+
 impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
+    type Plane<'p>
+        = DirectPlane<'p>
+    where
+        Self: 'p;
+
     #[inline(always)]
-    fn put(&mut self, s: S, z: usize, y: usize, row: S::Row) {
+    fn plane(&mut self, z: usize) -> DirectPlane<'_> {
+        let [sz, sy, sx] = self.shape;
+        // At the end of the block the next one's, which is beside it.
+        let (rows_ahead, planes_ahead) = if sz > 1 { (0, z + PLANES_AHEAD) } else { (ROWS_AHEAD, 0) };
+        let (band, start) = self.target.place(planes_ahead % sz, 0);
+        let start = (start + planes_ahead / sz * sx) * W::BYTES;
+        DirectPlane {
+            ahead: self.target.bands[band].as_ptr().wrapping_add(start + CACHE_LINE - 1),
+            rows_ahead,
+            row_bytes: self.target.row * W::BYTES,
+            bytes: self.target.plane(z, W::BYTES),
+            sy,
+            sx,
+            shift: self.shift,
+        }
+    }
+}
+
+/// A plane of it.
+struct DirectPlane<'p> {
+    bytes: &'p mut [u8],
+    /// From one row to the next.
+    row_bytes: usize,
+    /// The end of the first line of a plane to be fetched, which may be this one, in rows ahead then.
+    ahead: *const u8,
+    rows_ahead: usize,
+    sy: usize,
+    sx: usize,
+    shift: u32,
+}
+
+impl<W: Word, S: Rows<W>> Plane<W, S> for DirectPlane<'_> {
+    #[inline(always)]
+    fn put(&mut self, s: S, y: usize, row: S::Row) {
+        let y_ahead = y + self.rows_ahead;
+        let at = if y_ahead < self.sy {
+            y_ahead * self.row_bytes
+        } else {
+            (y_ahead - self.sy) * self.row_bytes + self.sx * W::BYTES
+        };
+        for line in 0..LANES * W::BYTES / CACHE_LINE {
+            s.prefetch(self.ahead.wrapping_add(at + line * CACHE_LINE));
+        }
         let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
-        let out = self.target.row(z, y, W::BYTES);
-        if self.n == LANES {
+        let out = &mut self.bytes[y * self.row_bytes..];
+        if self.sx == LANES {
             s.store_bytes(row, out);
         } else {
-            s.store_some_bytes(row, self.n, out);
+            s.store_some_bytes(row, self.sx, out);
         }
     }
 }
@@ -561,11 +639,29 @@ struct Buffered<'s, W> {
 }
 
 impl<W: Word, S: Rows<W>> Sink<W, S> for Buffered<'_, W> {
+    type Plane<'p>
+        = BufferedPlane<'p, W>
+    where
+        Self: 'p;
+
     #[inline(always)]
-    fn put(&mut self, s: S, z: usize, y: usize, row: S::Row) {
+    fn plane(&mut self, z: usize) -> BufferedPlane<'_, W> {
         let [_, sy, sx] = self.shape;
+        BufferedPlane { words: &mut self.words[z * sy * sx..], sx }
+    }
+}
+
+/// A plane of it.
+struct BufferedPlane<'p, W> {
+    words: &'p mut [W],
+    sx: usize,
+}
+
+impl<W: Word, S: Rows<W>> Plane<W, S> for BufferedPlane<'_, W> {
+    #[inline(always)]
+    fn put(&mut self, s: S, y: usize, row: S::Row) {
         // What is behind the row is written again with the next.
-        s.store(row, &mut self.words[(z * sy + y) * sx..]);
+        s.store(row, &mut self.words[y * self.sx..]);
     }
 }
 

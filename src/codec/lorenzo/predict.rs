@@ -215,8 +215,17 @@ impl Starts {
 
 /// Where the rows of a block go as their numbers are known.
 pub trait Sink<W: Word, S: Rows<W>> {
-    /// Row y of plane z; only as many lanes count as the block's rows have.
-    fn put(&mut self, s: S, z: usize, y: usize, row: S::Row);
+    type Plane<'p>: Plane<W, S>
+    where
+        Self: 'p;
+
+    fn plane(&mut self, z: usize) -> Self::Plane<'_>;
+}
+
+/// A plane of it.
+pub trait Plane<W: Word, S: Rows<W>> {
+    /// Row y; only as many lanes count as the block's rows have.
+    fn put(&mut self, s: S, y: usize, row: S::Row);
 }
 
 /// Whether [`undo_rows`] can be used, which needs a plane of whole rows.
@@ -293,8 +302,10 @@ fn sum_rows<
         if IS_Z {
             above = [zero; MAX_ORDER as usize];
         }
+        let r = &r[z * sy * sx..];
+        let mut plane = sink.plane(z);
         for y in 0..sy {
-            let mut t = s.load(&r[(z * sy + y) * sx..]);
+            let mut t = s.load(&r[y * sx..]);
             if IS_ZIGZAG {
                 t = s.unzigzag(t);
             }
@@ -312,7 +323,7 @@ fn sum_rows<
             } else {
                 t = s.plus(t, base);
             }
-            sink.put(s, z, y, t);
+            plane.put(s, y, t);
         }
     }
 }
@@ -679,8 +690,16 @@ mod tests {
     struct Collected(Vec<[u32; LANES]>);
 
     impl Sink<u32, Portable> for Collected {
-        fn put(&mut self, _: Portable, _: usize, _: usize, row: [u32; LANES]) {
-            self.0.push(row);
+        type Plane<'p> = &'p mut Vec<[u32; LANES]>;
+
+        fn plane(&mut self, _: usize) -> Self::Plane<'_> {
+            &mut self.0
+        }
+    }
+
+    impl Plane<u32, Portable> for &mut Vec<[u32; LANES]> {
+        fn put(&mut self, _: Portable, _: usize, row: [u32; LANES]) {
+            self.push(row);
         }
     }
 

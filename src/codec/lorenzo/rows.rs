@@ -216,7 +216,7 @@ pub trait Rows<W: Word>: Copy {
     }
     /// Tells the CPU that this byte, if there is one, will be used.
     #[inline(always)]
-    fn prefetch(self, _bytes: &[u8], _at: usize) {}
+    fn prefetch(self, _byte: *const u8) {}
     /// The payload checksum's sums.
     #[inline(always)]
     fn sums(self, bytes: &[u8]) -> Sums {

@@ -227,9 +227,9 @@ macro_rules! level {
                 [unsafe { last_of(a[$n - 1], $bytes) }; $n]
             }
             #[inline(always)]
-            fn prefetch(self, bytes: &[u8], at: usize) {
+            fn prefetch(self, byte: *const u8) {
                 // SAFETY: nothing is accessed.
-                unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(at).cast()) };
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(byte.cast()) };
             }
             #[inline(always)]
             fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {

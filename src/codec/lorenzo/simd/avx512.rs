@@ -325,9 +325,9 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
-            fn prefetch(self, bytes: &[u8], at: usize) {
+            fn prefetch(self, byte: *const u8) {
                 // SAFETY: nothing is accessed.
-                unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(at).cast()) };
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(byte.cast()) };
             }
             #[inline(always)]
             fn gather_bits(self, bytes: u64, n: u32) -> u64 {
