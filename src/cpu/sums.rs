@@ -85,6 +85,8 @@ macro_rules! level {
                 unsafe {
                     let mut sums = Self::new();
                     for row in rows {
+                        // What follows is mostly the next block's, and about as long: to be read, or to be written.
+                        _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(bytes.len()).cast());
                         sums.add(row);
                     }
                     sums.total(rows.len()).then_bytes(rest)
