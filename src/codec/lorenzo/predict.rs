@@ -501,38 +501,16 @@ fn sample(n_rows: usize) -> (usize, usize) {
     if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
 }
 
-/// The sum of bit lengths of rows of numbers.
-struct Lengths<W: Word, S: Rows<W>> {
-    /// Per lane, the bits that the numbers have not.
-    missing: S::Row,
-    n_rows: u64,
+/// Per lane, the bits that the unsigned forms of differences have not; those outside of a mask have none.
+#[inline(always)]
+fn missing_bits<W: Word, S: Rows<W>>(s: S, mask: u32, differences: S::Row) -> S::Row {
+    s.leading_zeros(s.keep(mask, s.zigzag(differences)))
 }
 
-impl<W: Word, S: Rows<W>> Clone for Lengths<W, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<W: Word, S: Rows<W>> Copy for Lengths<W, S> {}
-
-impl<W: Word, S: Rows<W>> Lengths<W, S> {
-    #[inline(always)]
-    fn new(s: S) -> Self {
-        Self { missing: s.splat(W::default()), n_rows: 0 }
-    }
-
-    /// Adds the differences in the lanes of a mask.
-    #[inline(always)]
-    fn add(&mut self, s: S, mask: u32, differences: S::Row) {
-        let numbers = s.keep(mask, s.zigzag(differences));
-        self.missing = s.plus(self.missing, s.leading_zeros(numbers));
-        self.n_rows += 1;
-    }
-
-    #[inline(always)]
-    fn bits(self, s: S) -> u64 {
-        self.n_rows * LANES as u64 * u64::from(W::BITS) - s.total(self.missing)
-    }
+/// The bits that so many rows have of which these are missing.
+#[inline(always)]
+fn present_bits<W: Word, S: Rows<W>>(s: S, n_rows: usize, missing: S::Row) -> u64 {
+    (n_rows * LANES) as u64 * u64::from(W::BITS) - s.total(missing).to_u64()
 }
 
 /// [`cost`] of the orders up to 1 that are always tried, for blocks whose rows are no longer than a row of lanes.
@@ -542,8 +520,9 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
     let mask = first_lanes(sx);
     let zero = s.splat(W::default());
     let middle = s.splat(numbers.base([0; 3]));
-    let mut lengths = [Lengths::<W, S>::new(s); 6];
-    let (mut number, step) = sample(sz * sy);
+    let mut missing = [zero; 6];
+    let (first, step) = sample(sz * sy);
+    let mut number = first;
     while number < sz * sy {
         let at = number * sx;
         // The row, and those before it along y, along z, and along both, or zeros.
@@ -557,18 +536,22 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
         // In a plane for itself, its first row has none above.
         let above_in_plane = if is_first_row { zero } else { s.minus(above, both) };
         let along_zy = s.minus(along_z, above_in_plane);
-        let along_x = s.minus(this, s.predecessors(this, zero));
-        lengths[0].add(s, mask, s.minus(this, middle));
-        lengths[1].add(s, mask, along_x);
-        lengths[2].add(s, mask, along_y);
-        lengths[3].add(s, mask, s.minus(along_y, s.predecessors(along_y, zero)));
-        lengths[4].add(s, mask, s.minus(along_z, s.predecessors(along_z, zero)));
-        lengths[5].add(s, mask, s.minus(along_zy, s.predecessors(along_zy, zero)));
+        let differences = [
+            s.minus(this, middle),
+            s.minus(this, s.predecessors(this, zero)),
+            along_y,
+            s.minus(along_y, s.predecessors(along_y, zero)),
+            s.minus(along_z, s.predecessors(along_z, zero)),
+            s.minus(along_zy, s.predecessors(along_zy, zero)),
+        ];
+        for i in 0..6 {
+            missing[i] = s.plus(missing[i], missing_bits(s, mask, differences[i]));
+        }
         number += step;
     }
     let mut costs = [0; 6];
     for i in 0..6 {
-        costs[i] = lengths[i].bits(s);
+        costs[i] = present_bits(s, (number - first) / step, missing[i]);
     }
     costs
 }
@@ -578,7 +561,8 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
 fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, base: W) -> u64 {
     let [sz, sy, sx] = shape;
     let base = s.splat(base);
-    let mut lengths = Lengths::<W, S>::new(s);
+    let zero = s.splat(W::default());
+    let (mut missing, mut n_rows) = (zero, 0);
     if sz * sy == 1 {
         let (mut run, step) = sample(sx.div_ceil(LANES));
         while run < sx.div_ceil(LANES) {
@@ -593,10 +577,11 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
                 this = s.minus(this, s.predecessors(this, before));
                 before = s.minus(before, s.predecessors(before, s.splat(W::default())));
             }
-            lengths.add(s, first_lanes(sx - at), this);
+            missing = s.plus(missing, missing_bits(s, first_lanes(sx - at), this));
+            n_rows += 1;
             run += step;
         }
-        return lengths.bits(s);
+        return present_bits(s, n_rows, missing);
     }
     let rows = plane_rows(shape, orders);
     let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
@@ -626,12 +611,13 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
             for before in &mut before[..usize::from(orders[2])] {
                 (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
             }
-            lengths.add(s, first_lanes(sx - start), this);
+            missing = s.plus(missing, missing_bits(s, first_lanes(sx - start), this));
+            n_rows += 1;
             start += LANES;
         }
         number += step;
     }
-    lengths.bits(s)
+    present_bits(s, n_rows, missing)
 }
 
 /// The differences of order N − 1 along z and y at `at`, which has so many planes and rows before it, so far apart.
@@ -645,12 +631,14 @@ fn cube<W: Word, S: Rows<W>, const N: usize>(
 ) -> S::Row {
     let zero = s.splat(W::default());
     let mut along_y = [zero; N];
-    for i in 0..N.min(z + 1) {
-        let mut rows = [zero; N];
-        for j in 0..N.min(y + 1) {
-            rows[j] = s.load(&v[at - i * plane - j * row..]);
+    for i in 0..N {
+        if i <= z {
+            let mut rows = [zero; N];
+            for j in 0..N {
+                rows[j] = if j <= y { s.load(&v[at - i * plane - j * row..]) } else { zero };
+            }
+            along_y[i] = repeated_difference(s, rows);
         }
-        along_y[i] = repeated_difference(s, rows);
     }
     repeated_difference(s, along_y)
 }

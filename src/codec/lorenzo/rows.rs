@@ -237,12 +237,12 @@ pub trait Rows<W: Word>: Copy {
     }
     /// The sum of all lanes.
     #[inline(always)]
-    fn total(self, a: Self::Row) -> u64 {
+    fn total(self, a: Self::Row) -> W {
         let mut words = [W::default(); LANES];
         self.store(a, &mut words);
-        let mut sum = 0;
+        let mut sum = W::default();
         for word in words {
-            sum += word.to_u64();
+            sum = sum.plus(word);
         }
         sum
     }

@@ -151,7 +151,7 @@ const BYTES: u64 = 0x0101_0101_0101_0101;
 macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
-        $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
+        $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
         $permute:ident, $store:ident, $squeeze:ident, $spread:ident, $bytes:literal, $narrow:ident, $widen:ident
     ) => {
         impl Rows<$word> for Avx512 {
@@ -173,6 +173,16 @@ macro_rules! level {
             each! { leading_zeros(a) = $lzcnt(a) }
             each! { shift_pair_right(low, high; n: u32) = $shrd(low, high, $set1(n as _)) }
 
+            #[inline(always)]
+            fn total(self, a: Self::Row) -> $word {
+                let mut sum = a[0];
+                for &a in &a[1..] {
+                    // SAFETY: the token is proof of the instructions.
+                    sum = unsafe { $add(sum, a) };
+                }
+                // SAFETY: as above.
+                unsafe { $total(sum) as $word }
+            }
             #[inline(always)]
             fn unzigzag(self, mut a: Self::Row) -> Self::Row {
                 for a in &mut a {
@@ -363,6 +373,7 @@ level!(
     _mm512_shrdv_epi32,
     _mm512_ror_epi32,
     _mm512_ternarylogic_epi32,
+    _mm512_reduce_add_epi32,
     _mm512_min_epi32,
     _mm512_max_epi32,
     _mm512_lzcnt_epi32,
@@ -392,6 +403,7 @@ level!(
     _mm512_shrdv_epi64,
     _mm512_ror_epi64,
     _mm512_ternarylogic_epi64,
+    _mm512_reduce_add_epi64,
     _mm512_min_epi64,
     _mm512_max_epi64,
     _mm512_lzcnt_epi64,
