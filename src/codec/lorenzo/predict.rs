@@ -585,10 +585,15 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
     }
     let rows = plane_rows(shape, orders);
     let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
+    // Differences along x of what is before this row of lanes, if anything can be.
+    let mut before = [zero; MAX_ORDER as usize];
+    let is_short = sx <= LANES;
     let (mut number, step) = sample(sz * sy);
     while number < sz * sy {
         let (z, y) = (number / rows, number % rows);
-        let mut before = [s.splat(W::default()); MAX_ORDER as usize];
+        if !is_short {
+            before = [zero; MAX_ORDER as usize];
+        }
         let mut start = 0;
         while start < sx {
             let at = number * sx + start;
@@ -608,8 +613,14 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
                 }
             };
             this = s.minus(this, base);
-            for before in &mut before[..usize::from(orders[2])] {
-                (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
+            if is_short {
+                for _ in 0..orders[2] {
+                    this = s.minus(this, s.predecessors(this, zero));
+                }
+            } else {
+                for before in &mut before[..usize::from(orders[2])] {
+                    (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
+                }
             }
             missing = s.plus(missing, missing_bits(s, first_lanes(sx - start), this));
             n_rows += 1;
