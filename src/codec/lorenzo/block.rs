@@ -183,50 +183,38 @@ fn parse_header<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>,
     Ok((coder, meaning, base))
 }
 
-/// The lines of the cache with the rows of a block, one after the other.
-struct Lines {
-    /// Rows of a plane, and bytes of a row.
+/// The rows of the next block, which has the shape of this one at most.
+struct AheadOfSource {
+    /// The end of the next line to be fetched: its start may be the end of the row before.
+    at: *const u8,
+    /// Bytes from one row to the next, and from the last row of a plane to the next plane.
+    row: usize,
+    plane: usize,
+    /// Rows of a plane, in all and still to come.
     n_rows: usize,
-    row_bytes: usize,
-    /// The next plane, row, and byte in it.
-    next: [usize; 3],
+    n_left: usize,
 }
 
-impl Lines {
-    fn new([_, sy, sx]: [usize; 3], element: Element) -> Self {
-        Self { n_rows: sy, row_bytes: sx * element.bytes, next: [0; 3] }
-    }
-
-    /// A plane, a row, and a byte at the end of a line: its start may be the end of the row before.
-    #[inline(always)]
-    fn next(&mut self) -> [usize; 3] {
-        let [z, y, x] = self.next;
-        let x_next = x + CACHE_LINE;
-        self.next = if x_next < self.row_bytes {
-            [z, y, x_next]
-        } else if y + 1 < self.n_rows {
-            [z, y + 1, 0]
-        } else {
-            [z + 1, 0, 0]
-        };
-        [z, y, x + CACHE_LINE - 1]
+impl AheadOfSource {
+    /// A part of the rows: so many lines of each from this one on.
+    fn new(source: &Source, [_, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
+        let [row, plane] = [source.row, source.plane].map(|n| n * element.bytes);
+        let at = source.next.as_ptr().wrapping_add((line + 1) * CACHE_LINE - 1);
+        Self { at, row, plane: plane.wrapping_sub(sy * row), n_rows: sy, n_left: sy }
     }
 }
 
-/// The elements of the next block, which has the shape of this one at most.
-struct AheadOfSource<'a> {
-    source: &'a Source<'a>,
-    element_bytes: usize,
-    lines: Lines,
-}
-
-impl Ahead for AheadOfSource<'_> {
+impl Ahead for AheadOfSource {
     #[inline(always)]
     fn fetch<W: Word, S: Rows<W>>(&mut self, s: S) {
-        for _ in 0..W::BYTES / 4 {
-            let [z, y, x] = self.lines.next();
-            let Source { row, plane, next, .. } = *self.source;
-            s.prefetch(next.as_ptr().wrapping_add((z * plane + y * row) * self.element_bytes + x));
+        for line in 0..W::BYTES / 4 {
+            s.prefetch(self.at.wrapping_add(line * CACHE_LINE));
+        }
+        self.at = self.at.wrapping_add(self.row);
+        self.n_left -= 1;
+        if self.n_left == 0 {
+            self.n_left = self.n_rows;
+            self.at = self.at.wrapping_add(self.plane);
         }
     }
 }
@@ -404,9 +392,10 @@ pub fn encode<W: Word, S: Rows<W>>(
             (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
         }
     }
-    let mut ahead = AheadOfSource { source, element_bytes: element.bytes, lines: Lines::new(shape, element) };
     let v = if map == BITS { &*words } else { &*other };
-    predict::apply(s, v, numbers, shape, best.orders, best.base, &mut ahead);
+    // Half of the next block is fetched now, the rest when the numbers are packed.
+    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    predict::apply(s, v, numbers, shape, best.orders, best.base, &mut ahead(0));
     numbers[n..n + LANES].fill(W::default());
     let base = base.plus(best.base);
     let meaning = Meaning::Differences { map, unit: map_unit as u16, orders: best.orders, base };
@@ -422,7 +411,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let coding = split::Coding::choose(s, numbers, n, scratch);
     if let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out) {
         emit_header(out, SPLIT, meaning);
-        coding.write(s, numbers, scratch, &mut out[UNIT..], &mut ahead);
+        coding.write(s, numbers, scratch, &mut out[UNIT..], &mut ahead(1));
     }
     if is_dense {
         // Dictionaries are of the words themselves.

@@ -435,18 +435,15 @@ fn unpack<W: Word, S: Rows<W>>(
     for (word, half) in last[whole.len()..].chunks_exact_mut(W::BYTES).zip(half.chunks_exact(4)) {
         word[..4].copy_from_slice(half);
     }
-    let n_bits = before_last * W::BITS as usize;
     let (mut bit, mut at) = (0, 0);
-    for (words, end) in [(packed, n_bits.div_ceil(width.max(1) as usize) * LANES), (&last, numbers.len())] {
-        while at < end {
-            let words = &words[bit / W::BITS as usize * row_bytes..][..2 * row_bytes];
-            let (low, high) = (s.load_bytes(words), s.load_bytes(&words[row_bytes..]));
-            let row = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
-            s.store(patches.row(s, row), &mut numbers[at..]);
-            bit += width as usize;
-            at += LANES;
-        }
-        bit -= n_bits;
+    while at < numbers.len() {
+        let from = bit / W::BITS as usize;
+        let words = if from < before_last { &packed[from * row_bytes..] } else { &last[(from - before_last) * row_bytes..] };
+        let (low, high) = (s.load_bytes(words), s.load_bytes(&words[row_bytes..]));
+        let row = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
+        s.store(patches.row(s, row), &mut numbers[at..]);
+        bit += width as usize;
+        at += LANES;
     }
 }
 

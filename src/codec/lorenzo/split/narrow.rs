@@ -83,20 +83,20 @@ fn write_string<W: Word, S: Rows<W>>(s: S, out: &mut [u8], values: &Patches, n: 
     let mut to = 0;
     for eight in values[..n.next_multiple_of(8)].as_chunks::<8>().0 {
         // Eight values are as many bytes as a value has bits; the zeros behind them are written over.
-        let bits = s.gather_bits(u64::from_le_bytes(*eight) >> shift, width).to_le_bytes();
+        let bits = s.gather_bits(u64::from_le_bytes(*eight) >> shift, width);
         let out = out.get_mut(to..).unwrap_or_default();
         match out.first_chunk_mut() {
-            Some(out) => *out = bits,
-            None => copy_start(&bits, out),
+            Some(out) => *out = bits.to_le_bytes(),
+            None => write_start(bits, out),
         }
         to += width as usize;
     }
 }
 
-/// Copies as many bytes as there is room for.
+/// Writes as many of the lowest bytes as there is room for.
 #[inline(never)]
-fn copy_start(bytes: &[u8; 8], out: &mut [u8]) {
-    out.copy_from_slice(&bytes[..out.len()]);
+fn write_start(bits: u64, out: &mut [u8]) {
+    out.copy_from_slice(&bits.to_le_bytes()[..out.len()]);
 }
 
 /// The inverse of [`write`], with anything behind the string; false if the marks do not fit the group.
