@@ -45,7 +45,7 @@ impl<W: Word> Work<W> {
         Ok(Self { memory, n, scratch: split::Scratch::new() })
     }
 
-    /// The words of the block, words by another map or anything else, and what is coded of them.
+    /// The words of the block, which become what is coded of them; words by another map, or anything else; anything else.
     #[inline(always)]
     fn buffers(&mut self) -> (&mut [W], &mut [W], &mut [W], &mut split::Scratch<W>) {
         let (words, rest) = self.memory.split_at_mut(self.n);
@@ -355,7 +355,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
-    let (words, other, numbers, scratch) = work.buffers();
+    let (words, other, kept, scratch) = work.buffers();
     let Words { first, all, range: [lowest, highest] } = Words::load(s, source, shape, element, words);
     if lowest == highest {
         out[..UNIT].fill(0);
@@ -392,10 +392,14 @@ pub fn encode<W: Word, S: Rows<W>>(
             (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
         }
     }
-    let v = if map == BITS { &*words } else { &*other };
+    if is_dense {
+        // For the dictionary.
+        kept[..n].copy_from_slice(&words[..n]);
+    }
+    let numbers = if map == BITS { words } else { other };
     // Half of the next block is fetched now, the rest when the numbers are packed.
     let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
-    predict::apply(s, v, numbers, shape, best.orders, best.base, &mut ahead(0));
+    predict::apply(s, numbers, shape, best.orders, best.base, &mut ahead(0));
     numbers[n..n + LANES].fill(W::default());
     let base = base.plus(best.base);
     let meaning = Meaning::Differences { map, unit: map_unit as u16, orders: best.orders, base };
@@ -417,10 +421,10 @@ pub fn encode<W: Word, S: Rows<W>>(
         // Dictionaries are of the words themselves.
         let mut at = 0;
         while at < n {
-            s.store(s.plus(s.load(&words[at..]), s.splat(first)), &mut words[at..]);
+            s.store(s.plus(s.load(&kept[at..]), s.splat(first)), &mut kept[at..]);
             at += LANES;
         }
-        if let Some(coding) = dict::Coding::choose(s, &words[..n], numbers, scratch, n_bytes)
+        if let Some(coding) = dict::Coding::choose(s, &kept[..n], numbers, scratch, n_bytes)
             && let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out)
         {
             emit_header(out, SPLIT, Meaning::Dictionary(shift as u16, coding.fields));

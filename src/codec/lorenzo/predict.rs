@@ -55,13 +55,12 @@ fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 
 // ---- differences ----------------------------------------------------------------------------------
 
-/// Writes the unsigned differences of the numbers `v` less `base` to `out`. Both have room for a row behind the block.
-/// The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.
+/// Replaces the numbers `v` by the unsigned differences of the numbers less `base`. There is room for a row behind the
+/// block. The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.
 #[inline(always)]
 pub fn apply<W: Word, S: Rows<W>>(
     s: S,
-    v: &[W],
-    out: &mut [W],
+    v: &mut [W],
     shape: [usize; 3],
     orders: Orders,
     base: W,
@@ -71,52 +70,50 @@ pub fn apply<W: Word, S: Rows<W>>(
     let [oz, oy, ox] = orders;
     if shape[2] <= LANES && shape[2] >= SHORT && oz <= 1 && oy <= 1 && ox <= 1 {
         match orders {
-            [0, 0, 0] => row_differences::<_, _, _, false, false, false>(s, v, out, shape, base, ahead),
-            [0, 0, _] => row_differences::<_, _, _, false, false, true>(s, v, out, shape, base, ahead),
-            [0, _, 0] => row_differences::<_, _, _, false, true, false>(s, v, out, shape, base, ahead),
-            [0, _, _] => row_differences::<_, _, _, false, true, true>(s, v, out, shape, base, ahead),
-            [_, 0, 0] => row_differences::<_, _, _, true, false, false>(s, v, out, shape, base, ahead),
-            [_, 0, _] => row_differences::<_, _, _, true, false, true>(s, v, out, shape, base, ahead),
-            [_, _, 0] => row_differences::<_, _, _, true, true, false>(s, v, out, shape, base, ahead),
-            _ => row_differences::<_, _, _, true, true, true>(s, v, out, shape, base, ahead),
+            [0, 0, 0] => row_differences::<_, _, _, false, false, false>(s, v, shape, base, ahead),
+            [0, 0, _] => row_differences::<_, _, _, false, false, true>(s, v, shape, base, ahead),
+            [0, _, 0] => row_differences::<_, _, _, false, true, false>(s, v, shape, base, ahead),
+            [0, _, _] => row_differences::<_, _, _, false, true, true>(s, v, shape, base, ahead),
+            [_, 0, 0] => row_differences::<_, _, _, true, false, false>(s, v, shape, base, ahead),
+            [_, 0, _] => row_differences::<_, _, _, true, false, true>(s, v, shape, base, ahead),
+            [_, _, 0] => row_differences::<_, _, _, true, true, false>(s, v, shape, base, ahead),
+            _ => row_differences::<_, _, _, true, true, true>(s, v, shape, base, ahead),
         }
         return;
     }
     let base = s.splat(base);
     let mut at = 0;
     while at < n {
-        s.store(s.minus(s.load(&v[at..]), base), &mut out[at..]);
+        s.store(s.minus(s.load(&v[at..]), base), &mut v[at..]);
         at += LANES;
     }
     let (row, plane) = strides(shape);
     for _ in 0..oz {
-        differences(s, out, plane, n, plane);
+        differences(s, v, plane, n, plane);
     }
     let rows = plane_rows(shape, orders) * row;
     for _ in 0..oy {
         let mut start = 0;
         while start < n {
-            differences(s, out, start + row, start + rows, row);
+            differences(s, v, start + row, start + rows, row);
             start += rows;
         }
     }
     for _ in 0..ox {
-        neighbour_differences(s, out, n, row);
+        neighbour_differences(s, v, n, row);
     }
     let mut at = 0;
     while at < n {
-        s.store(s.zigzag(s.load(&out[at..])), &mut out[at..]);
+        s.store(s.zigzag(s.load(&v[at..])), &mut v[at..]);
         at += LANES;
     }
 }
 
-/// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass. What the
-/// lanes behind a row hold goes where the next row is written afterwards.
+/// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass.
 #[inline(always)]
 fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, const X: bool>(
     s: S,
-    v: &[W],
-    out: &mut [W],
+    v: &mut [W],
     shape: [usize; 3],
     base: W,
     ahead: &mut A,
@@ -124,15 +121,18 @@ fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, 
     let zero = s.splat(W::default());
     let base = s.splat(base);
     let (row, plane) = strides(shape);
-    let n: usize = shape.iter().product();
+    let mask = first_lanes(row);
     let n_rows = plane_rows(shape, [Z.into(), 0, 0]);
-    let mut start = 0;
-    while start < n {
+    let mut start: usize = shape.iter().product();
+    while start > 0 {
+        // The last plane first, so that nothing is replaced that is still needed.
+        start -= n_rows * row;
         let mut above = zero;
         for y in 0..n_rows {
             ahead.fetch(s);
             let at = start + y * row;
-            let mut t = s.load(&v[at..]);
+            let this = s.load(&v[at..]);
+            let mut t = this;
             if Z && start > 0 {
                 t = s.minus(t, s.load(&v[at - plane..]));
             }
@@ -145,9 +145,12 @@ fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, 
             if X {
                 t = s.minus(t, s.predecessors(t, zero));
             }
-            s.store(s.zigzag(t), &mut out[at..]);
+            t = s.zigzag(t);
+            if row < LANES {
+                t = s.or(s.keep(mask, t), s.keep(!mask, this));
+            }
+            s.store(t, &mut v[at..]);
         }
-        start += n_rows * row;
     }
 }
 
@@ -722,8 +725,8 @@ mod tests {
             let v = noise(shape.iter().product());
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let n = v.len();
-                let mut r = vec![0; n + LANES];
-                apply(Portable, &padded(&v), &mut r, shape, orders, 0, &mut Nothing);
+                let mut r = padded(&v);
+                apply(Portable, &mut r, shape, orders, 0, &mut Nothing);
                 let mut sums = r.clone();
                 undo(Portable, &mut sums, shape, orders, 0);
                 assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
@@ -744,9 +747,9 @@ mod tests {
         for shape in [[1, 1, 100], [1, 7, 32], [3, 4, 5], [4, 8, 32], [2, 3, 1], [1, 1, 1050], [2, 3, 100]] {
             let v = noise(shape.iter().product());
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
-                let mut r = vec![0; v.len() + LANES];
+                let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
-                apply(Portable, &padded(&v), &mut r, shape, orders, base, &mut Nothing);
+                apply(Portable, &mut r, shape, orders, base, &mut Nothing);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {
