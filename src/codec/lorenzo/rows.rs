@@ -127,6 +127,29 @@ pub trait Rows<W: Word>: Copy {
         }
         self.load(&words)
     }
+    /// Writes the bit lengths of whole rows, up to [`LENGTHS`] numbers, in any order; the largest one.
+    #[inline(always)]
+    fn lengths(self, numbers: &[W], lengths: &mut [u8; LENGTHS]) -> u32 {
+        let all_bits = self.splat(W::from_u64(W::BITS.into()));
+        let mut any = self.splat(W::default());
+        let mut at = 0;
+        while at < numbers.len() {
+            // Those of as many rows as a word has bytes are put together in a row.
+            let mut bytes = self.splat(W::default());
+            let mut shift = 0;
+            let mut row = at;
+            while shift < W::BITS && row < numbers.len() {
+                let this = self.load(&numbers[row..]);
+                any = self.or(any, this);
+                bytes = self.or(bytes, self.shift_left(self.minus(all_bits, self.leading_zeros(this)), shift));
+                shift += 8;
+                row += LANES;
+            }
+            self.store_bytes(bytes, &mut lengths[at..]);
+            at = row;
+        }
+        self.any(any).bit_length()
+    }
     /// How many bytes, all below 128, are larger than `limit`, than one more, and so on.
     #[inline(always)]
     fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {

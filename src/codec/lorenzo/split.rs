@@ -280,28 +280,10 @@ impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
 /// The widths of a group of `n` numbers, which zeros follow up to whole rows.
 #[inline(always)]
 fn widths<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, lengths: &mut [u8; LENGTHS]) -> Group {
-    // The lengths in bytes, in any order: those of as many rows as a word has bytes are put together in a row.
-    let all_bits = s.splat(W::from_u64(W::BITS.into()));
-    let mut any = s.splat(W::default());
     if n < GROUP {
         lengths.fill(0);
     }
-    let mut at = 0;
-    while at < numbers.len() {
-        let mut bytes = s.splat(W::default());
-        let mut shift = 0;
-        let mut row = at;
-        while shift < W::BITS && row < numbers.len() {
-            let this = s.load(&numbers[row..]);
-            any = s.or(any, this);
-            bytes = s.or(bytes, s.shift_left(s.minus(all_bits, s.leading_zeros(this)), shift));
-            shift += 8;
-            row += LANES;
-        }
-        s.store_bytes(bytes, &mut lengths[at..]);
-        at = row;
-    }
-    let longest = s.any(any).bit_length();
+    let longest = s.lengths(numbers, lengths);
     let mut above = [0; 65];
     // With fewer bits than that nearly all would be patched.
     let mut shortest = longest;

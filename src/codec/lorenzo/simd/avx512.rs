@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
 use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows};
+use crate::codec::lorenzo::word::Word;
 use crate::cpu::sums;
 use crate::format::checksum::Sums;
 
@@ -103,6 +104,35 @@ unsafe fn widen_64(bytes: __m256i) -> [__m512i; 4] {
     }
 }
 
+/// The lowest bytes of 64 words, in any order; what is above them is zero.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn low_bytes_32(words: [__m512i; 4]) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (low, high) = (_mm512_packus_epi32(words[0], words[1]), _mm512_packus_epi32(words[2], words[3]));
+        _mm512_packus_epi16(low, high)
+    }
+}
+
+/// As [`low_bytes_32`].
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn low_bytes_64(words: [__m512i; 8]) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut halves = [words[0]; 4];
+        for i in 0..4 {
+            halves[i] = _mm512_or_si512(words[i], _mm512_slli_epi64::<32>(words[i + 4]));
+        }
+        low_bytes_32(halves)
+    }
+}
+
 /// Bit k of each of eight neighbouring bytes says whether a length is larger than `limit` + k. Transposed, byte k has
 /// these bits, so the ones in it are what is to be counted.
 ///
@@ -152,7 +182,7 @@ macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
         $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
-        $permute:ident, $store:ident, $squeeze:ident, $spread:ident, $bytes:literal, $narrow:ident, $widen:ident
+        $permute:ident, $store:ident, $squeeze:ident, $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident
     ) => {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
@@ -297,6 +327,35 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
+            fn lengths(self, numbers: &[$word], lengths: &mut [u8; LENGTHS]) -> u32 {
+                let mut any = self.splat(0 as $word);
+                let mut at = 0;
+                while at < numbers.len() {
+                    let first = self.load(&numbers[at..]);
+                    let mut second = self.splat(0 as $word);
+                    if numbers.len() - at > LANES {
+                        second = self.load(&numbers[at + LANES..]);
+                    }
+                    let mut zeros = [first[0]; 2 * $n];
+                    for i in 0..$n {
+                        // SAFETY: the token is proof of the instructions.
+                        unsafe {
+                            any[i] = _mm512_or_si512(any[i], _mm512_or_si512(first[i], second[i]));
+                            zeros[i] = $lzcnt(first[i]);
+                            zeros[$n + i] = $lzcnt(second[i]);
+                        }
+                    }
+                    let to = lengths[at..][..2 * LANES].as_mut_ptr();
+                    // SAFETY: as above; a register has as many bytes as two rows have lanes.
+                    unsafe {
+                        let lengths = _mm512_sub_epi8(_mm512_set1_epi8(<$word>::BITS as i8), $low_bytes(zeros));
+                        _mm512_storeu_si512(to.cast(), lengths);
+                    }
+                    at += 2 * LANES;
+                }
+                Rows::<$word>::any(self, any).bit_length()
+            }
+            #[inline(always)]
             fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
                 // SAFETY: the token is proof of the instructions; a register has as many bytes as are loaded.
                 unsafe { counts_larger(bytes, limit) }
@@ -386,7 +445,8 @@ level!(
     spread_32,
     4,
     narrow_32,
-    widen_32
+    widen_32,
+    low_bytes_32
 );
 level!(
     u64,
@@ -416,5 +476,6 @@ level!(
     spread_64,
     8,
     narrow_64,
-    widen_64
+    widen_64,
+    low_bytes_64
 );
