@@ -59,8 +59,8 @@ macro_rules! level {
             #[inline(always)]
             pub unsafe fn total(self, n_rows: usize) -> Sums {
                 const LANES: usize = $bytes / 8;
-                let [plain, running] = [self.plain, self.running].map(|sums| {
-                    let mut lanes = [0; 2 * LANES];
+                let mut lanes = [[0; 2 * LANES]; 2];
+                for (lanes, sums) in lanes.iter_mut().zip([self.plain, self.running]) {
                     for odd in 0..2 {
                         let mut half = [0u64; LANES];
                         // SAFETY: the caller's promise; the lanes are as long as a register.
@@ -69,8 +69,8 @@ macro_rules! level {
                             lanes[2 * lane + odd] = half[lane];
                         }
                     }
-                    lanes
-                });
+                }
+                let [plain, running] = lanes;
                 Sums::from_lanes(&plain, &running, n_rows * (size_of::<Row>() / $bytes))
             }
 

@@ -414,8 +414,8 @@ fn unpack<W: Word, S: Rows<W>>(
     let mut last = [0; 3 * LANES * size_of::<u64>()];
     let (whole, half) = packed[before_last * row_bytes..].split_at((packed.len() / row_bytes).min(1) * row_bytes);
     last[..whole.len()].copy_from_slice(whole);
-    for (word, half) in last[whole.len()..].chunks_exact_mut(W::BYTES).zip(half.chunks_exact(4)) {
-        word[..4].copy_from_slice(half);
+    for i in 0..half.len() / 4 {
+        last[whole.len() + i * W::BYTES..][..4].copy_from_slice(&half[4 * i..][..4]);
     }
     let (mut bit, mut at) = (0, 0);
     while at < numbers.len() {
