@@ -583,6 +583,7 @@ impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
             rows_ahead,
             row_bytes: self.target.row * W::BYTES,
             bytes: self.target.plane(z, W::BYTES),
+            at: 0,
             sy,
             sx,
             shift: self.shift,
@@ -593,6 +594,8 @@ impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
 /// A plane of it.
 struct DirectPlane<'p> {
     bytes: &'p mut [u8],
+    /// Where the next row begins.
+    at: usize,
     /// From one row to the next.
     row_bytes: usize,
     /// The end of the first line of a plane to be fetched, which may be this one, in rows ahead then.
@@ -616,7 +619,8 @@ impl<W: Word, S: Rows<W>> Plane<W, S> for DirectPlane<'_> {
             s.prefetch(self.ahead.wrapping_add(at + line * CACHE_LINE));
         }
         let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
-        let out = &mut self.bytes[y * self.row_bytes..];
+        let out = &mut self.bytes[self.at..];
+        self.at += self.row_bytes;
         if self.sx == LANES {
             s.store_bytes(row, out);
         } else {

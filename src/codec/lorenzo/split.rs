@@ -417,15 +417,16 @@ fn unpack<W: Word, S: Rows<W>>(
     for i in 0..half.len() / 4 {
         last[whole.len() + i * W::BYTES..][..4].copy_from_slice(&half[4 * i..][..4]);
     }
-    let (mut bit, mut at) = (0, 0);
-    while at < numbers.len() {
+    let (rows, _) = numbers.as_chunks_mut::<LANES>();
+    let mut bit = 0;
+    for row in rows {
         let from = bit / W::BITS as usize;
-        let words = if from < before_last { &packed[from * row_bytes..] } else { &last[(from - before_last) * row_bytes..] };
+        let (words, from) = if from < before_last { (packed, from) } else { (&last[..], from - before_last) };
+        let words = &words[from * row_bytes..][..2 * row_bytes];
         let (low, high) = (s.load_bytes(words), s.load_bytes(&words[row_bytes..]));
-        let row = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
-        s.store(patches.row(s, row), &mut numbers[at..]);
+        let low_bits = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
+        s.store(patches.row(s, low_bits), row);
         bit += width as usize;
-        at += LANES;
     }
 }
 
