@@ -85,6 +85,11 @@ pub trait Rows<W: Word>: Copy {
     /// Shifts by fewer bits than a word has.
     fn shift_right(self, a: Self::Row, n: u32) -> Self::Row;
     fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row;
+    /// `a`, and the bits of `b` shifted to the left by fewer bits than a word has.
+    #[inline(always)]
+    fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
+        self.or(a, self.shift_left(b, n))
+    }
     /// The low words of double words, shifted by fewer bits than a word has.
     #[inline(always)]
     fn shift_pair_right(self, low: Self::Row, high: Self::Row, n: u32) -> Self::Row {
@@ -170,14 +175,14 @@ pub trait Rows<W: Word>: Copy {
         }
         sums
     }
-    /// As [`Rows::squeeze`] of the lowest bytes.
+    /// As [`Rows::squeeze`] of the bytes from bit `start` on.
     #[inline(always)]
-    fn squeeze_low_bytes(self, mask: u32, a: Self::Row, to: &mut [u8]) {
+    fn squeeze_bytes_of(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
         let mut words = [W::default(); LANES];
         self.store(a, &mut words);
         let mut rest = mask;
         for to in &mut to[..mask.count_ones() as usize] {
-            *to = words[rest.trailing_zeros() as usize % LANES].to_u64() as u8;
+            *to = (words[rest.trailing_zeros() as usize % LANES] >> start).to_u64() as u8;
             rest &= rest - 1;
         }
     }
@@ -351,6 +356,10 @@ impl<W: Word> Rows<W> for Portable {
     fn shift_left(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i] << (n / 2) << (n - n / 2))
     }
+    #[inline(never)] // inlined, the words are carried through the loop one by one, not as vectors
+    fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i] | b[i] << n)
+    }
     #[inline(always)]
     fn shift_right(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i] >> n)
@@ -371,7 +380,7 @@ impl<W: Word> Rows<W> for Portable {
     fn leading_zeros(self, a: Self::Row) -> Self::Row {
         each!(i => W::from_u64(a[i].leading_zeros().into()))
     }
-    #[inline(always)]
+    #[inline(never)] // as above
     fn larger(self, a: Self::Row, limit: W) -> u32 {
         let mut flags = [0; LANES];
         for (flag, &word) in flags.iter_mut().zip(&a) {

@@ -162,12 +162,7 @@ pub struct Coding {
 impl Coding {
     /// Looks at `n` numbers, which the rest of their last row follows, zeros.
     #[inline(always)]
-    pub fn choose<W: Word, S: Rows<W>>(
-        s: S,
-        numbers: &[W],
-        n: usize,
-        scratch: &mut Scratch<W>,
-    ) -> Self {
+    pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
         let mut coding = Self { groups: [Group::default(); MAX_GROUPS], n, n_bytes: 0 };
         let mut start = 0;
         for group in &mut coding.groups {
@@ -321,7 +316,7 @@ fn pack<W: Word, S: Rows<W>>(
         ahead.fetch(s);
         let row = s.load(&numbers[at..]);
         let low = s.and(patches.row(s, row), mask);
-        words = s.or(words, s.shift_left(low, n_bits));
+        words = s.or_shifted(words, low, n_bits);
         n_bits += width;
         if n_bits >= W::BITS {
             s.store_bytes(words, &mut out[to..]);

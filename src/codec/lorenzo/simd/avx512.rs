@@ -361,10 +361,11 @@ macro_rules! level {
                 unsafe { counts_larger(bytes, limit) }
             }
             #[inline(always)]
-            fn squeeze_low_bytes(self, mask: u32, a: Self::Row, to: &mut [u8]) {
+            fn squeeze_bytes_of(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
+                let bytes = Rows::<$word>::shift_right(self, a, start);
                 let to = to[..LANES].as_mut_ptr();
                 // SAFETY: the token is proof of the instructions; 32 bytes are written.
-                unsafe { _mm256_storeu_si256(to.cast(), squeeze_8(mask, $narrow(a))) };
+                unsafe { _mm256_storeu_si256(to.cast(), squeeze_8(mask, $narrow(bytes))) };
             }
             #[inline(always)]
             fn spread_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {

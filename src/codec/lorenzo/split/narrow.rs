@@ -21,7 +21,7 @@ impl<W: Word, S: Rows<W>> Patching<W, S> for Rowwise<'_, &mut [u8]> {
     fn row(&mut self, s: S, row: S::Row) -> S::Row {
         let longer = s.larger(row, W::low_mask(self.width));
         self.bitmap.push(longer);
-        s.squeeze_low_bytes(longer, s.shift_right(row, self.width), &mut self.patches[self.n..]);
+        s.squeeze_bytes_of(longer, row, self.width, &mut self.patches[self.n..]);
         self.n += longer.count_ones() as usize;
         row
     }
