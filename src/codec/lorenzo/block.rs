@@ -197,10 +197,13 @@ struct AheadOfSource {
 
 impl AheadOfSource {
     /// A part of the rows: so many lines of each from this one on.
-    fn new(source: &Source, [_, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
-        let [row, plane] = [source.row, source.plane].map(|n| n * element.bytes);
+    fn new(source: &Source, [sz, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
+        // One row is as long as many rows of lanes, which follow each other.
+        let row = if sz * sy == 1 { LANES } else { source.row };
+        let [row, plane] = [row, source.plane].map(|n| n * element.bytes);
         let at = source.next.as_ptr().wrapping_add((line + 1) * CACHE_LINE - 1);
-        Self { at, row, plane: plane.wrapping_sub(sy * row), n_rows: sy, n_left: sy }
+        let plane = if sz == 1 { 0 } else { plane.wrapping_sub(sy * row) };
+        Self { at, row, plane, n_rows: sy, n_left: sy }
     }
 }
 
