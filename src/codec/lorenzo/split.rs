@@ -217,9 +217,9 @@ impl Coding {
             if group.patch == 0 {
                 pack(s, numbers, group.width, bits, &mut Unpatched, ahead);
             } else if group.has_narrow_patches() {
-                narrow::write(s, group, numbers, &mut scratch.bytes, bits, bitmap, string, ahead);
+                narrow::write(s, group, numbers, &mut scratch.bytes, [bits, bitmap, string], ahead);
             } else {
-                wide::write(s, group, numbers, &mut scratch.words, bits, bitmap, string, ahead);
+                wide::write(s, group, numbers, &mut scratch.words, [bits, bitmap, string], ahead);
             }
         }
     }

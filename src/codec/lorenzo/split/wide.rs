@@ -47,9 +47,7 @@ pub fn write<W: Word, S: Rows<W>>(
     group: &Group,
     numbers: &[W],
     [patches, more]: &mut [Patches<W>; 2],
-    packed: &mut [u8],
-    bitmap: &mut [u8],
-    string: &mut [u8],
+    [packed, bitmap, string]: [&mut [u8]; 3],
     ahead: &mut impl Ahead,
 ) {
     let mut rows = Rowwise { bitmap: Bitmap::new(bitmap), patches, width: group.width, n: 0 };
