@@ -45,7 +45,7 @@ impl<W: Word> Work<W> {
         Ok(Self { memory, n, scratch: split::Scratch::new() })
     }
 
-    /// The words of the block, which become what is coded of them; words by another map, or anything else; anything else.
+    /// The words of the block, which become what is coded of them, and two buffers for anything else.
     #[inline(always)]
     fn buffers(&mut self) -> (&mut [W], &mut [W], &mut [W], &mut split::Scratch<W>) {
         let (words, rest) = self.memory.split_at_mut(self.n);

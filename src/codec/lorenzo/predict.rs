@@ -227,7 +227,7 @@ pub trait Sink<W: Word, S: Rows<W>> {
 
 /// A plane of it.
 pub trait Plane<W: Word, S: Rows<W>> {
-    /// Row y; only as many lanes count as the block's rows have.
+    /// Row y, which is the next one; only as many lanes count as the block's rows have.
     fn put(&mut self, s: S, y: usize, row: S::Row);
 }
 
@@ -504,7 +504,7 @@ fn sample(n_rows: usize) -> (usize, usize) {
     if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
 }
 
-/// Per lane, the bits that the unsigned forms of differences have not; those outside of a mask have none.
+/// Per lane, the bits that the unsigned forms of differences have not; outside of a mask these count as zeros.
 #[inline(always)]
 fn missing_bits<W: Word, S: Rows<W>>(s: S, mask: u32, differences: S::Row) -> S::Row {
     s.leading_zeros(s.keep(mask, s.zigzag(differences)))

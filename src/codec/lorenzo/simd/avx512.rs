@@ -181,8 +181,9 @@ const BYTES: u64 = 0x0101_0101_0101_0101;
 macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
-        $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident,
-        $permute:ident, $store:ident, $squeeze:ident, $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident
+        $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident,
+        $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident, $permute:ident, $store:ident, $squeeze:ident,
+        $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident
     ) => {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
