@@ -16,6 +16,8 @@ mod huffman;
 pub mod layout;
 mod map;
 pub mod params;
+#[cfg(not(target_arch = "x86_64"))]
+mod portable;
 mod predict;
 mod rows;
 #[cfg(target_arch = "x86_64")]
@@ -35,15 +37,11 @@ use params::Mode;
 use rows::Rows;
 use word::{Element, Word};
 
-/// Words for which there is code of every level.
-#[cfg(target_arch = "x86_64")]
-trait Coded: simd::SimdWord {}
-#[cfg(target_arch = "x86_64")]
-impl<W: simd::SimdWord> Coded for W {}
+// [`encode_block`] and [`decode_block`] with the instructions of a level, and the words for which there is such code.
 #[cfg(not(target_arch = "x86_64"))]
-trait Coded: Word {}
-#[cfg(not(target_arch = "x86_64"))]
-impl<W: Word> Coded for W {}
+use portable::{self as at_level, Word as Coded};
+#[cfg(target_arch = "x86_64")]
+use simd::{self as at_level, SimdWord as Coded};
 
 /// The codec.
 pub struct Lorenzo;
@@ -184,25 +182,9 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
     Ok(Encoded { n_bytes: table.len() + n_bytes, sums: all })
 }
 
-/// As [`encode_blocks`], with the instructions of `level`.
+/// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
 fn encode_piece<W: Coded>(
     level: Level,
-    chunk: &Chunk,
-    src: &[u8],
-    first_block: usize,
-    table: &mut [u8],
-    out: &mut [u8],
-) -> Result<Encoded> {
-    #[cfg(target_arch = "x86_64")]
-    return simd::encode_blocks::<W>(level, chunk, src, first_block, table, out);
-    #[cfg(not(target_arch = "x86_64"))]
-    return encode_blocks::<W, _>(rows::Portable, chunk, src, first_block, table, out);
-}
-
-/// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
-#[inline(always)]
-fn encode_blocks<W: Word, S: Rows<W>>(
-    s: S,
     chunk: &Chunk,
     src: &[u8],
     first_block: usize,
@@ -221,15 +203,28 @@ fn encode_blocks<W: Word, S: Rows<W>>(
         let block = chunk.layout.block(first_block + i);
         let next = chunk.layout.block((first_block + i + 1).min(chunk.layout.n_blocks() - 1));
         let source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane };
-        let out = &mut out[end..];
-        let n_bytes = block::encode(s, &mut work, &source, block.shape, chunk.element, chunk.mode, out);
-        let sums = s.sums(&out[..n_bytes]);
+        let Encoded { n_bytes, sums } =
+            at_level::encode(level, &mut work, chunk, &source, block.shape, &mut out[end..]);
         end += n_bytes;
         ((end / UNIT) as u32).write(entry);
         check_of(sums).write(&mut entry[4..]);
         all = all.then(sums);
     }
     Ok(Encoded { n_bytes: end, sums: all })
+}
+
+/// Encodes a block to the start of `out`.
+#[inline(always)]
+fn encode_block<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    chunk: &Chunk,
+    source: &Source,
+    shape: [usize; 3],
+    out: &mut [u8],
+) -> Encoded {
+    let n_bytes = block::encode(s, work, source, shape, chunk.element, chunk.mode, out);
+    Encoded { n_bytes, sums: s.sums(&out[..n_bytes]) }
 }
 
 /// A payload's table and blocks.
@@ -318,7 +313,7 @@ fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>>
     Ok(strips)
 }
 
-/// As [`decode_blocks`], with the instructions of `level`.
+/// Decodes some consecutive strips and returns the sums of their blocks.
 fn decode_strips<W: Coded>(
     level: Level,
     chunk: &Chunk,
@@ -326,44 +321,43 @@ fn decode_strips<W: Coded>(
     verify: bool,
     strips: &mut [Strip],
 ) -> Result<Sums> {
-    #[cfg(target_arch = "x86_64")]
-    return simd::decode_blocks::<W>(level, chunk, sections, verify, strips);
-    #[cfg(not(target_arch = "x86_64"))]
-    return decode_blocks::<W, _>(rows::Portable, chunk, sections, verify, strips);
-}
-
-/// Decodes some consecutive strips and returns the sums of their blocks.
-#[inline(always)]
-fn decode_blocks<W: Word, S: Rows<W>>(
-    s: S,
-    chunk: &Chunk,
-    sections: &Sections,
-    verify: bool,
-    strips: &mut [Strip],
-) -> Result<Sums> {
-    let Chunk { layout, element, .. } = chunk;
+    let layout = &chunk.layout;
     let mut work = Work::<W>::new(layout)?;
     let (row, _) = layout.strides();
     let mut all = Sums::default();
     for strip in strips {
         for i in 0..layout.blocks_per_strip() {
             let index = strip.number * layout.blocks_per_strip() + i;
-            let (bytes, sums) = sections.block(s, index, verify)?;
             let mut target = Target {
                 bands: &mut strip.bands,
                 plane: layout.band_plane(),
                 offset: i * layout.block_step(),
                 row,
             };
-            block::decode(s, &mut work, layout.block(index).shape, *element, bytes, &mut target)?;
-            all = all.then(sums);
+            all = all.then(at_level::decode(level, &mut work, chunk, sections, index, verify, &mut target)?);
         }
     }
     Ok(all)
 }
 
-/// Decodes the blocks that regions touch, with portable code: of few blocks most is copying.
-fn decode_regions<W: Word>(
+/// Decodes a block to its place, and returns its sums.
+#[inline(always)]
+fn decode_block<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    chunk: &Chunk,
+    sections: &Sections,
+    index: usize,
+    verify: bool,
+    target: &mut Target,
+) -> Result<Sums> {
+    let (bytes, sums) = sections.block(s, index, verify)?;
+    block::decode(s, work, chunk.layout.block(index).shape, chunk.element, bytes, target)?;
+    Ok(sums)
+}
+
+/// Decodes the blocks that regions touch.
+fn decode_regions<W: Coded>(
     chunk: &Chunk,
     job: &Job,
     payload: &[u8],
@@ -380,17 +374,18 @@ fn decode_regions<W: Word>(
         dst = rest;
         for index in chunk.layout.blocks_in(region) {
             let block = chunk.layout.block(index);
-            let (bytes, _) = sections.block::<W, _>(rows::Portable, index, job.verify)?;
             let [_, sy, sx] = block.shape;
             let bands = &mut [&mut elements[..]];
             let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            block::decode(rows::Portable, &mut work, block.shape, chunk.element, bytes, &mut target)?;
+            at_level::decode(job.level, &mut work, chunk, &sections, index, job.verify, &mut target)?;
             let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
             let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
             let n_bytes = (end[2] - first[2]) * size;
-            for (z, y) in (first[0]..end[0]).flat_map(|z| (first[1]..end[1]).map(move |y| (z, y))) {
-                let [from, to] = [block, *region].map(|of| of.place([z, y, first[2]]) * size);
-                part[to..to + n_bytes].copy_from_slice(&elements[from..from + n_bytes]);
+            for z in first[0]..end[0] {
+                for y in first[1]..end[1] {
+                    let [from, to] = [block, *region].map(|of| of.place([z, y, first[2]]) * size);
+                    part[to..to + n_bytes].copy_from_slice(&elements[from..from + n_bytes]);
+                }
             }
         }
     }

@@ -10,9 +10,10 @@ mod avx2;
 mod avx512;
 
 use crate::codec::Encoded;
+use crate::codec::lorenzo::block::{Source, Target, Work};
 use crate::codec::lorenzo::rows::{Portable, Rows};
 use crate::codec::lorenzo::word::Word;
-use crate::codec::lorenzo::{Chunk, Sections, Strip};
+use crate::codec::lorenzo::{Chunk, Sections, decode_block, encode_block};
 use crate::cpu::level::Level;
 use crate::error::Result;
 use crate::format::checksum::Sums;
@@ -126,27 +127,29 @@ macro_rules! level {
 
             #[target_feature(enable = $features)]
             pub fn encode<W: SimdWord>(
+                work: &mut Work<W>,
                 chunk: &Chunk,
-                src: &[u8],
-                first_block: usize,
-                table: &mut [u8],
+                source: &Source,
+                shape: [usize; 3],
                 out: &mut [u8],
-            ) -> Result<Encoded> {
+            ) -> Encoded {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let rows = unsafe { W::$rows::new() };
-                crate::codec::lorenzo::encode_blocks::<W, _>(rows, chunk, src, first_block, table, out)
+                encode_block(rows, work, chunk, source, shape, out)
             }
 
             #[target_feature(enable = $features)]
             pub fn decode<W: SimdWord>(
+                work: &mut Work<W>,
                 chunk: &Chunk,
                 sections: &Sections,
+                index: usize,
                 verify: bool,
-                strips: &mut [Strip],
+                target: &mut Target,
             ) -> Result<Sums> {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let rows = unsafe { W::$rows::new() };
-                crate::codec::lorenzo::decode_blocks::<W, _>(rows, chunk, sections, verify, strips)
+                decode_block(rows, work, chunk, sections, index, verify, target)
             }
         }
     };
@@ -159,37 +162,39 @@ level!(
     "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,gfni"
 );
 
-/// Encodes blocks with the instructions of a level.
-pub fn encode_blocks<W: SimdWord>(
+/// [`encode_block`] with the instructions of a level.
+pub fn encode<W: SimdWord>(
     level: Level,
+    work: &mut Work<W>,
     chunk: &Chunk,
-    src: &[u8],
-    first_block: usize,
-    table: &mut [u8],
+    source: &Source,
+    shape: [usize; 3],
     out: &mut [u8],
-) -> Result<Encoded> {
+) -> Encoded {
     match level.kind() {
-        CpuLevel::Scalar => super::encode_blocks::<W, _>(Portable, chunk, src, first_block, table, out),
+        CpuLevel::Scalar => encode_block(Portable, work, chunk, source, shape, out),
         // SAFETY: a `Level` is proof that the CPU has its instructions.
-        CpuLevel::Avx2 => unsafe { avx2_level::encode::<W>(chunk, src, first_block, table, out) },
+        CpuLevel::Avx2 => unsafe { avx2_level::encode(work, chunk, source, shape, out) },
         // SAFETY: as above.
-        CpuLevel::Avx512 => unsafe { avx512_level::encode::<W>(chunk, src, first_block, table, out) },
+        CpuLevel::Avx512 => unsafe { avx512_level::encode(work, chunk, source, shape, out) },
     }
 }
 
-/// Decodes strips with the instructions of a level.
-pub fn decode_blocks<W: SimdWord>(
+/// [`decode_block`] with the instructions of a level.
+pub fn decode<W: SimdWord>(
     level: Level,
+    work: &mut Work<W>,
     chunk: &Chunk,
     sections: &Sections,
+    index: usize,
     verify: bool,
-    strips: &mut [Strip],
+    target: &mut Target,
 ) -> Result<Sums> {
     match level.kind() {
-        CpuLevel::Scalar => super::decode_blocks::<W, _>(Portable, chunk, sections, verify, strips),
+        CpuLevel::Scalar => decode_block(Portable, work, chunk, sections, index, verify, target),
         // SAFETY: a `Level` is proof that the CPU has its instructions.
-        CpuLevel::Avx2 => unsafe { avx2_level::decode::<W>(chunk, sections, verify, strips) },
+        CpuLevel::Avx2 => unsafe { avx2_level::decode(work, chunk, sections, index, verify, target) },
         // SAFETY: as above.
-        CpuLevel::Avx512 => unsafe { avx512_level::decode::<W>(chunk, sections, verify, strips) },
+        CpuLevel::Avx512 => unsafe { avx512_level::decode(work, chunk, sections, index, verify, target) },
     }
 }
