@@ -16,6 +16,13 @@ constexpr u32 kUnitBytes = 16;  // what a thread loads or stores at most with on
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x % kWarp; }
 
+// Bits of the lanes before this one, which the compiler is not to compute again and again.
+__device__ __forceinline__ u32 lanes_below() {
+    u32 mask;
+    asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
+    return mask;
+}
+
 // Sum of the values of this lane and all lanes before it.
 template <typename T>
 __device__ __forceinline__ T warp_inclusive_sum(T value) {
@@ -73,6 +80,13 @@ __device__ __forceinline__ u32 warp_max_unsigned(u32 value) {
 #pragma unroll
     for (u32 step = kWarp / 2; step > 0; step /= 2) value = max(value, __shfl_xor_sync(kAllLanes, value, step));
     return value;
+#endif
+}
+__device__ __forceinline__ u32 warp_min_unsigned(u32 value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(kAllLanes, value);
+#else
+    return ~warp_max_unsigned(~value);
 #endif
 }
 __device__ __forceinline__ u64 warp_max_unsigned(u64 value) {

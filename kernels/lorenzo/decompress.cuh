@@ -216,18 +216,26 @@ struct Decompressor {
         const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + first;
         const bool is_staged = Shared::kStaged && n_units <= Shared::kMaxStaged / kUnitBytes;
         unsigned char* const stage = shared.stage;
-        UnitSums<kThreads> unit_sums;
+        Sums sums;
         if (Shared::kStaged && likely(is_staged)) {
-            const u32 to = shared_address(stage);
+            // The first warp reads what is in the block, meanwhile the others copy.
+            if (t < kWarp) {
+                read_ahead(source, n_units * kUnitBytes);
+            } else {
+                constexpr u32 kCopiers = kThreads - kWarp;
+                const u32 to = shared_address(stage);
 #pragma unroll 2
-            for (u32 u = t; u < n_units; u += kThreads) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
-            // Meanwhile the last thread finds the block in the array, and the first warp reads what is in the block.
-            if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
-            if (t < kWarp) read_ahead(source, n_units * kUnitBytes);
-            wait_copies();
+                for (u32 u = t - kWarp; u < n_units; u += kCopiers) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
+                // The last thread finds the block in the array.
+                if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+                wait_copies();
+                UnitSums<kCopiers> unit_sums;
 #pragma unroll 2
-            for (u32 u = t; u < n_units; u += kThreads) unit_sums.add(load_shared_16(to + u * kUnitBytes));
+                for (u32 u = t - kWarp; u < n_units; u += kCopiers) unit_sums.add(load_shared_16(to + u * kUnitBytes));
+                unit_sums.finish(4 * (t - kWarp), sums);
+            }
         } else {
+            UnitSums<kThreads> unit_sums;
             if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
             constexpr u32 kBatch = 5;  // loads under way
             for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
@@ -241,9 +249,8 @@ struct Decompressor {
                     if (first_unit + k * kThreads < n_units) unit_sums.add(units[k]);
                 }
             }
+            unit_sums.finish(4 * t, sums);
         }
-        Sums sums;
-        unit_sums.finish(4 * t, sums);
         share_sums(sums);
         __syncthreads();
         bool is_checked = true;

@@ -34,8 +34,17 @@ struct Type {
 enum Coder : u32 { kRaw = 0, kConst = 1, kSplit = 2, kHuff = 3 };
 enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2 };
 
-__device__ __forceinline__ u32 bit_length(u32 v) { return 32 - __clz(v); }
-__device__ __forceinline__ u32 bit_length(u64 v) { return 64 - __clzll(v); }
+// The instruction finds -1 in 0.
+__device__ __forceinline__ u32 bit_length(u32 v) {
+    u32 highest;
+    asm("bfind.u32 %0, %1;" : "=r"(highest) : "r"(v));
+    return highest + 1;
+}
+__device__ __forceinline__ u32 bit_length(u64 v) {
+    u32 highest;
+    asm("bfind.u64 %0, %1;" : "=r"(highest) : "l"(v));
+    return highest + 1;
+}
 __device__ __forceinline__ u32 trailing_zeros(u32 v) { return __ffs(v) - 1; }
 __device__ __forceinline__ u32 trailing_zeros(u64 v) { return __ffsll(v) - 1; }
 
@@ -62,8 +71,13 @@ __device__ __forceinline__ W warp_min(W v) { return ~warp_max(static_cast<W>(~v)
 // Differences to numbers without sign, small if the difference is, and back.
 template <typename W>
 __device__ __forceinline__ W zigzag(W d) { return d << 1 ^ shifted_signed(d, Type<W>::kBits - 1); }
-template <typename W>
-__device__ __forceinline__ W unzigzag(W r) { return r >> 1 ^ (0 - (r & 1)); }
+__device__ __forceinline__ u32 unzigzag(u32 r) {
+    // One instruction for all bits like the last one.
+    u32 sign;
+    asm("bfe.s32 %0, %1, 0, 1;" : "=r"(sign) : "r"(r));
+    return r >> 1 ^ sign;
+}
+__device__ __forceinline__ u64 unzigzag(u64 r) { return r >> 1 ^ (0 - (r & 1)); }
 
 // The block shape is made of powers of two.
 struct Shape {
@@ -145,21 +159,27 @@ struct Element {
     }
 };
 
-// The word of the element at `from`, of fewer bytes than the word or as many, maybe in the other order.
+// The word of an element of fewer bytes than the word or as many, maybe in the other order.
+template <typename W>
+__device__ __forceinline__ W word_of_element(u64 word, const Element&, bool swaps) { return swaps ? swapped_bytes(word) : word; }
+template <typename W>
+__device__ __forceinline__ W word_of_element(u32 word, const Element&, bool swaps) { return swaps ? swapped_bytes(word) : word; }
+template <typename W>
+__device__ __forceinline__ W word_of_element(unsigned short bytes, const Element& element, bool swaps) {
+    const u32 word = swaps ? __byte_perm(bytes, 0, 0x4401) : bytes;
+    return element.is_signed ? static_cast<u32>(static_cast<s32>(static_cast<short>(word))) : word;
+}
+template <typename W>
+__device__ __forceinline__ W word_of_element(unsigned char byte, const Element& element, bool) {
+    return element.is_signed ? static_cast<u32>(static_cast<s32>(static_cast<signed char>(byte))) : byte;
+}
+
+// The word of the element at `from`.
 template <typename W>
 __device__ __forceinline__ W load_element(const void* from, const Element& element, bool swaps) {
-    if (sizeof(W) == 8 || element.bytes == 4) {
-        const W word = *static_cast<const W*>(from);
-        return swaps ? swapped_bytes(word) : word;
-    }
-    u32 word;
-    if (element.bytes == 2) {
-        word = *static_cast<const unsigned short*>(from);
-        if (swaps) word = __byte_perm(word, 0, 0x4401);
-        return element.is_signed ? static_cast<u32>(static_cast<s32>(static_cast<short>(word))) : word;
-    }
-    word = *static_cast<const unsigned char*>(from);
-    return element.is_signed ? static_cast<u32>(static_cast<s32>(static_cast<signed char>(word))) : word;
+    if (sizeof(W) == 8 || element.bytes == 4) return word_of_element<W>(*static_cast<const W*>(from), element, swaps);
+    if (element.bytes == 2) return word_of_element<W>(*static_cast<const unsigned short*>(from), element, swaps);
+    return word_of_element<W>(*static_cast<const unsigned char*>(from), element, swaps);
 }
 
 template <typename W>

@@ -112,7 +112,7 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     u32 at = first * group.w;
 #pragma unroll
     for (u32 r = 0; r < kRows; ++r) {
-        const u32* const words = reinterpret_cast<const u32*>(mine + at / 32 * 128);
+        const u32* const words = reinterpret_cast<const u32*>(mine + (at & ~31u) * 4);
         const bool is_there = kWhole || (first + r < group.rows && group.w > 0);
         const u32 low = is_there ? words[0] : 0;
         const u32 high = kWhole || (is_there && at % 32 + group.w > 32) ? words[32] : 0;

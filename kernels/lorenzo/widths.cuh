@@ -11,6 +11,11 @@ struct Widths {
     u32 w, e1, e2;
     u32 n1, n2;
 
+    __device__ __forceinline__ Widths(u32 rows, u32 w, u32 e1, u32 e2, u32 n1, u32 n2) : rows(rows), w(w), e1(e1), e2(e2), n1(n1), n2(n2) {}
+    // Of a group of n numbers.
+    __device__ __forceinline__ Widths(uint2 header, u32 n)
+        : rows((n + kRow - 1) / kRow), w(header.x & 0xff), e1(header.x >> 8 & 0xff), e2(header.x >> 16), n1(header.y & 0xffff), n2(header.y >> 16) {}
+
     __device__ __forceinline__ u32 packed_bytes() const { return (rows * w + 31) / 32 * 128; }
     __device__ __forceinline__ u32 bitmap_bytes() const { return e1 ? 4 * rows : 0; }
     __device__ __forceinline__ u32 patch_bytes() const { return (n1 * e1 + 7) / 8 + (e2 ? (n1 + 7) / 8 + (n2 * e2 + 7) / 8 : 0); }
@@ -81,10 +86,12 @@ struct BitPlanes {
     }
 };
 
-// Ones for all bits that a number has up to its highest. The instruction shifts by 32 to zero.
+// Ones for all bits that a number has up to its highest. There are 2^32 - 1 zeros above that of 0; so far is shifted to
+// zero.
 __device__ __forceinline__ u32 ones_up_to_highest(u32 number) {
-    u32 ones;
-    asm("shr.u32 %0, %1, %2;" : "=r"(ones) : "r"(~0u), "r"(__clz(number)));
+    u32 above, ones;
+    asm("bfind.shiftamt.u32 %0, %1;" : "=r"(above) : "r"(number));
+    asm("shr.u32 %0, %1, %2;" : "=r"(ones) : "r"(~0u), "r"(above));
     return ones;
 }
 
@@ -126,39 +133,49 @@ __device__ __forceinline__ Widths choose_widths(const BitCounts<W>& counts, u32 
         return k >= 32 * kParts ? 0 : k >= 32 ? high : low;
     };
     const auto packed_bytes = [=](u32 k) { return (rows * k + 31) / 32 * 128; };
-    const auto cost = [=](u32 k, u32 h, u32 k2, u32 h2) {
-        const u32 again = k2 < mx ? (h + 7) / 8 + (h2 * (mx - k2) + 7) / 8 : 0;
-        return packed_bytes(k) + 4 * rows + (h * (k2 - k) + 7) / 8 + again;
-    };
-    u32 best = packed_bytes(mx), k = mx, k2 = mx;
+    const auto bytes = [](u32 bits) { return (bits + 7) / 8; };
+    u32 best = packed_bytes(mx), k = mx, k2 = mx, h2 = 0;
+    // Of equal costs the first width is the greatest, the second the least: so they are the low bits of what is compared.
+    constexpr u32 kLow = 127;
+    u32 own_packed[kParts], next_longer[kParts];
+#pragma unroll
+    for (u32 p = 0; p < kParts; ++p) {
+        own_packed[p] = (packed_bytes(p * 32 + lane) + 4 * rows) * (kLow + 1) + kLow - (p * 32 + lane);
+        const u32 next = __shfl_down_sync(kAllLanes, longer[p], 1);
+        next_longer[p] = p + 1 < kParts && lane == 31 ? 0 : next;
+    }
+    if (kParts == 2) {
+        const u32 across = __shfl_sync(kAllLanes, longer[kParts - 1], 0);
+        if (lane == 31) next_longer[0] = across;
+    }
     for (u32 round = 0; round < 3; ++round) {
-        // The first width for this second one; of equal costs the greatest.
-        const u32 h2 = longer_than(k2);
+        // The first width for this second one.
+        const bool is_twice = k2 < mx;
+        const u32 rest = is_twice ? bytes(h2 * (mx - k2)) : 0;
         u32 key = ~0u;
 #pragma unroll
         for (u32 p = 0; p < kParts; ++p) {
-            const u32 own = p * 32 + lane;
-            if (own >= k0 && own < k2) key = min(key, cost(own, longer[p], k2, h2) << 7 | (127 - own));
+            const u32 own = p * 32 + lane, patches = bytes(longer[p] * (k2 - own)) + (is_twice ? bytes(longer[p]) : 0) + rest;
+            if (own >= k0 && own < k2) key = min(key, own_packed[p] + patches * (kLow + 1));
         }
-        key = ~warp_max_unsigned(~key);
-        if (key >> 7 < best) best = key >> 7, k = 127 - key % 128;
-        if (k == mx) break;
-        // The second for this first; of equal costs the least.
-        const u32 h = longer_than(k);
+        key = warp_min_unsigned(key);
+        // If this changes nothing, nor will the rest.
+        if (key / (kLow + 1) >= best) break;
+        best = key / (kLow + 1), k = kLow - key % (kLow + 1);
+        // The second width for this first one.
+        const u32 h = longer_than(k), marks = bytes(h), fixed = packed_bytes(k) + 4 * rows;
         key = ~0u;
 #pragma unroll
         for (u32 p = 0; p < kParts; ++p) {
-            const u32 own = p * 32 + lane + 1, next = __shfl_down_sync(kAllLanes, longer[p], 1);
-            const u32 across = p + 1 < kParts ? __shfl_sync(kAllLanes, longer[kParts - 1], 0) : 0;
-            if (own > k && own <= mx) key = min(key, cost(k, h, own, lane == 31 ? across : next) << 7 | own);
+            const u32 own = p * 32 + lane + 1, again = own < mx ? marks + bytes(next_longer[p] * (mx - own)) : 0;
+            if (own > k && own <= mx) key = min(key, (fixed + bytes(h * (own - k)) + again) * (kLow + 1) | own);
         }
-        key = ~warp_max_unsigned(~key);
-        // Another round changes nothing if this one did not.
-        if (key >> 7 >= best) break;
-        best = key >> 7, k2 = key % 128;
+        key = warp_min_unsigned(key);
+        if (key / (kLow + 1) >= best) break;
+        best = key / (kLow + 1), k2 = key % (kLow + 1), h2 = longer_than(k2);
     }
-    Widths widths = {rows, k, k2 - k, mx - k2, 0, 0};
+    Widths widths(rows, k, k2 - k, mx - k2, 0, 0);
     if (widths.e1) widths.n1 = longer_than(k);
-    if (widths.e2) widths.n2 = longer_than(k2);
+    if (widths.e2) widths.n2 = h2;
     return widths;
 }
