@@ -1034,7 +1034,7 @@ struct LorenzoCompressor {
     // them goes to a list in the place of the numbers.
     template <bool kPatches, bool kFar>
     static __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* bitmap, W* numbers, u32 rows, u32 w) {
-        constexpr u32 kBits = Type<W>::kBits;
+        constexpr u32 kBits = Type<W>::kBits, kAtOnce = 4;  // rows
         const u32 lane = lane_id(), below = lanes_below(), own = below + 1;
         const u32 out = shared_address(packed) + lane * static_cast<u32>(sizeof(W));
         u32 marks = shared_address(bitmap), list = shared_address(numbers);
@@ -1057,14 +1057,14 @@ struct LorenzoCompressor {
         };
         u32 r = 0;
 #pragma unroll 1
-        for (; r + kStepRows <= rows; r += kStepRows) {
-            W v[kStepRows];
+        for (; r + kAtOnce <= rows; r += kAtOnce) {
+            W v[kAtOnce];
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * kRow];
-            from += kStepRows * kRow;
+            for (u32 i = 0; i < kAtOnce; ++i) v[i] = from[i * kRow];
+            from += kAtOnce * kRow;
             __syncwarp();
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) pack_row(v[i]);
+            for (u32 i = 0; i < kAtOnce; ++i) pack_row(v[i]);
             __syncwarp();
         }
 #pragma unroll 1

@@ -224,13 +224,13 @@ struct Decompressor {
             } else {
                 constexpr u32 kCopiers = kThreads - kWarp;
                 const u32 to = shared_address(stage);
-#pragma unroll 2
+#pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
                 // The last thread finds the block in the array.
                 if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
                 wait_copies();
                 UnitSums<kCopiers> unit_sums;
-#pragma unroll 2
+#pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) unit_sums.add(load_shared_16(to + u * kUnitBytes));
                 unit_sums.finish(4 * (t - kWarp), sums);
             }
@@ -351,7 +351,7 @@ struct Decompressor {
     // without signs and, if kWhole and as far as the rows go, added up along y once. kWhole: of a whole block, in the stage.
     template <bool kWhole>
     __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, Plan& plan) const {
-        constexpr u32 kN = 32 / sizeof(W);
+        constexpr u32 kN = 4;  // rows at a time: of more there are too many instructions to be fetched
         const u32 in_group = first % kGroupRows;
         unsigned char* const own = shared.tile + place_of_row<W>(first);
         Patches<W, kWarpRows> patches;
@@ -746,7 +746,7 @@ struct Decompressor {
             if (likely(plan.z <= 1)) {
                 W sum[kWords] = {};
                 const W keeps = plan.z;
-#pragma unroll 8
+#pragma unroll 4
                 for (u32 z = 0; z < depth; ++z) {
                     W v[kWords];
                     load(z, v);

@@ -157,7 +157,7 @@ struct Patches {
     const uint2* rows;
     u32 below;  // lanes
 
-    // Unpacks them to the end of the shared memory that the rows will have. If eight rows are read before they are
+    // Unpacks them to the end of the shared memory that the rows will have. If four rows are read before they are
     // written, no patch is overwritten that is still needed: so much shorter is the list. Is false if the bitmaps are not
     // what the group's header says.
     template <bool kAll>
