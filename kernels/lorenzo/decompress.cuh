@@ -18,14 +18,12 @@
 
 #include "../common/checksum.cuh"
 #include "../common/frame.cuh"
+#include "../common/tile.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
 #include "huff.cuh"
 #include "layout.cuh"
 #include "split.cuh"
-
-// Scratch: of every chunk its totals, then kSlots slots. Their marks say what is wrong.
-enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2, kMarkUnsupported = 4 };
 
 // What a block's header says of the map and the prediction; for others than SPLIT and HUFF with BITS or FIXED, that there
 // is nothing to be done.
@@ -85,7 +83,7 @@ struct DecompressShared {
 };
 
 template <typename W, u32 kLog>
-struct Decompressor {
+struct Decompressor : DecompressTile {
     using Shared = DecompressShared<W, kLog>;
     static constexpr u32 kBlock = 1u << kLog;
     static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps;
@@ -96,21 +94,12 @@ struct Decompressor {
     static constexpr u32 kEntries = kEntryBytes / sizeof(W);
     static_assert(kEntryBytes <= Shared::kStageBytes && sizeof(HuffTables) <= Shared::kStageBytes, "what the stage is used for");
 
-    const DecompressArgs& args;
     Shared& shared;
-    const u32 tiles, chunk, block;
-    const char* const frame;
-    const u64 frame_bytes;
-    const char* const payload;
-    const u64 n_bytes;  // of the payload
+    const u32 block;
     char* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : args(args), shared(shared), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
-          chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), block(blockIdx.x - chunk * tiles),
-          frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
-          payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
-          dst(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
+        : DecompressTile(args), shared(shared), block(tile), dst(array) {}
 
     using Plan = BlockPlan<W>;
 
@@ -148,39 +137,6 @@ struct Decompressor {
         for (u32 w = 0; w < kWarps; ++w) sums.a += shared.rows().sums_a[w], sums.b += shared.rows().sums_b[w];
         return sums;
     }
-
-    // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
-    // after all sums and reports. What the CTA stores need not be done.
-    __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
-
-    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
-    __device__ __forceinline__ void finish(u32 n_before) const {
-        if (threadIdx.x >= kWarp) return;
-        bool is_last = false;
-        if (threadIdx.x == 0 && n_before + 1 == (tiles - block % kSlots + kSlots - 1) / kSlots) {
-            __threadfence();
-            const volatile Totals* const sums = slot();
-            totals()->add(Sums{sums->sum_a, sums->sum_b});
-            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
-        }
-        if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
-        __syncwarp();
-        const u64 checksum = totals()->checksum();
-        const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
-        Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
-        if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
-            const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
-            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
-            const Status of_header = check_header(form, frame, frame_bytes - form.n_bytes, checksum, with_checksum);
-            if (status == kOk || of_header == kCorrupt) status = of_header;
-        }
-        if (status == kOk && marks & kMarkUnsupported) status = kUnsupportedFormat;
-        if (threadIdx.x == 0) args.statuses[chunk] = status;
-    }
-    __device__ __forceinline__ Totals* totals() const {
-        return static_cast<Totals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
-    }
-    __device__ __forceinline__ Totals* slot() const { return totals() + 1 + block % kSlots; }
 
     // Of a stored frame as many bytes as the blocks are long, one after the other.
     __device__ __forceinline__ void copy_stored_tile() const {
@@ -796,4 +752,4 @@ __device__ __forceinline__ void decompress(const DecompressArgs& args) {
 }
 
 template <typename W, u32 kLog>
-constexpr LaunchInfo kDecompressInfo = {DecompressShared<W, kLog>::kThreads, sizeof(DecompressShared<W, kLog>), 0, 1, 0, (1 + kSlots) * sizeof(Totals), 0};
+constexpr LaunchInfo kDecompressInfo = {DecompressShared<W, kLog>::kThreads, sizeof(DecompressShared<W, kLog>), 0, 1, 0, kDecompressScratch, 0};

@@ -20,6 +20,7 @@
 
 #include "../common/checksum.cuh"
 #include "../common/frame.cuh"
+#include "../common/tile.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
 #include "layout.cuh"
@@ -30,9 +31,6 @@
 // spares a part of the sectors that are written in two parts, but costs a little more where rows are aligned.
 template <typename W, u32 kBlocks>
 constexpr u32 kDecompressThreads = Type<W>::kLines * kBlocks;
-
-// Scratch: of every chunk its totals, then kSlots slots. Their marks say what is wrong.
-enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2 };
 
 template <typename W, u32 kBlocks>
 struct DecompressShared {
@@ -81,7 +79,7 @@ constexpr u32 kCellBytes = 8;
 constexpr u32 kCells = 16;  // per thread
 
 template <typename W, int kRank, u32 kBlocks>
-struct Decompressor {
+struct Decompressor : DecompressTile {
     using Cell = typename CellOf<W>::Type;
     using Shared = DecompressShared<W, kBlocks>;
     static constexpr u32 kThreads = kDecompressThreads<W, kBlocks>;
@@ -89,25 +87,15 @@ struct Decompressor {
     static constexpr u32 kRowBytes = Sides<kRank>::kX * Type<W>::kBytes;
     static constexpr u32 kRowCells = kRowBytes / kCellBytes;
 
-    const DecompressArgs& args;
     Shared& shared;
     const Layout<W, kRank> layout;
-    const u32 tiles, chunk, index;
     const u32 part;   // which block of the tile the thread decodes
     const u32 block;  // and its number
-    const char* const frame;
-    const u64 frame_bytes;
-    const char* const payload;
-    const u64 n_bytes;  // of the payload
     W* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : args(args), shared(shared), layout(args), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
-          chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), index(blockIdx.x - chunk * tiles),
-          part(kBlocks == 1 ? 0 : threadIdx.x / kLines), block(index * kBlocks + part),
-          frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
-          payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
-          dst(reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride)) {}
+        : DecompressTile(args), shared(shared), layout(args), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
+          block(tile * kBlocks + part), dst(reinterpret_cast<W*>(array)) {}
 
     __device__ __forceinline__ void run() {
         // Header and table can be read whatever the frame's length is, so all these loads are under way together.
@@ -117,7 +105,7 @@ struct Decompressor {
             begin = block ? table[block - 1] : 0;
             end = table[block];
         }
-        const bool stored = is_stored(args.stored, frame), is_block = index < layout.block_tiles(kBlocks);
+        const bool stored = is_stored(args.stored, frame), is_block = tile < layout.block_tiles(kBlocks);
         const bool is_short = (frame_bytes < args.encoded.n_bytes + layout.table_bytes()) | (frame_bytes < args.stored.n_bytes);
         const bool is_long = frame_bytes > args.max_frame_bytes;
         // One decision for what is nearly always so: all of `&` is evaluated, without branches.
@@ -129,7 +117,7 @@ struct Decompressor {
             report(is_short ? kMarkTruncated : kMarkCorrupt);
             __syncthreads();
         } else {
-            copy_border_tile(index - layout.block_tiles(kBlocks));
+            copy_border_tile(tile - layout.block_tiles(kBlocks));
         }
         finish(count());
     }
@@ -161,38 +149,6 @@ struct Decompressor {
         slot()->add(sums);
     }
 
-    // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
-    // after all sums and reports. What the CTA stores need not be done.
-    __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
-
-    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
-    __device__ __forceinline__ void finish(u32 n_before) const {
-        if (threadIdx.x >= kWarp) return;
-        bool is_last = false;
-        if (threadIdx.x == 0 && n_before + 1 == (tiles - index % kSlots + kSlots - 1) / kSlots) {
-            __threadfence();
-            const volatile Totals* const sums = slot();
-            totals()->add(Sums{sums->sum_a, sums->sum_b});
-            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
-        }
-        if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
-        __syncwarp();
-        const u64 checksum = totals()->checksum();
-        const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
-        Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
-        if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
-            const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
-            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
-            const Status of_header = check_header(form, frame, frame_bytes - form.n_bytes, checksum, with_checksum);
-            if (status == kOk || of_header == kCorrupt) status = of_header;
-        }
-        if (threadIdx.x == 0) args.statuses[chunk] = status;
-    }
-    __device__ __forceinline__ Totals* totals() const {
-        return static_cast<Totals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
-    }
-    __device__ __forceinline__ Totals* slot() const { return totals() + 1 + index % kSlots; }
-
     // What is wrong with a payload of `have` bytes that must have `need`.
     static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {
         return have == need ? 0 : have < need ? kMarkTruncated : kMarkCorrupt;
@@ -201,7 +157,7 @@ struct Decompressor {
     // Of a stored frame as many bytes as a tile has.
     __device__ __forceinline__ void copy_stored_tile() const {
         constexpr u64 kBytes = kBlocks * kBlock * Type<W>::kBytes;
-        const u64 first = index * kBytes, raw_bytes = layout.n_elements() * Type<W>::kBytes;
+        const u64 first = tile * kBytes, raw_bytes = layout.n_elements() * Type<W>::kBytes;
         const u32 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
         Sums sums;
         if (damage == 0 && first < raw_bytes) {
@@ -421,7 +377,7 @@ struct Decompressor {
         constexpr u32 kFar = kRank == 1 ? kThreads * 4 : kRank == 2 ? 128 : kFarRows * kRowBytes;
         const u32 x = threadIdx.x % kRowThreads * kWidth, row = threadIdx.x / (kRowThreads * kBlocks);
         const u32 beside = kBlocks == 1 ? 0 : threadIdx.x / kRowThreads % kBlocks;
-        if (kBlocks > 1 && index * kBlocks + beside >= layout.n_blocks) return;
+        if (kBlocks > 1 && tile * kBlocks + beside >= layout.n_blocks) return;
         const u32 block = shared_address(shared.bytes[beside]);
         const u64 columns = layout.columns, plane = layout.plane;
         char* to = reinterpret_cast<char*>(dst + shared.starts[beside]) + x;
@@ -497,4 +453,4 @@ __device__ __forceinline__ void decompress(const DecompressArgs& args) {
 }
 
 template <typename W, u32 kBlocks>
-constexpr LaunchInfo kDecompressInfo = {kDecompressThreads<W, kBlocks>, 0, 0, kBlocks, 0, (1 + kSlots) * sizeof(Totals), 0};
+constexpr LaunchInfo kDecompressInfo = {kDecompressThreads<W, kBlocks>, 0, 0, kBlocks, 0, kDecompressScratch, 0};

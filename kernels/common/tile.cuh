@@ -1,0 +1,66 @@
+// A tile of a frame that is decompressed, by one CTA: where it is, and what the CTA tells the others.
+//
+// Every tile adds its sums and marks to one of the chunk's slots, so that few tiles meet at an address; the last tile of
+// a slot adds the slot to the chunk's totals, and the last of the chunk compares the header with what it must be, and so
+// the checksum.
+
+#pragma once
+
+#include "checksum.cuh"
+#include "frame.cuh"
+#include "tuning.cuh"
+#include "warp.cuh"
+
+// Scratch: of every chunk its totals, then kSlots slots. Their marks say what is wrong.
+enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2, kMarkUnsupported = 4 };
+constexpr u32 kDecompressScratch = (1 + kSlots) * sizeof(Totals);
+
+struct DecompressTile {
+    const DecompressArgs& args;
+    const u32 tiles, chunk, tile;  // tiles of a chunk; the chunk, and its tile, of this CTA
+    const char* const frame;
+    const u64 frame_bytes;
+    const char* const payload;
+    const u64 n_bytes;  // of the payload
+    char* const array;
+
+    __device__ __forceinline__ explicit DecompressTile(const DecompressArgs& args)
+        : args(args), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
+          chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), tile(blockIdx.x - chunk * tiles),
+          frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
+          payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
+          array(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
+
+    // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
+    // after all sums and reports. What the CTA stores need not be done.
+    __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
+
+    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
+    __device__ __forceinline__ void finish(u32 n_before) const {
+        if (threadIdx.x >= kWarp) return;
+        bool is_last = false;
+        if (threadIdx.x == 0 && n_before + 1 == (tiles - tile % kSlots + kSlots - 1) / kSlots) {
+            __threadfence();
+            const volatile Totals* const sums = slot();
+            totals()->add(Sums{sums->sum_a, sums->sum_b});
+            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
+        }
+        if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
+        __syncwarp();
+        const u64 checksum = totals()->checksum();
+        const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
+        Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
+        if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
+            const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
+            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
+            const Status of_header = check_header(form, frame, frame_bytes - form.n_bytes, checksum, with_checksum);
+            if (status == kOk || of_header == kCorrupt) status = of_header;
+        }
+        if (status == kOk && marks & kMarkUnsupported) status = kUnsupportedFormat;
+        if (threadIdx.x == 0) args.statuses[chunk] = status;
+    }
+    __device__ __forceinline__ Totals* totals() const {
+        return static_cast<Totals*>(args.scratch) + chunk * static_cast<u64>(1 + kSlots);
+    }
+    __device__ __forceinline__ Totals* slot() const { return totals() + 1 + tile % kSlots; }
+};
