@@ -376,7 +376,7 @@ impl<W: Word> Rows<W> for Portable {
     fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].min_max_signed(b[i]).1)
     }
-    #[inline(always)]
+    #[inline(never)] // as above
     fn leading_zeros(self, a: Self::Row) -> Self::Row {
         each!(i => W::from_u64(a[i].leading_zeros().into()))
     }
