@@ -87,9 +87,9 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
+ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-spec test-demo test-fuzz test-goldens
 .PHONY: test
-test: test-begin need-nvcc lint test-rust test-plugin test-hosts test-installed test-spec test-demo \
-    test-fuzz test-goldens ## run everything; installs what it needs
+test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
 	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, SPEC.md's decoder, demo, fuzz targets and goldens" \
@@ -187,4 +187,4 @@ clean: ## remove everything that was built or downloaded here
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
