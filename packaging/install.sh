@@ -84,8 +84,9 @@ install_all() {
     for file in libgridz.so libgridz.a native-static-libs; do
         [ -e "$built/$file" ] || fail "$built/$file is not there; run make first"
     done
-    newer=$(find -H src kernels build.rs Cargo.toml Cargo.lock -type f -newer "$built/libgridz.so" | head -n 1)
-    [ -z "$newer" ] || fail "$newer is newer than $built/libgridz.so; run make first"
+    # make writes native-static-libs after every build, also where cargo found nothing to be compiled again.
+    newer=$(find -H src kernels build.rs Cargo.toml Cargo.lock -type f -newer "$built/native-static-libs" | head -n 1)
+    [ -z "$newer" ] || fail "$newer is newer than the last build; run make first"
     static_libs=$(cat "$built/native-static-libs")
 
     everything | while read -r file; do mkdir -p "$DESTDIR$(dirname "$file")"; done

@@ -129,6 +129,13 @@ def test_odd_names_of_folders(tmp_path, name):
     work.run(f"cmake -S {source} -B build && cmake --build build --target heat_cpp && build/heat_cpp")
 
 
+def test_make_is_enough_after_a_change(tmp_path):
+    """Also after one for which cargo compiles nothing."""
+    (ROOT / "Cargo.lock").touch()
+    make("build")
+    make("install", PREFIX=tmp_path / "gridz")
+
+
 def test_what_cannot_be_installed(installed):
     """A relative folder, of which nobody knows later to what it was; another action; sources that were not built."""
     installed.run(f"PREFIX=here PLUGINDIR=/x DESTDIR= {ROOT}/packaging/install.sh install", status=1)
