@@ -5,8 +5,8 @@ use std::cell::Cell;
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::{Layout, UNIT};
 use crate::codec::lorenzo::params::Mode;
-use crate::codec::lorenzo::predict::{self, MAX_ORDER, Orders, Plane, Sink};
-use crate::codec::lorenzo::rows::{Ahead, CACHE_LINE, LANES, Rows, first_lanes};
+use crate::codec::lorenzo::predict::{self, ANY, LineSums, MAX_ORDER, Orders, Plane, Sink};
+use crate::codec::lorenzo::rows::{Ahead, CACHE_LINE, LANES, RowSink, Rows, first_lanes};
 use crate::codec::lorenzo::word::{Element, Word};
 use crate::codec::lorenzo::{dict, huff, map, split};
 use crate::error::{Error, ErrorKind, Result};
@@ -492,28 +492,40 @@ pub fn decode<W: Word, S: Rows<W>>(
     let (words, other, numbers, scratch) = work.buffers();
     let (n_bytes, left) = match meaning {
         Some(Meaning::Differences { map, unit, orders, base }) => {
-            let n_bytes = match coder {
-                SPLIT => split::read(s, rest, n, numbers, scratch)?,
-                _ => huff::read(rest, &mut numbers[..n])?,
-            };
             if map == FIXED && !element.is_float {
                 return Err(Error::corrupt("a lorenzo block has floats where integers are"));
             }
             let unit = u32::from(unit);
             let is_direct = map == BITS && element.bytes == W::BYTES;
-            let left = if !predict::is_in_rows(shape, other.len()) {
-                predict::undo(s, numbers, shape, orders, base);
-                Some((numbers, map, unit))
-            } else if is_direct {
-                let mut sink = Direct { target, shape, shift: unit };
-                predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
-                None
+            if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
+                let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], shift: unit };
+                let n_bytes = match orders[2] {
+                    1 => split::read_rows(s, rest, n, scratch, &mut LineSums::<_, _, 1>::new(s, 1, base, &mut line))?,
+                    order => {
+                        let mut sums = LineSums::<_, _, ANY>::new(s, order, base, &mut line);
+                        split::read_rows(s, rest, n, scratch, &mut sums)?
+                    }
+                };
+                (n_bytes, None)
             } else {
-                let mut sink = Buffered { words, shape };
-                predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
-                Some((words, map, unit))
-            };
-            (n_bytes, left)
+                let n_bytes = match coder {
+                    SPLIT => split::read(s, rest, n, numbers, scratch)?,
+                    _ => huff::read(rest, &mut numbers[..n])?,
+                };
+                let left = if !predict::is_in_rows(shape, other.len()) {
+                    predict::undo(s, numbers, shape, orders, base);
+                    Some((numbers, map, unit))
+                } else if is_direct {
+                    let mut sink = Direct { target, shape, shift: unit };
+                    predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+                    None
+                } else {
+                    let mut sink = Buffered { words, shape };
+                    predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+                    Some((words, map, unit))
+                };
+                (n_bytes, left)
+            }
         }
         Some(Meaning::Dictionary(shift, fields)) => {
             let n_bytes = dict::read(s, &fields, rest, n, words, scratch)?;
@@ -556,6 +568,31 @@ pub fn decode<W: Word, S: Rows<W>>(
     Ok(())
 }
 
+/// The places of a line's words that are elements, once they are shifted.
+struct Line<'a> {
+    /// Those that are left.
+    bytes: &'a mut [u8],
+    shift: u32,
+}
+
+impl<W: Word, S: Rows<W>> RowSink<W, S> for Line<'_> {
+    #[inline(always)]
+    fn take(&mut self, s: S, row: S::Row) {
+        let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
+        for line in 0..LANES * W::BYTES / CACHE_LINE {
+            s.prefetch(self.bytes.as_ptr().wrapping_add((LINES_AHEAD + line) * CACHE_LINE));
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes.len() >= LANES * W::BYTES {
+            let (place, rest) = bytes.split_at_mut(LANES * W::BYTES);
+            s.store_bytes(row, place);
+            self.bytes = rest;
+        } else {
+            s.store_some_bytes(row, bytes.len() / W::BYTES, bytes);
+        }
+    }
+}
+
 /// Planes of words that are elements, once they are shifted.
 struct Direct<'s, 't, 'a> {
     target: &'s mut Target<'t, 'a>,
@@ -567,6 +604,7 @@ struct Direct<'s, 't, 'a> {
 /// few places in it.
 const PLANES_AHEAD: usize = 3;
 const ROWS_AHEAD: usize = 8;
+const LINES_AHEAD: usize = 16;
 
 impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
     type Plane<'p>

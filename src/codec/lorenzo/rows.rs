@@ -30,6 +30,12 @@ fn mask_of(flags: &[u8; LANES]) -> u32 {
     mask
 }
 
+/// Where rows go to, one after the other.
+pub trait RowSink<W: Word, S: Rows<W>> {
+    /// Takes the next row.
+    fn take(&mut self, s: S, row: S::Row);
+}
+
 /// Something to be fetched into the cache, line by line, while other things are done: of many lines at once the CPU
 /// would wait for the first ones.
 pub trait Ahead {
@@ -63,7 +69,7 @@ pub trait Rows<W: Word>: Copy {
     fn load_bytes(self, from: &[u8]) -> Self::Row;
     /// The bytes of a row.
     fn store_bytes(self, row: Self::Row, to: &mut [u8]);
-    /// The bytes of the first `n` words only, fewer than 32.
+    /// The bytes of the first `n` words only.
     #[inline(always)]
     fn store_some_bytes(self, row: Self::Row, n: usize, to: &mut [u8]) {
         let mut words = [W::default(); LANES];

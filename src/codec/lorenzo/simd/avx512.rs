@@ -4,7 +4,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
-use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows};
+use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows, first_lanes};
 use crate::codec::lorenzo::word::Word;
 use crate::cpu::sums;
 use crate::format::checksum::Sums;
@@ -231,7 +231,7 @@ macro_rules! level {
             #[inline(always)]
             fn store_some_bytes(self, row: Self::Row, n: usize, to: &mut [u8]) {
                 let to = &mut to[..n * $bytes];
-                let mut lanes = (1u32 << n) - 1;
+                let mut lanes = first_lanes(n);
                 let mut at = to.as_mut_ptr();
                 for row in row {
                     // SAFETY: the token is proof of the instructions; only the first `n` words are written, for which

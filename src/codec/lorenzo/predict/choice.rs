@@ -1,0 +1,336 @@
+//! Which orders suit a block.
+
+use crate::codec::lorenzo::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
+use crate::codec::lorenzo::rows::{LANES, Rows, first_lanes};
+use crate::codec::lorenzo::word::Word;
+
+/// Of so many rows one is looked at for the estimate …
+const SAMPLE_EVERY: usize = 17;
+/// … this one …
+const SAMPLED: usize = 8;
+/// … unless there are fewer rows than this: then all are.
+const SAMPLE_FROM: usize = 34;
+
+/// The numbers of a block less the first of them.
+pub struct Numbers<'a, W> {
+    /// The numbers, and room for a row behind them. The first is zero.
+    pub v: &'a [W],
+    pub shape: [usize; 3],
+    /// The smallest and the largest number.
+    pub range: [W; 2],
+}
+
+impl<W: Word> Numbers<'_, W> {
+    /// Orders along axes that are there.
+    #[inline(always)]
+    fn is_possible(&self, [z, y, x]: Orders) -> bool {
+        (z == 0 || self.shape[0] > 1) && (y == 0 || self.shape[1] > 1) && (x == 0 || self.shape[2] > 1)
+    }
+
+    /// The middle of the range where numbers are coded as they are, else the first number, which is zero.
+    #[inline(always)]
+    fn base(&self, orders: Orders) -> W {
+        let [lowest, highest] = self.range;
+        let range = highest.minus(lowest);
+        let middle = lowest.plus((range >> 1).plus(range & W::from_u64(1)));
+        if orders == [0; 3] { middle } else { W::default() }
+    }
+
+    #[inline(always)]
+    fn estimate<S: Rows<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
+        let base = self.base(orders);
+        Prediction { orders, base, cost: cost(s, self.v, self.shape, orders, base) }
+    }
+}
+
+/// Chooses the prediction of a block. With `search`, orders of which none is that of another axis are tried too.
+#[inline(always)]
+pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
+    const FIRST: [Orders; 6] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]];
+    let shape = numbers.shape;
+    let order = |n: usize| if n > 1 { 3 } else { 0 };
+    let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
+    let is_rows = shape[0] * shape[1] > 1 && shape[2] <= LANES;
+    let first_costs = if is_rows { first_costs(s, numbers) } else { [0; 6] };
+    let mut best = Prediction::NONE;
+    for i in 0..7 {
+        let orders = if i < 6 { FIRST[i] } else { cubic };
+        if numbers.is_possible(orders) && (i == 0 || orders != [0; 3]) {
+            let base = numbers.base(orders);
+            let cost = if is_rows && i < 6 { first_costs[i] } else { cost(s, numbers.v, shape, orders, base) };
+            if cost < best.cost {
+                best = Prediction { orders, base, cost };
+            }
+        }
+    }
+    let order = best.orders[0].max(best.orders[1]).max(best.orders[2]);
+    if order > 0 {
+        // All orders are that, or none.
+        let [uz, uy, ux] = best.orders.map(|o| u8::from(o > 0));
+        for order in order + 1..=MAX_ORDER {
+            let other = numbers.estimate(s, [uz * order, uy * order, ux * order]);
+            if other.cost >= best.cost {
+                break;
+            }
+            best = other;
+        }
+    }
+    if !search {
+        return best;
+    }
+    loop {
+        let from = best;
+        for (axis, step) in [(2, 1), (1, 1), (0, 1), (2, -1), (1, -1), (0, -1)] {
+            let mut orders = from.orders;
+            let Some(order) = orders[axis].checked_add_signed(step).filter(|&order| order <= MAX_ORDER) else {
+                continue;
+            };
+            orders[axis] = order;
+            if numbers.is_possible(orders) {
+                let other = numbers.estimate(s, orders);
+                if other.cost < best.cost {
+                    best = other;
+                }
+            }
+        }
+        if best == from {
+            return best;
+        }
+    }
+}
+
+/// The first number of the sampled rows, and from one to the next.
+#[inline(always)]
+fn sample(n_rows: usize) -> (usize, usize) {
+    if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
+}
+
+/// Per lane, the bits that the unsigned forms of differences have not; outside of a mask these count as zeros.
+#[inline(always)]
+fn missing_bits<W: Word, S: Rows<W>>(s: S, mask: u32, differences: S::Row) -> S::Row {
+    s.leading_zeros(s.keep(mask, s.zigzag(differences)))
+}
+
+/// The bits that so many rows have of which these are missing.
+#[inline(always)]
+fn present_bits<W: Word, S: Rows<W>>(s: S, n_rows: usize, missing: S::Row) -> u64 {
+    (n_rows * LANES) as u64 * u64::from(W::BITS) - s.total(missing).to_u64()
+}
+
+/// [`cost`] of the orders up to 1 that are always tried, for blocks whose rows are no longer than a row of lanes.
+#[inline(always)]
+fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
+    let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
+    let mask = first_lanes(sx);
+    let zero = s.splat(W::default());
+    let middle = s.splat(numbers.base([0; 3]));
+    let mut missing = [zero; 6];
+    let (first, step) = sample(sz * sy);
+    let mut number = first;
+    while number < sz * sy {
+        let at = number * sx;
+        // The row, and those before it along y, along z, and along both, or zeros.
+        let this = s.load(&v[at..]);
+        let above = if number > 0 { s.load(&v[at - sx..]) } else { zero };
+        let is_first_row = number % sy == 0;
+        let behind = if number >= sy { s.load(&v[at - sy * sx..]) } else { zero };
+        let both = if number >= sy && !is_first_row { s.load(&v[at - sy * sx - sx..]) } else { zero };
+        let along_y = s.minus(this, above);
+        let along_z = s.minus(this, behind);
+        // In a plane for itself, its first row has none above.
+        let above_in_plane = if is_first_row { zero } else { s.minus(above, both) };
+        let along_zy = s.minus(along_z, above_in_plane);
+        let differences = [
+            s.minus(this, middle),
+            s.minus(this, s.predecessors(this, zero)),
+            along_y,
+            s.minus(along_y, s.predecessors(along_y, zero)),
+            s.minus(along_z, s.predecessors(along_z, zero)),
+            s.minus(along_zy, s.predecessors(along_zy, zero)),
+        ];
+        for i in 0..6 {
+            missing[i] = s.plus(missing[i], missing_bits(s, mask, differences[i]));
+        }
+        number += step;
+    }
+    let mut costs = [0; 6];
+    for i in 0..6 {
+        costs[i] = present_bits(s, (number - first) / step, missing[i]);
+    }
+    costs
+}
+
+/// Bits of the sampled numbers after a prediction. The base is zero unless the orders are.
+#[inline(always)]
+fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, base: W) -> u64 {
+    let [sz, sy, sx] = shape;
+    let base = s.splat(base);
+    let zero = s.splat(W::default());
+    let (mut missing, mut n_rows) = (zero, 0);
+    if sz * sy == 1 {
+        let (mut run, step) = sample(sx.div_ceil(LANES));
+        while run < sx.div_ceil(LANES) {
+            let at = run * LANES;
+            let mut this = s.minus(s.load(&v[at..]), base);
+            // Of the run before, the last lanes are right, as many as are needed.
+            let mut before = s.splat(W::default());
+            if run > 0 {
+                before = s.load(&v[at - LANES..]);
+            }
+            for _ in 0..orders[2] {
+                this = s.minus(this, s.predecessors(this, before));
+                before = s.minus(before, s.predecessors(before, s.splat(W::default())));
+            }
+            missing = s.plus(missing, missing_bits(s, first_lanes(sx - at), this));
+            n_rows += 1;
+            run += step;
+        }
+        return present_bits(s, n_rows, missing);
+    }
+    let rows = plane_rows(shape, orders);
+    let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
+    // Differences along x of what is before this row of lanes, if anything can be.
+    let mut before = [zero; MAX_ORDER as usize];
+    let is_short = sx <= LANES;
+    let (mut number, step) = sample(sz * sy);
+    while number < sz * sy {
+        let (z, y) = (number / rows, number % rows);
+        if !is_short {
+            before = [zero; MAX_ORDER as usize];
+        }
+        let mut start = 0;
+        while start < sx {
+            let at = number * sx + start;
+            let mut this = match orders {
+                [2, 2, _] => cube::<_, _, 3>(s, v, at, [z, y], [rows * sx, sx]),
+                [3, 3, _] => cube::<_, _, 4>(s, v, at, [z, y], [rows * sx, sx]),
+                _ => {
+                    let mut sum = s.splat(W::default());
+                    for i in 0..=usize::from(orders[0]).min(z) {
+                        for j in 0..=usize::from(orders[1]).min(y) {
+                            let from = s.load(&v[at - (i * rows + j) * sx..]);
+                            let factor = factors_z[i].wrapping_mul(factors_y[j]);
+                            sum = s.plus(sum, s.times(from, W::from_u64(factor as u64)));
+                        }
+                    }
+                    sum
+                }
+            };
+            this = s.minus(this, base);
+            if is_short {
+                for _ in 0..orders[2] {
+                    this = s.minus(this, s.predecessors(this, zero));
+                }
+            } else {
+                for before in &mut before[..usize::from(orders[2])] {
+                    (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
+                }
+            }
+            missing = s.plus(missing, missing_bits(s, first_lanes(sx - start), this));
+            n_rows += 1;
+            start += LANES;
+        }
+        number += step;
+    }
+    present_bits(s, n_rows, missing)
+}
+
+/// The differences of order N − 1 along z and y at `at`, which has so many planes and rows before it, so far apart.
+#[inline(always)]
+fn cube<W: Word, S: Rows<W>, const N: usize>(
+    s: S,
+    v: &[W],
+    at: usize,
+    [z, y]: [usize; 2],
+    [plane, row]: [usize; 2],
+) -> S::Row {
+    let zero = s.splat(W::default());
+    let mut along_y = [zero; N];
+    for i in 0..N {
+        if i <= z {
+            let mut rows = [zero; N];
+            for j in 0..N {
+                rows[j] = if j <= y { s.load(&v[at - i * plane - j * row..]) } else { zero };
+            }
+            along_y[i] = repeated_difference(s, rows);
+        }
+    }
+    repeated_difference(s, along_y)
+}
+
+/// The difference of order N − 1 of N rows.
+#[inline(always)]
+fn repeated_difference<W: Word, S: Rows<W>, const N: usize>(s: S, mut rows: [S::Row; N]) -> S::Row {
+    for n in (1..N).rev() {
+        for i in 0..n {
+            rows[i] = s.minus(rows[i], rows[i + 1]);
+        }
+    }
+    rows[0]
+}
+
+/// Binomial coefficients with alternating signs: what an element and those before it contribute to differences.
+#[inline(always)]
+fn binomials(order: u8) -> [i64; MAX_ORDER as usize + 1] {
+    let order = i64::from(order);
+    let mut factors = [1; MAX_ORDER as usize + 1];
+    for i in 1..factors.len() {
+        factors[i] = -factors[i - 1] * (order - i as i64 + 1) / i as i64;
+    }
+    factors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::lorenzo::predict::apply;
+    use crate::codec::lorenzo::predict::tests::{noise, padded};
+    use crate::codec::lorenzo::rows::{Nothing, Portable};
+
+    /// The estimate without sampling is what the passes give.
+    #[test]
+    fn rows_are_estimated_as_they_are_coded() {
+        for shape in [[1, 1, 100], [1, 7, 32], [3, 4, 5], [4, 8, 32], [2, 3, 1], [1, 1, 1050], [2, 3, 100]] {
+            let v = noise(shape.iter().product());
+            for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
+                let mut r = padded(&v);
+                let base = if orders == [0; 3] { 12345 } else { 0 };
+                apply(Portable, &mut r, shape, orders, base, &mut Nothing);
+                let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
+                let is_run = shape[0] * shape[1] == 1;
+                if is_run && orders[..2] != [0, 0] {
+                    continue;
+                }
+                assert_eq!(cost(Portable, &padded(&v), shape, orders, base), bits, "{shape:?} {orders:?}");
+            }
+        }
+    }
+
+    /// The same costs as one by one.
+    #[test]
+    fn first_orders_are_estimated_together() {
+        for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
+            let v = padded(&noise(shape.iter().product()));
+            let together = first_costs(Portable, &Numbers { v: &v, shape, range: [777; 2] });
+            for (i, orders) in
+                [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]].into_iter().enumerate()
+            {
+                let base = if i == 0 { 777 } else { 0 };
+                assert_eq!(together[i], cost(Portable, &v, shape, orders, base), "{shape:?} {orders:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn polynomials_vanish() {
+        let choose = |v: Vec<u64>, shape, search| {
+            let range = [*v.iter().min().unwrap(), *v.iter().max().unwrap()];
+            choose(Portable, &Numbers { v: &padded(&v), shape, range }, search)
+        };
+        let best = choose((0..4096u64).map(|i| i * i * i).collect(), [1, 1, 4096], false);
+        assert_eq!((best.orders, best.cost), ([0, 0, 4], 0));
+        let v = (0..4096).map(|i| (i % 32) * (i % 32) + (i / 32) * 7).collect();
+        let best = choose(v, [8, 16, 32], true);
+        assert!(best.orders[2] == 2 || best.orders[2] == 3, "{best:?}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Sums, by which differences become numbers again.
+
+use crate::codec::lorenzo::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides};
+use crate::codec::lorenzo::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::codec::lorenzo::word::Word;
+
+/// Where the rows of a block go as their numbers are known.
+pub trait Sink<W: Word, S: Rows<W>> {
+    type Plane<'p>: Plane<W, S>
+    where
+        Self: 'p;
+
+    fn plane(&mut self, z: usize) -> Self::Plane<'_>;
+}
+
+/// A plane of it.
+pub trait Plane<W: Word, S: Rows<W>> {
+    /// Row y, which is the next one; only as many lanes count as the block's rows have.
+    fn put(&mut self, s: S, y: usize, row: S::Row);
+}
+
+/// Whether [`undo_rows`] can be used, which needs a plane of whole rows.
+#[inline(always)]
+pub fn is_in_rows([_, sy, sx]: [usize; 3], work: usize) -> bool {
+    (SHORT..=LANES).contains(&sx) && sy * LANES <= work
+}
+
+/// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`]. `r` is changed, and `work` used.
+#[inline(always)]
+pub fn undo_rows<W: Word, S: Rows<W>>(
+    s: S,
+    r: &mut [W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &mut impl Sink<W, S>,
+) {
+    let [oz, oy, ox] = orders;
+    if oz > 1 {
+        // Seldom so: sums along z first, up to the last ones.
+        let n: usize = shape.iter().product();
+        let (_, plane) = strides(shape);
+        unzigzag(s, r, n);
+        for _ in 1..oz {
+            sums(s, r, n, plane);
+        }
+        match (oy, ox) {
+            (1, 1) => sum_rows::<_, _, _, false, true, 1, 1>(s, r, work, shape, orders, base, sink),
+            _ => sum_rows::<_, _, _, false, true, 7, 7>(s, r, work, shape, orders, base, sink),
+        }
+        return;
+    }
+    match orders {
+        [0, 0, 0] => sum_rows::<_, _, _, true, false, 0, 0>(s, r, work, shape, orders, base, sink),
+        [0, 0, 1] => sum_rows::<_, _, _, true, false, 0, 1>(s, r, work, shape, orders, base, sink),
+        [0, 1, 0] => sum_rows::<_, _, _, true, false, 1, 0>(s, r, work, shape, orders, base, sink),
+        [0, 1, 1] => sum_rows::<_, _, _, true, false, 1, 1>(s, r, work, shape, orders, base, sink),
+        [1, 0, 1] => sum_rows::<_, _, _, true, true, 0, 1>(s, r, work, shape, orders, base, sink),
+        [1, 1, 1] => sum_rows::<_, _, _, true, true, 1, 1>(s, r, work, shape, orders, base, sink),
+        [0, ..] => sum_rows::<_, _, _, true, false, 7, 7>(s, r, work, shape, orders, base, sink),
+        _ => sum_rows::<_, _, _, true, true, 7, 7>(s, r, work, shape, orders, base, sink),
+    }
+}
+
+/// The sums along x, y and, if `IS_Z`, once along z. `Y` and `X` are the orders along y and x, or 7 for those in
+/// `orders`.
+#[inline(always)]
+fn sum_rows<
+    W: Word,
+    S: Rows<W>,
+    K: Sink<W, S>,
+    const IS_ZIGZAG: bool,
+    const IS_Z: bool,
+    const Y: usize,
+    const X: usize,
+>(
+    s: S,
+    r: &[W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &mut K,
+) {
+    let zero = s.splat(W::default());
+    let base = s.splat(base);
+    let [sz, sy, sx] = shape;
+    let order = |fixed: usize, order: u8| if fixed == 7 { usize::from(order) } else { fixed };
+    let (oy, ox) = (order(Y, orders[1]), order(X, orders[2]));
+    let mut above = [zero; MAX_ORDER as usize];
+    for z in 0..sz {
+        if IS_Z {
+            above = [zero; MAX_ORDER as usize];
+        }
+        let r = &r[z * sy * sx..];
+        let mut plane = sink.plane(z);
+        for y in 0..sy {
+            let mut t = s.load(&r[y * sx..]);
+            if IS_ZIGZAG {
+                t = s.unzigzag(t);
+            }
+            for _ in 0..ox {
+                t = s.running_sums(t);
+            }
+            for above in &mut above[..oy] {
+                t = s.plus(t, *above);
+                *above = t;
+            }
+            if IS_Z {
+                let work = &mut work[y * LANES..];
+                t = s.plus(t, if z == 0 { base } else { s.load(work) });
+                s.store(t, work);
+            } else {
+                t = s.plus(t, base);
+            }
+            plane.put(s, y, t);
+        }
+    }
+}
+
+/// In place of an order that only a block's header says.
+pub const ANY: usize = MAX_ORDER as usize;
+
+/// The inverse of [`apply`](super::apply) for a block of one row, whose rows of lanes are summed up on their way.
+/// `ORDER` is the order along x or [`ANY`].
+pub struct LineSums<'a, R, T, const ORDER: usize> {
+    order: u8,
+    /// The last sum of every order in all lanes.
+    before: [R; ORDER],
+    base: R,
+    to: &'a mut T,
+}
+
+impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
+    #[inline(always)]
+    pub fn new<W: Word, S: Rows<W, Row = R>>(s: S, order: u8, base: W, to: &'a mut T) -> Self {
+        Self { order, before: [s.splat(W::default()); ORDER], base: s.splat(base), to }
+    }
+}
+
+impl<W: Word, S: Rows<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> for LineSums<'_, S::Row, T, ORDER> {
+    #[inline(always)]
+    fn take(&mut self, s: S, row: S::Row) {
+        let order = if ORDER == ANY { usize::from(self.order) } else { ORDER };
+        let mut t = s.unzigzag(row);
+        for before in &mut self.before[..order] {
+            t = s.plus(s.running_sums(t), *before);
+            *before = s.last(t);
+        }
+        self.to.take(s, s.plus(t, self.base));
+    }
+}
+
+/// The inverse of [`apply`](super::apply) for any block, in `r`, which has room for a row behind it.
+#[inline(always)]
+pub fn undo<W: Word, S: Rows<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
+    let n: usize = shape.iter().product();
+    let (row, plane) = strides(shape);
+    let [oz, oy, ox] = orders;
+    unzigzag(s, r, n);
+    for _ in 0..oz {
+        sums(s, r, n, plane);
+    }
+    let rows = plane_rows(shape, orders) * row;
+    for _ in 0..oy {
+        let mut start = 0;
+        while start < n {
+            sums(s, &mut r[start..], rows, row);
+            start += rows;
+        }
+    }
+    for _ in 0..ox {
+        neighbour_sums(s, r, n, row);
+    }
+    let base = s.splat(base);
+    let mut at = 0;
+    while at < n {
+        s.store(s.plus(s.load(&r[at..]), base), &mut r[at..]);
+        at += LANES;
+    }
+}
+
+#[inline(always)]
+fn unzigzag<W: Word, S: Rows<W>>(s: S, r: &mut [W], n: usize) {
+    let mut at = 0;
+    while at < n {
+        s.store(s.unzigzag(s.load(&r[at..])), &mut r[at..]);
+        at += LANES;
+    }
+}
+
+/// Adds to the first `n` numbers, but for the first `distance`, those that far before them.
+#[inline(always)]
+fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
+    if distance < LANES {
+        for at in distance..n {
+            v[at] = v[at].plus(v[at - distance]);
+        }
+        return;
+    }
+    let mut at = distance;
+    while at < n {
+        let before = s.keep(first_lanes(n - at), s.load(&v[at - distance..]));
+        s.store(s.plus(s.load(&v[at..]), before), &mut v[at..]);
+        at += LANES;
+    }
+}
+
+/// Adds to every number of `n` all that are before it in its row.
+#[inline(always)]
+fn neighbour_sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+    let mut start = 0;
+    while start < n {
+        let end = start + row;
+        let mut before = s.splat(W::default());
+        while start + LANES <= end {
+            let this = s.plus(s.running_sums(s.load(&v[start..])), before);
+            s.store(this, &mut v[start..]);
+            before = s.last(this);
+            start += LANES;
+        }
+        let mut sum = if row >= LANES && start < end { v[start - 1] } else { W::default() };
+        for v in &mut v[start..end] {
+            sum = sum.plus(*v);
+            *v = sum;
+        }
+        start = end;
+    }
+}

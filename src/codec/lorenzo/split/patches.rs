@@ -1,0 +1,133 @@
+//! The patches of a group: bytes where all fit these, which nearly all do, or else words.
+
+use crate::codec::lorenzo::bits::{Writer, peek};
+use crate::codec::lorenzo::rows::{LANES, Rows};
+use crate::codec::lorenzo::split::GROUP;
+use crate::codec::lorenzo::word::Word;
+
+/// A group's patches, and room for a row behind them.
+pub type Patches<P> = [P; GROUP + LANES];
+
+/// One of them: the bits of a number from some bit on. Masks are those of [`Rows`].
+pub trait Patch<W: Word, S: Rows<W>>: Copy + Default {
+    /// Puts the patches of numbers behind each other: what is above their `width` low bits, fewer than a word has. Up
+    /// to 32 patches are overwritten; that holds for [`Patch::squeeze`], too.
+    fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [Self]);
+    /// The next patches in the lanes of a mask, zeros elsewhere. 32 patches must be there; that holds for the others, too.
+    fn spread(s: S, mask: u32, from: &[Self]) -> S::Row;
+    /// Which of 32 patches have more than `width` bits.
+    fn longer(s: S, patches: &[Self], width: u32) -> u32;
+    /// Puts the patches of a mask behind each other.
+    fn squeeze(s: S, mask: u32, from: &[Self], to: &mut [Self]);
+    /// Adds the bits of the next patches to those of a mask.
+    fn add_spread(s: S, mask: u32, from: &[Self], to: &mut [Self]);
+    /// Writes the `width` bits from bit `shift` on of the first `n` patches, which zeros follow.
+    fn write_string(s: S, out: &mut [u8], patches: &Patches<Self>, n: usize, shift: u32, width: u32);
+    /// Reads `n` fields of `width` bits, at least one, to bit `shift` of patches, and anything behind them.
+    fn read_string(s: S, string: &[u8], patches: &mut Patches<Self>, n: usize, shift: u32, width: u32);
+}
+
+impl<W: Word, S: Rows<W>> Patch<W, S> for u8 {
+    #[inline(always)]
+    fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [u8]) {
+        s.squeeze_bytes_of(mask, numbers, width, to);
+    }
+    #[inline(always)]
+    fn spread(s: S, mask: u32, from: &[u8]) -> S::Row {
+        s.spread_low_bytes(mask, from)
+    }
+    #[inline(always)]
+    fn longer(s: S, patches: &[u8], width: u32) -> u32 {
+        s.larger_bytes(patches, (1 << width) - 1)
+    }
+    #[inline(always)]
+    fn squeeze(s: S, mask: u32, from: &[u8], to: &mut [u8]) {
+        s.squeeze_bytes(mask, from, to);
+    }
+    #[inline(always)]
+    fn add_spread(s: S, mask: u32, from: &[u8], to: &mut [u8]) {
+        s.spread_bytes(mask, from, to);
+    }
+    #[inline(always)]
+    fn write_string(s: S, out: &mut [u8], patches: &Patches<u8>, n: usize, shift: u32, width: u32) {
+        let mut to = 0;
+        for eight in patches[..n.next_multiple_of(8)].as_chunks::<8>().0 {
+            // Eight patches are as many bytes as a patch has bits; the zeros behind them are written over.
+            let bits = s.gather_bits(u64::from_le_bytes(*eight) >> shift, width);
+            let out = out.get_mut(to..).unwrap_or_default();
+            match out.first_chunk_mut() {
+                Some(out) => *out = bits.to_le_bytes(),
+                None => write_start(bits, out),
+            }
+            to += width as usize;
+        }
+    }
+    #[inline(always)]
+    fn read_string(s: S, string: &[u8], patches: &mut Patches<u8>, n: usize, shift: u32, width: u32) {
+        let mut from = 0;
+        for eight in patches[..n.next_multiple_of(8)].as_chunks_mut::<8>().0 {
+            let rest = string.get(from..).unwrap_or_default();
+            let bits = match rest.first_chunk() {
+                Some(bits) => u64::from_le_bytes(*bits),
+                None => last_bytes(rest),
+            };
+            *eight = (s.scatter_bits(bits, width) << shift).to_le_bytes();
+            from += width as usize;
+        }
+    }
+}
+
+/// Writes as many of the lowest bytes as there is room for.
+#[inline(never)]
+pub fn write_start(bits: u64, out: &mut [u8]) {
+    out.copy_from_slice(&bits.to_le_bytes()[..out.len()]);
+}
+
+/// Fewer than eight bytes, and zeros.
+#[inline(never)]
+pub fn last_bytes(rest: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(bytes)
+}
+
+impl<W: Word, S: Rows<W>> Patch<W, S> for W {
+    #[inline(always)]
+    fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [W]) {
+        s.squeeze(mask, s.shift_right(numbers, width), to);
+    }
+    #[inline(always)]
+    fn spread(s: S, mask: u32, from: &[W]) -> S::Row {
+        s.spread(mask, from)
+    }
+    #[inline(always)]
+    fn longer(s: S, patches: &[W], width: u32) -> u32 {
+        s.larger(s.load(patches), W::low_mask(width))
+    }
+    #[inline(always)]
+    fn squeeze(s: S, mask: u32, from: &[W], to: &mut [W]) {
+        s.squeeze(mask, s.load(from), to);
+    }
+    #[inline(always)]
+    fn add_spread(s: S, mask: u32, from: &[W], to: &mut [W]) {
+        s.store(s.or(s.load(to), s.spread(mask, from)), to);
+    }
+    #[inline(always)]
+    fn write_string(_: S, out: &mut [u8], patches: &Patches<W>, n: usize, shift: u32, width: u32) {
+        let mut writer = Writer::new(out);
+        let mask = W::low_mask(width);
+        for &patch in &patches[..n] {
+            writer.push((patch >> shift & mask).to_u64(), width);
+        }
+        writer.finish();
+    }
+    #[inline(always)]
+    fn read_string(_: S, string: &[u8], patches: &mut Patches<W>, n: usize, shift: u32, width: u32) {
+        let mask = W::low_mask(width);
+        let mut at = 0;
+        for patch in &mut patches[..n] {
+            *patch = (W::from_u64(peek(string, at)) & mask) << shift;
+            at += width as usize;
+        }
+    }
+}

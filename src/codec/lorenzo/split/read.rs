@@ -1,0 +1,245 @@
+//! Groups, back to rows of numbers.
+
+use crate::codec::lorenzo::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::codec::lorenzo::split::patches::{Patch, Patches, last_bytes};
+use crate::codec::lorenzo::split::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
+use crate::codec::lorenzo::word::Word;
+use crate::error::Result;
+
+/// Reads `n` numbers, at most those of a block, from the start of `bytes`, and returns how many bytes those are. The
+/// numbers' rows go to `sink`; what is behind the last number of the last row is anything.
+///
+/// # Errors
+/// `Corrupt` if the bytes end early or contradict each other. Then the sink may have got rows of anything, or none.
+#[inline(always)]
+pub fn read_rows<W: Word, S: Rows<W>>(
+    s: S,
+    bytes: &[u8],
+    n: usize,
+    scratch: &mut Scratch<W>,
+    sink: &mut impl RowSink<W, S>,
+) -> Result<usize> {
+    let early = || damage("an early end");
+    let n_groups = n.div_ceil(GROUP);
+    let (headers, rest) = bytes.split_at_checked(HEADER * n_groups).ok_or_else(early)?;
+    let (headers, _) = headers.as_chunks();
+    let mut groups = [Group::default(); MAX_GROUPS];
+    let (mut n_packed, mut n_bitmaps) = (0, 0);
+    let size = |g: usize| (n - g * GROUP).min(GROUP);
+    for (g, (group, header)) in groups.iter_mut().zip(headers).enumerate() {
+        *group = Group::parse(header, size(g), W::BITS)?;
+        n_packed += group.packed_bytes(size(g));
+        n_bitmaps += group.bitmap_bytes(size(g));
+    }
+    // Each with all that is behind it.
+    let mut packed = rest;
+    let mut bitmaps = packed.get(n_packed..).ok_or_else(early)?;
+    let mut strings = bitmaps.get(n_bitmaps..).ok_or_else(early)?;
+    for (g, group) in groups[..n_groups].iter().enumerate() {
+        let n_rows = size(g).div_ceil(LANES);
+        let words = Packed { bytes: packed, n_bytes: group.packed_bytes(size(g)), width: group.width, n_rows };
+        let bitmap;
+        (bitmap, bitmaps) = bitmaps.split_at(group.bitmap_bytes(size(g)));
+        let [first, marks, second] = group.patch_bytes();
+        let behind = strings.get(first + marks + second..).ok_or_else(early)?;
+        let is_sound = if group.patch == 0 {
+            unpack(s, words, &mut scratch.last, &mut Unpatched, sink);
+            true
+        } else if group.has_narrow_patches() {
+            unpack_patched(s, group, words, &mut scratch.last, bitmap, strings, &mut scratch.bytes, sink)
+        } else {
+            unpack_patched(s, group, words, &mut scratch.last, bitmap, strings, &mut scratch.words, sink)
+        };
+        if !is_sound {
+            return Err(damage("another number of patches than it says"));
+        }
+        packed = &packed[words.n_bytes..];
+        strings = behind;
+    }
+    Ok(bytes.len() - strings.len())
+}
+
+/// As [`read_rows`], into `numbers`, which has room for whole rows.
+///
+/// # Errors
+/// Its errors.
+#[inline(always)]
+pub fn read<W: Word, S: Rows<W>>(
+    s: S,
+    bytes: &[u8],
+    n: usize,
+    numbers: &mut [W],
+    scratch: &mut Scratch<W>,
+) -> Result<usize> {
+    read_rows(s, bytes, n, scratch, &mut Stored(numbers))
+}
+
+/// Rows that go to memory.
+struct Stored<'a, W>(&'a mut [W]);
+
+impl<W: Word, S: Rows<W>> RowSink<W, S> for Stored<'_, W> {
+    #[inline(always)]
+    fn take(&mut self, s: S, row: S::Row) {
+        let (to, rest) = std::mem::take(&mut self.0).split_at_mut(LANES);
+        s.store(row, to);
+        self.0 = rest;
+    }
+}
+
+/// The packed bits of a group.
+#[derive(Clone, Copy)]
+struct Packed<'a> {
+    /// They and all that is behind them.
+    bytes: &'a [u8],
+    n_bytes: usize,
+    width: u32,
+    n_rows: usize,
+}
+
+/// Two rows and half a row of packed words, or zeros.
+pub type LastWords = [u8; 3 * LANES * size_of::<u64>()];
+
+/// Unpacks a group.
+#[inline(always)]
+fn unpack<W: Word, S: Rows<W>>(
+    s: S,
+    packed: Packed,
+    last: &mut LastWords,
+    patches: &mut impl Patching<W, S>,
+    sink: &mut impl RowSink<W, S>,
+) {
+    let Packed { bytes, n_bytes, width, n_rows } = packed;
+    let row_bytes = LANES * W::BYTES;
+    let n_whole = n_bytes / row_bytes;
+    let has_half = n_bytes % row_bytes > 0;
+    // What begins in so many rows of words can be read, since there is another row behind each.
+    let n_pairs = if has_half { n_whole } else { bytes.len() / row_bytes }.saturating_sub(1);
+    let n_direct = n_rows.min((n_pairs * W::BITS as usize).div_ceil(width.max(1) as usize));
+    unpack_rows(s, bytes, 0, width, n_direct, patches, sink);
+    if n_direct < n_rows {
+        // The rest is taken from a copy, in which half words are whole and zeros follow.
+        last.fill(0);
+        let (whole, half) = bytes[n_pairs * row_bytes..n_bytes].split_at((n_whole - n_pairs) * row_bytes);
+        last[..whole.len()].copy_from_slice(whole);
+        for i in 0..half.len() / 4 {
+            last[whole.len() + i * W::BYTES..][..4].copy_from_slice(&half[4 * i..][..4]);
+        }
+        let bit = n_direct * width as usize - n_pairs * W::BITS as usize;
+        unpack_rows(s, last, bit, width, n_rows - n_direct, patches, sink);
+    }
+}
+
+/// Unpacks rows whose numbers begin with this bit of the words and lie behind each other.
+#[inline(always)]
+fn unpack_rows<W: Word, S: Rows<W>>(
+    s: S,
+    words: &[u8],
+    mut bit: usize,
+    width: u32,
+    n_rows: usize,
+    patches: &mut impl Patching<W, S>,
+    sink: &mut impl RowSink<W, S>,
+) {
+    let mask = s.splat(W::low_mask(width));
+    let row_bytes = LANES * W::BYTES;
+    for _ in 0..n_rows {
+        // Without branches, which nobody could foresee: of the words in which they begin and of the next ones, which give
+        // nothing where they are not needed, and may be anything then.
+        let words = &words[bit / W::BITS as usize * row_bytes..][..2 * row_bytes];
+        let (low, high) = (s.load_bytes(words), s.load_bytes(&words[row_bytes..]));
+        let low_bits = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
+        sink.take(s, patches.row(s, low_bits));
+        bit += width as usize;
+    }
+}
+
+/// What is done with the patches while a group is unpacked.
+trait Patching<W: Word, S: Rows<W>> {
+    /// The next row of a group, given its low bits.
+    fn row(&mut self, s: S, low_bits: S::Row) -> S::Row;
+}
+
+/// There are none.
+struct Unpatched;
+
+impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
+    #[inline(always)]
+    fn row(&mut self, _: S, low_bits: S::Row) -> S::Row {
+        low_bits
+    }
+}
+
+/// They are added.
+struct Patched<'a, P> {
+    /// The marks of the next rows, a u32 for each.
+    bitmap: &'a [u8],
+    patches: &'a Patches<P>,
+    width: u32,
+    n: usize,
+}
+
+impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
+    #[inline(always)]
+    fn row(&mut self, s: S, low_bits: S::Row) -> S::Row {
+        let (mask, rest) = self.bitmap.split_at(4);
+        let mask = u32::read(mask);
+        self.bitmap = rest;
+        // With more patches than there can be, the last ones are anything.
+        let from = &self.patches[self.n.min(GROUP)..];
+        self.n += mask.count_ones() as usize;
+        s.or(low_bits, s.shift_left(P::spread(s, mask, from), self.width))
+    }
+}
+
+/// Unpacks a group, of whose patches the strings begin with `string`; false if the marks do not fit it.
+#[inline(always)]
+#[expect(clippy::too_many_arguments)]
+fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
+    s: S,
+    group: &Group,
+    packed: Packed,
+    last: &mut LastWords,
+    bitmap: &[u8],
+    string: &[u8],
+    patches: &mut [Patches<P>; 2],
+    sink: &mut impl RowSink<W, S>,
+) -> bool {
+    if !read_patches(s, group, patches, string) {
+        return false;
+    }
+    let mut patched = Patched { bitmap, patches: &patches[0], width: group.width, n: 0 };
+    unpack(s, packed, last, &mut patched, sink);
+    patched.n == group.n_patched
+}
+
+/// Reads the patches of a group from the start of `string`; false if the marks do not fit the group.
+#[inline(always)]
+fn read_patches<W: Word, S: Rows<W>, P: Patch<W, S>>(
+    s: S,
+    group: &Group,
+    [patches, more]: &mut [Patches<P>; 2],
+    string: &[u8],
+) -> bool {
+    let [first, marks, _] = group.patch_bytes();
+    P::read_string(s, string, patches, group.n_patched, 0, group.patch);
+    if group.second_patch == 0 {
+        return true;
+    }
+    let (marks, second) = string[first..].split_at(marks);
+    P::read_string(s, second, more, group.n_patched_twice, group.patch, group.second_patch);
+    let (mut at, mut n) = (0, 0);
+    for marks in marks.chunks(4) {
+        let mask = match marks.first_chunk() {
+            Some(mask) => u32::from_le_bytes(*mask),
+            None => last_bytes(marks) as u32,
+        };
+        // Nothing is behind the last number.
+        if mask & !first_lanes(group.n_patched - at) != 0 || n > group.n_patched_twice {
+            return false;
+        }
+        P::add_spread(s, mask, &more[n..], &mut patches[at..]);
+        n += mask.count_ones() as usize;
+        at += LANES;
+    }
+    n == group.n_patched_twice
+}
