@@ -20,6 +20,10 @@ const BITS: u8 = 0;
 const FIXED: u8 = 1;
 const DICT: u8 = 2;
 
+/// Words of which buffers have a multiple, so that all begin with a line of the cache if one does: a row of lanes that
+/// does not takes twice as long.
+const ALIGNMENT: usize = CACHE_LINE / size_of::<u32>();
+
 /// A block's numbers while it is coded. Longer than the block by more than a row, so that whole rows can be read and
 /// written anywhere. The memory is kept by the thread; what is in it does not matter.
 pub struct Work<W: Word> {
@@ -35,11 +39,12 @@ impl<W: Word> Work<W> {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(layout: &Layout) -> Result<Self> {
-        let n = layout.block_elements().next_multiple_of(LANES) + 2 * LANES;
+        let n = (layout.block_elements() + 2 * LANES).next_multiple_of(ALIGNMENT);
         // At the end of a thread there may be nothing kept any more.
         let mut memory = W::kept().try_with(Cell::take).unwrap_or_default();
-        let missing = (3 * n).saturating_sub(memory.len());
-        let bytes = (3 * n * W::BYTES) as u64;
+        let need = 3 * n + ALIGNMENT;
+        let missing = need.saturating_sub(memory.len());
+        let bytes = (need * W::BYTES) as u64;
         memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
         memory.resize(memory.len() + missing, W::default());
         Ok(Self { memory, n, scratch: split::Scratch::new() })
@@ -48,7 +53,8 @@ impl<W: Word> Work<W> {
     /// The words of the block, which become what is coded of them, and two buffers for anything else.
     #[inline(always)]
     fn buffers(&mut self) -> (&mut [W], &mut [W], &mut [W], &mut split::Scratch<W>) {
-        let (words, rest) = self.memory.split_at_mut(self.n);
+        let start = self.memory.as_ptr().align_offset(CACHE_LINE).min(ALIGNMENT);
+        let (words, rest) = self.memory[start..].split_at_mut(self.n);
         let (other, rest) = rest.split_at_mut(self.n);
         (words, other, &mut rest[..self.n], &mut self.scratch)
     }

@@ -94,6 +94,7 @@ fn damage(what: &str) -> Error {
 }
 
 /// Memory for the work on a group. What is in it does not matter.
+#[repr(align(64))]
 pub struct Scratch<W> {
     lengths: [u8; LENGTHS],
     /// Patches and second patches.
