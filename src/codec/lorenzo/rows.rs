@@ -58,6 +58,8 @@ pub const CACHE_LINE: usize = 64;
 pub trait Rows<W: Word>: Copy {
     /// 32 words.
     type Row: Copy;
+    /// Parts of a sum.
+    type Sum: Copy;
 
     /// A word in all lanes.
     fn splat(self, word: W) -> Self::Row;
@@ -105,6 +107,12 @@ pub trait Rows<W: Word>: Copy {
     fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Zero bits above the highest one.
     fn leading_zeros(self, a: Self::Row) -> Self::Row;
+    /// A sum of nothing.
+    fn no_sum(self) -> Self::Sum;
+    /// Adds the zero bits above the highest one of each word of a mask.
+    fn plus_leading_zeros(self, sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum;
+    /// The whole sum.
+    fn total(self, sum: Self::Sum) -> u64;
     /// Which words are larger than `limit`, without signs.
     fn larger(self, a: Self::Row, limit: W) -> u32;
     /// The words of a mask, zeros elsewhere.
@@ -269,17 +277,6 @@ pub trait Rows<W: Word>: Copy {
         let odd = self.and(a, self.splat(W::from_u64(1)));
         self.xor(self.shift_right(a, 1), self.minus(zero, odd))
     }
-    /// The sum of all lanes.
-    #[inline(always)]
-    fn total(self, a: Self::Row) -> W {
-        let mut words = [W::default(); LANES];
-        self.store(a, &mut words);
-        let mut sum = W::default();
-        for word in words {
-            sum = sum.plus(word);
-        }
-        sum
-    }
     /// The bits that are set in any lane.
     #[inline(always)]
     fn any(self, a: Self::Row) -> W {
@@ -310,6 +307,7 @@ macro_rules! each {
 
 impl<W: Word> Rows<W> for Portable {
     type Row = [W; LANES];
+    type Sum = u64;
 
     #[inline(always)]
     fn splat(self, word: W) -> Self::Row {
@@ -385,6 +383,21 @@ impl<W: Word> Rows<W> for Portable {
     #[inline(never)] // as above
     fn leading_zeros(self, a: Self::Row) -> Self::Row {
         each!(i => W::from_u64(a[i].leading_zeros().into()))
+    }
+    #[inline(always)]
+    fn no_sum(self) -> u64 {
+        0
+    }
+    #[inline(never)] // as above
+    fn plus_leading_zeros(self, mut sum: u64, mask: u32, a: Self::Row) -> u64 {
+        for (i, word) in a.iter().enumerate() {
+            sum += u64::from(word.leading_zeros() * (mask >> i & 1));
+        }
+        sum
+    }
+    #[inline(always)]
+    fn total(self, sum: u64) -> u64 {
+        sum
     }
     #[inline(never)] // as above
     fn larger(self, a: Self::Row, limit: W) -> u32 {

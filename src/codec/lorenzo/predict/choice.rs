@@ -105,16 +105,16 @@ fn sample(n_rows: usize) -> (usize, usize) {
     if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
 }
 
-/// Per lane, the bits that the unsigned forms of differences have not; outside of a mask these count as zeros.
+/// Adds the bits that the unsigned forms of the differences of a mask have not.
 #[inline(always)]
-fn missing_bits<W: Word, S: Rows<W>>(s: S, mask: u32, differences: S::Row) -> S::Row {
-    s.leading_zeros(s.keep(mask, s.zigzag(differences)))
+fn plus_missing_bits<W: Word, S: Rows<W>>(s: S, missing: S::Sum, mask: u32, differences: S::Row) -> S::Sum {
+    s.plus_leading_zeros(missing, mask, s.zigzag(differences))
 }
 
-/// The bits that so many rows have of which these are missing.
+/// The bits that so many numbers have of which these are missing.
 #[inline(always)]
-fn present_bits<W: Word, S: Rows<W>>(s: S, n_rows: usize, missing: S::Row) -> u64 {
-    (n_rows * LANES) as u64 * u64::from(W::BITS) - s.total(missing).to_u64()
+fn present_bits<W: Word, S: Rows<W>>(s: S, n: usize, missing: S::Sum) -> u64 {
+    n as u64 * u64::from(W::BITS) - s.total(missing)
 }
 
 /// [`cost`] of the orders up to 1 that are always tried, for blocks whose rows are no longer than a row of lanes.
@@ -124,7 +124,7 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
     let mask = first_lanes(sx);
     let zero = s.splat(W::default());
     let middle = s.splat(numbers.base([0; 3]));
-    let mut missing = [zero; 6];
+    let mut missing = [s.no_sum(); 6];
     let (first, step) = sample(sz * sy);
     let mut number = first;
     while number < sz * sy {
@@ -149,13 +149,13 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
             s.minus(along_zy, s.predecessors(along_zy, zero)),
         ];
         for i in 0..6 {
-            missing[i] = s.plus(missing[i], missing_bits(s, mask, differences[i]));
+            missing[i] = plus_missing_bits(s, missing[i], mask, differences[i]);
         }
         number += step;
     }
     let mut costs = [0; 6];
     for i in 0..6 {
-        costs[i] = present_bits(s, (number - first) / step, missing[i]);
+        costs[i] = present_bits(s, (number - first) / step * sx, missing[i]);
     }
     costs
 }
@@ -166,7 +166,7 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
     let [sz, sy, sx] = shape;
     let base = s.splat(base);
     let zero = s.splat(W::default());
-    let (mut missing, mut n_rows) = (zero, 0);
+    let (mut missing, mut n) = (s.no_sum(), 0);
     if sz * sy == 1 {
         let (mut run, step) = sample(sx.div_ceil(LANES));
         while run < sx.div_ceil(LANES) {
@@ -181,11 +181,11 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
                 this = s.minus(this, s.predecessors(this, before));
                 before = s.minus(before, s.predecessors(before, s.splat(W::default())));
             }
-            missing = s.plus(missing, missing_bits(s, first_lanes(sx - at), this));
-            n_rows += 1;
+            missing = plus_missing_bits(s, missing, first_lanes(sx - at), this);
+            n += LANES.min(sx - at);
             run += step;
         }
-        return present_bits(s, n_rows, missing);
+        return present_bits(s, n, missing);
     }
     let rows = plane_rows(shape, orders);
     let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
@@ -226,13 +226,13 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
                     (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
                 }
             }
-            missing = s.plus(missing, missing_bits(s, first_lanes(sx - start), this));
-            n_rows += 1;
+            missing = plus_missing_bits(s, missing, first_lanes(sx - start), this);
+            n += LANES.min(sx - start);
             start += LANES;
         }
         number += step;
     }
-    present_bits(s, n_rows, missing)
+    present_bits(s, n, missing)
 }
 
 /// The differences of order N − 1 along z and y at `at`, which has so many planes and rows before it, so far apart.

@@ -136,6 +136,7 @@ macro_rules! level {
     ) => {
         impl Rows<$word> for Avx2 {
             type Row = [__m256i; $n];
+            type Sum = __m256i;
 
             rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
             each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }
@@ -152,6 +153,34 @@ macro_rules! level {
             each! { shift_right_signed(a; n: u32) = $sra(a, n) }
             each! { leading_zeros(a) = $lzcnt(a) }
 
+            #[inline(always)]
+            fn no_sum(self) -> Self::Sum {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { _mm256_setzero_si256() }
+            }
+            #[inline(always)]
+            fn plus_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
+                let mut zeros = Rows::<$word>::leading_zeros(self, a);
+                if mask != u32::MAX {
+                    zeros = Rows::<$word>::keep(self, mask, zeros);
+                }
+                for zeros in zeros {
+                    // SAFETY: the token is proof of the instructions.
+                    sum = unsafe { $add(sum, zeros) };
+                }
+                sum
+            }
+            #[inline(always)]
+            fn total(self, sum: Self::Sum) -> u64 {
+                let mut words = [0 as $word; $lanes];
+                // SAFETY: the token is proof of the instructions; there are as many words as a register has.
+                unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), sum) };
+                let mut total = 0;
+                for word in words {
+                    total += word as u64;
+                }
+                total
+            }
             #[inline(always)]
             fn larger(self, a: Self::Row, limit: $word) -> u32 {
                 let mut mask = 0;

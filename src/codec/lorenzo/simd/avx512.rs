@@ -187,6 +187,7 @@ macro_rules! level {
     ) => {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
+            type Sum = __m512i;
 
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
             each! { splat(word: $word) [__m512i; $n] = $set1(word as _) }
@@ -205,14 +206,22 @@ macro_rules! level {
             each! { shift_pair_right(low, high; n: u32) = $shrd(low, high, $set1(n as _)) }
 
             #[inline(always)]
-            fn total(self, a: Self::Row) -> $word {
-                let mut sum = a[0];
-                for &a in &a[1..] {
+            fn no_sum(self) -> Self::Sum {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { _mm512_setzero_si512() }
+            }
+            #[inline(always)]
+            fn plus_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
+                for (i, a) in a.into_iter().enumerate() {
                     // SAFETY: the token is proof of the instructions.
-                    sum = unsafe { $add(sum, a) };
+                    sum = unsafe { $add(sum, $keep((mask >> (i * $lanes)) as $mask, $lzcnt(a))) };
                 }
-                // SAFETY: as above.
-                unsafe { $total(sum) as $word }
+                sum
+            }
+            #[inline(always)]
+            fn total(self, sum: Self::Sum) -> u64 {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { $total(sum) as u64 }
             }
             #[inline(always)]
             fn unzigzag(self, mut a: Self::Row) -> Self::Row {
