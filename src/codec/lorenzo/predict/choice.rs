@@ -235,7 +235,8 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
     present_bits(s, n, missing)
 }
 
-/// The differences of order N − 1 along z and y at `at`, which has so many planes and rows before it, so far apart.
+/// The differences of order N − 1, which is 2 or 3, along z and y at `at`, which has so many planes and rows before it,
+/// so far apart.
 #[inline(always)]
 fn cube<W: Word, S: Rows<W>, const N: usize>(
     s: S,
@@ -244,29 +245,42 @@ fn cube<W: Word, S: Rows<W>, const N: usize>(
     [z, y]: [usize; 2],
     [plane, row]: [usize; 2],
 ) -> S::Row {
-    let zero = s.splat(W::default());
-    let mut along_y = [zero; N];
-    for i in 0..N {
-        if i <= z {
-            let mut rows = [zero; N];
-            for j in 0..N {
-                rows[j] = if j <= y { s.load(&v[at - i * plane - j * row..]) } else { zero };
-            }
-            along_y[i] = repeated_difference(s, rows);
+    // Coefficients along an axis are 1 or N − 1, with alternating signs, so there are three of products. (In loops the
+    // compiler would keep the sums in memory.)
+    let mut corners = s.splat(W::default());
+    let (mut edges, mut inner) = (corners, corners);
+    macro_rules! add {
+        ($($sum:ident = $op:ident($i:literal, $j:literal);)*) => {
+            $(if $i <= z && $j <= y {
+                $sum = s.$op($sum, s.load(&v[at - $i * plane - $j * row..]));
+            })*
+        };
+    }
+    if N == 3 {
+        add! {
+            corners = plus(0, 0); edges = minus(0, 1); corners = plus(0, 2);
+            edges = minus(1, 0); inner = plus(1, 1); edges = minus(1, 2);
+            corners = plus(2, 0); edges = minus(2, 1); corners = plus(2, 2);
+        }
+    } else {
+        add! {
+            corners = plus(0, 0); edges = minus(0, 1); edges = plus(0, 2); corners = minus(0, 3);
+            edges = minus(1, 0); inner = plus(1, 1); inner = minus(1, 2); edges = plus(1, 3);
+            edges = plus(2, 0); inner = minus(2, 1); inner = plus(2, 2); edges = minus(2, 3);
+            corners = minus(3, 0); edges = plus(3, 1); edges = minus(3, 2); corners = plus(3, 3);
         }
     }
-    repeated_difference(s, along_y)
+    s.plus(corners, times::<_, _, N>(s, s.plus(edges, times::<_, _, N>(s, inner))))
 }
 
-/// The difference of order N − 1 of N rows.
+/// The product with N − 1.
 #[inline(always)]
-fn repeated_difference<W: Word, S: Rows<W>, const N: usize>(s: S, mut rows: [S::Row; N]) -> S::Row {
-    for n in (1..N).rev() {
-        for i in 0..n {
-            rows[i] = s.minus(rows[i], rows[i + 1]);
-        }
+fn times<W: Word, S: Rows<W>, const N: usize>(s: S, a: S::Row) -> S::Row {
+    let mut product = a;
+    for _ in 2..N {
+        product = s.plus(product, a);
     }
-    rows[0]
+    product
 }
 
 /// Binomial coefficients with alternating signs: what an element and those before it contribute to differences.
