@@ -506,7 +506,9 @@ pub fn decode<W: Word, S: Rows<W>>(
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
                 let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], shift: unit };
                 let n_bytes = match orders[2] {
-                    1 => split::read_rows(s, rest, n, scratch, &mut LineSums::<_, _, 1>::new(s, 1, base, &mut line))?,
+                    1 => {
+                        split::read_rows(s, rest, n, scratch, &mut LineSums::<_, _, 1>::new(s, 1, base, &mut line))?
+                    }
                     order => {
                         let mut sums = LineSums::<_, _, ANY>::new(s, order, base, &mut line);
                         split::read_rows(s, rest, n, scratch, &mut sums)?

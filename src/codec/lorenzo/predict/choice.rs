@@ -202,8 +202,8 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
         while start < sx {
             let at = number * sx + start;
             let mut this = match orders {
-                [2, 2, _] => cube::<_, _, 3>(s, v, at, [z, y], [rows * sx, sx]),
-                [3, 3, _] => cube::<_, _, 4>(s, v, at, [z, y], [rows * sx, sx]),
+                [2, 2, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.second_difference(s),
+                [3, 3, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.third_difference(s),
                 _ => {
                     let mut sum = s.splat(W::default());
                     for i in 0..=usize::from(orders[0]).min(z) {
@@ -235,52 +235,62 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
     present_bits(s, n, missing)
 }
 
-/// The differences of order N − 1, which is 2 or 3, along z and y at `at`, which has so many planes and rows before it,
-/// so far apart.
-#[inline(always)]
-fn cube<W: Word, S: Rows<W>, const N: usize>(
-    s: S,
-    v: &[W],
+/// A row of numbers and those before it.
+struct Before<'a, W> {
+    v: &'a [W],
     at: usize,
-    [z, y]: [usize; 2],
-    [plane, row]: [usize; 2],
-) -> S::Row {
-    // Coefficients along an axis are 1 or N − 1, with alternating signs, so there are three of products. (In loops the
-    // compiler would keep the sums in memory.)
-    let mut corners = s.splat(W::default());
-    let (mut edges, mut inner) = (corners, corners);
-    macro_rules! add {
-        ($($sum:ident = $op:ident($i:literal, $j:literal);)*) => {
-            $(if $i <= z && $j <= y {
-                $sum = s.$op($sum, s.load(&v[at - $i * plane - $j * row..]));
-            })*
-        };
-    }
-    if N == 3 {
-        add! {
-            corners = plus(0, 0); edges = minus(0, 1); corners = plus(0, 2);
-            edges = minus(1, 0); inner = plus(1, 1); edges = minus(1, 2);
-            corners = plus(2, 0); edges = minus(2, 1); corners = plus(2, 2);
-        }
-    } else {
-        add! {
-            corners = plus(0, 0); edges = minus(0, 1); edges = plus(0, 2); corners = minus(0, 3);
-            edges = minus(1, 0); inner = plus(1, 1); inner = minus(1, 2); edges = plus(1, 3);
-            edges = plus(2, 0); inner = minus(2, 1); inner = plus(2, 2); edges = minus(2, 3);
-            corners = minus(3, 0); edges = plus(3, 1); edges = minus(3, 2); corners = plus(3, 3);
-        }
-    }
-    s.plus(corners, times::<_, _, N>(s, s.plus(edges, times::<_, _, N>(s, inner))))
+    /// Planes and rows before it, and how far apart they are.
+    n: [usize; 2],
+    distances: [usize; 2],
 }
 
-/// The product with N − 1.
-#[inline(always)]
-fn times<W: Word, S: Rows<W>, const N: usize>(s: S, a: S::Row) -> S::Row {
-    let mut product = a;
-    for _ in 2..N {
-        product = s.plus(product, a);
+impl<W: Word> Before<'_, W> {
+    /// The sum less some of them, each so many planes and rows before, if there is such a row.
+    #[inline(always)]
+    fn subtract<S: Rows<W>, const N: usize>(&self, s: S, mut sum: S::Row, places: [[usize; 2]; N]) -> S::Row {
+        for &[planes, rows] in &places {
+            if planes <= self.n[0] && rows <= self.n[1] {
+                let at = self.at - planes * self.distances[0] - rows * self.distances[1];
+                sum = s.minus(sum, s.load(&self.v[at..]));
+            }
+        }
+        sum
     }
-    product
+
+    /// The sum of some of them, as above.
+    #[inline(always)]
+    fn sum<S: Rows<W>, const N: usize>(&self, s: S, places: [[usize; 2]; N]) -> S::Row {
+        let mut sum = s.splat(W::default());
+        for &[planes, rows] in &places {
+            if planes <= self.n[0] && rows <= self.n[1] {
+                let at = self.at - planes * self.distances[0] - rows * self.distances[1];
+                sum = s.plus(sum, s.load(&self.v[at..]));
+            }
+        }
+        sum
+    }
+
+    // Coefficients are products of those along z and y: 1, −2, 1 or 1, −3, 3, −1. So there are three without signs.
+
+    /// The difference of order 2 along z and y.
+    #[inline(always)]
+    fn second_difference<S: Rows<W>>(&self, s: S) -> S::Row {
+        let corners = self.sum(s, [[0, 0], [0, 2], [2, 0], [2, 2]]);
+        let inner = self.sum(s, [[1, 1]]);
+        let twice = self.subtract(s, s.plus(inner, inner), [[0, 1], [1, 0], [1, 2], [2, 1]]);
+        s.plus(corners, s.plus(twice, twice))
+    }
+
+    /// The difference of order 3 along z and y.
+    #[inline(always)]
+    fn third_difference<S: Rows<W>>(&self, s: S) -> S::Row {
+        let corners = self.subtract(s, self.sum(s, [[0, 0], [3, 3]]), [[0, 3], [3, 0]]);
+        let edges = self.sum(s, [[0, 2], [2, 0], [1, 3], [3, 1]]);
+        let edges = self.subtract(s, edges, [[0, 1], [1, 0], [2, 3], [3, 2]]);
+        let inner = self.subtract(s, self.sum(s, [[1, 1], [2, 2]]), [[1, 2], [2, 1]]);
+        let thrice = s.plus(edges, s.plus(inner, s.plus(inner, inner)));
+        s.plus(corners, s.plus(thrice, s.plus(thrice, thrice)))
+    }
 }
 
 /// Binomial coefficients with alternating signs: what an element and those before it contribute to differences.
