@@ -244,26 +244,57 @@ fn damage(what: &str) -> Error {
     Error::corrupt(format!("a lorenzo block has {what}"))
 }
 
-/// What the next bits of a string begin with.
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    symbol: u8,
-    /// Bits of the code, 0 if it is none.
-    code_bits: u8,
-    tail_bits: u8,
-    /// Of both.
-    n_bits: u8,
+/// What the next bits of a string begin with, in fields of a byte: the lowest has the bits of code and tail, then come
+/// those of the code, those of the tail and the symbol. Of the sum of two entries the highest byte is the sum of their
+/// symbols.
+type Entry = u32;
+
+/// The entry of bits that are no code: a symbol that no number has, and more bits than there are in a word.
+const NO_CODE: Entry = 0x80 << SYMBOL | 64;
+const CODE_BITS: u32 = 8;
+const TAIL_BITS: u32 = 16;
+const SYMBOL: u32 = 24;
+
+/// A field of an entry.
+#[inline(always)]
+fn field(entry: Entry, at: u32) -> u32 {
+    entry >> at & 0xff
 }
 
-/// Entries for each context and next bits.
-type Table = [Entry; CONTEXTS << MAX_BITS];
+/// Entries for the next bits, in a context.
+type Table = [Entry; 1 << MAX_BITS];
+
+/// Makes the table of codes of these lengths; `None` if they overlap.
+fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<()> {
+    // Codes come by length. As long as they are short, a table of few bits is enough, of which copies make longer ones.
+    let mut size = 64;
+    table[..size].fill(NO_CODE);
+    for (symbol, code, code_bits) in huffman::codes(lengths)? {
+        while size < 1 << code_bits {
+            table.copy_within(..size, size);
+            size *= 2;
+        }
+        let tail_bits = symbol.saturating_sub(1) as u32;
+        let entry =
+            (symbol as u32) << SYMBOL | tail_bits << TAIL_BITS | code_bits << CODE_BITS | (code_bits + tail_bits);
+        let mut at = code as usize;
+        while at < size {
+            table[at] = entry;
+            at += 1 << code_bits;
+        }
+    }
+    while size < table.len() {
+        table.copy_within(..size, size);
+        size *= 2;
+    }
+    Some(())
+}
 
 /// What a block's strings are decoded with.
 struct Decoder<'a> {
     strings: &'a [u8],
-    table: Table,
-    /// Where a context's entries begin, by the sum of the two symbols before.
-    contexts: [u16; 256],
+    /// The tables, by the sum of the two symbols before.
+    contexts: [&'a Table; 256],
 }
 
 /// Where the decoding of a lane has got to.
@@ -271,58 +302,132 @@ struct Decoder<'a> {
 struct Lane {
     /// The next bit, in all lanes' strings.
     at: usize,
-    /// The last symbol and the one before.
-    last: u32,
-    before: u32,
+    /// The last entry, and the sum of it and the one before.
+    last: Entry,
+    sum: Entry,
 }
 
 impl Decoder<'_> {
-    /// Decodes the next number of a lane. `fewest` is the fewest bits that a code had, 0 if something was no code.
+    /// The entry of the next number of a lane, which begins with these bits.
     #[inline(always)]
-    fn next<W: Word>(&self, lane: &mut Lane, fewest: &mut u8) -> W {
-        // A code and a tail of up to 31 bits are in a word from the byte on in which they begin.
-        let bits = match self.strings.get(lane.at / 8..).and_then(|rest| rest.first_chunk()) {
-            Some(bytes) => u64::from_le_bytes(*bytes) >> (lane.at % 8),
-            None => peek(self.strings, lane.at),
-        };
-        let context = self.contexts[(lane.last + lane.before) as usize % 256];
-        let index = usize::from(context) | (bits as usize % (1 << MAX_BITS));
-        let entry = self.table[index % (CONTEXTS << MAX_BITS)];
-        *fewest = (*fewest).min(entry.code_bits);
-        let tail_bits = u32::from(entry.tail_bits);
-        let tail = match W::BITS {
-            32 => bits >> entry.code_bits,
-            _ => peek(self.strings, lane.at + usize::from(entry.code_bits)),
-        };
-        let symbol = u32::from(entry.symbol);
-        *lane = Lane { at: lane.at + usize::from(entry.n_bits), last: symbol, before: lane.last };
-        W::from_u64((tail & ((1 << tail_bits) - 1)) | (u64::from(symbol != 0) << tail_bits))
+    fn entry(&self, lane: &mut Lane, bits: u64) -> Entry {
+        let table = self.contexts[(lane.sum >> SYMBOL) as usize];
+        let entry = table[bits as usize % (1 << MAX_BITS)];
+        (lane.last, lane.sum) = (entry, lane.last.wrapping_add(entry));
+        entry
     }
 
-    /// Decodes a whole run of some lanes, number by number.
+    /// Decodes the next number of a lane.
     #[inline(always)]
-    fn runs<W: Word>(
+    fn next<W: Word>(&self, lane: &mut Lane, all: &mut Entry) -> W {
+        let bits = peek(self.strings, lane.at);
+        let entry = self.entry(lane, bits);
+        let tail = match W::BITS {
+            // A code and a tail of up to 31 bits are in a word.
+            32 => bits >> field(entry, CODE_BITS),
+            _ => peek(self.strings, lane.at + field(entry, CODE_BITS) as usize),
+        };
+        lane.at += field(entry, 0) as usize;
+        *all |= entry;
+        number(tail, entry)
+    }
+
+    /// At least [`WORD_BITS`] bits from bit `at` on.
+    #[inline(always)]
+    fn word(&self, at: usize) -> u64 {
+        match self.strings.get(at / 8..at / 8 + 8) {
+            Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")) >> (at % 8),
+            None => last_word(self.strings, at),
+        }
+    }
+
+    /// Finds the entries of a lane's next numbers, which begin in one word. They are right if the numbers are in it.
+    #[inline(always)]
+    fn entries<const PER_WORD: usize>(&self, lane: &mut Lane, found: &mut Found, i: usize) {
+        let mut bits = self.word(lane.at);
+        found.words[i] = bits;
+        let mut sum: Entry = 0;
+        for k in 0..PER_WORD {
+            let entry = self.entry(lane, bits);
+            found.entries[i * PER_WORD + k] = entry;
+            bits >>= entry % 64;
+            sum = sum.wrapping_add(entry);
+        }
+        lane.at += field(sum, 0) as usize;
+    }
+
+    /// Decodes a whole run of some lanes side by side, with so many numbers for each word that is read.
+    #[inline(always)]
+    fn runs<W: Word, const PER_WORD: usize>(
         &self,
         lanes: &mut [Lane; AT_ONCE],
-        fewest: &mut u8,
+        all: &mut Entry,
         runs: [usize; AT_ONCE],
         numbers: &mut [W],
     ) {
-        let [mut out_a, mut out_b, mut out_c, mut out_d] = [[W::default(); RUN]; AT_ONCE];
-        // In variables of their own, for which there are registers.
-        let [mut a, mut b, mut c, mut d] = *lanes;
-        let mut all = *fewest;
-        for i in 0..RUN {
-            out_a[i] = self.next(&mut a, &mut all);
-            out_b[i] = self.next(&mut b, &mut all);
-            out_c[i] = self.next(&mut c, &mut all);
-            out_d[i] = self.next(&mut d, &mut all);
+        let mut found = [Found { words: [0; RUN], entries: [0; RUN] }; AT_ONCE];
+        let mut ends = *lanes;
+        for i in 0..RUN / PER_WORD {
+            for k in 0..AT_ONCE {
+                self.entries::<PER_WORD>(&mut ends[k], &mut found[k], i);
+            }
         }
-        (*lanes, *fewest) = ([a, b, c, d], all);
-        for (out, run) in [out_a, out_b, out_c, out_d].iter().zip(runs) {
-            numbers[run * RUN..][..RUN].copy_from_slice(out);
+        for k in 0..AT_ONCE {
+            let out = &mut numbers[runs[k] * RUN..][..RUN];
+            if found[k].numbers::<W, PER_WORD>(out) <= WORD_BITS {
+                lanes[k] = ends[k];
+            } else {
+                // Again, number by number: some are not in their word, or no numbers.
+                for i in 0..RUN {
+                    out[i] = self.next(&mut lanes[k], all);
+                }
+            }
         }
     }
+}
+
+/// Bits that [`Decoder::word`] has at least.
+const WORD_BITS: u32 = 57;
+
+/// As [`Decoder::word`], at the end of the strings.
+#[cold]
+#[inline(never)]
+fn last_word(strings: &[u8], at: usize) -> u64 {
+    peek(strings, at)
+}
+
+/// What was found out about the numbers of a run: their entries, and the words that they are in.
+#[derive(Clone, Copy)]
+struct Found {
+    words: [u64; RUN],
+    entries: [Entry; RUN],
+}
+
+impl Found {
+    /// Cuts the numbers out of the words; the most bits of those in one word.
+    #[inline(always)]
+    fn numbers<W: Word, const PER_WORD: usize>(&self, out: &mut [W]) -> u32 {
+        let mut most_bits = 0;
+        for i in 0..RUN / PER_WORD {
+            let mut n_bits = 0;
+            for k in 0..PER_WORD {
+                let entry = self.entries[i * PER_WORD + k];
+                let start = n_bits + field(entry, CODE_BITS);
+                out[i * PER_WORD + k] = number(self.words[i] >> (start % 64), entry);
+                n_bits += field(entry, 0);
+            }
+            most_bits = most_bits.max(n_bits);
+        }
+        most_bits
+    }
+}
+
+/// The number with this entry, whose tail these bits begin with.
+#[inline(always)]
+fn number<W: Word>(bits: u64, entry: Entry) -> W {
+    let tail_bits = field(entry, TAIL_BITS);
+    let top = W::from_u64(u64::from(entry >> SYMBOL != 0)) << tail_bits;
+    (W::from_u64(bits) & !(!W::default() << tail_bits)) | top
 }
 
 /// Reads numbers from the start of `bytes` and returns how many bytes those are.
@@ -342,29 +447,21 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest)).ok_or_else(early)?;
     let (lane_bytes, strings) = rest.split_at_checked(2 * LANES).ok_or_else(early)?;
 
-    let mut decoder = Decoder { strings, table: [Entry::default(); CONTEXTS << MAX_BITS], contexts: [0; 256] };
     let mut lengths = lengths.iter().flat_map(|byte| [byte % 16, byte / 16]);
-    for table in decoder.table.chunks_exact_mut(1 << MAX_BITS) {
+    let mut tables = [[NO_CODE; 1 << MAX_BITS]; CONTEXTS];
+    for table in &mut tables {
         let mut of_context = [0; MAX_SYMBOLS];
         of_context[usize::from(lowest)..=usize::from(highest)].fill_with(|| lengths.next().unwrap_or(0));
-        for (symbol, code, length) in huffman::codes(&of_context).ok_or_else(|| damage("overlapping codes"))? {
-            let (symbol, code_bits) = (symbol as u8, length as u8);
-            let tail_bits = symbol.saturating_sub(1);
-            let entry = Entry { symbol, code_bits, tail_bits, n_bits: code_bits + tail_bits };
-            let mut at = code as usize;
-            while at < table.len() {
-                table[at] = entry;
-                at += 1 << length;
-            }
-        }
+        fill(table, &of_context).ok_or_else(|| damage("overlapping codes"))?;
     }
-
     let pivot = u32::from(pivot);
-    for (sum, start) in decoder.contexts.iter_mut().enumerate() {
-        *start = (context(sum as u32, pivot) << MAX_BITS) as u16;
+    let mut decoder = Decoder { strings, contexts: [&tables[0]; 256] };
+    for (sum, table) in decoder.contexts.iter_mut().enumerate() {
+        *table = &tables[context(sum as u32, pivot) as usize];
     }
-    let mut fewest = MAX_BITS as u8;
-    let mut lanes = [Lane { at: 0, last: pivot, before: pivot }; LANES];
+    let mut all = 0;
+    let start = pivot << SYMBOL;
+    let mut lanes = [Lane { at: 0, last: start, sum: 2 * start }; LANES];
     let mut ends = [0; LANES];
     let mut end = 0;
     for ((lane, lane_end), n) in lanes.iter_mut().zip(&mut ends).zip(lane_bytes.chunks_exact(2)) {
@@ -383,7 +480,10 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
             let is_whole = |run: usize| (run + 1) * RUN <= numbers.len() && !is_zero(run);
             if runs.into_iter().all(is_whole) {
                 let lanes: &mut [Lane; AT_ONCE] = lanes.try_into().expect("as many lanes");
-                decoder.runs(lanes, &mut fewest, runs, numbers);
+                match W::BITS {
+                    32 => decoder.runs::<W, 2>(lanes, &mut all, runs, numbers),
+                    _ => decoder.runs::<W, 1>(lanes, &mut all, runs, numbers),
+                }
                 continue;
             }
             for (lane, run) in lanes.iter_mut().zip(runs).filter(|&(_, run)| run < n_runs) {
@@ -394,16 +494,17 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
                 };
                 if is_zero(run) {
                     run_numbers.fill(W::default());
-                    (lane.last, lane.before) = (0, 0);
+                    (lane.last, lane.sum) = (0, 0);
                 } else {
                     for number in run_numbers {
-                        *number = decoder.next(lane, &mut fewest);
+                        *number = decoder.next(lane, &mut all);
                     }
                 }
             }
         }
     }
-    if fewest == 0 || lanes.iter().zip(ends).any(|(lane, end)| lane.at > 8 * end) {
+    // No other entry has the highest bit.
+    if all >= NO_CODE || lanes.iter().zip(ends).any(|(lane, end)| lane.at > 8 * end) {
         return Err(damage("bits that are no code"));
     }
     Ok(bytes.len() - strings.len() + end)

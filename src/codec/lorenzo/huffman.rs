@@ -60,28 +60,36 @@ fn depths(leaves: &[(u32, usize)]) -> Vec<u8> {
     depths
 }
 
-/// The codes for code lengths, first bit lowest, with their symbols; `None` if they overlap. In each length codes are
-/// given out by symbol, and shorter ones first.
+/// The codes for code lengths, first bit lowest, with their symbols; `None` if they overlap. They are given out in the
+/// order of length and, in each length, of the symbol, and come in that order.
 pub fn codes(lengths: &[u8; MAX_SYMBOLS]) -> Option<impl Iterator<Item = (usize, u32, u32)>> {
     let mut per_length = [0u32; MAX_BITS as usize + 1];
     for &length in lengths {
         *per_length.get_mut(usize::from(length))? += 1;
     }
-    let mut next = [0u32; MAX_BITS as usize + 1];
+    // The first code of each length, and its place among all.
     let mut code = 0;
+    let mut next = [0; MAX_BITS as usize + 1];
+    let mut places = [0; MAX_BITS as usize + 1];
+    let mut n = 0;
     for length in 1..=MAX_BITS as usize {
-        next[length] = code;
+        (next[length], places[length]) = (code, n);
         code = (code + per_length[length]) << 1;
+        n += per_length[length] as usize;
     }
     if code > 2 << MAX_BITS {
         return None;
     }
-    let coded = (0..).zip(*lengths).filter(|&(_, length)| length > 0);
-    Some(coded.map(move |(symbol, length)| {
-        let code = next[usize::from(length)];
-        next[usize::from(length)] += 1;
-        (symbol, code.reverse_bits() >> (32 - u32::from(length)), u32::from(length))
-    }))
+    let mut codes = [(0, 0, 0); MAX_SYMBOLS];
+    for (symbol, &length) in lengths.iter().enumerate() {
+        if length > 0 {
+            let (code, place) = (&mut next[usize::from(length)], &mut places[usize::from(length)]);
+            codes[*place] = (symbol, code.reverse_bits() >> (32 - u32::from(length)), u32::from(length));
+            *code += 1;
+            *place += 1;
+        }
+    }
+    Some(codes.into_iter().take(n))
 }
 
 #[cfg(test)]
@@ -135,7 +143,7 @@ mod tests {
         lengths[3..7].copy_from_slice(&[2, 1, 3, 3]);
         // 0, 10, 110, 111, first bit lowest.
         let codes: Vec<_> = codes(&lengths).unwrap().collect();
-        assert_eq!(codes, [(3, 0b01, 2), (4, 0b0, 1), (5, 0b011, 3), (6, 0b111, 3)]);
+        assert_eq!(codes, [(4, 0b0, 1), (3, 0b01, 2), (5, 0b011, 3), (6, 0b111, 3)]);
     }
 
     #[test]
