@@ -332,6 +332,14 @@ impl Decoder<'_> {
         number(tail, entry)
     }
 
+    /// Decodes the next numbers of a lane.
+    #[inline(never)] // seldom needed, and in the way of the other loops' registers
+    fn one_by_one<W: Word>(&self, lane: &mut Lane, all: &mut Entry, out: &mut [W]) {
+        for number in out {
+            *number = self.next(lane, all);
+        }
+    }
+
     /// At least [`WORD_BITS`] bits from bit `at` on.
     #[inline(always)]
     fn word(&self, at: usize) -> u64 {
@@ -339,21 +347,6 @@ impl Decoder<'_> {
             Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")) >> (at % 8),
             None => last_word(self.strings, at),
         }
-    }
-
-    /// Finds the entries of a lane's next numbers, which begin in one word. They are right if the numbers are in it.
-    #[inline(always)]
-    fn entries<const PER_WORD: usize>(&self, lane: &mut Lane, found: &mut Found, i: usize) {
-        let mut bits = self.word(lane.at);
-        found.words[i] = bits;
-        let mut sum: Entry = 0;
-        for k in 0..PER_WORD {
-            let entry = self.entry(lane, bits);
-            found.entries[i * PER_WORD + k] = entry;
-            bits >>= entry % 64;
-            sum = sum.wrapping_add(entry);
-        }
-        lane.at += field(sum, 0) as usize;
     }
 
     /// Decodes a whole run of some lanes side by side, with so many numbers for each word that is read.
@@ -364,23 +357,49 @@ impl Decoder<'_> {
         all: &mut Entry,
         runs: [usize; AT_ONCE],
         numbers: &mut [W],
+        found: &mut [Found; AT_ONCE],
     ) {
-        let mut found = [Found { words: [0; RUN], entries: [0; RUN] }; AT_ONCE];
+        // Each step for all lanes before the next one, which waits for it: the CPU looks only so far ahead.
         let mut ends = *lanes;
         for i in 0..RUN / PER_WORD {
+            let mut words = [0; AT_ONCE];
             for k in 0..AT_ONCE {
-                self.entries::<PER_WORD>(&mut ends[k], &mut found[k], i);
+                words[k] = self.word(ends[k].at);
+            }
+            for k in 0..AT_ONCE {
+                found[k].words[i] = words[k];
+            }
+            let mut sums: [Entry; AT_ONCE] = [0; AT_ONCE];
+            for j in 0..PER_WORD {
+                for k in 0..AT_ONCE {
+                    let entry = self.entry(&mut ends[k], words[k]);
+                    found[k].entries[i * PER_WORD + j] = entry;
+                    words[k] >>= entry % 64;
+                    sums[k] = sums[k].wrapping_add(entry);
+                }
+            }
+            for k in 0..AT_ONCE {
+                ends[k].at += field(sums[k], 0) as usize;
             }
         }
+
+        let mut n_bits = [0; RUN];
         for k in 0..AT_ONCE {
-            let out = &mut numbers[runs[k] * RUN..][..RUN];
-            if found[k].numbers::<W, PER_WORD>(out) <= WORD_BITS {
+            found[k].numbers::<W, PER_WORD>(&mut numbers[runs[k] * RUN..][..RUN]);
+            found[k].count::<PER_WORD>(&mut n_bits);
+        }
+        if largest(&n_bits) <= WORD_BITS {
+            *lanes = ends;
+            return;
+        }
+        for k in 0..AT_ONCE {
+            let mut n_bits = [0; RUN];
+            found[k].count::<PER_WORD>(&mut n_bits);
+            if largest(&n_bits) <= WORD_BITS {
                 lanes[k] = ends[k];
             } else {
-                // Again, number by number: some are not in their word, or no numbers.
-                for i in 0..RUN {
-                    out[i] = self.next(&mut lanes[k], all);
-                }
+                // Some are not in their word, or something is no code.
+                self.one_by_one(&mut lanes[k], all, &mut numbers[runs[k] * RUN..][..RUN]);
             }
         }
     }
@@ -396,7 +415,17 @@ fn last_word(strings: &[u8], at: usize) -> u64 {
     peek(strings, at)
 }
 
-/// What was found out about the numbers of a run: their entries, and the words that they are in.
+/// The largest of some numbers.
+#[inline(always)]
+fn largest(numbers: &[u32; RUN]) -> u32 {
+    let mut largest = 0;
+    for &number in numbers {
+        largest = number.max(largest);
+    }
+    largest
+}
+
+/// What was found out about the numbers of a run: their entries, and the words in which they begin.
 #[derive(Clone, Copy)]
 struct Found {
     words: [u64; RUN],
@@ -404,10 +433,9 @@ struct Found {
 }
 
 impl Found {
-    /// Cuts the numbers out of the words; the most bits of those in one word.
+    /// Cuts the numbers out of the words. Those are right that are in their words.
     #[inline(always)]
-    fn numbers<W: Word, const PER_WORD: usize>(&self, out: &mut [W]) -> u32 {
-        let mut most_bits = 0;
+    fn numbers<W: Word, const PER_WORD: usize>(&self, out: &mut [W]) {
         for i in 0..RUN / PER_WORD {
             let mut n_bits = 0;
             for k in 0..PER_WORD {
@@ -416,9 +444,19 @@ impl Found {
                 out[i * PER_WORD + k] = number(self.words[i] >> (start % 64), entry);
                 n_bits += field(entry, 0);
             }
-            most_bits = most_bits.max(n_bits);
         }
-        most_bits
+    }
+
+    /// Counts the bits of the numbers in each word, where they are more than was counted before.
+    #[inline(always)]
+    fn count<const PER_WORD: usize>(&self, most_bits: &mut [u32; RUN]) {
+        for (i, most_bits) in most_bits[..RUN / PER_WORD].iter_mut().enumerate() {
+            let mut n_bits = 0;
+            for k in 0..PER_WORD {
+                n_bits += field(self.entries[i * PER_WORD + k], 0);
+            }
+            *most_bits = n_bits.max(*most_bits);
+        }
     }
 }
 
@@ -460,6 +498,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
         *table = &tables[context(sum as u32, pivot) as usize];
     }
     let mut all = 0;
+    let mut found = [Found { words: [0; RUN], entries: [0; RUN] }; AT_ONCE];
     let start = pivot << SYMBOL;
     let mut lanes = [Lane { at: 0, last: start, sum: 2 * start }; LANES];
     let mut ends = [0; LANES];
@@ -481,8 +520,8 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
             if runs.into_iter().all(is_whole) {
                 let lanes: &mut [Lane; AT_ONCE] = lanes.try_into().expect("as many lanes");
                 match W::BITS {
-                    32 => decoder.runs::<W, 2>(lanes, &mut all, runs, numbers),
-                    _ => decoder.runs::<W, 1>(lanes, &mut all, runs, numbers),
+                    32 => decoder.runs::<W, 2>(lanes, &mut all, runs, numbers, &mut found),
+                    _ => decoder.runs::<W, 1>(lanes, &mut all, runs, numbers, &mut found),
                 }
                 continue;
             }
@@ -496,9 +535,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
                     run_numbers.fill(W::default());
                     (lane.last, lane.sum) = (0, 0);
                 } else {
-                    for number in run_numbers {
-                        *number = decoder.next(lane, &mut all);
-                    }
+                    decoder.one_by_one(lane, &mut all, run_numbers);
                 }
             }
         }
