@@ -349,13 +349,15 @@ impl Decoder<'_> {
         }
     }
 
-    /// Decodes a whole run of some lanes side by side, with so many numbers for each word that is read.
+    /// Decodes a whole run of some lanes side by side, with so many numbers for each word that is read. Runs that are
+    /// not coded are zeros; what is found for them is ignored.
     #[inline(always)]
     fn runs<W: Word, const PER_WORD: usize>(
         &self,
         lanes: &mut [Lane; AT_ONCE],
         all: &mut Entry,
         runs: [usize; AT_ONCE],
+        is_coded: [bool; AT_ONCE],
         numbers: &mut [W],
         found: &mut [Found; AT_ONCE],
     ) {
@@ -385,8 +387,14 @@ impl Decoder<'_> {
 
         let mut n_bits = [0; RUN];
         for k in 0..AT_ONCE {
-            found[k].numbers::<W, PER_WORD>(&mut numbers[runs[k] * RUN..][..RUN]);
-            found[k].count::<PER_WORD>(&mut n_bits);
+            let out = &mut numbers[runs[k] * RUN..][..RUN];
+            if is_coded[k] {
+                found[k].numbers::<W, PER_WORD>(out);
+                found[k].count::<PER_WORD>(&mut n_bits);
+            } else {
+                out.fill(W::default());
+                ends[k] = Lane { at: lanes[k].at, last: 0, sum: 0 };
+            }
         }
         if largest(&n_bits) <= WORD_BITS {
             *lanes = ends;
@@ -394,7 +402,9 @@ impl Decoder<'_> {
         }
         for k in 0..AT_ONCE {
             let mut n_bits = [0; RUN];
-            found[k].count::<PER_WORD>(&mut n_bits);
+            if is_coded[k] {
+                found[k].count::<PER_WORD>(&mut n_bits);
+            }
             if largest(&n_bits) <= WORD_BITS {
                 lanes[k] = ends[k];
             } else {
@@ -516,12 +526,13 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     for (quad, lanes) in lanes.chunks_exact_mut(AT_ONCE).enumerate() {
         for step in 0..per_lane {
             let runs: [usize; AT_ONCE] = std::array::from_fn(|i| (quad * AT_ONCE + i) * per_lane + step);
-            let is_whole = |run: usize| (run + 1) * RUN <= numbers.len() && !is_zero(run);
-            if runs.into_iter().all(is_whole) {
+            let is_coded = runs.map(|run| run < n_runs && !is_zero(run));
+            // All runs are whole.
+            if (runs[AT_ONCE - 1] + 1) * RUN <= numbers.len() && is_coded.into_iter().any(|is_coded| is_coded) {
                 let lanes: &mut [Lane; AT_ONCE] = lanes.try_into().expect("as many lanes");
                 match W::BITS {
-                    32 => decoder.runs::<W, 2>(lanes, &mut all, runs, numbers, &mut found),
-                    _ => decoder.runs::<W, 1>(lanes, &mut all, runs, numbers, &mut found),
+                    32 => decoder.runs::<W, 2>(lanes, &mut all, runs, is_coded, numbers, &mut found),
+                    _ => decoder.runs::<W, 1>(lanes, &mut all, runs, is_coded, numbers, &mut found),
                 }
                 continue;
             }
