@@ -69,6 +69,11 @@ pub trait Rows<W: Word>: Copy {
     fn store(self, row: Self::Row, to: &mut [W]);
     /// A row from its bytes, the lowest of each word first.
     fn load_bytes(self, from: &[u8]) -> Self::Row;
+    /// As [`Rows::load_bytes`], of a row that is known to be `next`, if so, or else `last`.
+    #[inline(always)]
+    fn reload_bytes(self, from: &[u8], _is_next: bool, _next: Self::Row, _last: Self::Row) -> Self::Row {
+        self.load_bytes(from)
+    }
     /// The bytes of a row.
     fn store_bytes(self, row: Self::Row, to: &mut [u8]);
     /// The bytes of the first `n` words only.

@@ -183,7 +183,7 @@ macro_rules! level {
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
         $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident,
         $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident, $permute:ident, $store:ident, $squeeze:ident,
-        $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident
+        $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident, $blend:ident
     ) => {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
@@ -258,6 +258,17 @@ macro_rules! level {
                     mask |= u32::from(unsafe { $cmpgt(a, $set1(limit as _)) }) << (i * $lanes);
                 }
                 mask
+            }
+            #[inline(always)]
+            fn reload_bytes(self, _: &[u8], is_next: bool, next: Self::Row, mut last: Self::Row) -> Self::Row {
+                // Rows that begin anywhere are in more than one line of the cache for each register, so that loading
+                // them takes longer.
+                let mask = (is_next as $mask).wrapping_neg();
+                for i in 0..$n {
+                    // SAFETY: the token is proof of the instructions.
+                    last[i] = unsafe { $blend(mask, last[i], next[i]) };
+                }
+                last
             }
             #[inline(always)]
             fn keep(self, mask: u32, mut a: Self::Row) -> Self::Row {
@@ -457,7 +468,8 @@ level!(
     4,
     narrow_32,
     widen_32,
-    low_bytes_32
+    low_bytes_32,
+    _mm512_mask_blend_epi32
 );
 level!(
     u64,
@@ -488,5 +500,6 @@ level!(
     8,
     narrow_64,
     widen_64,
-    low_bytes_64
+    low_bytes_64,
+    _mm512_mask_blend_epi64
 );

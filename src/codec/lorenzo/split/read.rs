@@ -142,11 +142,18 @@ fn unpack_rows<W: Word, S: Rows<W>>(
 ) {
     let mask = s.splat(W::low_mask(width));
     let row_bytes = LANES * W::BYTES;
-    for _ in 0..n_rows {
+    let zero = s.splat(W::default());
+    let (mut low, mut high) = (zero, zero);
+    // Where the numbers before began.
+    let mut before = 0;
+    for row in 0..n_rows {
         // Without branches, which nobody could foresee: of the words in which they begin and of the next ones, which give
         // nothing where they are not needed, and may be anything then.
-        let words = &words[bit / W::BITS as usize * row_bytes..][..2 * row_bytes];
-        let (low, high) = (s.load_bytes(words), s.load_bytes(&words[row_bytes..]));
+        let from = bit / W::BITS as usize;
+        let words = &words[from * row_bytes..][..2 * row_bytes];
+        low = if row == 0 { s.load_bytes(words) } else { s.reload_bytes(words, from != before, high, low) };
+        high = s.load_bytes(&words[row_bytes..]);
+        before = from;
         let low_bits = s.and(s.shift_pair_right(low, high, bit as u32 % W::BITS), mask);
         sink.take(s, patches.row(s, low_bits));
         bit += width as usize;
