@@ -47,6 +47,25 @@ pub fn string_bytes(n: usize, n_bits: u32) -> usize {
     (n * n_bits as usize).div_ceil(8)
 }
 
+/// Bits that [`window`] has at least.
+pub const WINDOW_BITS: u32 = 57;
+
+/// The next bits from bit `at` on; bits behind the end are zero.
+#[inline(always)]
+pub fn window(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at / 8..at / 8 + 8) {
+        Some(window) => u64::from_le_bytes(*window.first_chunk().expect("eight bytes")) >> (at % 8),
+        None => last_window(bytes, at),
+    }
+}
+
+/// As [`window`], at the end.
+#[cold]
+#[inline(never)]
+fn last_window(bytes: &[u8], at: usize) -> u64 {
+    peek(bytes, at)
+}
+
 /// The 64 bits from bit `at` on; bits behind the end are zero.
 #[inline(always)]
 pub fn peek(bytes: &[u8], at: usize) -> u64 {

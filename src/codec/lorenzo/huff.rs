@@ -4,7 +4,7 @@
 //! 32 lanes take parts of the block and have strings of their own, because decoding a string is a chain of
 //! dependent steps: a CPU follows several of them at once, and a GPU gives each to a thread. Runs of zeros take a bit.
 
-use crate::codec::lorenzo::bits::{Writer, peek};
+use crate::codec::lorenzo::bits::{WINDOW_BITS, Writer, peek, window};
 use crate::codec::lorenzo::huffman::{self, MAX_BITS, MAX_SYMBOLS};
 use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
@@ -340,15 +340,6 @@ impl Decoder<'_> {
         }
     }
 
-    /// At least [`WORD_BITS`] bits from bit `at` on.
-    #[inline(always)]
-    fn word(&self, at: usize) -> u64 {
-        match self.strings.get(at / 8..at / 8 + 8) {
-            Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")) >> (at % 8),
-            None => last_word(self.strings, at),
-        }
-    }
-
     /// Decodes a whole run of some lanes side by side, with so many numbers for each word that is read. Runs that are
     /// not coded are zeros; what is found for them is ignored.
     #[inline(always)]
@@ -366,7 +357,7 @@ impl Decoder<'_> {
         for i in 0..RUN / PER_WORD {
             let mut words = [0; AT_ONCE];
             for k in 0..AT_ONCE {
-                words[k] = self.word(ends[k].at);
+                words[k] = window(self.strings, ends[k].at);
             }
             for k in 0..AT_ONCE {
                 found[k].words[i] = words[k];
@@ -396,7 +387,7 @@ impl Decoder<'_> {
                 ends[k] = Lane { at: lanes[k].at, last: 0, sum: 0 };
             }
         }
-        if largest(&n_bits) <= WORD_BITS {
+        if largest(&n_bits) <= WINDOW_BITS {
             *lanes = ends;
             return;
         }
@@ -405,7 +396,7 @@ impl Decoder<'_> {
             if is_coded[k] {
                 found[k].count::<PER_WORD>(&mut n_bits);
             }
-            if largest(&n_bits) <= WORD_BITS {
+            if largest(&n_bits) <= WINDOW_BITS {
                 lanes[k] = ends[k];
             } else {
                 // Some are not in their word, or something is no code.
@@ -413,16 +404,6 @@ impl Decoder<'_> {
             }
         }
     }
-}
-
-/// Bits that [`Decoder::word`] has at least.
-const WORD_BITS: u32 = 57;
-
-/// As [`Decoder::word`], at the end of the strings.
-#[cold]
-#[inline(never)]
-fn last_word(strings: &[u8], at: usize) -> u64 {
-    peek(strings, at)
 }
 
 /// The largest of some numbers.

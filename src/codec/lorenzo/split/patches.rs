@@ -1,6 +1,6 @@
 //! The patches of a group: bytes where all fit these, which nearly all do, or else words.
 
-use crate::codec::lorenzo::bits::{Writer, peek};
+use crate::codec::lorenzo::bits::{WINDOW_BITS, Writer, peek, window};
 use crate::codec::lorenzo::rows::{LANES, Rows};
 use crate::codec::lorenzo::split::GROUP;
 use crate::codec::lorenzo::word::Word;
@@ -114,20 +114,56 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for W {
     }
     #[inline(always)]
     fn write_string(_: S, out: &mut [u8], patches: &Patches<W>, n: usize, shift: u32, width: u32) {
-        let mut writer = Writer::new(out);
-        let mask = W::low_mask(width);
-        for &patch in &patches[..n] {
-            writer.push((patch >> shift & mask).to_u64(), width);
+        match width {
+            0..=16 => write_fields::<W, 4>(out, &patches[..n], shift, width),
+            17..=32 => write_fields::<W, 2>(out, &patches[..n], shift, width),
+            _ => write_fields::<W, 1>(out, &patches[..n], shift, width),
         }
-        writer.finish();
     }
     #[inline(always)]
     fn read_string(_: S, string: &[u8], patches: &mut Patches<W>, n: usize, shift: u32, width: u32) {
-        let mask = W::low_mask(width);
-        let mut at = 0;
-        for patch in &mut patches[..n] {
-            *patch = (W::from_u64(peek(string, at)) & mask) << shift;
-            at += width as usize;
+        match width {
+            0..=14 => read_fields::<W, 4>(string, patches, n, shift, width),
+            15..=28 => read_fields::<W, 2>(string, patches, n, shift, width),
+            29..=WINDOW_BITS => read_fields::<W, 1>(string, patches, n, shift, width),
+            _ => {
+                for (i, patch) in patches[..n].iter_mut().enumerate() {
+                    *patch = (W::from_u64(peek(string, i * width as usize)) & W::low_mask(width)) << shift;
+                }
+            }
         }
+    }
+}
+
+/// Writes `width` bits, at least one, from bit `shift` on of patches: of `N` at a time, which have no more than 64.
+#[inline(always)]
+fn write_fields<W: Word, const N: usize>(out: &mut [u8], patches: &[W], shift: u32, width: u32) {
+    let mask = W::low_mask(width);
+    let mut writer = Writer::new(out);
+    let (several, rest) = patches.as_chunks::<N>();
+    for several in several {
+        let mut bits = 0;
+        for (k, &patch) in (0..).zip(several) {
+            bits |= (patch >> shift & mask).to_u64() << (k * width);
+        }
+        writer.push(bits, N as u32 * width);
+    }
+    for &patch in rest {
+        writer.push((patch >> shift & mask).to_u64(), width);
+    }
+    writer.finish();
+}
+
+/// Reads `n` fields of `width` bits, at least one, to bit `shift` of patches: `N` at a time, which a window has.
+#[inline(always)]
+fn read_fields<W: Word, const N: usize>(string: &[u8], patches: &mut Patches<W>, n: usize, shift: u32, width: u32) {
+    let mask = W::low_mask(width);
+    let mut at = 0;
+    for several in patches[..n.next_multiple_of(N)].as_chunks_mut::<N>().0 {
+        let bits = window(string, at);
+        for (k, patch) in (0..).zip(several) {
+            *patch = (W::from_u64(bits >> (k * width)) & mask) << shift;
+        }
+        at += N * width as usize;
     }
 }
