@@ -15,6 +15,9 @@ const LANES: usize = 32;
 const CONTEXTS: usize = 4;
 /// Most runs of a block.
 const MAX_RUNS: usize = (1 << 14) / RUN;
+/// Two numbers are taken from a window unless more entries than these, of all tables, are of numbers too long for that:
+/// with one in 32, half of all runs would be decoded twice.
+const MANY_LONG: u32 = (CONTEXTS << MAX_BITS) as u32 / 128;
 /// Lanes decoded side by side.
 const AT_ONCE: usize = 4;
 
@@ -264,11 +267,13 @@ fn field(entry: Entry, at: u32) -> u32 {
 /// Entries for the next bits, in a context.
 type Table = [Entry; 1 << MAX_BITS];
 
-/// Makes the table of codes of these lengths; `None` if they overlap.
-fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<()> {
+/// Makes the table of codes of these lengths, and says how many entries are those of numbers of which a window may not
+/// have two; `None` if codes overlap.
+fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<u32> {
     // Codes come by length. As long as they are short, a table of few bits is enough, of which copies make longer ones.
     let mut size = 64;
     table[..size].fill(NO_CODE);
+    let mut n_long = 0;
     for (symbol, code, code_bits) in huffman::codes(lengths)? {
         while size < 1 << code_bits {
             table.copy_within(..size, size);
@@ -277,6 +282,9 @@ fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<()> {
         let tail_bits = symbol.saturating_sub(1) as u32;
         let entry =
             (symbol as u32) << SYMBOL | tail_bits << TAIL_BITS | code_bits << CODE_BITS | (code_bits + tail_bits);
+        if 2 * (code_bits + tail_bits) > WINDOW_BITS {
+            n_long += 1 << (MAX_BITS - code_bits);
+        }
         let mut at = code as usize;
         while at < size {
             table[at] = entry;
@@ -287,7 +295,7 @@ fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<()> {
         table.copy_within(..size, size);
         size *= 2;
     }
-    Some(())
+    Some(n_long)
 }
 
 /// What a block's strings are decoded with.
@@ -478,16 +486,19 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
 
     let mut lengths = lengths.iter().flat_map(|byte| [byte % 16, byte / 16]);
     let mut tables = [[NO_CODE; 1 << MAX_BITS]; CONTEXTS];
+    let mut n_long = 0;
     for table in &mut tables {
         let mut of_context = [0; MAX_SYMBOLS];
         of_context[usize::from(lowest)..=usize::from(highest)].fill_with(|| lengths.next().unwrap_or(0));
-        fill(table, &of_context).ok_or_else(|| damage("overlapping codes"))?;
+        n_long += fill(table, &of_context).ok_or_else(|| damage("overlapping codes"))?;
     }
     let pivot = u32::from(pivot);
     let mut decoder = Decoder { strings, contexts: [&tables[0]; 256] };
     for (sum, table) in decoder.contexts.iter_mut().enumerate() {
         *table = &tables[context(sum as u32, pivot) as usize];
     }
+    // The more entries a code has, the more often it comes.
+    let are_short = W::BITS == 32 && n_long <= MANY_LONG;
     let mut all = 0;
     let mut found = [Found { words: [0; RUN], entries: [0; RUN] }; AT_ONCE];
     let start = pivot << SYMBOL;
@@ -511,9 +522,10 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
             // All runs are whole.
             if (runs[AT_ONCE - 1] + 1) * RUN <= numbers.len() && is_coded.into_iter().any(|is_coded| is_coded) {
                 let lanes: &mut [Lane; AT_ONCE] = lanes.try_into().expect("as many lanes");
-                match W::BITS {
-                    32 => decoder.runs::<W, 2>(lanes, &mut all, runs, is_coded, numbers, &mut found),
-                    _ => decoder.runs::<W, 1>(lanes, &mut all, runs, is_coded, numbers, &mut found),
+                if are_short {
+                    decoder.runs::<W, 2>(lanes, &mut all, runs, is_coded, numbers, &mut found);
+                } else {
+                    decoder.runs::<W, 1>(lanes, &mut all, runs, is_coded, numbers, &mut found);
                 }
                 continue;
             }
