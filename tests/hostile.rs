@@ -72,7 +72,7 @@ fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
 /// data, sixteen slices and a little more, about 330 bytes. The rest is the text of an error.
 /// lorenzo works in three copies of a block of up to 2^14 words.
 fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
-    let work = if frame.get(5) == Some(&2) { 3 * 8 * ((1 << 14) + 64) } else { 0 };
+    let work = if frame.get(5) == Some(&2) { 8 * (3 * ((1 << 14) + 64) + 16) } else { 0 };
     work + dst_bytes / 32 + 1024
 }
 

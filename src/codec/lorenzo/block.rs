@@ -505,14 +505,12 @@ pub fn decode<W: Word, S: Rows<W>>(
             let is_direct = map == BITS && element.bytes == W::BYTES;
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
                 let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], shift: unit };
-                let n_bytes = match orders[2] {
-                    1 => {
-                        split::read_rows(s, rest, n, scratch, &mut LineSums::<_, _, 1>::new(s, 1, base, &mut line))?
-                    }
-                    order => {
-                        let mut sums = LineSums::<_, _, ANY>::new(s, order, base, &mut line);
-                        split::read_rows(s, rest, n, scratch, &mut sums)?
-                    }
+                let n_bytes = if orders[2] == 1 {
+                    let mut sums = LineSums::<_, _, 1>::new(s, orders, base, &mut line);
+                    split::read_rows(s, rest, n, scratch, &mut sums)?
+                } else {
+                    let mut sums = LineSums::<_, _, ANY>::new(s, orders, base, &mut line);
+                    split::read_rows(s, rest, n, scratch, &mut sums)?
                 };
                 (n_bytes, None)
             } else {
@@ -612,6 +610,7 @@ struct Direct<'s, 't, 'a> {
 /// few places in it.
 const PLANES_AHEAD: usize = 3;
 const ROWS_AHEAD: usize = 8;
+/// The same where all lines follow each other.
 const LINES_AHEAD: usize = 16;
 
 impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {

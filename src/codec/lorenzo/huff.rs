@@ -593,18 +593,86 @@ mod tests {
         assert!(round_trip(&vec![0u64; 8192]).len() < 110);
     }
 
-    #[test]
-    fn damage_is_an_error_or_other_numbers() {
-        let numbers: Vec<u32> = (0..1500).map(|i| (noise(i) >> (33 + i % 29)) as u32).collect();
-        let out = round_trip(&numbers);
-        let mut back = vec![0u32; numbers.len()];
-        for at in 0..out.len() {
-            for bit in 0..8 {
-                let mut damaged = out.clone();
-                damaged[at] ^= 1 << bit;
-                let _ = read(&damaged, &mut back);
+    /// The definition, number by number: the numbers and their bytes.
+    fn by_definition<W: Word>(bytes: &[u8], n: usize) -> Option<(Vec<W>, usize)> {
+        let n_runs = n.div_ceil(RUN);
+        let (&[lowest, highest, pivot, flag], rest) = bytes.split_first_chunk()?;
+        if lowest > highest || u32::from(highest.max(pivot)) > W::BITS || flag > 1 {
+            return None;
+        }
+        let (marks, rest) = rest.split_at_checked(usize::from(flag) * n_runs.div_ceil(8))?;
+        let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest))?;
+        let (lane_bytes, strings) = rest.split_at_checked(2 * LANES)?;
+        let n_symbols = usize::from(highest - lowest) + 1;
+        let mut codes = vec![];
+        for context in 0..CONTEXTS {
+            let mut of_context = [0; MAX_SYMBOLS];
+            for k in 0..n_symbols {
+                let at = context * n_symbols + k;
+                of_context[usize::from(lowest) + k] = lengths[at / 2] >> (at % 2 * 4) & 15;
             }
-            let _ = read(&out[..at], &mut back);
+            codes.push(huffman::codes(&of_context)?.collect::<Vec<_>>());
+        }
+        let mut numbers = vec![W::default(); n];
+        let per_lane = n_runs.div_ceil(LANES);
+        let mut end = 0;
+        for lane in 0..LANES {
+            let mut at = 8 * end;
+            end += usize::from(u16::from_le_bytes([lane_bytes[2 * lane], lane_bytes[2 * lane + 1]]));
+            let mut history = [u32::from(pivot); 2];
+            for run in (lane * per_lane).min(n_runs)..((lane + 1) * per_lane).min(n_runs) {
+                if flag == 1 && marks[run / 8] >> (run % 8) & 1 == 1 {
+                    history = [0; 2];
+                    continue;
+                }
+                for number in &mut numbers[run * RUN..n.min((run + 1) * RUN)] {
+                    let of_context = &codes[context(history[0] + history[1], pivot.into()) as usize];
+                    let bits = peek(strings, at);
+                    let is_next = |&&(_, code, n): &&(usize, u32, u32)| bits & ((1 << n) - 1) == u64::from(code);
+                    let &(symbol, _, n_bits) = of_context.iter().find(is_next)?;
+                    let tail_bits = symbol.saturating_sub(1) as u32;
+                    let tail = W::from_u64(peek(strings, at + n_bits as usize)) & W::low_mask(tail_bits);
+                    *number = if symbol == 0 { tail } else { tail | W::from_u64(1 << tail_bits) };
+                    at += (n_bits + tail_bits) as usize;
+                    history = [history[1], symbol as u32];
+                }
+            }
+            if at > 8 * end {
+                return None;
+            }
+        }
+        (end <= strings.len()).then_some((numbers, bytes.len() - strings.len() + end))
+    }
+
+    /// Damages what these numbers become in many ways, and compares what is read with the definition.
+    fn damage<W: Word + std::fmt::Debug>(numbers: &[W]) {
+        let out = round_trip(numbers);
+        let mut back = vec![W::default(); numbers.len()];
+        let mut n_read = 0;
+        for at in 0..out.len() {
+            let cut = out[..at].to_vec();
+            let with = |value: u8| [&out[..at], &[value], &out[at + 1..]].concat();
+            let flipped = with(out[at] ^ 1 << (noise(at) % 8));
+            for damaged in [cut, flipped, with(0), with(0xff), with(noise(at) as u8)] {
+                let n_bytes = read(&damaged, &mut back).ok();
+                n_read += usize::from(n_bytes.is_some());
+                let found = n_bytes.map(|n_bytes| (back.clone(), n_bytes));
+                assert_eq!(found, by_definition(&damaged, numbers.len()), "byte {at} damaged");
+            }
+        }
+        assert!(n_read > 0);
+    }
+
+    #[test]
+    fn damaged_numbers_are_those_of_the_definition() {
+        for (longest, spread) in [(9, 5), (29, 9), (32, 3)] {
+            let short = |i: usize| noise(i) >> (64 - longest) >> (noise(i + 5000) % spread);
+            damage::<u32>(&(0..500).map(|i| short(i) as u32).collect::<Vec<_>>());
+            damage::<u64>(&(0..500).map(|i| short(i) << (64 - longest)).collect::<Vec<_>>());
+            // With runs of zeros in some lanes.
+            damage::<u32>(
+                &(0..4000).map(|i| if i / 64 % 5 == 0 { short(i) as u32 } else { 0 }).collect::<Vec<_>>(),
+            );
         }
     }
 }

@@ -56,7 +56,7 @@ fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::codec::lorenzo::rows::{LANES, Nothing, Portable};
+    use crate::codec::lorenzo::rows::{LANES, Nothing, Portable, RowSink};
 
     /// Numbers with room for a row behind them.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -110,6 +110,36 @@ pub mod tests {
                     undo_rows(Portable, &mut r, &mut work, shape, orders, 0, &mut out);
                     let rows: Vec<u32> = out.0.iter().flat_map(|row| &row[..shape[2]]).copied().collect();
                     assert_eq!(rows, v, "{shape:?} {orders:?}");
+                }
+            }
+        }
+    }
+
+    impl RowSink<u32, Portable> for Collected {
+        fn take(&mut self, _: Portable, row: [u32; LANES]) {
+            self.0.push(row);
+        }
+    }
+
+    /// All of `sums`, which has the numbers of a line less `base`.
+    fn line<const ORDER: usize>(r: &[u32], orders: Orders, base: u32) -> Vec<u32> {
+        let mut out = Collected(vec![]);
+        let mut sums = LineSums::<_, _, ORDER>::new(Portable, orders, base, &mut out);
+        r.as_chunks::<LANES>().0.iter().for_each(|&row| sums.take(Portable, row));
+        out.0.concat()
+    }
+
+    #[test]
+    fn lines_are_summed_up_on_their_way() {
+        for n in [1, 31, 32, 33, 64, 100, 1050] {
+            let v = noise(n);
+            for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
+                let mut r = padded(&v);
+                apply(Portable, &mut r, [1, 1, n], orders, 0, &mut Nothing);
+                let with_base = |base: u32| -> Vec<u32> { v.iter().map(|v| v.wrapping_add(base)).collect() };
+                assert_eq!(line::<ANY>(&r, orders, 12345)[..n], with_base(12345), "{n} {orders:?}");
+                if orders[2] == 1 {
+                    assert_eq!(line::<1>(&r, orders, 77)[..n], with_base(77), "{n} {orders:?}");
                 }
             }
         }

@@ -69,7 +69,7 @@ pub trait Rows<W: Word>: Copy {
     fn store(self, row: Self::Row, to: &mut [W]);
     /// A row from its bytes, the lowest of each word first.
     fn load_bytes(self, from: &[u8]) -> Self::Row;
-    /// As [`Rows::load_bytes`], of a row that is known to be `next`, if so, or else `last`.
+    /// As [`Rows::load_bytes`], where a register has the same row already: `next` if `is_next`, else `last`.
     #[inline(always)]
     fn reload_bytes(self, from: &[u8], _is_next: bool, _next: Self::Row, _last: Self::Row) -> Self::Row {
         self.load_bytes(from)

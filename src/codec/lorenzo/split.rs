@@ -93,7 +93,8 @@ fn damage(what: &str) -> Error {
     Error::corrupt(format!("a lorenzo block has {what}"))
 }
 
-/// Memory for the work on a group. What is in it does not matter.
+/// Memory for the work on a group. What is in it does not matter. Aligned for the lengths, which are written and read by
+/// whole lines of the cache.
 #[repr(align(64))]
 pub struct Scratch<W> {
     lengths: [u8; LENGTHS],
@@ -119,6 +120,7 @@ impl<W: Word> Scratch<W> {
 mod tests {
     use super::*;
     use crate::codec::lorenzo::rows::{Nothing, Portable};
+    use crate::codec::lorenzo::split::patches::Patch;
 
     fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
         let n = numbers.len();
@@ -130,6 +132,13 @@ mod tests {
         let mut back = vec![W::from_u64(u64::MAX); padded.len()];
         assert_eq!(read(Portable, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
         assert_eq!(back[..n], *numbers);
+        // What is behind the numbers does not matter.
+        for more in [1, 15, 127, 128, 255, 256, 600] {
+            let longer = [&out[..], &vec![0xff; more]].concat();
+            back.fill(W::default());
+            assert_eq!(read(Portable, &longer, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
+            assert_eq!(back[..n], *numbers, "{more} bytes behind them");
+        }
         for cut in 0..out.len() {
             assert!(
                 read(Portable, &out[..cut], n, &mut back, &mut Scratch::new()).is_err(),
@@ -176,6 +185,49 @@ mod tests {
             assert!(n_bytes < 4096 * 3, "{n_bytes}");
         }
         assert_eq!(round_trip(&vec![0u32; 4096]), 4 * HEADER);
+    }
+
+    fn with_a_mark<W: Word>(n: usize, patch: u8, lane: usize) -> Result<usize> {
+        let mut bytes = vec![0, patch, 0, 0, 1, 0, 0, 0];
+        bytes.extend(vec![0; 4 * n.div_ceil(LANES)]);
+        let at = bytes.len() - 4 + lane / 8;
+        bytes[at] |= 1 << (lane % 8);
+        bytes.extend(vec![0xff; string_bytes(1, patch.into())]);
+        let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
+        read(Portable, &bytes, n, &mut numbers, &mut Scratch::new())
+    }
+
+    #[test]
+    fn no_patch_is_behind_the_last_number() {
+        for (n, last) in [(1, 0), (33, 0), (64, 31), (1000, 7)] {
+            for patch in [1, 9] {
+                assert!(with_a_mark::<u32>(n, patch, last).is_ok() && with_a_mark::<u64>(n, patch, last).is_ok());
+                for lane in last + 1..LANES {
+                    assert!(with_a_mark::<u32>(n, patch, lane).is_err(), "number {lane} of the last row of {n}");
+                    assert!(with_a_mark::<u64>(n, patch, lane).is_err(), "number {lane} of the last row of {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn patches_of_all_widths_come_back() {
+        let numbers: Vec<u64> = (0..1024).map(noise).collect();
+        let mut patches = [0; GROUP + LANES];
+        patches[..1024].copy_from_slice(&numbers);
+        for (width, shift) in (1..=64).flat_map(|width| [(width, 0), (width, (64 - width) / 2)]) {
+            for n in [1, 2, 3, 4, 5, 510, 1024] {
+                let mut out = vec![0xee; string_bytes(n, width)];
+                u64::write_string(Portable, &mut out, &patches, n, shift, width);
+                for more in [0, 20] {
+                    let string = [&out[..], &vec![0xff; more]].concat();
+                    let mut back = [0; GROUP + LANES];
+                    u64::read_string(Portable, &string, &mut back, n, shift, width);
+                    let mask = u64::low_mask(width) << shift;
+                    assert!(back.iter().zip(&patches).take(n).all(|(&a, &b)| a == b & mask), "{n} of {width} bits");
+                }
+            }
+        }
     }
 
     #[test]

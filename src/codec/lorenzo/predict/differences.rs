@@ -56,7 +56,7 @@ pub fn apply<W: Word, S: Rows<W>>(
 
 /// Signed numbers as unsigned ones.
 #[inline(always)]
-pub fn zigzag<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) {
+fn zigzag<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) {
     let mut at = 0;
     while at < n {
         s.store(s.zigzag(s.load(&v[at..])), &mut v[at..]);

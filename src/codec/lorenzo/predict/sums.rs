@@ -125,7 +125,7 @@ pub const ANY: usize = MAX_ORDER as usize;
 /// The inverse of [`apply`](super::apply) for a block of one row, whose rows of lanes are summed up on their way.
 /// `ORDER` is the order along x or [`ANY`].
 pub struct LineSums<'a, R, T, const ORDER: usize> {
-    order: u8,
+    order: usize,
     /// The last sum of every order in all lanes.
     before: [R; ORDER],
     base: R,
@@ -133,8 +133,10 @@ pub struct LineSums<'a, R, T, const ORDER: usize> {
 }
 
 impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
+    /// Along axes on which there is nothing before, orders change nothing.
     #[inline(always)]
-    pub fn new<W: Word, S: Rows<W, Row = R>>(s: S, order: u8, base: W, to: &'a mut T) -> Self {
+    pub fn new<W: Word, S: Rows<W, Row = R>>(s: S, [.., order]: Orders, base: W, to: &'a mut T) -> Self {
+        let order = if ORDER == ANY { usize::from(order) } else { ORDER };
         Self { order, before: [s.splat(W::default()); ORDER], base: s.splat(base), to }
     }
 }
@@ -142,7 +144,7 @@ impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
 impl<W: Word, S: Rows<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> for LineSums<'_, S::Row, T, ORDER> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
-        let order = if ORDER == ANY { usize::from(self.order) } else { ORDER };
+        let order = if ORDER == ANY { self.order } else { ORDER };
         let mut t = s.unzigzag(row);
         for before in &mut self.before[..order] {
             t = s.plus(s.running_sums(t), *before);

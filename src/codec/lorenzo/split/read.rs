@@ -36,8 +36,7 @@ pub fn read_rows<W: Word, S: Rows<W>>(
     let mut bitmaps = packed.get(n_packed..).ok_or_else(early)?;
     let mut strings = bitmaps.get(n_bitmaps..).ok_or_else(early)?;
     for (g, group) in groups[..n_groups].iter().enumerate() {
-        let n_rows = size(g).div_ceil(LANES);
-        let words = Packed { bytes: packed, n_bytes: group.packed_bytes(size(g)), width: group.width, n_rows };
+        let words = Packed { bytes: packed, n_bytes: group.packed_bytes(size(g)), width: group.width, n: size(g) };
         let bitmap;
         (bitmap, bitmaps) = bitmaps.split_at(group.bitmap_bytes(size(g)));
         let [first, marks, second] = group.patch_bytes();
@@ -93,10 +92,11 @@ struct Packed<'a> {
     bytes: &'a [u8],
     n_bytes: usize,
     width: u32,
-    n_rows: usize,
+    /// Numbers of the group.
+    n: usize,
 }
 
-/// Two rows and half a row of packed words, or zeros.
+/// The last rows of packed words: at most a whole one, half words made whole, and zeros.
 pub type LastWords = [u8; 3 * LANES * size_of::<u64>()];
 
 /// Unpacks a group.
@@ -108,7 +108,8 @@ fn unpack<W: Word, S: Rows<W>>(
     patches: &mut impl Patching<W, S>,
     sink: &mut impl RowSink<W, S>,
 ) {
-    let Packed { bytes, n_bytes, width, n_rows } = packed;
+    let Packed { bytes, n_bytes, width, n } = packed;
+    let n_rows = n.div_ceil(LANES);
     let row_bytes = LANES * W::BYTES;
     let n_whole = n_bytes / row_bytes;
     let has_half = n_bytes % row_bytes > 0;
@@ -191,7 +192,7 @@ impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
         let (mask, rest) = self.bitmap.split_at(4);
         let mask = u32::read(mask);
         self.bitmap = rest;
-        // With more patches than there can be, the last ones are anything.
+        // Before a row there are no more patches than numbers, but the compiler does not know.
         let from = &self.patches[self.n.min(GROUP)..];
         self.n += mask.count_ones() as usize;
         s.or(low_bits, s.shift_left(P::spread(s, mask, from), self.width))
@@ -211,7 +212,10 @@ fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
     patches: &mut [Patches<P>; 2],
     sink: &mut impl RowSink<W, S>,
 ) -> bool {
-    if !read_patches(s, group, patches, string) {
+    // Nothing is behind the last number.
+    let last_row = (packed.n - 1) / LANES;
+    let has_more = u32::read(&bitmap[4 * last_row..]) & !first_lanes(packed.n - last_row * LANES) != 0;
+    if has_more || !read_patches(s, group, patches, string) {
         return false;
     }
     let mut patched = Patched { bitmap, patches: &patches[0], width: group.width, n: 0 };
