@@ -20,8 +20,8 @@ const BITS: u8 = 0;
 const FIXED: u8 = 1;
 const DICT: u8 = 2;
 
-/// Words of which buffers have a multiple, so that all begin with a line of the cache if one does: a row of lanes that
-/// does not takes twice as long.
+/// Words of which buffers have a multiple, so that all begin with a line of the cache if one does: then no register is
+/// loaded from two lines.
 const ALIGNMENT: usize = CACHE_LINE / size_of::<u32>();
 
 /// A block's numbers while it is coded. Longer than the block by more than a row, so that whole rows can be read and

@@ -245,26 +245,33 @@ struct Before<'a, W> {
 }
 
 impl<W: Word> Before<'_, W> {
-    /// The sum less some of them, each so many planes and rows before, if there is such a row.
+    /// The row so many planes and rows before, if there is one.
     #[inline(always)]
-    fn subtract<S: Rows<W>, const N: usize>(&self, s: S, mut sum: S::Row, places: [[usize; 2]; N]) -> S::Row {
-        for &[planes, rows] in &places {
-            if planes <= self.n[0] && rows <= self.n[1] {
-                let at = self.at - planes * self.distances[0] - rows * self.distances[1];
-                sum = s.minus(sum, s.load(&self.v[at..]));
+    fn row<S: Rows<W>>(&self, s: S, [planes, rows]: [usize; 2]) -> Option<S::Row> {
+        if planes > self.n[0] || rows > self.n[1] {
+            return None;
+        }
+        Some(s.load(&self.v[self.at - planes * self.distances[0] - rows * self.distances[1]..]))
+    }
+
+    /// The sum of those rows that there are.
+    #[inline(always)]
+    fn sum<S: Rows<W>, const N: usize>(&self, s: S, places: [[usize; 2]; N]) -> S::Row {
+        let mut sum = s.splat(W::default());
+        for &place in &places {
+            if let Some(row) = self.row(s, place) {
+                sum = s.plus(sum, row);
             }
         }
         sum
     }
 
-    /// The sum of some of them, as above.
+    /// The sum less those rows that there are.
     #[inline(always)]
-    fn sum<S: Rows<W>, const N: usize>(&self, s: S, places: [[usize; 2]; N]) -> S::Row {
-        let mut sum = s.splat(W::default());
-        for &[planes, rows] in &places {
-            if planes <= self.n[0] && rows <= self.n[1] {
-                let at = self.at - planes * self.distances[0] - rows * self.distances[1];
-                sum = s.plus(sum, s.load(&self.v[at..]));
+    fn subtract<S: Rows<W>, const N: usize>(&self, s: S, mut sum: S::Row, places: [[usize; 2]; N]) -> S::Row {
+        for &place in &places {
+            if let Some(row) = self.row(s, place) {
+                sum = s.minus(sum, row);
             }
         }
         sum

@@ -51,12 +51,6 @@ pub fn apply<W: Word, S: Rows<W>>(
     for _ in 0..ox {
         neighbour_differences(s, v, n, row);
     }
-    zigzag(s, v, n);
-}
-
-/// Signed numbers as unsigned ones.
-#[inline(always)]
-fn zigzag<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) {
     let mut at = 0;
     while at < n {
         s.store(s.zigzag(s.load(&v[at..])), &mut v[at..]);
