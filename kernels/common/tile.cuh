@@ -38,6 +38,10 @@ struct DecompressTile {
     // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
     __device__ __forceinline__ void finish(u32 n_before) const {
         if (threadIdx.x >= kWarp) return;
+        // All that this needs is found once more, so that it takes no registers meanwhile.
+        u32 n_chunks = args.n_chunks, chunk = this->chunk;
+        keep(n_chunks), keep(chunk);
+        const u32 tiles = n_chunks == 1 ? gridDim.x : gridDim.x / n_chunks;
         bool is_last = false;
         if (threadIdx.x == 0 && n_before + 1 == (tiles - tile % kSlots + kSlots - 1) / kSlots) {
             __threadfence();
@@ -49,6 +53,8 @@ struct DecompressTile {
         __syncwarp();
         const u64 checksum = totals()->checksum();
         const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
+        const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;
+        const u64 frame_bytes = args.frame_bytes[chunk];
         Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
         if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
             const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);

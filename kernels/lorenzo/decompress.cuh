@@ -26,14 +26,17 @@
 #include "split.cuh"
 
 // What a block's header says of the map and the prediction; for others than SPLIT and HUFF with BITS or FIXED, that there
-// is nothing to be done.
-template <typename W>
+// is nothing to be added up.
 struct BlockPlan {
     u32 coder, map;
     u32 x, y, z;      // orders
-    u32 shift;        // t or e
-    W base;
     bool adds_above;  // to each number the last of its column in the rows of the warps before
+};
+// What is needed at the end only: t or e, and the base.
+template <typename W>
+struct Offset {
+    u32 shift;
+    W base;
 };
 
 // So many bytes of a dictionary are in shared memory at a time.
@@ -47,25 +50,22 @@ struct DecompressShared {
     static constexpr u32 kWarps = kThreads / kWarp;
     // Only blocks of 4096 elements are staged.
     static constexpr bool kStaged = kLog == 12;
-    static constexpr u32 kTileBytes = place_of_segment(kSegments - 1) + kSegmentBytes;
-    // A block that is a little shorter than its elements, or else tables of HUFF or entries of a dictionary. With longer
-    // stages fewer CTAs would be resident.
-    static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * 15;
+    static constexpr u32 kTileBytes = kSegments * kSegmentStride;
+    // A block that is shorter than its elements, or else tables of HUFF or entries of a dictionary. With longer stages fewer
+    // CTAs would be resident.
+    static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * (sizeof(W) == 4 ? 13 : 15);
     static constexpr u32 kStageBytes = kStaged ? kMaxStaged + kRow * sizeof(W) : sizeof(HuffTables);
 
     // What is read ahead of a block that is staged: its header, the groups of one that is whole and in SPLIT, whether they
     // are sound.
     struct Ahead {
-        BlockPlan<W> plan;
+        BlockPlan plan;
         u32 damage;
         bool is_whole;
         GroupPlan groups[4096 / kGroup];
     };
     // What warps tell each other while they fill the tile and add up.
     struct Rows {
-        typename Patches<W, 4096 / kRow / kWarps>::Rows patched[kWarps];
-        W last[kWarps][kRow];   // sums of columns over a warp's rows
-        W above[kWarps][kRow];  // and over those of all warps before
         u64 sums_a[kWarps], sums_b[kWarps];
         W carries[kWarps];      // what a warp's segments or entries add up to
         Ahead ahead;
@@ -78,6 +78,14 @@ struct DecompressShared {
     // Behind the stage a row of words can be read.
     alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
     Box box;
+    Offset<W> offset;
+
+    // The sum of a column over a warp's rows, between the tile's segments; those over all warps before, in place of the stage.
+    __device__ __forceinline__ W& last(u32 warp, u32 column) {
+        return *reinterpret_cast<W*>(tile + place_of_segment(warp * kRow + column) + kSegmentBytes);
+    }
+    __device__ __forceinline__ W* above(u32 warp) { return reinterpret_cast<W*>(stage) + warp * kRow; }
+    static_assert(kSegmentStride - kSegmentBytes >= sizeof(W) && kWarps * kRow <= kSegments && kWarps * kRow * sizeof(W) <= kStageBytes, "room for sums");
 
     __device__ __forceinline__ Rows& rows() { return *reinterpret_cast<Rows*>(stage + kRowsAt); }
 };
@@ -101,7 +109,7 @@ struct Decompressor : DecompressTile {
     __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
         : DecompressTile(args), shared(shared), block(tile), dst(array) {}
 
-    using Plan = BlockPlan<W>;
+    using Plan = BlockPlan;
 
     __device__ __forceinline__ void run() {
         // Header and table can be read whatever the frame's length is, so all these loads are under way together.
@@ -265,14 +273,14 @@ struct Decompressor : DecompressTile {
         shared.rows().ahead.is_whole = split.is_sound && block_bytes - kHeaderBytes - split.n_bytes < kUnitBytes;
     }
 
-    // The header of a block.
+    // The header of a block, of which the first thread keeps the offset.
     __device__ __forceinline__ u32 read_header(uint4 words, Plan& plan) const {
         const bool is_float = Element(args.encoded).is_float;
         const u32 flags = words.x;
         plan.coder = flags & 0xf, plan.map = flags >> 4 & 0xf;
         plan.x = flags >> 8 & 7, plan.y = flags >> 12 & 7, plan.z = flags >> 16 & 7;
-        plan.shift = words.y & 0xffff;
-        plan.base = static_cast<W>(static_cast<u64>(words.w) << 32 | words.z);
+        const u32 shift = words.y & 0xffff;
+        if (threadIdx.x == 0) shared.offset = Offset<W>{shift, static_cast<W>(static_cast<u64>(words.w) << 32 | words.z)};
         const bool is_plain = plan.coder <= kConst;
         const bool is_dict = plan.map == kDict;
         // What is to be zero, and is not, is of a later version, too.
@@ -281,11 +289,11 @@ struct Decompressor : DecompressTile {
                               (is_plain ? flags >> 8 == 0 && words.y == 0 && (plan.coder == kConst || (words.z | words.w) == 0)
                                         : is_dict || ((flags & 0xfff88800) == 0 && words.y >> 16 == 0));
         if (!is_known) return kMarkUnsupported;
-        bool is_sound = plan.map != kFixed || (is_float && plan.shift >= 1);
-        if (plan.map != kFixed) is_sound &= plan.shift < Type<W>::kBits;
+        bool is_sound = plan.map != kFixed || (is_float && shift >= 1);
+        if (plan.map != kFixed) is_sound &= shift < Type<W>::kBits;
         if (is_dict) {
-            const u32 k = flags >> 8 & 0xff, bits = flags >> 16 & 0xff, shift = flags >> 24;
-            is_sound &= k < Type<W>::kBits && bits <= Type<W>::kBits && shift < Type<W>::kBits && words.y >> 16 > 0;
+            const u32 k = flags >> 8 & 0xff, bits = flags >> 16 & 0xff, of_deltas = flags >> 24;
+            is_sound &= k < Type<W>::kBits && bits <= Type<W>::kBits && of_deltas < Type<W>::kBits && words.y >> 16 > 0;
         }
         if (is_plain || is_dict) plan.x = plan.y = plan.z = 0;
         return is_sound ? 0 : kMarkCorrupt;
@@ -310,18 +318,21 @@ struct Decompressor : DecompressTile {
         constexpr u32 kN = 4;  // rows at a time: of more there are too many instructions to be fetched
         const u32 in_group = first % kGroupRows;
         unsigned char* const own = shared.tile + place_of_row<W>(first);
-        Patches<W, kWarpRows> patches;
-        if (likely(group.e1 > 0) && !patches.template unpack<kWhole>(sections, group, in_group, own, shared.rows().patched[threadIdx.x / kWarp])) report(kMarkCorrupt);
+        static_assert(kWarpRows * Type<W>::kRowSegments == kWarp, "a lane has a segment");
+        uint4* const zeros = reinterpret_cast<uint4*>(own + place_of_segment(lane_id()));
+#pragma unroll
+        for (u32 u = 0; u < kUnits; ++u) zeros[u] = make_uint4(0, 0, 0, 0);
+        __syncwarp();
+        if (likely(group.e1 > 0) && !unpack_patches<W, kWhole, kWarpRows>(sections, group, in_group, own)) report(kMarkCorrupt);
         const bool adds_y = kWhole && plan.y == 1 && y_in_rows(plan);
         W sum = 0;
 #pragma unroll 1
         for (u32 r = 0; r < kWarpRows; r += kN) {
             W v[kN];
             unpack<kWhole>(sections + group.packed, group, in_group + r, v);
-            if (likely(group.e1 > 0)) {
-                patches.add(r, group.w, v);
-                __syncwarp();
-            }
+            unsigned char* const to = own + place_of_row<W>(r) + place_in_row<W>(lane_id());
+#pragma unroll
+            for (u32 i = 0; i < kN; ++i) v[i] |= *reinterpret_cast<const W*>(to + place_of_row<W>(i));
             if (kWhole || plan.map != kDict) {
 #pragma unroll
                 for (u32 i = 0; i < kN; ++i) v[i] = unzigzag(v[i]);
@@ -332,7 +343,6 @@ struct Decompressor : DecompressTile {
                 for (u32 i = 1; i < kN; ++i) v[i] += v[i - 1];
                 sum = v[kN - 1];
             }
-            unsigned char* const to = own + place_of_row<W>(r) + place_in_row<W>(lane_id());
 #pragma unroll
             for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + place_of_row<W>(i)) = v[i];
         }
@@ -340,7 +350,10 @@ struct Decompressor : DecompressTile {
         plan.y = 0;
         // In the plane of a whole block what is above goes on.
         plan.adds_above = plan.z == 0;
-        shared.rows().last[threadIdx.x / kWarp][lane_id()] = sum;
+        // An address that is found here only needs no register later.
+        u32 warp = threadIdx.x / kWarp;
+        keep(warp);
+        shared.last(warp, lane_id()) = sum;
     }
 
     // The numbers of any block, from the frame to the tile, those in SPLIT and HUFF without signs.
@@ -353,10 +366,9 @@ struct Decompressor : DecompressTile {
             if (need > available || available - need >= kUnitBytes) return kMarkCorrupt;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < m; i += kThreads) {
-                const W word = plan.coder == kRaw ? load_element<W>(from + kHeaderBytes + i * element.bytes, element, false) : plan.base;
+                const W word = plan.coder == kRaw ? load_element<W>(from + kHeaderBytes + i * element.bytes, element, false) : 0;
                 *reinterpret_cast<W*>(shared.tile + place<W>(i)) = word;
             }
-            plan.base = 0;
             return 0;
         }
         const bool is_dict = plan.map == kDict;
@@ -371,8 +383,8 @@ struct Decompressor : DecompressTile {
         }
         if (is_dict) {
             __syncthreads();
-            look_up(reinterpret_cast<const u32*>(from + kHeaderBytes), words, m, plan.base);
-            plan.base = 0, plan.map = kBits;
+            look_up(reinterpret_cast<const u32*>(from + kHeaderBytes), words, m);
+            plan.map = kBits;
         }
         return 0;
     }
@@ -402,12 +414,12 @@ struct Decompressor : DecompressTile {
         }
 #pragma unroll
         for (u32 r = 1; r < kWarpRows; ++r) v[r] += v[r - 1];
-        shared.rows().last[threadIdx.x / kWarp][lane_id()] = v[kWarpRows - 1];
+        shared.last(threadIdx.x / kWarp, lane_id()) = v[kWarpRows - 1];
         __syncthreads();
         W before = carry;
 #pragma unroll
         for (u32 w = 0; w < kWarps; ++w) {
-            const W sum = shared.rows().last[w][lane_id()];
+            const W sum = shared.last(w, lane_id());
             if (w < threadIdx.x / kWarp) before += sum;
             carry += sum;
         }
@@ -450,22 +462,22 @@ struct Decompressor : DecompressTile {
         return before;
     }
 
-    // DICT: from the numbers in the tile to those that stand for elements. The entries are made kEntries at a time, and
-    // every thread replaces those of its numbers, 32 at a time, that are among these.
-    __device__ __forceinline__ void look_up(const u32* deltas, uint4 words, u32 m, W base) const {
+    // DICT: from the numbers in the tile to those that stand for elements, less the base. The entries are made kEntries at a
+    // time, and every thread replaces those of its numbers, 32 at a time, that are among these.
+    __device__ __forceinline__ void look_up(const u32* deltas, uint4 words, u32 m) const {
         const u32 k = words.x >> 8 & 0xff, bits = words.x >> 16 & 0xff, shift = words.x >> 24, n = words.y >> 16;
         constexpr u32 kPerThread = kEntries / kThreads;
         W* const entries = reinterpret_cast<W*>(shared.stage);
         for (u32 first = 0; first < m; first += 32 * kThreads) {
             u32 pending = 0;
             for (u32 j = 0; j < 32; ++j) pending |= static_cast<u32>(first + j * kThreads + threadIdx.x < m) << j;
-            W before = base;
+            W before = 0;
             for (u32 from = 0; from < n; from += kEntries) {
                 W own[kPerThread];
                 W sum = 0;
                 for (u32 e = 0; e < kPerThread; ++e) {
                     const u32 i = from + threadIdx.x * kPerThread + e;
-                    if (i > 0 && i < n && bits > 0) sum += load_bits<false>(deltas, (i - 1) * bits, bits, W()) << shift;
+                    if (i > 0 && i < n && bits > 0) sum += load_bits(deltas, (i - 1) * bits, bits, W()) << shift;
                     own[e] = sum;
                 }
                 W all;
@@ -552,16 +564,18 @@ struct Decompressor : DecompressTile {
                 const u32 s = step + threadIdx.x;
                 const bool exists = s < n_segments;
                 uint4* const units = reinterpret_cast<uint4*>(shared.tile + place_of_segment(s));
+                W* const above = shared.above(threadIdx.x / kWarp);
+                if (!kWhole && plan.adds_above) {
+                    // All segments of a warp are of the rows that one warp has filled.
+                    W sum = 0;
+                    for (u32 w = 0; w < threadIdx.x / kWarp; ++w) sum += shared.last(w, lane_id());
+                    above[lane_id()] = sum;
+                    __syncwarp();
+                }
                 W v[kSegment];
 #pragma unroll
                 for (u32 u = 0; u < kUnits; ++u) split(exists ? units[u] : make_uint4(0, 0, 0, 0), v + u * kPerUnit);
                 if (!kWhole && plan.adds_above) {
-                    // All segments of a warp are of the rows that one warp has filled.
-                    W* const above = shared.rows().above[threadIdx.x / kWarp];
-                    W sum = 0;
-                    for (u32 w = 0; w < threadIdx.x / kWarp; ++w) sum += shared.rows().last[w][lane_id()];
-                    above[lane_id()] = sum;
-                    __syncwarp();
                     const uint4* const part = reinterpret_cast<const uint4*>(above + s % Type<W>::kRowSegments * kSegment);
 #pragma unroll
                     for (u32 u = 0; u < kUnits; ++u) {
@@ -636,10 +650,13 @@ struct Decompressor : DecompressTile {
 
     // The element's word of a number of the tile.
     template <bool kFixedMap>
-    static __device__ __forceinline__ W word_of(W v, const Plan& plan, bool& damaged) {
-        if (kFixedMap) return float_of_fixed(v + plan.base, plan.shift, damaged);
-        // One instruction where words have 32 bits.
-        return v * (static_cast<W>(1) << plan.shift) + (plan.base << plan.shift);
+    static __device__ __forceinline__ W word_of(W v, const Offset<W>& offset, bool& damaged) {
+        if (kFixedMap) return float_of_fixed(v + offset.base, offset.shift, damaged);
+        if (sizeof(W) == 8) return (v + offset.base) << offset.shift;
+        // One instruction, if the compiler does not know that it is a shift.
+        u32 factor = 1u << offset.shift;
+        keep(factor);
+        return v * factor + (offset.base << offset.shift);
     }
 
     // The tile, to the array.
@@ -649,16 +666,16 @@ struct Decompressor : DecompressTile {
         if (likely(stores_rows())) {
             W* const to = reinterpret_cast<W*>(dst) + box.start;
             const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.extents[2] * sizeof(W) : 0);
-            if (likely(misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes))) {
-                if (likely(plan.map != kFixed)) {
-                    store_rows_by<Type<W>::kPerUnit, false>(to, plan, damaged);
-                } else {
-                    store_rows_by<Type<W>::kPerUnit, true>(to, plan, damaged);
-                }
-            } else if (plan.map != kFixed) {
-                store_rows_by<1, false>(to, plan, damaged);
-            } else {
+            const bool is_aligned = misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
+            // Many sums of many words need too many registers.
+            if (plan.map == kFixed && !(is_aligned && plan.z <= 1)) {
                 store_rows_by<1, true>(to, plan, damaged);
+            } else if (plan.map == kFixed) {
+                store_rows_by<Type<W>::kPerUnit, true>(to, plan, damaged);
+            } else if (likely(is_aligned)) {
+                store_rows_by<Type<W>::kPerUnit, false>(to, plan, damaged);
+            } else {
+                store_rows_by<1, false>(to, plan, damaged);
             }
         } else {
             store_box(plan, damaged);
@@ -675,6 +692,7 @@ struct Decompressor : DecompressTile {
         const u32 depth = box.sz, height = is_line ? box.m / kRow : box.sy;
         const u64 row = is_line ? kRow : args.extents[2], plane = args.extents[1] * args.extents[2];
         constexpr u32 kPerRow = kRow / kWords;
+        const Offset<W> offset = shared.offset;
         const bool swaps = kWords == 1 && args.flags & kSwapBytes;
 #pragma unroll 1
         for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
@@ -691,7 +709,7 @@ struct Decompressor : DecompressTile {
             };
             const auto put = [&](W (&v)[kWords]) {
 #pragma unroll
-                for (u32 i = 0; i < kWords; ++i) v[i] = word_of<kFixedMap>(v[i], plan, damaged);
+                for (u32 i = 0; i < kWords; ++i) v[i] = word_of<kFixedMap>(v[i], offset, damaged);
                 if (kWords == 1) {
                     *out = swaps ? swapped_bytes(v[0]) : v[0];
                 } else {
@@ -699,7 +717,7 @@ struct Decompressor : DecompressTile {
                 }
                 out += plane;
             };
-            if (likely(plan.z <= 1)) {
+            if (likely(plan.z <= 1 || (kFixedMap && kWords > 1))) {
                 W sum[kWords] = {};
                 const W keeps = plan.z;
 #pragma unroll 4
@@ -734,11 +752,12 @@ struct Decompressor : DecompressTile {
         const Box& box = shared.box;
         const Element element(args.encoded);
         const SmallDivisor rows(box.sx), planes(box.sy);
+        const Offset<W> offset = shared.offset;
         for (u32 i = threadIdx.x; i < box.m; i += kThreads) {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + place<W>(i));
-            const W word = plan.map == kFixed ? word_of<true>(v, plan, damaged) : word_of<false>(v, plan, damaged);
+            const W word = plan.map == kFixed ? word_of<true>(v, offset, damaged) : word_of<false>(v, offset, damaged);
             const u64 at = box.start + (z * args.extents[1] + y) * args.extents[2] + x;
             store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
         }

@@ -71,6 +71,9 @@ __device__ __forceinline__ W warp_min(W v) { return ~warp_max(static_cast<W>(~v)
 // Differences to numbers without sign, small if the difference is, and back.
 template <typename W>
 __device__ __forceinline__ W zigzag(W d) { return d << 1 ^ shifted_signed(d, Type<W>::kBits - 1); }
+// How long that number is.
+template <typename W>
+__device__ __forceinline__ u32 zigzag_length(W d) { return bit_length(d ^ d << 1); }
 __device__ __forceinline__ u32 unzigzag(u32 r) {
     // One instruction for all bits like the last one.
     u32 sign;
@@ -135,7 +138,7 @@ struct SmallDivisor {
 __device__ __forceinline__ u64 table_bytes(u32 n_blocks) { return (8ull * n_blocks + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
 
 // Where segments, rows and numbers of a block are in shared memory, in bytes.
-__device__ __forceinline__ constexpr u32 place_of_segment(u32 i) { return i * kSegmentStride + i / 8 * kUnitBytes; }
+__device__ __forceinline__ constexpr u32 place_of_segment(u32 i) { return i * kSegmentStride; }
 template <typename W>
 __device__ __forceinline__ constexpr u32 place_of_row(u32 i) { return place_of_segment(i * Type<W>::kRowSegments); }
 template <typename W>

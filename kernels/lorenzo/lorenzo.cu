@@ -4,18 +4,18 @@
 #include "compress.cuh"
 #include "decompress.cuh"
 
-// CTAs per multiprocessor that registers are limited for, so that no kernel spills. With 3 instead of 2 of u64,
-// decompression is faster by a quarter on sm_90, but keeps 8 bytes in local memory.
+// CTAs per multiprocessor that registers are limited for: as many as shared memory holds on sm_90, elsewhere as many as do
+// not spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-constexpr u32 kThreadsPerSm = 768;
+constexpr bool kManyCtas = true;
 #else
-constexpr u32 kThreadsPerSm = 512;
+constexpr bool kManyCtas = false;
 #endif
-template <typename W>
-constexpr u32 kLorenzoDecompressCtas = sizeof(W) == 4 ? kThreadsPerSm / 128 : 2;
+template <typename W, u32 kLog>
+constexpr u32 kLorenzoDecompressCtas = sizeof(W) == 4 ? kManyCtas ? kLog == 12 ? 7 : 6 : 4 : kManyCtas && kLog == 12 ? 3 : 2;
 
 #define LORENZO_DECOMPRESS(name, Word, log)                                                                         \
-    extern "C" __global__ void __launch_bounds__((DecompressShared<Word, log>::kThreads), kLorenzoDecompressCtas<Word>) \
+    extern "C" __global__ void __launch_bounds__((DecompressShared<Word, log>::kThreads), kLorenzoDecompressCtas<Word, log>) \
         lorenzo_decompress_##name##_##log(const __grid_constant__ DecompressArgs args) {                            \
         decompress<Word, log>(args);                                                                                \
     }                                                                                                               \
@@ -29,7 +29,7 @@ LORENZO_DECOMPRESS(u64, u64, 13)
 LORENZO_DECOMPRESS(u64, u64, 14)
 
 template <typename W>
-constexpr u32 kLorenzoCompressCtas = sizeof(W) == 4 ? kThreadsPerSm / 128 : 3;
+constexpr u32 kLorenzoCompressCtas = sizeof(W) == 8 ? 3 : kManyCtas ? 6 : 4;
 
 #define LORENZO_COMPRESS(name, Word)                                                                       \
     extern "C" __global__ void __launch_bounds__(kLorenzoThreads, kLorenzoCompressCtas<Word>)               \

@@ -1,26 +1,36 @@
 // SPLIT, back to numbers: a warp unpacks rows of a group into registers, then adds the bits of patched numbers.
 //
 // Lane j has the numbers j of all rows, whose packed bits are a string of words 32 words apart, so that every load of
-// the warp is 32 adjacent words. The patches of a group are unpacked first, one a lane, to a list in shared memory;
-// a patched number finds its own by counting those before it.
+// the warp is 32 adjacent words. The patches of a group are unpacked first, by rows, to where the numbers will be.
 
 #pragma once
+
+#include <type_traits>
 
 #include "../common/warp.cuh"
 #include "layout.cuh"
 
 // Bits [at, at + n) of a bit string that begins at a multiple of 4 bytes, n from 1 to the bits of the result. Words that
-// have no such bits are only read if kAll.
-template <bool kAll>
+// have no such bits are not read.
 __device__ __forceinline__ u32 load_bits(const u32* string, u32 at, u32 n, u32) {
     const u32* const words = string + at / 32;
-    return __funnelshift_r(words[0], kAll || at % 32 + n > 32 ? words[1] : 0, at) & low_bits(0u, n);
+    return __funnelshift_r(words[0], at % 32 + n > 32 ? words[1] : 0, at) & low_bits(0u, n);
 }
-template <bool kAll>
 __device__ __forceinline__ u64 load_bits(const u32* string, u32 at, u32 n, u64) {
     const u32* const words = string + at / 32;
-    const u32 middle = kAll || at % 32 + n > 32 ? words[1] : 0, last = kAll || at % 32 + n > 64 ? words[2] : 0;
+    const u32 middle = at % 32 + n > 32 ? words[1] : 0, last = at % 32 + n > 64 ? words[2] : 0;
     const u64 bits = static_cast<u64>(__funnelshift_r(middle, last, at)) << 32 | __funnelshift_r(words[0], middle, at);
+    return bits & low_bits(static_cast<u64>(0), n);
+}
+
+// The same in shared memory, where any word can be read, from bit `at` on, counted from address 0.
+__device__ __forceinline__ u32 load_shared_bits(u32 at, u32 n, u32) {
+    const u32 words = at / 32 * 4;
+    return __funnelshift_r(load_shared_4(words), load_shared_4(words + 4), at) & low_bits(0u, n);
+}
+__device__ __forceinline__ u64 load_shared_bits(u32 at, u32 n, u64) {
+    const u32 words = at / 32 * 4, low = load_shared_4(words), middle = load_shared_4(words + 4), last = load_shared_4(words + 8);
+    const u64 bits = static_cast<u64>(__funnelshift_r(middle, last, at)) << 32 | __funnelshift_r(low, middle, at);
     return bits & low_bits(static_cast<u64>(0), n);
 }
 
@@ -103,20 +113,26 @@ struct SplitPlan {
     }
 };
 
-// The low bits of the numbers in rows [first, first + kRows) of a group. kWhole: there are 32 rows, and a row of words
-// behind the group can be read.
+// The low bits of the numbers in rows [first, first + kRows) of a group. kWhole: there are 32 rows, in shared memory, and
+// a row of words behind the group can be read.
 template <bool kWhole, u32 kRows>
 __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupPlan& group, u32 first, u32 (&v)[kRows]) {
     const unsigned char* const mine = packed + lane_id() * 4;
-    const u32 mask = low_bits(0u, group.w);
+    const u32 mask = low_bits(0u, group.w), shared = kWhole ? shared_address(mine) : 0;
     u32 at = first * group.w;
 #pragma unroll
     for (u32 r = 0; r < kRows; ++r) {
-        const u32* const words = reinterpret_cast<const u32*>(mine + (at & ~31u) * 4);
-        const bool is_there = kWhole || (first + r < group.rows && group.w > 0);
-        const u32 low = is_there ? words[0] : 0;
-        const u32 high = kWhole || (is_there && at % 32 + group.w > 32) ? words[32] : 0;
-        v[r] = __funnelshift_r(low, high, at) & mask;
+        u32 word = at / 32 * 32;
+        if (kWhole) {
+            keep(word), keep(at);
+            const u32 low = load_shared_4(shared + word * 4), high = load_shared_4(shared + word * 4 + 128);
+            v[r] = __funnelshift_r(low, high, at) & mask;
+        } else {
+            const u32* const words = reinterpret_cast<const u32*>(mine + word * 4);
+            const bool is_there = first + r < group.rows && group.w > 0;
+            const u32 low = is_there ? words[0] : 0, high = is_there && at % 32 + group.w > 32 ? words[32] : 0;
+            v[r] = __funnelshift_r(low, high, at) & mask;
+        }
         at += group.w;
     }
 }
@@ -146,75 +162,95 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     }
 }
 
-// The patches of a warp's rows [first, first + kRows) of a group.
-template <typename W, u32 kRows>
-struct Patches {
-    // Of each row which numbers are patched, and how many are before it.
-    struct Rows {
-        uint2 rows[kRows];
+// Writes the patches of a warp's rows [first, first + kRows) of a group, shifted to their place in the numbers, over zeros
+// in the rows' segments of shared memory, the first of which is at `rows`. Is false if the bitmaps are not what the group's
+// header says. kShared: so are the sections, and any word behind the patches can be read.
+//
+// A lane has a row, or half of one, and takes its patches one by one. Rows that have many more patches than others come
+// before that, one after the other, a patch a lane.
+template <typename W, bool kShared, u32 kRows>
+__device__ __forceinline__ bool unpack_patches(const unsigned char* sections, const GroupPlan& group, u32 first, unsigned char* rows) {
+    static_assert(kRows == kWarp || 2 * kRows == kWarp, "a lane has a row or half of one");
+    const u32 lane = lane_id(), e1 = group.e1, e2 = group.e2;
+    // The strings begin at any byte.
+    const u32* const strings = reinterpret_cast<const u32*>(sections + group.patches / 4 * 4);
+    const u32 first_string = (kShared ? shared_address(strings) * 8 : 0) + group.patches % 4 * 8;
+    const u32 marks = first_string + (group.n1 * e1 + 7) / 8 * 8, second_string = marks + (group.n1 + 7) / 8 * 8;
+    const auto load = [=](u32 at, u32 n, auto zero) { return kShared ? load_shared_bits(at, n, zero) : load_bits(strings, at, n, zero); };
+    const auto put = [=](u32 row, u32 column, W patch) {
+        *reinterpret_cast<W*>(rows + place_of_row<W>(row) + place_in_row<W>(column)) = patch << group.w;
     };
-    const W* list;
-    const uint2* rows;
-    u32 below;  // lanes
 
-    // Unpacks them to the end of the shared memory that the rows will have. If four rows are read before they are
-    // written, no patch is overwritten that is still needed: so much shorter is the list. Is false if the bitmaps are not
-    // what the group's header says.
-    template <bool kAll>
-    __device__ __forceinline__ bool unpack(const unsigned char* sections, const GroupPlan& group, u32 first, unsigned char* own, Rows& shared_rows) {
-        constexpr u32 kOwnBytes = kRows * Type<W>::kRowSegments * kSegmentStride;
-        const u32 lane = lane_id();
-        below = (1u << lane) - 1;
-        const u32 bits = lane < group.rows ? reinterpret_cast<const u32*>(sections + group.bitmap)[lane] : 0;
-        const u32 in_row = group.n - min(group.n, lane * kRow);
-        bool is_sound = in_row >= kRow || bits >> in_row == 0;
-        const u32 through = warp_inclusive_sum(static_cast<u32>(__popc(bits)));
-        is_sound &= __shfl_sync(kAllLanes, through, kWarp - 1) == group.n1;
-        is_sound = __all_sync(kAllLanes, is_sound);
-        // Patches before the first row and behind the last.
-        const u32 before = through - __popc(bits);
-        const u32 begin = __shfl_sync(kAllLanes, before, first), end = __shfl_sync(kAllLanes, through, first + kRows - 1);
-        if (lane - first < kRows) shared_rows.rows[lane - first] = make_uint2(bits, before - begin);
-        W* const to = reinterpret_cast<W*>(own + kOwnBytes) - (end - begin);
-        list = to;
-        rows = shared_rows.rows;
-        if (!is_sound) return false;
+    // Of each row of the group which numbers are patched, and which of these twice; how many are patched before it.
+    u32 patched = lane < group.rows ? reinterpret_cast<const u32*>(sections + group.bitmap)[lane] : 0, twice = 0;
+    const u32 n = __popc(patched), in_row = group.n - min(group.n, lane * kRow);
+    u32 before = warp_inclusive_sum(n) - n, before_twice = 0;
+    if (!__all_sync(kAllLanes, in_row >= kRow || patched >> in_row == 0) || __shfl_sync(kAllLanes, before + n, kWarp - 1) != group.n1) return false;
+    if (e2 > 0) {
+        if (n > 0) twice = load(marks + before, n, 0u);
+        const u32 n_twice = __popc(twice);
+        before_twice = warp_inclusive_sum(n_twice) - n_twice;
+        if (__shfl_sync(kAllLanes, before_twice + n_twice, kWarp - 1) != group.n2) return false;
+    }
 
-        // The strings begin at any byte.
-        const u32* const strings = reinterpret_cast<const u32*>(sections + group.patches / 4 * 4);
-        const u32 first_string = group.patches % 4 * 8;
-        if (group.e2 == 0) {
-#pragma unroll 2
-            for (u32 p = begin + lane; p < end; p += kWarp) to[p - begin] = load_bits<kAll>(strings, first_string + p * group.e1, group.e1, W());
-        } else {
-            const u32 again = first_string + (group.n1 * group.e1 + 7) / 8 * 8, second_string = again + (group.n1 + 7) / 8 * 8;
-            u32 n_again = 0;
+    const bool has_many = n > group.n1 * 3 / (2 * kWarp) + 1;
+    const u32 below = lanes_below();
 #pragma unroll 1
-            for (u32 from = 0; from < group.n1; from += kWarp) {
-                const u32 p = from + lane;
-                const u32 twice = load_bits<kAll>(strings, again + from, min(group.n1 - from, kWarp), 0u);
-                if (p >= begin && p < end) {
-                    W patch = load_bits<kAll>(strings, first_string + p * group.e1, group.e1, W());
-                    const u32 q = n_again + __popc(twice & below);
-                    if (twice >> lane & 1 && q < group.n2) patch |= load_bits<kAll>(strings, second_string + q * group.e2, group.e2, W()) << group.e1;
-                    to[p - begin] = patch;
-                }
-                n_again += __popc(twice);
-            }
-            is_sound = n_again == group.n2;
-        }
-        __syncwarp();
-        return is_sound;
+    for (u32 full = __ballot_sync(kAllLanes, has_many) >> first & low_bits(0u, kRows); full; full &= full - 1) {
+        const u32 row = __ffs(full) - 1, bits = __shfl_sync(kAllLanes, patched, first + row), k = __popc(bits & below);
+        const u32 begin = __shfl_sync(kAllLanes, before, first + row), begin_twice = __shfl_sync(kAllLanes, before_twice, first + row);
+        const u32 own_marks = __shfl_sync(kAllLanes, twice, first + row);
+        if (!(bits >> lane & 1)) continue;
+        W patch = load(first_string + (begin + k) * e1, e1, W());
+        if (own_marks >> k & 1) patch |= load(second_string + (begin_twice + __popc(own_marks & low_bits(0u, k))) * e2, e2, W()) << e1;
+        put(row, lane, patch);
     }
+    if (has_many) patched = 0;
 
-    // Adds them to rows [from, from + kN) of the warp's.
-    template <u32 kN>
-    __device__ __forceinline__ void add(u32 from, u32 w, W (&v)[kN]) const {
-#pragma unroll
-        for (u32 r = 0; r < kN; ++r) {
-            const uint2 row = rows[from + r];
-            const W patch = list[row.y + __popc(row.x & below)];
-            if (row.x & below + 1) v[r] |= patch << w;
+    if (kRows < kWarp) {
+        // Lanes from kRows on have the upper halves.
+        const u32 row = first + lane % kRows;
+        patched = __shfl_sync(kAllLanes, patched, row), twice = __shfl_sync(kAllLanes, twice, row);
+        before = __shfl_sync(kAllLanes, before, row), before_twice = __shfl_sync(kAllLanes, before_twice, row);
+        if (lane < kRows) {
+            patched &= 0xffff;
+        } else {
+            const u32 n_lower = __popc(patched & 0xffff);
+            before += n_lower, before_twice += __popc(twice & low_bits(0u, n_lower));
+            twice >>= n_lower;
+            patched &= 0xffff0000;
         }
     }
-};
+    u32 at = first_string + before * e1, at_again = second_string + before_twice * e2;
+    const auto take_all = [&](auto has_second) {
+        // The first patch that is left and its number, as a bit; without one that, and any patch.
+        const auto take = [&](u32& number) {
+            number = patched & (0 - patched);
+            patched ^= number;
+            W patch = load(at, e1, W());
+            at += patched ? e1 : 0;
+            if (!decltype(has_second)::value) return patch;
+            const u32 is_twice = twice & 1;
+            twice >>= 1;
+            // Faster than a branch, but there must be something that can be read.
+            if (kShared || is_twice) patch |= (load(at_again, e2, W()) & (0 - static_cast<W>(is_twice))) << e1;
+            at_again += is_twice ? e2 : 0;
+            return patch;
+        };
+        // Two at a time, which do not wait for each other.
+#pragma unroll 1
+        while (patched) {
+            u32 numbers[2];
+            const W one = take(numbers[0]), two = take(numbers[1]);
+            put(lane % kRows, (bit_length(numbers[0]) - 1) % kRow, one);
+            if (numbers[1]) put(lane % kRows, (bit_length(numbers[1]) - 1) % kRow, two);
+        }
+    };
+    if (likely(e2 == 0)) {
+        take_all(std::false_type());
+    } else {
+        take_all(std::true_type());
+    }
+    __syncwarp();
+    return true;
+}
