@@ -1,8 +1,8 @@
 // Compression (`fast`) in one pass: one CTA a block of 4096 elements at a time, many CTAs per multiprocessor.
 //
 // Blocks are handed out in their order by a counter, chunk after chunk. For every block:
-//   1. Its words are copied to shared memory. The bits that any has or in which they differ and their range are found by
-//      all threads; zeros at the end that all have are shifted out, and what is left are the numbers of the map BITS.
+//   1. Its words are copied to shared memory. The bits that any has and their range are found by all threads; zeros at the
+//      end that all have are shifted out, and what is left are the numbers of the map BITS.
 //   2. Some rows are predicted with each candidate for the orders; the bits of their residuals are the costs. Where
 //      exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well.
 //   3. Residuals go to the other buffer: a warp makes eight rows at a time, in registers. Of whole planes these are its
@@ -81,7 +81,7 @@ struct LorenzoShared {
     // of patches. With FIXED they change places.
     Buffer<W> buffers[2];
     // What each warp knows of the words, or of its costs.
-    W ors[kGroups], differing[kGroups], lows[kGroups], highs[kGroups];
+    W ors[kGroups], lows[kGroups], highs[kGroups];
     u32 first_bits[kGroups], last_bits[kGroups], bad[kGroups];
     alignas(16) u32 costs[8][kGroups];
     uint4 sections[kGroups];  // bytes of a group's sections
@@ -90,7 +90,7 @@ struct LorenzoShared {
     Box box;
     SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
     Orders cubic;                           // 3 where the box has an extent
-    bool is_full;                           // planes of 16 rows of 32
+    bool is_full;                           // planes of 16 rows of 32, so many that not all rows are sampled
     bool has_steps, has_steps_in_planes;    // rows of 32, so many that a step is of one group, and of one plane
     u32 tile;
     u32 before;   // units of all blocks before
@@ -112,23 +112,7 @@ struct LorenzoCompressor {
     using Shared = LorenzoShared<W>;
     static constexpr u32 kPerUnit = Type<W>::kPerUnit;
     static constexpr u32 kMaxOrder = 7;
-    static constexpr u32 kFullHeight = 16;  // of the planes in blocks of large arrays
-
-    // Numbers of a row and of a plane. kFull: of those planes, so that the compiler knows.
-    template <bool kFull>
-    struct Extents {
-        u32 row, plane, n_rows;
-        SmallDivisor planes;
-
-        __device__ __forceinline__ explicit Extents(const Shared& shared)
-            : row(kFull ? kRow : shared.box.sx), plane(kFull ? kFullHeight * kRow : shared.box.sx * shared.box.sy),
-              n_rows(shared.box.sz * (kFull ? kFullHeight : shared.box.sy)), planes(shared.planes) {}
-        __device__ __forceinline__ u32 find(u32 n, u32& y) const {
-            if (!kFull) return planes.divide(n, y);
-            y = n % kFullHeight;
-            return n / kFullHeight;
-        }
-    };
+    static constexpr u32 kFullHeight = 16;  // of the planes in blocks of large arrays in three dimensions
 
     const CompressArgs& args;
     Shared& shared;
@@ -237,7 +221,7 @@ struct LorenzoCompressor {
             shared.box = found;
             // A line is seen as rows of 32 in one plane.
             shared.planes = SmallDivisor(found.sz * found.sy == 1 ? kElements / kRow : found.sy);
-            shared.is_full = found.sx == kRow && found.sy == kFullHeight;
+            shared.is_full = found.sx == kRow && found.sy == kFullHeight && found.sz > 2;
             shared.has_steps = (found.sx == kRow || found.sz * found.sy == 1) && found.m % (kStepRows * kRow) == 0;
             shared.has_steps_in_planes = shared.has_steps && found.sy % kStepRows == 0;
             shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
@@ -249,14 +233,14 @@ struct LorenzoCompressor {
         load_words(source(chunk), numbers);
         __syncthreads();
 
-        W all_or, differing, low, high;
-        look_at_words(numbers, all_or, differing, low, high);
-        const bool is_const = differing == 0;
+        W all_or, low, high;
+        look_at_words(numbers, all_or, low, high);
+        const bool is_const = low == high;
         uint2 own_header = {};
         if (likely(!is_const)) {
             Mapping<W> mapping = {kBits, 0, 0};
             Orders orders = {0, 0, 0};
-            choose(numbers, residuals, all_or, differing, low, high, mapping, orders);
+            choose(numbers, residuals, all_or, low, high, mapping, orders);
             if (threadIdx.x == 0) shared.header = block_header(mapping, orders);
             const Widths own = write_residuals(numbers, residuals, mapping.base, orders);
             own_header = own.header();
@@ -474,15 +458,12 @@ struct LorenzoCompressor {
         }
     }
 
-    // The bits that any word has, those in which words differ, and their signed range, of all threads. Barriers.
-    __device__ __forceinline__ void look_at_words(const W* words, W& all_or, W& differing, W& low, W& high) const {
+    // The bits that any word has, and the words' signed range, of all threads. Barriers.
+    __device__ __forceinline__ void look_at_words(const W* words, W& all_or, W& low, W& high) const {
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
-        const W first = words[0];
-        low = high = all_or = first;
-        differing = 0;
+        low = high = all_or = words[0];
         const auto look = [&](W word) {
             all_or |= word;
-            differing |= word ^ first;
             low = signed_min(low, word);
             high = signed_max(high, word);
         };
@@ -495,15 +476,13 @@ struct LorenzoCompressor {
         }
         if (m / kPerUnit * kPerUnit + threadIdx.x < m) look(words[m / kPerUnit * kPerUnit + threadIdx.x]);
         all_or = warp_or(all_or);
-        differing = warp_or(differing);
         low = warp_min(low);
         high = warp_max(high);
-        if (lane_id() == 0) shared.ors[warp] = all_or, shared.differing[warp] = differing, shared.lows[warp] = low, shared.highs[warp] = high;
+        if (lane_id() == 0) shared.ors[warp] = all_or, shared.lows[warp] = low, shared.highs[warp] = high;
         __syncthreads();
 #pragma unroll
         for (u32 w = 0; w < kGroups; ++w) {
             all_or |= shared.ors[w];
-            differing |= shared.differing[w];
             low = signed_min(low, shared.lows[w]);
             high = signed_max(high, shared.highs[w]);
         }
@@ -511,7 +490,7 @@ struct LorenzoCompressor {
 
     // Chooses map, orders and base; makes the words numbers. Those that are chosen are in `numbers`, the other buffer is
     // `other` then. Barriers.
-    __device__ __forceinline__ void choose(W*& numbers, W*& other, W all_or, W differing, W low, W high, Mapping<W>& mapping, Orders& orders) const {
+    __device__ __forceinline__ void choose(W*& numbers, W*& other, W all_or, W low, W high, Mapping<W>& mapping, Orders& orders) const {
         const u32 t = trailing_zeros(all_or);
         if (t > 0) {
 #pragma unroll 1
@@ -526,7 +505,8 @@ struct LorenzoCompressor {
 #pragma unroll 1
         for (u32 map = kBits; map <= kFixed; ++map) {
             if (map == kFixed) {
-                if (likely(!element.is_float || differing >> Type<W>::kMantissa == 0)) return;
+                // Words between two that have the same sign and exponent have these, too.
+                if (likely(!element.is_float || (low ^ high) >> Type<W>::kMantissa == 0)) return;
                 first = low, last = high;
                 if (!find_fixed(numbers, other, tried, first, last)) return;
                 candidate = other;
@@ -596,10 +576,10 @@ struct LorenzoCompressor {
         const bool has_short_rows = shared.box.sx <= kRow && !is_line();
         u32 c = 0, lowest = ~0u, order = 0, costs_2_and_3[2];
         if (likely(shared.is_full)) {
-            first_costs<true>(numbers, first, middle);
+            full_costs(numbers, first, middle, costs_2_and_3);
             c = kCubic;
         } else if (has_short_rows) {
-            first_costs<false>(numbers, first, middle);
+            first_costs(numbers, first, middle);
             c = kCubic;
         } else if (is_line()) {
             line_costs(numbers, first, middle, costs_2_and_3);
@@ -609,12 +589,11 @@ struct LorenzoCompressor {
 #pragma unroll 1
         for (;; ++c) {
             u32 own = 0;
-            if (likely(c == kCubic && shared.is_full && o.z > 0)) {
-                own = cubic_cost(numbers, first);
-            } else if (likely(has_short_rows && order <= 3)) {
-                own = shared.is_full ? low_cost<true>(numbers, first, o) : low_cost<false>(numbers, first, o);
-            } else if (is_line() && order <= 3) {
+            const bool is_known = is_line() || (shared.is_full && (o.z > 0) & (o.y > 0) & (o.x > 0));
+            if (likely(is_known && order <= 3)) {
                 own = c == kCubic ? costs_2_and_3[1] : costs_2_and_3[0];
+            } else if (has_short_rows && order <= 3) {
+                own = low_cost(numbers, first, o);
             } else if (c > kCubic || exists(o)) {
                 own = sampled_cost(numbers, c == 0 ? middle : first, o);
             }
@@ -692,38 +671,79 @@ struct LorenzoCompressor {
     }
 
     // The warp's share of the costs of all candidates but the last, in a box of rows of 32 at most.
-    template <bool kFull>
     __device__ __forceinline__ void first_costs(const W* numbers, W first, W middle) const {
-        const Extents<kFull> box(shared);
-        const Sample sample(box.n_rows);
-        const W not_first = lane_id() > 0 ? ~W(0) : 0;
+        const Box& box = shared.box;
+        const u32 lane = lane_id(), n_rows = box.sz * box.sy;
+        const Sample sample(n_rows);
         u32 costs[6] = {};
 #pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < box.n_rows; row += kGroups * sample.step) {
+        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
             u32 y;
-            const u32 z = box.find(row, y);
-            const W* const at = numbers + row * box.row + lane_id();
-            W above = first, before = first, both = first;
-            if (likely(row > 0)) above = *(at - box.row);
-            if (likely(z > 0)) before = *(at - box.plane);
-            if (likely(z > 0 && y > 0)) both = *(at - box.plane - box.row);
-            const W own = *at, along_z = own - before;
-            W d[6] = {own - middle, own - first, own - above, own - above, along_z, along_z - (y > 0 ? above - both : 0)};
-#pragma unroll
-            for (u32 c = 0; c < 6; ++c) {
-                if (!(0x3au >> c & 1)) continue;
-                d[c] += __shfl_up_sync(kAllLanes, d[c], 1) * not_first;
-            }
-            if (!kFull && lane_id() >= box.row) continue;
-#pragma unroll
-            for (u32 c = 0; c < 6; ++c) costs[c] += bit_length(zigzag(d[c]));
+            const u32 z = shared.planes.divide(row, y);
+            const W* const at = numbers + row * box.sx + lane;
+            // Numbers that there are not are the base.
+            const W own = *at, above = row > 0 ? *(at - box.sx) : first, before = z > 0 ? *(at - box.sy * box.sx) : first;
+            const W both = z > 0 && y > 0 ? *(at - box.sy * box.sx - box.sx) : first;
+            add_first_costs(own, above, before, y > 0 ? above - both : 0, first, middle, lane < box.sx, costs);
         }
+        share_first_costs(costs);
+    }
+
+    // Adds the costs of a lane's number and, where `counts`, the first candidates: with the numbers before it along y and z,
+    // and how much along y the one plane differs from the other.
+    static __device__ __forceinline__ void add_first_costs(W own, W above, W before, W change, W first, W middle, bool counts, u32 (&costs)[6]) {
+        const W not_first = lane_id() > 0 ? ~W(0) : 0;
+        W d[6] = {own - middle, own - first, own - above, own - above, own - before, own - before - change};
+#pragma unroll
+        for (u32 c = 0; c < 6; ++c) {
+            if (0x3au >> c & 1) d[c] += __shfl_up_sync(kAllLanes, d[c], 1) * not_first;
+            if (counts) costs[c] += zigzag_length(d[c]);
+        }
+    }
+    __device__ __forceinline__ void share_first_costs(const u32 (&costs)[6]) const {
         // Two sums at a time: none is as large as 2^16.
 #pragma unroll
         for (u32 c = 0; c < 6; c += 2) {
             const u32 both = warp_sum(costs[c] | costs[c + 1] << 16);
             if (lane_id() == 0) shared.costs[c][threadIdx.x / kWarp] = both & 0xffff, shared.costs[c + 1][threadIdx.x / kWarp] = both >> 16;
         }
+    }
+
+    // The same in a full box, and the costs of orders 2, 2, 2 and 3, 3, 3.
+    __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle, u32 (&second_and_third)[2]) const {
+        constexpr u32 kPlane = kFullHeight * kRow;
+        const W not_first = lane_id() > 0 ? ~W(0) : 0;
+        const auto second = [](const W (&v)[4]) { return v[0] - 2 * v[1] + v[2]; };
+        const auto third = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
+        u32 costs[6] = {}, cost_2 = 0, cost_3 = 0;
+#pragma unroll 1
+        for (u32 z = threadIdx.x / kWarp; z < shared.box.sz; z += kGroups) {
+            // The sampled row in a plane is row z + 8.
+            const W* const at = numbers + z * (kPlane + kRow) + kFullHeight / 2 * kRow + lane_id();
+            W own, above, change, before = first, seconds[4], thirds[4];
+#pragma unroll
+            for (u32 j = 0; j < 4; ++j) {
+                // Numbers that there are not are the base.
+                W along_z[4];
+#pragma unroll
+                for (u32 i = 0; i < 4; ++i) along_z[i] = i <= z ? *(at - i * kPlane - j * kRow) : first;
+                if (j == 0) own = along_z[0], before = along_z[1];
+                if (j == 1) above = along_z[0], change = above - along_z[1];
+                seconds[j] = second(along_z), thirds[j] = third(along_z);
+            }
+            add_first_costs(own, above, before, change, first, middle, true, costs);
+            W d = second(seconds);
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) d += __shfl_up_sync(kAllLanes, d, 1) * not_first;
+            cost_2 += zigzag_length(d);
+            d = third(thirds);
+#pragma unroll
+            for (u32 k = 0; k < 3; ++k) d += __shfl_up_sync(kAllLanes, d, 1) * not_first;
+            cost_3 += zigzag_length(d);
+        }
+        share_first_costs(costs);
+        const u32 both = warp_sum(cost_2 | cost_3 << 16);
+        second_and_third[0] = both & 0xffff, second_and_third[1] = both >> 16;
     }
 
     // The warp's share of the costs of the candidates that a line can have but the last, and of orders 2 and 3.
@@ -737,11 +757,11 @@ struct LorenzoCompressor {
             const bool exists = row * kRow + lane < m;
             const W own = *at;
             W d = own - first, left = row > 0 ? *(at - kRow) - first : 0;
-            if (exists) costs[0] += bit_length(zigzag(static_cast<W>(own - middle)));
+            if (exists) costs[0] += zigzag_length(static_cast<W>(own - middle));
 #pragma unroll
             for (u32 k = 1; k <= 3; ++k) {
                 difference_x(d, left);
-                if (exists) costs[k] += bit_length(zigzag(d));
+                if (exists) costs[k] += zigzag_length(d);
             }
         }
 #pragma unroll
@@ -759,53 +779,20 @@ struct LorenzoCompressor {
         left -= __shfl_up_sync(kAllLanes, left, 1);
     }
 
-    // As sampled_cost, of orders 3, 3, 3 in a full box.
-    __device__ __forceinline__ u32 cubic_cost(const W* numbers, W base) const {
-        const Extents<true> box(shared);
-        const Sample sample(box.n_rows);
-        const W not_first = lane_id() > 0 ? ~W(0) : 0;
-        const auto cubic = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
-        u32 cost = 0;
-#pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < box.n_rows; row += kGroups * sample.step) {
-            u32 y;
-            const u32 z = box.find(row, y);
-            const W* const at = numbers + row * box.row + lane_id();
-            // Numbers that there are not are the base.
-            W along_y[4];
-#pragma unroll
-            for (u32 j = 0; j < 4; ++j) {
-                W along_z[4];
-#pragma unroll
-                for (u32 i = 0; i < 4; ++i) {
-                    along_z[i] = base;
-                    if (i <= z && j <= y) along_z[i] = *(at - i * box.plane - j * box.row);
-                }
-                along_y[j] = cubic(along_z);
-            }
-            W d = cubic(along_y);
-#pragma unroll
-            for (u32 k = 0; k < 3; ++k) d += __shfl_up_sync(kAllLanes, d, 1) * not_first;
-            cost += bit_length(zigzag(d));
-        }
-        return warp_sum(cost);
-    }
-
     // As sampled_cost, of orders up to 3 in a box of rows of 32 at most.
-    template <bool kFull>
     __device__ __forceinline__ u32 low_cost(const W* numbers, W base, const Orders& o) const {
-        const Extents<kFull> box(shared);
-        const u32 lane = lane_id();
-        const Sample sample(box.n_rows);
+        const Box& box = shared.box;
+        const u32 lane = lane_id(), n_rows = box.sz * box.sy, plane = box.sy * box.sx;
+        const Sample sample(n_rows);
         const W z1 = factor(o.z, 1), z2 = factor(o.z, 2), z3 = factor(o.z, 3);
         const W y_factors[4] = {1, factor(o.y, 1), factor(o.y, 2), factor(o.y, 3)};
         const W is_right = lane > 0 ? ~W(0) : 0;
         u32 cost = 0;
 #pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < box.n_rows; row += kGroups * sample.step) {
+        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
             u32 z = 0, y = row;
-            if (o.z > 0) z = box.find(row, y);
-            const W* at = numbers + row * box.row + lane;
+            if (o.z > 0) z = shared.planes.divide(row, y);
+            const W* at = numbers + row * box.sx + lane;
             // Numbers that there are not are the base.
             W d = 0;
 #pragma unroll
@@ -815,17 +802,17 @@ struct LorenzoCompressor {
                 if (j <= y) {
                     along_z = *at;
                     if (o.z > 0) {
-                        const W v1 = z >= 1 ? *(at - box.plane) : base, v2 = z >= 2 ? *(at - 2 * box.plane) : base, v3 = z >= 3 ? *(at - 3 * box.plane) : base;
+                        const W v1 = z >= 1 ? *(at - plane) : base, v2 = z >= 2 ? *(at - 2 * plane) : base, v3 = z >= 3 ? *(at - 3 * plane) : base;
                         along_z += z1 * v1 + z2 * v2 + z3 * v3;
                     }
                 }
                 d += y_factors[j] * along_z;
-                at -= box.row;
+                at -= box.sx;
             }
             if ((o.z | o.y) == 0) d -= base;
 #pragma unroll 1
             for (u32 k = 0; k < o.x; ++k) d -= __shfl_up_sync(kAllLanes, d, 1) & is_right;
-            if (kFull || lane < box.row) cost += bit_length(zigzag(d));
+            if (lane < box.sx) cost += zigzag_length(d);
         }
         return warp_sum(cost);
     }
@@ -904,6 +891,36 @@ struct LorenzoCompressor {
         }
     }
 
+    // A row, differenced along z with an order up to 1.
+    __device__ __forceinline__ W low_row(const W* from, const Orders& o, u32 z) const {
+        return o.z > 0 && z > 0 ? *from - *(from - shared.box.sy * kRow) : *from;
+    }
+
+    // A step of rows of 32 in one plane, differenced with orders up to 1. `above` is low_row of the row before it, then of its
+    // last one.
+    __device__ __forceinline__ void difference_step_low(const W* from, const Orders& o, u32 z, u32 y, W base, W& above, W (&v)[kStepRows]) const {
+#pragma unroll
+        for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * kRow];
+        if (likely(o.z > 0 && z > 0)) {
+            from -= shared.box.sy * kRow;
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= from[i * kRow];
+        }
+        if (likely(o.y > 0)) {
+            const W last = v[kStepRows - 1];
+#pragma unroll
+            for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+            v[0] -= y > 0 ? above : base;
+            above = last;
+        } else if (base != 0) {
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= base;
+        }
+        const W not_first = o.x > 0 && lane_id() > 0 ? ~W(0) : 0;
+#pragma unroll
+        for (u32 i = 0; i < kStepRows; ++i) v[i] += __shfl_up_sync(kAllLanes, v[i], 1) * not_first;
+    }
+
     // Differences along x, where all rows begin with the first lane. Without those along y they begin with the base.
     __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base) const {
         const W not_first = lane_id() > 0 ? ~W(0) : 0;
@@ -956,46 +973,53 @@ struct LorenzoCompressor {
     __device__ __forceinline__ void difference_group(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
                                                      BitCounts<W>& counts) const {
         const Box& box = shared.box;
-        const bool line = is_line();
+        const bool line = is_line(), is_low = !line && (o.z | o.y | o.x) <= 1;
         const u32 lane = lane_id();
         u32 z = 0, y = first;
         if (o.z > 0) z = shared.planes.divide(first, y);
-        // The row before a step, after differences along y; of a line, which is rows of 32, along x. It is kept where the
-        // last rows will be. A step more than there are in the group finds what is before that.
+        // The row before a step, after differences along z. With higher orders, and of a line, which is rows of 32, there are
+        // more: after differences along y or x. They are kept where the last rows will be, and a step more than there are in the
+        // group finds what is before that.
+        W above = is_low && o.y > 0 && y > 0 ? low_row(numbers + (first - 1) * kRow + lane, o, z) : 0;
         W* const before = residuals + (first + kGroupRows - kMaxOrder) * kRow + lane;
-        const u32 skipped = y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
+        const u32 skipped = !is_low && y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
         y -= skipped;
 #pragma unroll 1
         for (u32 row = first - skipped; row < first + rows; row += kStepRows) {
             W v[kStepRows];
-            load_step(numbers + row * kRow + lane, kRow, box.sy * kRow, o, z, v);
+            const W* const from = numbers + row * kRow + lane;
             // Less the base, of which differences are free but where they begin.
             const W own_base = base * factors_up_to(o.z, z);
-            if (o.y == 0 && o.x == 0 && own_base != 0) {
-#pragma unroll
-                for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
-            }
-#pragma unroll 1
-            for (u32 k = 0; k < o.y; ++k) {
-                const W last = v[kStepRows - 1];
-#pragma unroll
-                for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
-                v[0] -= y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
-                before[k * kRow] = last;
-            }
-            if (line) {
-#pragma unroll 1
-                for (u32 k = 0; k < o.x; ++k) {
-                    const W first_before = y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
-                    before[k * kRow] = v[kStepRows - 1];
-#pragma unroll
-                    for (u32 i = kStepRows; i-- > 0;) {
-                        const W row_before = i > 0 ? v[i > 0 ? i - 1 : 0] : first_before;
-                        v[i] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
-                    }
-                }
+            if (likely(is_low)) {
+                difference_step_low(from, o, z, y, own_base, above, v);
             } else {
-                difference_step_x(v, o, own_base);
+                load_step(from, kRow, box.sy * kRow, o, z, v);
+                if (o.y == 0 && o.x == 0 && own_base != 0) {
+#pragma unroll
+                    for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
+                }
+#pragma unroll 1
+                for (u32 k = 0; k < o.y; ++k) {
+                    const W last = v[kStepRows - 1];
+#pragma unroll
+                    for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+                    v[0] -= y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
+                    before[k * kRow] = last;
+                }
+                if (line) {
+#pragma unroll 1
+                    for (u32 k = 0; k < o.x; ++k) {
+                        const W first_before = y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
+                        before[k * kRow] = v[kStepRows - 1];
+#pragma unroll
+                        for (u32 i = kStepRows; i-- > 0;) {
+                            const W row_before = i > 0 ? v[i > 0 ? i - 1 : 0] : first_before;
+                            v[i] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
+                        }
+                    }
+                } else {
+                    difference_step_x(v, o, own_base);
+                }
             }
             y += kStepRows;
             if (o.z > 0 && y >= box.sy) y = 0, ++z;
@@ -1026,31 +1050,42 @@ struct LorenzoCompressor {
         const u32 a = far ? s0 : s1, b = far ? s1 : n0, c = far ? n0 : n1;
         return static_cast<u64>(__funnelshift_l(b, c, filled)) << 32 | __funnelshift_l(a, b, filled);
     }
-    // What is left of a number.
+    // What is left of a number, and whether that is anything.
     template <bool kFar>
     static __device__ __forceinline__ W behind(W number, u32 w) { return kFar ? static_cast<u32>(static_cast<u64>(number) >> 32) >> (w - 32) : number >> w; }
+    template <bool kFar>
+    static __device__ __forceinline__ bool is_longer(u32 number, u32 w) { return number > low_bits(0u, w); }
+    template <bool kFar>
+    static __device__ __forceinline__ bool is_longer(u64 number, u32 w) {
+        const u32 low = static_cast<u32>(number), high = static_cast<u32>(number >> 32);
+        return (kFar ? high >> (w - 32) : high | low >> w) != 0;
+    }
 
     // Packs rows of a group. If kPatches, numbers that are longer than `w` are marked in the bitmap, and what is left of
     // them goes to a list in the place of the numbers.
     template <bool kPatches, bool kFar>
     static __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* bitmap, W* numbers, u32 rows, u32 w) {
         constexpr u32 kBits = Type<W>::kBits, kAtOnce = 4;  // rows
-        const u32 lane = lane_id(), below = lanes_below(), own = below + 1;
+        const u32 lane = lane_id(), below = lanes_below();
         const u32 out = shared_address(packed) + lane * static_cast<u32>(sizeof(W));
         u32 marks = shared_address(bitmap), list = shared_address(numbers);
         const W* from = numbers + lane;
         W string = 0;
         u32 at = 0;  // where a number begins in the string
-        const auto pack_row = [&](W number) {
+        const auto append = [&](W number) {
             // As much as is known of the word: what comes later writes it again.
-            if (sizeof(W) == 4 ? w > 0 : at % kBits + w >= kBits) store_shared(out + (at & ~(kBits - 1)) * (kWarp / 8), completed(string, number, at));
+            u32 word = at / kBits * kBits;
+            keep(word);
+            if (sizeof(W) == 4 ? w > 0 : at % kBits + w >= kBits) store_shared(out + word * (kWarp / 8), completed(string, number, at));
             string = appended<kFar>(string, number, w);
             at += w;
+        };
+        const auto mark = [&](W number) {
             if (!kPatches) return;
-            const W rest = behind<kFar>(number, w);
-            const u32 patched = __ballot_sync(kAllLanes, rest != 0);
+            const bool is_patched = is_longer<kFar>(number, w);
+            const u32 patched = __ballot_sync(kAllLanes, is_patched);
             // The list is not longer than what has been read.
-            if (patched & own) store_shared(list + __popc(patched & below) * static_cast<u32>(sizeof(W)), rest);
+            if (is_patched) store_shared(list + __popc(patched & below) * static_cast<u32>(sizeof(W)), behind<kFar>(number, w));
             if (lane == 0) store_shared_4(marks, patched);
             marks += 4;
             list += __popc(patched) * static_cast<u32>(sizeof(W));
@@ -1064,14 +1099,17 @@ struct LorenzoCompressor {
             from += kAtOnce * kRow;
             __syncwarp();
 #pragma unroll
-            for (u32 i = 0; i < kAtOnce; ++i) pack_row(v[i]);
+            for (u32 i = 0; i < kAtOnce; ++i) append(v[i]);
+#pragma unroll
+            for (u32 i = 0; i < kAtOnce; ++i) mark(v[i]);
             __syncwarp();
         }
 #pragma unroll 1
         for (; r < rows; ++r, from += kRow) {
             const W number = *from;
             __syncwarp();
-            pack_row(number);
+            append(number);
+            mark(number);
             __syncwarp();
         }
         // What is left of the string is its end, of which only half a word may be stored.
