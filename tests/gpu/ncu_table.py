@@ -2,7 +2,7 @@
 
     ncu_table.py COMMAND...
 
-Runs COMMAND under ncu and prints a line per kernel whose name begins with ndzip or stored. The limiter is the unit
+Runs COMMAND under ncu and prints a line per kernel of gridz's. The limiter is the unit
 with the highest utilisation, in percent of what it can do; far from 100 it is latency.
 """
 
@@ -29,7 +29,7 @@ REFUSALS = ["ERR_NVGPUCTRPERM", "LibraryNotLoaded", "Device not supported"]
 def measure(command):
     """Kernels in the order of their launches, each with its metrics by name."""
     ncu = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none"]
-    ncu += ["--kernel-name", "regex:^(ndzip|stored)_", "--metrics", ",".join([*UNITS.values(), *OTHERS.values()])]
+    ncu += ["--kernel-name", "regex:^(ndzip|lorenzo|stored)_", "--metrics", ",".join([*UNITS.values(), *OTHERS.values()])]
     done = subprocess.run(ncu + command, capture_output=True, text=True, timeout=200)
     lines = done.stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)

@@ -152,6 +152,7 @@ turb3d.f32 u8 536870912 1
 END
     )
     section "What limits the kernels" python3 ncu_table.py ./gpu_throughput once ndzip "${words[@]}"
+    section "What limits those of lorenzo" python3 ncu_table.py ./gpu_throughput once lorenzo "${words[@]:0:24}"
 else
     echo
     echo "ncu: SKIPPED, not on this machine"
