@@ -38,7 +38,8 @@ struct DecompressTile {
     // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
     __device__ __forceinline__ void finish(u32 n_before) const {
         if (threadIdx.x >= kWarp) return;
-        // All that this needs is found once more, so that it takes no registers meanwhile.
+        // Members that are needed here only are found once more, from what the compiler takes for other values, so that they
+        // take no registers meanwhile.
         u32 n_chunks = args.n_chunks, chunk = this->chunk;
         keep(n_chunks), keep(chunk);
         const u32 tiles = n_chunks == 1 ? gridDim.x : gridDim.x / n_chunks;

@@ -90,7 +90,7 @@ struct LorenzoShared {
     Box box;
     SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
     Orders cubic;                           // 3 where the box has an extent
-    bool is_full;                           // planes of 16 rows of 32, so many that not all rows are sampled
+    bool is_full;                           // at least kMinDepth planes of 16 rows of 32
     bool has_steps, has_steps_in_planes;    // rows of 32, so many that a step is of one group, and of one plane
     u32 tile;
     u32 before;   // units of all blocks before
@@ -112,7 +112,9 @@ struct LorenzoCompressor {
     using Shared = LorenzoShared<W>;
     static constexpr u32 kPerUnit = Type<W>::kPerUnit;
     static constexpr u32 kMaxOrder = 7;
-    static constexpr u32 kFullHeight = 16;  // of the planes in blocks of large arrays in three dimensions
+    // Rows of a plane in blocks of large arrays in three dimensions, and their planes. With fewer than kMinDepth all rows are
+    // sampled.
+    static constexpr u32 kFullHeight = 16, kMaxDepth = kElements / (kFullHeight * kRow), kMinDepth = 3;
 
     const CompressArgs& args;
     Shared& shared;
@@ -221,7 +223,7 @@ struct LorenzoCompressor {
             shared.box = found;
             // A line is seen as rows of 32 in one plane.
             shared.planes = SmallDivisor(found.sz * found.sy == 1 ? kElements / kRow : found.sy);
-            shared.is_full = found.sx == kRow && found.sy == kFullHeight && found.sz > 2;
+            shared.is_full = found.sx == kRow && found.sy == kFullHeight && found.sz >= kMinDepth;
             shared.has_steps = (found.sx == kRow || found.sz * found.sy == 1) && found.m % (kStepRows * kRow) == 0;
             shared.has_steps_in_planes = shared.has_steps && found.sy % kStepRows == 0;
             shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
@@ -591,7 +593,7 @@ struct LorenzoCompressor {
             u32 own = 0;
             const bool is_known = is_line() || (shared.is_full && (o.z > 0) & (o.y > 0) & (o.x > 0));
             if (likely(is_known && order <= 3)) {
-                own = c == kCubic ? costs_2_and_3[1] : costs_2_and_3[0];
+                own = c == kCubic || order == 3 ? costs_2_and_3[1] : costs_2_and_3[0];
             } else if (has_short_rows && order <= 3) {
                 own = low_cost(numbers, first, o);
             } else if (c > kCubic || exists(o)) {
@@ -641,8 +643,9 @@ struct LorenzoCompressor {
 
     // Of the block's rows, or of a line's pieces of 32, these are looked at for the costs.
     struct Sample {
+        static constexpr u32 kFirst = 8, kStep = 17, kMinRows = 34;
         u32 first, step;
-        __device__ __forceinline__ explicit Sample(u32 n_rows) : first(n_rows < 34 ? 0 : 8), step(n_rows < 34 ? 1 : 17) {}
+        __device__ __forceinline__ explicit Sample(u32 n_rows) : first(n_rows < kMinRows ? 0 : kFirst), step(n_rows < kMinRows ? 1 : kStep) {}
     };
 
     // Does `f(number, residual)` for the lanes' numbers in the warp's share of the rows first, first + step, …
@@ -712,15 +715,17 @@ struct LorenzoCompressor {
     // The same in a full box, and the costs of orders 2, 2, 2 and 3, 3, 3.
     __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle, u32 (&second_and_third)[2]) const {
         constexpr u32 kPlane = kFullHeight * kRow;
+        static_assert((kMinDepth - 1) * kFullHeight < Sample::kMinRows && kMinDepth * kFullHeight >= Sample::kMinRows, "not all rows are sampled");
         const W not_first = lane_id() > 0 ? ~W(0) : 0;
         const auto second = [](const W (&v)[4]) { return v[0] - 2 * v[1] + v[2]; };
         const auto third = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
         u32 costs[6] = {}, cost_2 = 0, cost_3 = 0;
 #pragma unroll 1
         for (u32 z = threadIdx.x / kWarp; z < shared.box.sz; z += kGroups) {
-            // The sampled row in a plane is row z + 8.
-            const W* const at = numbers + z * (kPlane + kRow) + kFullHeight / 2 * kRow + lane_id();
-            W own, above, change, before = first, seconds[4], thirds[4];
+            // In each plane one row is sampled, with three before it.
+            static_assert(Sample::kStep == kFullHeight + 1 && Sample::kFirst >= 3 && Sample::kFirst + kMaxDepth <= kFullHeight, "rows of a full box");
+            const W* const at = numbers + (Sample::kFirst + z * Sample::kStep) * kRow + lane_id();
+            W own, above, before, change, seconds[4], thirds[4];
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) {
                 // Numbers that there are not are the base.
@@ -898,7 +903,7 @@ struct LorenzoCompressor {
 
     // A step of rows of 32 in one plane, differenced with orders up to 1. `above` is low_row of the row before it, then of its
     // last one.
-    __device__ __forceinline__ void difference_step_low(const W* from, const Orders& o, u32 z, u32 y, W base, W& above, W (&v)[kStepRows]) const {
+    __device__ __forceinline__ void difference_step_low(const W* from, const Orders& o, u32 z, u32 y, W own_base, W& above, W (&v)[kStepRows]) const {
 #pragma unroll
         for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * kRow];
         if (likely(o.z > 0 && z > 0)) {
@@ -910,11 +915,11 @@ struct LorenzoCompressor {
             const W last = v[kStepRows - 1];
 #pragma unroll
             for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
-            v[0] -= y > 0 ? above : base;
+            v[0] -= y > 0 ? above : own_base;
             above = last;
-        } else if (base != 0) {
+        } else if (own_base != 0) {
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) v[i] -= base;
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
         }
         const W not_first = o.x > 0 && lane_id() > 0 ? ~W(0) : 0;
 #pragma unroll

@@ -50,9 +50,10 @@ struct DecompressShared {
     static constexpr u32 kWarps = kThreads / kWarp;
     // Only blocks of 4096 elements are staged.
     static constexpr bool kStaged = kLog == 12;
-    static constexpr u32 kTileBytes = kSegments * kSegmentStride;
-    // A block that is shorter than its elements, or else tables of HUFF or entries of a dictionary. With longer stages fewer
-    // CTAs would be resident.
+    using Place = Places<W, kLog>;
+    static constexpr u32 kTileBytes = Place::segment(kSegments);
+    // A block that is shorter than its elements, or else tables of HUFF or entries of a dictionary. Stages are so long that on
+    // sm_90 7 CTAs of u32 and 3 of u64 are resident.
     static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * (sizeof(W) == 4 ? 13 : 15);
     static constexpr u32 kStageBytes = kStaged ? kMaxStaged + kRow * sizeof(W) : sizeof(HuffTables);
 
@@ -82,7 +83,7 @@ struct DecompressShared {
 
     // The sum of a column over a warp's rows, between the tile's segments; those over all warps before, in place of the stage.
     __device__ __forceinline__ W& last(u32 warp, u32 column) {
-        return *reinterpret_cast<W*>(tile + place_of_segment(warp * kRow + column) + kSegmentBytes);
+        return *reinterpret_cast<W*>(tile + Place::segment(warp * kRow + column) + kSegmentBytes);
     }
     __device__ __forceinline__ W* above(u32 warp) { return reinterpret_cast<W*>(stage) + warp * kRow; }
     static_assert(kSegmentStride - kSegmentBytes >= sizeof(W) && kWarps * kRow <= kSegments && kWarps * kRow * sizeof(W) <= kStageBytes, "room for sums");
@@ -93,6 +94,7 @@ struct DecompressShared {
 template <typename W, u32 kLog>
 struct Decompressor : DecompressTile {
     using Shared = DecompressShared<W, kLog>;
+    using Place = Places<W, kLog>;
     static constexpr u32 kBlock = 1u << kLog;
     static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps;
     static constexpr u32 kRows = kBlock / kRow;
@@ -273,7 +275,7 @@ struct Decompressor : DecompressTile {
         shared.rows().ahead.is_whole = split.is_sound && block_bytes - kHeaderBytes - split.n_bytes < kUnitBytes;
     }
 
-    // The header of a block, of which the first thread keeps the offset.
+    // The header of a block. The first thread keeps its offset for store, which is behind a barrier.
     __device__ __forceinline__ u32 read_header(uint4 words, Plan& plan) const {
         const bool is_float = Element(args.encoded).is_float;
         const u32 flags = words.x;
@@ -317,22 +319,22 @@ struct Decompressor : DecompressTile {
     __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, Plan& plan) const {
         constexpr u32 kN = 4;  // rows at a time: of more there are too many instructions to be fetched
         const u32 in_group = first % kGroupRows;
-        unsigned char* const own = shared.tile + place_of_row<W>(first);
+        unsigned char* const own = shared.tile + Place::row(first);
         static_assert(kWarpRows * Type<W>::kRowSegments == kWarp, "a lane has a segment");
-        uint4* const zeros = reinterpret_cast<uint4*>(own + place_of_segment(lane_id()));
+        uint4* const zeros = reinterpret_cast<uint4*>(own + Place::segment(lane_id()));
 #pragma unroll
         for (u32 u = 0; u < kUnits; ++u) zeros[u] = make_uint4(0, 0, 0, 0);
         __syncwarp();
-        if (likely(group.e1 > 0) && !unpack_patches<W, kWhole, kWarpRows>(sections, group, in_group, own)) report(kMarkCorrupt);
+        if (likely(group.e1 > 0) && !unpack_patches<Place, kWhole, kWarpRows>(sections, group, in_group, own)) report(kMarkCorrupt);
         const bool adds_y = kWhole && plan.y == 1 && y_in_rows(plan);
         W sum = 0;
 #pragma unroll 1
         for (u32 r = 0; r < kWarpRows; r += kN) {
             W v[kN];
             unpack<kWhole>(sections + group.packed, group, in_group + r, v);
-            unsigned char* const to = own + place_of_row<W>(r) + place_in_row<W>(lane_id());
+            unsigned char* const to = own + Place::row(r) + Place::in_row(lane_id());
 #pragma unroll
-            for (u32 i = 0; i < kN; ++i) v[i] |= *reinterpret_cast<const W*>(to + place_of_row<W>(i));
+            for (u32 i = 0; i < kN; ++i) v[i] |= *reinterpret_cast<const W*>(to + Place::row(i));
             if (kWhole || plan.map != kDict) {
 #pragma unroll
                 for (u32 i = 0; i < kN; ++i) v[i] = unzigzag(v[i]);
@@ -344,7 +346,7 @@ struct Decompressor : DecompressTile {
                 sum = v[kN - 1];
             }
 #pragma unroll
-            for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + place_of_row<W>(i)) = v[i];
+            for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + Place::row(i)) = v[i];
         }
         if (!adds_y) return;
         plan.y = 0;
@@ -367,7 +369,7 @@ struct Decompressor : DecompressTile {
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < m; i += kThreads) {
                 const W word = plan.coder == kRaw ? load_element<W>(from + kHeaderBytes + i * element.bytes, element, false) : 0;
-                *reinterpret_cast<W*>(shared.tile + place<W>(i)) = word;
+                *reinterpret_cast<W*>(shared.tile + Place::number(i)) = word;
             }
             return 0;
         }
@@ -391,7 +393,7 @@ struct Decompressor : DecompressTile {
 
     // Rows [first, first + kWarpRows) of the tile, a number of each a lane.
     __device__ __forceinline__ W* row_numbers(u32 first, u32 r) const {
-        return reinterpret_cast<W*>(shared.tile + place_of_row<W>(first) + place_in_row<W>(lane_id()) + place_of_row<W>(r));
+        return reinterpret_cast<W*>(shared.tile + Place::row(first) + Place::in_row(lane_id()) + Place::row(r));
     }
     __device__ __forceinline__ void store_rows(const W (&v)[kWarpRows], u32 first) const {
 #pragma unroll
@@ -435,11 +437,11 @@ struct Decompressor : DecompressTile {
         if (!plan.is_sound || available - plan.n_bytes >= kUnitBytes) return kMarkCorrupt;
         bool is_sound = true;
         for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
-        const bool are_copied = copy_strings<W, kWarps>(from, plan, m, shared.tile);
+        const bool are_copied = copy_strings<Place, kWarps>(from, plan, m, shared.tile);
         __syncthreads();
         if (threadIdx.x < kWarp) {
-            Outcome outcome = are_copied ? decode_strings<W, true>(from, plan, m, tables, shared.tile) : kOverwritten;
-            if (outcome == kOverwritten) outcome = decode_strings<W, false>(from, plan, m, tables, shared.tile);
+            Outcome outcome = are_copied ? decode_strings<Place, true>(from, plan, m, tables, shared.tile) : kOverwritten;
+            if (outcome == kOverwritten) outcome = decode_strings<Place, false>(from, plan, m, tables, shared.tile);
             is_sound &= outcome == kDecoded;
         }
         if (!is_sound) report(kMarkCorrupt);
@@ -487,7 +489,7 @@ struct Decompressor : DecompressTile {
                 __syncthreads();
                 for (u32 j = 0; j < 32; ++j) {
                     if (!(pending >> j & 1)) continue;
-                    W& number = *reinterpret_cast<W*>(shared.tile + place<W>(first + j * kThreads + threadIdx.x));
+                    W& number = *reinterpret_cast<W*>(shared.tile + Place::number(first + j * kThreads + threadIdx.x));
                     const W entry = number >> k;
                     if (entry < from || entry >= min(from + kEntries, n)) continue;
                     number = entries[static_cast<u32>(entry) - from] + (number & low_bits(W(), k));
@@ -563,7 +565,7 @@ struct Decompressor : DecompressTile {
             for (u32 step = 0; step < n_segments; step += kThreads) {
                 const u32 s = step + threadIdx.x;
                 const bool exists = s < n_segments;
-                uint4* const units = reinterpret_cast<uint4*>(shared.tile + place_of_segment(s));
+                uint4* const units = reinterpret_cast<uint4*>(shared.tile + Place::segment(s));
                 W* const above = shared.above(threadIdx.x / kWarp);
                 if (!kWhole && plan.adds_above) {
                     // All segments of a warp are of the rows that one warp has filled.
@@ -630,7 +632,7 @@ struct Decompressor : DecompressTile {
                 u32 rest;
                 const u32 quotient = divisor.divide(line, rest), start = quotient * lines.b + rest * lines.c;
                 const u32 begin = line < n_lines ? min(mine * share, length) : 0, end = line < n_lines ? min(begin + share, length) : 0;
-                const auto number = [&](u32 i) -> W& { return *reinterpret_cast<W*>(shared.tile + place<W>(start + i * distance)); };
+                const auto number = [&](u32 i) -> W& { return *reinterpret_cast<W*>(shared.tile + Place::number(start + i * distance)); };
                 W sum = 0;
                 if (sharers > 1) {
                     W own = 0;
@@ -667,7 +669,6 @@ struct Decompressor : DecompressTile {
             W* const to = reinterpret_cast<W*>(dst) + box.start;
             const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.extents[2] * sizeof(W) : 0);
             const bool is_aligned = misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-            // Many sums of many words need too many registers.
             if (plan.map == kFixed && !(is_aligned && plan.z <= 1)) {
                 store_rows_by<1, true>(to, plan, damaged);
             } else if (plan.map == kFixed) {
@@ -693,14 +694,16 @@ struct Decompressor : DecompressTile {
         const u64 row = is_line ? kRow : args.extents[2], plane = args.extents[1] * args.extents[2];
         constexpr u32 kPerRow = kRow / kWords;
         const Offset<W> offset = shared.offset;
+        // Else there are not enough registers: store has others do it.
+        constexpr bool kSumsMore = !kFixedMap || kWords == 1;
         const bool swaps = kWords == 1 && args.flags & kSwapBytes;
 #pragma unroll 1
         for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
             const u32 y = column / kPerRow, x = column % kPerRow * kWords;
-            const unsigned char* const from = shared.tile + place_in_row<W>(x);
+            const unsigned char* const from = shared.tile + Place::in_row(x);
             W* out = to + y * row + x;
             const auto load = [&](u32 z, W (&v)[kWords]) {
-                const unsigned char* const at = from + place_of_row<W>(z * height + y);
+                const unsigned char* const at = from + Place::row(z * height + y);
                 if (kWords == 1) {
                     v[0] = *reinterpret_cast<const W*>(at);
                 } else {
@@ -717,7 +720,7 @@ struct Decompressor : DecompressTile {
                 }
                 out += plane;
             };
-            if (likely(plan.z <= 1 || (kFixedMap && kWords > 1))) {
+            if (likely(!kSumsMore || plan.z <= 1)) {
                 W sum[kWords] = {};
                 const W keeps = plan.z;
 #pragma unroll 4
@@ -756,7 +759,7 @@ struct Decompressor : DecompressTile {
         for (u32 i = threadIdx.x; i < box.m; i += kThreads) {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
-            const W v = *reinterpret_cast<const W*>(shared.tile + place<W>(i));
+            const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
             const W word = plan.map == kFixed ? word_of<true>(v, offset, damaged) : word_of<false>(v, offset, damaged);
             const u64 at = box.start + (z * args.extents[1] + y) * args.extents[2] + x;
             store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);

@@ -146,7 +146,7 @@ struct Runs {
 };
 
 // Where a lane's string is put: to the end of the place of its runs.
-template <typename W>
+template <typename Place>
 struct StringPlace {
     u32 first_word, n_words;  // in the frame
     u32* to;
@@ -155,20 +155,20 @@ struct StringPlace {
     __device__ __forceinline__ StringPlace(u32 first, u32 behind, const Runs& runs, unsigned char* tile) {
         first_word = first / 4;
         n_words = behind > first ? (behind - 1) / 4 - first_word + 1 : 0;
-        const u32 begin = place_of_row<W>(runs.first), end = runs.last > runs.first ? place_of_row<W>(runs.last - 1) + place_in_row<W>(kRow) - kUnitBytes : begin;
+        const u32 begin = Place::row(runs.first), end = runs.last > runs.first ? Place::row(runs.last - 1) + Place::in_row(kRow) - kUnitBytes : begin;
         fits = n_words * 4 <= end - begin;
         to = reinterpret_cast<u32*>(tile + end) - n_words;
     }
 };
 
 // Copies all strings, by all kWarps warps. Is false if they do not fit.
-template <typename W, u32 kWarps>
+template <typename Place, u32 kWarps>
 __device__ __forceinline__ bool copy_strings(const unsigned char* from, const HuffPlan& plan, u32 m, unsigned char* tile) {
-    const StringPlace<W> own(plan.lane, plan.end, Runs(lane_id(), m), tile);
+    const StringPlace<Place> own(plan.lane, plan.end, Runs(lane_id(), m), tile);
     if (!__all_sync(kAllLanes, own.fits)) return false;
     for (u32 lane = threadIdx.x / kWarp; lane < kWarp; lane += kWarps) {
         const u32 first = __shfl_sync(kAllLanes, plan.lane, lane), behind = __shfl_sync(kAllLanes, plan.end, lane);
-        const StringPlace<W> place(first, behind, Runs(lane, m), tile);
+        const StringPlace<Place> place(first, behind, Runs(lane, m), tile);
         // Nearly always all of a string is under way together.
         constexpr u32 kBatch = 8;
         const u32* const source = reinterpret_cast<const u32*>(from) + place.first_word;
@@ -191,11 +191,12 @@ enum Outcome : u32 { kDecoded, kDamaged, kOverwritten };
 
 // Decodes all numbers of a block and undoes their signs, by a warp, to the tile in shared memory. kCopied: the strings
 // are there, else they are in the frame.
-template <typename W, bool kCopied>
+template <typename Place, bool kCopied>
 __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, const HuffPlan& plan, u32 m, const HuffTables& tables, unsigned char* to) {
+    using W = typename Place::Word;
     const Runs runs(lane_id(), m);
     const unsigned char* const empty = from + 4;
-    const StringPlace<W> place(plan.lane, plan.end, runs, to);
+    const StringPlace<Place> place(plan.lane, plan.end, runs, to);
     BitReader reader(kCopied ? place.to - place.first_word : reinterpret_cast<const u32*>(from), plan.lane, plan.end);
     // Symbols before, less the pivot.
     const s32 pivot = static_cast<s32>(plan.pivot);
@@ -205,12 +206,12 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
     for (u32 run = runs.first;; ++run) {
         for (; plan.flag && run < runs.last && empty[run / 8] >> run % 8 & 1; ++run) {
             one = two = -pivot;
-            for (u32 i = 0; i < kRow; ++i) *reinterpret_cast<W*>(to + place_of_row<W>(run) + place_in_row<W>(i)) = 0;
-            if (kCopied) slack = min(slack, static_cast<s32>(reinterpret_cast<const unsigned char*>(reader.unread()) - (to + place_of_row<W>(run + 1))));
+            for (u32 i = 0; i < kRow; ++i) *reinterpret_cast<W*>(to + Place::row(run) + Place::in_row(i)) = 0;
+            if (kCopied) slack = min(slack, static_cast<s32>(reinterpret_cast<const unsigned char*>(reader.unread()) - (to + Place::row(run + 1))));
         }
         if (run >= runs.last) break;
         const u32 count = min(m - run * kRow, kRow);
-        unsigned char* const row = to + place_of_row<W>(run);
+        unsigned char* const row = to + Place::row(run);
 #pragma unroll 1
         for (u32 i = 0; i < count; ++i) {
             const s32 both = one + two;
@@ -231,7 +232,7 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
                 r = r << n_low | static_cast<W>(low & low_bits(static_cast<u64>(0), n_low));
                 reader.skip(n_low);
             }
-            W* const number = reinterpret_cast<W*>(row + place_in_row<W>(i));
+            W* const number = reinterpret_cast<W*>(row + Place::in_row(i));
             *number = unzigzag(r);
             if (kCopied) slack = min(slack, static_cast<s32>(shared_address(reader.unread()) - shared_address(number + 1)));
         }

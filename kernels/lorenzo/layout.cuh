@@ -4,8 +4,9 @@
 //   table: u32 end of each block in units of 16 bytes, u32 its check | pad to 16 bytes | blocks
 //
 // In shared memory the numbers of a block are kept in segments of 128 bytes, 32 of u32 or 16 of u64, each followed by
-// 16 bytes of padding, and eight of them by 16 more. Then threads that read adjacent words, threads that read adjacent
-// segments 16 bytes at a time, and those that write the runs of HUFF, which are 8 rows apart, meet few bank conflicts.
+// 16 bytes of padding, and in blocks that may have HUFF eight of them by 16 more. Then threads that read adjacent words,
+// threads that read adjacent segments 16 bytes at a time, and those that write the runs of HUFF, which are 8 rows apart,
+// meet few bank conflicts.
 
 #pragma once
 
@@ -137,16 +138,19 @@ struct SmallDivisor {
 
 __device__ __forceinline__ u64 table_bytes(u32 n_blocks) { return (8ull * n_blocks + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
 
-// Where segments, rows and numbers of a block are in shared memory, in bytes.
-__device__ __forceinline__ constexpr u32 place_of_segment(u32 i) { return i * kSegmentStride; }
-template <typename W>
-__device__ __forceinline__ constexpr u32 place_of_row(u32 i) { return place_of_segment(i * Type<W>::kRowSegments); }
-template <typename W>
-__device__ __forceinline__ constexpr u32 place_in_row(u32 i) {
-    return i / Type<W>::kSegment * kSegmentStride + i % Type<W>::kSegment * Type<W>::kBytes;
-}
-template <typename W>
-__device__ __forceinline__ constexpr u32 place(u32 i) { return place_of_row<W>(i / kRow) + place_in_row<W>(i % kRow); }
+// Where segments, rows and numbers of a block of 2^kLog elements are in shared memory, in bytes.
+template <typename W, u32 kLog>
+struct Places {
+    using Word = W;
+    // Blocks of more than 2^12 elements are those of `dense`.
+    static constexpr u32 kBehindEight = kLog > 12 ? kUnitBytes : 0;
+    static __device__ __forceinline__ constexpr u32 segment(u32 i) { return i * kSegmentStride + i / 8 * kBehindEight; }
+    static __device__ __forceinline__ constexpr u32 row(u32 i) { return segment(i * Type<W>::kRowSegments); }
+    static __device__ __forceinline__ constexpr u32 in_row(u32 i) {
+        return i / Type<W>::kSegment * kSegmentStride + i % Type<W>::kSegment * Type<W>::kBytes;
+    }
+    static __device__ __forceinline__ constexpr u32 number(u32 i) { return row(i / kRow) + in_row(i % kRow); }
+};
 
 // What the array's elements are, from the header that the host has prepared.
 struct Element {

@@ -7,12 +7,12 @@
 // CTAs per multiprocessor that registers are limited for: as many as shared memory holds on sm_90, elsewhere as many as do
 // not spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-constexpr bool kManyCtas = true;
+constexpr u32 kSharedPerSm = 228 << 10, kReservedPerCta = 1 << 10;
 #else
-constexpr bool kManyCtas = false;
+constexpr u32 kSharedPerSm = 0, kReservedPerCta = 0;
 #endif
 template <typename W, u32 kLog>
-constexpr u32 kLorenzoDecompressCtas = sizeof(W) == 4 ? kManyCtas ? kLog == 12 ? 7 : 6 : 4 : kManyCtas && kLog == 12 ? 3 : 2;
+constexpr u32 kLorenzoDecompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(DecompressShared<W, kLog>) + kReservedPerCta) : 16 / sizeof(W);
 
 #define LORENZO_DECOMPRESS(name, Word, log)                                                                         \
     extern "C" __global__ void __launch_bounds__((DecompressShared<Word, log>::kThreads), kLorenzoDecompressCtas<Word, log>) \
@@ -29,7 +29,7 @@ LORENZO_DECOMPRESS(u64, u64, 13)
 LORENZO_DECOMPRESS(u64, u64, 14)
 
 template <typename W>
-constexpr u32 kLorenzoCompressCtas = sizeof(W) == 8 ? 3 : kManyCtas ? 6 : 4;
+constexpr u32 kLorenzoCompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(LorenzoShared<W>) + kReservedPerCta) : sizeof(W) == 4 ? 4 : 3;
 
 #define LORENZO_COMPRESS(name, Word)                                                                       \
     extern "C" __global__ void __launch_bounds__(kLorenzoThreads, kLorenzoCompressCtas<Word>)               \

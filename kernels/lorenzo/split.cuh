@@ -1,11 +1,10 @@
-// SPLIT, back to numbers: a warp unpacks rows of a group into registers, then adds the bits of patched numbers.
+// SPLIT, back to numbers: a warp writes the patches of a group's rows to where the numbers will be, then unpacks the rows,
+// which the patches are added to.
 //
 // Lane j has the numbers j of all rows, whose packed bits are a string of words 32 words apart, so that every load of
-// the warp is 32 adjacent words. The patches of a group are unpacked first, by rows, to where the numbers will be.
+// the warp is 32 adjacent words. Patches are taken by rows.
 
 #pragma once
-
-#include <type_traits>
 
 #include "../common/warp.cuh"
 #include "layout.cuh"
@@ -162,94 +161,125 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     }
 }
 
+// The strings of patches of a group. kShared: they are in shared memory, where any word behind them can be read.
+template <typename W, bool kShared>
+struct PatchStrings {
+    const u32* words;
+    u32 e1, e2;
+    u32 first, marks, second;  // where the strings begin, in bits
+
+    __device__ __forceinline__ PatchStrings(const unsigned char* sections, const GroupPlan& group) : e1(group.e1), e2(group.e2) {
+        // They begin at any byte.
+        words = reinterpret_cast<const u32*>(sections + group.patches / 4 * 4);
+        first = (kShared ? shared_address(words) * 8 : 0) + group.patches % 4 * 8;
+        marks = first + (group.n1 * e1 + 7) / 8 * 8;
+        second = marks + (group.n1 + 7) / 8 * 8;
+    }
+    template <typename T>
+    __device__ __forceinline__ T load(u32 at, u32 n, T zero) const {
+        return kShared ? load_shared_bits(at, n, zero) : load_bits(words, at, n, zero);
+    }
+    // Patch i, and what the second patch j adds to it.
+    __device__ __forceinline__ W patch(u32 i) const { return load(first + i * e1, e1, W()); }
+    __device__ __forceinline__ W again(u32 j) const { return load(second + j * e2, e2, W()) << e1; }
+};
+
+// Some of a row's patches: their numbers and, from the lowest bit on, which of them are patched twice; and how many patches
+// and second ones are before.
+struct RowPatches {
+    u32 numbers, twice;
+    u32 before, before_twice;
+};
+
+// Writes these patches by `put(number, patch)`, two at a time, which do not wait for each other.
+template <typename W, bool kShared, bool kTwice, typename Put>
+__device__ __forceinline__ void take_patches(const PatchStrings<W, kShared>& strings, RowPatches left, Put put) {
+    u32 at = strings.first + left.before * strings.e1, at_again = strings.second + left.before_twice * strings.e2;
+    // The first patch that is left, and its number as a bit; without one that, and any patch.
+    const auto take = [&](u32& number) {
+        number = left.numbers & (0 - left.numbers);
+        left.numbers ^= number;
+        W patch = strings.load(at, strings.e1, W());
+        at += left.numbers ? strings.e1 : 0;
+        if (!kTwice) return patch;
+        const u32 is_twice = left.twice & 1;
+        left.twice >>= 1;
+        // Faster than a branch, but there must be something that can be read.
+        if (kShared || is_twice) patch |= (strings.load(at_again, strings.e2, W()) & (0 - static_cast<W>(is_twice))) << strings.e1;
+        at_again += is_twice ? strings.e2 : 0;
+        return patch;
+    };
+#pragma unroll 1
+    while (left.numbers) {
+        u32 numbers[2];
+        const W one = take(numbers[0]), two = take(numbers[1]);
+        put((bit_length(numbers[0]) - 1) % kRow, one);
+        if (numbers[1]) put((bit_length(numbers[1]) - 1) % kRow, two);
+    }
+}
+
 // Writes the patches of a warp's rows [first, first + kRows) of a group, shifted to their place in the numbers, over zeros
 // in the rows' segments of shared memory, the first of which is at `rows`. Is false if the bitmaps are not what the group's
-// header says. kShared: so are the sections, and any word behind the patches can be read.
-//
-// A lane has a row, or half of one, and takes its patches one by one. Rows that have many more patches than others come
-// before that, one after the other, a patch a lane.
-template <typename W, bool kShared, u32 kRows>
+// header says. A lane has a row, or half of one.
+template <typename Place, bool kShared, u32 kRows>
 __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, const GroupPlan& group, u32 first, unsigned char* rows) {
+    using W = typename Place::Word;
     static_assert(kRows == kWarp || 2 * kRows == kWarp, "a lane has a row or half of one");
-    const u32 lane = lane_id(), e1 = group.e1, e2 = group.e2;
-    // The strings begin at any byte.
-    const u32* const strings = reinterpret_cast<const u32*>(sections + group.patches / 4 * 4);
-    const u32 first_string = (kShared ? shared_address(strings) * 8 : 0) + group.patches % 4 * 8;
-    const u32 marks = first_string + (group.n1 * e1 + 7) / 8 * 8, second_string = marks + (group.n1 + 7) / 8 * 8;
-    const auto load = [=](u32 at, u32 n, auto zero) { return kShared ? load_shared_bits(at, n, zero) : load_bits(strings, at, n, zero); };
-    const auto put = [=](u32 row, u32 column, W patch) {
-        *reinterpret_cast<W*>(rows + place_of_row<W>(row) + place_in_row<W>(column)) = patch << group.w;
+    const u32 lane = lane_id();
+    const PatchStrings<W, kShared> strings(sections, group);
+    const auto put = [=](u32 row, u32 number, W patch) {
+        *reinterpret_cast<W*>(rows + Place::row(row) + Place::in_row(number)) = patch << group.w;
     };
 
-    // Of each row of the group which numbers are patched, and which of these twice; how many are patched before it.
-    u32 patched = lane < group.rows ? reinterpret_cast<const u32*>(sections + group.bitmap)[lane] : 0, twice = 0;
-    const u32 n = __popc(patched), in_row = group.n - min(group.n, lane * kRow);
-    u32 before = warp_inclusive_sum(n) - n, before_twice = 0;
-    if (!__all_sync(kAllLanes, in_row >= kRow || patched >> in_row == 0) || __shfl_sync(kAllLanes, before + n, kWarp - 1) != group.n1) return false;
-    if (e2 > 0) {
-        if (n > 0) twice = load(marks + before, n, 0u);
-        const u32 n_twice = __popc(twice);
-        before_twice = warp_inclusive_sum(n_twice) - n_twice;
-        if (__shfl_sync(kAllLanes, before_twice + n_twice, kWarp - 1) != group.n2) return false;
+    // Each lane looks at one of the group's rows.
+    RowPatches own = {lane < group.rows ? reinterpret_cast<const u32*>(sections + group.bitmap)[lane] : 0, 0, 0, 0};
+    const u32 n = __popc(own.numbers), in_row = group.n - min(group.n, lane * kRow);
+    own.before = warp_inclusive_sum(n) - n;
+    if (!__all_sync(kAllLanes, in_row >= kRow || own.numbers >> in_row == 0) || __shfl_sync(kAllLanes, own.before + n, kWarp - 1) != group.n1) return false;
+    if (group.e2 > 0) {
+        if (n > 0) own.twice = strings.load(strings.marks + own.before, n, 0u);
+        const u32 n_twice = __popc(own.twice);
+        own.before_twice = warp_inclusive_sum(n_twice) - n_twice;
+        if (__shfl_sync(kAllLanes, own.before_twice + n_twice, kWarp - 1) != group.n2) return false;
     }
+    const auto of_row = [&](u32 row) {
+        return RowPatches{__shfl_sync(kAllLanes, own.numbers, row), __shfl_sync(kAllLanes, own.twice, row),
+                          __shfl_sync(kAllLanes, own.before, row), __shfl_sync(kAllLanes, own.before_twice, row)};
+    };
 
+    // Rows with more than half as many again as rows have on average would keep the other lanes waiting: they are done one
+    // after the other, a patch a lane.
     const bool has_many = n > group.n1 * 3 / (2 * kWarp) + 1;
     const u32 below = lanes_below();
 #pragma unroll 1
     for (u32 full = __ballot_sync(kAllLanes, has_many) >> first & low_bits(0u, kRows); full; full &= full - 1) {
-        const u32 row = __ffs(full) - 1, bits = __shfl_sync(kAllLanes, patched, first + row), k = __popc(bits & below);
-        const u32 begin = __shfl_sync(kAllLanes, before, first + row), begin_twice = __shfl_sync(kAllLanes, before_twice, first + row);
-        const u32 own_marks = __shfl_sync(kAllLanes, twice, first + row);
-        if (!(bits >> lane & 1)) continue;
-        W patch = load(first_string + (begin + k) * e1, e1, W());
-        if (own_marks >> k & 1) patch |= load(second_string + (begin_twice + __popc(own_marks & low_bits(0u, k))) * e2, e2, W()) << e1;
+        const u32 row = __ffs(full) - 1;
+        const RowPatches patches = of_row(first + row);
+        if (!(patches.numbers >> lane & 1)) continue;
+        const u32 i = __popc(patches.numbers & below);
+        W patch = strings.patch(patches.before + i);
+        if (patches.twice >> i & 1) patch |= strings.again(patches.before_twice + __popc(patches.twice & low_bits(0u, i)));
         put(row, lane, patch);
     }
-    if (has_many) patched = 0;
+    if (has_many) own.numbers = 0;
 
     if (kRows < kWarp) {
         // Lanes from kRows on have the upper halves.
-        const u32 row = first + lane % kRows;
-        patched = __shfl_sync(kAllLanes, patched, row), twice = __shfl_sync(kAllLanes, twice, row);
-        before = __shfl_sync(kAllLanes, before, row), before_twice = __shfl_sync(kAllLanes, before_twice, row);
+        own = of_row(first + lane % kRows);
         if (lane < kRows) {
-            patched &= 0xffff;
+            own.numbers &= 0xffff;
         } else {
-            const u32 n_lower = __popc(patched & 0xffff);
-            before += n_lower, before_twice += __popc(twice & low_bits(0u, n_lower));
-            twice >>= n_lower;
-            patched &= 0xffff0000;
+            const u32 n_lower = __popc(own.numbers & 0xffff);
+            own.numbers &= 0xffff0000;
+            own.before += n_lower, own.before_twice += __popc(own.twice & low_bits(0u, n_lower));
+            own.twice >>= n_lower;
         }
     }
-    u32 at = first_string + before * e1, at_again = second_string + before_twice * e2;
-    const auto take_all = [&](auto has_second) {
-        // The first patch that is left and its number, as a bit; without one that, and any patch.
-        const auto take = [&](u32& number) {
-            number = patched & (0 - patched);
-            patched ^= number;
-            W patch = load(at, e1, W());
-            at += patched ? e1 : 0;
-            if (!decltype(has_second)::value) return patch;
-            const u32 is_twice = twice & 1;
-            twice >>= 1;
-            // Faster than a branch, but there must be something that can be read.
-            if (kShared || is_twice) patch |= (load(at_again, e2, W()) & (0 - static_cast<W>(is_twice))) << e1;
-            at_again += is_twice ? e2 : 0;
-            return patch;
-        };
-        // Two at a time, which do not wait for each other.
-#pragma unroll 1
-        while (patched) {
-            u32 numbers[2];
-            const W one = take(numbers[0]), two = take(numbers[1]);
-            put(lane % kRows, (bit_length(numbers[0]) - 1) % kRow, one);
-            if (numbers[1]) put(lane % kRows, (bit_length(numbers[1]) - 1) % kRow, two);
-        }
-    };
-    if (likely(e2 == 0)) {
-        take_all(std::false_type());
+    const auto put_own = [=](u32 number, W patch) { put(lane % kRows, number, patch); };
+    if (likely(group.e2 == 0)) {
+        take_patches<W, kShared, false>(strings, own, put_own);
     } else {
-        take_all(std::true_type());
+        take_patches<W, kShared, true>(strings, own, put_own);
     }
     __syncwarp();
     return true;
