@@ -51,7 +51,8 @@ struct DecompressShared {
     // Only blocks of 4096 elements are staged.
     static constexpr bool kStaged = kLog == 12;
     using Place = Places<W, kLog>;
-    static constexpr u32 kTileBytes = Place::segment(kSegments);
+    // Without the last padding, but where a sum is in it. 32 bytes more would be a CTA less of blocks of 2^13 elements of u32.
+    static constexpr u32 kTileBytes = Place::segment(kSegments - 1) + kSegmentBytes + (kSegments == kWarps * kRow ? kUnitBytes : 0);
     // A block that is shorter than its elements, or else tables of HUFF or entries of a dictionary. Stages are so long that on
     // sm_90 7 CTAs of u32 and 3 of u64 are resident.
     static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * (sizeof(W) == 4 ? 13 : 15);
