@@ -156,7 +156,8 @@ fn encode(
         return store(array, src, dst);
     }
     let header = header_of(array, entry, plan.fold, &plan.params);
-    Header { payload_bytes: n_bytes as u64, payload_checksum: sums.mixed(), ..header }.emit(header_dst);
+    Header { payload_bytes: n_bytes as u64, payload_checksum: sums.checksum(n_bytes as u64), ..header }
+        .emit(header_dst);
     Ok(header_dst.len() + n_bytes)
 }
 
@@ -307,7 +308,7 @@ fn decode(
     let array = &header.array;
     let job = job(array, entry, header.fold, header.params, verify == Verify::Checksum, context)?;
     let sums = entry.codec.decode(&job, payload, dst)?;
-    if verify == Verify::Checksum && sums.mixed() != header.payload_checksum {
+    if verify == Verify::Checksum && sums.checksum(header.payload_bytes) != header.payload_checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));
     }
     if is_swapped(array, entry) {

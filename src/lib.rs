@@ -22,10 +22,10 @@
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`cpu`] and [`cuda`];
+//! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`stage`], [`cpu`] and [`cuda`];
 //! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/{ndzip,lorenzo}/simd/`, `cpu/sums.rs`, `cuda/`, `ffi/`,
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/{ndzip,lorenzo}/simd/`, `stage/sums.rs`, `cuda/`, `ffi/`,
 //! nowhere else: what C calls and what calls C, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -40,6 +40,7 @@ pub mod ffi;
 pub mod format;
 pub mod hdf5;
 pub mod settings;
+pub mod stage;
 pub mod types;
 
 pub use engine::{

@@ -122,7 +122,7 @@ impl Case {
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
             let stream = &dst.bytes()[..encoded.n_bytes];
-            assert_eq!(encoded.sums, Sums::of(stream), "{what}");
+            assert_eq!(encoded.sums, Sums::of(stream, 0), "{what}");
             match &payload {
                 None => payload = Some(stream.to_vec()),
                 Some(payload) => assert_same_bytes(stream, payload, &what),
@@ -135,7 +135,7 @@ impl Case {
             let mut dst = Guarded::new(&vec![0xdd; raw.len()], at);
             assert_eq!(
                 self.decode(level, stream.bytes(), dst.bytes(), true).unwrap(),
-                Sums::of(&payload),
+                Sums::of(&payload, 0),
                 "{what}"
             );
             assert_same_bytes(dst.bytes(), raw, &what);

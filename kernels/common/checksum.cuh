@@ -1,74 +1,92 @@
-// The two sums of the payload checksum: with g(w) = (w XOR K)², a is the sum of g(w_i) and b that of
-// (i + 1)·g(w_i) over the payload's u32 words. They are sums of integers modulo 2^64, so everybody adds
-// up what passes through its hands, and the order does not matter.
+// The two sums of the payload checksum (src/format/checksum.rs says why they are as they are). The payload's u32 words are
+// seen as rows of 16 lanes; a is the sum of A(lane)·key(row)·word, b the same with weights B. They are sums of
+// integers modulo 2^64, so everybody adds up what passes through its hands, and the order does not matter; but where
+// in the payload it is must be known. A thread that takes every so many words, a multiple of 16, stays in its lanes: it
+// multiplies by the weights when it has all.
 
 #pragma once
 
 #include "types.cuh"
 #include "warp.cuh"
 
-__device__ __forceinline__ u64 checksum_square(u32 word) {
-    const u32 x = word ^ 0x9e3779b9u;
-    return static_cast<u64>(x) * x;
+constexpr u32 kLanes = 16;
+
+// The keys of rows are made by multiplications and shifts from row + 1, and the first multiplication makes steps of a
+// sum: `steps` is (row + 1)·kKeyStep.
+constexpr u32 kKeyStep = 0xed5ad4bbu;
+__host__ __device__ __forceinline__ constexpr u32 key_of(u32 steps) {
+    u32 x = steps;
+    x ^= x >> 11;
+    x *= 0xac4c1b51u;
+    x ^= x >> 15;
+    x *= 0x31848babu;
+    return x ^ x >> 14;
 }
+__host__ __device__ __forceinline__ constexpr u32 key_steps(u64 word) { return (static_cast<u32>(word / kLanes) + 1) * kKeyStep; }
+
+struct LaneWeights {
+    alignas(16) u32 a[kLanes];
+    alignas(16) u32 b[kLanes];
+    constexpr LaneWeights() : a(), b() {
+        for (u32 lane = 0; lane < kLanes; ++lane) {
+            a[lane] = key_of(((1u << 31) + lane + 1) * kKeyStep) | 1;
+            b[lane] = key_of(((1u << 31) + kLanes + lane + 1) * kKeyStep) | 1;
+        }
+    }
+};
+__constant__ const LaneWeights kLaneWeights;
 
 struct Sums {
     u64 a = 0, b = 0;
 
+    // Σ key·word of words in the lane of word `index` of the payload.
+    __device__ __forceinline__ void add_lane(u64 index, u64 sum) {
+        a += sum * kLaneWeights.a[index % kLanes];
+        b += sum * kLaneWeights.b[index % kLanes];
+    }
     // Word `index` of the payload.
-    __device__ __forceinline__ void add(u64 index, u32 word) {
-        const u64 g = checksum_square(word);
-        a += g;
-        b += (index + 1) * g;
-    }
+    __device__ __forceinline__ void add(u64 index, u32 word) { add_lane(index, static_cast<u64>(key_of(key_steps(index))) * word); }
     // Takes back what was added as word `index`.
-    __device__ __forceinline__ void remove(u64 index, u32 word) {
-        const u64 g = checksum_square(word);
-        a -= g;
-        b -= (index + 1) * g;
-    }
+    __device__ __forceinline__ void remove(u64 index, u32 word) { add_lane(index, 0 - static_cast<u64>(key_of(key_steps(index))) * word); }
 };
 
-// Sums over words kStride apart. Instead of a weighted sum it keeps the sum of all running sums, which is
-// Σ (n − k)·g(w_k): two additions a word, no 64-bit multiplication.
+// Sums over words kStride apart, a multiple of a row.
 template <u32 kStride>
 struct StridedSums {
-    u64 plain = 0, running = 0;
-    u32 n = 0;
+    static_assert(kStride % kLanes == 0, "a thread stays in its lane");
+    u64 sum = 0;
+    u32 steps;
 
+    // From word `first` of the payload on.
+    __device__ __forceinline__ explicit StridedSums(u64 first) : steps(key_steps(first)) {}
     __device__ __forceinline__ void add(u32 word) {
-        plain += checksum_square(word);
-        running += plain;
-        ++n;
+        sum += static_cast<u64>(key_of(steps)) * word;
+        steps += kStride / kLanes * kKeyStep;
     }
-    // The first word was word `first` of the payload.
-    __device__ __forceinline__ void finish(u64 first, Sums& sums) const {
-        sums.a += plain;
-        sums.b += (first + 1) * plain + kStride * (n * plain - running);
-    }
+    __device__ __forceinline__ void finish(u64 first, Sums& sums) const { sums.add_lane(first, sum); }
 };
 
-// The same over units of four words, kStride units apart.
+// The same over units of four words, kStride units apart, a multiple of a row. The first word is a multiple of 4.
 template <u32 kStride>
 struct UnitSums {
-    u64 plain = 0;
-    u64 running = 0;  // of `plain` before each unit
-    u64 within = 0;   // of `plain` after words 0, 1 and 2 of each unit
-    u32 n = 0;
+    static_assert(kStride * 4 % kLanes == 0, "a thread stays in its lanes");
+    u64 x = 0, y = 0, z = 0, w = 0;
+    u32 steps;
 
+    __device__ __forceinline__ explicit UnitSums(u64 first) : steps(key_steps(first)) {}
     __device__ __forceinline__ void add(uint4 unit) {
-        running += plain;
-        const u64 one = plain + checksum_square(unit.x), two = one + checksum_square(unit.y), three = two + checksum_square(unit.z);
-        within += one + two + three;
-        plain = three + checksum_square(unit.w);
-        ++n;
+        const u64 key = key_of(steps);
+        x += key * unit.x;
+        y += key * unit.y;
+        z += key * unit.z;
+        w += key * unit.w;
+        steps += kStride * 4 / kLanes * kKeyStep;
     }
-    // The first word was word `first` of the payload.
     __device__ __forceinline__ void finish(u64 first, Sums& sums) const {
-        // Σ (3 − j)·g over words j = 0…3 of the units, and the sum of all running sums.
-        const u64 reversed = within - 3 * running, all = running + plain;
-        sums.a += plain;
-        sums.b += (first + 1) * plain + (3 * plain - reversed) + 4 * kStride * (n * plain - all);
+        const u32 unit = first / 4 % (kLanes / 4);
+        const uint4 a = reinterpret_cast<const uint4*>(kLaneWeights.a)[unit], b = reinterpret_cast<const uint4*>(kLaneWeights.b)[unit];
+        sums.a += x * a.x + y * a.y + z * a.z + w * a.w;
+        sums.b += x * b.x + y * b.y + z * b.z + w * b.w;
     }
 };
 
@@ -78,6 +96,9 @@ __device__ __forceinline__ u64 mix(u64 x) {
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
 }
+
+// The checksum of so many bytes with these sums.
+__device__ __forceinline__ u64 checksum_of(u64 a, u64 b, u64 n_bytes) { return mix(a + mix(b + n_bytes)); }
 
 // What all tiles of a chunk have added up so far. Zero at the launch.
 struct Totals {
@@ -100,10 +121,10 @@ struct Totals {
         return n_before;
     }
 
-    // By the thread that has counted the last part, or its warp after that: the checksum of all, from what the others
-    // have released.
-    __device__ __forceinline__ u64 checksum() const volatile {
+    // By the thread that has counted the last part, or its warp after that: the checksum of all, which are `n_bytes`, from
+    // what the others have released.
+    __device__ __forceinline__ u64 checksum(u64 n_bytes) const volatile {
         __threadfence();
-        return mix(sum_a + mix(sum_b));
+        return checksum_of(sum_a, sum_b, n_bytes);
     }
 };

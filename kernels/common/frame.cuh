@@ -99,7 +99,7 @@ __device__ __forceinline__ void copy_stored(u32 thread, unsigned char* array, un
     unsigned char* const from = (How::kToArray ? payload : array) + first;
     unsigned char* const to = (How::kToArray ? array : payload) + first;
     const u32 n_units = reinterpret_cast<u64>(array) % kUnitBytes == 0 ? n / kUnitBytes : 0;
-    UnitSums<kThreads> unit_sums;
+    UnitSums<kThreads> unit_sums(first / 4 + 4 * thread);
     for (u32 u = thread; u < n_units; u += kBatch * kThreads) {
         uint4 units[kBatch];
 #pragma unroll
@@ -114,11 +114,13 @@ __device__ __forceinline__ void copy_stored(u32 thread, unsigned char* array, un
         }
     }
     unit_sums.finish(first / 4 + 4 * thread, sums);
-    const u32 n_words = (n + 3) / 4;
+    const u32 n_words = (n + 3) / 4, first_word = 4 * n_units + thread;
+    StridedSums<kThreads> word_sums(first / 4 + first_word);
 #pragma unroll 4
-    for (u32 w = 4 * n_units + thread; w < n_words; w += kThreads) {
+    for (u32 w = first_word; w < n_words; w += kThreads) {
         const u32 word = load_word<How::kWholeWords>(from + 4 * w, n - 4 * w);
         store_word<How::kWholeWords>(to + 4 * w, n - 4 * w, word);
-        sums.add(first / 4 + w, word);
+        word_sums.add(word);
     }
+    word_sums.finish(first / 4 + first_word, sums);
 }

@@ -52,7 +52,7 @@ struct DecompressTile {
         }
         if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
         __syncwarp();
-        const u64 checksum = totals()->checksum();
+        __threadfence();
         const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
         const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;
         const u64 frame_bytes = args.frame_bytes[chunk];
@@ -60,7 +60,8 @@ struct DecompressTile {
         if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
             const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
             const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
-            const Status of_header = check_header(form, frame, frame_bytes - form.n_bytes, checksum, with_checksum);
+            const u64 n_bytes = frame_bytes - form.n_bytes;
+            const Status of_header = check_header(form, frame, n_bytes, totals()->checksum(n_bytes), with_checksum);
             if (status == kOk || of_header == kCorrupt) status = of_header;
         }
         if (status == kOk && marks & kMarkUnsupported) status = kUnsupportedFormat;

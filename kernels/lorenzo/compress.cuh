@@ -188,13 +188,12 @@ struct LorenzoCompressor {
             }
             if (unlikely(__shfl_sync(kAllLanes, n_done, 0) == tiles)) {
                 __syncwarp();
-                const u64 checksum = totals.checksum();
                 const u64 encoded_bytes = table_bytes(tiles) + static_cast<u64>(await_prefix(chunk_states(chunk) + tiles - 1)) * kUnitBytes;
                 const bool stores = args.encoded.n_bytes + encoded_bytes >= args.stored.n_bytes + raw_bytes();
                 if (stores == is_stored) {
                     const FrameForm& form = stores ? args.stored : args.encoded;
                     const u64 n_bytes = stores ? raw_bytes() : encoded_bytes;
-                    write_header(form, frame(chunk), n_bytes, checksum);
+                    write_header(form, frame(chunk), n_bytes, totals.checksum(n_bytes));
                     if (threadIdx.x == 0) args.frame_bytes[chunk] = form.n_bytes + n_bytes;
                 }
                 if (!is_stored && threadIdx.x == 0) {
@@ -295,7 +294,8 @@ struct LorenzoCompressor {
         const u32 before = shared.before;
         char* const to = payload(chunk);
         const u64 first = table_bytes(tiles) + static_cast<u64>(before) * kUnitBytes;
-        UnitSums<kLorenzoThreads> unit_sums;
+        const u64 first_word = first / 4 + 4 * threadIdx.x;
+        UnitSums<kLorenzoThreads> unit_sums(first_word);
         const auto put = [&](u32 u, uint4 unit) {
             store_global_16(to + first + u * kUnitBytes, unit);
             unit_sums.add(unit);
@@ -308,17 +308,15 @@ struct LorenzoCompressor {
             for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) put(u, plain_unit(coder, u, numbers, m));
         }
         Sums sums;
-        unit_sums.finish(4 * threadIdx.x, sums);
+        unit_sums.finish(first_word, sums);
         share_sums(sums);
         __syncthreads();
         sums = Sums();
         if (threadIdx.x == 0) {
             sums = shared_sums();
-            const u32 check = static_cast<u32>(mix(sums.a + mix(sums.b))), end = before + n_units;
+            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes)), end = before + n_units;
             u32* const table = reinterpret_cast<u32*>(to);
             reinterpret_cast<uint2*>(table)[block] = make_uint2(end, check);
-            // Words of the payload count from its beginning.
-            sums.b += first / 4 * sums.a;
             sums.add(2ull * block, end);
             sums.add(2ull * block + 1, check);
             if (block + 1 == tiles) {

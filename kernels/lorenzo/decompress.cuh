@@ -196,13 +196,14 @@ struct Decompressor : DecompressTile {
                 // The last thread finds the block in the array.
                 if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
                 wait_copies();
-                UnitSums<kCopiers> unit_sums;
+                const u64 first_word = first / 4 + 4 * (t - kWarp);
+                UnitSums<kCopiers> unit_sums(first_word);
 #pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) unit_sums.add(load_shared_16(to + u * kUnitBytes));
-                unit_sums.finish(4 * (t - kWarp), sums);
+                unit_sums.finish(first_word, sums);
             }
         } else {
-            UnitSums<kThreads> unit_sums;
+            UnitSums<kThreads> unit_sums(first / 4 + 4 * t);
             if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
             constexpr u32 kBatch = 5;  // loads under way
             for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
@@ -216,17 +217,15 @@ struct Decompressor : DecompressTile {
                     if (first_unit + k * kThreads < n_units) unit_sums.add(units[k]);
                 }
             }
-            unit_sums.finish(4 * t, sums);
+            unit_sums.finish(first / 4 + 4 * t, sums);
         }
         share_sums(sums);
         __syncthreads();
         bool is_checked = true;
         if (t == 0) {
             sums = shared_sums();
-            const u32 own_check = static_cast<u32>(mix(sums.a + mix(sums.b)));
+            const u32 own_check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes));
             is_checked = own_check == check;
-            // Words of the payload count from its beginning.
-            sums.b += first / 4 * sums.a;
             sums.add(2ull * block, end);
             sums.add(2ull * block + 1, check);
             if (is_last) {

@@ -355,7 +355,7 @@ struct Compressor {
         const StoredRange range = stored_range(index);
         const u32 thread = threadIdx.x - kComputeThreads, n_units = range.n / kUnitBytes;
         unsigned char* const to = stored_payload(chunk) + range.first;
-        UnitSums<kThreads> unit_sums;
+        UnitSums<kThreads> unit_sums(range.first / 4 + 4 * thread);
 #pragma unroll 2
         for (u32 at = thread * kUnitBytes; at < n_units * kUnitBytes; at += kThreads * kUnitBytes) {
             const uint4 unit = load_shared_16(stage + at);
@@ -401,14 +401,15 @@ struct Compressor {
         }
         if (likely(__shfl_sync(kAllLanes, n_done, 0) != tiles * kPartsPerTile)) return;
         __syncwarp();
-        const u64 checksum = totals.checksum();
+        // The marks of the others, too, are there.
+        __threadfence();
         const u32 words = await_words(chunk);
         const bool stored = is_stored(words);
         const bool is_right = *static_cast<volatile u32*>(&totals.marks) == (stored ? kStored : kEncoded);
         if (is_right) {
             const FrameForm& form = stored ? args.stored : args.encoded;
             const u64 n_bytes = stored ? raw_bytes() : layout.payload_bytes(words);
-            write_header(form, frame(chunk), n_bytes, checksum);
+            write_header(form, frame(chunk), n_bytes, totals.checksum(n_bytes));
             if (lane_id() == 0) args.frame_bytes[chunk] = form.n_bytes + n_bytes;
         }
         if (kind == kRedo || lane_id() != 0) return;
@@ -484,19 +485,17 @@ struct Compressor {
         constexpr u32 kBatch = 8, kStride = kWriterWarps * kWarp;
         constexpr u32 kStep = 4 * padded(kStride);
         const u32 skew = reinterpret_cast<u64>(out) / 4 % kWarp;
-        StridedSums<kStride> strided;
         u32 i = writer * kWarp + lane_id() - skew, line_end = (writer + 1) * kWarp - skew;
         if (static_cast<s32>(i) >= 0) {
             if (i < n) {
                 const u32 word = load_shared_4(stage + 4 * padded(i));
                 out[i] = word;
-                strided.add(word);
+                sums.add(first + i, word);
             }
-            strided.finish(first + i, sums);
-            strided = StridedSums<kStride>();
         }
         i += kStride, line_end += kStride;
         const u32 start = i;
+        StridedSums<kStride> strided(first + start);
         u32 from = stage + 4 * padded(i);
         for (; line_end + (kBatch - 1) * kStride <= n; line_end += kBatch * kStride) {
             u32 words[kBatch];

@@ -292,7 +292,7 @@ struct Decompressor : DecompressTile {
             store_shared_16(staged(stage + n_copies * kUnitBytes), join(words));
         }
         wait_copies();
-        UnitSums<kLines> unit_sums;
+        UnitSums<kLines> unit_sums(first - skipped + t * kUnitWords);
 #pragma unroll 2
         for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));
         unit_sums.finish(first - skipped + t * kUnitWords, sums);

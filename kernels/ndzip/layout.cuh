@@ -131,6 +131,10 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
                                             bool swaps, Sums& sums) {
     constexpr u32 kBatch = 4;  // loads in flight
     const Border<W, kRank> border(layout);
+    // Of the lower halves of words, then of the upper ones, if there are any.
+    constexpr u32 kParts = Type<W>::kParts;
+    const u64 first_part = (base + threadIdx.x) * kParts;
+    StridedSums<kThreads * kParts> low(first_part), high(first_part + kParts - 1);
     for (u32 i = threadIdx.x; i < n; i += kBatch * kThreads) {
         W words[kBatch];
         u64 elements[kBatch];
@@ -151,12 +155,12 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
             } else {
                 payload[base + k] = words[j];
             }
-#pragma unroll
-            for (u32 p = 0; p < Type<W>::kParts; ++p) {
-                sums.add((base + k) * Type<W>::kParts + p, static_cast<u32>(static_cast<u64>(words[j]) >> 32 * p));
-            }
+            low.add(static_cast<u32>(words[j]));
+            if (kParts == 2) high.add(static_cast<u32>(static_cast<u64>(words[j]) >> 32));
         }
     }
+    low.finish(first_part, sums);
+    if (kParts == 2) high.finish(first_part + 1, sums);
 }
 
 // An encoded block in shared memory is kept as u32 words with one word of padding after every 32: threads

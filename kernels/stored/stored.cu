@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(con
     char* const frame = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
     if (!tile.copy<false>(array, frame + args.stored.n_bytes, totals, true)) return;
-    write_header(args.stored, frame, tile.n_bytes, totals.checksum());
+    write_header(args.stored, frame, tile.n_bytes, totals.checksum(tile.n_bytes));
     if (threadIdx.x == 0) args.frame_bytes[tile.chunk] = args.stored.n_bytes + tile.n_bytes;
 }
 
@@ -66,7 +66,8 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     Status status = n_bytes == need ? kOk : n_bytes < need ? kTruncated : kCorrupt;
     if (n_bytes >= args.stored.n_bytes) {
         const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
-        const Status of_header = check_header(args.stored, frame, n_bytes - args.stored.n_bytes, totals.checksum(), with_checksum);
+        const u64 payload_bytes = n_bytes - args.stored.n_bytes;
+        const Status of_header = check_header(args.stored, frame, payload_bytes, totals.checksum(payload_bytes), with_checksum);
         if (status == kOk || of_header == kCorrupt) status = of_header;
     }
     if (threadIdx.x == 0) args.statuses[tile.chunk] = status;

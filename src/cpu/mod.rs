@@ -3,5 +3,3 @@
 pub mod level;
 pub mod ordered;
 pub mod pool;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod sums;

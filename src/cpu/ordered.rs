@@ -23,29 +23,33 @@ thread_local! {
 /// Makes the output of every item, one behind the other from the start of `out`, and returns their bytes
 /// and what else was made of them, in order.
 ///
-/// `make` writes the output of an item, of at most `most_bytes`, to the start of the slice that it gets, and
-/// returns its length and a result. `place` is told where in `out` that output begins.
+/// Each worker has a state of its own from `state`. `make` writes the output of an item, of at most `most_bytes`, to the
+/// start of the slice that it gets, and returns its length and what else it makes; it is told where in `out` that is, if
+/// that is known already. `place` is told where it is, sees the output while it is in the cache, and makes the result of
+/// all that.
 ///
 /// # Panics
-/// If `make` or `place` panics, or the outputs are longer than `out` or `most_bytes`.
-pub fn concatenate<I: Send, R: Send>(
+/// If `state`, `make` or `place` panics, or the outputs are longer than `out` or `most_bytes`.
+pub fn concatenate<I: Send, S, M, R: Send>(
     pool: &Pool,
     items: Vec<I>,
     most_bytes: usize,
     out: &mut [u8],
-    make: impl Fn(&mut I, &mut [u8]) -> (usize, R) + Sync,
-    place: impl Fn(I, usize) + Sync,
+    state: impl Fn() -> S + Sync,
+    make: impl Fn(&mut S, &mut I, Option<usize>, &mut [u8]) -> (usize, M) + Sync,
+    place: impl Fn(I, M, usize, &[u8]) -> R + Sync,
 ) -> (usize, Vec<R>) {
     let n_items = items.len();
     let n_workers = pool.threads().min(n_items);
     if n_workers < 2 {
         let mut end = 0;
         let mut results = Vec::with_capacity(n_items);
+        let mut state = state();
         for mut item in items {
-            let (n_bytes, result) = make(&mut item, &mut out[end..]);
-            place(item, end);
+            let out = &mut out[end..];
+            let (n_bytes, made) = make(&mut state, &mut item, Some(end), out);
+            results.push(place(item, made, end, &out[..n_bytes]));
             end += n_bytes;
-            results.push(result);
         }
         return (end, results);
     }
@@ -55,7 +59,7 @@ pub fn concatenate<I: Send, R: Send>(
     let work = |_| {
         let unless_finished = BreakLine(&line.is_broken);
         let mut results = Vec::new();
-        let mut scratch = None;
+        let (mut state, mut scratch) = (state(), None);
         loop {
             let next = lock(&queue).next();
             let Some((index, mut item)) = next else { break };
@@ -63,10 +67,11 @@ pub fn concatenate<I: Send, R: Send>(
                 // Without memory for it, outputs are made in their places, one after the other.
                 scratch = Scratch::new(most_bytes);
             }
-            let (start, result);
+            let (start, made, output): (_, _, &[u8]);
             match &mut scratch {
                 Some(scratch) if !line.is_turn_of(index) => {
-                    let (n_bytes, made) = make(&mut item, &mut scratch.bytes);
+                    let n_bytes;
+                    (n_bytes, made) = make(&mut state, &mut item, None, &mut scratch.bytes);
                     if !line.await_turn(index) {
                         break;
                     }
@@ -74,20 +79,21 @@ pub fn concatenate<I: Send, R: Send>(
                     let (mine, rest) = rest.split_at_mut(n_bytes);
                     line.give_back(index, at + n_bytes, rest);
                     mine.copy_from_slice(&scratch.bytes[..n_bytes]);
-                    (start, result) = (at, made);
+                    (start, output) = (at, mine);
                 }
                 _ => {
                     if !line.await_turn(index) {
                         break;
                     }
                     let (at, rest) = line.take_rest();
-                    let (n_bytes, made) = make(&mut item, rest);
-                    line.give_back(index, at + n_bytes, &mut rest[n_bytes..]);
-                    (start, result) = (at, made);
+                    let n_bytes;
+                    (n_bytes, made) = make(&mut state, &mut item, Some(at), rest);
+                    let (mine, rest) = rest.split_at_mut(n_bytes);
+                    line.give_back(index, at + n_bytes, rest);
+                    (start, output) = (at, mine);
                 }
             }
-            place(item, start);
-            results.push((index, result));
+            results.push((index, place(item, made, start, output)));
             Pool::let_others_work();
         }
         std::mem::forget(unless_finished);
@@ -196,10 +202,10 @@ mod tests {
     use super::*;
 
     /// Item i becomes i % 50 bytes of value i.
-    fn make(item: &mut usize, out: &mut [u8]) -> (usize, usize) {
+    fn make(_: &mut (), item: &mut usize, start: Option<usize>, out: &mut [u8]) -> (usize, Option<usize>) {
         let n_bytes = *item % 50;
         out[..n_bytes].fill(*item as u8);
-        (n_bytes, *item)
+        (n_bytes, start)
     }
 
     #[test]
@@ -207,13 +213,16 @@ mod tests {
         for threads in [1, 2, 3, 8] {
             for n_items in [0, 1, 2, 3, 1000] {
                 let mut out = vec![0xee; 50 * n_items + 7];
-                let starts = Mutex::new(vec![0; n_items]);
                 let items: Vec<usize> = (0..n_items).collect();
-                let place = |item, start| starts.lock().unwrap()[item] = start;
-                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, make, place);
+                let place = |item, told: Option<usize>, start, output: &[u8]| {
+                    assert!(told.is_none_or(|told| told == start));
+                    assert!(output.len() == item % 50 && output.iter().all(|&byte| byte == item as u8));
+                    (item, start)
+                };
+                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, || (), make, place);
                 let mut at = 0;
                 for item in 0..n_items {
-                    assert_eq!((results[item], starts.lock().unwrap()[item]), (item, at));
+                    assert_eq!(results[item], (item, at));
                     assert!(out[at..at + item % 50].iter().all(|&byte| byte == item as u8));
                     at += item % 50;
                 }
@@ -230,8 +239,9 @@ mod tests {
         impl Drop for Last {
             fn drop(&mut self) {
                 for _ in 0..100 {
+                    let out = &mut [0; 5000];
                     let (end, results) =
-                        concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _| ());
+                        concatenate(&Pool::new(4), (0..100).collect(), 50, out, || (), make, |_, _, _, _| ());
                     assert_eq!((end, results.len()), (2450, 100));
                 }
             }
@@ -246,11 +256,11 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller_and_nobody_waits_for_ever() {
         let result = std::panic::catch_unwind(|| {
-            let make = |item: &mut usize, out: &mut [u8]| {
+            let make = |state: &mut (), item: &mut usize, start: Option<usize>, out: &mut [u8]| {
                 assert!(*item != 17, "the seventeenth");
-                make(item, out)
+                make(state, item, start, out)
             };
-            concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _| ()).0
+            concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], || (), make, |_, _, _, _| ()).0
         });
         assert!(result.is_err());
     }

@@ -1,97 +1,144 @@
-//! The payload checksum: two sums over the payload's words.
+//! The payload checksum: a sum over the payload's words, each multiplied by a key of its place.
 //!
-//! With w_0, w_1, … the payload's little-endian u32 words (the last one zero-padded) and
-//! g(w) = (w XOR K)², `a = Σ g(w_i)` and `b = Σ (i+1)·g(w_i)`, both modulo 2^64, are mixed into one
-//! u64. Sums of adjacent pieces combine by integer addition (`b` of the later piece grows by `n·a`), so
-//! threads and tiles sum what they have just written, in any order, in the pass they make anyway.
+//! The payload's little-endian u32 words (the last one zero-padded) are seen as rows of [`LANES`]. With w(r, l) the
+//! word in row r and lane l, [`key`] of the row, and two odd weights A and B of every lane,
 //!
-//! Why squares: over the words themselves, damage d_i with Σ d_i = 0 and Σ i·d_i = 0 would go unseen,
-//! and the same bit inverted in four neighbouring words is such damage one time in eight. A square
-//! makes the change depend on the rest of the word. No two words have the same square, so a change
-//! of one word is always seen.
+//! ```text
+//! a = Σ A(l)·key(r)·w(r, l)        b = Σ B(l)·key(r)·w(r, l)        checksum = mix(a + mix(b + bytes))
+//! ```
+//!
+//! modulo 2^64. These are sums of integers: tiles, threads and the blocks of a GPU add up what passes through their
+//! hands, in any order, in the pass that they make anyway; each only has to know where in the payload its words are.
+//! A row has one key, so a lane's Σ key·w is one multiplication and one addition a word, and the weights wait for
+//! the end.
+//!
+//! **What is seen.** A change of one word by d changes its lane's sum by key·d, which is not 0 modulo 2^64 since both are
+//! below 2^32 and no key is 0; the weights are odd, so a and b change. Two different words of a lane that change
+//! places are seen as well, because no two rows have the same key. For the rest the keys and weights are taken for
+//! random, as they are hashes. Let two payloads of the same length differ, in lane l among others: d(r) are
+//! the differences there, and D = Σ key(r)·d(r). D = 0 for one key in 2^32 (one that makes up for the others). If D ≠ 0
+//! and it is divisible by 2^s but not by 2^(s+1), a change of A(l) by 2 changes the other side of "a stays as it was"
+//! in 2^(63−s) ways (at most 2^31, as weights have 32 bits), and so it is with B(l), independently. D is divisible by
+//! 2^s for at most one key in 2^(s−31) because a difference has no more than 31 zeros at its end. So a and b stay as
+//! they were for fewer than 2^-32 + Σ 2^-(s−31)·4^-(63−s) < 2^-30 of all keys, whatever the two payloads are: shifted,
+//! swapped, repeated or reversed parts are nothing special. Where D has few zeros at its end, as after random
+//! damage, it is about 2^-64. Sums whose weights are polynomials in the position do not have this: in version 1 of
+//! the format, with the weights 1 and i + 1, each exchange of two parts with the same words in another order had gone unseen.
 
-/// What the words are combined with, so that zeros and small words count too. Odd.
-pub const K: u32 = 0x9e37_79b9;
+/// Words of a row.
+pub const LANES: usize = 16;
+/// Bytes of a row.
+pub const ROW_BYTES: usize = 4 * LANES;
+/// A row.
+pub type Row = [u8; ROW_BYTES];
 
-/// Words summed side by side.
-const LANES: usize = 8;
+/// The weights of the lanes: `WEIGHTS[0]` is A, `WEIGHTS[1]` is B.
+pub const WEIGHTS: [[u32; LANES]; 2] = {
+    let mut weights = [[0; LANES]; 2];
+    let mut i = 0;
+    while i < 2 * LANES {
+        weights[i / LANES][i % LANES] = key((1 << 31) + i as u32) | 1;
+        i += 1;
+    }
+    weights
+};
 
-/// Sums over the words of a piece of a payload.
+/// The multipliers of [`key`], in their order.
+pub const KEY_MULTIPLIERS: [u32; 3] = [0xed5a_d4bb, 0xac4c_1b51, 0x3184_8bab];
+/// Its shifts, each after a multiplication.
+pub const KEY_SHIFTS: [u32; 3] = [11, 15, 14];
+
+/// The key of row `row` modulo 2^32: a bijection that makes 0 of 2^32 − 1 only, a row that begins at 256 GiB.
+pub const fn key(row: u32) -> u32 {
+    let mut x = row.wrapping_add(1);
+    let mut i = 0;
+    while i < 3 {
+        x = x.wrapping_mul(KEY_MULTIPLIERS[i]);
+        x ^= x >> KEY_SHIFTS[i];
+        i += 1;
+    }
+    x
+}
+
+/// Σ key·w of every lane over some words of a payload: of the even lanes, then of the odd ones, as vectors multiply them.
+pub type LaneSums = [[u64; LANES / 2]; 2];
+
+/// The two sums over some words of a payload. Those of several parts are added by [`Sums::plus`], in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
     a: u64,
     b: u64,
-    n_words: u64,
 }
 
 impl Sums {
-    /// The sums of `bytes`; the last word is padded with zeros.
-    pub fn of(bytes: &[u8]) -> Self {
-        let (mut plain, mut running) = ([0u64; LANES], [0u64; LANES]);
-        let rows = bytes.chunks_exact(4 * LANES);
-        let (rest, n_rows) = (rows.remainder(), rows.len());
-        for row in rows {
-            for (lane, word) in row.chunks_exact(4).enumerate() {
-                let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
-                plain[lane] = plain[lane].wrapping_add(square(word));
-                running[lane] = running[lane].wrapping_add(plain[lane]);
-            }
-        }
-        Self::from_lanes(&plain, &running, n_rows).then_bytes(rest)
+    /// The sums of `bytes`, which are in the payload from byte `start` on, a multiple of 4. If they end within a word,
+    /// that is the payload's last one.
+    pub fn of(bytes: &[u8], start: u64) -> Self {
+        let mut lanes = LaneSums::default();
+        in_rows(bytes, start, |rows, first| add_rows(&mut lanes, rows, first));
+        Self::from_lanes(&lanes)
     }
 
-    /// The sums of `n_rows` rows with a word per lane, from what the lanes have summed: `plain` is Σ g over a
-    /// lane's words, and `running` the sum of all values that `plain` had after each of them. That replaces the
-    /// weights, because after m rows it is Σ (m − k)·g over the rows k = 0, 1, …
-    pub fn from_lanes(plain: &[u64], running: &[u64], n_rows: usize) -> Self {
-        let (m, n_lanes) = (n_rows as u64, plain.len() as u64);
-        let mut sums = Self { n_words: m * n_lanes, ..Self::default() };
-        for ((&plain, &running), lane) in plain.iter().zip(running).zip(1..) {
-            // Word (k, lane) has the weight k·n_lanes + lane, where lanes count from 1.
-            let by_row = m.wrapping_mul(plain).wrapping_sub(running);
-            let weighted = by_row.wrapping_mul(n_lanes).wrapping_add(plain.wrapping_mul(lane));
-            sums.a = sums.a.wrapping_add(plain);
-            sums.b = sums.b.wrapping_add(weighted);
-        }
-        sums
+    /// From the sums of the lanes.
+    pub fn from_lanes(lanes: &LaneSums) -> Self {
+        let weighted = |weights: &[u32; LANES]| {
+            let products = (0..LANES).map(|l| lanes[l % 2][l / 2].wrapping_mul(u64::from(weights[l])));
+            products.fold(0, u64::wrapping_add)
+        };
+        let [a, b] = &WEIGHTS;
+        Self { a: weighted(a), b: weighted(b) }
     }
 
-    /// The sums of this piece followed by `bytes`, word by word. The bytes of this piece must be whole words.
+    /// The sums of the words of both.
     #[must_use]
-    pub fn then_bytes(self, bytes: &[u8]) -> Self {
-        bytes.chunks(4).fold(self, |sums, word| {
-            let mut padded = [0; 4];
-            padded[..word.len()].copy_from_slice(word);
-            let g = square(u32::from_le_bytes(padded));
-            sums.then(Self { a: g, b: g, n_words: 1 })
-        })
+    pub fn plus(self, other: Self) -> Self {
+        Self { a: self.a.wrapping_add(other.a), b: self.b.wrapping_add(other.b) }
     }
 
-    /// The sums `a` and `b` of `n_bytes` bytes, as a kernel found them.
-    pub fn from_parts(a: u64, b: u64, n_bytes: u64) -> Self {
-        Self { a, b, n_words: n_bytes.div_ceil(4) }
-    }
-
-    /// The sums of this piece followed by `next`. The bytes of this piece must be whole words.
-    #[must_use]
-    pub fn then(self, next: Self) -> Self {
-        Self {
-            a: self.a.wrapping_add(next.a),
-            b: self.b.wrapping_add(next.b).wrapping_add(self.n_words.wrapping_mul(next.a)),
-            n_words: self.n_words + next.n_words,
-        }
-    }
-
-    /// The checksum as stored.
-    pub fn mixed(self) -> u64 {
-        mix(self.a.wrapping_add(mix(self.b)))
+    /// The checksum of so many bytes with these sums.
+    pub fn checksum(self, n_bytes: u64) -> u64 {
+        mix(self.a.wrapping_add(mix(self.b.wrapping_add(n_bytes))))
     }
 }
 
+/// The checksum of a whole payload.
+pub fn checksum(payload: &[u8]) -> u64 {
+    Sums::of(payload, 0).checksum(payload.len() as u64)
+}
+
+/// Adds rows to the sums of the lanes; the first of them is row `first` of the payload.
 #[inline(always)]
-fn square(word: u32) -> u64 {
-    let x = u64::from(word ^ K);
-    x * x
+pub fn add_rows(lanes: &mut LaneSums, rows: &[Row], first: u64) {
+    for (row, number) in rows.iter().zip(first..) {
+        let key = u64::from(key(number as u32));
+        for (i, &pair) in row.as_chunks().0.iter().enumerate() {
+            let pair = u64::from_le_bytes(pair);
+            lanes[0][i] = lanes[0][i].wrapping_add(key * (pair & 0xffff_ffff));
+            lanes[1][i] = lanes[1][i].wrapping_add(key * (pair >> 32));
+        }
+    }
+}
+
+/// Calls `add` with the rows of `bytes`, which begin at byte `start` of the payload, and the number of the first: where
+/// they begin or end within a row, with that row, whose other bytes are zeros then.
+#[inline(always)]
+pub fn in_rows(bytes: &[u8], start: u64, mut add: impl FnMut(&[Row], u64)) {
+    debug_assert!(start.is_multiple_of(4), "words are whole");
+    let (number, skipped) = (start / ROW_BYTES as u64, (start % ROW_BYTES as u64) as usize);
+    let (head, rest) = bytes.split_at(if skipped == 0 { 0 } else { bytes.len().min(ROW_BYTES - skipped) });
+    if !head.is_empty() {
+        let mut row = [0; ROW_BYTES];
+        row[skipped..][..head.len()].copy_from_slice(head);
+        add(&[row], number);
+    }
+    let number = number + u64::from(skipped > 0);
+    let (rows, tail) = rest.as_chunks();
+    add(rows, number);
+    if !tail.is_empty() {
+        let mut row = [0; ROW_BYTES];
+        row[..tail.len()].copy_from_slice(tail);
+        add(&[row], number + rows.len() as u64);
+    }
 }
 
 /// A bijection of the 64-bit words that spreads every bit (the finaliser of SplitMix64).
@@ -99,73 +146,4 @@ fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The definition, word by word.
-    fn by_definition(bytes: &[u8]) -> u64 {
-        let (mut a, mut b) = (0u64, 0u64);
-        for (i, word) in bytes.chunks(4).enumerate() {
-            let mut le = [0; 4];
-            le[..word.len()].copy_from_slice(word);
-            let x = u64::from(u32::from_le_bytes(le) ^ K);
-            a = a.wrapping_add(x * x);
-            b = b.wrapping_add((i as u64 + 1).wrapping_mul(x * x));
-        }
-        mix(a.wrapping_add(mix(b)))
-    }
-
-    fn noise(n: usize) -> Vec<u8> {
-        (0..n as u64).map(|i| (mix(i) >> 13) as u8).collect()
-    }
-
-    #[test]
-    fn equals_the_definition() {
-        for n in (0..200).chain([100_003]) {
-            let bytes = noise(n);
-            assert_eq!(Sums::of(&bytes).mixed(), by_definition(&bytes), "{n} bytes");
-        }
-        let ones = vec![0xff; 1 << 20];
-        assert_eq!(Sums::of(&ones).mixed(), by_definition(&ones));
-    }
-
-    #[test]
-    fn pieces_combine() {
-        let bytes = noise(30_001);
-        for cut in [0, 4, 4096, 4100, 29_996, 30_000] {
-            let (left, right) = bytes.split_at(cut);
-            assert_eq!(Sums::of(left).then(Sums::of(right)), Sums::of(&bytes), "cut at {cut}");
-        }
-    }
-
-    #[test]
-    fn every_bit_counts_and_so_does_the_place() {
-        let bytes = noise(259);
-        let sum = Sums::of(&bytes).mixed();
-        for bit in 0..bytes.len() * 8 {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(Sums::of(&flipped).mixed(), sum, "bit {bit}");
-        }
-        let mut swapped = bytes.clone();
-        swapped.swap(0, 4);
-        assert_ne!(Sums::of(&swapped).mixed(), sum);
-    }
-
-    /// A stuck or swapped data line inverts one bit of neighbouring words.
-    #[test]
-    fn a_bit_inverted_in_neighbouring_words_is_seen() {
-        let bytes = noise(20_000);
-        let sum = Sums::of(&bytes).mixed();
-        for n in [4, 8, 16] {
-            for (bit, start) in (0..32).flat_map(|bit| (0..300).map(move |start| (bit, 7 * start))) {
-                let mut damaged = bytes.clone();
-                (start..start + n).for_each(|word| damaged[4 * word + bit / 8] ^= 1 << (bit % 8));
-                assert_ne!(Sums::of(&damaged).mixed(), sum, "bit {bit} of {n} words from {start}");
-            }
-        }
-    }
 }

@@ -9,8 +9,9 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Version of the frame that this library writes, and the only one there is.
-pub const FORMAT_VERSION: u8 = 1;
+/// Version of the frame that this library writes, and the only one that it reads. Version 1, with another payload
+/// checksum, was never released.
+pub const FORMAT_VERSION: u8 = 2;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
@@ -41,7 +42,7 @@ pub struct Header<'a> {
     pub params: &'a [u8],
     /// Bytes after the header.
     pub payload_bytes: u64,
-    /// [`crate::format::checksum::Sums::mixed`] of the payload.
+    /// [`crate::format::checksum::checksum`] of the payload.
     pub payload_checksum: u64,
 }
 
@@ -109,6 +110,12 @@ impl<'a> Header<'a> {
             return Err(Error::corrupt("not a gridz frame: it does not begin with GRDZ"));
         }
         let fixed: &[u8; FIXED_BYTES] = frame.first_chunk().ok_or_else(cut)?;
+        if fixed[4] == 1 {
+            return Err(Error::new(
+                ErrorKind::UnsupportedFormat,
+                "the frame was written by a version before 0.1.0, which no release reads; write the data again",
+            ));
+        }
         if fixed[4] != FORMAT_VERSION {
             return Err(unsupported(format!(
                 "frame format {} is unknown; this version of gridz reads format {FORMAT_VERSION}",
@@ -234,7 +241,8 @@ mod tests {
         header.emit(&mut good);
         let last = good.len() - 1;
         for (at, value, kind) in [
-            (4, 2, ErrorKind::UnsupportedFormat),
+            (4, 1, ErrorKind::UnsupportedFormat),
+            (4, 3, ErrorKind::UnsupportedFormat),
             (7, 3, ErrorKind::UnsupportedFormat),
             (8, 200, ErrorKind::UnsupportedFormat),
             (10, 2, ErrorKind::UnsupportedFormat),

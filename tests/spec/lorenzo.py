@@ -44,8 +44,9 @@ def decode(dtype, extents, parameters, payload):
     begin = 0
     for place, (end, low) in zip(places, table):
         check(begin <= end, "table")
+        start = source.at
         content = source.take(16 * (end - begin))
-        check(checksum(content) % (1 << 32) == low, "check of a block")
+        check(checksum(content, start) % (1 << 32) == low, "check of a block")
         box = array[tuple(slice(at, at + s) for at, s in zip(place, side))]
         box[...] = decode_block(dtype, box.shape, content)
         begin = end

@@ -38,13 +38,23 @@ class Bytes:
         return len(self.data) - self.at
 
 
-def checksum(data):
-    """The payload checksum."""
+def checksum(data, start=0):
+    """The payload checksum, of all of a payload or, with their places, of bytes from `start` on."""
     words = np.frombuffer(data + bytes(-len(data) % 4), "<u4").astype("u8")
-    g = (words ^ np.uint64(0x9E3779B9)) ** 2
-    a = int(g.sum(dtype="u8"))
-    b = int((g * np.arange(1, len(g) + 1, dtype="u8")).sum(dtype="u8"))
-    return mix(a + mix(b))
+    place = np.arange(start // 4, start // 4 + len(words), dtype="u8")
+    products = words * key(place // np.uint64(16))
+    lane = place % np.uint64(16) + np.uint64(1 << 31)
+    a, b = (int((products * (key(lane + np.uint64(k)) | np.uint64(1))).sum(dtype="u8")) for k in (0, 16))
+    return mix(a + mix(b + len(data)))
+
+
+def key(row):
+    """The keys of rows."""
+    low = np.uint64(0xFFFFFFFF)
+    x = (row + np.uint64(1)) * np.uint64(0xED5AD4BB) & low
+    x = (x ^ x >> np.uint64(11)) * np.uint64(0xAC4C1B51) & low
+    x = (x ^ x >> np.uint64(15)) * np.uint64(0x31848BAB) & low
+    return x ^ x >> np.uint64(14)
 
 
 def mix(x):

@@ -16,13 +16,13 @@ def rows(folder):
     return tomllib.loads((GOLDEN / folder / "MANIFEST.toml").read_text())["frame"]
 
 
-@pytest.mark.parametrize("row", rows("v1"), ids=lambda row: row["file"])
+@pytest.mark.parametrize("row", rows("v2"), ids=lambda row: row["file"])
 def test_frames_are_decoded(row):
-    array = decode((GOLDEN / "v1" / row["file"]).read_bytes())
+    array = decode((GOLDEN / "v2" / row["file"]).read_bytes())
     assert hashlib.sha256(array).hexdigest() == row["array_sha256"]
 
 
-@pytest.mark.parametrize("row", rows("reject"), ids=lambda row: row["file"])
+@pytest.mark.parametrize("row", rows("v2_reject"), ids=lambda row: row["file"])
 def test_bad_frames_are_refused(row):
     with pytest.raises(Later if row["error"] == "UnsupportedFormat" else Damage):
-        decode((GOLDEN / "reject" / row["file"]).read_bytes())
+        decode((GOLDEN / "v2_reject" / row["file"]).read_bytes())

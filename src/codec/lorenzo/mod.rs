@@ -30,6 +30,7 @@ use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
+use crate::stage::sums::{Ahead, sums_of};
 use crate::types::{Array, DType, Shape};
 use block::{Source, Target, Work};
 use layout::{Block, ENTRY, Layout, UNIT};
@@ -76,7 +77,7 @@ impl Codec for Lorenzo {
             let sections = Sections::parse(&chunk.layout, payload)?;
             let mut counts = BlockCounts::default();
             for index in 0..chunk.layout.n_blocks() {
-                block::count(sections.block::<u64, _>(rows::Portable, index, job.verify)?.0, &mut counts)?;
+                block::count(sections.block(job.level, index, job.verify)?.0, &mut counts)?;
             }
             Ok(counts)
         };
@@ -135,12 +136,12 @@ impl Chunk {
     }
 }
 
-/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place.
+/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The check of a block: half of the checksum that it would have as a payload.
-fn check_of(sums: Sums) -> u32 {
-    sums.mixed() as u32
+/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
+fn check_of(sums: Sums, n_bytes: usize) -> u32 {
+    sums.checksum(n_bytes as u64) as u32
 }
 
 fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -155,43 +156,44 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
     let per_piece = if is_serial { n_blocks } else { PIECE_BYTES.div_ceil(block_bytes) };
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
-    let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| match encode_piece::<W>(
-        job.level,
-        chunk,
-        src,
-        *first_block,
-        table,
-        out,
-    ) {
-        Ok(Encoded { n_bytes, sums }) => (n_bytes, Ok(sums)),
-        Err(error) => (0, Err(error)),
-    };
-    // The ends of a piece's blocks count from the start of the data then.
-    let place = |(_, table): (usize, &mut [u8]), start: usize| {
-        let offset = (start / UNIT) as u32;
-        for entry in table.chunks_exact_mut(ENTRY) {
-            u32::read(entry).plus(offset).write(entry);
+    let data_start = layout.table_bytes();
+    let make = |work: &mut Result<Work<W>>, item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
+        let (first_block, table) = item;
+        match work {
+            Ok(work) => {
+                let start = start.map(|start| data_start + start);
+                let (n_bytes, sums) = encode_piece(job.level, work, chunk, src, *first_block, table, out, start);
+                (n_bytes, Ok(sums))
+            }
+            Err(error) => (0, Err(error.clone())),
         }
     };
+    let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
+        Ok(sums?.unwrap_or_else(|| finish_entries(job.level, chunk, table, data_start + start, output)))
+    };
     let most_bytes = per_piece * layout.block_bound(layout.block_elements());
-    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    let mut all = Sums::of(table);
+    let state = || Work::new(layout);
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, state, make, place);
+    let mut all = sums_of(job.level, Ahead::Leave, table, 0);
     for sums in sums {
-        all = all.then(sums?);
+        all = all.plus(sums?);
     }
     Ok(Encoded { n_bytes: table.len() + n_bytes, sums: all })
 }
 
-/// Encodes blocks from `first_block` on, one for each entry of the table, whose ends count from the start of `out`.
+/// Encodes blocks from `first_block` on, one for each entry of the table. If it is known where in the payload they are,
+/// the entries are completed, and the sums of the blocks returned; else the ends count from the start of `out`.
+#[allow(clippy::too_many_arguments)]
 fn encode_piece<W: Coded>(
     level: Level,
+    work: &mut Work<W>,
     chunk: &Chunk,
     src: &[u8],
     first_block: usize,
     table: &mut [u8],
     out: &mut [u8],
-) -> Result<Encoded> {
-    let mut work = Work::<W>::new(&chunk.layout)?;
+    start: Option<usize>,
+) -> (usize, Option<Sums>) {
     let (row, plane) = chunk.layout.strides();
     let from = |block: &Block| {
         let [z, y, x] = block.origin;
@@ -203,17 +205,39 @@ fn encode_piece<W: Coded>(
         let block = chunk.layout.block(first_block + i);
         let next = chunk.layout.block((first_block + i + 1).min(chunk.layout.n_blocks() - 1));
         let source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane };
-        let Encoded { n_bytes, sums } =
-            at_level::encode(level, &mut work, chunk, &source, block.shape, &mut out[end..]);
+        let n_bytes = at_level::encode(level, work, chunk, &source, block.shape, &mut out[end..]);
+        let bytes = &out[end..end + n_bytes];
+        match start {
+            Some(start) => all = all.plus(finish_entry(level, chunk, entry, start + end, bytes)),
+            None => (((end + n_bytes) / UNIT) as u32).write(entry),
+        }
         end += n_bytes;
-        ((end / UNIT) as u32).write(entry);
-        check_of(sums).write(&mut entry[4..]);
-        all = all.then(sums);
     }
-    Ok(Encoded { n_bytes: end, sums: all })
+    (end, start.map(|_| all))
 }
 
-/// Encodes a block to the start of `out`.
+/// Completes entries whose ends count from the start of their blocks' bytes, which are in the payload from `start` on.
+fn finish_entries(level: Level, chunk: &Chunk, table: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+    let mut all = Sums::default();
+    let mut first = 0;
+    for entry in table.chunks_exact_mut(ENTRY) {
+        let end = u32::read(entry) as usize * UNIT;
+        all = all.plus(finish_entry(level, chunk, entry, start + first, &bytes[first..end]));
+        first = end;
+    }
+    all
+}
+
+/// Writes the entry of the block with these bytes, which are in the payload from `start` on, and returns their sums.
+fn finish_entry(level: Level, chunk: &Chunk, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+    let sums = sums_of(level, Ahead::Fetch, bytes, start as u64);
+    let end = start + bytes.len() - chunk.layout.table_bytes();
+    ((end / UNIT) as u32).write(entry);
+    check_of(sums, bytes.len()).write(&mut entry[4..]);
+    sums
+}
+
+/// Encodes a block to the start of `out`, and returns its bytes.
 #[inline(always)]
 fn encode_block<W: Word, S: Rows<W>>(
     s: S,
@@ -222,9 +246,8 @@ fn encode_block<W: Word, S: Rows<W>>(
     source: &Source,
     shape: [usize; 3],
     out: &mut [u8],
-) -> Encoded {
-    let n_bytes = block::encode(s, work, source, shape, chunk.element, chunk.mode, out);
-    Encoded { n_bytes, sums: s.sums(&out[..n_bytes]) }
+) -> usize {
+    block::encode(s, work, source, shape, chunk.element, chunk.mode, out)
 }
 
 /// A payload's table and blocks.
@@ -263,13 +286,12 @@ impl<'a> Sections<'a> {
     }
 
     /// The bytes of a block, and their sums, which are compared with its check.
-    #[inline(always)]
-    fn block<W: Word, S: Rows<W>>(&self, s: S, index: usize, verify: bool) -> Result<(&'a [u8], Sums)> {
+    fn block(&self, level: Level, index: usize, verify: bool) -> Result<(&'a [u8], Sums)> {
         let start = if index == 0 { 0 } else { self.entry(index - 1).0 };
         let (end, check) = self.entry(index);
         let bytes = &self.blocks[start..end];
-        let sums = s.sums(bytes);
-        if verify && check_of(sums) != check {
+        let sums = sums_of(level, Ahead::Fetch, bytes, (self.table.len() + start) as u64);
+        if verify && check_of(sums, bytes.len()) != check {
             return Err(Error::corrupt(format!("lorenzo block {index} is damaged: its check does not match")));
         }
         Ok((bytes, sums))
@@ -292,9 +314,9 @@ fn decode<W: Coded>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) ->
     pieces.extend(strips.chunks_mut(per_piece));
     let decoded =
         job.pool.map(pieces, |strips| decode_strips::<W>(job.level, chunk, &sections, job.verify, strips));
-    let mut sums = Sums::of(sections.table);
+    let mut sums = sums_of(job.level, Ahead::Leave, sections.table, 0);
     for piece in decoded {
-        sums = sums.then(piece?);
+        sums = sums.plus(piece?);
     }
     Ok(sums)
 }
@@ -334,26 +356,25 @@ fn decode_strips<W: Coded>(
                 offset: i * layout.block_step(),
                 row,
             };
-            all = all.then(at_level::decode(level, &mut work, chunk, sections, index, verify, &mut target)?);
+            let (bytes, sums) = sections.block(level, index, verify)?;
+            at_level::decode(level, &mut work, chunk, layout.block(index).shape, bytes, &mut target)?;
+            all = all.plus(sums);
         }
     }
     Ok(all)
 }
 
-/// Decodes a block to its place, and returns its sums.
+/// Decodes the bytes of a block to its place.
 #[inline(always)]
 fn decode_block<W: Word, S: Rows<W>>(
     s: S,
     work: &mut Work<W>,
     chunk: &Chunk,
-    sections: &Sections,
-    index: usize,
-    verify: bool,
+    shape: [usize; 3],
+    bytes: &[u8],
     target: &mut Target,
-) -> Result<Sums> {
-    let (bytes, sums) = sections.block(s, index, verify)?;
-    block::decode(s, work, chunk.layout.block(index).shape, chunk.element, bytes, target)?;
-    Ok(sums)
+) -> Result<()> {
+    block::decode(s, work, shape, chunk.element, bytes, target)
 }
 
 /// Decodes the blocks that regions touch.
@@ -377,7 +398,8 @@ fn decode_regions<W: Coded>(
             let [_, sy, sx] = block.shape;
             let bands = &mut [&mut elements[..]];
             let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            at_level::decode(job.level, &mut work, chunk, &sections, index, job.verify, &mut target)?;
+            let (bytes, _) = sections.block(job.level, index, job.verify)?;
+            at_level::decode(job.level, &mut work, chunk, block.shape, bytes, &mut target)?;
             let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
             let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
             let n_bytes = (end[2] - first[2]) * size;

@@ -5,7 +5,6 @@
 //! that implements [`Rows`] has proof that the CPU can do what it stands for, so all operations are safe.
 
 use crate::codec::lorenzo::word::Word;
-use crate::format::checksum::Sums;
 
 /// Lanes of a row.
 pub const LANES: usize = 32;
@@ -264,11 +263,6 @@ pub trait Rows<W: Word>: Copy {
     /// Tells the CPU that this byte, if there is one, will be used.
     #[inline(always)]
     fn prefetch(self, _byte: *const u8) {}
-    /// The payload checksum's sums.
-    #[inline(always)]
-    fn sums(self, bytes: &[u8]) -> Sums {
-        Sums::of(bytes)
-    }
 
     /// Signed numbers as unsigned ones: 0, −1, 1, −2, … become 0, 1, 2, 3, …
     #[inline(always)]

@@ -1,17 +1,16 @@
 //! Runs of blocks: the loops around a [`Coder`], the same for every CPU level.
 //!
 //! They are compiled once per level, because everything here is inlined into a function that has the
-//! level's instructions; the counting of heads becomes vector code that way. The payload is summed for the
-//! checksum while it is in the cache: after each block those rows that are complete, which do not end where
-//! blocks do.
+//! level's instructions; the counting of heads becomes vector code that way.
 
-use crate::codec::Encoded;
 use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::layout::{BLOCK, Layout};
 use crate::codec::ndzip::scalar::{self, Block, WORDS, Words};
 use crate::codec::ndzip::word::Word;
+use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
+use crate::stage::sums::{Ahead, Follower};
 
 /// Some consecutive blocks to encode.
 pub struct Piece<'a> {
@@ -20,6 +19,8 @@ pub struct Piece<'a> {
     pub table: &'a mut [u8],
     /// Room for their worst case.
     pub out: &'a mut [u8],
+    /// Where in the payload that is, if it is known already.
+    pub start: Option<usize>,
 }
 
 /// The blocks that share their leading coordinates, and where their elements go: a band per plane.
@@ -28,10 +29,7 @@ pub struct Strip<'a> {
     pub bands: Vec<&'a mut [u8]>,
 }
 
-/// Bytes that are summed at once.
-pub type Row = [u8; 64];
-
-/// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first, and sums the payload.
+/// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first.
 pub trait Coder<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize> {
     /// Encodes the block at the start of `src`, in an array with these strides in elements, to the
     /// start of `out`, which has room for any block; bytes of the result.
@@ -42,38 +40,40 @@ pub trait Coder<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usiz
     /// behind those bytes does not matter.
     fn decode(&mut self, stream: &[u8], n_bytes: usize, bands: &mut [&mut [u8]], offset: usize, row: usize)
     -> bool;
-
-    /// Sums the next rows of the payload.
-    fn sum(&mut self, rows: &[Row]);
-
-    /// The sums of all rows so far and then of `bytes`.
-    fn sums(self, bytes: &[u8]) -> Sums;
 }
 
-/// Encodes a piece.
+/// The bytes of blocks with one row follow each other as their elements do, which the CPU foresees.
+fn ahead(rows: usize) -> Ahead {
+    if rows > 1 { Ahead::Fetch } else { Ahead::Leave }
+}
+
+/// Encodes a piece, and returns its bytes and, if it is known where it is in the payload, its sums.
 #[inline(always)]
 pub fn encode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     src: &[u8],
+    level: Level,
     piece: Piece,
-) -> Encoded {
+) -> (usize, Option<Sums>) {
     let (row, plane) = layout.strides();
-    let (mut end, mut summed) = (0, 0);
+    let mut end = 0;
+    let mut follower = piece.start.map(|start| Follower::new(level, ahead(ROWS), start as u64, 0));
     for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
         let start = layout.block_start(piece.first_block + i);
         end += coder.encode(&src[start * W::BYTES..], row, plane, &mut piece.out[end..]);
-        let (rows, _) = piece.out[summed..end].as_chunks();
-        coder.sum(rows);
-        summed += size_of_val(rows);
         ((end / W::BYTES) as u32).write(entry);
+        if let Some(follower) = &mut follower {
+            follower.follow(&piece.out[..end]);
+        }
     }
-    Encoded { n_bytes: end, sums: coder.sums(&piece.out[summed..end]) }
+    (end, follower.map(|follower| follower.finish(&piece.out[..end])))
 }
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
 #[inline(always)]
 pub fn decode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+    level: Level,
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     sections: &Sections,
@@ -81,7 +81,7 @@ pub fn decode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
 ) -> Result<Sums> {
     let (row, _) = layout.strides();
     let mut end = strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0);
-    let mut summed = end;
+    let mut follower = Follower::new(level, ahead(ROWS), sections.table.len() as u64, end);
     for mut strip in strips {
         for i in 0..layout.blocks_per_strip() {
             let number = strip.first_block + i;
@@ -90,12 +90,10 @@ pub fn decode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
             if !coder.decode(&sections.blocks[start..], end - start, &mut strip.bands, i * ROW, row) {
                 return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
             }
-            let (rows, _) = sections.blocks[summed..end].as_chunks();
-            coder.sum(rows);
-            summed += size_of_val(rows);
+            follower.follow(&sections.blocks[..end]);
         }
     }
-    Ok(coder.sums(&sections.blocks[summed..end]))
+    Ok(follower.finish(&sections.blocks[..end]))
 }
 
 /// Whether a block has as many bytes as its heads say.
@@ -110,12 +108,11 @@ pub fn has_its_columns<W: Word>(block: &[u8]) -> bool {
 pub struct Portable<W> {
     block: Block<W>,
     words: Words<W>,
-    sums: Sums,
 }
 
 impl<W: Word> Portable<W> {
     pub fn new() -> Self {
-        Self { block: [W::default(); BLOCK], words: [W::default(); WORDS], sums: Sums::default() }
+        Self { block: [W::default(); BLOCK], words: [W::default(); WORDS] }
     }
 }
 
@@ -151,15 +148,5 @@ impl<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize> Coder<W,
         scalar::unpack(&self.words, &mut self.block);
         scalar::store::<W, ROW, ROWS, PLANES>(&mut self.block, bands, offset, row);
         true
-    }
-
-    #[inline(always)]
-    fn sum(&mut self, rows: &[Row]) {
-        self.sums = self.sums.then(Sums::of(rows.as_flattened()));
-    }
-
-    #[inline(always)]
-    fn sums(self, bytes: &[u8]) -> Sums {
-        self.sums.then(Sums::of(bytes))
     }
 }

@@ -21,6 +21,7 @@ use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
+use crate::stage::sums::{Ahead, sums_of};
 use crate::types::{Array, DType, Shape};
 use blocks::{Piece, Portable, Strip};
 use layout::{BLOCK, Layout};
@@ -71,7 +72,7 @@ trait Coded: Word {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: Word> Coded for W {}
 
-/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place.
+/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
 
 fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -84,41 +85,42 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     let per_piece = if is_serial { n_blocks.max(1) } else { PIECE_BYTES / (BLOCK * W::BYTES) };
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
-    let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| {
-        let encoded = encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out });
-        (encoded.n_bytes, encoded.sums)
+    let make = |(): &mut (), item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
+        let (first_block, table) = item;
+        let start = start.map(|start| layout.table_bytes() + start);
+        encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out, start })
     };
     // The ends of a piece's blocks count from the start of the data then.
-    let place = |(_, table): (usize, &mut [u8]), start: usize| {
+    let place = |(_, table): (usize, &mut [u8]), sums: Option<Sums>, start: usize, output: &[u8]| {
         let offset = (start / W::BYTES) as u32;
         for entry in table.chunks_exact_mut(4) {
             u32::read(entry).plus(offset).write(entry);
         }
+        sums.unwrap_or_else(|| sums_of(job.level, Ahead::Leave, output, (layout.table_bytes() + start) as u64))
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
-    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    let sums = sums.into_iter().fold(Sums::default(), Sums::then);
+    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, || (), make, place);
+    let sums = sums.into_iter().fold(sums_of(job.level, Ahead::Leave, table, 0), Sums::plus);
     let data_end = end;
     for run in layout.border_runs() {
         let run = &src[run.start * W::BYTES..run.end * W::BYTES];
         data[end..end + run.len()].copy_from_slice(run);
         end += run.len();
     }
-    let sums = Sums::of(table).then(sums).then(Sums::of(&data[data_end..end]));
-    Ok(Encoded { n_bytes: table.len() + end, sums })
+    let border = sums_of(job.level, Ahead::Leave, &data[data_end..end], (table.len() + data_end) as u64);
+    Ok(Encoded { n_bytes: table.len() + end, sums: sums.plus(border) })
 }
 
 /// Encodes a piece with the instructions of `level`.
-fn encode_piece<W: Coded>(level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
+fn encode_piece<W: Coded>(level: Level, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
     #[cfg(target_arch = "x86_64")]
     if let Some(encode) = simd::encoder::<W>(level, layout.rank()) {
-        return encode.run(layout, src, piece);
+        return encode.run(level, layout, src, piece);
     }
-    let _ = level;
     match layout.rank() {
-        1 => blocks::encode::<W, 4096, 1, 1>(Portable::new(), layout, src, piece),
-        2 => blocks::encode::<W, 64, 64, 1>(Portable::new(), layout, src, piece),
-        _ => blocks::encode::<W, 16, 16, 16>(Portable::new(), layout, src, piece),
+        1 => blocks::encode::<W, 4096, 1, 1>(Portable::new(), layout, src, level, piece),
+        2 => blocks::encode::<W, 64, 64, 1>(Portable::new(), layout, src, level, piece),
+        _ => blocks::encode::<W, 16, 16, 16>(Portable::new(), layout, src, level, piece),
     }
 }
 
@@ -182,11 +184,17 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
         pieces.push(piece);
     }
     let decoded = job.pool.map(pieces, |strips| decode_strips::<W>(job.level, layout, &sections, strips));
-    let mut sums = Sums::of(sections.table);
+    let border_start = payload.len() - sections.border.len();
+    let mut sums = sums_of(job.level, Ahead::Leave, sections.table, 0).plus(sums_of(
+        job.level,
+        Ahead::Leave,
+        sections.border,
+        border_start as u64,
+    ));
     for piece in decoded {
-        sums = sums.then(piece?);
+        sums = sums.plus(piece?);
     }
-    Ok(sums.then(Sums::of(sections.border)))
+    Ok(sums)
 }
 
 /// Cuts the destination into the bands of every strip.
@@ -214,13 +222,12 @@ fn strips_of<'a, W: Word>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<
 fn decode_strips<W: Coded>(level: Level, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
     #[cfg(target_arch = "x86_64")]
     if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
-        return decode.run(layout, sections, strips);
+        return decode.run(level, layout, sections, strips);
     }
-    let _ = level;
     match layout.rank() {
-        1 => blocks::decode::<W, 4096, 1, 1>(Portable::new(), layout, sections, strips),
-        2 => blocks::decode::<W, 64, 64, 1>(Portable::new(), layout, sections, strips),
-        _ => blocks::decode::<W, 16, 16, 16>(Portable::new(), layout, sections, strips),
+        1 => blocks::decode::<W, 4096, 1, 1>(level, Portable::new(), layout, sections, strips),
+        2 => blocks::decode::<W, 64, 64, 1>(level, Portable::new(), layout, sections, strips),
+        _ => blocks::decode::<W, 16, 16, 16>(level, Portable::new(), layout, sections, strips),
     }
 }
 

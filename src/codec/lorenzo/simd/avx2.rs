@@ -6,8 +6,6 @@ use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
 use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows};
-use crate::cpu::sums;
-use crate::format::checksum::Sums;
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]
@@ -279,11 +277,6 @@ macro_rules! level {
                     };
                 }
                 result
-            }
-            #[inline(always)]
-            fn sums(self, bytes: &[u8]) -> Sums {
-                // SAFETY: the token is proof of the instructions.
-                unsafe { sums::Avx2::of(bytes) }
             }
         }
     };

@@ -6,8 +6,6 @@ use std::arch::x86_64::*;
 use super::{Token, each, rows};
 use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows, first_lanes};
 use crate::codec::lorenzo::word::Word;
-use crate::cpu::sums;
-use crate::format::checksum::Sums;
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]
@@ -429,11 +427,6 @@ macro_rules! level {
             fn scatter_bits(self, bits: u64, n: u32) -> u64 {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { _pdep_u64(bits, BYTES * ((1 << n) - 1)) }
-            }
-            #[inline(always)]
-            fn sums(self, bytes: &[u8]) -> Sums {
-                // SAFETY: the token is proof of the instructions.
-                unsafe { sums::Avx512::of(bytes) }
             }
         }
     };

@@ -9,14 +9,12 @@
 mod avx2;
 mod avx512;
 
-use crate::codec::Encoded;
 use crate::codec::lorenzo::block::{Source, Target, Work};
 use crate::codec::lorenzo::rows::{Portable, Rows};
 use crate::codec::lorenzo::word::Word;
-use crate::codec::lorenzo::{Chunk, Sections, decode_block, encode_block};
+use crate::codec::lorenzo::{Chunk, decode_block, encode_block};
 use crate::cpu::level::Level;
 use crate::error::Result;
-use crate::format::checksum::Sums;
 use crate::settings::CpuLevel;
 use avx2::Avx2;
 use avx512::Avx512;
@@ -132,7 +130,7 @@ macro_rules! level {
                 source: &Source,
                 shape: [usize; 3],
                 out: &mut [u8],
-            ) -> Encoded {
+            ) -> usize {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let rows = unsafe { W::$rows::new() };
                 encode_block(rows, work, chunk, source, shape, out)
@@ -142,14 +140,13 @@ macro_rules! level {
             pub fn decode<W: SimdWord>(
                 work: &mut Work<W>,
                 chunk: &Chunk,
-                sections: &Sections,
-                index: usize,
-                verify: bool,
+                shape: [usize; 3],
+                bytes: &[u8],
                 target: &mut Target,
-            ) -> Result<Sums> {
+            ) -> Result<()> {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let rows = unsafe { W::$rows::new() };
-                decode_block(rows, work, chunk, sections, index, verify, target)
+                decode_block(rows, work, chunk, shape, bytes, target)
             }
         }
     };
@@ -170,7 +167,7 @@ pub fn encode<W: SimdWord>(
     source: &Source,
     shape: [usize; 3],
     out: &mut [u8],
-) -> Encoded {
+) -> usize {
     match level.kind() {
         CpuLevel::Scalar => encode_block(Portable, work, chunk, source, shape, out),
         // SAFETY: a `Level` is proof that the CPU has its instructions.
@@ -185,16 +182,15 @@ pub fn decode<W: SimdWord>(
     level: Level,
     work: &mut Work<W>,
     chunk: &Chunk,
-    sections: &Sections,
-    index: usize,
-    verify: bool,
+    shape: [usize; 3],
+    bytes: &[u8],
     target: &mut Target,
-) -> Result<Sums> {
+) -> Result<()> {
     match level.kind() {
-        CpuLevel::Scalar => decode_block(Portable, work, chunk, sections, index, verify, target),
+        CpuLevel::Scalar => decode_block(Portable, work, chunk, shape, bytes, target),
         // SAFETY: a `Level` is proof that the CPU has its instructions.
-        CpuLevel::Avx2 => unsafe { avx2_level::decode(work, chunk, sections, index, verify, target) },
+        CpuLevel::Avx2 => unsafe { avx2_level::decode(work, chunk, shape, bytes, target) },
         // SAFETY: as above.
-        CpuLevel::Avx512 => unsafe { avx512_level::decode(work, chunk, sections, index, verify, target) },
+        CpuLevel::Avx512 => unsafe { avx512_level::decode(work, chunk, shape, bytes, target) },
     }
 }

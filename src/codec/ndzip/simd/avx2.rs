@@ -13,9 +13,6 @@ use std::arch::x86_64::*;
 
 use super::Lanes;
 use super::avx512::lanes;
-use crate::codec::ndzip::blocks::Row;
-use crate::cpu::sums::Avx2 as RowSums;
-use crate::format::checksum::Sums;
 
 /// Words of f32.
 pub struct U32s;
@@ -188,7 +185,6 @@ impl Lanes<u32> for U32s {
     type Group = [__m256i; 4];
     type Batch = [[__m256i; 4]; 1];
     type Plane = [__m256i; 32];
-    type RowSums = RowSums;
     const LANES: usize = 8;
 
     lanes! {
@@ -255,9 +251,6 @@ impl Lanes<u32> for U32s {
             }
             columns
         }
-        unsafe fn no_sums() -> RowSums { RowSums::new() }
-        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
-        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }
 
@@ -266,7 +259,6 @@ impl Lanes<u64> for U64s {
     type Group = [__m256i; 16];
     type Batch = [[__m256i; 16]; 1];
     type Plane = [__m256i; 64];
-    type RowSums = RowSums;
     const LANES: usize = 4;
 
     lanes! {
@@ -338,8 +330,5 @@ impl Lanes<u64> for U64s {
             }
             columns
         }
-        unsafe fn no_sums() -> RowSums { RowSums::new() }
-        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
-        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }

@@ -9,9 +9,6 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::Lanes;
-use crate::codec::ndzip::blocks::Row;
-use crate::cpu::sums::Avx512 as RowSums;
-use crate::format::checksum::Sums;
 
 /// Words of f32.
 pub struct U32s;
@@ -153,7 +150,6 @@ impl Lanes<u32> for U32s {
     type Group = [__m512i; 2];
     type Batch = [[__m512i; 2]; 4];
     type Plane = [__m512i; 16];
-    type RowSums = RowSums;
     const LANES: usize = 16;
 
     lanes! {
@@ -216,9 +212,6 @@ impl Lanes<u32> for U32s {
             }
             columns
         }
-        unsafe fn no_sums() -> RowSums { RowSums::new() }
-        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
-        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }
 
@@ -227,7 +220,6 @@ impl Lanes<u64> for U64s {
     type Group = [__m512i; 8];
     type Batch = [[__m512i; 8]; 1];
     type Plane = [__m512i; 32];
-    type RowSums = RowSums;
     const LANES: usize = 8;
 
     lanes! {
@@ -301,8 +293,5 @@ impl Lanes<u64> for U64s {
             }
             columns
         }
-        unsafe fn no_sums() -> RowSums { RowSums::new() }
-        unsafe fn sum(sums: &mut RowSums, row: &Row) -> () { sums.add(row) }
-        unsafe fn total(sums: RowSums, n_rows: usize) -> Sums { sums.total(n_rows) }
     }
 }

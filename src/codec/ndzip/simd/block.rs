@@ -1,13 +1,13 @@
 //! One block by vector instructions.
 
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::marker::PhantomData;
 
 use super::{Lanes, REGISTER};
-use crate::codec::ndzip::blocks::{Coder, Row, has_its_columns};
+use crate::codec::ndzip::blocks::{Coder, has_its_columns};
 use crate::codec::ndzip::layout::BLOCK;
 use crate::codec::ndzip::scalar::WORDS;
 use crate::codec::ndzip::word::Word;
-use crate::format::checksum::Sums;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -177,18 +177,14 @@ unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
 }
 
 /// The coder of a level.
-pub struct Vectors<W: Word, L: Lanes<W>> {
-    sums: L::RowSums,
-    n_rows: usize,
-}
+pub struct Vectors<W: Word, L: Lanes<W>>(PhantomData<(W, L)>);
 
 impl<W: Word, L: Lanes<W>> Vectors<W, L> {
     /// # Safety
     /// The CPU must have the level.
     #[inline(always)]
     pub unsafe fn new() -> Self {
-        // SAFETY: the caller's promise.
-        Self { sums: unsafe { L::no_sums() }, n_rows: 0 }
+        Self(PhantomData)
     }
 }
 
@@ -231,27 +227,5 @@ impl<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: us
         // SAFETY: the block has the columns of its heads and the bands have its rows; who made the coder has seen to the level.
         unsafe { decode_block::<W, L, ROW, ROWS, PLANES>(stream.as_ptr(), bands, offset, row) }
         true
-    }
-
-    #[inline(always)]
-    fn sum(&mut self, rows: &[Row]) {
-        for row in rows {
-            // SAFETY: who made the coder has seen to the level; fetching reads nothing, so it may go past the end.
-            unsafe {
-                // What follows the rows is the next block's, and about as long: to be read, or to be written. If the
-                // elements follow each other as well, the CPU foresees everything.
-                if ROWS > 1 {
-                    _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
-                }
-                L::sum(&mut self.sums, row);
-            }
-        }
-        self.n_rows += rows.len();
-    }
-
-    #[inline(always)]
-    fn sums(self, bytes: &[u8]) -> Sums {
-        // SAFETY: who made the coder has seen to the level.
-        unsafe { L::total(self.sums, self.n_rows) }.then(Sums::of(bytes))
     }
 }

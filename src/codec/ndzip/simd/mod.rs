@@ -19,9 +19,8 @@ mod avx2;
 mod avx512;
 mod block;
 
-use crate::codec::Encoded;
 use crate::codec::ndzip::Sections;
-use crate::codec::ndzip::blocks::{self, Piece, Row, Strip};
+use crate::codec::ndzip::blocks::{self, Piece, Strip};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::Word;
 use crate::cpu::level::Level;
@@ -48,8 +47,6 @@ trait Lanes<W: Word> {
     type Batch: AsMut<[Self::Group]>;
     /// 256 words: a plane of a block with three axes.
     type Plane: AsMut<[Self::Vector]>;
-    /// The payload checksum's sums, in lanes.
-    type RowSums: Copy;
     /// Words of a vector.
     const LANES: usize;
 
@@ -80,29 +77,24 @@ trait Lanes<W: Word> {
     /// The columns of such a mask from `*from`, which is moved behind them. [`REGISTER`] bytes more
     /// may be read.
     unsafe fn unpack(mask: W, from: &mut *const u8) -> Self::Group;
-    unsafe fn no_sums() -> Self::RowSums;
-    /// Adds a row of the payload to the sums.
-    unsafe fn sum(sums: &mut Self::RowSums, row: &Row);
-    /// The sums of that many rows.
-    unsafe fn total(sums: Self::RowSums, n_rows: usize) -> Sums;
 }
 
 /// Encodes a piece with the instructions of some level.
-pub struct Encoder(unsafe fn(&Layout, &[u8], Piece) -> Encoded);
+pub struct Encoder(unsafe fn(Level, &Layout, &[u8], Piece) -> (usize, Option<Sums>));
 /// Decodes strips with the instructions of some level.
-pub struct Decoder(unsafe fn(&Layout, &Sections, Vec<Strip>) -> Result<Sums>);
+pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Vec<Strip>) -> Result<Sums>);
 
 impl Encoder {
-    pub fn run(self, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
+    pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
         // SAFETY: the function came with a `Level` that has its instructions.
-        unsafe { self.0(layout, src, piece) }
+        unsafe { self.0(level, layout, src, piece) }
     }
 }
 
 impl Decoder {
-    pub fn run(self, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
+    pub fn run(self, level: Level, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
         // SAFETY: the function came with a `Level` that has its instructions.
-        unsafe { self.0(layout, sections, strips) }
+        unsafe { self.0(level, layout, sections, strips) }
     }
 }
 
@@ -158,24 +150,26 @@ macro_rules! level {
 
             #[target_feature(enable = $features)]
             pub fn encode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+                level: Level,
                 layout: &Layout,
                 src: &[u8],
                 piece: Piece,
-            ) -> Encoded {
+            ) -> (usize, Option<Sums>) {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let coder = unsafe { Vectors::<W, L>::new() };
-                blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, piece)
+                blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, level, piece)
             }
 
             #[target_feature(enable = $features)]
             pub fn decode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+                level: Level,
                 layout: &Layout,
                 sections: &Sections,
                 strips: Vec<Strip>,
             ) -> Result<Sums> {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let coder = unsafe { Vectors::<W, L>::new() };
-                blocks::decode::<W, ROW, ROWS, PLANES>(coder, layout, sections, strips)
+                blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, strips)
             }
         }
     };
