@@ -10,8 +10,8 @@ use gridz::format::fold::Fold;
 use gridz::{Array, ByteOrder, DType, Shape};
 use proptest::prelude::*;
 
-use super::{Lorenzo, data, without_checks};
-use crate::common::generate::{GENERATORS, Input};
+use super::{DICT, Lorenzo, SPLIT, data, without_checks};
+use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::real::arrays;
 use crate::common::{assert_same_bytes, cases, shared};
 
@@ -135,6 +135,66 @@ fn payloads_of_mixtures_are_the_defined_ones() {
         assert!(seen.contains_key(what), "no block is {what}: {seen:#?}");
     }
     assert!((0..=7).all(|order| seen.contains_key(&format!("order {order}"))), "{seen:#?}");
+}
+
+/// In small arrays many costs and sizes are equal, and limits are met exactly.
+#[test]
+fn payloads_of_small_arrays_are_the_defined_ones() {
+    let extents: [&[u64]; 14] = [
+        &[60],
+        &[130],
+        &[300],
+        &[9, 11],
+        &[3, 40],
+        &[5, 6, 7],
+        &[20, 2, 9],
+        // 33, 34 and 35 rows, of which some or all are sampled, and as many runs.
+        &[33, 4],
+        &[34, 4],
+        &[35, 3],
+        &[11, 3, 5],
+        &[17, 2, 6],
+        &[1050],
+        &[1060],
+    ];
+    for seed in 0..14_000 {
+        let (dtype, extents) = (dtypes()[seed as usize % 12], extents[seed as usize / 12 % 14]);
+        let log2 = if seed % 5 == 0 { FAST } else { DENSE };
+        agree(dtype, extents, &data::bytes(dtype, extents, seed), log2, &format!("seed {seed}"));
+    }
+}
+
+/// Runs of zeros are marked as soon as they are more than one in 32.
+#[test]
+fn zero_runs_are_marked_as_defined() {
+    for (n_zero_runs, flag) in [(8, 0), (9, 1)] {
+        let mut random = Xorshift::new(1);
+        let mut height = || {
+            let length = 2 * (random.next() >> 20).trailing_zeros();
+            (random.next() & ((1 << length) - 1)) as i64
+        };
+        let mut values: Vec<i64> = (0..8192).map(|_| height() - height() + 1).collect();
+        // Zero is in the middle of the range.
+        (values[40], values[50]) = (-1 << 40, 1 << 40);
+        values[320..][..32 * n_zero_runs].fill(0);
+        let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let payload = agree(DType::I64, &[8192], &raw, DENSE, "runs of zeros");
+        assert_eq!((payload[16], payload[17], payload[18], payload[35]), (3, 0, 0, flag));
+    }
+}
+
+/// A dictionary is tried if three quarters of the sampled values are different, not if one more is.
+#[test]
+fn dictionaries_are_tried_as_defined() {
+    for (n_values, is_tried) in [(768, true), (769, false)] {
+        let mut random = Xorshift::new(1);
+        let values: Vec<u64> = (0..n_values).map(|i| i << 30 | random.next() >> 34).collect();
+        // Every second value is sampled. Without a dictionary differences take about 32 bits.
+        let index = |i: u64| if i % 2 == 0 { i / 2 } else { i / 2 + 2 };
+        let raw: Vec<u8> = (0..2048).flat_map(|i| values[(index(i) % n_values) as usize].to_le_bytes()).collect();
+        let payload = agree(DType::U64, &[2048], &raw, DENSE, "many values");
+        assert_eq!(payload[16] == DICT << 4 | SPLIT, is_tried, "{n_values} values");
+    }
 }
 
 /// Extents of rank 1 to 5 with few elements or some blocks.

@@ -41,7 +41,7 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
 
 /// Integers.
 fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
-    match draw.below(9) {
+    match draw.below(10) {
         // Polynomials along each axis, and products of them.
         0 | 1 => {
             let degrees: Vec<u64> = extents.iter().map(|_| draw.below(9)).collect();
@@ -92,8 +92,19 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
             let values: Vec<i64> = (0..n_values as i64).map(make).collect();
             (0..n).map(|_| values[draw.below(n_values) as usize].wrapping_add(draw.noise(low))).collect()
         }
+        // Noise of a few lengths, some of which are rare.
+        7 => {
+            let lengths: Vec<(u64, u64)> =
+                (0..2 + draw.below(6)).map(|_| (draw.below(bits), draw.below(12))).collect();
+            let height = |_| {
+                let rare = lengths.iter().find(|(_, halvings)| draw.noise(*halvings) == 0);
+                let (length, _) = rare.unwrap_or(&lengths[0]);
+                draw.noise(*length) - draw.noise(*length)
+            };
+            (0..n).map(height).collect()
+        }
         // Zeros.
-        7 => vec![0; n],
+        8 => vec![0; n],
         // Noise.
         _ => {
             let bits = draw.below(bits) + 1;

@@ -41,7 +41,7 @@ impl Dictionary {
         let mut best: Option<(usize, u32)> = None;
         for k in (0..w).rev() {
             let d = n_different(values, k);
-            if 2 * d <= m && k + index_bits(d) <= w {
+            if 2 * d <= m {
                 let cost = bits(k, d) + d * (w - k) as usize / 2;
                 if best.is_none_or(|(least, _)| cost < least) {
                     best = Some((cost, k));
