@@ -86,7 +86,7 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
             let (value, low) = (draw.below(bits) + 1, if draw.chance(2) { draw.below(14) } else { 0 });
             let distance = if draw.chance(3) { Some(1 + draw.noise(10)) } else { None };
             let make = |i| match distance {
-                Some(distance) => i * distance << low,
+                Some(distance) => (i * distance) << low,
                 None => draw.noise(value) << low,
             };
             let values: Vec<i64> = (0..n_values as i64).map(make).collect();

@@ -49,7 +49,7 @@ pub fn encode(numbers: &[u64]) -> Vec<u8> {
         lanes.iter().flatten().filter(|coded| coded.context == context).for_each(|coded| counts[coded.symbol] += 1);
         lengths.push(code_lengths(counts));
     }
-    let codes: Vec<Vec<Vec<bool>>> = lengths.iter().map(|lengths| codes(lengths)).collect();
+    let codes: Vec<Vec<Vec<bool>>> = lengths.iter().map(codes).collect();
 
     let mut bytes = vec![lo as u8, hi as u8, p as u8, flag.into()];
     if flag {

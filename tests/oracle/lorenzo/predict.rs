@@ -85,7 +85,10 @@ impl Block<'_> {
                 (cost, orders) = (self.cost(higher), higher);
             }
         }
-        while is_dense {
+        if !is_dense {
+            return (cost, orders);
+        }
+        loop {
             let steps = [(2, 1), (1, 1), (0, 1), (2, -1), (1, -1), (0, -1)];
             let neighbours = steps.into_iter().filter_map(|(axis, step)| {
                 let mut other: Orders = orders;
@@ -94,10 +97,9 @@ impl Block<'_> {
             });
             match self.best(neighbours) {
                 Some((less, better)) if less < cost => (cost, orders) = (less, better),
-                _ => break,
+                _ => return (cost, orders),
             }
         }
-        (cost, orders)
     }
 }
 
