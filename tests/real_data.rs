@@ -9,58 +9,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{assert_same_bytes, compress, decompress, ndzip, sha256, shared, specs};
+use common::real::arrays;
+use common::{assert_same_bytes, compress, decompress, ndzip, shared, specs};
 use gridz::format::header::header_bytes;
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec};
+use gridz::{Context, Spec};
 use serde_json::Value;
-
-/// One array of the reference data.
-struct Real {
-    file: String,
-    array: Array,
-    bytes: Vec<u8>,
-}
-
-/// Every array, and the three of every sparse matrix.
-fn arrays(data: &Path) -> Vec<Real> {
-    let manifest: Value = serde_json::from_str(&fs::read_to_string(data.join("MANIFEST.json")).unwrap()).unwrap();
-    let mut arrays = Vec::new();
-    for entry in manifest["entries"].as_array().unwrap() {
-        match entry["kind"].as_str().unwrap() {
-            "array" => {
-                let extents: Vec<u64> = serde_json::from_value(entry["shape"].clone()).unwrap();
-                let file = entry["file"].as_str().unwrap();
-                arrays.push(read(data, file, entry["dtype"].as_str().unwrap(), Some(&extents), &entry["sha256"]));
-            }
-            "csr" => {
-                for (part, file) in entry["files"].as_object().unwrap() {
-                    let dtype = &entry[if part == "data" { "data_dtype" } else { "index_dtype" }];
-                    let sha256 = &entry["sha256"][part];
-                    arrays.push(read(data, file.as_str().unwrap(), dtype.as_str().unwrap(), None, sha256));
-                }
-            }
-            // The files that the arrays were taken from.
-            "original_container" => {}
-            kind => panic!("unknown kind {kind}"),
-        }
-    }
-    arrays
-}
-
-fn read(data: &Path, file: &str, dtype: &str, extents: Option<&[u64]>, sha: &Value) -> Real {
-    let bytes = fs::read(data.join(file)).unwrap();
-    assert_eq!(sha.as_str().unwrap(), sha256(&bytes), "{file}");
-    let order = if dtype.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little };
-    let dtype = match dtype.trim_start_matches(['<', '>']) {
-        "f4" => DType::F32,
-        "f8" => DType::F64,
-        "i4" => DType::I32,
-        other => panic!("{file}: element type {other}"),
-    };
-    let flat = [bytes.len() as u64 / u64::from(dtype.size().unwrap())];
-    let shape = Shape::new(extents.unwrap_or(&flat)).unwrap();
-    Real { file: file.into(), array: Array::new(dtype, order, shape).unwrap(), bytes }
-}
 
 /// Frame bytes by codec and file.
 type Sizes = BTreeMap<String, BTreeMap<String, usize>>;

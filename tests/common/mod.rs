@@ -3,6 +3,7 @@
 
 pub mod generate;
 pub mod ndzip;
+pub mod real;
 pub mod repair;
 pub mod vectors;
 

@@ -1,7 +1,8 @@
-//! The crate's ndzip against a second, naive one; see [`ndzip`].
+//! The crate's codecs against second, naive ones; see [`ndzip`] and [`lorenzo`].
 
 #[path = "../common/mod.rs"]
 mod common;
+mod lorenzo;
 mod ndzip;
 
 use std::io::Write;
