@@ -2,6 +2,7 @@
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::{Codec, lorenzo, ndzip, stored};
+use crate::types::DType;
 
 /// One codec of this version of gridz.
 pub struct Entry {
@@ -19,6 +20,8 @@ pub struct Entry {
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
+    /// Element types it encodes; chunks of others are kept as `stored`.
+    pub dtypes: &'static [DType],
     /// Takes the array's bytes as they are: no folding, no byte swap.
     pub verbatim: bool,
     /// The implementation.
@@ -26,6 +29,22 @@ pub struct Entry {
     /// Its kernels, if it has any.
     pub gpu: Option<&'static dyn GpuCodec>,
 }
+
+/// Integers and floats.
+const NUMBERS: &[DType] = &[
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::F16,
+    DType::Bf16,
+    DType::F32,
+    DType::F64,
+];
 
 /// All codecs, by id.
 pub static CODECS: &[Entry] = &[
@@ -36,6 +55,7 @@ pub static CODECS: &[Entry] = &[
         max_level: 0,
         default_level: 0,
         max_expansion: 1,
+        dtypes: &DType::ALL,
         verbatim: true,
         codec: &stored::Stored,
         gpu: Some(&stored::Stored),
@@ -47,6 +67,7 @@ pub static CODECS: &[Entry] = &[
         max_level: 0,
         default_level: 0,
         max_expansion: 64,
+        dtypes: &[DType::F32, DType::F64],
         verbatim: false,
         codec: &ndzip::Ndzip,
         gpu: Some(&ndzip::Ndzip),
@@ -58,6 +79,7 @@ pub static CODECS: &[Entry] = &[
         max_level: lorenzo::params::MAX_LEVEL,
         default_level: 1,
         max_expansion: 5462,
+        dtypes: NUMBERS,
         verbatim: false,
         codec: &lorenzo::Lorenzo,
         gpu: Some(&lorenzo::Lorenzo),
@@ -84,6 +106,17 @@ pub fn available() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{Array, ByteOrder, Shape};
+
+    #[test]
+    fn a_codec_plans_for_the_types_in_its_row() {
+        for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
+            let shape = Shape::new(&[100, 100]).unwrap();
+            let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
+            let is_planned = entry.codec.plan(&array, entry.default_level).is_some();
+            assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
+        }
+    }
 
     #[test]
     fn ids_and_names_are_unique_and_the_fixed_rows_exist() {

@@ -2,6 +2,7 @@
 
 use crate::codec::registry::{self, Entry};
 use crate::error::{Error, Result};
+use crate::types::DType;
 
 /// What to compress with.
 #[derive(Clone, Copy)]
@@ -38,6 +39,24 @@ impl Spec {
     /// The codec's name.
     pub fn name(&self) -> &'static str {
         self.entry.name
+    }
+
+    /// Why chunks of this type will be kept as they are whatever their values, and what helps; `None` if the codec
+    /// encodes them.
+    pub fn why_stored(&self, dtype: DType) -> Option<String> {
+        let takes = |entry: &Entry| entry.dtypes.contains(&dtype);
+        if takes(self.entry) {
+            return None;
+        }
+        let elements = match dtype {
+            DType::Opaque => "opaque elements (strings, compounds, enumerations and the like)",
+            dtype => &format!("{} elements", dtype.name()),
+        };
+        let remedy = match registry::CODECS.iter().find(|entry| entry.id != registry::STORED && takes(entry)) {
+            Some(entry) => format!("{} (codec {}) takes them", entry.name, entry.id),
+            None => format!("no codec of gridz {} takes them", crate::VERSION),
+        };
+        Some(format!("{} does not take {elements}: the data is kept uncompressed; {remedy}", self.name()))
     }
 
     /// The level; 0 only if the codec has none.

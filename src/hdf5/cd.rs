@@ -2,7 +2,7 @@
 //!
 //! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
 //!
-//! A user writes nothing, `[codec]` or `[codec, 0, level]`. `set_local` replaces that by the stored
+//! A user writes nothing, `[codec]`, `[codec, 0]` or `[codec, 0, level]`. `set_local` replaces that by the stored
 //! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
 //! like (so encoding needs no question to libhdf5).
 
@@ -16,10 +16,13 @@ pub const STORED_MAGIC: u32 = 0x475a_0000;
 pub const STORED_VERSION: u32 = 1;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
-/// Longest stored form.
-pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK;
+/// Longest stored form: the extents, and the element size of a shuffle.
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1;
+/// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
+const IS_SHUFFLED: u8 = 1;
 
-const ALLOWED: &str = "allowed are: no value (the default lossless codec), [codec], or [codec, 0, level]";
+const ALLOWED: &str =
+    "allowed are: no value (the default lossless codec), [codec], [codec, 0], or [codec, 0, level]";
 
 /// What a filter's cd_values say.
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
@@ -59,7 +62,7 @@ impl Values {
 fn parse_user(words: &[u32]) -> Result<Spec> {
     match *words {
         [] => Ok(Spec::default()),
-        [codec] => Spec::new(codec, 0),
+        [codec] | [codec, 0] => Spec::new(codec, 0),
         [codec, 0, level] => Spec::new(codec, level),
         [codec, mode @ 1..=4, _, _] => {
             let name = ["absolute error", "relative error", "bits per value", "precision"][mode as usize - 1];
@@ -88,19 +91,27 @@ pub struct Stored {
     codec: u8,
     level: u16,
     array: Array,
+    /// Element size of the shuffle filter that runs before ours.
+    shuffle: Option<u32>,
     /// A mode, a value or words that this version does not know.
     has_more: bool,
 }
 
 impl Stored {
-    /// `spec` for chunks like `array`.
-    pub fn new(spec: &Spec, array: Array) -> Self {
-        Self { codec: spec.codec(), level: spec.level(), array, has_more: false }
+    /// `spec` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
+    /// size.
+    pub fn new(spec: &Spec, array: Array, shuffle: Option<u32>) -> Self {
+        Self { codec: spec.codec(), level: spec.level(), array, shuffle, has_more: false }
     }
 
     /// One chunk of the dataset.
     pub fn array(&self) -> &Array {
         &self.array
+    }
+
+    /// The element size with which HDF5 shuffles the chunks before gridz gets them, if it does.
+    pub fn shuffle(&self) -> Option<u32> {
+        self.shuffle
     }
 
     /// Codec and level.
@@ -124,7 +135,7 @@ impl Stored {
             return Err(damaged("too few"));
         };
         let [codec, mode, level @ ..] = what.to_le_bytes();
-        let [dtype, order, rank, reserved] = layout.to_le_bytes();
+        let [dtype, order, rank, flags] = layout.to_le_bytes();
         let dtype = DType::from_id(dtype).ok_or_else(|| damaged("unknown element type"))?;
         let order = match order {
             0 => ByteOrder::Little,
@@ -143,8 +154,14 @@ impl Stored {
             .and_then(Shape::new)
             .and_then(|shape| Array::with_size(dtype, order, element_size, shape))
             .map_err(|error| damaged(error.context()))?;
-        let has_more = mode != 0 || reserved != 0 || value_low != 0 || value_high != 0 || !more.is_empty();
-        Ok(Self { codec, level: u16::from_le_bytes(level), array, has_more })
+        let (shuffle, more) = match (flags & IS_SHUFFLED, more) {
+            (0, _) => (None, more),
+            (_, [0, ..] | []) => return Err(damaged("no element size of the shuffle filter")),
+            (_, [size, rest @ ..]) => (Some(*size), rest),
+        };
+        let has_more =
+            mode != 0 || flags & !IS_SHUFFLED != 0 || value_low != 0 || value_high != 0 || !more.is_empty();
+        Ok(Self { codec, level: u16::from_le_bytes(level), array, shuffle, has_more })
     }
 
     /// The words to store.
@@ -152,14 +169,17 @@ impl Stored {
         let shape = self.array.shape();
         let [level_low, level_high] = self.level.to_le_bytes();
         let order = u8::from(self.array.order() == ByteOrder::Big);
-        let mut words = Words { words: [0; MAX_WORDS], len: FIXED_WORDS + 2 * shape.extents().len() };
+        let flags = if self.shuffle.is_some() { IS_SHUFFLED } else { 0 };
+        let end = FIXED_WORDS + 2 * shape.extents().len();
+        let mut words = Words { words: [0; MAX_WORDS], len: end + usize::from(self.shuffle.is_some()) };
         words.words[0] = STORED_MAGIC | STORED_VERSION;
         words.words[1] = u32::from_le_bytes([self.codec, 0, level_low, level_high]);
-        words.words[2] = u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), 0]);
+        words.words[2] = u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]);
         words.words[3] = self.array.element_size();
         for (pair, &extent) in words.words[FIXED_WORDS..].chunks_exact_mut(2).zip(shape.extents()) {
             pair.copy_from_slice(&[extent as u32, (extent >> 32) as u32]);
         }
+        words.words[end] = self.shuffle.unwrap_or(0);
         words
     }
 }
@@ -200,8 +220,10 @@ mod tests {
         for (words, expected) in [
             (&[][..], (2, 1)),
             (&[1], (1, 0)),
+            (&[1, 0], (1, 0)),
             (&[1, 0, 0], (1, 0)),
             (&[2], (2, 1)),
+            (&[2, 0], (2, 1)),
             (&[2, 0, 0], (2, 1)),
             (&[2, 0, 1], (2, 1)),
             (&[2, 0, 2], (2, 2)),
@@ -215,7 +237,7 @@ mod tests {
     #[test]
     fn everything_else_is_refused_with_what_is_allowed() {
         for words in
-            [&[1, 0][..], &[1, 1, 0], &[1, 5, 0, 0], &[1, 0, 0, 0], &[1; 7], &[1; 256], &[1, 0xffff_ffff, 0]]
+            [&[1, 1][..], &[1, 1, 0], &[1, 5, 0, 0], &[1, 0, 0, 0], &[1; 7], &[1; 256], &[1, 0xffff_ffff, 0]]
         {
             assert_eq!(error(words).kind(), ErrorKind::InvalidArgument);
             assert!(error(words).context().contains("[codec, 0, level]"), "{}", error(words));
@@ -232,24 +254,26 @@ mod tests {
     #[test]
     fn the_stored_form_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
-            let stored = Stored::new(&Spec::default(), array(extents));
-            let words = stored.words();
-            assert!(extents.len() > 6 || words.len() <= 20);
-            let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
-            assert_eq!(back, stored);
-            for n in 1..words.len() {
-                assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
+            for shuffle in [None, Some(12)] {
+                let stored = Stored::new(&Spec::default(), array(extents), shuffle);
+                let words = stored.words();
+                assert!(extents.len() > 6 || words.len() <= 20);
+                let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+                assert_eq!(back, stored);
+                for n in 1..words.len() {
+                    assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
+                }
             }
         }
     }
 
     #[test]
     fn stored_forms_of_later_versions_are_named_as_such() {
-        let good = Stored::new(&Spec::default(), array(&[4, 5])).words().to_vec();
+        let good = Stored::new(&Spec::default(), array(&[4, 5]), None).words().to_vec();
         let mut words = good.clone();
         words[0] = STORED_MAGIC | 2;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
-        for (at, value) in [(1, 0x0101), (2, 0x0102_010b), (4, 1), (5, 1), (10, 0)] {
+        for (at, value) in [(1, 0x0101), (2, 0x0202_010b), (4, 1), (5, 1), (10, 0)] {
             let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
             words[at] = value;
             let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
@@ -260,6 +284,12 @@ mod tests {
             let mut words = good.clone();
             words[at] = value;
             assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "word {at}");
+        }
+        // Shuffled, but by what?
+        for last in [&[][..], &[0]] {
+            let mut words = [&good[..], last].concat();
+            words[2] |= 1 << 24;
+            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "{words:?}");
         }
         let mut words = good.clone();
         words[1] = 200;

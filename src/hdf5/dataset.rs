@@ -18,8 +18,34 @@ pub struct Dataset {
     pub array: Array,
     /// Flags of our place in the pipeline.
     pub flags: u32,
-    /// Whether the shuffle filter runs before ours.
-    pub is_shuffled: bool,
+    /// What runs before gridz.
+    pub before: Before,
+}
+
+/// What HDF5 does with a chunk before gridz gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// The shuffle filter, with elements of so many bytes, and nothing else. That can be undone.
+    Shuffle(u32),
+    /// The filter of this number, at least. What it hands on is not the array any more, nor even of a known length.
+    Other(c_int),
+}
+
+impl Before {
+    /// The filters before ours in the pipeline, of a datatype of `size` bytes.
+    fn of(filters: &[PipelineEntry], size: usize) -> Self {
+        match filters {
+            [] => Self::Nothing,
+            [shuffle] if shuffle.id == abi::FILTER_SHUFFLE => {
+                // Where its own set_local has run, which is before ours, it has noted the size, in 32 bits.
+                let noted = shuffle.values.first().copied().filter(|&size| size > 0);
+                u32::try_from(size).map_or(Self::Other(shuffle.id), |size| Self::Shuffle(noted.unwrap_or(size)))
+            }
+            [.., last] => Self::Other(last.id),
+        }
+    }
 }
 
 impl Dataset {
@@ -43,19 +69,26 @@ impl Dataset {
         let spec = Values::parse(values)?.spec()?;
         let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
-        let before: Vec<c_int> = pipeline[..ours].iter().map(|entry| entry.id).collect();
-        let is_shuffled = before.contains(&abi::FILTER_SHUFFLE);
-        // What another filter hands on is not the array any more: elements without meaning after a
-        // shuffle, and otherwise not even of a known number.
-        let array = if before.is_empty() {
-            array
-        } else if before.iter().all(|&id| id == abi::FILTER_SHUFFLE) {
-            Array::opaque(array.element_size(), *array.shape())?
-        } else {
-            Array::bytes(array.n_bytes())?
+        let before =
+            Before::of(&pipeline[..ours], api.size(dtype).ok_or_else(|| host("the size of the datatype"))?);
+        let array = match before {
+            Before::Other(_) => Array::bytes(array.n_bytes())?,
+            _ => array,
         };
         check_frame_fits(api, &array)?;
-        Ok(Self { spec, array, flags, is_shuffled })
+        Ok(Self { spec, array, flags, before })
+    }
+
+    /// Why gridz will not compress any chunk of the dataset, where that is so and was not asked for.
+    pub fn why_stored(&self) -> Option<String> {
+        match self.before {
+            _ if self.spec.codec() == engine::STORED => None,
+            Before::Other(id) => Some(format!(
+                "HDF5 filter {id} runs before gridz, which keeps what that makes of the data as it is; put gridz first, \
+                 or leave one of them out"
+            )),
+            _ => self.spec.why_stored(self.array.dtype()),
+        }
     }
 }
 
@@ -168,6 +201,23 @@ fn host(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_shuffle_alone_can_be_undone() {
+        let filter =
+            |id, values: &[u32]| PipelineEntry { id, flags: 0, values: values.to_vec(), n_values: values.len() };
+        let (shuffle, fletcher32) = (|| filter(abi::FILTER_SHUFFLE, &[12]), || filter(3, &[]));
+        assert_eq!(Before::of(&[], 4), Before::Nothing);
+        assert_eq!(Before::of(&[shuffle()], 4), Before::Shuffle(12));
+        assert_eq!(Before::of(&[filter(abi::FILTER_SHUFFLE, &[])], 4), Before::Shuffle(4));
+        assert_eq!(
+            Before::of(&[filter(abi::FILTER_SHUFFLE, &[4])], (1 << 32) + 4),
+            Before::Other(abi::FILTER_SHUFFLE)
+        );
+        assert_eq!(Before::of(&[fletcher32()], 4), Before::Other(3));
+        assert_eq!(Before::of(&[shuffle(), fletcher32()], 4), Before::Other(3));
+        assert_eq!(Before::of(&[shuffle(), shuffle()], 4), Before::Other(abi::FILTER_SHUFFLE));
+    }
 
     #[test]
     fn floats_are_told_apart_by_their_fields() {
