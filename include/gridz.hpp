@@ -125,6 +125,23 @@ struct Options {
     const Context *context = nullptr;
     // Do not compare checksums when decompressing.
     bool skip_checksum = false;
+    // What the codec may do to the values, and the number that goes with it.
+    gridz_mode mode = GRIDZ_MODE_LOSSLESS;
+    double value = 0;
+
+    // A request in text form, such as "lorenzo,level=dense".
+    static Options parse(const std::string &text)
+    {
+        gridz_options c{};
+        c.struct_size = sizeof c;
+        check(gridz_parse_options(text.c_str(), &c));
+        Options options;
+        options.codec = c.codec;
+        options.level = c.level;
+        options.mode = c.mode;
+        options.value = c.value;
+        return options;
+    }
 
     gridz_options c() const noexcept
     {
@@ -132,11 +149,24 @@ struct Options {
         options.struct_size = sizeof options;
         options.codec = codec;
         options.level = level;
+        options.mode = mode;
+        options.value = value;
         options.context = context ? context->get() : nullptr;
         options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
         return options;
     }
 };
+
+// The codecs of the library.
+inline std::vector<gridz_codec> codecs()
+{
+    std::vector<gridz_codec> all(gridz_codec_count());
+    for (std::size_t i = 0; i < all.size(); i++) {
+        all[i].struct_size = sizeof all[i];
+        check(gridz_codec_info(i, &all[i]));
+    }
+    return all;
+}
 
 // A compressed array.
 using Frame = std::vector<std::uint8_t>;

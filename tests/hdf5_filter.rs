@@ -296,7 +296,7 @@ fn stored_values_describe_the_chunk_and_are_a_fixed_point() {
         let values = Dataset::create(&path, &array, &[32, 60], &[]).unwrap().values();
         let Ok(Values::Stored(stored)) = Values::parse(&values) else { panic!("{values:?}") };
         assert_eq!(stored.array(), &self::array(dtype, order, &[32, 60]));
-        assert_eq!(stored.spec().unwrap().codec(), Spec::default().codec());
+        assert_eq!(stored.request().unwrap().codec(), Spec::default().codec());
         assert_eq!(Dataset::create(&path, &array, &[32, 60], &values).unwrap().values(), values);
         // Other chunks, the same choice.
         let other = Dataset::create(&path, &array, &[50, 7], &values).unwrap().values();
@@ -365,8 +365,8 @@ fn refusals_are_on_the_error_stack_of_the_thread() {
     let array = array(DType::F32, ByteOrder::Little, &[100]);
     for (values, text) in [
         (&[250][..], "codec 250 is unknown"),
-        (&[1, 0, 9], "ndzip knows only level 0, not 9"),
-        (&[1, 1, 0, 0], "mode 1 (absolute error) is reserved"),
+        (&[1, 0, 9], "ndzip has no levels; use 0, not 9"),
+        (&[1, 1, 0, 0], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         (&[1, 1], "[1, 1] mean nothing to gridz; allowed are: no value"),
         (&[3; 256], "allowed are: no value"),
     ] {

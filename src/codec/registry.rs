@@ -1,6 +1,7 @@
 //! The table of codecs. A new codec is one row here.
 
 use crate::codec::gpu::GpuCodec;
+use crate::codec::mode::Mode;
 use crate::codec::{Codec, lorenzo, ndzip, stored};
 use crate::types::DType;
 
@@ -10,13 +11,16 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
-    /// Version of the payload it writes, and the only one it reads. A codec that gets a second one keeps
-    /// reading the first.
+    /// What it is for, in one line.
+    pub about: &'static str,
+    /// Version of the payload it writes.
     pub version: u8,
-    /// Largest level; 0 = the codec knows only its default.
-    pub max_level: u16,
-    /// The level that 0 stands for in this version. It is what files name.
-    pub default_level: u16,
+    /// The versions that it reads: every one that a release wrote.
+    pub reads: &'static [u8],
+    /// Its levels. The first one is what 0 stands for in this version; files never name 0. Empty: the codec has none.
+    pub levels: &'static [Level],
+    /// What it may be asked to do to the values.
+    pub modes: &'static [Mode],
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
@@ -28,6 +32,23 @@ pub struct Entry {
     pub codec: &'static dyn Codec,
     /// Its kernels, if it has any.
     pub gpu: Option<&'static dyn GpuCodec>,
+}
+
+impl Entry {
+    /// The numbers of its levels; only 0 if it has none.
+    pub fn level_numbers(&self) -> impl Iterator<Item = u16> {
+        let none = self.levels.is_empty().then_some(0);
+        none.into_iter().chain(self.levels.iter().map(|level| level.number))
+    }
+}
+
+/// One level of a codec: how much it does to save bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Its number, from 1.
+    pub number: u16,
+    /// Its name.
+    pub name: &'static str,
 }
 
 /// Integers and floats.
@@ -51,9 +72,11 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: STORED,
         name: "stored",
+        about: "the bytes as they are, with a header and a checksum",
         version: 1,
-        max_level: 0,
-        default_level: 0,
+        reads: &[1],
+        levels: &[],
+        modes: &[Mode::Lossless],
         max_expansion: 1,
         dtypes: &DType::ALL,
         verbatim: true,
@@ -63,9 +86,11 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 1,
         name: "ndzip",
+        about: "the published codec for float32 and float64: fastest",
         version: 1,
-        max_level: 0,
-        default_level: 0,
+        reads: &[1],
+        levels: &[],
+        modes: &[Mode::Lossless],
         max_expansion: 64,
         dtypes: &[DType::F32, DType::F64],
         verbatim: false,
@@ -75,9 +100,11 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 2,
         name: "lorenzo",
+        about: "integers and floats of 1 to 8 bytes: fast, or dense",
         version: 1,
-        max_level: lorenzo::params::MAX_LEVEL,
-        default_level: 1,
+        reads: &[1],
+        levels: &[Level { number: 1, name: "fast" }, Level { number: 2, name: "dense" }],
+        modes: &[Mode::Lossless],
         max_expansion: 5462,
         dtypes: NUMBERS,
         verbatim: false,
@@ -113,7 +140,7 @@ mod tests {
         for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
             let shape = Shape::new(&[100, 100]).unwrap();
             let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
-            let is_planned = entry.codec.plan(&array, entry.default_level).is_some();
+            let is_planned = entry.level_numbers().all(|level| entry.codec.plan(&array, level).is_some());
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
         }
     }
@@ -122,7 +149,11 @@ mod tests {
     fn ids_and_names_are_unique_and_the_fixed_rows_exist() {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
-            assert!(entry.default_level <= entry.max_level && (entry.default_level == 0) == (entry.max_level == 0));
+            assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());
+            let levels = entry.levels;
+            let is_new =
+                |i: usize| levels[..i].iter().all(|l| l.number != levels[i].number && l.name != levels[i].name);
+            assert!((0..levels.len()).all(|i| levels[i].number > 0 && is_new(i)), "{levels:?}");
         }
         assert_eq!(find(STORED).unwrap().name, "stored");
         assert!(find(DEFAULT).is_some());

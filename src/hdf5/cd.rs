@@ -2,11 +2,11 @@
 //!
 //! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
 //!
-//! A user writes nothing, `[codec]`, `[codec, 0]` or `[codec, 0, level]`. `set_local` replaces that by the stored
+//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the stored
 //! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
 //! like (so encoding needs no question to libhdf5).
 
-use crate::engine::Spec;
+use crate::engine::Request;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -21,15 +21,12 @@ pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1;
 /// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
 const IS_SHUFFLED: u8 = 1;
 
-const ALLOWED: &str =
-    "allowed are: no value (the default lossless codec), [codec], [codec, 0], or [codec, 0, level]";
-
 /// What a filter's cd_values say.
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
     /// A user's wish.
-    User(Spec),
+    User(Request),
     /// What `set_local` stored.
     Stored(Stored),
 }
@@ -43,43 +40,18 @@ impl Values {
     pub fn parse(words: &[u32]) -> Result<Self> {
         match words {
             [first, ..] if first & 0xffff_0000 == STORED_MAGIC => Stored::parse(words).map(Values::Stored),
-            _ => parse_user(words).map(Values::User),
+            _ => Request::from_words(words).map(Values::User),
         }
     }
 
-    /// The codec and level that were asked for, now or when the dataset was created.
+    /// What was asked for, now or when the dataset was created.
     ///
     /// # Errors
-    /// `UnsupportedJob` if this version does not have that codec.
-    pub fn spec(&self) -> Result<Spec> {
+    /// As [`Stored::request`].
+    pub fn request(&self) -> Result<Request> {
         match self {
-            Values::User(spec) => Ok(*spec),
-            Values::Stored(stored) => stored.spec(),
-        }
-    }
-}
-
-fn parse_user(words: &[u32]) -> Result<Spec> {
-    match *words {
-        [] => Ok(Spec::default()),
-        [codec] | [codec, 0] => Spec::new(codec, 0),
-        [codec, 0, level] => Spec::new(codec, level),
-        [codec, mode @ 1..=4, _, _] => {
-            let name = ["absolute error", "relative error", "bits per value", "precision"][mode as usize - 1];
-            let spec = Spec::new(codec, 0)?;
-            Err(Error::new(
-                ErrorKind::UnsupportedJob,
-                format!(
-                    "mode {mode} ({name}) is reserved: {} is lossless, and no codec of gridz {} has that mode; {ALLOWED}",
-                    spec.name(),
-                    crate::VERSION
-                ),
-            ))
-        }
-        _ => {
-            let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
-            let more = if words.len() > 6 { ", …" } else { "" };
-            Err(Error::invalid(format!("cd_values [{}{more}] mean nothing to gridz; {ALLOWED}", shown.join(", "))))
+            Values::User(request) => Ok(*request),
+            Values::Stored(stored) => stored.request(),
         }
     }
 }
@@ -89,19 +61,23 @@ fn parse_user(words: &[u32]) -> Result<Spec> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     codec: u8,
+    mode: u8,
     level: u16,
+    /// The bits of the mode's value.
+    value: u64,
     array: Array,
     /// Element size of the shuffle filter that runs before ours.
     shuffle: Option<u32>,
-    /// A mode, a value or words that this version does not know.
+    /// Flags or words that this version does not know.
     has_more: bool,
 }
 
 impl Stored {
-    /// `spec` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
+    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
     /// size.
-    pub fn new(spec: &Spec, array: Array, shuffle: Option<u32>) -> Self {
-        Self { codec: spec.codec(), level: spec.level(), array, shuffle, has_more: false }
+    pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Self {
+        let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
+        Self { codec, mode, level, value: request.value().to_bits(), array, shuffle, has_more: false }
     }
 
     /// One chunk of the dataset.
@@ -114,16 +90,18 @@ impl Stored {
         self.shuffle
     }
 
-    /// Codec and level.
+    /// What was asked for when the dataset was created.
     ///
     /// # Errors
-    /// `UnsupportedJob` if this version does not have that codec, `UnsupportedFormat` if it does not
-    /// understand all of the stored form.
-    pub fn spec(&self) -> Result<Spec> {
+    /// `UnsupportedFormat` if this version does not understand all of the stored form.
+    pub fn request(&self) -> Result<Request> {
+        let (codec, mode, level) = (self.codec.into(), self.mode.into(), self.level.into());
         if self.has_more {
             return Err(needs_newer("filter values that this version does not know"));
         }
-        Spec::new(u32::from(self.codec), u32::from(self.level))
+        // What this version does not take, a later one did.
+        Request::with_mode(codec, mode, f64::from_bits(self.value), level)
+            .map_err(|error| needs_newer(error.context()))
     }
 
     fn parse(words: &[u32]) -> Result<Self> {
@@ -159,9 +137,9 @@ impl Stored {
             (_, [0, ..] | []) => return Err(damaged("no element size of the shuffle filter")),
             (_, [size, rest @ ..]) => (Some(*size), rest),
         };
-        let has_more =
-            mode != 0 || flags & !IS_SHUFFLED != 0 || value_low != 0 || value_high != 0 || !more.is_empty();
-        Ok(Self { codec, level: u16::from_le_bytes(level), array, shuffle, has_more })
+        let value = u64::from(value_low) | u64::from(value_high) << 32;
+        let has_more = flags & !IS_SHUFFLED != 0 || !more.is_empty();
+        Ok(Self { codec, mode, level: u16::from_le_bytes(level), value, array, shuffle, has_more })
     }
 
     /// The words to store.
@@ -173,9 +151,10 @@ impl Stored {
         let end = FIXED_WORDS + 2 * shape.extents().len();
         let mut words = Words { words: [0; MAX_WORDS], len: end + usize::from(self.shuffle.is_some()) };
         words.words[0] = STORED_MAGIC | STORED_VERSION;
-        words.words[1] = u32::from_le_bytes([self.codec, 0, level_low, level_high]);
+        words.words[1] = u32::from_le_bytes([self.codec, self.mode, level_low, level_high]);
         words.words[2] = u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]);
         words.words[3] = self.array.element_size();
+        [words.words[4], words.words[5]] = [self.value as u32, (self.value >> 32) as u32];
         for (pair, &extent) in words.words[FIXED_WORDS..].chunks_exact_mut(2).zip(shape.extents()) {
             pair.copy_from_slice(&[extent as u32, (extent >> 32) as u32]);
         }
@@ -216,46 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn user_forms() {
-        for (words, expected) in [
-            (&[][..], (2, 1)),
-            (&[1], (1, 0)),
-            (&[1, 0], (1, 0)),
-            (&[1, 0, 0], (1, 0)),
-            (&[2], (2, 1)),
-            (&[2, 0], (2, 1)),
-            (&[2, 0, 0], (2, 1)),
-            (&[2, 0, 1], (2, 1)),
-            (&[2, 0, 2], (2, 2)),
-        ] {
-            let Values::User(spec) = Values::parse(words).unwrap() else { panic!("{words:?}") };
-            assert_eq!((spec.codec(), spec.level()), expected);
-        }
-        assert_eq!(Values::parse(&[0]).unwrap().spec().unwrap().name(), "stored");
-    }
-
-    #[test]
-    fn everything_else_is_refused_with_what_is_allowed() {
-        for words in
-            [&[1, 1][..], &[1, 1, 0], &[1, 5, 0, 0], &[1, 0, 0, 0], &[1; 7], &[1; 256], &[1, 0xffff_ffff, 0]]
-        {
-            assert_eq!(error(words).kind(), ErrorKind::InvalidArgument);
-            assert!(error(words).context().contains("[codec, 0, level]"), "{}", error(words));
-        }
-        assert!(error(&[7]).context().contains("it has 0 stored, 1 ndzip"), "{}", error(&[7]));
-        assert!(error(&[0xffff_ffff]).context().contains("4294967295"));
-        assert!(error(&[1, 0, 3]).context().contains("only level 0"), "{}", error(&[1, 0, 3]));
-        for (mode, name) in [(1, "absolute error"), (2, "relative error"), (3, "bits per value"), (4, "precision")]
-        {
-            assert!(error(&[1, mode, 0, 0]).context().contains(name));
-        }
-    }
-
-    #[test]
     fn the_stored_form_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
             for shuffle in [None, Some(12)] {
-                let stored = Stored::new(&Spec::default(), array(extents), shuffle);
+                let stored = Stored::new(&Request::default(), array(extents), shuffle);
                 let words = stored.words();
                 assert!(extents.len() > 6 || words.len() <= 20);
                 let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
@@ -269,7 +212,7 @@ mod tests {
 
     #[test]
     fn stored_forms_of_later_versions_are_named_as_such() {
-        let good = Stored::new(&Spec::default(), array(&[4, 5]), None).words().to_vec();
+        let good = Stored::new(&Request::default(), array(&[4, 5]), None).words().to_vec();
         let mut words = good.clone();
         words[0] = STORED_MAGIC | 2;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
@@ -278,7 +221,7 @@ mod tests {
             words[at] = value;
             let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
             assert_eq!(*stored.array(), array(&[4, 5]), "word {at}");
-            assert_eq!(stored.spec().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
+            assert_eq!(stored.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
         }
         for (at, value) in [(2, 0x0002_020b), (2, 0x0002_00ff), (2, 0x0021_010b), (3, 8), (7, u32::MAX)] {
             let mut words = good.clone();
@@ -293,6 +236,11 @@ mod tests {
         }
         let mut words = good.clone();
         words[1] = 200;
-        assert_eq!(Values::parse(&words).unwrap().spec().unwrap_err().kind(), ErrorKind::UnsupportedJob);
+        let error = Values::parse(&words).unwrap().request().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedFormat);
+        assert!(
+            error.context().contains("codec 200 is unknown") && error.context().contains("a newer gridz"),
+            "{error}"
+        );
     }
 }

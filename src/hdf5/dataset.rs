@@ -5,15 +5,15 @@ use std::ffi::c_int;
 use super::abi::{self, Hid, class, order};
 use super::cd::Values;
 use super::dl::{Api, FloatFields, PipelineEntry};
-use crate::engine::{self, Spec};
+use crate::engine::{self, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::MAX_PARAMS;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// A dataset about to be created or written.
 pub struct Dataset {
-    /// The codec.
-    pub spec: Spec,
+    /// What to compress with.
+    pub request: Request,
     /// One chunk.
     pub array: Array,
     /// Flags of our place in the pipeline.
@@ -34,6 +34,15 @@ pub enum Before {
 }
 
 impl Before {
+    /// What people call it.
+    fn name(self) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::Shuffle(_) => Some("the shuffle filter".into()),
+            Self::Other(id) => Some(format!("HDF5 filter {id}")),
+        }
+    }
+
     /// The filters before ours in the pipeline, of a datatype of `size` bytes.
     fn of(filters: &[PipelineEntry], size: usize) -> Self {
         match filters {
@@ -66,7 +75,7 @@ impl Dataset {
         if n_values > values.len() {
             return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
         }
-        let spec = Values::parse(values)?.spec()?;
+        let request = Values::parse(values)?.request()?;
         let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
         let before =
@@ -75,19 +84,21 @@ impl Dataset {
             Before::Other(_) => Array::bytes(array.n_bytes())?,
             _ => array,
         };
+        request.check_dataset(array.dtype(), before.name().as_deref())?;
         check_frame_fits(api, &array)?;
-        Ok(Self { spec, array, flags, before })
+        Ok(Self { request, array, flags, before })
     }
 
     /// Why gridz will not compress any chunk of the dataset, where that is so and was not asked for.
     pub fn why_stored(&self) -> Option<String> {
         match self.before {
-            _ if self.spec.codec() == engine::STORED => None,
-            Before::Other(id) => Some(format!(
-                "HDF5 filter {id} runs before gridz, which keeps what that makes of the data as it is; put gridz first, \
-                 or leave one of them out"
+            _ if self.request.codec() == engine::STORED => None,
+            Before::Other(_) => Some(format!(
+                "{} runs before gridz, which keeps what that makes of the data as it is; put gridz first, \
+                 or leave one of them out",
+                self.before.name().unwrap_or_default()
             )),
-            _ => self.spec.why_stored(self.array.dtype()),
+            _ => self.request.why_stored(self.array.dtype()),
         }
     }
 }

@@ -22,7 +22,7 @@ use super::cd::{Stored, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
-use crate::engine::{self, Context, Spec, Verify};
+use crate::engine::{self, Context, Request, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
 use crate::settings::{self, Backend, LogLevel};
 use crate::types::{Array, DType};
@@ -109,15 +109,15 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
             Before::Shuffle(size) => Some(size),
             _ => None,
         };
-        let words = Stored::new(&dataset.spec, dataset.array, shuffle).words();
+        let words = Stored::new(&dataset.request, dataset.array, shuffle).words();
         api.set_filter_values(dcpl, FILTER_ID, dataset.flags, &words)
             .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 does not take the filter's values"))?;
         if let Some(why) = dataset.why_stored() {
             report::line(&why);
         }
         settings::log(LogLevel::Info, || {
-            let (array, spec) = (&dataset.array, &dataset.spec);
-            format!("new dataset: chunks of {} {:?} by {}", array.dtype().name(), array.shape(), spec.name())
+            let (array, request) = (&dataset.array, &dataset.request);
+            format!("new dataset: chunks of {} {:?} by {request}", array.dtype().name(), array.shape())
         });
         Ok(())
     });
@@ -194,13 +194,13 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
     };
     if let Some(stored) = stored {
         let compressed = guarded(|| {
-            let spec = stored.spec()?;
+            let request = stored.request()?;
             match shuffled(&stored) {
-                None => compress(stored.array(), &spec, chunk),
+                None => compress(stored.array(), &request, chunk),
                 Some(size) => {
                     let mut array = Buffer::new(chunk.len())?;
                     shuffle::unshuffle(size, chunk, array.bytes());
-                    compress(stored.array(), &spec, array.bytes())
+                    compress(stored.array(), &request, array.bytes())
                 }
             }
         });
@@ -209,13 +209,13 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
             Err(error) => report::line(&format!("{error}; the data is kept uncompressed")),
         }
     }
-    let stored = Spec::new(u32::from(engine::STORED), 0)?;
+    let stored = Request::new(u32::from(engine::STORED), 0)?;
     compress(&Array::bytes(chunk.len() as u64)?, &stored, chunk)
 }
 
-fn compress(array: &Array, spec: &Spec, chunk: &[u8]) -> Result<(Buffer, usize)> {
-    let mut frame = Buffer::new(engine::compress_bound(array, spec)? as usize)?;
-    let n_bytes = on_any_backend(|context| engine::compress(array, spec, chunk, frame.bytes(), context))?;
+fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, usize)> {
+    let mut frame = Buffer::new(engine::compress_bound(array, request)? as usize)?;
+    let n_bytes = on_any_backend(|context| engine::compress(array, request, chunk, frame.bytes(), context))?;
     Ok((frame, n_bytes))
 }
 
@@ -288,15 +288,15 @@ mod tests {
         {
             let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
             let n = array.n_bytes() as usize;
-            for spec in [Spec::new(1, 0).unwrap(), Spec::default()] {
-                let words = Stored::new(&spec, array, Some(size)).words();
+            for request in [Request::new(1, 0).unwrap(), Request::default()] {
+                let words = Stored::new(&request, array, Some(size)).words();
                 // As described, and of lengths that the description does not fit.
                 for n in [n, n + 4, n.saturating_sub(3).max(1)] {
                     let chunk: Vec<u8> = (0..n).map(|i| (i / 100 + i % 4 * 50) as u8).collect();
                     let (mut frame, n_frame) = encode(&words, &chunk).unwrap();
                     let frame = &frame.bytes()[..n_frame];
                     let (mut back, n_back) = decode(&words, frame, Verify::Checksum).unwrap();
-                    assert!(back.bytes()[..n_back] == chunk, "{spec:?} {array:?} {n}");
+                    assert!(back.bytes()[..n_back] == chunk, "{request:?} {array:?} {n}");
                 }
             }
         }

@@ -540,34 +540,31 @@ static void test_options(void)
     options.level = 2;
     CHECK_OK(with_options(&options));
     options.level = 3;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "levels 0 to 2");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense");
     options.level = UINT32_MAX;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "levels 0 to 2");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense");
     options.codec = "ndzip";
     options.level = 1;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "only level 0");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip has no levels");
 
-    static const struct {
-        uint32_t mode;
-        const char *name;
-    } RESERVED[] = {{GRIDZ_MODE_ABSOLUTE_ERROR, "GRIDZ_MODE_ABSOLUTE_ERROR"},
-                    {GRIDZ_MODE_RELATIVE_ERROR, "GRIDZ_MODE_RELATIVE_ERROR"},
-                    {GRIDZ_MODE_BITS_PER_VALUE, "GRIDZ_MODE_BITS_PER_VALUE"},
-                    {GRIDZ_MODE_PRECISION, "GRIDZ_MODE_PRECISION"}};
-    for (size_t i = 0; i < COUNT(RESERVED); i++) {
-        options = defaults;
-        options.mode = RESERVED[i].mode;
-        options.value = 0.5;
-        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, RESERVED[i].name);
-    }
+    /* In text the same, with the same answers. */
     options = defaults;
-    options.mode = 5;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "mode 5");
+    options.mode = GRIDZ_MODE_ABS;
+    options.value = 0.5;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless; it has no mode 1, abs");
+    CHECK_FAILS(gridz_parse_options("lorenzo,abs=.5", &options), GRIDZ_ERROR_UNSUPPORTED_JOB,
+                "lorenzo: use mode 0, lossless; it has no mode 1, abs");
+    for (uint32_t mode = GRIDZ_MODE_REL; mode <= GRIDZ_MODE_EXPERT; mode++) {
+        options.mode = mode;
+        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless");
+    }
+    options.mode = GRIDZ_MODE_EXPERT + 1;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "there is no mode 8");
     options = defaults;
     options.value = 1e-3;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "value");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
     options.value = NAN;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "value");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
     options = defaults;
     options.flags = 2;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
@@ -575,6 +572,60 @@ static void test_options(void)
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
     options.flags = GRIDZ_FLAG_SKIP_CHECKSUM;
     CHECK_OK(with_options(&options));
+}
+
+static void test_options_in_text(void)
+{
+    gridz_options options = {.struct_size = sizeof options, .value = 1.0, .flags = GRIDZ_FLAG_SKIP_CHECKSUM};
+    CHECK_OK(gridz_parse_options("lorenzo,level=dense", &options));
+    CHECK(strcmp(options.codec, "lorenzo") == 0 && options.level == 2 && options.value == 0.0);
+    CHECK(options.mode == GRIDZ_MODE_LOSSLESS && options.flags == GRIDZ_FLAG_SKIP_CHECKSUM);
+    CHECK_OK(with_options(&options));
+    CHECK_OK(gridz_parse_options("ndzip", &options));
+    CHECK(strcmp(options.codec, "ndzip") == 0 && options.level == 0);
+    CHECK_OK(with_options(&options));
+
+    const gridz_options before = options;
+    CHECK_FAILS(gridz_parse_options("lorenzo,level=max", &options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense");
+    CHECK_FAILS(gridz_parse_options("lorenzo,lvl=1", &options), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense");
+    CHECK_FAILS(gridz_parse_options("", &options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    CHECK_FAILS(gridz_parse_options("\xff", &options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    CHECK_FAILS(gridz_parse_options(NULL, &options), GRIDZ_ERROR_INVALID_ARGUMENT, "text is NULL");
+    CHECK_FAILS(gridz_parse_options("ndzip", NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+    CHECK(memcmp(&before, &options, sizeof options) == 0);
+    options.struct_size = 1;
+    CHECK_FAILS(gridz_parse_options("ndzip", &options), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size 1");
+}
+
+static void test_codecs(void)
+{
+    CHECK(gridz_codec_count() >= 3);
+    for (size_t i = 0; i < gridz_codec_count(); i++) {
+        gridz_codec codec = {.struct_size = sizeof codec};
+        CHECK_OK(gridz_codec_info(i, &codec));
+        CHECK(codec.struct_size == sizeof codec && codec.reserved == 0 && strlen(codec.description) > 10);
+        CHECK((codec.backends & GRIDZ_BACKEND_CPU) && codec.backends < 4);
+        CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
+        /* What is said can be asked for: by text and by number, at every level. */
+        gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
+        CHECK(codec.modes == 1u << GRIDZ_MODE_LOSSLESS && (codec.dtypes & 1u << GRIDZ_DTYPE_F32));
+        CHECK_OK(with_options(&options));
+        for (uint32_t k = 0; k < codec.n_levels; k++) {
+            char text[64];
+            options.level = codec.level_numbers[k];
+            CHECK(options.level > 0);
+            CHECK_OK(with_options(&options));
+            gridz_options parsed = {.struct_size = sizeof parsed};
+            snprintf(text, sizeof text, "%s,level=%s", codec.name, codec.level_names[k]);
+            CHECK_OK(gridz_parse_options(text, &parsed));
+            CHECK(strcmp(parsed.codec, codec.name) == 0 && parsed.level == options.level);
+        }
+    }
+    gridz_codec codec = {.struct_size = sizeof codec};
+    CHECK_FAILS(gridz_codec_info(gridz_codec_count(), &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_codec_count()");
+    CHECK_FAILS(gridz_codec_info(0, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+    codec.struct_size = 8;
+    CHECK_FAILS(gridz_codec_info(0, &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size 8");
 }
 
 static void test_regions(void)
@@ -835,6 +886,8 @@ static int bad_environment(void)
     char src[4] = {0}, dst[100];
     gridz_context *context = NULL;
     gridz_frame_info info = {.struct_size = sizeof info};
+    gridz_codec codec = {.struct_size = sizeof codec};
+    gridz_options options = {.struct_size = sizeof options};
     const gridz_array array = describe(GRIDZ_DTYPE_F32, 0, NULL);
     for (int again = 0; again < 2; again++) {
 #define CHECK_BAD(call) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_THREADS=many")
@@ -842,6 +895,8 @@ static int bad_environment(void)
         CHECK_BAD(gridz_compress(&array, src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
+        CHECK_BAD(gridz_codec_info(0, &codec));
+        CHECK_BAD(gridz_parse_options("lorenzo", &options));
         CHECK_BAD(gridz_context_create(NULL, &context));
         CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, NULL, &n_bytes));
         CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
@@ -886,6 +941,8 @@ int main(int argc, char **argv)
         {"arguments of batches", test_async_arguments},
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
+        {"options in text", test_options_in_text},
+        {"codecs", test_codecs},
         {"regions", test_regions},
         {"damaged frames", test_damaged_frames},
         {"contexts", test_contexts},
