@@ -311,3 +311,17 @@ def test_ncdump_reads_the_data(tmp_path, netcdf):
     run("nccopy", "-F", "theta,34013", netcdf[0], tmp_path / "packed.nc")
     data = [run("ncdump", "-n", "x", "-v", "theta", path).stdout for path in (netcdf[0], tmp_path / "packed.nc")]
     assert data[0] == data[1] and len(data[0]) > 100_000
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_repack_of_data_of_variable_length(tmp_path, flag):
+    # docs/h5repack.md: HDF5 does not take a mandatory filter for it, and h5repack then leaves it out.
+    strings = [f"entry {i}" for i in range(300)]
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        file.create_dataset("strings", data=strings, dtype=h5py.string_dtype(), chunks=(64,))
+        file.create_dataset("numbers", data=np.arange(1000.0), chunks=(100,))
+    run("h5repack", "-f", f"UD=34013,{flag},0", tmp_path / "plain.h5", tmp_path / "packed.h5")
+    assert_same_content(tmp_path / "plain.h5", tmp_path / "packed.h5")
+    with h5py.File(tmp_path / "packed.h5") as file:
+        assert file["strings"].id.get_create_plist().get_nfilters() == flag
+        assert file["numbers"].id.get_create_plist().get_nfilters() == 1
