@@ -87,11 +87,6 @@ module gridz
       integer(c_size_t), value :: frame_bytes
       type(info_t), intent(inout) :: info
     end function
-    integer(c_int32_t) function c_parse(text, options) bind(c, name='gridz_parse_options')
-      import
-      type(c_ptr), value :: text
-      type(options_t), intent(inout) :: options
-    end function
     type(c_ptr) function c_last_error() bind(c, name='gridz_last_error')
       import
     end function
@@ -102,8 +97,8 @@ module gridz
   end interface
 
   ! gridz_compress(field, frame, status [, codec, level]): field is a contiguous array of real(4) or real(8), rank 1 to
-  ! 4; frame is allocated. codec is the name of a codec, or more of a request in text form, such as
-  ! 'lorenzo,level=dense'; level is the codec's level. The defaults are the library's.
+  ! 4; frame is allocated. codec is the name of a codec, and level its level; or codec is a
+  ! whole request in text form, such as 'lorenzo,level=dense'. The defaults are the library's.
   interface gridz_compress
     module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
       compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
@@ -187,8 +182,7 @@ contains
     options%struct_size = c_sizeof(options)
     if (present(codec)) then
       text = transfer(trim(codec)//c_null_char, [c_null_char])
-      status = c_parse(c_loc(text), options)
-      if (status /= GRIDZ_OK) return
+      options%codec = c_loc(text)
     end if
     if (present(level)) options%level = int(level, c_int32_t)
     status = c_bound(array, options, bound)

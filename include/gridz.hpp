@@ -118,7 +118,8 @@ private:
 
 // What to compress with. The default is the library's: lossless, fast.
 struct Options {
-    // Name of the codec; nullptr = the default one. Must outlive the call.
+    // Name of the codec, or a whole request in text form, such as "lorenzo,level=dense"; nullptr = the default codec.
+    // Must outlive the call.
     const char *codec = nullptr;
     // 0 = the codec's default.
     std::uint32_t level = 0;
@@ -128,20 +129,6 @@ struct Options {
     // What the codec may do to the values, and the number that goes with it.
     gridz_mode mode = GRIDZ_MODE_LOSSLESS;
     double value = 0;
-
-    // A request in text form, such as "lorenzo,level=dense".
-    static Options parse(const std::string &text)
-    {
-        gridz_options c{};
-        c.struct_size = sizeof c;
-        check(gridz_parse_options(text.c_str(), &c));
-        Options options;
-        options.codec = c.codec;
-        options.level = c.level;
-        options.mode = c.mode;
-        options.value = c.value;
-        return options;
-    }
 
     gridz_options c() const noexcept
     {

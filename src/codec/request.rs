@@ -6,7 +6,7 @@
 //! | where | form |
 //! |---|---|
 //! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]`, `[codec, mode, low, high]`, `[codec, mode, low, high, level]` |
-//! | C | the fields of `gridz_options` |
+//! | C | the fields of `gridz_options`, or text in its field `codec` |
 //! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2` |
 
 use std::fmt;
@@ -44,12 +44,19 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// The same with the codec's name, or `None` for the default codec.
+    /// The same with the codec's name, or `None` for the default codec. In place of the name there may be a whole
+    /// request in text form; then the numbers are 0.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
     pub fn by_name(codec: Option<&str>, mode: u32, value: f64, level: u32) -> Result<Self> {
         let entry = match codec {
+            Some(text) if text.contains(',') && (mode, value, level) == (0, 0.0, 0) => return text.parse(),
+            Some(text) if text.contains(',') => {
+                return Err(Error::invalid(format!(
+                    "\"{text}\" is a whole request: leave mode, value and level 0, or give the codec's name alone"
+                )));
+            }
             Some(name) => named(registry::CODECS, name)?,
             None => Self::default().entry,
         };
@@ -353,7 +360,10 @@ mod tests {
             assert_eq!(request, in_numbers, "{text}");
         }
         assert_eq!("lorenzo,level=dense".parse::<Request>().unwrap(), Request::new(2, 2).unwrap());
-        assert_eq!(Request::by_name(None, 0, 0.0, 2).unwrap(), Request::new(2, 2).unwrap());
+        let dense = Request::new(2, 2).unwrap();
+        for (text, level) in [(None, 2), (Some("lorenzo"), 2), (Some("lorenzo,level=dense"), 0)] {
+            assert_eq!(Request::by_name(text, 0, 0.0, level).unwrap(), dense, "{text:?}");
+        }
         assert_eq!(Request::default().to_string(), "lorenzo,level=fast");
         assert_eq!(parse("any,abs=0.001,level=max").unwrap().to_string(), "any,abs=1e-3,level=max");
         assert_eq!(parse("flat,abs=16").unwrap().to_string(), "flat,abs=16");
@@ -392,6 +402,13 @@ mod tests {
         assert_eq!(said("lorenzo,abs=1e-3".parse()), "lorenzo: use mode 0, lossless; it has no mode 1, abs");
         assert_eq!(said(Request::with_mode(2, 9, 0.0, 0)), "lorenzo: use mode 0, lossless; there is no mode 9");
         assert!(said(Request::with_mode(2, 0, 1.0, 0)).contains("lorenzo, lossless: the value must be 0, not 1"));
+        for (mode, value, level) in [(1, 0.0, 0), (0, 1.0, 0), (0, f64::NAN, 0), (0, 0.0, 2)] {
+            let twice = said(Request::by_name(Some("lorenzo,level=dense"), mode, value, level));
+            assert!(
+                twice.contains("\"lorenzo,level=dense\" is a whole request: leave mode, value and level 0"),
+                "{twice}"
+            );
+        }
         assert!(said(Request::with_mode(2, 0, f64::NAN, 0)).contains("must be 0, not NaN"));
     }
 

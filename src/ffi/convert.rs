@@ -38,14 +38,6 @@ pub fn spec(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
     Request::by_name(codec.map(CStr::to_string_lossy).as_deref(), c.mode, c.value, c.level)
 }
 
-/// `old` with the request that `text` is.
-pub fn parsed(text: Option<&CStr>, old: &gridz_options) -> Result<gridz_options> {
-    let text = text.ok_or_else(|| Error::invalid("text is NULL"))?;
-    let request: Request = text.to_string_lossy().parse()?;
-    let (mode, level, value) = (request.mode().id().into(), request.level().into(), request.value());
-    Ok(gridz_options { codec: codec_name(request.codec()), mode, level, value, ..*old })
-}
-
 /// How many codecs there are.
 pub fn codec_count() -> usize {
     CODECS.len()

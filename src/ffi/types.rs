@@ -125,7 +125,9 @@ pub struct gridz_options {
     /// returns; any number of calls may share it at the same time.
     pub context: *const gridz_context,
     /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
-    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
+    /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
+    /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     pub codec: *const c_char,
     /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;

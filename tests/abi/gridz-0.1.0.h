@@ -241,7 +241,9 @@ typedef struct gridz_options {
     /// returns; any number of calls may share it at the same time.
     const struct gridz_context *context;
     /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
-    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
+    /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
+    /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     const char *codec;
     /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;
@@ -587,17 +589,6 @@ size_t gridz_codec_count(void);
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index,
                               struct gridz_codec *codec);
-
-/// Reads a request in text form into the fields `codec`, `mode`, `value` and `level` of `*options`, whose `struct_size`
-/// the caller has set; the other fields stay as they are.
-///
-/// The text is the name of a codec, then, if they are not the defaults, a mode with its value and a level by name or
-/// number: `"lorenzo"`, `"lorenzo,level=dense"`, and of a codec that keeps an error bound `"NAME,abs=1e-3,level=2"`.
-/// Options that were made so are what `gridz_compress` takes; it does not matter how they came about.
-///
-/// Errors: `INVALID_ARGUMENT` and `UNSUPPORTED_JOB`, with what is allowed.
-gridz_status gridz_parse_options(const char *text,
-                                 struct gridz_options *options);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -547,13 +547,10 @@ static void test_options(void)
     options.level = 1;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip has no levels");
 
-    /* In text the same, with the same answers. */
     options = defaults;
     options.mode = GRIDZ_MODE_ABS;
     options.value = 0.5;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless; it has no mode 1, abs");
-    CHECK_FAILS(gridz_parse_options("lorenzo,abs=.5", &options), GRIDZ_ERROR_UNSUPPORTED_JOB,
-                "lorenzo: use mode 0, lossless; it has no mode 1, abs");
     for (uint32_t mode = GRIDZ_MODE_REL; mode <= GRIDZ_MODE_EXPERT; mode++) {
         options.mode = mode;
         CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless");
@@ -576,25 +573,30 @@ static void test_options(void)
 
 static void test_options_in_text(void)
 {
-    gridz_options options = {.struct_size = sizeof options, .value = 1.0, .flags = GRIDZ_FLAG_SKIP_CHECKSUM};
-    CHECK_OK(gridz_parse_options("lorenzo,level=dense", &options));
-    CHECK(strcmp(options.codec, "lorenzo") == 0 && options.level == 2 && options.value == 0.0);
-    CHECK(options.mode == GRIDZ_MODE_LOSSLESS && options.flags == GRIDZ_FLAG_SKIP_CHECKSUM);
-    CHECK_OK(with_options(&options));
-    CHECK_OK(gridz_parse_options("ndzip", &options));
-    CHECK(strcmp(options.codec, "ndzip") == 0 && options.level == 0);
-    CHECK_OK(with_options(&options));
+    gridz_options in_numbers = {.struct_size = sizeof in_numbers, .level = 2};
+    gridz_options in_text = {.struct_size = sizeof in_text, .codec = "lorenzo,level=dense"};
+    size_t n = 0, n_text = 0;
+    unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &in_numbers);
+    unsigned char *same = compressed(&small_array, small, sizeof small, &n_text, &in_text);
+    CHECK(n == n_text && memcmp(frame, same, n) == 0);
+    CHECK_OK(with_options(&in_text));
+    free(frame);
+    free(same);
 
-    const gridz_options before = options;
-    CHECK_FAILS(gridz_parse_options("lorenzo,level=max", &options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense");
-    CHECK_FAILS(gridz_parse_options("lorenzo,lvl=1", &options), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense");
-    CHECK_FAILS(gridz_parse_options("", &options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
-    CHECK_FAILS(gridz_parse_options("\xff", &options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
-    CHECK_FAILS(gridz_parse_options(NULL, &options), GRIDZ_ERROR_INVALID_ARGUMENT, "text is NULL");
-    CHECK_FAILS(gridz_parse_options("ndzip", NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
-    CHECK(memcmp(&before, &options, sizeof options) == 0);
-    options.struct_size = 1;
-    CHECK_FAILS(gridz_parse_options("ndzip", &options), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size 1");
+    in_text.level = 2;
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "leave mode, value and level 0");
+    in_text.level = 0;
+    in_text.codec = "lorenzo,level=max";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense");
+    in_text.codec = "lorenzo,lvl=1";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense");
+    in_text.codec = "lorenzo,abs=.5";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB,
+                "lorenzo: use mode 0, lossless; it has no mode 1, abs");
+    in_text.codec = ",level=1";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    in_text.codec = "lorenzo,\xff";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "means nothing");
 }
 
 static void test_codecs(void)
@@ -615,10 +617,9 @@ static void test_codecs(void)
             options.level = codec.level_numbers[k];
             CHECK(options.level > 0);
             CHECK_OK(with_options(&options));
-            gridz_options parsed = {.struct_size = sizeof parsed};
+            gridz_options in_text = {.struct_size = sizeof in_text, .codec = text};
             snprintf(text, sizeof text, "%s,level=%s", codec.name, codec.level_names[k]);
-            CHECK_OK(gridz_parse_options(text, &parsed));
-            CHECK(strcmp(parsed.codec, codec.name) == 0 && parsed.level == options.level);
+            CHECK_OK(with_options(&in_text));
         }
     }
     gridz_codec codec = {.struct_size = sizeof codec};
@@ -887,7 +888,6 @@ static int bad_environment(void)
     gridz_context *context = NULL;
     gridz_frame_info info = {.struct_size = sizeof info};
     gridz_codec codec = {.struct_size = sizeof codec};
-    gridz_options options = {.struct_size = sizeof options};
     const gridz_array array = describe(GRIDZ_DTYPE_F32, 0, NULL);
     for (int again = 0; again < 2; again++) {
 #define CHECK_BAD(call) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_THREADS=many")
@@ -896,7 +896,6 @@ static int bad_environment(void)
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
         CHECK_BAD(gridz_codec_info(0, &codec));
-        CHECK_BAD(gridz_parse_options("lorenzo", &options));
         CHECK_BAD(gridz_context_create(NULL, &context));
         CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, NULL, &n_bytes));
         CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));

@@ -147,9 +147,11 @@ void requests_and_codecs()
     const std::vector<float> values(5000, 1.5f);
     gridz::Options dense;
     dense.level = 2;
-    MUST(gridz::compress(values, {5000}, gridz::Options::parse("lorenzo,level=dense")) ==
-         gridz::compress(values, {5000}, dense));
-    MUST(status_of([] { gridz::Options::parse("lorenzo,level=max"); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    gridz::Options in_text;
+    in_text.codec = "lorenzo,level=dense";
+    MUST(gridz::compress(values, {5000}, in_text) == gridz::compress(values, {5000}, dense));
+    in_text.codec = "lorenzo,level=max";
+    MUST(status_of([&] { gridz::compress(values, {5000}, in_text); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
     dense.mode = GRIDZ_MODE_ABS;
     dense.value = 1e-3;
     MUST(status_of([&] { gridz::compress(values, {5000}, dense); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
