@@ -11,6 +11,7 @@ use std::time::Instant;
 
 pub use crate::codec::BlockCounts;
 pub use crate::codec::mode::Mode;
+pub use crate::codec::registry::MAX_EXTRAS;
 pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
 pub use crate::codec::request::Request;

@@ -368,7 +368,8 @@ fn refusals_are_on_the_error_stack_of_the_thread() {
         (&[1, 0, 9], "ndzip has no levels; use 0, not 9"),
         (&[1, 1, 0, 0], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         (&[1, 1], "[1, 1] mean nothing to gridz; allowed are: no value"),
-        (&[3; 256], "allowed are: no value"),
+        (&[3; 256], "codec 3 is unknown"),
+        (&[2, 0, 1, 0], "allowed are: no value"),
     ] {
         let Err(stack) = Dataset::create(&path, &array, &[50], values) else { panic!("{values:?} was accepted") };
         assert!(stack.contains(text), "{values:?}: {stack}");

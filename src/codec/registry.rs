@@ -21,6 +21,8 @@ pub struct Entry {
     pub levels: &'static [Level],
     /// What it may be asked to do to the values.
     pub modes: &'static [Mode],
+    /// Its parameters beside those, in the order of their words in cd_values.
+    pub extras: &'static [Extra],
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
@@ -51,6 +53,27 @@ pub struct Level {
     pub name: &'static str,
 }
 
+/// A parameter of one codec alone: a number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extra {
+    /// Its name in text.
+    pub name: &'static str,
+    /// What it is where nobody says anything.
+    pub default: f64,
+    /// A whole number of 32 bits, one word; else a float64, two words.
+    pub is_whole: bool,
+}
+
+impl Extra {
+    /// Its words in cd_values.
+    pub fn n_words(&self) -> usize {
+        if self.is_whole { 1 } else { 2 }
+    }
+}
+
+/// Most parameters of that kind that a codec has.
+pub const MAX_EXTRAS: usize = 4;
+
 /// Integers and floats.
 const NUMBERS: &[DType] = &[
     DType::U8,
@@ -77,6 +100,7 @@ pub static CODECS: &[Entry] = &[
         reads: &[1],
         levels: &[],
         modes: &[Mode::Lossless],
+        extras: &[],
         max_expansion: 1,
         dtypes: &DType::ALL,
         verbatim: true,
@@ -91,6 +115,7 @@ pub static CODECS: &[Entry] = &[
         reads: &[1],
         levels: &[],
         modes: &[Mode::Lossless],
+        extras: &[],
         max_expansion: 64,
         dtypes: &[DType::F32, DType::F64],
         verbatim: false,
@@ -105,6 +130,7 @@ pub static CODECS: &[Entry] = &[
         reads: &[1],
         levels: &[Level { number: 1, name: "fast" }, Level { number: 2, name: "dense" }],
         modes: &[Mode::Lossless],
+        extras: &[],
         max_expansion: 5462,
         dtypes: NUMBERS,
         verbatim: false,
@@ -150,6 +176,7 @@ mod tests {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
             assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());
+            assert!(entry.extras.len() <= MAX_EXTRAS);
             let levels = entry.levels;
             let is_new =
                 |i: usize| levels[..i].iter().all(|l| l.number != levels[i].number && l.name != levels[i].name);

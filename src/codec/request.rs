@@ -1,11 +1,11 @@
 //! Requests: what a chunk is to be compressed with.
 //!
-//! A request is a codec, a mode with its value, and a level. Every host has its own way to write one down, and all of
+//! A request is a codec, a mode with its value, a level, and the extras of the codec's row. Every host has its own way to write one down, and all of
 //! them come here, so that everywhere the same is allowed and the same is said about everything else:
 //!
 //! | where | form |
 //! |---|---|
-//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]`, `[codec, mode, low, high]`, `[codec, mode, low, high, level]` |
+//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]`, `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
 //! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2` |
 
@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::codec::mode::Mode;
-use crate::codec::registry::{self, Entry, Level};
+use crate::codec::registry::{self, Entry, Extra, Level, MAX_EXTRAS};
 use crate::error::{Error, Result};
 use crate::types::DType;
 
@@ -24,6 +24,8 @@ pub struct Request {
     pub(crate) level: u16,
     mode: Mode,
     value: f64,
+    /// One number for each extra of the codec; the rest is 0.
+    extras: [f64; MAX_EXTRAS],
 }
 
 impl Request {
@@ -42,6 +44,42 @@ impl Request {
     pub fn with_mode(codec: u32, mode: u32, value: f64, level: u32) -> Result<Self> {
         let entry = u8::try_from(codec).ok().and_then(registry::find).ok_or_else(|| unknown_codec(&codec))?;
         Self::check(entry, mode, value, level)
+    }
+
+    /// The same with words for the codec's extras; those that are missing at the end are the defaults.
+    ///
+    /// # Errors
+    /// As [`Request::with_mode`].
+    pub fn with_extras(codec: u32, mode: u32, value: f64, level: u32, extras: &[u32]) -> Result<Self> {
+        Self::with_mode(codec, mode, value, level)?.and_words(extras)
+    }
+
+    fn and_words(mut self, words: &[u32]) -> Result<Self> {
+        let mut rest = words;
+        for (value, extra) in self.extras.iter_mut().zip(self.entry.extras) {
+            (*value, rest) = match (extra.is_whole, rest) {
+                (true, &[word, ref rest @ ..]) => (f64::from(word as i32), rest),
+                (false, &[low, high, ref rest @ ..]) => (float(low, high), rest),
+                _ => break,
+            };
+            check_extra(self.entry, extra, *value)?;
+        }
+        if !rest.is_empty() {
+            let (name, n) = (self.name(), words.len());
+            let known: usize = self.entry.extras.iter().map(Extra::n_words).sum();
+            let text = format!("{name} has {known} words of extras behind the level, not {n}");
+            return Err(Error::unsupported(text));
+        }
+        Ok(self)
+    }
+
+    /// The codec's extras as words: all of them.
+    pub fn extra_words(&self) -> impl Iterator<Item = u32> {
+        self.entry.extras.iter().zip(self.extras).flat_map(|(extra, value)| {
+            let bits = value.to_bits();
+            let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
+            words.into_iter().take(extra.n_words())
+        })
     }
 
     /// The same with the codec's name, or `None` for the default codec. In place of the name there may be a whole
@@ -68,20 +106,21 @@ impl Request {
     /// # Errors
     /// As [`Request::with_mode`].
     pub fn from_words(words: &[u32]) -> Result<Self> {
-        let value = |low: u32, high: u32| f64::from_bits(u64::from(low) | u64::from(high) << 32);
         match *words {
             [] => Ok(Self::default()),
             [codec] | [codec, 0] => Self::new(codec, 0),
             [codec, 0, level] => Self::new(codec, level),
-            [codec, mode @ 1..=u32::MAX, low, high] => Self::with_mode(codec, mode, value(low, high), 0),
-            [codec, mode @ 1..=u32::MAX, low, high, level] => Self::with_mode(codec, mode, value(low, high), level),
+            [codec, mode @ 1..=u32::MAX, low, high] => Self::with_mode(codec, mode, float(low, high), 0),
+            [codec, mode @ 1..=u32::MAX, low, high, level, ref extras @ ..] => {
+                Self::with_extras(codec, mode, float(low, high), level, extras)
+            }
             _ => {
                 let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
                 let (shown, more) = (shown.join(", "), if words.len() > 6 { ", …" } else { "" });
                 Err(Error::invalid(format!(
                     "cd_values [{shown}{more}] mean nothing to gridz; allowed are: no value (the default lossless \
                      codec), [codec], [codec, 0], [codec, 0, level], [codec, mode, low, high] and [codec, mode, low, \
-                     high, level], low and high being the halves of a float64"
+                     high, level, extra …], low and high being the halves of a float64"
                 )))
             }
         }
@@ -91,28 +130,37 @@ impl Request {
     fn parse(codecs: &'static [Entry], text: &str) -> Result<Self> {
         let mut parts = text.split(',').map(str::trim);
         let entry = named(codecs, parts.next().unwrap_or_default())?;
-        let (mut mode, mut level) = (None, None);
+        let (mut mode, mut level, mut extras) = (None, None, [None; MAX_EXTRAS]);
         for part in parts {
             let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
-            let is_new = match (key, value) {
-                ("level", Some(value)) => level.replace(level_of(entry, value)?).is_none(),
-                _ => match Mode::from_name(key) {
-                    Some(found) if found.has_value() == value.is_some() => {
-                        let number = value.map_or(Ok(0.0), str::parse).map_err(|_| {
-                            Error::invalid(format!("{part}: {key} is followed by a number, such as {key}=1e-3"))
-                        })?;
-                        mode.replace((found, number)).is_none()
-                    }
-                    _ => return Err(unknown_key(entry, part)),
-                },
+            let number = |text: &str| {
+                let wrong =
+                    |_| Error::invalid(format!("{part}: {key} is followed by a number, such as {key}=1e-3"));
+                text.parse::<f64>().map_err(wrong)
+            };
+            let extra = entry.extras.iter().position(|extra| extra.name == key);
+            let (what, is_new) = match (key, value, extra, Mode::from_name(key)) {
+                ("level", Some(value), ..) => ("level", level.replace(level_of(entry, value)?).is_none()),
+                (_, Some(value), Some(i), _) => {
+                    let value = number(value)?;
+                    check_extra(entry, &entry.extras[i], value)?;
+                    (key, extras[i].replace(value).is_none())
+                }
+                (_, value, None, Some(found)) if found.has_value() == value.is_some() => {
+                    ("mode", mode.replace((found, value.map_or(Ok(0.0), number)?)).is_none())
+                }
+                _ => return Err(unknown_key(entry, part)),
             };
             if !is_new {
-                let what = if key == "level" { "level" } else { "mode" };
                 return Err(Error::invalid(format!("\"{text}\" names a second {what}, {part}; keep one")));
             }
         }
         let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
-        Self::check(entry, mode.id().into(), value, level.unwrap_or(0))
+        let mut request = Self::check(entry, mode.id().into(), value, level.unwrap_or(0))?;
+        for (value, given) in request.extras.iter_mut().zip(extras) {
+            *value = given.unwrap_or(*value);
+        }
+        Ok(request)
     }
 
     /// The one place that decides what may be asked of a codec.
@@ -145,7 +193,11 @@ impl Request {
             None if level == 0 => 0,
             None => return Err(unknown_level(entry, &level)),
         };
-        Ok(Self { entry, level, mode, value })
+        let mut extras = [0.0; MAX_EXTRAS];
+        for (value, extra) in extras.iter_mut().zip(entry.extras) {
+            *value = extra.default;
+        }
+        Ok(Self { entry, level, mode, value, extras })
     }
 
     /// The codec's number.
@@ -244,17 +296,14 @@ impl fmt::Display for Request {
         f.write_str(self.name())?;
         match self.mode {
             Mode::Lossless => {}
-            mode if mode.has_value() => {
-                // Both come back to the same bits; people want the shorter one.
-                let (plain, scientific) = (self.value.to_string(), format!("{:e}", self.value));
-                write!(f, ",{}={}", mode.name(), if plain.len() <= scientific.len() { plain } else { scientific })?;
-            }
+            mode if mode.has_value() => write!(f, ",{}={}", mode.name(), shortest(self.value))?,
             mode => write!(f, ",{}", mode.name())?,
         }
-        match self.entry.levels.iter().find(|level| level.number == self.level) {
-            Some(level) => write!(f, ",level={}", level.name),
-            None => Ok(()),
+        if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level) {
+            write!(f, ",level={}", level.name)?;
         }
+        let mut extras = self.entry.extras.iter().zip(self.extras).filter(|(extra, value)| extra.default != *value);
+        extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))
     }
 }
 
@@ -266,12 +315,34 @@ impl fmt::Debug for Request {
 
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
-        (self.entry.id, self.mode, self.value, self.level) == (other.entry.id, other.mode, other.value, other.level)
+        let parts = |request: &Self| (request.entry.id, request.mode, request.value, request.level, request.extras);
+        parts(self) == parts(other)
     }
 }
 
 fn named(codecs: &'static [Entry], name: &str) -> Result<&'static Entry> {
     codecs.iter().find(|entry| entry.name == name).ok_or_else(|| unknown_codec(&format_args!("\"{name}\"")))
+}
+
+/// Two words of cd_values as a number.
+fn float(low: u32, high: u32) -> f64 {
+    f64::from_bits(u64::from(low) | u64::from(high) << 32)
+}
+
+/// A number as people want to read it. Both forms come back to the same bits.
+fn shortest(value: f64) -> String {
+    let (plain, scientific) = (value.to_string(), format!("{value:e}"));
+    if plain.len() <= scientific.len() { plain } else { scientific }
+}
+
+fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
+    let what = match extra.is_whole {
+        true if f64::from(value as i32) == value => return Ok(()),
+        false if value.is_finite() => return Ok(()),
+        true => "a whole number of 32 bits",
+        false => "a finite number",
+    };
+    Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, extra.name)))
 }
 
 fn elements(dtype: DType) -> String {
@@ -308,7 +379,8 @@ fn unknown_key(entry: &Entry, part: &str) -> Error {
     });
     let levels: Vec<&str> = entry.levels.iter().map(|level| level.name).collect();
     let level = (!levels.is_empty()).then(|| format!("level={}", levels.join("|")));
-    let known: Vec<String> = values.chain(level).collect();
+    let extras = entry.extras.iter().map(|extra| format!("{}=NUMBER", extra.name));
+    let known: Vec<String> = values.chain(level).chain(extras).collect();
     Error::invalid(format!("{}: \"{part}\" means nothing; known are {}", entry.name, known.join(", ")))
 }
 
@@ -328,7 +400,12 @@ mod tests {
             let stored = registry::find(registry::STORED).unwrap();
             Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], ..*stored }
         };
-        vec![row("any", &Mode::ALL, LEVELS), row("flat", &[Mode::Abs, Mode::Rms], &[])]
+        const EXTRAS: &[Extra] = &[
+            Extra { name: "minexp", default: -1074.0, is_whole: true },
+            Extra { name: "s", default: 0.0, is_whole: false },
+        ];
+        let any = Entry { extras: EXTRAS, ..row("any", &Mode::ALL, LEVELS) };
+        vec![any, row("flat", &[Mode::Abs, Mode::Rms], &[])]
     });
 
     fn parse(text: &str) -> Result<Request> {
@@ -370,6 +447,24 @@ mod tests {
     }
 
     #[test]
+    fn extras_are_the_codecs_own() {
+        let request = parse("any,s=-1.5,rms=1e-3").unwrap();
+        assert_eq!(request.extras, [-1074.0, -1.5, 0.0, 0.0]);
+        assert_eq!(request.to_string(), "any,rms=1e-3,level=dense,s=-1.5");
+        let words: Vec<u32> = request.extra_words().collect();
+        assert_eq!(words, [-1074i32 as u32, 0, 0xbff8_0000]);
+        let plain = parse("any,rms=1e-3").unwrap();
+        assert_eq!(plain.and_words(&words).unwrap(), request);
+        assert_eq!(plain.and_words(&[]).unwrap(), plain);
+        assert_eq!(plain.and_words(&[7]).unwrap(), parse("any,rms=1e-3,minexp=7").unwrap());
+        for wrong in [&[1, 0][..], &[1, 0, 0, 0]] {
+            let said = plain.and_words(wrong).unwrap_err().to_string();
+            assert_eq!(said, format!("any has 3 words of extras behind the level, not {}", wrong.len()));
+        }
+        assert!(plain.and_words(&[1, 0, 0x7ff0_0000]).is_err(), "infinite");
+    }
+
+    #[test]
     fn what_is_refused_names_what_is_allowed() {
         for (text, said) in [
             ("", "codec \"\" is unknown to gridz"),
@@ -386,6 +481,12 @@ mod tests {
             ("any,", "any: \"\" means nothing"),
             ("any,abs=", "abs=: abs is followed by a number"),
             ("any,abs=1mm", "abs=1mm: abs is followed by a number"),
+            ("any,minexp=.5", "any: minexp must be a whole number of 32 bits, not 0.5"),
+            ("any,minexp=3e9", "any: minexp must be a whole number of 32 bits, not 3000000000"),
+            ("any,s=nan", "any: s must be a finite number, not NaN"),
+            ("any,s=1,s=1", "names a second s, s=1"),
+            ("flat,abs=1,s=1", "flat: \"s=1\" means nothing"),
+            ("any,x=1", "level=dense|max, minexp=NUMBER, s=NUMBER"),
             ("any,abs=1,abs=1", "names a second mode, abs=1"),
             ("any,abs=1,rms=1", "names a second mode, rms=1"),
             ("any,level=2,level=2", "names a second level, level=2"),
@@ -433,7 +534,7 @@ mod tests {
             let error = text.parse::<Request>().unwrap_err();
             assert_eq!(Request::from_words(words).unwrap_err(), error, "{words:?}");
         }
-        for words in [&[2, 1][..], &[2, 1, 0], &[2, 0, 0, 0], &[2, 0, 0, 0, 0], &[2, 1, 0, 0, 0, 0], &[1; 256]] {
+        for words in [&[2, 1][..], &[2, 1, 0], &[2, 0, 0, 0], &[2, 0, 0, 0, 0], &[2, 0, 0, 0, 0, 0]] {
             let error = Request::from_words(words).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.context().contains("mean nothing to gridz; allowed are: no value"), "{error}");
@@ -462,9 +563,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_request_is_what_its_text_says(mode in 0u32..8, value in any::<f64>(), level in prop::sample::select(vec![0u32, 2, 7])) {
+        fn a_request_is_what_its_text_says(
+            (mode, level) in (0u32..8, prop::sample::select(vec![0u32, 2, 7])),
+            (value, minexp, s) in (any::<f64>(), any::<u32>(), any::<f64>()),
+        ) {
             let has_value = Mode::from_id(mode).unwrap().has_value();
-            if let Ok(request) = Request::check(&CODECS[0], mode, if has_value { value } else { 0.0 }, level) {
+            let words = [minexp, s.to_bits() as u32, (s.to_bits() >> 32) as u32];
+            let request = Request::check(&CODECS[0], mode, if has_value { value } else { 0.0 }, level);
+            if let Ok(request) = request.and_then(|request| request.and_words(&words)) {
                 let text = request.to_string();
                 let back = parse(&text).unwrap();
                 prop_assert_eq!(back, request);

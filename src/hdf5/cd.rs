@@ -6,7 +6,7 @@
 //! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
 //! like (so encoding needs no question to libhdf5).
 
-use crate::engine::Request;
+use crate::engine::{MAX_EXTRAS, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -16,10 +16,14 @@ pub const STORED_MAGIC: u32 = 0x475a_0000;
 pub const STORED_VERSION: u32 = 1;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
-/// Longest stored form: the extents, and the element size of a shuffle.
-pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1;
+/// Most words of a codec's extras.
+const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
+/// Longest stored form: the extents, the element size of a shuffle, the count of extras and those.
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS;
 /// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
 const IS_SHUFFLED: u8 = 1;
+/// There too: behind that, a count of words, and so many words for the codec's extras.
+const HAS_EXTRAS: u8 = 4;
 
 /// What a filter's cd_values say.
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
@@ -68,6 +72,9 @@ pub struct Stored {
     array: Array,
     /// Element size of the shuffle filter that runs before ours.
     shuffle: Option<u32>,
+    /// Words of the codec's extras, and how many they are.
+    extras: [u32; MAX_EXTRA_WORDS],
+    n_extras: usize,
     /// Flags or words that this version does not know.
     has_more: bool,
 }
@@ -77,7 +84,12 @@ impl Stored {
     /// size.
     pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Self {
         let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
-        Self { codec, mode, level, value: request.value().to_bits(), array, shuffle, has_more: false }
+        let (mut extras, mut n_extras) = ([0; MAX_EXTRA_WORDS], 0);
+        for (to, word) in extras.iter_mut().zip(request.extra_words()) {
+            (*to, n_extras) = (word, n_extras + 1);
+        }
+        let value = request.value().to_bits();
+        Self { codec, mode, level, value, array, shuffle, extras, n_extras, has_more: false }
     }
 
     /// One chunk of the dataset.
@@ -100,7 +112,8 @@ impl Stored {
             return Err(needs_newer("filter values that this version does not know"));
         }
         // What this version does not take, a later one did.
-        Request::with_mode(codec, mode, f64::from_bits(self.value), level)
+        let extras = &self.extras[..self.n_extras];
+        Request::with_extras(codec, mode, f64::from_bits(self.value), level, extras)
             .map_err(|error| needs_newer(error.context()))
     }
 
@@ -138,8 +151,19 @@ impl Stored {
             (_, [size, rest @ ..]) => (Some(*size), rest),
         };
         let value = u64::from(value_low) | u64::from(value_high) << 32;
-        let has_more = flags & !IS_SHUFFLED != 0 || !more.is_empty();
-        Ok(Self { codec, mode, level: u16::from_le_bytes(level), value, array, shuffle, has_more })
+        // What an unknown flag stands for comes first, and nobody knows how long that is.
+        let is_known = flags & !(IS_SHUFFLED | HAS_EXTRAS) == 0;
+        let no_extras = || damaged("fewer extras of the codec than their count says");
+        let (found, more) = match more {
+            _ if flags & HAS_EXTRAS == 0 || !is_known => (&[][..], more),
+            [] | [0, ..] => return Err(no_extras()),
+            [n, rest @ ..] => rest.split_at_checked(*n as usize).ok_or_else(no_extras)?,
+        };
+        let (mut extras, n_extras) = ([0; MAX_EXTRA_WORDS], found.len().min(MAX_EXTRA_WORDS));
+        extras[..n_extras].copy_from_slice(&found[..n_extras]);
+        let has_more = !is_known || !more.is_empty() || found.len() > n_extras;
+        let level = u16::from_le_bytes(level);
+        Ok(Self { codec, mode, level, value, array, shuffle, extras, n_extras, has_more })
     }
 
     /// The words to store.
@@ -147,18 +171,26 @@ impl Stored {
         let shape = self.array.shape();
         let [level_low, level_high] = self.level.to_le_bytes();
         let order = u8::from(self.array.order() == ByteOrder::Big);
-        let flags = if self.shuffle.is_some() { IS_SHUFFLED } else { 0 };
-        let end = FIXED_WORDS + 2 * shape.extents().len();
-        let mut words = Words { words: [0; MAX_WORDS], len: end + usize::from(self.shuffle.is_some()) };
-        words.words[0] = STORED_MAGIC | STORED_VERSION;
-        words.words[1] = u32::from_le_bytes([self.codec, self.mode, level_low, level_high]);
-        words.words[2] = u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]);
-        words.words[3] = self.array.element_size();
-        [words.words[4], words.words[5]] = [self.value as u32, (self.value >> 32) as u32];
-        for (pair, &extent) in words.words[FIXED_WORDS..].chunks_exact_mut(2).zip(shape.extents()) {
-            pair.copy_from_slice(&[extent as u32, (extent >> 32) as u32]);
+        let extras = &self.extras[..self.n_extras];
+        let has_extras = if extras.is_empty() { 0 } else { HAS_EXTRAS };
+        let flags = has_extras | if self.shuffle.is_some() { IS_SHUFFLED } else { 0 };
+        let halves = |word: u64| [word as u32, (word >> 32) as u32];
+        let mut words = Words { words: [0; MAX_WORDS], len: 0 };
+        words.push(&[
+            STORED_MAGIC | STORED_VERSION,
+            u32::from_le_bytes([self.codec, self.mode, level_low, level_high]),
+            u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]),
+            self.array.element_size(),
+        ]);
+        words.push(&halves(self.value));
+        for &extent in shape.extents() {
+            words.push(&halves(extent));
         }
-        words.words[end] = self.shuffle.unwrap_or(0);
+        words.push(self.shuffle.as_slice());
+        if has_extras != 0 {
+            words.push(&[extras.len() as u32]);
+            words.push(extras);
+        }
         words
     }
 }
@@ -172,6 +204,13 @@ fn needs_newer(what: &str) -> Error {
 pub struct Words {
     words: [u32; MAX_WORDS],
     len: usize,
+}
+
+impl Words {
+    fn push(&mut self, words: &[u32]) {
+        self.words[self.len..self.len + words.len()].copy_from_slice(words);
+        self.len += words.len();
+    }
 }
 
 impl std::ops::Deref for Words {
@@ -197,10 +236,15 @@ mod tests {
     #[test]
     fn the_stored_form_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
-            for shuffle in [None, Some(12)] {
+            for (shuffle, n_extras) in [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_EXTRA_WORDS)] {
                 let stored = Stored::new(&Request::default(), array(extents), shuffle);
+                let mut extras = [0; MAX_EXTRA_WORDS];
+                extras[..n_extras].fill(7);
+                let stored = Stored { extras, n_extras, ..stored };
                 let words = stored.words();
-                assert!(extents.len() > 6 || words.len() <= 20);
+                assert!(extents.len() > 6 || n_extras > 0 || words.len() <= 20);
+                // No codec of this version has extras.
+                assert_eq!(stored.request().is_ok(), n_extras == 0);
                 let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
                 assert_eq!(back, stored);
                 for n in 1..words.len() {
@@ -216,7 +260,7 @@ mod tests {
         let mut words = good.clone();
         words[0] = STORED_MAGIC | 2;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
-        for (at, value) in [(1, 0x0101), (2, 0x0202_010b), (4, 1), (5, 1), (10, 0)] {
+        for (at, value) in [(1, 0x0101), (2, 0x0202_010b), (2, 0x0602_010b), (4, 1), (5, 1), (10, 0)] {
             let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
             words[at] = value;
             let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
@@ -227,6 +271,14 @@ mod tests {
             let mut words = good.clone();
             words[at] = value;
             assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "word {at}");
+        }
+        // More extras than anybody has, and fewer than there are to be.
+        for (last, is_damaged) in [(vec![9; 10], false), (vec![2, 0], true), (vec![0], true), (vec![], true)] {
+            let mut words = [&good[..], &last].concat();
+            words[2] |= 4 << 24;
+            let found = Values::parse(&words).and_then(|values| values.request());
+            let kind = if is_damaged { ErrorKind::Corrupt } else { ErrorKind::UnsupportedFormat };
+            assert_eq!(found.unwrap_err().kind(), kind, "{words:?}");
         }
         // Shuffled, but by what?
         for last in [&[][..], &[0]] {
