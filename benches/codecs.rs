@@ -31,8 +31,7 @@ fn wave(dtype: DType) -> (Array, Vec<u8>) {
 /// Every codec at every level of its own.
 fn specs() -> impl Iterator<Item = Spec> {
     CODECS.iter().flat_map(|entry| {
-        let levels = if entry.max_level == 0 { 0..=0 } else { 1..=entry.max_level };
-        levels.map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
+        entry.level_numbers().map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
 }
 

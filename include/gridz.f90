@@ -97,7 +97,8 @@ module gridz
   end interface
 
   ! gridz_compress(field, frame, status [, codec, level]): field is a contiguous array of real(4) or real(8), rank 1 to
-  ! 4; frame is allocated. codec is the name of a codec, level its level; the defaults are the library's.
+  ! 4; frame is allocated. codec is the name of a codec, and level its level; or codec is a
+  ! whole request in text form, such as 'lorenzo,level=dense'. The defaults are the library's.
   interface gridz_compress
     module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
       compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
@@ -164,7 +165,7 @@ contains
     integer(c_int32_t), intent(out) :: status
     character(*), intent(in), optional :: codec
     integer, intent(in), optional :: level
-    character(kind=c_char), allocatable, target :: name(:)
+    character(kind=c_char), allocatable, target :: text(:)
     integer(c_int64_t), target :: reversed(size(extents))
     integer(int8), allocatable, target :: room(:)
     type(array_t) :: array
@@ -179,11 +180,11 @@ contains
     array%rank = size(extents)
     array%extents = c_loc(reversed)
     options%struct_size = c_sizeof(options)
-    if (present(level)) options%level = int(level, c_int32_t)
     if (present(codec)) then
-      name = transfer(trim(codec)//c_null_char, [c_null_char])
-      options%codec = c_loc(name)
+      text = transfer(trim(codec)//c_null_char, [c_null_char])
+      options%codec = c_loc(text)
     end if
+    if (present(level)) options%level = int(level, c_int32_t)
     status = c_bound(array, options, bound)
     if (status /= GRIDZ_OK) return
     allocate (room(bound), stat=failed)

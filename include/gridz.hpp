@@ -118,13 +118,17 @@ private:
 
 // What to compress with. The default is the library's: lossless, fast.
 struct Options {
-    // Name of the codec; nullptr = the default one. Must outlive the call.
+    // Name of the codec, or a whole request in text form, such as "lorenzo,level=dense"; nullptr = the default codec.
+    // Must outlive the call.
     const char *codec = nullptr;
     // 0 = the codec's default.
     std::uint32_t level = 0;
     const Context *context = nullptr;
     // Do not compare checksums when decompressing.
     bool skip_checksum = false;
+    // What the codec may do to the values, and the number that goes with it.
+    gridz_mode mode = GRIDZ_MODE_LOSSLESS;
+    double value = 0;
 
     gridz_options c() const noexcept
     {
@@ -132,11 +136,24 @@ struct Options {
         options.struct_size = sizeof options;
         options.codec = codec;
         options.level = level;
+        options.mode = mode;
+        options.value = value;
         options.context = context ? context->get() : nullptr;
         options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
         return options;
     }
 };
+
+// The codecs of the library.
+inline std::vector<gridz_codec> codecs()
+{
+    std::vector<gridz_codec> all(gridz_codec_count());
+    for (std::size_t i = 0; i < all.size(); i++) {
+        all[i].struct_size = sizeof all[i];
+        check(gridz_codec_info(i, &all[i]));
+    }
+    return all;
+}
 
 // A compressed array.
 using Frame = std::vector<std::uint8_t>;

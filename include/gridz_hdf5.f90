@@ -20,13 +20,13 @@ module gridz_hdf5
   integer, parameter, public :: GRIDZ_H5_FILTER = 34013
   integer, parameter, public :: GRIDZ_CODEC_STORED = 0, GRIDZ_CODEC_NDZIP = 1, GRIDZ_CODEC_LORENZO = 2
   integer, parameter, public :: GRIDZ_LEVEL_DEFAULT = 0, GRIDZ_LEVEL_FAST = 1, GRIDZ_LEVEL_DENSE = 2
-  integer, parameter, public :: GRIDZ_MODE_LOSSLESS = 0, GRIDZ_MODE_ABSOLUTE_ERROR = 1, &
-      GRIDZ_MODE_RELATIVE_ERROR = 2, GRIDZ_MODE_BITS_PER_VALUE = 3, GRIDZ_MODE_PRECISION = 4
+  integer, parameter, public :: GRIDZ_MODE_LOSSLESS = 0, GRIDZ_MODE_ABS = 1, GRIDZ_MODE_REL = 2, &
+      GRIDZ_MODE_RATE = 3, GRIDZ_MODE_PRECISION = 4, GRIDZ_MODE_PWREL = 5, GRIDZ_MODE_RMS = 6, GRIDZ_MODE_EXPERT = 7
 
   ! H5Z_FLAG_MANDATORY of hdf5.h, for which HDF5 1.10 has no name in Fortran.
   integer, parameter :: MANDATORY = 0
 
-  public :: gridz_h5_set, gridz_h5_set_bound
+  public :: gridz_h5_set, gridz_h5_set_mode
 
 contains
 
@@ -39,19 +39,19 @@ contains
     call set(dcpl, [codec, GRIDZ_MODE_LOSSLESS, level], error)
   end subroutine
 
-  ! By a codec that keeps a bound, which no codec of this version does; h5dcreate_f says so. `error` is negative for
-  ! GRIDZ_MODE_LOSSLESS too, which has no bound.
-  subroutine gridz_h5_set_bound(dcpl, codec, mode, bound, error)
+  ! In a mode that has a value, such as a bound for the error, which no codec of this version takes; h5dcreate_f says so.
+  ! `error` is negative for GRIDZ_MODE_LOSSLESS too.
+  subroutine gridz_h5_set_mode(dcpl, codec, mode, value, level, error)
     integer(hid_t), intent(in) :: dcpl
-    integer, intent(in) :: codec, mode
-    real(real64), intent(in) :: bound
+    integer, intent(in) :: codec, mode, level
+    real(real64), intent(in) :: value
     integer, intent(out) :: error
     integer :: halves(2)
 
     ! Low half, high half: gridz knows only little-endian machines.
-    halves = transfer(bound, halves)
+    halves = transfer(value, halves)
     error = -1
-    if (mode /= GRIDZ_MODE_LOSSLESS) call set(dcpl, [codec, mode, halves], error)
+    if (mode /= GRIDZ_MODE_LOSSLESS) call set(dcpl, [codec, mode, halves, level], error)
   end subroutine
 
   subroutine set(dcpl, values, error)

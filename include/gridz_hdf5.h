@@ -42,34 +42,37 @@ extern "C" {
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
 
-/* Modes, as in gridz.h; of a codec that is not lossless, the meaning of its bound. */
+/* Modes, as in gridz.h: what a codec may do to the values, and what the number is that goes with it. */
 #define GRIDZ_MODE_LOSSLESS 0
-#define GRIDZ_MODE_ABSOLUTE_ERROR 1
-#define GRIDZ_MODE_RELATIVE_ERROR 2
-#define GRIDZ_MODE_BITS_PER_VALUE 3
+#define GRIDZ_MODE_ABS 1
+#define GRIDZ_MODE_REL 2
+#define GRIDZ_MODE_RATE 3
 #define GRIDZ_MODE_PRECISION 4
+#define GRIDZ_MODE_PWREL 5
+#define GRIDZ_MODE_RMS 6
+#define GRIDZ_MODE_EXPERT 7
 
-/* Most cd_values that gridz_h5_values makes. */
-#define GRIDZ_H5_MAX_VALUES 4
+/* Room for the cd_values of every codec, those of later versions too. */
+#define GRIDZ_H5_MAX_VALUES 16
 
 /*
- * The cd_values for a codec, a mode and, of GRIDZ_MODE_LOSSLESS, a level or, of any other mode, its bound, which takes
- * two values. Returns how many there are. For H5Pset_filter, h5repack's UD and nc_def_var_filter.
+ * The cd_values for a codec, a mode, its value (unless that is GRIDZ_MODE_LOSSLESS) and a level. Returns how many there
+ * are. For H5Pset_filter, h5repack's UD and nc_def_var_filter.
  */
-static inline size_t gridz_h5_values(unsigned codec, unsigned mode, unsigned level, double bound,
+static inline size_t gridz_h5_values(unsigned codec, unsigned mode, double value, unsigned level,
                                      unsigned values[GRIDZ_H5_MAX_VALUES])
 {
-    values[0] = codec;
-    values[1] = mode;
-    if (mode == GRIDZ_MODE_LOSSLESS) {
-        values[2] = level;
-        return 3;
+    size_t n = 0;
+    values[n++] = codec;
+    values[n++] = mode;
+    if (mode != GRIDZ_MODE_LOSSLESS) {
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        values[n++] = (unsigned)(bits & 0xffffffffu);
+        values[n++] = (unsigned)(bits >> 32);
     }
-    uint64_t bits;
-    memcpy(&bits, &bound, sizeof bits);
-    values[2] = (unsigned)(bits & 0xffffffffu);
-    values[3] = (unsigned)(bits >> 32);
-    return 4;
+    values[n++] = level;
+    return n;
 }
 
 /*
@@ -79,20 +82,20 @@ static inline size_t gridz_h5_values(unsigned codec, unsigned mode, unsigned lev
 static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 {
     unsigned values[GRIDZ_H5_MAX_VALUES];
-    const size_t n = gridz_h5_values(codec, GRIDZ_MODE_LOSSLESS, level, 0.0, values);
+    const size_t n = gridz_h5_values(codec, GRIDZ_MODE_LOSSLESS, 0.0, level, values);
     if (H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
         return -1;
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
 }
 
 /*
- * The same by a codec that keeps a bound, which no codec of this version does; H5Dcreate says so. Also negative for
- * GRIDZ_MODE_LOSSLESS, which has no bound.
+ * The same in a mode that has a value, such as a bound for the error, which no codec of this version takes; H5Dcreate
+ * says so. Also negative for GRIDZ_MODE_LOSSLESS.
  */
-static inline herr_t gridz_h5_set_bound(hid_t dcpl, unsigned codec, unsigned mode, double bound)
+static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode, double value, unsigned level)
 {
     unsigned values[GRIDZ_H5_MAX_VALUES];
-    const size_t n = gridz_h5_values(codec, mode, 0, bound, values);
+    const size_t n = gridz_h5_values(codec, mode, value, level, values);
     if (mode == GRIDZ_MODE_LOSSLESS || H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
         return -1;
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);

@@ -5,19 +5,22 @@ pub mod device;
 mod gpu;
 mod launch;
 mod region;
-mod spec;
 mod staging;
 
 use std::time::Instant;
 
 pub use crate::codec::BlockCounts;
+pub use crate::codec::mode::Mode;
+pub use crate::codec::registry::MAX_EXTRAS;
 pub use crate::codec::registry::STORED;
 use crate::codec::registry::{self, Entry};
+pub use crate::codec::request::Request;
+/// The same, under the name that it had.
+pub use crate::codec::request::Request as Spec;
 use crate::codec::{Encoded, Job, Plan};
 pub use crate::engine::context::{Context, check_backend, check_environment};
 use crate::engine::gpu::{Destination, Source};
 pub use crate::engine::region::decompress_region;
-pub use crate::engine::spec::Spec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
@@ -253,7 +256,7 @@ pub fn array_bytes(frame: &[u8], expected: Option<u64>) -> Result<u64> {
 /// The codec of a frame.
 fn entry_of(header: &Header) -> Result<&'static Entry> {
     let (codec, version) = (header.codec, header.codec_version);
-    registry::find(codec).filter(|entry| entry.version == version).ok_or_else(|| {
+    registry::find(codec).filter(|entry| entry.reads.contains(&version)).ok_or_else(|| {
         let ours = crate::VERSION;
         let text =
             format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");

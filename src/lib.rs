@@ -4,15 +4,15 @@
 //! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
 //!
 //! ```
-//! use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+//! use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 //!
 //! # fn main() -> gridz::Result<()> {
 //! let values: Vec<u8> = (0..40_000u32).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
 //! let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[200, 200])?)?;
-//! let (spec, context) = (Spec::default(), Context::default());
+//! let (request, context) = (Request::default(), Context::default());
 //!
-//! let mut frame = vec![0; gridz::compress_bound(&array, &spec)? as usize];
-//! let n = gridz::compress(&array, &spec, &values, &mut frame, &context)?;
+//! let mut frame = vec![0; gridz::compress_bound(&array, &request)? as usize];
+//! let n = gridz::compress(&array, &request, &values, &mut frame, &context)?;
 //! frame.truncate(n);
 //!
 //! let mut back = vec![0; gridz::inspect(&frame)?.array.n_bytes() as usize];
@@ -44,8 +44,8 @@ pub mod stage;
 pub mod types;
 
 pub use engine::{
-    BlockCounts, Context, FrameInfo, Spec, Verify, array_bytes, compress, compress_bound, count_blocks, decompress,
-    decompress_region, inspect, store,
+    BlockCounts, Context, FrameInfo, Mode, Request, Spec, Verify, array_bytes, compress, compress_bound,
+    count_blocks, decompress, decompress_region, inspect, store,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};

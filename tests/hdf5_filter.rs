@@ -97,6 +97,17 @@ struct Dataset {
 
 impl Dataset {
     fn create(path: &Path, array: &Array, chunk: &[u64], values: &[u32]) -> Result<Self, String> {
+        Self::create_behind(false, path, array, chunk, values)
+    }
+
+    /// With HDF5's shuffle before gridz, or without.
+    fn create_behind(
+        is_shuffled: bool,
+        path: &Path,
+        array: &Array,
+        chunk: &[u64],
+        values: &[u32],
+    ) -> Result<Self, String> {
         let path = CString::new(path.to_str().unwrap()).unwrap();
         let (extents, rank) = (array.shape().extents(), chunk.len() as i32);
         // SAFETY: strings, and lists with as many entries as their counts say.
@@ -105,6 +116,9 @@ impl Dataset {
             let plist = ok(H5Pcreate(*H5P_CLS_DATASET_CREATE))?;
             let space = ok(H5Screate_simple(rank, extents.as_ptr(), std::ptr::null()))?;
             ok(H5Pset_chunk(plist, rank, chunk.as_ptr()))?;
+            if is_shuffled {
+                ok(H5Pset_shuffle(plist))?;
+            }
             ok(H5Pset_filter(plist, GRIDZ, H5Z_FLAG_MANDATORY, values.len(), values.as_ptr()))?;
             let id = H5Dcreate2(file, c"x".as_ptr(), file_type(array), space, H5P_DEFAULT, plist, H5P_DEFAULT);
             let id = ok(id);
@@ -158,9 +172,15 @@ impl Dataset {
     }
 
     fn write_chunk(&self, offset: &[hsize_t], frame: &[u8]) {
+        self.write_chunk_by(0, offset, frame);
+    }
+
+    /// `mask`: the filters that were left out.
+    fn write_chunk_by(&self, mask: u32, offset: &[hsize_t], frame: &[u8]) {
         // SAFETY: an offset of the dataset's rank; pointer and length of one slice.
-        let written =
-            unsafe { H5Dwrite_chunk(self.id, H5P_DEFAULT, 0, offset.as_ptr(), frame.len(), frame.as_ptr().cast()) };
+        let written = unsafe {
+            H5Dwrite_chunk(self.id, H5P_DEFAULT, mask, offset.as_ptr(), frame.len(), frame.as_ptr().cast())
+        };
         ok(written).unwrap();
     }
 
@@ -276,12 +296,65 @@ fn stored_values_describe_the_chunk_and_are_a_fixed_point() {
         let values = Dataset::create(&path, &array, &[32, 60], &[]).unwrap().values();
         let Ok(Values::Stored(stored)) = Values::parse(&values) else { panic!("{values:?}") };
         assert_eq!(stored.array(), &self::array(dtype, order, &[32, 60]));
-        assert_eq!(stored.spec().unwrap().codec(), Spec::default().codec());
+        assert_eq!(stored.request().unwrap().codec(), Spec::default().codec());
         assert_eq!(Dataset::create(&path, &array, &[32, 60], &values).unwrap().values(), values);
         // Other chunks, the same choice.
         let other = Dataset::create(&path, &array, &[50, 7], &values).unwrap().values();
         assert_eq!((&other[..6], &other[6..]), (&values[..6], &[50, 0, 7, 0][..]));
     }
+}
+
+/// Shuffle before gridz costs time, no bytes: the frames are those of the arrays themselves.
+#[test]
+fn a_shuffle_before_gridz_is_undone_and_done_again() {
+    let _turn = hdf5();
+    let folder = tempfile::tempdir().unwrap();
+    let [path, plain] = ["x.h5", "y.h5"].map(|name| folder.path().join(name));
+    for (dtype, order) in ALL {
+        for values in [&[][..], &[1], &[2, 0, 2], &[0]] {
+            let array = array(dtype, order, &[20, 33, 40]);
+            let (data, chunk) = (data(&array, 3), [16, 16, 40]);
+            let create = |path, is_shuffled, values: &[u32]| {
+                Dataset::create_behind(is_shuffled, path, &array, &chunk, values).unwrap()
+            };
+            create(&path, true, values).write(&data);
+            create(&plain, false, values).write(&data);
+            let (shuffled, plain) = (Dataset::open(&path, &array), Dataset::open(&plain, &array));
+            assert_eq!(shuffled.read().unwrap(), data);
+            for offset in [[0, 0, 0], [16, 32, 0]] {
+                assert_eq!(shuffled.chunk(&offset), plain.chunk(&offset), "{dtype:?} {order:?} {values:?}");
+            }
+            // The flag and the size are stored, again where they are stored already, and go with the filter.
+            let (words, without) = (shuffled.values(), plain.values());
+            assert_eq!(words[2], without[2] | 1 << 24);
+            assert_eq!(words[12..], [dtype.size().unwrap()]);
+            let again = folder.path().join("again.h5");
+            assert_eq!(create(&again, true, &words).values(), words);
+            assert_eq!(create(&again, false, &words).values(), without);
+            assert_eq!(create(&again, true, &without).values(), words);
+        }
+    }
+}
+
+/// HDF5 leaves an optional filter out of a chunk where it fails, and tells the reader by the chunk's mask.
+#[test]
+fn a_chunk_that_was_not_shuffled_comes_back_too() {
+    let _turn = hdf5();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    let array = array(DType::F32, ByteOrder::Little, &[64, 64]);
+    let data = data(&array, 5);
+    let dataset = Dataset::create_behind(true, &path, &array, &[64, 64], &[]).unwrap();
+    dataset.write(&data);
+    drop(dataset);
+    let frame = Dataset::open(&path, &array).chunk(&[0, 0]);
+    let dataset = Dataset::create_behind(true, &path, &array, &[64, 64], &[]).unwrap();
+    dataset.write_chunk_by(1, &[0, 0], &frame);
+    drop(dataset);
+    // The frame holds the array, so what gridz hands on is shuffled, and nobody undoes that.
+    let shuffled = Dataset::open(&path, &array).read().unwrap();
+    let n = data.len() / 4;
+    assert!((0..data.len()).all(|i| shuffled[i] == data[i % n * 4 + i / n]));
 }
 
 #[test]
@@ -292,10 +365,11 @@ fn refusals_are_on_the_error_stack_of_the_thread() {
     let array = array(DType::F32, ByteOrder::Little, &[100]);
     for (values, text) in [
         (&[250][..], "codec 250 is unknown"),
-        (&[1, 0, 9], "ndzip knows only level 0, not 9"),
-        (&[1, 1, 0, 0], "mode 1 (absolute error) is reserved"),
-        (&[1, 0], "[1, 0] mean nothing to gridz; allowed are: no value"),
-        (&[3; 256], "allowed are: no value"),
+        (&[1, 0, 9], "ndzip has no levels; use 0, not 9"),
+        (&[1, 1, 0, 0], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
+        (&[1, 1], "[1, 1] mean nothing to gridz; allowed are: no value"),
+        (&[3; 256], "codec 3 is unknown"),
+        (&[2, 0, 1, 0], "allowed are: no value"),
     ] {
         let Err(stack) = Dataset::create(&path, &array, &[50], values) else { panic!("{values:?} was accepted") };
         assert!(stack.contains(text), "{values:?}: {stack}");

@@ -42,7 +42,8 @@ fuzz_target!(|data: &[u8]| {
         values.repeat(n_bytes / values.len() + 1)[..n_bytes].to_vec()
     };
 
-    let level = u32::from(order_and_level >> 1) % (u32::from(entry.max_level) + 1);
+    let levels: Vec<u16> = entry.level_numbers().chain([0]).collect();
+    let level = u32::from(levels[usize::from(order_and_level >> 1) % levels.len()]);
     let spec = Spec::new(u32::from(entry.id), level).unwrap();
     let mut frame = vec![0xaa; gridz::compress_bound(&array, &spec).unwrap() as usize];
     let frame_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &SERIAL[0]).unwrap();

@@ -7,8 +7,10 @@
 pub mod form;
 pub mod gpu;
 pub mod lorenzo;
+pub mod mode;
 pub mod ndzip;
 pub mod registry;
+pub mod request;
 pub mod stored;
 
 use crate::cpu::level::Level;

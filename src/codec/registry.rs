@@ -1,7 +1,9 @@
 //! The table of codecs. A new codec is one row here.
 
 use crate::codec::gpu::GpuCodec;
+use crate::codec::mode::Mode;
 use crate::codec::{Codec, lorenzo, ndzip, stored};
+use crate::types::DType;
 
 /// One codec of this version of gridz.
 pub struct Entry {
@@ -9,16 +11,23 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
-    /// Version of the payload it writes, and the only one it reads. A codec that gets a second one keeps
-    /// reading the first.
+    /// What it is for, in one line.
+    pub about: &'static str,
+    /// Version of the payload it writes.
     pub version: u8,
-    /// Largest level; 0 = the codec knows only its default.
-    pub max_level: u16,
-    /// The level that 0 stands for in this version. It is what files name.
-    pub default_level: u16,
+    /// The versions that it reads: every one that a release wrote.
+    pub reads: &'static [u8],
+    /// Its levels. The first one is what 0 stands for in this version; files never name 0. Empty: the codec has none.
+    pub levels: &'static [Level],
+    /// What it may be asked to do to the values.
+    pub modes: &'static [Mode],
+    /// Its parameters beside those, in the order of their words in cd_values.
+    pub extras: &'static [Extra],
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
+    /// Element types it encodes; chunks of others are kept as `stored`.
+    pub dtypes: &'static [DType],
     /// Takes the array's bytes as they are: no folding, no byte swap.
     pub verbatim: bool,
     /// The implementation.
@@ -27,15 +36,73 @@ pub struct Entry {
     pub gpu: Option<&'static dyn GpuCodec>,
 }
 
+impl Entry {
+    /// The numbers of its levels; only 0 if it has none.
+    pub fn level_numbers(&self) -> impl Iterator<Item = u16> {
+        let none = self.levels.is_empty().then_some(0);
+        none.into_iter().chain(self.levels.iter().map(|level| level.number))
+    }
+}
+
+/// One level of a codec: how much it does to save bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Its number, from 1.
+    pub number: u16,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// A parameter of one codec alone: a number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extra {
+    /// Its name in text.
+    pub name: &'static str,
+    /// What it is where nobody says anything.
+    pub default: f64,
+    /// A whole number of 32 bits, one word; else a float64, two words.
+    pub is_whole: bool,
+}
+
+impl Extra {
+    /// Its words in cd_values.
+    pub fn n_words(&self) -> usize {
+        if self.is_whole { 1 } else { 2 }
+    }
+}
+
+/// Most parameters of that kind that a codec has.
+pub const MAX_EXTRAS: usize = 4;
+
+/// Integers and floats.
+const NUMBERS: &[DType] = &[
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::F16,
+    DType::Bf16,
+    DType::F32,
+    DType::F64,
+];
+
 /// All codecs, by id.
 pub static CODECS: &[Entry] = &[
     Entry {
         id: STORED,
         name: "stored",
+        about: "the bytes as they are, with a header and a checksum",
         version: 1,
-        max_level: 0,
-        default_level: 0,
+        reads: &[1],
+        levels: &[],
+        modes: &[Mode::Lossless],
+        extras: &[],
         max_expansion: 1,
+        dtypes: &DType::ALL,
         verbatim: true,
         codec: &stored::Stored,
         gpu: Some(&stored::Stored),
@@ -43,10 +110,14 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 1,
         name: "ndzip",
+        about: "the published codec for float32 and float64: fastest",
         version: 1,
-        max_level: 0,
-        default_level: 0,
+        reads: &[1],
+        levels: &[],
+        modes: &[Mode::Lossless],
+        extras: &[],
         max_expansion: 64,
+        dtypes: &[DType::F32, DType::F64],
         verbatim: false,
         codec: &ndzip::Ndzip,
         gpu: Some(&ndzip::Ndzip),
@@ -54,10 +125,14 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 2,
         name: "lorenzo",
+        about: "integers and floats of 1 to 8 bytes: fast, or dense",
         version: 1,
-        max_level: lorenzo::params::MAX_LEVEL,
-        default_level: 1,
+        reads: &[1],
+        levels: &[Level { number: 1, name: "fast" }, Level { number: 2, name: "dense" }],
+        modes: &[Mode::Lossless],
+        extras: &[],
         max_expansion: 5462,
+        dtypes: NUMBERS,
         verbatim: false,
         codec: &lorenzo::Lorenzo,
         gpu: Some(&lorenzo::Lorenzo),
@@ -84,12 +159,28 @@ pub fn available() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{Array, ByteOrder, Shape};
+
+    #[test]
+    fn a_codec_plans_for_the_types_in_its_row() {
+        for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
+            let shape = Shape::new(&[100, 100]).unwrap();
+            let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
+            let is_planned = entry.level_numbers().all(|level| entry.codec.plan(&array, level).is_some());
+            assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
+        }
+    }
 
     #[test]
     fn ids_and_names_are_unique_and_the_fixed_rows_exist() {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
-            assert!(entry.default_level <= entry.max_level && (entry.default_level == 0) == (entry.max_level == 0));
+            assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());
+            assert!(entry.extras.len() <= MAX_EXTRAS);
+            let levels = entry.levels;
+            let is_new =
+                |i: usize| levels[..i].iter().all(|l| l.number != levels[i].number && l.name != levels[i].name);
+            assert!((0..levels.len()).all(|i| levels[i].number > 0 && is_new(i)), "{levels:?}");
         }
         assert_eq!(find(STORED).unwrap().name, "stored");
         assert!(find(DEFAULT).is_some());

@@ -12,7 +12,8 @@ use super::{
     log_compressed, too_small,
 };
 pub use crate::codec::gpu::Direction;
-use crate::cuda::Device;
+use crate::codec::registry::Entry;
+use crate::cuda::{self, Device, Fatbin};
 pub use crate::cuda::{DeviceSlice, StreamHandle, gpu_of_pointer};
 use crate::engine::gpu::{self, or_cpu};
 pub use crate::engine::gpu::{Destination, Source};
@@ -20,6 +21,13 @@ use crate::error::Result;
 use crate::format::header::{Header, MAX_HEADER_BYTES};
 use crate::settings::Backend;
 use crate::types::Array;
+
+/// Whether this library has a codec's kernels, and this machine a GPU for them. Asks the driver, without making a CUDA
+/// context.
+pub fn has_kernels_here(entry: &Entry) -> bool {
+    let is_usable = || cuda::gpus().is_ok_and(|gpus| gpus.iter().any(|gpu| gpu.check_usable().is_ok()));
+    entry.gpu.is_some() && Fatbin::find(entry.name).is_ok() && is_usable()
+}
 
 /// [`compress`](super::compress) where source, destination or both are memory of a GPU. What the program's own
 /// streams do with them must be done; the frame is there when this returns.

@@ -2,11 +2,12 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
+use std::sync::atomic::AtomicPtr;
 
 use once_cell::race::OnceBox;
 
-use crate::codec::registry::{self, CODECS};
-use crate::engine::{BlockCounts, Context, FrameInfo, Spec, Verify};
+use crate::codec::registry::{CODECS, Entry};
+use crate::engine::{BlockCounts, Context, FrameInfo, Request, Verify, device};
 use crate::error::{Error, Result};
 use crate::ffi::types::*;
 use crate::settings::Backend;
@@ -33,40 +34,58 @@ pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
 }
 
 /// What to compress with.
-pub fn spec(c: &gridz_options, codec: Option<&CStr>) -> Result<Spec> {
-    check_mode(c)?;
-    let id = match codec {
-        Some(name) => codec_id(name)?,
-        None => registry::DEFAULT,
-    };
-    Spec::new(u32::from(id), c.level)
+pub fn spec(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
+    Request::by_name(codec.map(CStr::to_string_lossy).as_deref(), c.mode, c.value, c.level)
 }
 
-fn codec_id(name: &CStr) -> Result<u8> {
-    let found = CODECS.iter().find(|entry| entry.name.as_bytes() == name.to_bytes());
-    found.map(|entry| entry.id).ok_or_else(|| {
-        let names: Vec<&str> = CODECS.iter().map(|entry| entry.name).collect();
-        let (name, version, names) = (name.to_string_lossy(), crate::VERSION, names.join(", "));
-        Error::unsupported(format!(
-            "codec \"{name}\" is unknown to gridz {version}; it has {names}, and NULL is the default"
-        ))
+/// How many codecs there are.
+pub fn codec_count() -> usize {
+    CODECS.len()
+}
+
+/// The codec at `index` of the table, for a struct of `struct_size` bytes.
+pub fn codec(index: usize, struct_size: usize) -> Result<gridz_codec> {
+    let (entry, texts) = CODECS.get(index).zip(texts().get(index)).ok_or_else(|| {
+        Error::invalid(format!("there is no codec {index}: gridz_codec_count() is {}", CODECS.len()))
+    })?;
+    let bits = |ids: &mut dyn Iterator<Item = u8>| ids.fold(0, |bits, id| bits | 1 << id);
+    Ok(gridz_codec {
+        struct_size,
+        name: texts.name.as_ptr(),
+        description: texts.about.as_ptr(),
+        level_names: texts.level_names.as_ptr().cast(),
+        level_numbers: texts.level_numbers.as_ptr(),
+        n_levels: entry.levels.len() as u32,
+        id: entry.id.into(),
+        modes: bits(&mut entry.modes.iter().map(|mode| mode.id())),
+        dtypes: bits(&mut entry.dtypes.iter().map(|dtype| dtype.id())),
+        backends: GRIDZ_BACKEND_CPU | if device::has_kernels_here(entry) { GRIDZ_BACKEND_CUDA } else { 0 },
+        reserved: 0,
     })
 }
 
-fn check_mode(c: &gridz_options) -> Result<()> {
-    let wish = match c.mode {
-        GRIDZ_MODE_LOSSLESS if c.value == 0.0 => return Ok(()),
-        GRIDZ_MODE_LOSSLESS => {
-            return Err(Error::invalid(format!("value must be 0 in GRIDZ_MODE_LOSSLESS, not {}", c.value)));
-        }
-        GRIDZ_MODE_ABSOLUTE_ERROR => "GRIDZ_MODE_ABSOLUTE_ERROR",
-        GRIDZ_MODE_RELATIVE_ERROR => "GRIDZ_MODE_RELATIVE_ERROR",
-        GRIDZ_MODE_BITS_PER_VALUE => "GRIDZ_MODE_BITS_PER_VALUE",
-        GRIDZ_MODE_PRECISION => "GRIDZ_MODE_PRECISION",
-        other => return Err(Error::invalid(format!("mode {other} is none of GRIDZ_MODE_*"))),
-    };
-    let version = crate::VERSION;
-    Err(Error::unsupported(format!("no codec of gridz {version} has {wish}; use GRIDZ_MODE_LOSSLESS")))
+/// What C is given of a codec, alive for ever.
+struct Texts {
+    name: CString,
+    about: CString,
+    /// The addresses of texts that are never freed. An atomic pointer is one that threads may share.
+    level_names: Vec<AtomicPtr<c_char>>,
+    level_numbers: Vec<u32>,
+}
+
+/// One for each row of the table.
+fn texts() -> &'static [Texts] {
+    static TEXTS: OnceBox<Vec<Texts>> = OnceBox::new();
+    let to_c = |text: &str| CString::new(text).expect("the table's texts have no 0 byte");
+    TEXTS.get_or_init(|| {
+        let of = |entry: &Entry| Texts {
+            name: to_c(entry.name),
+            about: to_c(entry.about),
+            level_names: entry.levels.iter().map(|level| AtomicPtr::new(to_c(level.name).into_raw())).collect(),
+            level_numbers: entry.levels.iter().map(|level| level.number.into()).collect(),
+        };
+        Box::new(CODECS.iter().map(of).collect())
+    })
 }
 
 /// Whether to compare checksums.
@@ -119,16 +138,14 @@ pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_cou
 
 /// The codec's name with the 0 byte that C wants, alive for ever; null if there is no such codec.
 fn codec_name(id: u8) -> *const c_char {
-    static NAMES: OnceBox<Vec<CString>> = OnceBox::new();
-    let to_c = |name: &str| CString::new(name).expect("codec names have no 0 byte");
-    let names = NAMES.get_or_init(|| Box::new(CODECS.iter().map(|entry| to_c(entry.name)).collect()));
     let position = CODECS.iter().position(|entry| entry.id == id);
-    position.map_or(ptr::null(), |i| names[i].as_ptr())
+    position.map_or(ptr::null(), |i| texts()[i].name.as_ptr())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Mode;
 
     #[test]
     fn the_constants_of_c_are_those_of_the_library() {
@@ -152,18 +169,27 @@ mod tests {
             (DType::C64, GRIDZ_DTYPE_C64),
             (DType::C128, GRIDZ_DTYPE_C128),
         ];
+        let modes = [
+            (Mode::Lossless, GRIDZ_MODE_LOSSLESS),
+            (Mode::Abs, GRIDZ_MODE_ABS),
+            (Mode::Rel, GRIDZ_MODE_REL),
+            (Mode::Rate, GRIDZ_MODE_RATE),
+            (Mode::Precision, GRIDZ_MODE_PRECISION),
+            (Mode::Pwrel, GRIDZ_MODE_PWREL),
+            (Mode::Rms, GRIDZ_MODE_RMS),
+            (Mode::Expert, GRIDZ_MODE_EXPERT),
+        ];
+        assert_eq!(modes.map(|(mode, _)| mode), Mode::ALL);
+        assert!(modes.iter().all(|&(mode, c)| u32::from(mode.id()) == c));
         assert_eq!(dtypes.map(|(dtype, _)| dtype), DType::ALL);
         assert!(dtypes.iter().all(|&(dtype, c)| u32::from(dtype.id()) == c));
     }
 
     #[test]
-    fn every_codec_is_found_by_its_name() {
+    fn every_codec_has_a_name() {
         for entry in CODECS {
-            let name = CString::new(entry.name).unwrap();
-            assert_eq!(codec_id(&name).unwrap(), entry.id);
             assert!(!codec_name(entry.id).is_null());
         }
-        assert!(codec_id(c"").is_err());
         assert!(codec_name(255).is_null());
     }
 }

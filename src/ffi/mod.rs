@@ -4,17 +4,18 @@
 //! converts the result back:
 //!
 //! - [`types`] and [`status`]: what C sees beside the functions
-//! - [`api`] and [`batch`]: the functions, each one call of a guard that stops panics and keeps the error text
+//! - [`api`], [`batch`] and [`codecs`]: the functions, each one call of a guard that stops panics and keeps the error text
 //! - `ptr`: pointers become slices and values, and results go out; the only place that follows them
 //! - `convert`: C's descriptions become the engine's
 //!
-//! The doc comments of `types`, `status`, `api` and `batch` are the C manual: cbindgen copies them into
+//! The doc comments of `types`, `status`, `api`, `batch` and `codecs` are the C manual: cbindgen copies them into
 //! `include/gridz.h`, and `tests/c_api.rs` keeps that file fresh.
 
 #![allow(non_camel_case_types, reason = "the types are spelt as in C")]
 
 pub mod api;
 pub mod batch;
+pub mod codecs;
 mod convert;
 mod guard;
 mod ptr;

@@ -14,7 +14,8 @@ use std::slice;
 use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
 use crate::error::{Error, Result};
 use crate::ffi::types::{
-    gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
+    gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
+    gridz_options,
 };
 use crate::types::MAX_RANK;
 
@@ -49,6 +50,7 @@ versioned! {
     gridz_context_options: size_of::<gridz_context_options>(),
     gridz_frame_info: size_of::<gridz_frame_info>(),
     gridz_block_counts: size_of::<gridz_block_counts>(),
+    gridz_codec: size_of::<gridz_codec>(),
 }
 
 /// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.

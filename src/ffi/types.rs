@@ -59,14 +59,25 @@ pub const GRIDZ_BYTE_ORDER_BIG: u32 = 2;
 
 /// Every bit of every value comes back.
 pub const GRIDZ_MODE_LOSSLESS: u32 = 0;
-/// Reserved for an absolute error of at most `value`; refused until a codec has it.
-pub const GRIDZ_MODE_ABSOLUTE_ERROR: u32 = 1;
-/// Reserved for a relative error of at most `value`; refused until a codec has it.
-pub const GRIDZ_MODE_RELATIVE_ERROR: u32 = 2;
-/// Reserved for `value` bits per value; refused until a codec has it.
-pub const GRIDZ_MODE_BITS_PER_VALUE: u32 = 3;
-/// Reserved for `value` bits of precision; refused until a codec has it.
+/// No element differs by more than `value`.
+pub const GRIDZ_MODE_ABS: u32 = 1;
+/// No element differs by more than `value` × (largest − smallest element of the array).
+pub const GRIDZ_MODE_REL: u32 = 2;
+/// `value` bits for each element.
+pub const GRIDZ_MODE_RATE: u32 = 3;
+/// `value` bit planes, a whole number.
 pub const GRIDZ_MODE_PRECISION: u32 = 4;
+/// No element differs by more than `value` × its own magnitude; `value` is below 1.
+pub const GRIDZ_MODE_PWREL: u32 = 5;
+/// The root of the mean of all squared differences is at most `value`.
+pub const GRIDZ_MODE_RMS: u32 = 6;
+/// Parameters of the codec's own.
+pub const GRIDZ_MODE_EXPERT: u32 = 7;
+
+/// `gridz_codec.backends`: the CPU.
+pub const GRIDZ_BACKEND_CPU: u32 = 1;
+/// `gridz_codec.backends`: an NVIDIA GPU.
+pub const GRIDZ_BACKEND_CUDA: u32 = 2;
 
 /// `gridz_options.flags`: decompress without comparing the checksum. What keeps decoding safe is
 /// checked all the same, but damaged data may come back as wrong values.
@@ -114,15 +125,18 @@ pub struct gridz_options {
     /// returns; any number of calls may share it at the same time.
     pub context: *const gridz_context,
     /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
-    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
+    /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
+    /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     pub codec: *const c_char,
-    /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
+    /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;
+    /// `gridz_codec_info` tells.
     pub mode: gridz_mode,
-    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` know
-    /// only 0.
+    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` have
+    /// none.
     pub level: u32,
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
     pub value: f64,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,
@@ -178,6 +192,36 @@ pub struct gridz_frame_info {
     pub codec_name: *const c_char,
     /// Its number in the frame.
     pub codec: u32,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+/// A codec of this library. What it points to lives as long as the process.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_codec {
+    /// `sizeof(gridz_codec)`, set by the caller.
+    pub struct_size: usize,
+    /// Its name, the same everywhere.
+    pub name: *const c_char,
+    /// What it is for, in one line.
+    pub description: *const c_char,
+    /// The names of its `n_levels` levels. The first one is the default.
+    pub level_names: *const *const c_char,
+    /// Their numbers.
+    pub level_numbers: *const u32,
+    /// How many levels it has; 0 = it knows only level 0.
+    pub n_levels: u32,
+    /// Its number in frames and cd_values.
+    pub id: u32,
+    /// The modes that it takes: bit `GRIDZ_MODE_X` is set for each.
+    pub modes: u32,
+    /// The element types that it encodes: bit `GRIDZ_DTYPE_X` is set for each. Arrays of others are kept as they are
+    /// in mode `GRIDZ_MODE_LOSSLESS`.
+    pub dtypes: u32,
+    /// What can compute it here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this library has kernels for it and
+    /// this machine a GPU for them.
+    pub backends: u32,
     /// Always 0.
     pub reserved: u32,
 }

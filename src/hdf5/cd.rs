@@ -2,11 +2,11 @@
 //!
 //! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
 //!
-//! A user writes nothing, `[codec]` or `[codec, 0, level]`. `set_local` replaces that by the stored
+//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the stored
 //! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
 //! like (so encoding needs no question to libhdf5).
 
-use crate::engine::Spec;
+use crate::engine::{MAX_EXTRAS, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -16,17 +16,21 @@ pub const STORED_MAGIC: u32 = 0x475a_0000;
 pub const STORED_VERSION: u32 = 1;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
-/// Longest stored form.
-pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK;
-
-const ALLOWED: &str = "allowed are: no value (the default lossless codec), [codec], or [codec, 0, level]";
+/// Most words of a codec's extras.
+const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
+/// Longest stored form: the extents, the element size of a shuffle, the count of extras and those.
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS;
+/// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
+const IS_SHUFFLED: u8 = 1;
+/// There too: behind that, a count of words, and so many words for the codec's extras.
+const HAS_EXTRAS: u8 = 4;
 
 /// What a filter's cd_values say.
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
     /// A user's wish.
-    User(Spec),
+    User(Request),
     /// What `set_local` stored.
     Stored(Stored),
 }
@@ -40,43 +44,18 @@ impl Values {
     pub fn parse(words: &[u32]) -> Result<Self> {
         match words {
             [first, ..] if first & 0xffff_0000 == STORED_MAGIC => Stored::parse(words).map(Values::Stored),
-            _ => parse_user(words).map(Values::User),
+            _ => Request::from_words(words).map(Values::User),
         }
     }
 
-    /// The codec and level that were asked for, now or when the dataset was created.
+    /// What was asked for, now or when the dataset was created.
     ///
     /// # Errors
-    /// `UnsupportedJob` if this version does not have that codec.
-    pub fn spec(&self) -> Result<Spec> {
+    /// As [`Stored::request`].
+    pub fn request(&self) -> Result<Request> {
         match self {
-            Values::User(spec) => Ok(*spec),
-            Values::Stored(stored) => stored.spec(),
-        }
-    }
-}
-
-fn parse_user(words: &[u32]) -> Result<Spec> {
-    match *words {
-        [] => Ok(Spec::default()),
-        [codec] => Spec::new(codec, 0),
-        [codec, 0, level] => Spec::new(codec, level),
-        [codec, mode @ 1..=4, _, _] => {
-            let name = ["absolute error", "relative error", "bits per value", "precision"][mode as usize - 1];
-            let spec = Spec::new(codec, 0)?;
-            Err(Error::new(
-                ErrorKind::UnsupportedJob,
-                format!(
-                    "mode {mode} ({name}) is reserved: {} is lossless, and no codec of gridz {} has that mode; {ALLOWED}",
-                    spec.name(),
-                    crate::VERSION
-                ),
-            ))
-        }
-        _ => {
-            let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
-            let more = if words.len() > 6 { ", …" } else { "" };
-            Err(Error::invalid(format!("cd_values [{}{more}] mean nothing to gridz; {ALLOWED}", shown.join(", "))))
+            Values::User(request) => Ok(*request),
+            Values::Stored(stored) => stored.request(),
         }
     }
 }
@@ -86,16 +65,31 @@ fn parse_user(words: &[u32]) -> Result<Spec> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     codec: u8,
+    mode: u8,
     level: u16,
+    /// The bits of the mode's value.
+    value: u64,
     array: Array,
-    /// A mode, a value or words that this version does not know.
+    /// Element size of the shuffle filter that runs before ours.
+    shuffle: Option<u32>,
+    /// Words of the codec's extras, and how many they are.
+    extras: [u32; MAX_EXTRA_WORDS],
+    n_extras: usize,
+    /// Flags or words that this version does not know.
     has_more: bool,
 }
 
 impl Stored {
-    /// `spec` for chunks like `array`.
-    pub fn new(spec: &Spec, array: Array) -> Self {
-        Self { codec: spec.codec(), level: spec.level(), array, has_more: false }
+    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
+    /// size.
+    pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Self {
+        let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
+        let (mut extras, mut n_extras) = ([0; MAX_EXTRA_WORDS], 0);
+        for (to, word) in extras.iter_mut().zip(request.extra_words()) {
+            (*to, n_extras) = (word, n_extras + 1);
+        }
+        let value = request.value().to_bits();
+        Self { codec, mode, level, value, array, shuffle, extras, n_extras, has_more: false }
     }
 
     /// One chunk of the dataset.
@@ -103,16 +97,24 @@ impl Stored {
         &self.array
     }
 
-    /// Codec and level.
+    /// The element size with which HDF5 shuffles the chunks before gridz gets them, if it does.
+    pub fn shuffle(&self) -> Option<u32> {
+        self.shuffle
+    }
+
+    /// What was asked for when the dataset was created.
     ///
     /// # Errors
-    /// `UnsupportedJob` if this version does not have that codec, `UnsupportedFormat` if it does not
-    /// understand all of the stored form.
-    pub fn spec(&self) -> Result<Spec> {
+    /// `UnsupportedFormat` if this version does not understand all of the stored form.
+    pub fn request(&self) -> Result<Request> {
+        let (codec, mode, level) = (self.codec.into(), self.mode.into(), self.level.into());
         if self.has_more {
             return Err(needs_newer("filter values that this version does not know"));
         }
-        Spec::new(u32::from(self.codec), u32::from(self.level))
+        // What this version does not take, a later one did.
+        let extras = &self.extras[..self.n_extras];
+        Request::with_extras(codec, mode, f64::from_bits(self.value), level, extras)
+            .map_err(|error| needs_newer(error.context()))
     }
 
     fn parse(words: &[u32]) -> Result<Self> {
@@ -124,7 +126,7 @@ impl Stored {
             return Err(damaged("too few"));
         };
         let [codec, mode, level @ ..] = what.to_le_bytes();
-        let [dtype, order, rank, reserved] = layout.to_le_bytes();
+        let [dtype, order, rank, flags] = layout.to_le_bytes();
         let dtype = DType::from_id(dtype).ok_or_else(|| damaged("unknown element type"))?;
         let order = match order {
             0 => ByteOrder::Little,
@@ -143,8 +145,25 @@ impl Stored {
             .and_then(Shape::new)
             .and_then(|shape| Array::with_size(dtype, order, element_size, shape))
             .map_err(|error| damaged(error.context()))?;
-        let has_more = mode != 0 || reserved != 0 || value_low != 0 || value_high != 0 || !more.is_empty();
-        Ok(Self { codec, level: u16::from_le_bytes(level), array, has_more })
+        let (shuffle, more) = match (flags & IS_SHUFFLED, more) {
+            (0, _) => (None, more),
+            (_, [0, ..] | []) => return Err(damaged("no element size of the shuffle filter")),
+            (_, [size, rest @ ..]) => (Some(*size), rest),
+        };
+        let value = u64::from(value_low) | u64::from(value_high) << 32;
+        // What an unknown flag stands for comes first, and nobody knows how long that is.
+        let is_known = flags & !(IS_SHUFFLED | HAS_EXTRAS) == 0;
+        let no_extras = || damaged("fewer extras of the codec than their count says");
+        let (found, more) = match more {
+            _ if flags & HAS_EXTRAS == 0 || !is_known => (&[][..], more),
+            [] | [0, ..] => return Err(no_extras()),
+            [n, rest @ ..] => rest.split_at_checked(*n as usize).ok_or_else(no_extras)?,
+        };
+        let (mut extras, n_extras) = ([0; MAX_EXTRA_WORDS], found.len().min(MAX_EXTRA_WORDS));
+        extras[..n_extras].copy_from_slice(&found[..n_extras]);
+        let has_more = !is_known || !more.is_empty() || found.len() > n_extras;
+        let level = u16::from_le_bytes(level);
+        Ok(Self { codec, mode, level, value, array, shuffle, extras, n_extras, has_more })
     }
 
     /// The words to store.
@@ -152,13 +171,25 @@ impl Stored {
         let shape = self.array.shape();
         let [level_low, level_high] = self.level.to_le_bytes();
         let order = u8::from(self.array.order() == ByteOrder::Big);
-        let mut words = Words { words: [0; MAX_WORDS], len: FIXED_WORDS + 2 * shape.extents().len() };
-        words.words[0] = STORED_MAGIC | STORED_VERSION;
-        words.words[1] = u32::from_le_bytes([self.codec, 0, level_low, level_high]);
-        words.words[2] = u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), 0]);
-        words.words[3] = self.array.element_size();
-        for (pair, &extent) in words.words[FIXED_WORDS..].chunks_exact_mut(2).zip(shape.extents()) {
-            pair.copy_from_slice(&[extent as u32, (extent >> 32) as u32]);
+        let extras = &self.extras[..self.n_extras];
+        let has_extras = if extras.is_empty() { 0 } else { HAS_EXTRAS };
+        let flags = has_extras | if self.shuffle.is_some() { IS_SHUFFLED } else { 0 };
+        let halves = |word: u64| [word as u32, (word >> 32) as u32];
+        let mut words = Words { words: [0; MAX_WORDS], len: 0 };
+        words.push(&[
+            STORED_MAGIC | STORED_VERSION,
+            u32::from_le_bytes([self.codec, self.mode, level_low, level_high]),
+            u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]),
+            self.array.element_size(),
+        ]);
+        words.push(&halves(self.value));
+        for &extent in shape.extents() {
+            words.push(&halves(extent));
+        }
+        words.push(self.shuffle.as_slice());
+        if has_extras != 0 {
+            words.push(&[extras.len() as u32]);
+            words.push(extras);
         }
         words
     }
@@ -173,6 +204,13 @@ fn needs_newer(what: &str) -> Error {
 pub struct Words {
     words: [u32; MAX_WORDS],
     len: usize,
+}
+
+impl Words {
+    fn push(&mut self, words: &[u32]) {
+        self.words[self.len..self.len + words.len()].copy_from_slice(words);
+        self.len += words.len();
+    }
 }
 
 impl std::ops::Deref for Words {
@@ -196,73 +234,65 @@ mod tests {
     }
 
     #[test]
-    fn user_forms() {
-        for (words, expected) in [
-            (&[][..], (2, 1)),
-            (&[1], (1, 0)),
-            (&[1, 0, 0], (1, 0)),
-            (&[2], (2, 1)),
-            (&[2, 0, 0], (2, 1)),
-            (&[2, 0, 1], (2, 1)),
-            (&[2, 0, 2], (2, 2)),
-        ] {
-            let Values::User(spec) = Values::parse(words).unwrap() else { panic!("{words:?}") };
-            assert_eq!((spec.codec(), spec.level()), expected);
-        }
-        assert_eq!(Values::parse(&[0]).unwrap().spec().unwrap().name(), "stored");
-    }
-
-    #[test]
-    fn everything_else_is_refused_with_what_is_allowed() {
-        for words in
-            [&[1, 0][..], &[1, 1, 0], &[1, 5, 0, 0], &[1, 0, 0, 0], &[1; 7], &[1; 256], &[1, 0xffff_ffff, 0]]
-        {
-            assert_eq!(error(words).kind(), ErrorKind::InvalidArgument);
-            assert!(error(words).context().contains("[codec, 0, level]"), "{}", error(words));
-        }
-        assert!(error(&[7]).context().contains("it has 0 stored, 1 ndzip"), "{}", error(&[7]));
-        assert!(error(&[0xffff_ffff]).context().contains("4294967295"));
-        assert!(error(&[1, 0, 3]).context().contains("only level 0"), "{}", error(&[1, 0, 3]));
-        for (mode, name) in [(1, "absolute error"), (2, "relative error"), (3, "bits per value"), (4, "precision")]
-        {
-            assert!(error(&[1, mode, 0, 0]).context().contains(name));
-        }
-    }
-
-    #[test]
     fn the_stored_form_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
-            let stored = Stored::new(&Spec::default(), array(extents));
-            let words = stored.words();
-            assert!(extents.len() > 6 || words.len() <= 20);
-            let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
-            assert_eq!(back, stored);
-            for n in 1..words.len() {
-                assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
+            for (shuffle, n_extras) in [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_EXTRA_WORDS)] {
+                let stored = Stored::new(&Request::default(), array(extents), shuffle);
+                let mut extras = [0; MAX_EXTRA_WORDS];
+                extras[..n_extras].fill(7);
+                let stored = Stored { extras, n_extras, ..stored };
+                let words = stored.words();
+                assert!(extents.len() > 6 || n_extras > 0 || words.len() <= 20);
+                // No codec of this version has extras.
+                assert_eq!(stored.request().is_ok(), n_extras == 0);
+                let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+                assert_eq!(back, stored);
+                for n in 1..words.len() {
+                    assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
+                }
             }
         }
     }
 
     #[test]
     fn stored_forms_of_later_versions_are_named_as_such() {
-        let good = Stored::new(&Spec::default(), array(&[4, 5])).words().to_vec();
+        let good = Stored::new(&Request::default(), array(&[4, 5]), None).words().to_vec();
         let mut words = good.clone();
         words[0] = STORED_MAGIC | 2;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
-        for (at, value) in [(1, 0x0101), (2, 0x0102_010b), (4, 1), (5, 1), (10, 0)] {
+        for (at, value) in [(1, 0x0101), (2, 0x0202_010b), (2, 0x0602_010b), (4, 1), (5, 1), (10, 0)] {
             let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
             words[at] = value;
             let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
             assert_eq!(*stored.array(), array(&[4, 5]), "word {at}");
-            assert_eq!(stored.spec().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
+            assert_eq!(stored.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
         }
         for (at, value) in [(2, 0x0002_020b), (2, 0x0002_00ff), (2, 0x0021_010b), (3, 8), (7, u32::MAX)] {
             let mut words = good.clone();
             words[at] = value;
             assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "word {at}");
         }
+        // More extras than anybody has, and fewer than there are to be.
+        for (last, is_damaged) in [(vec![9; 10], false), (vec![2, 0], true), (vec![0], true), (vec![], true)] {
+            let mut words = [&good[..], &last].concat();
+            words[2] |= 4 << 24;
+            let found = Values::parse(&words).and_then(|values| values.request());
+            let kind = if is_damaged { ErrorKind::Corrupt } else { ErrorKind::UnsupportedFormat };
+            assert_eq!(found.unwrap_err().kind(), kind, "{words:?}");
+        }
+        // Shuffled, but by what?
+        for last in [&[][..], &[0]] {
+            let mut words = [&good[..], last].concat();
+            words[2] |= 1 << 24;
+            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "{words:?}");
+        }
         let mut words = good.clone();
         words[1] = 200;
-        assert_eq!(Values::parse(&words).unwrap().spec().unwrap_err().kind(), ErrorKind::UnsupportedJob);
+        let error = Values::parse(&words).unwrap().request().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnsupportedFormat);
+        assert!(
+            error.context().contains("codec 200 is unknown") && error.context().contains("a newer gridz"),
+            "{error}"
+        );
     }
 }

@@ -5,21 +5,56 @@ use std::ffi::c_int;
 use super::abi::{self, Hid, class, order};
 use super::cd::Values;
 use super::dl::{Api, FloatFields, PipelineEntry};
-use crate::engine::{self, Spec};
+use crate::engine::{self, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::MAX_PARAMS;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// A dataset about to be created or written.
 pub struct Dataset {
-    /// The codec.
-    pub spec: Spec,
+    /// What to compress with.
+    pub request: Request,
     /// One chunk.
     pub array: Array,
     /// Flags of our place in the pipeline.
     pub flags: u32,
-    /// Whether the shuffle filter runs before ours.
-    pub is_shuffled: bool,
+    /// What runs before gridz.
+    pub before: Before,
+}
+
+/// What HDF5 does with a chunk before gridz gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// The shuffle filter, with elements of so many bytes, and nothing else. That can be undone.
+    Shuffle(u32),
+    /// The filter of this number, at least. What it hands on is not the array any more, nor even of a known length.
+    Other(c_int),
+}
+
+impl Before {
+    /// What people call it.
+    fn name(self) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::Shuffle(_) => Some("the shuffle filter".into()),
+            Self::Other(id) => Some(format!("HDF5 filter {id}")),
+        }
+    }
+
+    /// The filters before ours in the pipeline, of a datatype of `size` bytes.
+    fn of(filters: &[PipelineEntry], size: usize) -> Self {
+        match filters {
+            [] => Self::Nothing,
+            [shuffle] if shuffle.id == abi::FILTER_SHUFFLE => {
+                // Where its own set_local has run, which is before ours, it has noted the size, in 32 bits.
+                let noted = shuffle.values.first().copied().filter(|&size| size > 0);
+                u32::try_from(size).map_or(Self::Other(shuffle.id), |size| Self::Shuffle(noted.unwrap_or(size)))
+            }
+            [.., last] => Self::Other(last.id),
+        }
+    }
 }
 
 impl Dataset {
@@ -40,22 +75,31 @@ impl Dataset {
         if n_values > values.len() {
             return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
         }
-        let spec = Values::parse(values)?.spec()?;
+        let request = Values::parse(values)?.request()?;
         let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
-        let before: Vec<c_int> = pipeline[..ours].iter().map(|entry| entry.id).collect();
-        let is_shuffled = before.contains(&abi::FILTER_SHUFFLE);
-        // What another filter hands on is not the array any more: elements without meaning after a
-        // shuffle, and otherwise not even of a known number.
-        let array = if before.is_empty() {
-            array
-        } else if before.iter().all(|&id| id == abi::FILTER_SHUFFLE) {
-            Array::opaque(array.element_size(), *array.shape())?
-        } else {
-            Array::bytes(array.n_bytes())?
+        let before =
+            Before::of(&pipeline[..ours], api.size(dtype).ok_or_else(|| host("the size of the datatype"))?);
+        let array = match before {
+            Before::Other(_) => Array::bytes(array.n_bytes())?,
+            _ => array,
         };
+        request.check_dataset(array.dtype(), before.name().as_deref())?;
         check_frame_fits(api, &array)?;
-        Ok(Self { spec, array, flags, is_shuffled })
+        Ok(Self { request, array, flags, before })
+    }
+
+    /// Why gridz will not compress any chunk of the dataset, where that is so and was not asked for.
+    pub fn why_stored(&self) -> Option<String> {
+        match self.before {
+            _ if self.request.codec() == engine::STORED => None,
+            Before::Other(_) => Some(format!(
+                "{} runs before gridz, which keeps what that makes of the data as it is; put gridz first, \
+                 or leave one of them out",
+                self.before.name().unwrap_or_default()
+            )),
+            _ => self.request.why_stored(self.array.dtype()),
+        }
     }
 }
 
@@ -168,6 +212,23 @@ fn host(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_shuffle_alone_can_be_undone() {
+        let filter =
+            |id, values: &[u32]| PipelineEntry { id, flags: 0, values: values.to_vec(), n_values: values.len() };
+        let (shuffle, fletcher32) = (|| filter(abi::FILTER_SHUFFLE, &[12]), || filter(3, &[]));
+        assert_eq!(Before::of(&[], 4), Before::Nothing);
+        assert_eq!(Before::of(&[shuffle()], 4), Before::Shuffle(12));
+        assert_eq!(Before::of(&[filter(abi::FILTER_SHUFFLE, &[])], 4), Before::Shuffle(4));
+        assert_eq!(
+            Before::of(&[filter(abi::FILTER_SHUFFLE, &[4])], (1 << 32) + 4),
+            Before::Other(abi::FILTER_SHUFFLE)
+        );
+        assert_eq!(Before::of(&[fletcher32()], 4), Before::Other(3));
+        assert_eq!(Before::of(&[shuffle(), fletcher32()], 4), Before::Other(3));
+        assert_eq!(Before::of(&[shuffle(), shuffle()], 4), Before::Other(abi::FILTER_SHUFFLE));
+    }
 
     #[test]
     fn floats_are_told_apart_by_their_fields() {

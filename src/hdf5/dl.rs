@@ -75,6 +75,9 @@ api! {
 type PushFn =
     unsafe extern "C" fn(Hid, *const c_char, *const c_char, c_uint, Hid, Hid, Hid, *const c_char, ...) -> c_int;
 
+/// `H5Eget_auto2`, whose second argument is a place for the address of a function.
+type GetAutoFn = unsafe extern "C" fn(Hid, *mut *mut c_void, *mut *mut c_void) -> c_int;
+
 /// `H5Tget_fields`.
 type GetFieldsFn = unsafe extern "C" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
 
@@ -127,6 +130,7 @@ impl IdVariable {
 /// The error stack of a libhdf5.
 struct Errors {
     push: PushFn,
+    get_auto: Option<GetAutoFn>,
     class: IdVariable,
     major: IdVariable,
     can_apply: IdVariable,
@@ -142,6 +146,9 @@ impl Errors {
         Some(Self {
             // SAFETY: the address is that of H5Epush2.
             push: unsafe { std::mem::transmute::<*mut c_void, PushFn>(push) },
+            // SAFETY: the address is that of H5Eget_auto2.
+            get_auto: find(c"H5Eget_auto2")
+                .map(|address| unsafe { std::mem::transmute::<*mut c_void, GetAutoFn>(address) }),
             class: id(c"H5E_ERR_CLS_g")?,
             major: id(c"H5E_PLINE_g")?,
             can_apply: id(c"H5E_CANAPPLY_g")?,
@@ -304,6 +311,15 @@ impl Api {
         // SAFETY: room for the rank just asked for.
         ok(unsafe { (self.get_array_dims)(dtype, dims.as_mut_ptr()) })?;
         Some(dims.to_vec())
+    }
+
+    /// Whether libhdf5 itself shows its error stack when a call fails, as it does unless the program forbids it.
+    pub fn shows_errors(&self) -> bool {
+        let Some(get_auto) = self.errors.as_ref().and_then(|errors| errors.get_auto) else { return false };
+        let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: places for two addresses.
+        let asked = unsafe { get_auto(abi::DEFAULT_STACK, &mut function, &mut data) };
+        asked >= 0 && !function.is_null()
     }
 
     /// Puts `text` on the error stack as coming from `callback`; `None` if that is not possible.

@@ -19,10 +19,10 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use super::abi::{self, FilterClass, Hid};
 use super::buf::{Buffer, HostBuffer};
 use super::cd::{Stored, Values};
-use super::dataset::Dataset;
+use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
-use super::report;
-use crate::engine::{self, Context, Spec, Verify};
+use super::{report, shuffle};
+use crate::engine::{self, Context, Request, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
 use crate::settings::{self, Backend, LogLevel};
 use crate::types::{Array, DType};
@@ -105,15 +105,19 @@ extern "C" fn can_apply_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
 extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
     let result = prepare(Callback::SetLocal, caller, |api| {
         let dataset = describe(api, dcpl, dtype, space)?;
-        let words = Stored::new(&dataset.spec, dataset.array).words();
+        let shuffle = match dataset.before {
+            Before::Shuffle(size) => Some(size),
+            _ => None,
+        };
+        let words = Stored::new(&dataset.request, dataset.array, shuffle).words();
         api.set_filter_values(dcpl, FILTER_ID, dataset.flags, &words)
             .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 does not take the filter's values"))?;
-        if dataset.is_shuffled {
-            report::line("the shuffle filter runs before gridz: remove shuffle, it defeats gridz");
+        if let Some(why) = dataset.why_stored() {
+            report::line(&why);
         }
         settings::log(LogLevel::Info, || {
-            let (array, spec) = (&dataset.array, &dataset.spec);
-            format!("new dataset: chunks of {} {:?} by {}", array.dtype().name(), array.shape(), spec.name())
+            let (array, request) = (&dataset.array, &dataset.request);
+            format!("new dataset: chunks of {} {:?} by {request}", array.dtype().name(), array.shape())
         });
         Ok(())
     });
@@ -189,35 +193,45 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
         }
     };
     if let Some(stored) = stored {
-        let compressed = guarded(|| compress(stored.array(), &stored.spec()?, chunk));
+        let compressed = guarded(|| {
+            let request = stored.request()?;
+            match shuffled(&stored) {
+                None => compress(stored.array(), &request, chunk),
+                Some(size) => {
+                    let mut array = Buffer::new(chunk.len())?;
+                    shuffle::unshuffle(size, chunk, array.bytes());
+                    compress(stored.array(), &request, array.bytes())
+                }
+            }
+        });
         match compressed {
             Ok(compressed) => return Ok(compressed),
             Err(error) => report::line(&format!("{error}; the data is kept uncompressed")),
         }
     }
-    let stored = Spec::new(u32::from(engine::STORED), 0)?;
+    let stored = Request::new(u32::from(engine::STORED), 0)?;
     compress(&Array::bytes(chunk.len() as u64)?, &stored, chunk)
 }
 
-fn compress(array: &Array, spec: &Spec, chunk: &[u8]) -> Result<(Buffer, usize)> {
-    let mut frame = Buffer::new(engine::compress_bound(array, spec)? as usize)?;
-    let n_bytes = on_any_backend(|context| engine::compress(array, spec, chunk, frame.bytes(), context))?;
+fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, usize)> {
+    let mut frame = Buffer::new(engine::compress_bound(array, request)? as usize)?;
+    let n_bytes = on_any_backend(|context| engine::compress(array, request, chunk, frame.bytes(), context))?;
     Ok((frame, n_bytes))
 }
 
 /// A new buffer with the chunk in `frame`, and the chunk's length.
 fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
-    let described = match Values::parse(values) {
-        Ok(Values::Stored(stored)) => Some(*stored.array()),
+    let stored = match Values::parse(values) {
+        Ok(Values::Stored(stored)) => Some(stored),
         _ => None,
     };
-    let expected = described.map(|array| array.n_bytes());
+    let expected = stored.map(|stored| stored.array().n_bytes());
     // A damaged or hostile frame must not choose how much memory is allocated.
     let n_bytes = engine::array_bytes(frame, expected)?;
     // libhdf5 before 2.2 takes what it gets for a whole chunk and would read past the end of less.
     // Plain bytes may be of any length: `encode` frames what does not fit its description as such.
-    let may_vary =
-        described.is_none_or(|array| is_plain_bytes(&array)) || is_plain_bytes(&engine::inspect(frame)?.array);
+    let as_it_came = is_plain_bytes(&engine::inspect(frame)?.array);
+    let may_vary = stored.is_none_or(|stored| is_plain_bytes(stored.array())) || as_it_came;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
         let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
@@ -227,6 +241,11 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     let mut chunk = Buffer::new(whole as usize).or_else(|_| Buffer::new(n_bytes as usize))?;
     chunk.bytes()[n_bytes as usize..].fill(0);
     on_any_backend(|context| engine::decompress(frame, chunk.bytes(), verify, context))?;
+    if let Some(size) = stored.as_ref().and_then(shuffled).filter(|_| !as_it_came) {
+        let mut again = Buffer::new(chunk.bytes().len())?;
+        shuffle::shuffle(size, chunk.bytes(), again.bytes());
+        chunk = again;
+    }
     Ok((chunk, n_bytes as usize))
 }
 
@@ -244,7 +263,42 @@ fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
     }
 }
 
-/// How chunks are described that another filter handles before ours.
+/// With what element size the chunks of such a dataset are shuffled where the frames hold the array itself. Plain bytes
+/// are framed as they come.
+fn shuffled(stored: &Stored) -> Option<usize> {
+    stored.shuffle().filter(|_| !is_plain_bytes(stored.array())).map(|size| size as usize)
+}
+
+/// How chunks are described that another filter handles before ours, and how `encode` frames what does not fit its
+/// description.
 fn is_plain_bytes(array: &Array) -> bool {
     array.dtype() == DType::Opaque && array.element_size() == 1 && array.shape().rank() == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{ByteOrder, Shape};
+
+    /// Whatever bytes come, shuffled or not (HDF5 leaves a shuffle out where it fails), the same bytes go back.
+    #[test]
+    fn any_bytes_come_back_from_behind_a_shuffle() {
+        for (dtype, extents, size) in
+            [(DType::F32, &[100, 30][..], 4), (DType::F64, &[7, 11, 3], 24), (DType::I16, &[1], 2)]
+        {
+            let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
+            let n = array.n_bytes() as usize;
+            for request in [Request::new(1, 0).unwrap(), Request::default()] {
+                let words = Stored::new(&request, array, Some(size)).words();
+                // As described, and of lengths that the description does not fit.
+                for n in [n, n + 4, n.saturating_sub(3).max(1)] {
+                    let chunk: Vec<u8> = (0..n).map(|i| (i / 100 + i % 4 * 50) as u8).collect();
+                    let (mut frame, n_frame) = encode(&words, &chunk).unwrap();
+                    let frame = &frame.bytes()[..n_frame];
+                    let (mut back, n_back) = decode(&words, frame, Verify::Checksum).unwrap();
+                    assert!(back.bytes()[..n_back] == chunk, "{request:?} {array:?} {n}");
+                }
+            }
+        }
+    }
 }

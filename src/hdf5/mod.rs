@@ -2,8 +2,8 @@
 //!
 //! `filter` has the entry points that libhdf5 calls. What a dataset is comes from the library that
 //! called (`dl` finds it, `dataset` asks it) and is kept in the filter's cd_values ([`cd`]), so
-//! that reading needs neither. `buf` owns the buffers libhdf5 exchanges with filters and
-//! `report` tells people what went wrong.
+//! that reading needs neither. `buf` owns the buffers libhdf5 exchanges with filters,
+//! `shuffle` undoes what HDF5's filter of that name did before ours, and `report` tells people what went wrong.
 
 mod abi;
 mod buf;
@@ -12,3 +12,4 @@ mod dataset;
 mod dl;
 mod filter;
 mod report;
+mod shuffle;

@@ -1,8 +1,10 @@
 //! Telling people what went wrong.
 //!
-//! At creation an error goes to the error stack of the calling libhdf5, which every host shows. In
-//! the filter callback some versions lose the stack, so errors there go to stderr, each distinct text
-//! once: a damaged file has thousands of chunks.
+//! At creation an error goes to the error stack of the calling libhdf5. A program that keeps libhdf5 from showing that
+//! stack may show it itself, as h5py does, or hide it, as h5repack does and netCDF, which tells its callers only a
+//! number; gridz cannot know, so for such programs the error goes to stderr too. In the filter callback some versions
+//! lose the stack, so errors there go to stderr. Each distinct text is printed once: a damaged file has thousands of
+//! chunks.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -19,8 +21,10 @@ const MAX_LINES: usize = 64;
 pub fn refuse(api: &Api, callback: Callback, error: &Error) {
     error::set_last(error);
     let text = CString::new(error.context().replace('\0', "")).unwrap_or_default();
-    if api.push_error(callback, &text).is_none() {
-        line(error.context());
+    // Asked first: the question empties the stack.
+    let is_shown = api.shows_errors();
+    if api.push_error(callback, &text).is_none() || !is_shown {
+        line(&format!("a dataset is refused: {error}"));
     }
 }
 

@@ -130,17 +130,32 @@
 /// Every bit of every value comes back.
 #define GRIDZ_MODE_LOSSLESS 0
 
-/// Reserved for an absolute error of at most `value`; refused until a codec has it.
-#define GRIDZ_MODE_ABSOLUTE_ERROR 1
+/// No element differs by more than `value`.
+#define GRIDZ_MODE_ABS 1
 
-/// Reserved for a relative error of at most `value`; refused until a codec has it.
-#define GRIDZ_MODE_RELATIVE_ERROR 2
+/// No element differs by more than `value` × (largest − smallest element of the array).
+#define GRIDZ_MODE_REL 2
 
-/// Reserved for `value` bits per value; refused until a codec has it.
-#define GRIDZ_MODE_BITS_PER_VALUE 3
+/// `value` bits for each element.
+#define GRIDZ_MODE_RATE 3
 
-/// Reserved for `value` bits of precision; refused until a codec has it.
+/// `value` bit planes, a whole number.
 #define GRIDZ_MODE_PRECISION 4
+
+/// No element differs by more than `value` × its own magnitude; `value` is below 1.
+#define GRIDZ_MODE_PWREL 5
+
+/// The root of the mean of all squared differences is at most `value`.
+#define GRIDZ_MODE_RMS 6
+
+/// Parameters of the codec's own.
+#define GRIDZ_MODE_EXPERT 7
+
+/// `gridz_codec.backends`: the CPU.
+#define GRIDZ_BACKEND_CPU 1
+
+/// `gridz_codec.backends`: an NVIDIA GPU.
+#define GRIDZ_BACKEND_CUDA 2
 
 /// `gridz_options.flags`: decompress without comparing the checksum. What keeps decoding safe is
 /// checked all the same, but damaged data may come back as wrong values.
@@ -226,15 +241,18 @@ typedef struct gridz_options {
     /// returns; any number of calls may share it at the same time.
     const struct gridz_context *context;
     /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
-    /// lossless codec. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
+    /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
+    /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
+    /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     const char *codec;
-    /// `GRIDZ_MODE_LOSSLESS`; this version has no other mode.
+    /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;
+    /// `gridz_codec_info` tells.
     gridz_mode mode;
-    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` know
-    /// only 0.
+    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` have
+    /// none.
     uint32_t level;
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
     double value;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
@@ -309,6 +327,34 @@ typedef struct gridz_context_options {
     /// 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
+
+/// A codec of this library. What it points to lives as long as the process.
+typedef struct gridz_codec {
+    /// `sizeof(gridz_codec)`, set by the caller.
+    size_t struct_size;
+    /// Its name, the same everywhere.
+    const char *name;
+    /// What it is for, in one line.
+    const char *description;
+    /// The names of its `n_levels` levels. The first one is the default.
+    const char *const *level_names;
+    /// Their numbers.
+    const uint32_t *level_numbers;
+    /// How many levels it has; 0 = it knows only level 0.
+    uint32_t n_levels;
+    /// Its number in frames and cd_values.
+    uint32_t id;
+    /// The modes that it takes: bit `GRIDZ_MODE_X` is set for each.
+    uint32_t modes;
+    /// The element types that it encodes: bit `GRIDZ_DTYPE_X` is set for each. Arrays of others are kept as they are
+    /// in mode `GRIDZ_MODE_LOSSLESS`.
+    uint32_t dtypes;
+    /// What can compute it here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this library has kernels for it and
+    /// this machine a GPU for them.
+    uint32_t backends;
+    /// Always 0.
+    uint32_t reserved;
+} gridz_codec;
 
 #ifdef __cplusplus
 extern "C" {
@@ -533,6 +579,16 @@ gridz_status gridz_decompress_async(const struct gridz_array *array,
                                     size_t workspace_bytes,
                                     void *stream,
                                     const struct gridz_options *options);
+
+/// How many codecs this library has.
+size_t gridz_codec_count(void);
+
+/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller has
+/// set. The first one is always `"stored"`. What `*codec` points to lives as long as the process.
+///
+/// Errors: `INVALID_ARGUMENT`.
+gridz_status gridz_codec_info(size_t index,
+                              struct gridz_codec *codec);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -540,34 +540,28 @@ static void test_options(void)
     options.level = 2;
     CHECK_OK(with_options(&options));
     options.level = 3;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "levels 0 to 2");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense");
     options.level = UINT32_MAX;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "levels 0 to 2");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense");
     options.codec = "ndzip";
     options.level = 1;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "only level 0");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip has no levels");
 
-    static const struct {
-        uint32_t mode;
-        const char *name;
-    } RESERVED[] = {{GRIDZ_MODE_ABSOLUTE_ERROR, "GRIDZ_MODE_ABSOLUTE_ERROR"},
-                    {GRIDZ_MODE_RELATIVE_ERROR, "GRIDZ_MODE_RELATIVE_ERROR"},
-                    {GRIDZ_MODE_BITS_PER_VALUE, "GRIDZ_MODE_BITS_PER_VALUE"},
-                    {GRIDZ_MODE_PRECISION, "GRIDZ_MODE_PRECISION"}};
-    for (size_t i = 0; i < COUNT(RESERVED); i++) {
-        options = defaults;
-        options.mode = RESERVED[i].mode;
-        options.value = 0.5;
-        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, RESERVED[i].name);
-    }
     options = defaults;
-    options.mode = 5;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "mode 5");
+    options.mode = GRIDZ_MODE_ABS;
+    options.value = 0.5;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless; it has no mode 1, abs");
+    for (uint32_t mode = GRIDZ_MODE_REL; mode <= GRIDZ_MODE_EXPERT; mode++) {
+        options.mode = mode;
+        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless");
+    }
+    options.mode = GRIDZ_MODE_EXPERT + 1;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "there is no mode 8");
     options = defaults;
     options.value = 1e-3;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "value");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
     options.value = NAN;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "value");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
     options = defaults;
     options.flags = 2;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
@@ -575,6 +569,64 @@ static void test_options(void)
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
     options.flags = GRIDZ_FLAG_SKIP_CHECKSUM;
     CHECK_OK(with_options(&options));
+}
+
+static void test_options_in_text(void)
+{
+    gridz_options in_numbers = {.struct_size = sizeof in_numbers, .level = 2};
+    gridz_options in_text = {.struct_size = sizeof in_text, .codec = "lorenzo,level=dense"};
+    size_t n = 0, n_text = 0;
+    unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &in_numbers);
+    unsigned char *same = compressed(&small_array, small, sizeof small, &n_text, &in_text);
+    CHECK(n == n_text && memcmp(frame, same, n) == 0);
+    CHECK_OK(with_options(&in_text));
+    free(frame);
+    free(same);
+
+    in_text.level = 2;
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "leave mode, value and level 0");
+    in_text.level = 0;
+    in_text.codec = "lorenzo,level=max";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense");
+    in_text.codec = "lorenzo,lvl=1";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense");
+    in_text.codec = "lorenzo,abs=.5";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB,
+                "lorenzo: use mode 0, lossless; it has no mode 1, abs");
+    in_text.codec = ",level=1";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    in_text.codec = "lorenzo,\xff";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "means nothing");
+}
+
+static void test_codecs(void)
+{
+    CHECK(gridz_codec_count() >= 3);
+    for (size_t i = 0; i < gridz_codec_count(); i++) {
+        gridz_codec codec = {.struct_size = sizeof codec};
+        CHECK_OK(gridz_codec_info(i, &codec));
+        CHECK(codec.struct_size == sizeof codec && codec.reserved == 0 && strlen(codec.description) > 10);
+        CHECK((codec.backends & GRIDZ_BACKEND_CPU) && codec.backends < 4);
+        CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
+        /* What is said can be asked for: by text and by number, at every level. */
+        gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
+        CHECK(codec.modes == 1u << GRIDZ_MODE_LOSSLESS && (codec.dtypes & 1u << GRIDZ_DTYPE_F32));
+        CHECK_OK(with_options(&options));
+        for (uint32_t k = 0; k < codec.n_levels; k++) {
+            char text[64];
+            options.level = codec.level_numbers[k];
+            CHECK(options.level > 0);
+            CHECK_OK(with_options(&options));
+            gridz_options in_text = {.struct_size = sizeof in_text, .codec = text};
+            snprintf(text, sizeof text, "%s,level=%s", codec.name, codec.level_names[k]);
+            CHECK_OK(with_options(&in_text));
+        }
+    }
+    gridz_codec codec = {.struct_size = sizeof codec};
+    CHECK_FAILS(gridz_codec_info(gridz_codec_count(), &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_codec_count()");
+    CHECK_FAILS(gridz_codec_info(0, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+    codec.struct_size = 8;
+    CHECK_FAILS(gridz_codec_info(0, &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size 8");
 }
 
 static void test_regions(void)
@@ -835,6 +887,7 @@ static int bad_environment(void)
     char src[4] = {0}, dst[100];
     gridz_context *context = NULL;
     gridz_frame_info info = {.struct_size = sizeof info};
+    gridz_codec codec = {.struct_size = sizeof codec};
     const gridz_array array = describe(GRIDZ_DTYPE_F32, 0, NULL);
     for (int again = 0; again < 2; again++) {
 #define CHECK_BAD(call) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_THREADS=many")
@@ -842,6 +895,7 @@ static int bad_environment(void)
         CHECK_BAD(gridz_compress(&array, src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
+        CHECK_BAD(gridz_codec_info(0, &codec));
         CHECK_BAD(gridz_context_create(NULL, &context));
         CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, NULL, &n_bytes));
         CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
@@ -886,6 +940,8 @@ int main(int argc, char **argv)
         {"arguments of batches", test_async_arguments},
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
+        {"options in text", test_options_in_text},
+        {"codecs", test_codecs},
         {"regions", test_regions},
         {"damaged frames", test_damaged_frames},
         {"contexts", test_contexts},

@@ -19,8 +19,7 @@ use sha2::{Digest, Sha256};
 /// Every codec at every level that means something of its own.
 pub fn specs() -> impl Iterator<Item = Spec> {
     CODECS.iter().flat_map(|entry| {
-        let levels = if entry.max_level == 0 { 0..=0 } else { 1..=entry.max_level };
-        levels.map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
+        entry.level_numbers().map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
 }
 

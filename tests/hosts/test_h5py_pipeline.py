@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from support import FOLDER, GRIDZ, SPECS, STORED, codec_of, frames, python, same, smooth, spec_of, specials
+from support import FOLDER, GRIDZ, SPECS, STORED, codec_of, frames, noise, python, same, smooth, spec_of, specials
 
 ADD = {
     "shuffle": lambda plist: plist.set_shuffle(),
@@ -14,7 +14,9 @@ ADD = {
 }
 # Whether what gridz gets can be compressed, where it comes last or before fletcher32 and its frames can be seen.
 PIPELINES = {
-    "shuffle, gridz": False,
+    "shuffle, gridz": True,
+    "shuffle, gridz, fletcher32": True,
+    "shuffle, shuffle, gridz": False,
     "fletcher32, gridz": False,
     "gzip, gridz": False,
     "lzf, gridz": False,
@@ -80,19 +82,52 @@ def test_options_of_create_dataset(tmp_path, fletcher32):
         same(file["x"][()], data)
 
 
-def test_shuffle_before_gets_one_line_of_advice(tmp_path):
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", "<i2", "i1", ">u8", "c8", "S3", "V12", ("<f4", (3,)), "?"], ids=str)
+def test_shuffle_before_does_no_harm(tmp_path, rng, dtype, spec):
+    # Frames are those of the dataset without shuffle, and so are the stored values but for the flag.
+    dtype = np.dtype(dtype)
+    base, inner = dtype.subdtype or (dtype, ())
+    data = (smooth if base.kind in "iuf" else lambda *a: noise(*a, rng))(base, (150, 130, *inner))
+    options = {"chunks": (64, 100), "compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name in ("plain", "shuffled"):
+            shuffle = name == "shuffled"
+            file.create_dataset(name, (150, 130), dtype, shuffle=shuffle, **options)[...] = data
+    with h5py.File(tmp_path / "x.h5") as file:
+        same(file["shuffled"][()], data)
+        assert frames(file["shuffled"]) == frames(file["plain"])
+        plain, shuffled = (
+            file[name].id.get_create_plist().get_filter_by_id(GRIDZ)[1] for name in ("plain", "shuffled")
+        )
+        assert shuffled == (*plain[:2], plain[2] | 1 << 24, *plain[3:], dtype.itemsize)
+
+
+def test_what_gridz_will_not_compress_is_told_once(tmp_path):
     done = python(
         """
         import h5py, numpy
-        data = numpy.zeros((64, 64))
         with h5py.File(sys.argv[1], "w") as file:
-            for name in "abc":
-                file.create_dataset(name, data=data, chunks=(32, 32), shuffle=True, compression=34013)
-            file.create_dataset("d", data=data, chunks=(32, 32), compression=34013)
+            def create(name, dtype, values, **options):
+                options |= {"chunks": (32, 32), "compression": 34013, "compression_opts": values}
+                file.create_dataset(name, (64, 64), dtype, **options)
+            for i in range(3):
+                create(f"ndzip {i}", "i4", (1,))
+                create(f"lorenzo {i}", "c8", ())
+                create(f"strings {i}", "S7", (2, 0, 2))
+                create(f"stored {i}", "S7", (0,))
+                create(f"shuffled {i}", "f4", (), shuffle=True)
+                create(f"scaled {i}", "i4", (), scaleoffset=0)
         """,
         tmp_path / "x.h5",
     )
-    assert done.stderr == "gridz: the shuffle filter runs before gridz: remove shuffle, it defeats gridz\n"
+    assert done.stderr.splitlines() == [
+        "gridz: ndzip does not take int32 elements: the data is kept uncompressed; lorenzo (codec 2) takes them",
+        "gridz: lorenzo does not take opaque elements (strings, compounds, enumerations and the like): the data is kept"
+        " uncompressed; no codec of gridz 0.1.0 takes them",
+        "gridz: HDF5 filter 6 runs before gridz, which keeps what that makes of the data as it is; put gridz first, or"
+        " leave one of them out",
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 3, 4095, 4096, 4097, 20000])
@@ -145,4 +180,6 @@ def test_beside_the_plugins_of_hdf5plugin(tmp_path, values):
         *values,
         PYTHONPATH=FOLDER,
     )
-    assert done.stdout == "same\n" and done.stderr == ""
+    assert done.stdout == "same\n"
+    # One line for each of the others that ran before gridz.
+    assert len(done.stderr.splitlines()) == 3 and done.stderr.count("runs before gridz, which keeps") == 3

@@ -40,12 +40,15 @@ ALLOWED_VALUES = [
     (None, DEFAULT),
     ((), DEFAULT),
     ((2,), DEFAULT),
+    ((2, 0), DEFAULT),
     ((2, 0, 0), DEFAULT),
     ((2, 0, 1), (LORENZO, FAST)),
     ((2, 0, 2), (LORENZO, DENSE)),
     ((1,), (NDZIP, 0)),
+    ((1, 0), (NDZIP, 0)),
     ((1, 0, 0), (NDZIP, 0)),
     ((0,), (STORED, 0)),
+    ((0, 0), (STORED, 0)),
     ((0, 0, 0), (STORED, 0)),
 ]
 
@@ -89,7 +92,7 @@ def test_what_is_stored(tmp_path, values, spec):
             assert {spec_of(frame) for frame in frames(file["x"])} == {spec}
 
 
-@pytest.mark.parametrize("values", [None, (), (2,), (2, 0, 0)])
+@pytest.mark.parametrize("values", [None, (), (2,), (2, 0), (2, 0, 0)])
 def test_the_level_is_stored_as_what_was_in_force(tmp_path, values):
     # SPEC.md: codec and level, never "default", so that a later default does not change old datasets.
     create(tmp_path / "x.h5", values)
@@ -123,34 +126,34 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((3,), ["codec 3 is unknown", "2 lorenzo"]),
         ((0xFFFFFFFF,), ["codec 4294967295 is unknown"]),
         ((99, 0, 0), ["codec 99 is unknown"]),
-        ((1, 1, *DOUBLE), ["mode 1 (absolute error)", "ndzip is lossless", ALLOWED]),
-        ((1, 2, *DOUBLE), ["mode 2 (relative error)", ALLOWED]),
-        ((1, 3, *DOUBLE), ["mode 3 (bits per value)", ALLOWED]),
-        ((1, 4, *DOUBLE), ["mode 4 (precision)", ALLOWED]),
-        ((0, 1, *DOUBLE), ["mode 1 (absolute error)", "stored is lossless"]),
-        ((1, 5, *DOUBLE), ["[1, 5, ", ALLOWED]),
-        ((1, 0, 1), ["ndzip knows only level 0, not 1"]),
-        ((0, 0, 7), ["stored knows only level 0, not 7"]),
-        ((2, 0, 3), ["lorenzo has levels 0 to 2, not 3"]),
-        ((2, 0, 0xFFFF), ["lorenzo has levels 0 to 2, not 65535"]),
-        ((2, 0, 0x10001), ["lorenzo has levels 0 to 2, not 65537"]),
-        ((2, 0), ["[2, 0] mean nothing", ALLOWED]),
+        ((1, 1, *DOUBLE), ["ndzip: use mode 0, lossless; it has no mode 1, abs"]),
+        ((1, 2, *DOUBLE), ["no mode 2, rel"]),
+        ((1, 3, *DOUBLE, 1), ["no mode 3, rate"]),
+        ((1, 4, *DOUBLE), ["no mode 4, precision"]),
+        ((0, 5, *DOUBLE), ["stored: use mode 0, lossless; it has no mode 5, pwrel"]),
+        ((2, 6, *DOUBLE), ["lorenzo: use mode 0, lossless; it has no mode 6, rms"]),
+        ((2, 7, 0, 0), ["no mode 7, expert"]),
+        ((1, 8, *DOUBLE), ["ndzip: use mode 0, lossless; there is no mode 8"]),
+        ((1, 0, 1), ["ndzip has no levels; use 0, not 1"]),
+        ((0, 0, 7), ["stored has no levels; use 0, not 7"]),
+        ((2, 0, 3), ["lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 3"]),
+        ((2, 0, 0xFFFF), ["lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 65535"]),
+        ((2, 0, 0x10001), ["lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 65537"]),
         ((2, 1), ["[2, 1] mean nothing", ALLOWED]),
-        ((2, 1, *DOUBLE), ["mode 1 (absolute error)", "lorenzo is lossless", ALLOWED]),
-        ((2, 4, *DOUBLE), ["mode 4 (precision)", "lorenzo is lossless", ALLOWED]),
+        ((2, 0, *DOUBLE, 1), ["[2, 0, ", ALLOWED]),
         ((2, 0, 2, 0), ["[2, 0, 2, 0] mean nothing", ALLOWED]),
         ((1, 0, 0xFFFFFFFF), ["not 4294967295"]),
-        ((1, 0), ["[1, 0] mean nothing", ALLOWED]),
         ((1, 0, 0, 0), ["[1, 0, 0, 0] mean nothing", ALLOWED]),
         ((1, 1, 0), ["[1, 1, 0] mean nothing", ALLOWED]),
-        ((1,) * 7, ["[1, 1, 1, 1, 1, 1, …] mean nothing", ALLOWED]),
-        ((1,) * 256, ["mean nothing", ALLOWED]),
+        ((1, *(0,) * 6), ["[1, 0, 0, 0, 0, 0, …] mean nothing", ALLOWED]),
+        ((1,) * 256, ["ndzip: use mode 0, lossless"]),
         ((0x475A0001,), ["damaged filter values", "too few"]),
         ((0x475A0002, 1, 11, 4, 0, 0), ["version 2", "a newer gridz"]),
         ((0x475A0001, 7, 0x0B, 4, 0, 0), ["codec 7 is unknown"]),
-        ((0x475A0001, LORENZO | 3 << 16, 0x0B, 4, 0, 0), ["lorenzo has levels 0 to 2, not 3"]),
-        ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip knows only level 0, not 1"]),
-        ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["does not know", "a newer gridz"]),
+        ((0x475A0001, LORENZO | 3 << 16, 0x0B, 4, 0, 0), ["lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 3"]),
+        ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip has no levels; use 0, not 1"]),
+        ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["it has no mode 1, abs", "a newer gridz"]),
+        ((0x475A0001, 0x0001, 0x0200000B, 4, 0, 0), ["does not know", "a newer gridz"]),
     ],
     ids=lambda value: "-".join(map(str, value[:4])) if isinstance(value, tuple) else "",
 )
@@ -163,6 +166,26 @@ def test_refused_values(tmp_path, values, texts):
     create(tmp_path / "y.h5", None)
     with h5py.File(tmp_path / "x.h5") as file:
         assert "x" not in file
+
+
+def test_a_refusal_is_on_stderr_once(tmp_path):
+    # gridz cannot know that h5py, which keeps HDF5 from showing its errors, shows them itself.
+    done = python(
+        """
+        import h5py
+        with h5py.File(sys.argv[1], "w") as file:
+            for values in ((99,), (2, 0, 3), (99,), (2, 0, 3)):
+                try:
+                    file.create_dataset("x", (64, 64), "f4", chunks=(64, 64), compression=34013, compression_opts=values)
+                except ValueError:
+                    print("refused")
+        """,
+        tmp_path / "x.h5",
+    )
+    assert done.stdout == 4 * "refused\n"
+    first, second = done.stderr.splitlines()
+    assert first.startswith("gridz: a dataset is refused: codec 99 is unknown to gridz")
+    assert second.startswith("gridz: a dataset is refused: lorenzo has ")
 
 
 def test_more_values_than_hdf5_hands_out(tmp_path):

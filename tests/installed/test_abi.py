@@ -16,6 +16,10 @@ HEADERS = sorted((ROOT / "tests/abi").glob("gridz-*.h"))
 STRUCTS = {
     "gridz_array": ["struct_size", "dtype", "byte_order", "element_size", "rank", "extents"],
     "gridz_options": ["struct_size", "context", "codec", "mode", "level", "value", "flags"],
+    "gridz_codec": [
+        "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",
+        "backends", "reserved",
+    ],
     "gridz_block_counts": ["struct_size", "all", "raw", "constant", "packed", "entropy", "fixed_point", "dictionary"],
     "gridz_frame_info": [
         "struct_size", "dtype", "byte_order", "element_size", "rank", "extents", "array_bytes", "frame_bytes",

@@ -43,7 +43,7 @@ contains
     call must(status == GRIDZ_OK .and. all(c == c2), 'rank 3')
     call gridz_shape(frame, extents, status)
     call must(status == GRIDZ_OK .and. all(extents == [9, 8, 7]), 'the shape')
-    call gridz_compress(d, frame, status)
+    call gridz_compress(d, frame, status, codec='lorenzo,level=dense')
     call gridz_decompress(frame, d2, status)
     call must(status == GRIDZ_OK .and. all(d == d2), 'rank 4')
   end subroutine
@@ -88,6 +88,8 @@ contains
     call must(status == GRIDZ_ERROR_TRUNCATED, 'no frame')
     call gridz_compress(field, frame, status, codec='zip')
     call must(status == GRIDZ_ERROR_UNSUPPORTED_JOB .and. index(gridz_message(), 'zip') > 0, 'an unknown codec')
+    call gridz_compress(field, frame, status, codec='lorenzo,abs=1e-3')
+    call must(status == GRIDZ_ERROR_UNSUPPORTED_JOB .and. index(gridz_message(), 'lossless') > 0, 'an unknown mode')
     call gridz_compress(field, frame, status, level=-1)
     call must(status == GRIDZ_ERROR_UNSUPPORTED_JOB, 'an unknown level')
     call gridz_compress(nothing, frame, status)

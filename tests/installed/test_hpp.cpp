@@ -142,6 +142,27 @@ void regions_and_empty_arrays()
     MUST(gridz::decompress<float>(nothing).empty());
 }
 
+void requests_and_codecs()
+{
+    const std::vector<float> values(5000, 1.5f);
+    gridz::Options dense;
+    dense.level = 2;
+    gridz::Options in_text;
+    in_text.codec = "lorenzo,level=dense";
+    MUST(gridz::compress(values, {5000}, in_text) == gridz::compress(values, {5000}, dense));
+    in_text.codec = "lorenzo,level=max";
+    MUST(status_of([&] { gridz::compress(values, {5000}, in_text); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    dense.mode = GRIDZ_MODE_ABS;
+    dense.value = 1e-3;
+    MUST(status_of([&] { gridz::compress(values, {5000}, dense); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    for (const gridz_codec &codec : gridz::codecs()) {
+        gridz::Options options;
+        options.codec = codec.name;
+        const gridz::Frame frame = gridz::compress(values, {5000}, options);
+        MUST(gridz::decompress<float>(frame) == values && !std::string(codec.description).empty());
+    }
+}
+
 void eight_threads()
 {
     const gridz::Context context(2);
@@ -171,6 +192,7 @@ int main()
     every_type();
     wrong_calls();
     regions_and_empty_arrays();
+    requests_and_codecs();
     eight_threads();
     std::puts("test_hpp: all passed");
     return 0;

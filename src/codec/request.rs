@@ -1,0 +1,582 @@
+//! Requests: what a chunk is to be compressed with.
+//!
+//! A request is a codec, a mode with its value, a level, and the extras of the codec's row. Every host has its own way to write one down, and all of
+//! them come here, so that everywhere the same is allowed and the same is said about everything else:
+//!
+//! | where | form |
+//! |---|---|
+//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]`, `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
+//! | C | the fields of `gridz_options`, or text in its field `codec` |
+//! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2` |
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::codec::mode::Mode;
+use crate::codec::registry::{self, Entry, Extra, Level, MAX_EXTRAS};
+use crate::error::{Error, Result};
+use crate::types::DType;
+
+/// What to compress with. Level and codec are never "the default", but what that stands for.
+#[derive(Clone, Copy)]
+pub struct Request {
+    pub(crate) entry: &'static Entry,
+    pub(crate) level: u16,
+    mode: Mode,
+    value: f64,
+    /// One number for each extra of the codec; the rest is 0.
+    extras: [f64; MAX_EXTRAS],
+}
+
+impl Request {
+    /// Codec `codec`, lossless, at `level`, where 0 is the codec's default.
+    ///
+    /// # Errors
+    /// As [`Request::with_mode`].
+    pub fn new(codec: u32, level: u32) -> Result<Self> {
+        Self::with_mode(codec, Mode::Lossless.id().into(), 0.0, level)
+    }
+
+    /// A request in numbers.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` or `InvalidArgument`, saying what is allowed.
+    pub fn with_mode(codec: u32, mode: u32, value: f64, level: u32) -> Result<Self> {
+        let entry = u8::try_from(codec).ok().and_then(registry::find).ok_or_else(|| unknown_codec(&codec))?;
+        Self::check(entry, mode, value, level)
+    }
+
+    /// The same with words for the codec's extras; those that are missing at the end are the defaults.
+    ///
+    /// # Errors
+    /// As [`Request::with_mode`].
+    pub fn with_extras(codec: u32, mode: u32, value: f64, level: u32, extras: &[u32]) -> Result<Self> {
+        Self::with_mode(codec, mode, value, level)?.and_words(extras)
+    }
+
+    fn and_words(mut self, words: &[u32]) -> Result<Self> {
+        let mut rest = words;
+        for (value, extra) in self.extras.iter_mut().zip(self.entry.extras) {
+            (*value, rest) = match (extra.is_whole, rest) {
+                (true, &[word, ref rest @ ..]) => (f64::from(word as i32), rest),
+                (false, &[low, high, ref rest @ ..]) => (float(low, high), rest),
+                _ => break,
+            };
+            check_extra(self.entry, extra, *value)?;
+        }
+        if !rest.is_empty() {
+            let (name, n) = (self.name(), words.len());
+            let known: usize = self.entry.extras.iter().map(Extra::n_words).sum();
+            let text = format!("{name} has {known} words of extras behind the level, not {n}");
+            return Err(Error::unsupported(text));
+        }
+        Ok(self)
+    }
+
+    /// The codec's extras as words: all of them.
+    pub fn extra_words(&self) -> impl Iterator<Item = u32> {
+        self.entry.extras.iter().zip(self.extras).flat_map(|(extra, value)| {
+            let bits = value.to_bits();
+            let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
+            words.into_iter().take(extra.n_words())
+        })
+    }
+
+    /// The same with the codec's name, or `None` for the default codec. In place of the name there may be a whole
+    /// request in text form; then the numbers are 0.
+    ///
+    /// # Errors
+    /// As [`Request::with_mode`].
+    pub fn by_name(codec: Option<&str>, mode: u32, value: f64, level: u32) -> Result<Self> {
+        let entry = match codec {
+            Some(text) if text.contains(',') && (mode, value, level) == (0, 0.0, 0) => return text.parse(),
+            Some(text) if text.contains(',') => {
+                return Err(Error::invalid(format!(
+                    "\"{text}\" is a whole request: leave mode, value and level 0, or give the codec's name alone"
+                )));
+            }
+            Some(name) => named(registry::CODECS, name)?,
+            None => Self::default().entry,
+        };
+        Self::check(entry, mode, value, level)
+    }
+
+    /// A request in a user's cd_values.
+    ///
+    /// # Errors
+    /// As [`Request::with_mode`].
+    pub fn from_words(words: &[u32]) -> Result<Self> {
+        match *words {
+            [] => Ok(Self::default()),
+            [codec] | [codec, 0] => Self::new(codec, 0),
+            [codec, 0, level] => Self::new(codec, level),
+            [codec, mode @ 1..=u32::MAX, low, high] => Self::with_mode(codec, mode, float(low, high), 0),
+            [codec, mode @ 1..=u32::MAX, low, high, level, ref extras @ ..] => {
+                Self::with_extras(codec, mode, float(low, high), level, extras)
+            }
+            _ => {
+                let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
+                let (shown, more) = (shown.join(", "), if words.len() > 6 { ", …" } else { "" });
+                Err(Error::invalid(format!(
+                    "cd_values [{shown}{more}] mean nothing to gridz; allowed are: no value (the default lossless \
+                     codec), [codec], [codec, 0], [codec, 0, level], [codec, mode, low, high] and [codec, mode, low, \
+                     high, level, extra …], low and high being the halves of a float64"
+                )))
+            }
+        }
+    }
+
+    /// A request in words that C or a person wrote, of the codecs in a table.
+    fn parse(codecs: &'static [Entry], text: &str) -> Result<Self> {
+        let mut parts = text.split(',').map(str::trim);
+        let entry = named(codecs, parts.next().unwrap_or_default())?;
+        let (mut mode, mut level, mut extras) = (None, None, [None; MAX_EXTRAS]);
+        for part in parts {
+            let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
+            let number = |text: &str| {
+                let wrong =
+                    |_| Error::invalid(format!("{part}: {key} is followed by a number, such as {key}=1e-3"));
+                text.parse::<f64>().map_err(wrong)
+            };
+            let extra = entry.extras.iter().position(|extra| extra.name == key);
+            let (what, is_new) = match (key, value, extra, Mode::from_name(key)) {
+                ("level", Some(value), ..) => ("level", level.replace(level_of(entry, value)?).is_none()),
+                (_, Some(value), Some(i), _) => {
+                    let value = number(value)?;
+                    check_extra(entry, &entry.extras[i], value)?;
+                    (key, extras[i].replace(value).is_none())
+                }
+                (_, value, None, Some(found)) if found.has_value() == value.is_some() => {
+                    ("mode", mode.replace((found, value.map_or(Ok(0.0), number)?)).is_none())
+                }
+                _ => return Err(unknown_key(entry, part)),
+            };
+            if !is_new {
+                return Err(Error::invalid(format!("\"{text}\" names a second {what}, {part}; keep one")));
+            }
+        }
+        let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
+        let mut request = Self::check(entry, mode.id().into(), value, level.unwrap_or(0))?;
+        for (value, given) in request.extras.iter_mut().zip(extras) {
+            *value = given.unwrap_or(*value);
+        }
+        Ok(request)
+    }
+
+    /// The one place that decides what may be asked of a codec.
+    fn check(entry: &'static Entry, mode: u32, value: f64, level: u32) -> Result<Self> {
+        let Entry { name, modes, .. } = entry;
+        let use_ = || {
+            let modes: Vec<String> =
+                modes.iter().map(|mode| format!("mode {}, {}", mode.id(), mode.name())).collect();
+            format!("{name}: use {}", modes.join(", or "))
+        };
+        let Some(mode) = Mode::from_id(mode) else {
+            return Err(Error::invalid(format!("{}; there is no mode {mode}", use_())));
+        };
+        if !modes.contains(&mode) {
+            return Err(Error::unsupported(format!("{}; it has no mode {}, {}", use_(), mode.id(), mode.name())));
+        }
+        let wrong =
+            |what: &str| Err(Error::invalid(format!("{name}, {}: the value {what}, not {value}", mode.name())));
+        match mode {
+            Mode::Lossless | Mode::Expert if value != 0.0 => return wrong("must be 0"),
+            Mode::Lossless | Mode::Expert => {}
+            _ if !(value.is_finite() && value > 0.0) => return wrong("must be a finite number above 0"),
+            Mode::Pwrel if value >= 1.0 => return wrong("must be below 1"),
+            Mode::Precision if value.fract() != 0.0 => return wrong("must be a whole number of bit planes"),
+            _ => {}
+        }
+        let found = entry.levels.iter().find(|known| u32::from(known.number) == level || level == 0);
+        let level = match found {
+            Some(found) => found.number,
+            None if level == 0 => 0,
+            None => return Err(unknown_level(entry, &level)),
+        };
+        let mut extras = [0.0; MAX_EXTRAS];
+        for (value, extra) in extras.iter_mut().zip(entry.extras) {
+            *value = extra.default;
+        }
+        Ok(Self { entry, level, mode, value, extras })
+    }
+
+    /// The codec's number.
+    pub fn codec(&self) -> u8 {
+        self.entry.id
+    }
+
+    /// The codec's name.
+    pub fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    /// What the codec may do to the values.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The number that belongs to the mode; 0 if none does.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// The level; 0 only if the codec has none.
+    pub fn level(&self) -> u16 {
+        self.level
+    }
+
+    /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees what
+    /// `before`, the filter before it, makes of that.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` for a bound that could not be kept.
+    pub fn check_dataset(&self, dtype: DType, before: Option<&str>) -> Result<()> {
+        if self.mode == Mode::Lossless {
+            return Ok(());
+        }
+        if let Some(before) = before {
+            return Err(Error::unsupported(format!(
+                "{self}: {before} runs before gridz, and so nobody can promise what becomes of the values; remove it, \
+                 or put it behind gridz"
+            )));
+        }
+        if !self.entry.dtypes.contains(&dtype) {
+            let takes: Vec<&str> = self.entry.dtypes.iter().map(|dtype| dtype.name()).collect();
+            return Err(Error::unsupported(format!(
+                "{self}: the dataset has {}, and {} takes {}; use a lossless codec",
+                elements(dtype),
+                self.name(),
+                takes.join(", ")
+            )));
+        }
+        if self.mode == Mode::Rel {
+            return Err(Error::unsupported(format!(
+                "{self}: the filter sees one chunk at a time and cannot know the range of the dataset; use abs, the \
+                 value times that range, or pwrel"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Why chunks of this type will be kept as they are whatever their values, and what helps; `None` if the codec
+    /// encodes them.
+    pub fn why_stored(&self, dtype: DType) -> Option<String> {
+        let takes = |entry: &Entry| entry.dtypes.contains(&dtype);
+        if takes(self.entry) {
+            return None;
+        }
+        let remedy = match registry::CODECS.iter().find(|entry| entry.id != registry::STORED && takes(entry)) {
+            Some(entry) => format!("{} (codec {}) takes them", entry.name, entry.id),
+            None => format!("no codec of gridz {} takes them", crate::VERSION),
+        };
+        let (name, elements) = (self.name(), elements(dtype));
+        Some(format!("{name} does not take {elements}: the data is kept uncompressed; {remedy}"))
+    }
+}
+
+impl Default for Request {
+    /// The default lossless codec of this version.
+    fn default() -> Self {
+        Self::new(u32::from(registry::DEFAULT), 0).expect("the default codec is in the table")
+    }
+}
+
+impl FromStr for Request {
+    type Err = Error;
+
+    /// The text form: the codec's name, then a mode and a level if they are not the defaults.
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(registry::CODECS, text)
+    }
+}
+
+impl fmt::Display for Request {
+    /// The text form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self.mode {
+            Mode::Lossless => {}
+            mode if mode.has_value() => write!(f, ",{}={}", mode.name(), shortest(self.value))?,
+            mode => write!(f, ",{}", mode.name())?,
+        }
+        if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level) {
+            write!(f, ",level={}", level.name)?;
+        }
+        let mut extras = self.entry.extras.iter().zip(self.extras).filter(|(extra, value)| extra.default != *value);
+        extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl PartialEq for Request {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |request: &Self| (request.entry.id, request.mode, request.value, request.level, request.extras);
+        parts(self) == parts(other)
+    }
+}
+
+fn named(codecs: &'static [Entry], name: &str) -> Result<&'static Entry> {
+    codecs.iter().find(|entry| entry.name == name).ok_or_else(|| unknown_codec(&format_args!("\"{name}\"")))
+}
+
+/// Two words of cd_values as a number.
+fn float(low: u32, high: u32) -> f64 {
+    f64::from_bits(u64::from(low) | u64::from(high) << 32)
+}
+
+/// A number as people want to read it. Both forms come back to the same bits.
+fn shortest(value: f64) -> String {
+    let (plain, scientific) = (value.to_string(), format!("{value:e}"));
+    if plain.len() <= scientific.len() { plain } else { scientific }
+}
+
+fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
+    let what = match extra.is_whole {
+        true if f64::from(value as i32) == value => return Ok(()),
+        false if value.is_finite() => return Ok(()),
+        true => "a whole number of 32 bits",
+        false => "a finite number",
+    };
+    Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, extra.name)))
+}
+
+fn elements(dtype: DType) -> String {
+    match dtype {
+        DType::Opaque => "opaque elements (strings, compounds, enumerations and the like)".into(),
+        dtype => format!("{} elements", dtype.name()),
+    }
+}
+
+fn unknown_codec(codec: &dyn fmt::Display) -> Error {
+    let available = registry::available();
+    Error::unsupported(format!("codec {codec} is unknown to gridz {}; it has {available}", crate::VERSION))
+}
+
+/// The number of a level by its name or number; 0 is the default.
+fn level_of(entry: &Entry, text: &str) -> Result<u32> {
+    let by_name = entry.levels.iter().find(|level| level.name == text).map(|level| level.number.into());
+    by_name.or_else(|| text.parse().ok()).ok_or_else(|| unknown_level(entry, &text))
+}
+
+fn unknown_level(entry: &Entry, level: &dyn fmt::Display) -> Error {
+    let Entry { name, levels, .. } = entry;
+    let levels: Vec<String> = levels.iter().map(|Level { number, name }| format!("{number} {name}")).collect();
+    Error::unsupported(match levels.as_slice() {
+        [] => format!("{name} has no levels; use 0, not {level}"),
+        _ => format!("{name} has the levels {}, and 0 for the default, not {level}", levels.join(", ")),
+    })
+}
+
+fn unknown_key(entry: &Entry, part: &str) -> Error {
+    let values = entry.modes.iter().map(|mode| match mode.has_value() {
+        true => format!("{}=NUMBER", mode.name()),
+        false => mode.name().to_owned(),
+    });
+    let levels: Vec<&str> = entry.levels.iter().map(|level| level.name).collect();
+    let level = (!levels.is_empty()).then(|| format!("level={}", levels.join("|")));
+    let extras = entry.extras.iter().map(|extra| format!("{}=NUMBER", extra.name));
+    let known: Vec<String> = values.chain(level).chain(extras).collect();
+    Error::invalid(format!("{}: \"{part}\" means nothing; known are {}", entry.name, known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// A table with a codec that takes everything, as no codec of this version does.
+    static CODECS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+        const LEVELS: &[Level] = &[Level { number: 2, name: "dense" }, Level { number: 7, name: "max" }];
+        let row = |name, modes, levels| {
+            let stored = registry::find(registry::STORED).unwrap();
+            Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], ..*stored }
+        };
+        const EXTRAS: &[Extra] = &[
+            Extra { name: "minexp", default: -1074.0, is_whole: true },
+            Extra { name: "s", default: 0.0, is_whole: false },
+        ];
+        let any = Entry { extras: EXTRAS, ..row("any", &Mode::ALL, LEVELS) };
+        vec![any, row("flat", &[Mode::Abs, Mode::Rms], &[])]
+    });
+
+    fn parse(text: &str) -> Result<Request> {
+        Request::parse(&CODECS, text)
+    }
+
+    fn error(text: &str) -> String {
+        parse(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn texts_say_what_numbers_say() {
+        for (text, mode, value, level) in [
+            ("any", Mode::Lossless, 0.0, 2),
+            ("any,lossless", Mode::Lossless, 0.0, 2),
+            ("any,level=0", Mode::Lossless, 0.0, 2),
+            ("any,level=7", Mode::Lossless, 0.0, 7),
+            ("any,abs=1e-3", Mode::Abs, 1e-3, 2),
+            (" any , level=max , pwrel=.5 ", Mode::Pwrel, 0.5, 7),
+            ("any,precision=17", Mode::Precision, 17.0, 2),
+            ("any,rate=6.5", Mode::Rate, 6.5, 2),
+            ("any,expert,level=dense", Mode::Expert, 0.0, 2),
+            ("flat,rms=2", Mode::Rms, 2.0, 0),
+        ] {
+            let request = parse(text).unwrap();
+            assert_eq!((request.mode(), request.value(), request.level()), (mode, value, level), "{text}");
+            let entry = request.entry;
+            let in_numbers = Request::check(entry, mode.id().into(), value, level.into()).unwrap();
+            assert_eq!(request, in_numbers, "{text}");
+        }
+        assert_eq!("lorenzo,level=dense".parse::<Request>().unwrap(), Request::new(2, 2).unwrap());
+        let dense = Request::new(2, 2).unwrap();
+        for (text, level) in [(None, 2), (Some("lorenzo"), 2), (Some("lorenzo,level=dense"), 0)] {
+            assert_eq!(Request::by_name(text, 0, 0.0, level).unwrap(), dense, "{text:?}");
+        }
+        assert_eq!(Request::default().to_string(), "lorenzo,level=fast");
+        assert_eq!(parse("any,abs=0.001,level=max").unwrap().to_string(), "any,abs=1e-3,level=max");
+        assert_eq!(parse("flat,abs=16").unwrap().to_string(), "flat,abs=16");
+    }
+
+    #[test]
+    fn extras_are_the_codecs_own() {
+        let request = parse("any,s=-1.5,rms=1e-3").unwrap();
+        assert_eq!(request.extras, [-1074.0, -1.5, 0.0, 0.0]);
+        assert_eq!(request.to_string(), "any,rms=1e-3,level=dense,s=-1.5");
+        let words: Vec<u32> = request.extra_words().collect();
+        assert_eq!(words, [-1074i32 as u32, 0, 0xbff8_0000]);
+        let plain = parse("any,rms=1e-3").unwrap();
+        assert_eq!(plain.and_words(&words).unwrap(), request);
+        assert_eq!(plain.and_words(&[]).unwrap(), plain);
+        assert_eq!(plain.and_words(&[7]).unwrap(), parse("any,rms=1e-3,minexp=7").unwrap());
+        for wrong in [&[1, 0][..], &[1, 0, 0, 0]] {
+            let said = plain.and_words(wrong).unwrap_err().to_string();
+            assert_eq!(said, format!("any has 3 words of extras behind the level, not {}", wrong.len()));
+        }
+        assert!(plain.and_words(&[1, 0, 0x7ff0_0000]).is_err(), "infinite");
+    }
+
+    #[test]
+    fn what_is_refused_names_what_is_allowed() {
+        for (text, said) in [
+            ("", "codec \"\" is unknown to gridz"),
+            ("lz", "codec \"lz\" is unknown to gridz"),
+            ("flat", "flat: use mode 1, abs, or mode 6, rms; it has no mode 0, lossless"),
+            ("flat,rel=1e-3", "flat: use mode 1, abs, or mode 6, rms; it has no mode 2, rel"),
+            ("flat,abs=1,level=1", "flat has no levels; use 0, not 1"),
+            ("any,level=3", "any has the levels 2 dense, 7 max, and 0 for the default, not 3"),
+            ("any,level=fast", "not fast"),
+            ("any,level=-1", "not -1"),
+            ("any,levle=1", "any: \"levle=1\" means nothing; known are lossless, abs=NUMBER, rel=NUMBER"),
+            ("flat,abs", "flat: \"abs\" means nothing; known are abs=NUMBER, rms=NUMBER"),
+            ("any,lossless=1", "any: \"lossless=1\" means nothing"),
+            ("any,", "any: \"\" means nothing"),
+            ("any,abs=", "abs=: abs is followed by a number"),
+            ("any,abs=1mm", "abs=1mm: abs is followed by a number"),
+            ("any,minexp=.5", "any: minexp must be a whole number of 32 bits, not 0.5"),
+            ("any,minexp=3e9", "any: minexp must be a whole number of 32 bits, not 3000000000"),
+            ("any,s=nan", "any: s must be a finite number, not NaN"),
+            ("any,s=1,s=1", "names a second s, s=1"),
+            ("flat,abs=1,s=1", "flat: \"s=1\" means nothing"),
+            ("any,x=1", "level=dense|max, minexp=NUMBER, s=NUMBER"),
+            ("any,abs=1,abs=1", "names a second mode, abs=1"),
+            ("any,abs=1,rms=1", "names a second mode, rms=1"),
+            ("any,level=2,level=2", "names a second level, level=2"),
+            ("any,abs=nan", "any, abs: the value must be a finite number above 0, not NaN"),
+            ("any,rms=inf", "must be a finite number above 0, not inf"),
+            ("any,abs=0", "must be a finite number above 0, not 0"),
+            ("any,abs=-1", "must be a finite number above 0, not -1"),
+            ("any,pwrel=1", "any, pwrel: the value must be below 1, not 1"),
+            ("any,precision=1.5", "any, precision: the value must be a whole number of bit planes, not 1.5"),
+        ] {
+            assert!(error(text).contains(said), "{text}: {}", error(text));
+        }
+        let said = |result: Result<Request>| result.unwrap_err().to_string();
+        assert_eq!(said("lorenzo,abs=1e-3".parse()), "lorenzo: use mode 0, lossless; it has no mode 1, abs");
+        assert_eq!(said(Request::with_mode(2, 9, 0.0, 0)), "lorenzo: use mode 0, lossless; there is no mode 9");
+        assert!(said(Request::with_mode(2, 0, 1.0, 0)).contains("lorenzo, lossless: the value must be 0, not 1"));
+        for (mode, value, level) in [(1, 0.0, 0), (0, 1.0, 0), (0, f64::NAN, 0), (0, 0.0, 2)] {
+            let twice = said(Request::by_name(Some("lorenzo,level=dense"), mode, value, level));
+            assert!(
+                twice.contains("\"lorenzo,level=dense\" is a whole request: leave mode, value and level 0"),
+                "{twice}"
+            );
+        }
+        assert!(said(Request::with_mode(2, 0, f64::NAN, 0)).contains("must be 0, not NaN"));
+    }
+
+    #[test]
+    fn cd_values_say_the_same() {
+        let half = 0.5f64.to_bits();
+        let (low, high) = (half as u32, (half >> 32) as u32);
+        for (words, text) in [
+            (&[][..], "lorenzo"),
+            (&[1], "ndzip"),
+            (&[1, 0], "ndzip"),
+            (&[1, 0, 0], "ndzip"),
+            (&[2, 0, 2], "lorenzo,level=dense"),
+        ] {
+            assert_eq!(Request::from_words(words).unwrap(), text.parse().unwrap(), "{words:?}");
+        }
+        for (words, text) in [
+            (&[2, 1, low, high][..], "lorenzo,abs=.5"),
+            (&[2, 5, low, high, 2], "lorenzo,pwrel=.5,level=2"),
+            (&[2, 0, 3], "lorenzo,level=3"),
+        ] {
+            let error = text.parse::<Request>().unwrap_err();
+            assert_eq!(Request::from_words(words).unwrap_err(), error, "{words:?}");
+        }
+        for words in [&[2, 1][..], &[2, 1, 0], &[2, 0, 0, 0], &[2, 0, 0, 0, 0], &[2, 0, 0, 0, 0, 0]] {
+            let error = Request::from_words(words).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.context().contains("mean nothing to gridz; allowed are: no value"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_a_filter_cannot_keep_is_refused() {
+        let refused = |text, dtype, before| match parse(text).unwrap().check_dataset(dtype, before) {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(refused("any,abs=1e-3", DType::F32, None), "");
+        assert!(
+            refused("any,abs=1e-3", DType::F32, Some("shuffle"))
+                .contains("abs=1e-3,level=dense: shuffle runs before")
+        );
+        assert!(refused("any,abs=1e-3", DType::Opaque, None).contains("has opaque elements"));
+        assert!(
+            refused("any,abs=1e-3", DType::I32, None)
+                .contains("has int32 elements, and any takes float32, float64")
+        );
+        assert!(refused("any,rel=1e-3", DType::F32, None).contains("use abs"));
+        assert_eq!(refused("any", DType::Opaque, Some("shuffle")), "", "lossless");
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_is_what_its_text_says(
+            (mode, level) in (0u32..8, prop::sample::select(vec![0u32, 2, 7])),
+            (value, minexp, s) in (any::<f64>(), any::<u32>(), any::<f64>()),
+        ) {
+            let has_value = Mode::from_id(mode).unwrap().has_value();
+            let words = [minexp, s.to_bits() as u32, (s.to_bits() >> 32) as u32];
+            let request = Request::check(&CODECS[0], mode, if has_value { value } else { 0.0 }, level);
+            if let Ok(request) = request.and_then(|request| request.and_words(&words)) {
+                let text = request.to_string();
+                let back = parse(&text).unwrap();
+                prop_assert_eq!(back, request);
+                prop_assert_eq!(back.value().to_bits(), request.value().to_bits());
+                prop_assert_eq!(back.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! HDF5's shuffle filter, done and undone: bit for bit what `H5Zshuffle.c` does.
+//!
+//! Shuffled bytes are planes: the first bytes of all elements, then all second bytes, and so on. Bytes that do not fill
+//! an element stay at the end. For elements of one byte, and for a single element, nothing changes.
+//!
+//! The work is done in tiles of eight elements and up to eight of their bytes: words that are transposed.
+
+/// Elements of a tile.
+const TILE: usize = 8;
+/// Bytes of the elements that are gone through for some of their bytes, then for others: what stays in the cache.
+const BLOCK_BYTES: usize = 1 << 14;
+/// Fewest elements of such a block, so that its part of a plane is at least a line of the cache.
+const MIN_BLOCK: usize = 64;
+
+/// Shuffles `from`, elements of `size` bytes, into `to`, which is as long.
+pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
+    let n = whole_elements(size, from, to);
+    for_each_tile(size, n, |tile, width| match width {
+        8 => split::<8>(size, n, tile, from, to),
+        4 => split::<4>(size, n, tile, from, to),
+        2 => split::<2>(size, n, tile, from, to),
+        _ => split::<1>(size, n, tile, from, to),
+    });
+    for element in n - n % TILE..n {
+        for byte in 0..size {
+            to[byte * n + element] = from[element * size + byte];
+        }
+    }
+}
+
+/// Undoes [`shuffle`]. Both only move bytes, so whatever `from` is, shuffling `to` gives it back.
+pub fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
+    let n = whole_elements(size, from, to);
+    for_each_tile(size, n, |tile, width| match width {
+        8 => join::<8>(size, n, tile, from, to),
+        4 => join::<4>(size, n, tile, from, to),
+        2 => join::<2>(size, n, tile, from, to),
+        _ => join::<1>(size, n, tile, from, to),
+    });
+    for element in n - n % TILE..n {
+        for byte in 0..size {
+            to[element * size + byte] = from[byte * n + element];
+        }
+    }
+}
+
+/// Copies what keeps its place and returns the elements that do not.
+fn whole_elements(size: usize, from: &[u8], to: &mut [u8]) -> usize {
+    let n = from.len().checked_div(size).filter(|&n| size > 1 && n > 1).unwrap_or(0);
+    to[n * size..].copy_from_slice(&from[n * size..]);
+    n
+}
+
+/// Where a tile is: its first element, and the first of the bytes of its elements.
+#[derive(Clone, Copy)]
+struct Tile {
+    element: usize,
+    byte: usize,
+}
+
+/// Calls `work` with every tile of eight elements and how many of their bytes it has: 8, and 4, 2, 1 for the rest.
+fn for_each_tile(size: usize, n: usize, mut work: impl FnMut(Tile, usize)) {
+    let block = (BLOCK_BYTES / size.max(1) / TILE * TILE).max(MIN_BLOCK);
+    let end = n - n % TILE;
+    for start in (0..end).step_by(block) {
+        let mut byte = 0;
+        while byte < size {
+            let width = [8, 4, 2].into_iter().find(|width| byte + width <= size).unwrap_or(1);
+            for element in (start..end.min(start + block)).step_by(TILE) {
+                work(Tile { element, byte }, width);
+            }
+            byte += width;
+        }
+    }
+}
+
+/// `WIDTH` bytes of eight elements to as many planes of `n` bytes.
+#[inline(always)]
+fn split<const WIDTH: usize>(size: usize, n: usize, tile: Tile, elements: &[u8], planes: &mut [u8]) {
+    let mut words = [0; WIDTH];
+    for k in 0..TILE {
+        let mut bytes = [0; 8];
+        bytes[..WIDTH].copy_from_slice(&elements[(tile.element + k) * size + tile.byte..][..WIDTH]);
+        words[k % WIDTH] |= u64::from_le_bytes(bytes) << (8 * WIDTH * (k / WIDTH));
+    }
+    transpose(&mut words);
+    for (i, word) in words.into_iter().enumerate() {
+        planes[(tile.byte + i) * n + tile.element..][..TILE].copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The reverse.
+#[inline(always)]
+fn join<const WIDTH: usize>(size: usize, n: usize, tile: Tile, planes: &[u8], elements: &mut [u8]) {
+    let mut words = [0; WIDTH];
+    for (i, word) in words.iter_mut().enumerate() {
+        let bytes = &planes[(tile.byte + i) * n + tile.element..][..TILE];
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    }
+    transpose(&mut words);
+    for k in 0..TILE {
+        let bytes = (words[k % WIDTH] >> (8 * WIDTH * (k / WIDTH) % 64)).to_le_bytes();
+        elements[(tile.element + k) * size + tile.byte..][..WIDTH].copy_from_slice(&bytes[..WIDTH]);
+    }
+}
+
+/// Transposes the squares of `WIDTH` × `WIDTH` bytes that lie side by side in the words: byte `i` of a square's part of
+/// word `k` changes places with byte `k` of its part of word `i`.
+#[inline(always)]
+fn transpose<const WIDTH: usize>(words: &mut [u64; WIDTH]) {
+    swap_halves::<WIDTH, 4>(words, 0x0000_0000_ffff_ffff);
+    swap_halves::<WIDTH, 2>(words, 0x0000_ffff_0000_ffff);
+    swap_halves::<WIDTH, 1>(words, 0x00ff_00ff_00ff_00ff);
+}
+
+/// Of squares of 2·`HALF` bytes, swaps the upper right quarter with the lower left one.
+#[inline(always)]
+fn swap_halves<const WIDTH: usize, const HALF: usize>(words: &mut [u64; WIDTH], mask: u64) {
+    if HALF < WIDTH {
+        for i in 0..WIDTH / 2 {
+            let upper = i / HALF * 2 * HALF + i % HALF;
+            let swapped = (words[upper] >> (8 * HALF) ^ words[upper + HALF]) & mask;
+            words[upper] ^= swapped << (8 * HALF);
+            words[upper + HALF] ^= swapped;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `H5Z__filter_shuffle` is written.
+    fn defined(size: usize, from: &[u8]) -> Vec<u8> {
+        let n = from.len() / size;
+        if size <= 1 || n <= 1 {
+            return from.to_vec();
+        }
+        let mut to = Vec::new();
+        for i in 0..size {
+            to.extend((0..n).map(|j| from[j * size + i]));
+        }
+        to.extend(&from[n * size..]);
+        to
+    }
+
+    #[test]
+    fn it_is_what_hdf5_does_and_comes_back() {
+        for size in [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 25, 100, 8192, 70_000] {
+            for n in [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 63, 64, 100, 1000, 4096, 5000] {
+                for extra in [0, 1, size - 1] {
+                    let n_bytes = n * size + extra;
+                    if n_bytes > 1 << 20 {
+                        continue;
+                    }
+                    let from: Vec<u8> = (0..n_bytes).map(|i| (i * i / 7 + i / 251) as u8).collect();
+                    let (mut there, mut back) = (vec![1; n_bytes], vec![2; n_bytes]);
+                    shuffle(size, &from, &mut there);
+                    assert!(there == defined(size, &from), "{n} elements of {size} bytes and {extra} more");
+                    unshuffle(size, &there, &mut back);
+                    assert!(back == from, "{n} elements of {size} bytes and {extra} more");
+                }
+            }
+        }
+    }
+}
