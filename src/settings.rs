@@ -3,10 +3,12 @@
 //! A value that gridz does not know is an error where there is somebody to tell (dataset creation,
 //! the C API); on decode it is only a warning, because a reader must never fail over a typo.
 
+use std::collections::BTreeSet;
 use std::env::{self, VarError};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::sync::Mutex;
 
 use once_cell::race::OnceBox;
 
@@ -111,6 +113,28 @@ pub fn print(line: &str) {
     if let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned() {
         // One write, so that lines of several processes do not mix.
         let _ = File::from(stderr).write_all(format!("gridz: {line}\n").as_bytes());
+    }
+}
+
+/// Most distinct lines that [`warn`] prints in one process.
+const MAX_WARNINGS: usize = 64;
+
+/// Prints `text` to stderr unless this process did so before.
+pub fn warn(text: &str) {
+    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    // Never wait: the lock may be that of a thread that does not exist any more after a fork.
+    let is_last = match SEEN.try_lock() {
+        Ok(mut seen) => {
+            if seen.len() >= MAX_WARNINGS || !seen.insert(text.to_owned()) {
+                return;
+            }
+            seen.len() == MAX_WARNINGS
+        }
+        Err(_) => false,
+    };
+    print(text);
+    if is_last {
+        print("further messages are not shown");
     }
 }
 

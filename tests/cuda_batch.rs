@@ -36,7 +36,7 @@ const N: usize = 3;
 /// What the mock's kernels want for three chunks of 16 tiles.
 const WORKSPACE: u64 = 64 + 3 * (16 + 16 * 8);
 
-fn handle(stream: &Stream) -> StreamHandle<'_> {
+fn handle<'a>(stream: &'a Stream<'_>) -> StreamHandle<'a> {
     // SAFETY: the mock does nothing behind a call.
     unsafe { stream.handle() }
 }
@@ -55,7 +55,7 @@ struct Buffers<'s> {
 }
 
 impl<'s> Buffers<'s> {
-    fn new(stream: &'s Stream) -> Self {
+    fn new(stream: &Stream<'s>) -> Self {
         let array = array();
         let slot = gridz::compress_bound(&array, &common::ndzip()).unwrap().next_multiple_of(16);
         let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };

@@ -164,9 +164,10 @@ fn make(asked: &str, level: u16, chosen: Option<Chosen>, input: &Input) -> Vec<u
     assert_eq!(frame[5], 2, "a frame of lorenzo");
     let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
     let (pool, level) = (Pool::new(1), Level::best());
-    let job = Job { dtype: array.dtype(), shape: folded, params: &[b], pool: &pool, level, verify: true };
-    let mut payload = vec![0; 2 * bytes.len() + 4096];
     let codec = registry::find(2).unwrap().codec;
+    let layout = codec.layout(array.dtype(), &folded, &[b]).unwrap();
+    let job = Job { dtype: array.dtype(), shape: folded, layout: &layout, pool: &pool, level, verify: true };
+    let mut payload = vec![0; 2 * bytes.len() + 4096];
     let n_bytes = codec.encode(&job, &bytes, &mut payload).unwrap().n_bytes;
     let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
     let mut frame = [&frame[..header_bytes], &payload[..n_bytes]].concat();

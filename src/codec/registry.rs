@@ -1,7 +1,8 @@
 //! The table of codecs. A new codec is one row here.
 
 use crate::codec::gpu::GpuCodec;
-use crate::codec::{Codec, lorenzo, ndzip, stored};
+use crate::codec::{Codec, Plan, lorenzo, ndzip, stored};
+use crate::types::Array;
 
 /// One codec of this version of gridz.
 pub struct Entry {
@@ -73,6 +74,11 @@ pub const DEFAULT: u8 = 2;
 /// The row of codec `id`.
 pub fn find(id: u8) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.id == id)
+}
+
+/// The row of [`STORED`], and its plan for an array.
+pub fn stored(array: &Array) -> (&'static Entry, Plan) {
+    (find(STORED).expect("stored is in the table"), stored::plan(array))
 }
 
 /// `0 stored, 1 ndzip, …`: for messages.

@@ -25,7 +25,7 @@ mod simd;
 mod split;
 mod word;
 
-use crate::codec::{BlockCounts, Boxes, Codec, Encoded, Job, Plan};
+use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,28 +51,44 @@ impl Codec for Lorenzo {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, level: u16) -> Option<Plan> {
-        params::plan(array, level)
+    fn plan(&self, array: &Array, level: u16) -> Decision {
+        counts::a_plan();
+        let (fold, b) = params::choose(level);
+        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &[b]) {
+            // No numbers, or too many.
+            None => Decision::Store,
+            Some(chunk) => {
+                let bound = chunk.layout.payload_bound();
+                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: Kept::new(chunk) })
+            }
+        }
+    }
+
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        Chunk::new(dtype, shape, params)
+            .map(Kept::new)
+            .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let chunk = Chunk::of(job.dtype, &job.shape, job.params)?;
+        let chunk: &Chunk = job.layout.get();
         match chunk.element.word_bits() {
-            64 => encode::<u64>(&chunk, job, src, dst),
-            _ => encode::<u32>(&chunk, job, src, dst),
+            64 => encode::<u64>(chunk, job, src, dst),
+            _ => encode::<u32>(chunk, job, src, dst),
         }
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        let chunk = Chunk::of(job.dtype, &job.shape, job.params)?;
+        let chunk: &Chunk = job.layout.get();
         match chunk.element.word_bits() {
-            64 => decode::<u64>(&chunk, job, payload, dst),
-            _ => decode::<u32>(&chunk, job, payload, dst),
+            64 => decode::<u64>(chunk, job, payload, dst),
+            _ => decode::<u32>(chunk, job, payload, dst),
         }
     }
 
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
-        let count = |chunk: Chunk| {
+        let chunk: &Chunk = job.layout.get();
+        let count = || {
             let sections = Sections::parse(&chunk.layout, payload)?;
             let mut counts = BlockCounts::default();
             for index in 0..chunk.layout.n_blocks() {
@@ -80,14 +96,11 @@ impl Codec for Lorenzo {
             }
             Ok(counts)
         };
-        Some(Chunk::of(job.dtype, &job.shape, job.params).and_then(count))
+        Some(count())
     }
 
     fn decode_boxes(&self, job: &Job, payload: &[u8], boxes: &Boxes, dst: &mut [u8]) -> Option<Result<()>> {
-        let chunk = match Chunk::of(job.dtype, &job.shape, job.params) {
-            Ok(chunk) => chunk,
-            Err(error) => return Some(Err(error)),
-        };
+        let chunk: &Chunk = job.layout.get();
         let regions = regions(boxes);
         // Thin boxes share blocks, each of which would be decoded again for every box.
         let n_decoded: usize = regions.iter().map(|region| chunk.layout.blocks_in(region).count()).sum();
@@ -95,8 +108,8 @@ impl Codec for Lorenzo {
             return None;
         }
         Some(match chunk.element.word_bits() {
-            64 => decode_regions::<u64>(&chunk, job, payload, &regions, dst),
-            _ => decode_regions::<u32>(&chunk, job, payload, &regions, dst),
+            64 => decode_regions::<u64>(chunk, job, payload, &regions, dst),
+            _ => decode_regions::<u32>(chunk, job, payload, &regions, dst),
         })
     }
 }
@@ -119,19 +132,21 @@ fn regions(boxes: &Boxes) -> Vec<Block> {
 }
 
 /// What all blocks of a chunk have in common.
+#[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
     element: Element,
-    mode: Mode,
+    /// The parameter: the logarithm of a block's elements.
+    b: u8,
 }
 
 impl Chunk {
-    fn of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Self> {
-        let chunk = Element::of(dtype).and_then(|element| {
-            let (layout, b) = params::layout(shape, element, params)?;
-            Some(Self { layout, element, mode: Mode::of(b) })
-        });
-        chunk.ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
+    /// `None` if the codec cannot have written it.
+    fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
+        let &[b] = params else { return None };
+        let element = Element::of(dtype)?;
+        let layout = Layout::new(shape, element.bytes, b)?;
+        Some(Self { layout, element, b })
     }
 }
 
@@ -223,7 +238,7 @@ fn encode_block<W: Word, S: Rows<W>>(
     shape: [usize; 3],
     out: &mut [u8],
 ) -> Encoded {
-    let n_bytes = block::encode(s, work, source, shape, chunk.element, chunk.mode, out);
+    let n_bytes = block::encode(s, work, source, shape, chunk.element, Mode::of(chunk.b), out);
     Encoded { n_bytes, sums: s.sums(&out[..n_bytes]) }
 }
 

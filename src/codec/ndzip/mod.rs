@@ -16,7 +16,7 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,31 +34,32 @@ impl Codec for Ndzip {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _level: u16) -> Option<Plan> {
+    fn plan(&self, array: &Array, _level: u16) -> Decision {
+        counts::a_plan();
         params::plan(array)
     }
 
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
+        let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(Kept::new);
+        layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
+    }
+
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let layout = layout_of(job.dtype, &job.shape, job.params)?;
+        let layout = job.layout.get();
         match job.dtype {
-            DType::F64 => encode::<u64>(&layout, job, src, dst),
-            _ => encode::<u32>(&layout, job, src, dst),
+            DType::F64 => encode::<u64>(layout, job, src, dst),
+            _ => encode::<u32>(layout, job, src, dst),
         }
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        let layout = layout_of(job.dtype, &job.shape, job.params)?;
+        let layout = job.layout.get();
         match job.dtype {
-            DType::F64 => decode::<u64>(&layout, job, payload, dst),
-            _ => decode::<u32>(&layout, job, payload, dst),
+            DType::F64 => decode::<u64>(layout, job, payload, dst),
+            _ => decode::<u32>(layout, job, payload, dst),
         }
     }
-}
-
-fn layout_of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Layout> {
-    let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
-    let layout = known.then(|| Layout::new(shape, dtype)).flatten();
-    layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
 }
 
 /// Words for which there is code of every level.
