@@ -1,5 +1,6 @@
 //! What a call does beside its work: plans, layouts and allocations, counted in the steady state, which is the third
-//! call of its kind.
+//! call of its kind. One plan, one layout.
+#![cfg(debug_assertions)] // where `counts` counts
 #![allow(unsafe_code, reason = "an allocator that counts, and the functions that C calls")]
 
 mod common;
@@ -72,6 +73,14 @@ fn specs() -> [Spec; 4] {
     [(1, 0), (2, 1), (2, 2), (0, 0)].map(|(codec, level)| Spec::new(codec, level).unwrap())
 }
 
+/// Allocations of a compression on the CPU: none, but in `dense`, whose dictionaries and codes have vectors.
+fn most_allocations(spec: &Spec) -> u64 {
+    if spec.level() == 2 { 200 } else { 0 }
+}
+
+/// And of a decompression, which has a list of strips, and of the bands of each, of which these arrays have few.
+const STRIPS: u64 = 12;
+
 #[test]
 fn calls_on_the_cpu() {
     let (array, values, context) = (array(), values(), Context::new(Some(1), None).unwrap());
@@ -84,7 +93,10 @@ fn calls_on_the_cpu() {
             gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
         });
         assert!(back == values);
+        let of_codec = u64::from(spec.codec() != 0);
         println!("cpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
+        assert_eq!((compress[..2].to_vec(), decompress[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
+        assert!(compress[2] <= most_allocations(&spec) && decompress[2] <= STRIPS, "{spec:?}");
     }
 }
 
@@ -139,7 +151,10 @@ fn chunks_of_hdf5() {
                 libc::free(back);
             }
         });
+        let of_codec = u64::from(spec.codec() != 0);
         println!("hdf5 {spec:?}: write {write:?}, read {read:?}");
+        assert_eq!((write[..2].to_vec(), read[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
+        assert!(write[2] <= most_allocations(&spec) && read[2] <= STRIPS, "{spec:?}");
     }
 }
 
@@ -169,6 +184,8 @@ fn calls_of_the_gpu() {
                 decompress_async(&batch, &memory, statuses, &spec, Verify::Checksum, handle, &context).unwrap();
             });
             println!("async {spec:?}: compress {compress:?}, decompress {decompress:?}");
+            let of_codec = u64::from(spec.codec() != 0);
+            assert_eq!([compress, decompress], [[1, of_codec, 0]; 2], "{spec:?}");
         }
         let required = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
         for spec in specs().into_iter().filter(|spec| spec.level() < 2) {
@@ -182,6 +199,8 @@ fn calls_of_the_gpu() {
                 gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &required).unwrap();
             });
             println!("gpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
+            let of_codec = u64::from(spec.codec() != 0);
+            assert_eq!([compress, decompress], [[1, of_codec, 0], [0, of_codec, 0]], "{spec:?}");
         }
     });
 }

@@ -7,8 +7,8 @@
 //! there is always progress, however few workers really run.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cpu::pool::{Pool, lock};
@@ -51,49 +51,48 @@ pub fn concatenate<I: Send, R: Send>(
     }
 
     let queue = Mutex::new(items.into_iter().enumerate());
+    let results = Mutex::new(Vec::with_capacity(n_items));
     let line = Line::new(out);
-    let work = |_| {
-        let unless_finished = BreakLine(&line.is_broken);
-        let mut results = Vec::new();
-        let mut scratch = None;
-        loop {
-            let next = lock(&queue).next();
-            let Some((index, mut item)) = next else { break };
-            if !line.is_turn_of(index) && scratch.is_none() {
-                // Without memory for it, outputs are made in their places, one after the other.
-                scratch = Scratch::new(most_bytes);
-            }
-            let (start, result);
-            match &mut scratch {
-                Some(scratch) if !line.is_turn_of(index) => {
-                    let (n_bytes, made) = make(&mut item, &mut scratch.bytes);
-                    if !line.await_turn(index) {
-                        break;
-                    }
-                    let (at, rest) = line.take_rest();
-                    let (mine, rest) = rest.split_at_mut(n_bytes);
-                    line.give_back(index, at + n_bytes, rest);
-                    mine.copy_from_slice(&scratch.bytes[..n_bytes]);
-                    (start, result) = (at, made);
+    // One item; false if none is left, or the turn of this one never comes.
+    let step = || {
+        let next = lock(&queue).next();
+        let Some((index, mut item)) = next else { return false };
+        // Without memory for it, outputs are made in their places, one after the other.
+        let scratch = if line.is_turn_of(index) { None } else { Scratch::new(most_bytes) };
+        let (start, result);
+        match scratch {
+            Some(mut scratch) => {
+                let (n_bytes, made) = make(&mut item, &mut scratch.bytes);
+                if !line.await_turn(index) {
+                    return false;
                 }
-                _ => {
-                    if !line.await_turn(index) {
-                        break;
-                    }
-                    let (at, rest) = line.take_rest();
-                    let (n_bytes, made) = make(&mut item, rest);
-                    line.give_back(index, at + n_bytes, &mut rest[n_bytes..]);
-                    (start, result) = (at, made);
-                }
+                let (at, rest) = line.take_rest();
+                let (mine, rest) = rest.split_at_mut(n_bytes);
+                line.give_back(index, at + n_bytes, rest);
+                mine.copy_from_slice(&scratch.bytes[..n_bytes]);
+                (start, result) = (at, made);
             }
-            place(item, start);
-            results.push((index, result));
-            Pool::let_others_work();
+            None => {
+                if !line.await_turn(index) {
+                    return false;
+                }
+                let (at, rest) = line.take_rest();
+                let (n_bytes, made) = make(&mut item, rest);
+                line.give_back(index, at + n_bytes, &mut rest[n_bytes..]);
+                (start, result) = (at, made);
+            }
         }
-        std::mem::forget(unless_finished);
-        results
+        place(item, start);
+        lock(&results).push((index, result));
+        true
     };
-    let mut results: Vec<(usize, R)> = pool.map((0..n_workers).collect(), work).into_iter().flatten().collect();
+    pool.share(n_workers, || {
+        let unless_finished = BreakLine(&line.is_broken);
+        let was_done = step();
+        std::mem::forget(unless_finished);
+        was_done
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(results.len(), n_items, "a worker gave up, and no panic says why");
     results.sort_unstable_by_key(|&(index, _)| index);
     (line.end(), results.into_iter().map(|(_, result)| result).collect())

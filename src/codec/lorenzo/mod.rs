@@ -165,9 +165,12 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
     let (entries, pad) = table.split_at_mut(ENTRY * n_blocks);
     pad.fill(0);
 
+    if job.pool.pieces(src.len() as u64) == 1 {
+        let Encoded { n_bytes, sums } = encode_piece::<W>(job.level, chunk, src, 0, entries, data)?;
+        return Ok(Encoded { n_bytes: table.len() + n_bytes, sums: Sums::of(table).then(sums) });
+    }
     let block_bytes = layout.block_elements() * chunk.element.bytes;
-    let is_serial = job.pool.pieces(src.len() as u64) == 1;
-    let per_piece = if is_serial { n_blocks } else { PIECE_BYTES.div_ceil(block_bytes) };
+    let per_piece = PIECE_BYTES.div_ceil(block_bytes);
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| match encode_piece::<W>(

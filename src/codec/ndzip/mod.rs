@@ -81,9 +81,32 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     let (entries, pad) = table.split_at_mut(4 * n_blocks);
     pad.fill(0);
 
-    let is_serial = job.pool.pieces(src.len() as u64) == 1;
-    let per_piece = if is_serial { n_blocks.max(1) } else { PIECE_BYTES / (BLOCK * W::BYTES) };
-    let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
+    let blocks = if job.pool.pieces(src.len() as u64) == 1 {
+        encode_piece::<W>(job.level, layout, src, Piece { first_block: 0, table: entries, out: &mut *data })
+    } else {
+        encode_pieces::<W>(layout, job, src, entries, data)?
+    };
+    let Encoded { n_bytes: mut end, sums } = blocks;
+    let data_end = end;
+    for run in layout.border_runs() {
+        let run = &src[run.start * W::BYTES..run.end * W::BYTES];
+        data[end..end + run.len()].copy_from_slice(run);
+        end += run.len();
+    }
+    let sums = Sums::of(table).then(sums).then(Sums::of(&data[data_end..end]));
+    Ok(Encoded { n_bytes: table.len() + end, sums })
+}
+
+/// Encodes all blocks by several threads.
+fn encode_pieces<W: Coded>(
+    layout: &Layout,
+    job: &Job,
+    src: &[u8],
+    entries: &mut [u8],
+    data: &mut [u8],
+) -> Result<Encoded> {
+    let per_piece = PIECE_BYTES / (BLOCK * W::BYTES);
+    let mut pieces = try_vec(layout.n_blocks().div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let make = |(first_block, table): &mut (usize, &mut [u8]), out: &mut [u8]| {
         let encoded = encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out });
@@ -97,16 +120,8 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         }
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
-    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    let sums = sums.into_iter().fold(Sums::default(), Sums::then);
-    let data_end = end;
-    for run in layout.border_runs() {
-        let run = &src[run.start * W::BYTES..run.end * W::BYTES];
-        data[end..end + run.len()].copy_from_slice(run);
-        end += run.len();
-    }
-    let sums = Sums::of(table).then(sums).then(Sums::of(&data[data_end..end]));
-    Ok(Encoded { n_bytes: table.len() + end, sums })
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
+    Ok(Encoded { n_bytes, sums: sums.into_iter().fold(Sums::default(), Sums::then) })
 }
 
 /// Encodes a piece with the instructions of `level`.

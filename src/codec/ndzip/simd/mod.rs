@@ -24,7 +24,7 @@ use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::blocks::{self, Piece, Row, Strip};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::Word;
-use crate::cpu::level::Level;
+use crate::cpu::level::{Level, features};
 use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::settings::CpuLevel;
@@ -150,13 +150,13 @@ pub fn decoder<W: SimdWord>(level: Level, rank: usize) -> Option<Decoder> {
     }))
 }
 
-/// The loops of `blocks`, compiled with the instructions of a level: those that `cpu::level` looks for.
+/// The loops of `blocks`, compiled with the instructions of a level.
 macro_rules! level {
-    ($name:ident, $features:literal) => {
+    ([$($feature:tt)*] $name:ident) => {
         mod $name {
             use super::*;
 
-            #[target_feature(enable = $features)]
+            #[target_feature($(enable = $feature),*)]
             pub fn encode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 layout: &Layout,
                 src: &[u8],
@@ -167,7 +167,7 @@ macro_rules! level {
                 blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, piece)
             }
 
-            #[target_feature(enable = $features)]
+            #[target_feature($(enable = $feature),*)]
             pub fn decode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 layout: &Layout,
                 sections: &Sections,
@@ -181,5 +181,5 @@ macro_rules! level {
     };
 }
 
-level!(avx2_level, "avx2,bmi1,bmi2,lzcnt,popcnt");
-level!(avx512_level, "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni");
+features!(avx2 => level! { avx2_level });
+features!(avx512 => level! { avx512_level });
