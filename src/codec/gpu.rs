@@ -41,6 +41,7 @@ pub struct Chunk<'a> {
 
 /// What a codec's kernels can do.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "jobs are values: no call allocates for one")]
 pub enum Answer {
     /// This.
     Run(Job),

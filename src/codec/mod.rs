@@ -24,6 +24,7 @@ use crate::types::{Array, DType, Shape};
 
 /// What a codec answers to the wish that it encode arrays of some type and extents.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "plans are values: no call allocates for one")]
 pub enum Decision {
     /// It encodes them so.
     Take(Plan),
