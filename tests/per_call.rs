@@ -51,7 +51,8 @@ fn of_third(mut call: impl FnMut()) -> Counts {
         let (plans, layouts) = counts::so_far();
         [plans, layouts, ALLOCATIONS.get()]
     };
-    (call(), call());
+    call();
+    call();
     let before = now();
     call();
     let after = now();
