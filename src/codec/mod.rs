@@ -19,12 +19,10 @@ use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
-use crate::format::header::MAX_PARAMS;
 use crate::types::{Array, DType, Shape};
 
 /// What a codec answers to the wish that it encode arrays of some type and extents.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "plans are values: no call allocates for one")]
 pub enum Decision {
     /// It encodes them so.
     Take(Plan),
@@ -47,7 +45,10 @@ pub struct Plan {
     pub layout: Kept,
 }
 
-/// A codec's parameters in a frame: at most [`MAX_PARAMS`] bytes, in place.
+/// Most bytes of parameters of the codecs that there are; a frame has room for 255.
+const MAX_PARAMS: usize = 63;
+
+/// A codec's parameters in a frame, in place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Params {
     n_bytes: u8,
@@ -61,7 +62,7 @@ impl Params {
     /// These parameters.
     ///
     /// # Panics
-    /// If there are more than [`MAX_PARAMS`].
+    /// If there are more than 63 bytes: no codec takes so many.
     pub fn new(params: &[u8]) -> Self {
         let mut this = Self::NONE;
         this.bytes[..params.len()].copy_from_slice(params);

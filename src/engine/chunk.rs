@@ -113,8 +113,14 @@ pub fn decompress(frame: &[u8], dst: &mut [u8], verify: Verify, context: &Contex
 pub fn decompress_from(frame: Source, mut dst: Destination, verify: Verify, context: &Context) -> Result<usize> {
     let settings = context.settings()?;
     let memory_of = context.device_of(&frame, &dst)?;
-    let mut start = [0; MAX_HEADER_BYTES];
-    let header = Header::parse(start_of(memory_of, frame, &mut start)?)?;
+    let mut start;
+    let header = Header::parse(match frame {
+        Source::Host(frame) => frame,
+        Source::Device(_) => {
+            start = [0; MAX_HEADER_BYTES];
+            start_of(memory_of, frame, &mut start)?
+        }
+    })?;
     let (header_bytes, checksum, n_bytes) = (header.n_bytes(), header.payload_checksum, header.array.n_bytes());
     frame::entry_of(&header)?;
     check_payload(&header, frame.n_bytes() - header_bytes as u64)?;

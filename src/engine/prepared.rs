@@ -62,9 +62,11 @@ impl Prepared {
     /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that nobody can have written.
     pub(super) fn of(header: &Header) -> Result<Self> {
         let row = frame::entry_of(header)?;
-        let (array, fold, params) = (header.array, header.fold, Params::new(header.params));
+        let (array, fold) = (header.array, header.fold);
         let shape = codec_shape(&array, row, fold);
-        let layout = row.codec.layout(array.dtype(), &shape, &params)?;
+        // Other parameters than its own the codec refuses here.
+        let layout = row.codec.layout(array.dtype(), &shape, header.params)?;
+        let params = Params::new(header.params);
         // Nobody asks how long such frames can be.
         Ok(Self { array, row, fold, params, shape, layout, bound: 0 })
     }
