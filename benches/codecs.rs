@@ -6,7 +6,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gridz::codec::registry::CODECS;
 use gridz::cpu::level::Level;
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 
 const EXTENTS: [u64; 3] = [64, 128, 128];
 
@@ -29,9 +29,9 @@ fn wave(dtype: DType) -> (Array, Vec<u8>) {
 }
 
 /// Every codec at every level of its own.
-fn specs() -> impl Iterator<Item = Spec> {
+fn specs() -> impl Iterator<Item = Request> {
     CODECS.iter().flat_map(|entry| {
-        entry.level_numbers().map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
+        entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
 }
 

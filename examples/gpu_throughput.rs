@@ -25,7 +25,7 @@ use gridz::ffi::api::gridz_last_error;
 use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
 use gridz::ffi::types::{gridz_array, gridz_options};
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -70,7 +70,7 @@ fn measure(
     rounds: usize,
 ) -> Result<(), Failure> {
     let entry = CODECS.iter().find(|entry| entry.name == codec).ok_or("no such codec")?;
-    let spec = Spec::new(entry.id.into(), 0)?;
+    let spec = Request::new(entry.id.into(), 0)?;
     let codec_name = CString::new(codec)?;
     let options = gridz_options {
         struct_size: size_of::<gridz_options>(),
@@ -221,12 +221,12 @@ fn first_call() -> Result<(), Failure> {
     println!("CUDA context, made by the program: {:.1} ms", milliseconds(begin));
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 128, 128])?)?;
     let raw: Vec<u8> = (0..1_u32 << 20).flat_map(|i| (i as f32 * 0.25).to_le_bytes()).collect();
-    let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default())? as usize];
+    let mut frame = vec![0; gridz::compress_bound(&array, &Request::default())? as usize];
     let mut back = vec![0; raw.len()];
     let context = Context::new(Some(1), None)?.on(Backend::Cuda, None)?;
     for call in ["first", "second", "third"] {
         let begin = Instant::now();
-        let n_bytes = gridz::compress(&array, &Spec::default(), &raw, &mut frame, &context)?;
+        let n_bytes = gridz::compress(&array, &Request::default(), &raw, &mut frame, &context)?;
         let compress = milliseconds(begin);
         let begin = Instant::now();
         gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context)?;

@@ -11,14 +11,14 @@ use std::time::Instant;
 use gridz::codec::registry::CODECS;
 use gridz::cpu::level::Level;
 use gridz::settings::{Backend, CpuLevel};
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Level::best().kind()]);
-    let mut spec = Spec::default();
+    let mut spec = Request::default();
     println!(
         "{:<44} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
         "field", "ratio", "compress", "decompress", "memcpy", "c/memcpy", "d/memcpy"
@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
             let wanted = arguments.next().ok_or("--codec needs a name")?;
             let (name, level) = wanted.split_once(':').unwrap_or((&wanted, "0"));
             let entry = CODECS.iter().find(|entry| entry.name == name).ok_or("--codec: no such codec")?;
-            spec = Spec::new(entry.id.into(), level.parse()?)?;
+            spec = Request::new(entry.id.into(), level.parse()?)?;
         } else if argument == "--level" {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
@@ -52,7 +52,13 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(argument: &str, spec: Spec, threads: usize, backend: Backend, level: CpuLevel) -> Result<(), Failure> {
+fn measure(
+    argument: &str,
+    spec: Request,
+    threads: usize,
+    backend: Backend,
+    level: CpuLevel,
+) -> Result<(), Failure> {
     let (file, extents) = argument.rsplit_once(':').ok_or("usage: throughput FILE.f32:256x256x256")?;
     let extents = extents.split('x').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
     let dtype = if file.ends_with(".f64") { DType::F64 } else { DType::F32 };

@@ -36,6 +36,30 @@ pub enum ErrorKind {
     Internal,
 }
 
+impl ErrorKind {
+    /// Its number, by which C functions and kernels tell it: in families of a hundred, never changed and never used
+    /// again. 0 is success.
+    pub const fn status(self) -> i32 {
+        match self {
+            Self::InvalidArgument => 100,
+            Self::DstTooSmall { .. } => 101,
+            Self::UnsupportedJob => 102,
+            Self::Corrupt => 200,
+            Self::Truncated => 201,
+            Self::UnsupportedFormat => 202,
+            Self::OutOfMemory => 300,
+            Self::Device => 301,
+            Self::Host => 400,
+            Self::Internal => 900,
+        }
+    }
+
+    /// The kind that a kernel tells, which looks at frames only.
+    pub(crate) fn of_kernel(status: i32) -> Option<Self> {
+        [Self::Corrupt, Self::Truncated, Self::UnsupportedFormat].into_iter().find(|kind| kind.status() == status)
+    }
+}
+
 /// An error with a text meant for the person who has to act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {

@@ -25,7 +25,7 @@
 //! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`stage`], [`cpu`] and [`cuda`];
 //! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/{ndzip,lorenzo}/simd/`, `stage/sums.rs`, `cuda/`, `ffi/`,
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/kept.rs`, `codec/{ndzip,lorenzo}/simd/`, `stage/sums.rs`, `cuda/`, `engine/launch.rs`, `ffi/`,
 //! nowhere else: what C calls and what calls C, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -44,7 +44,7 @@ pub mod stage;
 pub mod types;
 
 pub use engine::{
-    BlockCounts, Context, FrameInfo, Mode, Request, Spec, Verify, array_bytes, compress, compress_bound,
+    BlockCounts, Context, FrameInfo, Mode, Prepared, Request, Verify, array_bytes, compress, compress_bound,
     count_blocks, decompress, decompress_region, inspect, store,
 };
 pub use error::{Error, ErrorKind, Result};

@@ -3,10 +3,12 @@
 //! A value that gridz does not know is an error where there is somebody to tell (dataset creation,
 //! the C API); on decode it is only a warning, because a reader must never fail over a typo.
 
+use std::collections::BTreeSet;
 use std::env::{self, VarError};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::sync::Mutex;
 
 use once_cell::race::OnceBox;
 
@@ -114,6 +116,28 @@ pub fn print(line: &str) {
     }
 }
 
+/// Most distinct lines that [`warn`] prints in one process.
+const MAX_WARNINGS: usize = 64;
+
+/// Prints `text` to stderr unless this process did so before.
+pub fn warn(text: &str) {
+    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    // Never wait: the lock may be that of a thread that does not exist any more after a fork.
+    let is_last = match SEEN.try_lock() {
+        Ok(mut seen) => {
+            if seen.len() >= MAX_WARNINGS || !seen.insert(text.to_owned()) {
+                return;
+            }
+            seen.len() == MAX_WARNINGS
+        }
+        Err(_) => false,
+    };
+    print(text);
+    if is_last {
+        print("further messages are not shown");
+    }
+}
+
 fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<Settings> {
     let get = |name: &str| match get(name) {
         Ok(value) => Ok(Some(value).filter(|v| !v.is_empty())),
@@ -162,15 +186,22 @@ fn unknown(name: &str, value: &str, allowed: &str) -> Error {
 
 /// MPI ranks on this node, 1 if no launcher says so: they share its cores and its GPUs' memory.
 pub fn local_ranks() -> usize {
-    // Slurm's variable is that of a step: in a batch script the job's own speak of tasks that do not run.
-    let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"];
-    launcher(&names, |name| env::var(name).ok()).filter(|&n| n > 0).unwrap_or(1)
+    ranks_of(|name| env::var(name).ok())
 }
 
 /// The number of this process among those ranks, from 0.
 pub fn local_rank() -> usize {
-    let names = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-    launcher(&names, |name| env::var(name).ok()).unwrap_or(0)
+    rank_of(|name| env::var(name).ok())
+}
+
+fn ranks_of(get: impl Fn(&str) -> Option<String>) -> usize {
+    // Slurm's variable is that of a step: in a batch script the job's own speak of tasks that do not run.
+    let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"];
+    launcher(&names, get).filter(|&n| n > 0).unwrap_or(1)
+}
+
+fn rank_of(get: impl Fn(&str) -> Option<String>) -> usize {
+    launcher(&["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"], get).unwrap_or(0)
 }
 
 /// What the launcher says: the variables of Open MPI, of MPICH (hydra) and its relatives, of Slurm.
@@ -241,14 +272,22 @@ mod tests {
 
     #[test]
     fn launchers_tell_the_local_ranks() {
-        let ranks = |vars: &'static [(&str, &str)]| {
-            let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"];
-            launcher(&names, |name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        let get = |vars: &'static [(&str, &str)]| {
+            move |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
         };
-        assert_eq!(ranks(&[]), None);
-        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_STEP_TASKS_PER_NODE", "9")]), Some(4));
-        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "6")]), Some(6));
-        assert_eq!(ranks(&[("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), Some(8));
-        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), None);
+        let ranks = |vars| ranks_of(get(vars));
+        assert_eq!(ranks(&[]), 1);
+        assert_eq!(ranks(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), ("SLURM_STEP_TASKS_PER_NODE", "9")]), 4);
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "6")]), 6);
+        assert_eq!(ranks(&[("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), 8);
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), 1);
+        assert_eq!(ranks(&[("MPI_LOCALNRANKS", "0")]), 1);
+        // A batch script's own tasks do not run beside each other.
+        assert_eq!(ranks(&[("SLURM_TASKS_PER_NODE", "8")]), 1);
+        let rank = |vars| rank_of(get(vars));
+        assert_eq!(rank(&[]), 0);
+        assert_eq!(rank(&[("OMPI_COMM_WORLD_LOCAL_RANK", "3"), ("SLURM_LOCALID", "1")]), 3);
+        assert_eq!(rank(&[("MPI_LOCALRANKID", "2")]), 2);
+        assert_eq!(rank(&[("SLURM_LOCALID", "1")]), 1);
     }
 }

@@ -11,7 +11,7 @@ use common::generate::{Input, Xorshift};
 use common::{compress, decompress, shared, specs};
 use gridz::format::checksum::{self, LANES, WEIGHTS, key};
 use gridz::format::header::Header;
-use gridz::{Array, Context, DType, ErrorKind, Shape, Spec};
+use gridz::{Array, Context, DType, ErrorKind, Request, Shape};
 
 // ---- what is compared ------------------------------------------------------------------------------
 
@@ -351,7 +351,7 @@ fn random_damage_is_seen() {
 fn a_rearranged_frame_is_an_error() {
     let array = Array::new(DType::I32, gridz::ByteOrder::Little, Shape::new(&[4]).unwrap()).unwrap();
     let raw = |values: [i32; 4]| values.map(i32::to_le_bytes).concat();
-    let stored = Spec::new(0, 0).unwrap();
+    let stored = Request::new(0, 0).unwrap();
     let mut frame = compress(&array, &stored, &raw([1, 2, 2, 1]), &Context::default());
     let at = frame.len() - 16;
     frame[at..].copy_from_slice(&raw([2, 1, 1, 2]));
@@ -374,7 +374,7 @@ fn exchanged_blocks_are_an_error_also_in_regions() {
         })
         .collect();
     let array = input.array();
-    let frame = compress(&array, &Spec::new(2, 1).unwrap(), &raw, &Context::default());
+    let frame = compress(&array, &Request::new(2, 1).unwrap(), &raw, &Context::default());
     let header = Header::parse(&frame).unwrap();
     let payload = header.n_bytes();
     let entry = |i: usize| u32::from_le_bytes(frame[payload + 8 * i..][..4].try_into().unwrap()) as usize * 16;

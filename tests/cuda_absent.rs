@@ -10,14 +10,14 @@ use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
 use gridz::ffi::api::{gridz_decompress, gridz_last_error};
 use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify, engine, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify, engine, settings};
 use mock_cuda::without_driver;
 
 fn round_trip(context: &Context) {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
     let values: Vec<u8> = (0..64 * 64).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
-    let mut frame = vec![0; gridz::compress_bound(&array, &Spec::default()).unwrap() as usize];
-    let n = gridz::compress(&array, &Spec::default(), &values, &mut frame, context).unwrap();
+    let mut frame = vec![0; gridz::compress_bound(&array, &Request::default()).unwrap() as usize];
+    let n = gridz::compress(&array, &Request::default(), &values, &mut frame, context).unwrap();
     let mut back = vec![0; values.len()];
     gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context).unwrap();
     assert_eq!(back, values);
@@ -89,7 +89,8 @@ fn a_bad_variable_is_an_error() {
     without_driver("a_bad_variable_is_an_error", &[("GRIDZ_BACKEND", "gpu")], || {
         let array = Array::bytes(3).unwrap();
         let mut frame = [0; 100];
-        let mut check = |context: &Context| gridz::compress(&array, &Spec::default(), b"abc", &mut frame, context);
+        let mut check =
+            |context: &Context| gridz::compress(&array, &Request::default(), b"abc", &mut frame, context);
         let error = check(&Context::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.context().starts_with("GRIDZ_BACKEND=gpu "), "{error}");

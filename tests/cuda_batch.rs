@@ -15,7 +15,7 @@ use gridz::engine::device::{
     decompress_async,
 };
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Spec, Verify, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify, settings};
 use mock_cuda::{application_uses, count, with_mock};
 
 /// Runs `body` where the library has kernels to give to the mock.
@@ -36,7 +36,7 @@ const N: usize = 3;
 /// What the mock's kernels want for three chunks of 16 tiles.
 const WORKSPACE: u64 = 64 + 3 * (16 + 16 * 8);
 
-fn handle(stream: &Stream) -> StreamHandle<'_> {
+fn handle<'a>(stream: &'a Stream<'_>) -> StreamHandle<'a> {
     // SAFETY: the mock does nothing behind a call.
     unsafe { stream.handle() }
 }
@@ -55,7 +55,7 @@ struct Buffers<'s> {
 }
 
 impl<'s> Buffers<'s> {
-    fn new(stream: &'s Stream) -> Self {
+    fn new(stream: &Stream<'s>) -> Self {
         let array = array();
         let slot = gridz::compress_bound(&array, &common::ndzip()).unwrap().next_multiple_of(16);
         let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };
@@ -167,7 +167,7 @@ fn wrong_memory_is_refused() {
 fn what_cannot_be_compressed_can_be_decompressed() {
     with_kernels("what_cannot_be_compressed_can_be_decompressed", &[], || {
         let (stream, context) = (choose().stream().unwrap(), Context::default());
-        let dense = Spec::new(2, 2).unwrap();
+        let dense = Request::new(2, 2).unwrap();
         assert!(async_workspace_bytes(&array(), N, &dense, handle(&stream), &context).unwrap() > 0);
         let buffers = Buffers::new(&stream);
         let refused = compress_async(&buffers.batch, &buffers.memory(None), &dense, handle(&stream), &context);

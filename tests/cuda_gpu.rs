@@ -1,12 +1,14 @@
 //! `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored where there may be none:
 //! `cargo test --test cuda_gpu -- --ignored` runs it, and fails without one.
-#![allow(unsafe_code, reason = "fork")]
+#![allow(unsafe_code, reason = "fork, and kernels")]
 
 mod mock_cuda;
 
 use std::ffi::c_void;
 
-use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Function, Grid, Stream, gpu_of_pointer};
+use gridz::cuda::{
+    Device, DeviceBuffer, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer,
+};
 use gridz::{ErrorKind, Result, settings};
 use mock_cuda::{Args, Info, with_driver};
 
@@ -14,8 +16,13 @@ fn device() -> &'static Device {
     Device::choose(settings::checked().unwrap()).unwrap()
 }
 
-fn kernel(name: &'static str) -> Function<Args> {
+fn kernel(name: &'static str) -> Function {
     device().module(Fatbin::find("selftest").unwrap()).unwrap().function(name).unwrap()
+}
+
+fn launch(name: &'static str, grid: Grid, stream: &Stream, args: &Args) -> Result<()> {
+    // SAFETY: these kernels write `n_words` words at `dst` and nothing else; the tests keep that memory.
+    unsafe { kernel(name).launch(grid, stream, args.as_bytes()) }
 }
 
 fn words(stream: &Stream, src: DeviceSlice) -> Result<Vec<u64>> {
@@ -34,7 +41,7 @@ fn structs_are_the_same_on_both_sides() {
     let address = dst.all().address();
     assert_eq!(address % 256, 0);
     let args = Args { dst: address, n_words: 1 << 40, extents: [2, 3, 5 << 33], value: 7, other: u32::MAX };
-    kernel("selftest_fields").launch(ONE, &stream, &args).unwrap();
+    launch("selftest_fields", ONE, &stream, &args).unwrap();
     let expected = [address, 1 << 40, 2, 3, 5 << 33, 7, u64::from(u32::MAX), 48];
     assert_eq!(words(&stream, dst.all()).unwrap(), expected);
 }
@@ -45,7 +52,9 @@ fn the_kernels_tell_of_themselves() {
     let module = device().module(Fatbin::find("selftest").unwrap()).unwrap();
     let info: Info = module.global("selftest_info").unwrap();
     assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
-    assert!(module.function::<Info>("selftest_fill").is_err());
+    let stream = device().stream().unwrap();
+    // SAFETY: arguments of another size are refused.
+    assert!(unsafe { kernel("selftest_fill").launch(ONE, &stream, info.as_bytes()) }.is_err());
     assert!(kernel("selftest_fill").resident_blocks(128, 0).unwrap() >= device().gpu().multiprocessors);
 }
 
@@ -62,13 +71,13 @@ fn copies_and_kernels_keep_their_order() {
                     stream.zero(a.all()).unwrap();
                     let args = Args { dst: a.all().address(), n_words, extents: [0; 3], value, other: 0 };
                     let grid = Grid { blocks: 1000, threads: 128, shared_bytes: 0 };
-                    kernel("selftest_fill").launch(grid, stream, &args).unwrap();
+                    launch("selftest_fill", grid, stream, &args).unwrap();
                     stream.copy(b.all(), a.all()).unwrap();
                     let pinned = device().pinned(4 * n_words as usize).unwrap();
-                    let pinned = stream.copy_out_behind(b.all(), pinned).unwrap().wait().unwrap();
+                    let pinned = stream.copy_out_async(b.all(), pinned).unwrap().wait().unwrap();
                     let mut found = pinned.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
                     assert!((value..value + n_words as u32).all(|word| found.next() == Some(word)));
-                    let pending = stream.copy_in_behind(a.all(), pinned).unwrap();
+                    let pending = stream.copy_in_async(a.all(), pinned).unwrap();
                     let mut bytes = vec![0; 4 * n_words as usize];
                     stream.copy_out(a.all(), &mut bytes).unwrap();
                     assert_eq!(bytes[..], pending.wait().unwrap()[..]);
@@ -116,11 +125,10 @@ fn a_lost_device_says_so_at_once() {
     with_driver("a_lost_device_says_so_at_once", || {
         let stream = device().stream().unwrap();
         let buffer = stream.alloc(64).unwrap();
-        let trap = kernel("selftest_trap");
         let args = |value| Args { dst: 0, n_words: 0, extents: [0; 3], value, other: 0 };
-        trap.launch(ONE, &stream, &args(0)).unwrap();
+        launch("selftest_trap", ONE, &stream, &args(0)).unwrap();
         stream.synchronize().unwrap();
-        trap.launch(ONE, &stream, &args(1)).unwrap();
+        launch("selftest_trap", ONE, &stream, &args(1)).unwrap();
         let error = stream.synchronize().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         for error in [words(&stream, buffer.all()).unwrap_err(), stream.alloc(1).unwrap_err()] {

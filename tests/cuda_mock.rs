@@ -9,10 +9,12 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use common::skip;
-use gridz::cuda::{Device, Fatbin, Function, Grid, gpu_of_pointer, gpus, is_active};
+use gridz::cuda::{
+    Device, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer, gpus, is_active, release_caches,
+};
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Result, Shape, Spec, Verify, engine, settings};
-use mock_cuda::{Args, Info, application_uses, count, with_mock};
+use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings};
+use mock_cuda::{Args, Info, application_uses, count, output_with_mock, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
 const GRID: Grid = Grid { blocks: 10, threads: 128, shared_bytes: 0 };
@@ -30,8 +32,13 @@ fn choose() -> Result<&'static Device> {
     Device::choose(settings::checked().unwrap())
 }
 
-fn kernel(device: &'static Device) -> Result<Function<Args>> {
+fn kernel(device: &'static Device) -> Result<Function> {
     device.module(fatbin())?.function("selftest_fill")
+}
+
+fn launch(kernel: Function, grid: Grid, stream: &Stream, args: &[u8]) -> Result<()> {
+    // SAFETY: the mock's kernels do nothing.
+    unsafe { kernel.launch(grid, stream, args) }
 }
 
 /// What a codec does with one chunk.
@@ -45,7 +52,7 @@ fn job(device: &'static Device) -> Result<()> {
     stream.zero(b.all())?;
     let src: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     stream.copy_in(a.all(), &src)?;
-    kernel.launch(GRID, &stream, &ARGS)?;
+    launch(kernel, GRID, &stream, ARGS.as_bytes())?;
     stream.copy(b.slice(0..500)?, a.slice(500..1000)?)?;
     let mut dst = vec![0; 1000];
     stream.copy_out(b.all(), &mut dst)?;
@@ -53,15 +60,17 @@ fn job(device: &'static Device) -> Result<()> {
 
     let mut pinned = device.pinned(1000)?;
     pinned.fill(9);
-    let pinned = stream.copy_in_behind(a.all(), pinned)?.wait()?;
+    let pinned = stream.copy_in_async(a.all(), pinned)?.wait()?;
     drop(pinned);
-    let pinned = stream.copy_out_behind(a.all(), device.pinned(1000)?)?.wait()?;
+    let pinned = stream.copy_out_async(a.all(), device.pinned(1000)?)?.wait()?;
     assert!(pinned.iter().all(|&byte| byte == 9));
 
-    let (begin, end) = (device.event()?, device.event()?);
+    let (begin, end) = (device.timed_event()?, device.timed_event()?);
     stream.record(&begin)?;
+    stream.wait(&begin)?;
     stream.record(&end)?;
     end.synchronize()?;
+    assert_eq!(end.time_since(&begin)?.as_micros(), 1500);
     stream.synchronize()
 }
 
@@ -221,7 +230,7 @@ fn demanding_the_gpu_is_fine_where_there_is_one() {
 fn round_trip(context: &Context) -> Result<()> {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 128, 128])?)?;
     let values: Vec<u8> = (0..1u32 << 20).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
-    let ndzip = Spec::new(1, 0)?;
+    let ndzip = Request::new(1, 0)?;
     let mut frame = vec![0; gridz::compress_bound(&array, &ndzip)? as usize];
     let n_bytes = gridz::compress(&array, &ndzip, &values, &mut frame, context)?;
     let mut back = vec![0; values.len()];
@@ -263,21 +272,49 @@ fn the_cpu_takes_over_from_a_lost_gpu() {
     with_mock("the_cpu_takes_over_from_a_lost_gpu", &env, the_cpu_takes_over);
 }
 
+/// Where the GPU is required but has no kernels, the CPU does it, and a line says so: once.
+#[test]
+fn a_required_gpu_that_cannot_is_not_silent() {
+    const TEST: &str = "a_required_gpu_that_cannot_is_not_silent";
+    if let Err(error) = Fatbin::find("lorenzo") {
+        return skip(TEST, &error.to_string());
+    }
+    let printed = output_with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || {
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[20_000]).unwrap()).unwrap();
+        let values: Vec<u8> = (0..20_000u32).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
+        let dense = Request::new(2, 2).unwrap();
+        let compress = |context: &Context| {
+            let mut frame = vec![0; gridz::compress_bound(&array, &dense).unwrap() as usize];
+            let n_bytes = gridz::compress(&array, &dense, &values, &mut frame, context).unwrap();
+            frame.truncate(n_bytes);
+            frame
+        };
+        let frames = [(); 2].map(|()| compress(&Context::default()));
+        let by_cpu = compress(&Context::default().on(Backend::Cpu, None).unwrap());
+        assert!(frames.iter().all(|frame| *frame == by_cpu));
+        assert_eq!(count(c"launches"), 0);
+    });
+    let Some(printed) = printed else { return };
+    let lines = printed.lines().filter(|line| line.starts_with("gridz: lorenzo at level 2 has no kernels"));
+    assert_eq!(lines.count(), 1, "{printed}");
+}
+
 #[test]
 fn wrong_launches_are_refused() {
     with_mock("wrong_launches_are_refused", &[("MOCK_CUDA_DEVICES", "2")], || {
         let device = choose().unwrap();
         let module = device.module(fatbin()).unwrap();
-        assert_error(module.function::<Info>("selftest_fill"), Internal, &["48 bytes of arguments, not 8"]);
-        assert_error(module.function::<Args>("other"), Gpu, &["kernel other of selftest", "MOCK_ERROR_500"]);
-        assert_error(module.function::<Args>("a\0b"), InvalidArgument, &["no name"]);
+        assert_error(module.function("other"), Gpu, &["kernel other of selftest", "MOCK_ERROR_500"]);
+        assert_error(module.function("a\0b"), InvalidArgument, &["no name"]);
         assert_error(module.global::<Args>("selftest_info"), Internal, &["8 bytes, not 48"]);
         assert_error(module.global::<Info>("other"), Gpu, &["MOCK_ERROR_500"]);
         let (kernel, stream) = (kernel(device).unwrap(), device.stream().unwrap());
         for grid in [Grid { blocks: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
-            assert_error(kernel.launch(grid, &stream, &ARGS), Internal, &["cannot start"]);
+            assert_error(launch(kernel, grid, &stream, ARGS.as_bytes()), Internal, &["cannot start"]);
         }
-        let large = |shared_bytes| kernel.launch(Grid { shared_bytes, ..GRID }, &stream, &ARGS);
+        let short = &ARGS.as_bytes()[..8];
+        assert_error(launch(kernel, GRID, &stream, short), Internal, &["48 bytes of arguments, not 8"]);
+        let large = |shared_bytes| launch(kernel, Grid { shared_bytes, ..GRID }, &stream, ARGS.as_bytes());
         large(200 << 10).unwrap();
         large(100 << 10).unwrap();
         assert_eq!(count(c"cuFuncSetAttribute"), 1);
@@ -285,11 +322,7 @@ fn wrong_launches_are_refused() {
         let buffer = stream.alloc(10).unwrap();
         assert_error(stream.copy_in(buffer.all(), &[0; 9]), InvalidArgument, &["9 bytes to 10"]);
         assert_error(stream.copy_out(buffer.all(), &mut [0; 11]), InvalidArgument, &["10 bytes to 11"]);
-        assert_error(
-            stream.copy_in_behind(buffer.all(), device.pinned(9).unwrap()),
-            InvalidArgument,
-            &["10 bytes"],
-        );
+        assert_error(stream.copy_in_async(buffer.all(), device.pinned(9).unwrap()), InvalidArgument, &["10 bytes"]);
         assert_error(buffer.slice(5..11), Internal, &["5..11"]);
         assert_eq!(stream.alloc(0).unwrap().all().n_bytes(), 0);
         assert_eq!(count(c"launches"), 2);
@@ -430,6 +463,8 @@ fn every_call_may_fail() {
         ("cuEventCreate", 4),
         ("cuEventRecord", 4),
         ("cuEventSynchronize", 3),
+        ("cuStreamWaitEvent", 1),
+        ("cuEventElapsedTime_v2", 1),
         ("cuStreamSynchronize", 3),
     ];
     for (function, calls) in functions {
@@ -483,6 +518,81 @@ fn memory_that_cannot_be_freed_is_noted() {
         drop(stream.alloc(100).unwrap());
         assert!(device.lost().is_some());
         assert_error(stream.alloc(100), Gpu, &["MOCK_ERROR_700", "cannot use the GPU any more"]);
+    });
+}
+
+/// A wait that fails leaves nothing running: what a copy uses is free again, pinned or not.
+#[test]
+fn memory_is_kept_after_a_failed_copy() {
+    for fail in ["cuEventSynchronize:1", "cuStreamSynchronize:1"] {
+        with_mock("memory_is_kept_after_a_failed_copy", &[("MOCK_CUDA_FAIL", fail)], || {
+            let device = choose().unwrap();
+            let stream = device.stream().unwrap();
+            let buffer = stream.alloc(1000).unwrap();
+            let pinned = stream.copy_out_async(buffer.all(), device.pinned(1000).unwrap()).unwrap();
+            let failed = [pinned.wait().map(drop), stream.copy_out(buffer.all(), &mut [0; 1000])];
+            assert_eq!(failed.iter().filter(|result| result.is_err()).count(), 1);
+            assert_eq!((count(c"cuCtxSynchronize"), device.lost()), (1, None));
+            drop(device.pinned(1000).unwrap());
+            assert_eq!(count(c"cuMemHostAlloc"), 1);
+        });
+        if std::env::var_os("GRIDZ_TEST_CHILD").is_some() {
+            return;
+        }
+    }
+}
+
+// ---- what is kept ---------------------------------------------------------------------------------
+
+/// A pipeline keeps buffers without borrowing the stream that made them.
+#[test]
+fn buffers_keep_their_stream() {
+    with_mock("buffers_keep_their_stream", &[], || {
+        let buffers: Vec<_> = (0..3).map(|_| choose().unwrap().stream().unwrap().alloc(100).unwrap()).collect();
+        // The streams are in use as long as the buffers are.
+        release_caches();
+        assert_eq!((count(c"streams"), count(c"device_buffers")), (3, 3));
+        drop(buffers);
+        release_caches();
+        assert_eq!((count(c"streams"), count(c"device_buffers")), (0, 0));
+    });
+}
+
+#[test]
+fn caches_are_released() {
+    with_mock("caches_are_released", &[], || {
+        release_caches();
+        assert_eq!(count(c"init"), 0, "nothing starts CUDA here");
+        let device = choose().unwrap();
+        job(device).unwrap();
+        let kept = |name| count(name);
+        assert_eq!((kept(c"streams"), kept(c"pinned_buffers"), kept(c"cuMemPoolTrimTo")), (1, 1, 0));
+        release_caches();
+        assert_eq!((kept(c"streams"), kept(c"pinned_buffers"), kept(c"cuMemPoolTrimTo")), (0, 0, 1));
+        job(device).unwrap();
+        assert_eq!((kept(c"streams"), kept(c"pools"), kept(c"modules")), (1, 1, 1));
+        assert_clean();
+    });
+}
+
+#[test]
+fn idle_streams_are_bounded() {
+    with_mock("idle_streams_are_bounded", &[], || {
+        let device = choose().unwrap();
+        let streams: Vec<_> = (0..100).map(|_| device.stream().unwrap()).collect();
+        assert_eq!(count(c"streams"), 100);
+        drop(streams);
+        assert_eq!(count(c"streams"), 64);
+    });
+}
+
+#[test]
+fn events_without_time_tell_none() {
+    with_mock("events_without_time_tell_none", &[], || {
+        let device = choose().unwrap();
+        let [timed, untimed] = [device.timed_event().unwrap(), device.event().unwrap()];
+        assert_error(timed.time_since(&untimed), Gpu, &["MOCK_ERROR_400"]);
+        assert!(timed.time_since(&timed).is_ok());
     });
 }
 

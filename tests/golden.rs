@@ -18,7 +18,7 @@ use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::format::fold::Fold;
-use gridz::{Context, DType, ErrorKind, Spec, Verify};
+use gridz::{Context, DType, ErrorKind, Request, Verify};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 #[derive(Serialize, Deserialize)]
@@ -94,9 +94,9 @@ fn assert_same_files(folder: &Path, mut rows: Vec<String>) {
     assert_eq!(frame_files(folder), rows, "files and manifest of {}", folder.display());
 }
 
-fn spec(name: &str, level: u16) -> Spec {
+fn spec(name: &str, level: u16) -> Request {
     let entry = CODECS.iter().find(|entry| entry.name == name).unwrap();
-    Spec::new(u32::from(entry.id), u32::from(level)).unwrap()
+    Request::new(u32::from(entry.id), u32::from(level)).unwrap()
 }
 
 #[test]
@@ -164,9 +164,10 @@ fn make(asked: &str, level: u16, chosen: Option<Chosen>, input: &Input) -> Vec<u
     assert_eq!(frame[5], 2, "a frame of lorenzo");
     let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
     let (pool, level) = (Pool::new(1), Level::best());
-    let job = Job { dtype: array.dtype(), shape: folded, params: &[b], pool: &pool, level, verify: true };
-    let mut payload = vec![0; 2 * bytes.len() + 4096];
     let codec = registry::find(2).unwrap().codec;
+    let layout = codec.layout(array.dtype(), &folded, &[b]).unwrap();
+    let job = Job { dtype: array.dtype(), shape: folded, layout: &layout, pool: &pool, level, verify: true };
+    let mut payload = vec![0; 2 * bytes.len() + 4096];
     let n_bytes = codec.encode(&job, &bytes, &mut payload).unwrap().n_bytes;
     let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
     let mut frame = [&frame[..header_bytes], &payload[..n_bytes]].concat();

@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gridz::hdf5::cd::Values;
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 use hdf5_sys::h5::{H5is_library_threadsafe, H5open, herr_t, hsize_t};
 use hdf5_sys::h5d::*;
 use hdf5_sys::h5e::{H5E_DEFAULT, H5E_direction_t, H5E_error2_t, H5Eset_auto2, H5Ewalk2};
@@ -266,7 +266,7 @@ fn filter_and_library_write_the_same_bytes_and_read_each_other() {
     let path = folder.path().join("x.h5");
     for (dtype, order) in ALL {
         let array = array(dtype, order, &[40, 48, 70]);
-        let (data, spec, context) = (data(&array, 3), Spec::default(), Context::default());
+        let (data, spec, context) = (data(&array, 3), Request::default(), Context::default());
         let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
         let n_bytes = gridz::compress(&array, &spec, &data, &mut frame, &context).unwrap();
         frame.truncate(n_bytes);
@@ -296,7 +296,7 @@ fn stored_values_describe_the_chunk_and_are_a_fixed_point() {
         let values = Dataset::create(&path, &array, &[32, 60], &[]).unwrap().values();
         let Ok(Values::Stored(stored)) = Values::parse(&values) else { panic!("{values:?}") };
         assert_eq!(stored.array(), &self::array(dtype, order, &[32, 60]));
-        assert_eq!(stored.request().unwrap().codec(), Spec::default().codec());
+        assert_eq!(stored.request().unwrap().codec(), Request::default().codec());
         assert_eq!(Dataset::create(&path, &array, &[32, 60], &values).unwrap().values(), values);
         // Other chunks, the same choice.
         let other = Dataset::create(&path, &array, &[50, 7], &values).unwrap().values();

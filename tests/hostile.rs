@@ -13,7 +13,7 @@ use common::{assert_same_bytes, cases, compress, repair::repair};
 use gridz::codec::registry::{self, CODECS};
 use gridz::format::header::{MAGIC, MAX_HEADER_BYTES, header_bytes};
 use gridz::hdf5::cd::{STORED_MAGIC, STORED_VERSION, Values};
-use gridz::{Context, DType, ErrorKind, Spec, Verify};
+use gridz::{Context, DType, ErrorKind, Request, Verify};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -85,7 +85,7 @@ struct Sample {
 
 fn sample(codec: u8, input: &Input) -> Sample {
     let array = input.bytes();
-    let spec = Spec::new(u32::from(codec), 0).unwrap();
+    let spec = Request::new(u32::from(codec), 0).unwrap();
     Sample { frame: compress(&input.array(), &spec, &array, &serial()), array }
 }
 

@@ -32,6 +32,9 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("ffi", &["engine", "hdf5", "registry"], true),
 ];
 
+/// Layers whose files form no circle: each uses only those below it.
+const WITHOUT_CIRCLES: [&str; 2] = ["engine", "cuda"];
+
 /// Files of a codec that must not know on what they run.
 const DEFINITION: [&str; 4] = ["params", "layout", "scalar", "word"];
 
@@ -238,6 +241,60 @@ fn forbidden_edges(sources: &[Source]) -> Vec<String> {
     wrong
 }
 
+/// Which files of a layer use which. A name that is none of its modules comes from the file of the layer itself, which
+/// uses all others.
+fn edges_inside(layer: &str, sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let lib = sources.iter().find(|(file, _)| file == "lib.rs").map_or("", |(_, text)| text.as_str());
+    let re_exports = re_exports(lib);
+    let inside = |path: &[String]| path.first().is_some_and(|first| first == layer);
+    let modules: Vec<(Vec<String>, &str)> = sources
+        .iter()
+        .map(|(file, text)| (module_of(file), text.as_str()))
+        .filter(|(module, _)| inside(module))
+        .collect();
+    let name = |path: &[String]| match path.get(1) {
+        Some(second) if modules.iter().any(|(module, _)| module.get(1) == Some(second)) => second.clone(),
+        _ => layer.to_owned(),
+    };
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (module, text) in &modules {
+        let from = name(module);
+        for mut path in paths(module, text) {
+            if let Some(origin) = re_exports.get(&path[0]) {
+                path.insert(0, origin.clone());
+            }
+            if inside(&path) && name(&path) != from {
+                edges.entry(from.clone()).or_default().insert(name(&path));
+            }
+        }
+    }
+    edges
+}
+
+/// A circle among the files of a layer, if there is one: `a → b → a`.
+fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    fn visit(
+        at: &str,
+        edges: &BTreeMap<String, BTreeSet<String>>,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> Option<String> {
+        if let Some(start) = way.iter().position(|step| step == at) {
+            return Some(format!("{} → {at}", way[start..].join(" → ")));
+        }
+        if done.contains(at) {
+            return None;
+        }
+        way.push(at.to_owned());
+        let found = edges.get(at).into_iter().flatten().find_map(|to| visit(to, edges, way, done));
+        way.pop();
+        done.insert(at.to_owned());
+        found
+    }
+    let mut done = BTreeSet::new();
+    edges.keys().find_map(|from| visit(from, edges, &mut Vec::new(), &mut done))
+}
+
 /// The files in which `lib.rs` allows `unsafe`, from its one sentence about it.
 fn unsafe_files(lib: &str) -> Vec<String> {
     let sentence =
@@ -290,6 +347,16 @@ fn sources() -> Vec<Source> {
 fn no_layer_uses_one_above_it() {
     let wrong = forbidden_edges(&sources());
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn no_layer_goes_in_circles() {
+    let sources = sources();
+    for layer in WITHOUT_CIRCLES {
+        let edges = edges_inside(layer, &sources);
+        assert!(edges.len() > 5, "{layer}: {edges:?}");
+        assert_eq!(circle(&edges), None, "{layer}");
+    }
 }
 
 #[test]
@@ -404,6 +471,22 @@ fn the_checker_allows_the_rest() {
         ("ffi/mod.rs", "use crate::{Context, compress, codec::registry, hdf5::register};"),
     ] {
         assert_eq!(forbidden_edges(&with(file, text)), [""; 0], "{file}: {text}");
+    }
+}
+
+#[test]
+fn the_checker_sees_circles() {
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let lib = file("lib.rs", "pub use engine::Context;");
+    let face = file("engine.rs", "mod a; mod b; pub use crate::engine::a::Context;");
+    let circle_of = |a: &str, b: &str| {
+        let sources = [lib.clone(), face.clone(), file("engine/a.rs", a), file("engine/b.rs", b)];
+        circle(&edges_inside("engine", &sources))
+    };
+    assert_eq!(circle_of("use crate::engine::b::X;", "use crate::types::Y;"), None);
+    assert_eq!(circle_of("use crate::engine::b::X;", "use super::a::Y;").as_deref(), Some("a → b → a"));
+    for face in ["use crate::engine::Context;", "use super::Context;", "use crate::Context;"] {
+        assert_eq!(circle_of(face, "").as_deref(), Some("a → engine → a"), "{face}");
     }
 }
 

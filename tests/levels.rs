@@ -8,12 +8,12 @@ use common::generate::{GENERATORS, Input, Xorshift};
 use common::vectors::vectors;
 use common::{assert_same_bytes, cases, skip};
 use gridz::codec::registry::{CODECS, Entry};
-use gridz::codec::{Encoded, Job, Plan};
+use gridz::codec::{Decision, Encoded, Job, Plan};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::settings::CpuLevel;
-use gridz::{Array, ByteOrder, Context, DType, Error, Result, Shape, Spec};
+use gridz::{Array, ByteOrder, Context, DType, Error, Request, Result, Shape};
 use proptest::prelude::*;
 
 /// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin
@@ -84,7 +84,7 @@ impl Case {
     /// `None` if the codec does not take such arrays.
     fn new(entry: &'static Entry, level: u16, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let plan = entry.codec.plan(&array, level)?;
+        let Decision::Take(plan) = entry.codec.plan(&array, level) else { return None };
         let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
         let what = format!("{} {level} {what} {} {extents:?}", entry.name, dtype.name());
         Some(Self { entry, dtype, shape, plan, what })
@@ -97,7 +97,7 @@ impl Case {
     }
 
     fn job<'a>(&'a self, level: Level, pool: &'a Pool) -> Job<'a> {
-        Job { dtype: self.dtype, shape: self.shape, params: &self.plan.params, pool, level, verify: true }
+        Job { dtype: self.dtype, shape: self.shape, layout: &self.plan.layout, pool, level, verify: true }
     }
 
     fn bound(&self) -> usize {
@@ -347,9 +347,9 @@ fn frames_are_the_same() {
         let (array, raw) = (input.array(), input.bytes());
         let context =
             |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
-        let specs = CODECS
-            .iter()
-            .flat_map(|entry| entry.level_numbers().map(|level| Spec::new(entry.id.into(), level.into()).unwrap()));
+        let specs = CODECS.iter().flat_map(|entry| {
+            entry.level_numbers().map(|level| Request::new(entry.id.into(), level.into()).unwrap())
+        });
         for spec in specs {
             let want = common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
             for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {

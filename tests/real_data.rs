@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use common::real::arrays;
 use common::{assert_same_bytes, compress, decompress, ndzip, shared, specs};
 use gridz::format::header::header_bytes;
-use gridz::{Context, Spec};
+use gridz::{Context, Request};
 use serde_json::Value;
 
 /// Frame bytes by codec and file.
@@ -22,7 +22,7 @@ fn table() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sizes.toml")
 }
 
-fn name_of(spec: &Spec) -> String {
+fn name_of(spec: &Request) -> String {
     if spec.level() == 0 { spec.name().into() } else { format!("{} level {}", spec.name(), spec.level()) }
 }
 

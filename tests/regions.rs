@@ -4,7 +4,7 @@ mod common;
 
 use common::generate::{GENERATORS, Input};
 use common::{assert_same_bytes, cases, compress, ndzip, specs};
-use gridz::{BlockCounts, Context, DType, ErrorKind, Spec, Verify};
+use gridz::{BlockCounts, Context, DType, ErrorKind, Request, Verify};
 use proptest::prelude::*;
 
 /// The elements of a box, one by one.
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-fn sample(spec: &Spec) -> (Vec<u8>, Vec<u8>) {
+fn sample(spec: &Request) -> (Vec<u8>, Vec<u8>) {
     let input = Input::new("wave", DType::F32, &[40, 50, 60]);
     (compress(&input.array(), spec, &input.bytes(), &Context::default()), input.bytes())
 }
@@ -99,7 +99,7 @@ fn what_is_no_region_is_refused() {
 /// Damage outside of the blocks that a region touches does it no harm; inside it is found.
 #[test]
 fn only_the_blocks_of_a_region_are_read() {
-    let (frame, raw) = sample(&Spec::new(2, 1).unwrap());
+    let (frame, raw) = sample(&Request::new(2, 1).unwrap());
     let mut damaged = frame.clone();
     // The last block holds the far corner.
     let last = damaged.len() - 20;
@@ -165,11 +165,11 @@ fn damaged_frames_are_errors_or_other_elements() {
 
 #[test]
 fn blocks_are_counted_by_kind() {
-    let count = |spec: &Spec, input: &Input| {
+    let count = |spec: &Request, input: &Input| {
         let frame = compress(&input.array(), spec, &input.bytes(), &Context::default());
         gridz::count_blocks(&frame, &Context::default())
     };
-    let [fast, dense] = [1, 2].map(|level| Spec::new(2, level).unwrap());
+    let [fast, dense] = [1, 2].map(|level| Request::new(2, level).unwrap());
     let few = Input::new("few", DType::F64, &[9000]);
     let counts = BlockCounts { all: 2, packed: 2, dictionary: 2, ..BlockCounts::default() };
     assert_eq!(count(&dense, &few), Ok(counts));

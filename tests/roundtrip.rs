@@ -8,7 +8,7 @@ use common::generate::{GENERATORS, Input};
 use common::{assert_same_bytes, cases, compress, decompress, ndzip, specs};
 use gridz::codec::registry;
 use gridz::format::header::header_bytes;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
 use proptest::prelude::*;
 
 /// Most elements of a randomly chosen array.
@@ -19,7 +19,7 @@ static CONTEXTS: LazyLock<[Context; 3]> =
     LazyLock::new(|| [1, 2, 3].map(|threads| Context::new(Some(threads), None).unwrap()));
 
 /// Everything that holds for one chunk; returns its frame.
-fn check(spec: &Spec, array: &Array, raw: &[u8]) -> Vec<u8> {
+fn check(spec: &Request, array: &Array, raw: &[u8]) -> Vec<u8> {
     let context = &CONTEXTS[0];
     let what = format!("{spec:?} {array:?}");
     let header = header_bytes(array.shape().rank(), 0);
@@ -234,7 +234,7 @@ fn a_chunk_over_4_gib() {
     ] {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents).unwrap()).unwrap();
         assert!(array.n_bytes() > 1 << 32);
-        let (spec, context) = (Spec::default(), Context::default());
+        let (spec, context) = (Request::default(), Context::default());
         let mut raw = vec![0; array.n_bytes() as usize];
         for (i, element) in raw.chunks_exact_mut(array.element_size() as usize).enumerate() {
             let value = (i as f64 * 0.25).to_le_bytes();

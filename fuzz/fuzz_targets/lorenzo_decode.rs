@@ -30,7 +30,8 @@ fuzz_target!(|data: &[u8]| {
     let size = dtype.size().unwrap() as usize;
     let payload = if mode & 4 == 0 { bytes.to_vec() } else { with_table(&shape, size, params[0], bytes) };
 
-    let job = |level| Job { dtype, shape, params: &params, pool: &SERIAL, level, verify: false };
+    let layout = Lorenzo.layout(dtype, &shape, &params).unwrap();
+    let job = |level| Job { dtype, shape, layout: &layout, pool: &SERIAL, level, verify: false };
     let mut array = vec![0; shape.n_elements() as usize * size];
     let result = Lorenzo.decode(&job(Level::PORTABLE), &payload, &mut array);
     for level in Level::all() {

@@ -27,7 +27,8 @@ fuzz_target!(|data: &[u8]| {
     let is_complete = mode & 8 != 0;
     let payload = if is_complete { complete(&shape, dtype, bytes) } else { bytes.to_vec() };
 
-    let job = |level| Job { dtype, shape, params: &[], pool: &SERIAL, level, verify: true };
+    let layout = Ndzip.layout(dtype, &shape, &[]).unwrap();
+    let job = |level| Job { dtype, shape, layout: &layout, pool: &SERIAL, level, verify: true };
     let n_bytes = shape.n_elements() as usize * dtype.size().unwrap() as usize;
     let mut array = vec![0; n_bytes];
     let result = Ndzip.decode(&job(Level::PORTABLE), &payload, &mut array);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use gridz::codec::registry::CODECS;
 use gridz::cpu::level::Level;
 use gridz::format::header::header_bytes;
-use gridz::{Array, ByteOrder, Context, DType, Shape, Spec, Verify};
+use gridz::{Array, ByteOrder, Context, DType, Shape, Request, Verify};
 use libfuzzer_sys::fuzz_target;
 
 /// Larger arrays only make the fuzzer slow.
@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
 
     let levels: Vec<u16> = entry.level_numbers().chain([0]).collect();
     let level = u32::from(levels[usize::from(order_and_level >> 1) % levels.len()]);
-    let spec = Spec::new(u32::from(entry.id), level).unwrap();
+    let spec = Request::new(u32::from(entry.id), level).unwrap();
     let mut frame = vec![0xaa; gridz::compress_bound(&array, &spec).unwrap() as usize];
     let frame_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &SERIAL[0]).unwrap();
     let frame = &frame[..frame_bytes];

@@ -4,8 +4,10 @@
 //! It knows nothing of frames, HDF5 or C. Planning (pure, cheap) is apart from encoding, so a decoder
 //! never needs the writer's heuristics.
 
-pub mod form;
+#[doc(hidden)]
+pub mod counts;
 pub mod gpu;
+mod kept;
 pub mod lorenzo;
 pub mod mode;
 pub mod ndzip;
@@ -13,22 +15,76 @@ pub mod registry;
 pub mod request;
 pub mod stored;
 
+pub use crate::codec::kept::Kept;
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::types::{Array, DType, Shape};
 
+/// What a codec answers to the wish that it encode arrays of some type and extents.
+#[derive(Debug, Clone)]
+pub enum Decision {
+    /// It encodes them so.
+    Take(Plan),
+    /// They are no data of its kind: they are `stored`.
+    Store,
+    /// They cannot be encoded as was asked, and to store them is not what was meant. The text is for who asked.
+    Refuse(Error),
+}
+
 /// What a codec decides before it sees the data.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// How the extents are folded.
     pub fold: Fold,
-    /// Parameters for the frame header, at most 255 bytes.
-    pub params: Vec<u8>,
+    /// Parameters for the frame header.
+    pub params: Params,
     /// Most payload bytes that encoding can write.
     pub bound: u64,
+    /// The codec's layout of such arrays: what [`Codec::layout`] answers for the folded shape and the parameters.
+    pub layout: Kept,
+}
+
+/// Most bytes of parameters of the codecs that there are; a frame has room for 255.
+const MAX_PARAMS: usize = 63;
+
+/// A codec's parameters in a frame, in place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Params {
+    n_bytes: u8,
+    bytes: [u8; MAX_PARAMS],
+}
+
+impl Params {
+    /// No parameters.
+    pub const NONE: Self = Self { n_bytes: 0, bytes: [0; MAX_PARAMS] };
+
+    /// These parameters.
+    ///
+    /// # Panics
+    /// If there are more than 63 bytes: no codec takes so many.
+    pub fn new(params: &[u8]) -> Self {
+        let mut this = Self::NONE;
+        this.bytes[..params.len()].copy_from_slice(params);
+        this.n_bytes = params.len() as u8;
+        this
+    }
+}
+
+impl std::ops::Deref for Params {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.n_bytes)]
+    }
+}
+
+impl std::fmt::Debug for Params {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 /// One chunk as a codec sees it.
@@ -38,8 +94,8 @@ pub struct Job<'a> {
     pub dtype: DType,
     /// Folded extents, at most [`Codec::max_rank`] of them.
     pub shape: Shape,
-    /// Parameters from [`Plan`] or from the frame header.
-    pub params: &'a [u8],
+    /// Where everything is: from [`Plan`] or [`Codec::layout`].
+    pub layout: &'a Kept,
     /// Workers for large chunks.
     pub pool: &'a Pool,
     /// Instructions that may be used. They do not change the payload.
@@ -92,9 +148,15 @@ pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
     fn max_rank(&self) -> usize;
 
-    /// How to encode such an array at a level from 0, the default, to the largest one in the registry. `None` if this
-    /// codec cannot: the chunk is `stored` then.
-    fn plan(&self, array: &Array, level: u16) -> Option<Plan>;
+    /// How to encode such an array at a level from 0, the default, to the largest one in the registry.
+    fn plan(&self, array: &Array, level: u16) -> Decision;
+
+    /// What the codec has to know of arrays of this type and folded shape to decode their payloads, for which a frame
+    /// has these parameters.
+    ///
+    /// # Errors
+    /// `Corrupt` if this codec cannot have written such a frame.
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
 
     /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. The result may be longer
     /// than `src`; the engine then stores the chunk instead.

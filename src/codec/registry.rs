@@ -2,8 +2,8 @@
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
-use crate::codec::{Codec, lorenzo, ndzip, stored};
-use crate::types::DType;
+use crate::codec::{Codec, Plan, lorenzo, ndzip, stored};
+use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
 pub struct Entry {
@@ -150,6 +150,11 @@ pub fn find(id: u8) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.id == id)
 }
 
+/// The row of [`STORED`], and its plan for an array.
+pub fn stored(array: &Array) -> (&'static Entry, Plan) {
+    (find(STORED).expect("stored is in the table"), stored::plan(array))
+}
+
 /// `0 stored, 1 ndzip, …`: for messages.
 pub fn available() -> String {
     let names: Vec<String> = CODECS.iter().map(|entry| format!("{} {}", entry.id, entry.name)).collect();
@@ -159,6 +164,7 @@ pub fn available() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Decision;
     use crate::types::{Array, ByteOrder, Shape};
 
     #[test]
@@ -166,7 +172,8 @@ mod tests {
         for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
             let shape = Shape::new(&[100, 100]).unwrap();
             let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
-            let is_planned = entry.level_numbers().all(|level| entry.codec.plan(&array, level).is_some());
+            let is_planned =
+                entry.level_numbers().all(|level| matches!(entry.codec.plan(&array, level), Decision::Take(_)));
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
         }
     }

@@ -47,19 +47,35 @@ impl Level {
     }
 }
 
+/// The instructions of a level, the one list of them: `features!(avx2 => then! { … })` is
+/// `then! { ["avx2" …] … }`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! features {
+    (avx2 => $then:ident! { $($rest:tt)* }) => {
+        $then! { ["avx2" "bmi1" "bmi2" "lzcnt" "popcnt"] $($rest)* }
+    };
+    // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last four and take AVX2.
+    (avx512 => $then:ident! { $($rest:tt)* }) => {
+        $then! {
+            ["avx2" "bmi1" "bmi2" "lzcnt" "popcnt" "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"
+             "avx512vbmi" "avx512vbmi2" "avx512bitalg" "gfni"]
+            $($rest)*
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use features;
+
 /// The standard library asks the CPU once and remembers the answer without a lock.
 #[cfg(target_arch = "x86_64")]
 fn is_here(level: CpuLevel) -> bool {
-    use std::arch::is_x86_feature_detected as has;
+    macro_rules! has_all {
+        ([$($feature:tt)*]) => { $(std::arch::is_x86_feature_detected!($feature))&&* };
+    }
     match level {
         CpuLevel::Scalar => true,
-        CpuLevel::Avx2 => has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt"),
-        // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last four and take AVX2.
-        CpuLevel::Avx512 => {
-            is_here(CpuLevel::Avx2)
-                && (has!("avx512f") && has!("avx512bw") && has!("avx512cd") && has!("avx512dq") && has!("avx512vl"))
-                && (has!("avx512vbmi") && has!("avx512vbmi2") && has!("avx512bitalg") && has!("gfni"))
-        }
+        CpuLevel::Avx2 => features!(avx2 => has_all! {}),
+        CpuLevel::Avx512 => features!(avx512 => has_all! {}),
     }
 }
 

@@ -7,8 +7,8 @@
 //! there is always progress, however few workers really run.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cpu::pool::{Pool, lock};
@@ -23,20 +23,18 @@ thread_local! {
 /// Makes the output of every item, one behind the other from the start of `out`, and returns their bytes
 /// and what else was made of them, in order.
 ///
-/// Each worker has a state of its own from `state`. `make` writes the output of an item, of at most `most_bytes`, to the
-/// start of the slice that it gets, and returns its length and what else it makes; it is told where in `out` that is, if
-/// that is known already. `place` is told where it is, sees the output while it is in the cache, and makes the result of
-/// all that.
+/// `make` writes the output of an item, of at most `most_bytes`, to the start of the slice that it gets, and
+/// returns its length and what else it makes; it is told where in `out` that is, if that is known already. `place` is
+/// told where it is, sees the output while it is in the cache, and makes the result of all that.
 ///
 /// # Panics
-/// If `state`, `make` or `place` panics, or the outputs are longer than `out` or `most_bytes`.
-pub fn concatenate<I: Send, S, M, R: Send>(
+/// If `make` or `place` panics, or the outputs are longer than `out` or `most_bytes`.
+pub fn concatenate<I: Send, M, R: Send>(
     pool: &Pool,
     items: Vec<I>,
     most_bytes: usize,
     out: &mut [u8],
-    state: impl Fn() -> S + Sync,
-    make: impl Fn(&mut S, &mut I, Option<usize>, &mut [u8]) -> (usize, M) + Sync,
+    make: impl Fn(&mut I, Option<usize>, &mut [u8]) -> (usize, M) + Sync,
     place: impl Fn(I, M, usize, &[u8]) -> R + Sync,
 ) -> (usize, Vec<R>) {
     let n_items = items.len();
@@ -44,10 +42,9 @@ pub fn concatenate<I: Send, S, M, R: Send>(
     if n_workers < 2 {
         let mut end = 0;
         let mut results = Vec::with_capacity(n_items);
-        let mut state = state();
         for mut item in items {
             let out = &mut out[end..];
-            let (n_bytes, made) = make(&mut state, &mut item, Some(end), out);
+            let (n_bytes, made) = make(&mut item, Some(end), out);
             results.push(place(item, made, end, &out[..n_bytes]));
             end += n_bytes;
         }
@@ -55,51 +52,51 @@ pub fn concatenate<I: Send, S, M, R: Send>(
     }
 
     let queue = Mutex::new(items.into_iter().enumerate());
+    let results = Mutex::new(Vec::with_capacity(n_items));
     let line = Line::new(out);
-    let work = |_| {
-        let unless_finished = BreakLine(&line.is_broken);
-        let mut results = Vec::new();
-        let (mut state, mut scratch) = (state(), None);
-        loop {
-            let next = lock(&queue).next();
-            let Some((index, mut item)) = next else { break };
-            if !line.is_turn_of(index) && scratch.is_none() {
-                // Without memory for it, outputs are made in their places, one after the other.
-                scratch = Scratch::new(most_bytes);
-            }
-            let (start, made, output): (_, _, &[u8]);
-            match &mut scratch {
-                Some(scratch) if !line.is_turn_of(index) => {
-                    let n_bytes;
-                    (n_bytes, made) = make(&mut state, &mut item, None, &mut scratch.bytes);
-                    if !line.await_turn(index) {
-                        break;
-                    }
-                    let (at, rest) = line.take_rest();
-                    let (mine, rest) = rest.split_at_mut(n_bytes);
-                    line.give_back(index, at + n_bytes, rest);
-                    mine.copy_from_slice(&scratch.bytes[..n_bytes]);
-                    (start, output) = (at, mine);
+    // One item; false if none is left, or the turn of this one never comes.
+    let step = || {
+        let next = lock(&queue).next();
+        let Some((index, mut item)) = next else { return false };
+        // Without memory for it, outputs are made in their places, one after the other.
+        let scratch = if line.is_turn_of(index) { None } else { Scratch::new(most_bytes) };
+        let (start, made, output): (_, _, &[u8]);
+        match scratch {
+            Some(mut scratch) => {
+                let n_bytes;
+                (n_bytes, made) = make(&mut item, None, &mut scratch.bytes);
+                if !line.await_turn(index) {
+                    return false;
                 }
-                _ => {
-                    if !line.await_turn(index) {
-                        break;
-                    }
-                    let (at, rest) = line.take_rest();
-                    let n_bytes;
-                    (n_bytes, made) = make(&mut state, &mut item, Some(at), rest);
-                    let (mine, rest) = rest.split_at_mut(n_bytes);
-                    line.give_back(index, at + n_bytes, rest);
-                    (start, output) = (at, mine);
-                }
+                let (at, rest) = line.take_rest();
+                let (mine, rest) = rest.split_at_mut(n_bytes);
+                line.give_back(index, at + n_bytes, rest);
+                mine.copy_from_slice(&scratch.bytes[..n_bytes]);
+                (start, output) = (at, mine);
             }
-            results.push((index, place(item, made, start, output)));
-            Pool::let_others_work();
+            None => {
+                if !line.await_turn(index) {
+                    return false;
+                }
+                let (at, rest) = line.take_rest();
+                let n_bytes;
+                (n_bytes, made) = make(&mut item, Some(at), rest);
+                let (mine, rest) = rest.split_at_mut(n_bytes);
+                line.give_back(index, at + n_bytes, rest);
+                (start, output) = (at, mine);
+            }
         }
-        std::mem::forget(unless_finished);
-        results
+        let result = place(item, made, start, output);
+        lock(&results).push((index, result));
+        true
     };
-    let mut results: Vec<(usize, R)> = pool.map((0..n_workers).collect(), work).into_iter().flatten().collect();
+    pool.share(n_workers, || {
+        let unless_finished = BreakLine(&line.is_broken);
+        let was_done = step();
+        std::mem::forget(unless_finished);
+        was_done
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(results.len(), n_items, "a worker gave up, and no panic says why");
     results.sort_unstable_by_key(|&(index, _)| index);
     (line.end(), results.into_iter().map(|(_, result)| result).collect())
@@ -202,7 +199,7 @@ mod tests {
     use super::*;
 
     /// Item i becomes i % 50 bytes of value i.
-    fn make(_: &mut (), item: &mut usize, start: Option<usize>, out: &mut [u8]) -> (usize, Option<usize>) {
+    fn make(item: &mut usize, start: Option<usize>, out: &mut [u8]) -> (usize, Option<usize>) {
         let n_bytes = *item % 50;
         out[..n_bytes].fill(*item as u8);
         (n_bytes, start)
@@ -219,7 +216,7 @@ mod tests {
                     assert!(output.len() == item % 50 && output.iter().all(|&byte| byte == item as u8));
                     (item, start)
                 };
-                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, || (), make, place);
+                let (end, results) = concatenate(&Pool::new(threads), items, 50, &mut out, make, place);
                 let mut at = 0;
                 for item in 0..n_items {
                     assert_eq!(results[item], (item, at));
@@ -239,9 +236,8 @@ mod tests {
         impl Drop for Last {
             fn drop(&mut self) {
                 for _ in 0..100 {
-                    let out = &mut [0; 5000];
                     let (end, results) =
-                        concatenate(&Pool::new(4), (0..100).collect(), 50, out, || (), make, |_, _, _, _| ());
+                        concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _, _, _| ());
                     assert_eq!((end, results.len()), (2450, 100));
                 }
             }
@@ -256,11 +252,11 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller_and_nobody_waits_for_ever() {
         let result = std::panic::catch_unwind(|| {
-            let make = |state: &mut (), item: &mut usize, start: Option<usize>, out: &mut [u8]| {
+            let make = |item: &mut usize, start: Option<usize>, out: &mut [u8]| {
                 assert!(*item != 17, "the seventeenth");
-                make(state, item, start, out)
+                make(item, start, out)
             };
-            concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], || (), make, |_, _, _, _| ()).0
+            concatenate(&Pool::new(4), (0..100).collect(), 50, &mut [0; 5000], make, |_, _, _, _| ()).0
         });
         assert!(result.is_err());
     }

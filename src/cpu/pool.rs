@@ -7,10 +7,11 @@
 //! A process is known by its number; one that inherits a used pool *and* has its ancestor's number (the
 //! first process of a new pid namespace, forked by the first of another) is taken for it.
 
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::race::OnceBox;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 
 use crate::settings;
 
@@ -65,35 +66,37 @@ impl Pool {
     pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
         let n_items = items.len();
         // Asking for the workers starts them, so one item must not ask.
-        let Some(workers) = (n_items > 1).then(|| self.workers()).flatten() else {
+        if n_items < 2 || self.workers().is_none() {
             return items.into_iter().map(work).collect();
-        };
+        }
         let queue = Mutex::new(items.into_iter().enumerate());
         let done = Mutex::new(Vec::with_capacity(n_items));
-        let help = || {
-            loop {
-                let next = lock(&queue).next();
-                let Some((index, item)) = next else { return };
-                let result = work(item);
-                lock(&done).push((index, result));
-                Self::let_others_work();
-            }
-        };
-        workers.in_place_scope(|scope| {
-            for _ in 1..self.threads.min(n_items) {
-                scope.spawn(|_| help());
-            }
-            help();
+        self.share(n_items, || {
+            let next = lock(&queue).next();
+            let Some((index, item)) = next else { return false };
+            let result = work(item);
+            lock(&done).push((index, result));
+            true
         });
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|&(index, _)| index);
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// To be called between two items: a worker looks for another caller's work, who would else have to wait until
-    /// this caller's is all done. Nothing on other threads.
-    pub(super) fn let_others_work() {
-        let _ = rayon::yield_now();
+    /// Calls `step`, which does one item of `n_items` and says whether there was one, until there is none, on the calling
+    /// thread, which begins at once, and on workers.
+    pub(super) fn share(&self, n_items: usize, step: impl Fn() -> bool + Sync) {
+        let Some(workers) = self.workers() else {
+            while step() {}
+            return;
+        };
+        let step = &step;
+        workers.in_place_scope(|scope| {
+            for _ in 1..self.threads.min(n_items) {
+                scope.spawn(move |scope| help(scope, step));
+            }
+            while step() {}
+        });
     }
 
     fn workers(&self) -> Option<&ThreadPool> {
@@ -109,6 +112,35 @@ impl Pool {
             }
             pool = &entry.next;
         }
+    }
+}
+
+thread_local! {
+    /// A worker is helping some caller.
+    static IS_HELPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A worker's part of what callers share. Between two items it makes room for another caller's helper, which does one item
+/// and leaves: it waits its turn again, so nobody waits for more than an item of somebody else, and no more than two
+/// helpers are on one stack.
+fn help<'s>(scope: &Scope<'s>, step: &'s (impl Fn() -> bool + Sync)) {
+    if IS_HELPING.get() {
+        if step() {
+            scope.spawn(move |scope| help(scope, step));
+        }
+        return;
+    }
+    /// Also when a step panics.
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            IS_HELPING.set(false);
+        }
+    }
+    IS_HELPING.set(true);
+    let _leave = Leave;
+    while step() {
+        let _ = rayon::yield_now();
     }
 }
 
@@ -169,6 +201,33 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// Two callers have all the workers when a third comes, whose work takes longer: a worker that helps it too is not
+    /// kept from those who came first.
+    #[test]
+    fn nobody_waits_for_the_end_of_anothers_work() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::time::Duration;
+        let pool = Pool::new(2);
+        let done = [const { AtomicUsize::new(0) }; 3];
+        let run = |caller: usize, n_items: usize| {
+            pool.map((0..n_items).collect(), |_| {
+                std::thread::sleep(Duration::from_millis(1));
+                done[caller].fetch_add(1, Ordering::Relaxed);
+            });
+        };
+        std::thread::scope(|scope| {
+            let run = &run;
+            let first = [0, 1].map(|caller| scope.spawn(move || run(caller, 200)));
+            while done.iter().take(2).any(|done| done.load(Ordering::Relaxed) < 20) {
+                std::thread::yield_now();
+            }
+            scope.spawn(move || run(2, 2000));
+            first.into_iter().for_each(|caller| caller.join().unwrap());
+            assert!(done[2].load(Ordering::Relaxed) < 1500);
+        });
+        assert_eq!(done.map(|done| done.into_inner()), [200, 200, 2000]);
     }
 
     #[test]

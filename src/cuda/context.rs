@@ -1,44 +1,20 @@
-//! Devices: one context on one GPU, with everything that gridz keeps in it.
-//!
-//! A context of the application is shared: its current one is used as it is, and else the primary
-//! context, which the CUDA runtime uses too, is retained once per process. Contexts are known by
-//! their number, which CUDA gives only once, not by their address. The list of devices only grows and
-//! has no lock; nothing in it is freed at exit, when the driver may be gone already.
+//! One context on one GPU: making it current, and what its errors mean. Everything else that gridz does with a GPU
+//! stands on this.
 //!
 //! Every call makes the context current on the calling thread and puts the former one back. An error
-//! after which CUDA refuses all further work marks the device as lost, and each later call says so.
+//! after which CUDA refuses all further work marks the context as lost, and each later call says so.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUcontext, CUresult};
 use once_cell::race::OnceBox;
 
-use crate::cuda::arena::{Arena, DeviceSlice};
 use crate::cuda::error::{check, is_fatal};
-use crate::cuda::modules::Modules;
 use crate::cuda::probe::{self, Gpu};
-use crate::cuda::stream::IdleStreams;
 use crate::error::{Error, Result};
-use crate::settings::{self, Settings};
-
-/// One context on one GPU. Any thread may use it at any time.
-#[derive(Debug)]
-pub struct Device {
-    gpu: &'static Gpu,
-    context: Handle<CUcontext>,
-    /// CUDA's number of the context.
-    id: u64,
-    /// Retained by us, to be released.
-    is_primary: bool,
-    lost: OnceBox<Error>,
-    pub(super) arena: Arena,
-    pub(super) modules: Mutex<Modules>,
-    pub(super) idle_streams: IdleStreams,
-}
 
 /// One of the driver's opaque pointers. The driver's functions may be called from every thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,181 +25,32 @@ unsafe impl<T> Send for Handle<T> {}
 // SAFETY: the same.
 unsafe impl<T> Sync for Handle<T> {}
 
-/// The devices of this process.
-static DEVICES: OnceBox<Node> = OnceBox::new();
-
-struct Node {
-    device: Device,
-    next: OnceBox<Node>,
+/// A context of the driver, which lives as long as the process. Any thread may use it at any time.
+#[derive(Debug)]
+pub(super) struct DriverContext {
+    pub(super) gpu: &'static Gpu,
+    raw: Handle<CUcontext>,
+    /// CUDA's number of it, which CUDA gives only once; addresses are used again.
+    pub(super) id: u64,
+    lost: OnceBox<Error>,
 }
 
-impl Device {
-    /// The device for data in host memory: that of `GRIDZ_DEVICE`, else that of the context that is
-    /// current on this thread, else the GPU of this process's MPI rank on the node.
-    ///
-    /// # Errors
-    /// `Device` saying why there is none, `InvalidArgument` for a `GRIDZ_DEVICE` that does not exist.
-    pub fn choose(settings: &Settings) -> Result<&'static Device> {
-        let gpus = probe::gpus()?;
-        let current = Self::current()?;
-        let Some(wanted) = settings.device else {
-            return current.map_or_else(|| Self::primary(&gpus[settings::local_rank() % gpus.len()]), Ok);
-        };
-        let gpu = gpus.get(wanted as usize).ok_or_else(|| {
-            let last = gpus.len() - 1;
-            Error::invalid(format!(
-                "there is no GPU {wanted}: those here are 0 to {last} (GRIDZ_DEVICE, or a context's device)"
-            ))
-        })?;
-        current.filter(|device| device.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
+impl DriverContext {
+    pub(super) fn new(gpu: &'static Gpu, raw: CUcontext) -> Result<Self> {
+        Ok(Self { gpu, raw: Handle(raw), id: id_of(raw)?, lost: OnceBox::new() })
     }
 
-    /// The device of the context that is current on this thread, if there is one: whose device pointers
-    /// and streams a caller means.
-    ///
-    /// # Errors
-    /// `Device` if its GPU cannot be used.
-    pub fn current() -> Result<Option<&'static Device>> {
-        probe::gpus()?;
-        probe::current_context().map(Self::of_context).transpose()
-    }
-
-    /// The device whose memory is that of GPU `ordinal`: that of the current context if it is on this GPU.
-    ///
-    /// # Errors
-    /// `Device` if it cannot be used, `InvalidArgument` if it does not exist.
-    pub fn of_gpu(ordinal: u32) -> Result<&'static Device> {
-        let gpus = probe::gpus()?;
-        let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::invalid(format!("there is no GPU {ordinal}")))?;
-        Self::current()?.filter(|device| device.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
-    }
-
-    /// The device whose memory all of `memory` is: of the context in which it was allocated. Memory of a pool
-    /// belongs to no context; if all of it does, the device is that of its GPU.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if that are two, or the driver does not know the memory; `Device` if it cannot be used.
-    pub fn of_memory(memory: &[DeviceSlice]) -> Result<&'static Device> {
-        probe::gpus()?;
-        let mut ordinals = Vec::with_capacity(memory.len());
-        let mut owner: Option<&'static Device> = None;
-        for address in memory.iter().map(DeviceSlice::address) {
-            let unknown = || Error::invalid(format!("there is no GPU memory at {address:#x}"));
-            ordinals.push(probe::gpu_of_address(address).ok_or_else(unknown)?);
-            let device = probe::context_of_address(address).map(Self::of_context).transpose()?;
-            if let (Some(a), Some(b)) = (owner, device)
-                && a.gpu == b.gpu
-                && !ptr::eq(a, b)
-            {
-                let gpu = a.gpu.ordinal;
-                return Err(Error::invalid(format!(
-                    "source and destination are of two CUDA contexts on GPU {gpu}"
-                )));
-            }
-            owner = owner.or(device);
-        }
-        match ordinals[..] {
-            [first, .., last] if first != last => {
-                Err(Error::invalid(format!("the source is memory of GPU {first}, the destination of GPU {last}")))
-            }
-            [first, ..] => owner.map_or_else(|| Self::of_gpu(first), Ok),
-            [] => Err(Error::invalid("no memory of a GPU")),
-        }
-    }
-
-    /// Whether kernels of this device can use `memory`: its own, managed and pinned memory, and that of other
-    /// GPUs to which it has access.
-    ///
-    /// # Errors
-    /// `Device`.
-    pub fn reaches(&self, memory: DeviceSlice) -> Result<bool> {
-        let _entered = self.enter()?;
-        Ok(probe::is_reached(memory.address()))
-    }
-
-    /// The device of a context of the application.
-    pub(super) fn of_context(context: CUcontext) -> Result<&'static Device> {
-        let id = id_of(context)?;
-        if let Some(known) = devices().find(|device| device.id == id) {
-            return Ok(known);
-        }
-        let entered = Entered::new(context, |code| check(code, "a CUDA context cannot be used"))?;
-        let mut ordinal = 0;
-        // SAFETY: writes one integer; a context is current.
-        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, "a CUDA context names no GPU")?;
-        drop(entered);
-        let gpus = probe::gpus()?;
-        let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::device(format!("there is no GPU {ordinal}")))?;
-        Self::of(gpu, context, false)
-    }
-
-    /// The device of the GPU's primary context.
-    fn primary(gpu: &'static Gpu) -> Result<&'static Device> {
-        if let Some(known) = devices().find(|device| device.is_primary && device.gpu == gpu) {
-            return Ok(known);
-        }
-        gpu.check_usable()?;
-        let mut context = ptr::null_mut();
-        let what = format_args!("GPU {} ({}) gives no context", gpu.ordinal, gpu.name).to_string();
-        // SAFETY: writes one pointer; the number is that of a GPU.
-        check(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, gpu.ordinal as i32) }, what)?;
-        Self::of(gpu, context, true)
-    }
-
-    /// The device of `context`, new if need be. `is_primary`: the context was retained for it.
-    fn of(gpu: &'static Gpu, context: CUcontext, is_primary: bool) -> Result<&'static Device> {
-        let release = Retained { gpu, is_primary };
-        gpu.check_usable()?;
-        let id = id_of(context)?;
-        // One that was the application's current context may meet us again as the primary one; then it is
-        // the application that keeps it alive, and our hold of it is not needed.
-        if let Some(known) = devices().find(|device| device.id == id) {
-            return Ok(known);
-        }
-        std::mem::forget(release);
-        let device = Device {
-            gpu,
-            context: Handle(context),
-            id,
-            is_primary,
-            lost: OnceBox::new(),
-            arena: Arena::default(),
-            modules: Mutex::default(),
-            idle_streams: IdleStreams::default(),
-        };
-        let mut new = Box::new(Node { device, next: OnceBox::new() });
-        let mut end = &DEVICES;
-        // To the end of the list, unless another thread is adding the same.
-        while let Err(back) = end.set(new) {
-            let found = end.get().expect("a cell that refuses a value has one");
-            if found.device.id == id {
-                return Ok(&found.device);
-            }
-            (new, end) = (back, &found.next);
-        }
-        Ok(&end.get().expect("it was put there above").device)
-    }
-
-    /// The GPU it is on.
-    pub fn gpu(&self) -> &'static Gpu {
-        self.gpu
-    }
-
-    /// Makes the context current on this thread while the result lives. Not needed for the calls of this
-    /// module, but many calls in a row are quicker inside.
-    ///
-    /// # Errors
-    /// `Device` if the device is lost or this process is a fork.
-    pub fn enter(&self) -> Result<Entered> {
+    /// Makes the context current on this thread while the result lives.
+    pub(super) fn enter(&self) -> Result<Entered> {
         probe::check_process()?;
         if let Some(error) = self.lost.get() {
             return Err(error.clone());
         }
-        Entered::new(self.context.0, |code| self.check(code, "its context cannot be used"))
+        Entered::new(self.raw.0, |code| self.check(code, "its context cannot be used"))
     }
 
-    /// An error of this device unless `code` is success; `what` says what could not be done. Marks the
-    /// device as lost where nothing can be done any more.
+    /// An error of this GPU unless `code` is success; `what` says what could not be done. Marks the
+    /// context as lost where nothing can be done any more.
     pub(super) fn check(&self, code: CUresult, what: impl Display) -> Result<()> {
         let Gpu { ordinal, name, .. } = self.gpu;
         check(code, format_args!("GPU {ordinal} ({name}): {what}")).inspect_err(|error| {
@@ -235,46 +62,28 @@ impl Device {
         })
     }
 
-    /// Why nothing can be done on this device any more, if so.
-    pub fn lost(&self) -> Option<&Error> {
+    /// Why nothing can be done any more, if so.
+    pub(super) fn lost(&self) -> Option<&Error> {
         self.lost.get()
+    }
+
+    /// To be called when waiting for a copy has failed, before its memory is used for anything else: nobody knows
+    /// whether the copy goes on, so this waits for all work of the context. If that fails too, it is lost, and nothing
+    /// goes on.
+    pub(super) fn settle(&self) {
+        if let Ok(_entered) = self.enter() {
+            // SAFETY: the context is current.
+            let _ = self.check(unsafe { sys::cuCtxSynchronize() }, "its work does not end");
+        }
     }
 }
 
 /// CUDA's number of a context.
-fn id_of(context: CUcontext) -> Result<u64> {
+pub(super) fn id_of(context: CUcontext) -> Result<u64> {
     let mut id = 0;
     // SAFETY: writes one integer; the context is alive.
     check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "a CUDA context has no number")?;
     Ok(id)
-}
-
-/// The devices that this process has used. A child does not get here: see [`probe::check_process`].
-fn devices() -> impl Iterator<Item = &'static Device> {
-    std::iter::successors(DEVICES.get(), |node| node.next.get()).map(|node| &node.device)
-}
-
-impl Drop for Device {
-    /// Only a device that another thread has made at the same time is dropped.
-    fn drop(&mut self) {
-        drop(Retained { gpu: self.gpu, is_primary: self.is_primary });
-    }
-}
-
-/// A hold of a primary context.
-struct Retained {
-    gpu: &'static Gpu,
-    is_primary: bool,
-}
-
-impl Drop for Retained {
-    fn drop(&mut self) {
-        if self.is_primary {
-            // SAFETY: the primary context of this GPU was retained for this value. An error can be neither
-            // told nor helped.
-            let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.gpu.ordinal as i32) };
-        }
-    }
 }
 
 /// The context is current on this thread.
@@ -287,7 +96,7 @@ pub struct Entered {
 
 impl Entered {
     /// Makes `context` current, unless it is; `check` tells what came of it.
-    fn new(context: CUcontext, check: impl FnOnce(CUresult) -> Result<()>) -> Result<Self> {
+    pub(super) fn new(context: CUcontext, check: impl FnOnce(CUresult) -> Result<()>) -> Result<Self> {
         let is_pushed = probe::current_context() != Some(context);
         if is_pushed {
             // SAFETY: a context of this process; if it is destroyed, the driver says so.

@@ -6,41 +6,57 @@
 //!
 //! - [`gpus`], [`is_active`], [`gpu_of_pointer`]: what there is; no context is made.
 //! - [`Device`]: one context on one GPU, chosen by [`Device::choose`] or [`Device::current`].
-//! - [`Stream`], [`Event`]: order; copies. [`Stream::alloc`] gives a [`DeviceBuffer`] and
-//!   [`Device::pinned`] a [`PinnedBuffer`], both cached.
-//! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts one with a struct that
+//! - [`Stream`], [`Event`]: order; copies; time. [`Stream::alloc`] gives a [`DeviceBuffer`] and
+//!   [`Device::pinned`] a [`PinnedBuffer`], both cached; [`release_caches`] gives back what is not in use.
+//! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts one with the bytes of a struct that
 //!   [`kernel_struct!`](crate::kernel_struct) defines.
+//!
+//! Inside, each uses only those before it: `error`, `slice`, `kernel_struct`; `probe`, what there is; `context`, one
+//! context; `caches` and `pinned`; `modules`; `device`, all of a context; `event`, `stream`, `buffer`, `launch`.
 //!
 //! A codec's compression reads like this, with nothing that waits for the GPU before the end:
 //!
 //! ```no_run
 //! # gridz::kernel_struct! { struct Args, size 16 { src: u64, dst: u64, } }
 //! # fn compress(chunk: &[u8], dst: &mut [u8]) -> gridz::Result<()> {
-//! use gridz::cuda::{Device, Fatbin, Grid};
+//! use gridz::cuda::{Device, Fatbin, Grid, KernelStruct};
 //!
 //! let device = Device::choose(gridz::settings::checked()?)?;
-//! let kernel = device.module(Fatbin::find("ndzip")?)?.function::<Args>("ndzip_compress_f32_3d")?;
+//! let kernel = device.module(Fatbin::find("ndzip")?)?.function("ndzip_compress_f32_3d")?;
 //! let stream = device.stream()?;
 //! let (src_dev, dst_dev) = (stream.alloc(chunk.len() as u64)?, stream.alloc(dst.len() as u64)?);
 //! stream.copy_in(src_dev.all(), chunk)?;
 //! let grid = Grid { blocks: 100, threads: 256, shared_bytes: 0 };
-//! kernel.launch(grid, &stream, &Args { src: src_dev.all().address(), dst: dst_dev.all().address() })?;
+//! let args = Args { src: src_dev.all().address(), dst: dst_dev.all().address() };
+//! // SAFETY: the kernel reads and writes these two buffers only, which outlive it.
+//! unsafe { kernel.launch(grid, &stream, args.as_bytes())? };
 //! stream.copy_out(dst_dev.all(), dst)
 //! # }
 //! ```
 
-mod arena;
+mod buffer;
+mod caches;
 mod context;
+mod device;
 mod error;
-pub mod launch;
+mod event;
+pub mod kernel_struct;
+mod launch;
 mod modules;
+mod pinned;
 mod probe;
+mod slice;
 mod stream;
 
-pub use arena::{DeviceBuffer, DeviceSlice, PinnedBuffer};
-pub use context::{Device, Entered};
-pub use launch::{Grid, KernelStruct};
+pub use buffer::DeviceBuffer;
+pub use context::Entered;
+pub use device::{Device, release_caches};
+pub use event::Event;
+pub use kernel_struct::KernelStruct;
+pub use launch::Grid;
 pub use modules::{Fatbin, Function, Module};
+pub use pinned::PinnedBuffer;
 pub(crate) use probe::gpu_of_address;
 pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
-pub use stream::{Event, Pending, Stream, StreamHandle};
+pub use slice::DeviceSlice;
+pub use stream::{Pending, Stream, StreamHandle};

@@ -3,15 +3,15 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::marker::PhantomData;
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult};
 
-use crate::cuda::context::{Device, Handle};
-use crate::cuda::launch::KernelStruct;
+use crate::cuda::caches::lock;
+use crate::cuda::context::{DriverContext, Handle};
+use crate::cuda::kernel_struct::KernelStruct;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Compiled kernels for several architectures: those of one folder of `kernels/`.
@@ -61,14 +61,15 @@ impl Fatbin {
     }
 }
 
-/// The modules of a device, also those that could not be loaded.
+/// The modules of a context, also those that could not be loaded. They stay as long as the process lives: a CUDA graph
+/// of the application may hold their kernels.
 #[derive(Debug, Default)]
-pub(super) struct Modules(Vec<(&'static Fatbin, Result<Module>)>);
+pub(super) struct Modules(Mutex<Vec<(&'static Fatbin, Result<Module>)>>);
 
 /// Kernels on a device. Lives as long as the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Module {
-    device: &'static Device,
+    context: &'static DriverContext,
     loaded: &'static Loaded,
 }
 
@@ -93,43 +94,50 @@ pub(super) struct Kernel {
     resident: Mutex<HashMap<(u32, u32), u32>>,
 }
 
-/// A kernel whose one argument is an `A`.
-#[derive(Debug)]
-pub struct Function<A> {
-    pub(super) device: &'static Device,
+/// A kernel with one argument.
+#[derive(Debug, Clone, Copy)]
+pub struct Function {
+    pub(super) context: &'static DriverContext,
     pub(super) kernel: &'static Kernel,
-    args: PhantomData<fn(A)>,
 }
 
-impl<A> Clone for Function<A> {
-    fn clone(&self) -> Self {
-        *self
+impl Kernel {
+    /// The driver reads as many bytes as the kernel was compiled for.
+    ///
+    /// # Errors
+    /// `Internal` if its argument has another size.
+    pub(super) fn check_args(&self, n_bytes: usize) -> Result<()> {
+        let (name, want) = (self.name, self.args_bytes);
+        if n_bytes != want {
+            let text =
+                format!("defect in gridz, please report it: {name} takes {want} bytes of arguments, not {n_bytes}");
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
+        Ok(())
     }
 }
 
-impl<A> Copy for Function<A> {}
-
-impl Device {
+impl Modules {
     /// The module of `fatbin`, loaded the first time. Where that fails, it fails at once the next time.
-    ///
-    /// # Errors
-    /// `Device`, also if the fatbin has nothing for this GPU; `OutOfMemory`.
-    pub fn module(&'static self, fatbin: &'static Fatbin) -> Result<Module> {
-        let _entered = self.enter()?;
+    pub(super) fn get(&self, context: &'static DriverContext, fatbin: &'static Fatbin) -> Result<Module> {
+        let _entered = context.enter()?;
         // Held while loading, so that others wait instead of loading again.
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = modules.0.iter().find(|(known, _)| ptr::eq(*known, fatbin)) {
+        let mut modules = lock(&self.0);
+        if let Some((_, known)) = modules.iter().find(|(known, _)| ptr::eq(*known, fatbin)) {
             return known.clone();
         }
-        let module = self.load(fatbin);
+        let module = Module::load(context, fatbin);
         // There may be memory the next time; there will be no other kernels.
         if module.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::OutOfMemory) {
-            modules.0.push((fatbin, module.clone()));
+            modules.push((fatbin, module.clone()));
         }
         module
     }
+}
 
-    fn load(&'static self, fatbin: &Fatbin) -> Result<Module> {
+impl Module {
+    /// The context is current.
+    fn load(context: &'static DriverContext, fatbin: &Fatbin) -> Result<Self> {
         // Where PTX is compiled for the GPU, this is where the compiler says what is wrong.
         let mut log = vec![0u8; 4096];
         let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -148,20 +156,18 @@ impl Device {
         let log = String::from_utf8_lossy(&log);
         let (name, log) = (fatbin.name, log.trim_end_matches('\0').trim());
         let colon = if log.is_empty() { "" } else { ": " };
-        self.check(code, format_args!("the kernels of {name} do not load{colon}{log}"))?;
+        context.check(code, format_args!("the kernels of {name} do not load{colon}{log}"))?;
         let loaded = Loaded { name, raw: Handle(raw), functions: Mutex::default(), constants: Mutex::default() };
-        Ok(Module { device: self, loaded: Box::leak(Box::new(loaded)) })
+        Ok(Self { context, loaded: Box::leak(Box::new(loaded)) })
     }
-}
 
-impl Module {
-    /// The kernel `name`, whose one argument is an `A`.
+    /// The kernel `name`, which has one argument.
     ///
     /// # Errors
-    /// `Device` if there is none or its arguments are others.
-    pub fn function<A: KernelStruct>(&self, name: &'static str) -> Result<Function<A>> {
-        let _entered = self.device.enter()?;
-        let mut functions = self.loaded.functions.lock().unwrap_or_else(PoisonError::into_inner);
+    /// `Device` if there is none or it has more arguments.
+    pub fn function(&self, name: &'static str) -> Result<Function> {
+        let _entered = self.context.enter()?;
+        let mut functions = lock(&self.loaded.functions);
         let kernel = match functions.get(name) {
             Some(known) => known,
             None => {
@@ -170,14 +176,7 @@ impl Module {
                 new
             }
         };
-        // The driver reads as many bytes as the kernel was compiled for.
-        if kernel.args_bytes != size_of::<A>() {
-            let (have, want) = (size_of::<A>(), kernel.args_bytes);
-            let text =
-                format!("defect in gridz, please report it: {name} takes {want} bytes of arguments, not {have}");
-            return Err(Error::new(ErrorKind::Internal, text));
-        }
-        Ok(Function { device: self.device, kernel, args: PhantomData })
+        Ok(Function { context: self.context, kernel })
     }
 
     fn kernel(&self, name: &'static str) -> Result<Kernel> {
@@ -186,11 +185,11 @@ impl Module {
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle; the name ends with a 0 byte.
         let code = unsafe { sys::cuModuleGetFunction(&raw mut raw, self.loaded.raw.0, c_name.as_ptr()) };
-        self.device.check(code, &what)?;
+        self.context.check(code, &what)?;
         let (mut offset, mut args_bytes, mut max_threads) = (0, 0, 0);
         // SAFETY: writes two numbers; the kernel is of this module.
         let code = unsafe { sys::cuFuncGetParamInfo(raw, 0, &raw mut offset, &raw mut args_bytes) };
-        self.device.check(code, &what)?;
+        self.context.check(code, &what)?;
         let mut none = (0, 0);
         // SAFETY: writes two numbers.
         let second = unsafe { sys::cuFuncGetParamInfo(raw, 1, &raw mut none.0, &raw mut none.1) };
@@ -199,7 +198,7 @@ impl Module {
         }
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         // SAFETY: writes one number.
-        self.device.check(unsafe { sys::cuFuncGetAttribute(&raw mut max_threads, attribute, raw) }, &what)?;
+        self.context.check(unsafe { sys::cuFuncGetAttribute(&raw mut max_threads, attribute, raw) }, &what)?;
         Ok(Kernel {
             name,
             raw: Handle(raw),
@@ -215,8 +214,8 @@ impl Module {
     /// # Errors
     /// `Device` if there is none of that size.
     pub fn global<T: KernelStruct>(&self, name: &'static str) -> Result<T> {
-        let _entered = self.device.enter()?;
-        let mut constants = self.loaded.constants.lock().unwrap_or_else(PoisonError::into_inner);
+        let _entered = self.context.enter()?;
+        let mut constants = lock(&self.loaded.constants);
         let bytes = match constants.get(name) {
             Some(known) => known,
             None => {
@@ -240,11 +239,11 @@ impl Module {
         let code = unsafe {
             sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut n_bytes, self.loaded.raw.0, c_name.as_ptr())
         };
-        self.device.check(code, &what)?;
+        self.context.check(code, &what)?;
         let mut bytes = vec![0u8; n_bytes].into_boxed_slice();
         // SAFETY: both sides have that many bytes; waits for the copy.
         let code = unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, n_bytes) };
-        self.device.check(code, &what)?;
+        self.context.check(code, &what)?;
         Ok(bytes)
     }
 }
@@ -253,15 +252,15 @@ fn c_name(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| Error::invalid(format!("{name:?} is no name of a kernel")))
 }
 
-impl<A> Function<A> {
+impl Function {
     /// Blocks of `threads` threads and `shared_bytes` of dynamic shared memory that run at the same time
     /// on the whole GPU. Asked for once.
     ///
     /// # Errors
     /// `Device`, also if not one block fits.
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
-        let _entered = self.device.enter()?;
-        let mut resident = self.kernel.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        let _entered = self.context.enter()?;
+        let mut resident = lock(&self.kernel.resident);
         if let Some(known) = resident.get(&(threads, shared_bytes)) {
             return Ok(*known);
         }
@@ -277,11 +276,11 @@ impl<A> Function<A> {
             )
         };
         let name = self.kernel.name;
-        self.device.check(code, format_args!("the occupancy of {name} is unknown"))?;
+        self.context.check(code, format_args!("the occupancy of {name} is unknown"))?;
         if blocks < 1 {
             return Err(Error::device(format!("{name}: a block of {threads} threads does not fit on this GPU")));
         }
-        let blocks = blocks as u32 * self.device.gpu().multiprocessors;
+        let blocks = blocks as u32 * self.context.gpu.multiprocessors;
         resident.insert((threads, shared_bytes), blocks);
         Ok(blocks)
     }
@@ -296,7 +295,7 @@ impl<A> Function<A> {
         // SAFETY: no pointers but the kernel's handle, which is of this device.
         let code = unsafe { sys::cuFuncSetAttribute(self.kernel.raw.0, attribute, shared_bytes as i32) };
         let name = self.kernel.name;
-        self.device.check(code, format_args!("{name} cannot have {shared_bytes} bytes of shared memory"))?;
+        self.context.check(code, format_args!("{name} cannot have {shared_bytes} bytes of shared memory"))?;
         allowed.fetch_max(shared_bytes, Ordering::Relaxed);
         Ok(())
     }

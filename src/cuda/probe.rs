@@ -1,13 +1,13 @@
 //! Is there a GPU that gridz can use, and whose memory does a pointer name?
 //!
-//! Nothing here creates a context. Nothing takes a lock, because a fork could leave it locked in the
-//! child for ever. CUDA does not survive a fork, so the process that first calls the driver through
-//! gridz is noted, and its children have no GPU.
+//! Nothing here creates a context. CUDA does not survive a fork, so the process that first calls the driver through
+//! gridz is noted, and its children have no GPU. No lock of ours could be left locked in a child for ever; cudarc's, of the
+//! first look-up of the library, is taken by [`look_up`] alone, and a child forked within that has no GPU either.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUpointer_attribute, CUresult};
 use once_cell::race::OnceBox;
@@ -96,6 +96,23 @@ pub(super) fn check_process() -> Result<()> {
     }
 }
 
+/// Looks the two functions up that are called before a process is noted, which cudarc does behind a lock. False in a child
+/// that was forked while its parent did that, and where the lock may stay taken.
+fn look_up() -> bool {
+    static LOOKER: AtomicU32 = AtomicU32::new(0);
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    if IS_DONE.load(Ordering::Acquire) {
+        return true;
+    }
+    let this = std::process::id();
+    if LOOKER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed).is_err_and(|looker| looker != this) {
+        return false;
+    }
+    let _ = (current_context(), gpu_of_address(0));
+    IS_DONE.store(true, Ordering::Release);
+    true
+}
+
 fn probe() -> Result<Vec<Gpu>> {
     let mut version = 0;
     // SAFETY: writes one integer; may be called before cuInit.
@@ -150,7 +167,7 @@ fn describe(ordinal: c_int) -> Result<Gpu> {
 /// Whether the program itself uses CUDA on this thread: libcuda is loaded and a context is current.
 /// Asking loads and starts nothing.
 pub fn is_active() -> bool {
-    is_loaded() && check_process().is_ok() && current_context().is_some()
+    is_loaded() && check_process().is_ok() && look_up() && current_context().is_some()
 }
 
 /// The context that is current on this thread. The driver must be there.
@@ -164,7 +181,7 @@ pub(super) fn current_context() -> Option<sys::CUcontext> {
 /// The GPU whose memory `pointer` names; `None` for memory that the CPU can read, which includes
 /// managed and pinned memory. Asking loads and starts nothing.
 pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
-    if !is_loaded() || check_process().is_err() {
+    if !is_loaded() || check_process().is_err() || !look_up() {
         return None;
     }
     use CUpointer_attribute as A;

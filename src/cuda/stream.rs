@@ -1,54 +1,48 @@
-//! Streams, events, and copies between host and device.
+//! Streams, and copies between host and device.
 //!
-//! Host memory that gridz does not own is free again when a call returns. Copies that run on behind
+//! Host memory that gridz does not own is free again when a call returns. Copies that go on after
 //! the call use [`PinnedBuffer`]s, which are handed in and come back when the copy is done.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUevent, CUstream};
+use cudarc::driver::sys::{self, CUstream};
 
-use crate::cuda::arena::{DeviceSlice, PinnedBuffer};
-use crate::cuda::context::{Device, Handle};
+use crate::cuda::caches::OwnStream;
+use crate::cuda::context::Handle;
+use crate::cuda::device::Device;
 use crate::cuda::error::check;
+use crate::cuda::event::Event;
+use crate::cuda::pinned::PinnedBuffer;
 use crate::cuda::probe;
+use crate::cuda::slice::DeviceSlice;
 use crate::error::{Error, Result};
 
-/// A stream: what is given to it happens in order.
-#[derive(Debug)]
-pub struct Stream {
-    pub(super) device: &'static Device,
-    pub(super) raw: Handle<CUstream>,
-    /// Ours, to be used again; else the caller's.
-    is_ours: bool,
+/// A stream: what is given to it happens in order. A clone is the same stream.
+#[derive(Debug, Clone)]
+pub struct Stream<'a> {
+    device: &'static Device,
+    raw: Raw<'a>,
 }
 
-/// Streams that are not in use. Making one takes longer than compressing a small chunk.
-#[derive(Debug, Default)]
-pub(super) struct IdleStreams(Mutex<Vec<Handle<CUstream>>>);
+/// Whose it is.
+#[derive(Debug, Clone)]
+enum Raw<'a> {
+    Ours(Arc<OwnStream>),
+    Callers(Handle<CUstream>, PhantomData<&'a ()>),
+}
 
 impl Device {
     /// A stream of ours, which does not wait for the legacy default stream.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
-    pub fn stream(&'static self) -> Result<Stream> {
+    pub fn stream(&'static self) -> Result<Stream<'static>> {
         let _entered = self.enter()?;
-        let idle = self.idle_streams.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let raw = match idle {
-            Some(raw) => raw,
-            None => {
-                let mut raw = ptr::null_mut();
-                let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-                // SAFETY: writes one handle; the context is current.
-                self.check(unsafe { sys::cuStreamCreate(&raw mut raw, flags) }, "no stream can be made")?;
-                Handle(raw)
-            }
-        };
-        Ok(Stream { device: self, raw, is_ours: true })
+        Ok(Stream { device: self, raw: Raw::Ours(self.streams.get(&self.context)?) })
     }
 }
 
@@ -76,11 +70,11 @@ impl StreamHandle<'_> {
 
 impl<'a> StreamHandle<'a> {
     /// The stream, in its context. That of a default stream is the current one or, if none is, what `otherwise`
-    /// finds. The result must not outlive this.
+    /// finds.
     ///
     /// # Errors
     /// `Device` if there is no GPU, or CUDA does not know the context; those of `otherwise`.
-    pub(crate) fn open(self, otherwise: impl FnOnce() -> Result<&'static Device>) -> Result<Stream> {
+    pub(crate) fn open(self, otherwise: impl FnOnce() -> Result<&'static Device>) -> Result<Stream<'a>> {
         probe::gpus()?;
         let device = if self.raw.addr() <= LAST_SPECIAL {
             Device::current()?.map_or_else(otherwise, Ok)?
@@ -90,11 +84,18 @@ impl<'a> StreamHandle<'a> {
             check(unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) }, "a stream has no context")?;
             Device::of_context(context)?
         };
-        Ok(Stream { device, raw: Handle(self.raw), is_ours: false })
+        Ok(Stream { device, raw: Raw::Callers(Handle(self.raw), PhantomData) })
     }
 }
 
-impl Stream {
+impl Stream<'_> {
+    pub(super) fn raw(&self) -> CUstream {
+        match &self.raw {
+            Raw::Ours(stream) => stream.raw.0,
+            Raw::Callers(stream, _) => stream.0,
+        }
+    }
+
     /// The device it belongs to.
     pub fn device(&self) -> &'static Device {
         self.device
@@ -106,17 +107,19 @@ impl Stream {
     /// All memory that calls with the result are given lives until the work is done: a
     /// [`DeviceBuffer`](super::DeviceBuffer) of another stream does not wait for this one when it is dropped.
     pub unsafe fn handle(&self) -> StreamHandle<'_> {
-        StreamHandle { raw: self.raw.0, owner: PhantomData }
+        StreamHandle { raw: self.raw(), owner: PhantomData }
     }
 
-    /// Waits until everything that was given to the stream is done.
+    /// Waits until everything that was given to the stream is done. If it cannot, nothing goes on all the same, and the
+    /// memory of copies is free.
     ///
     /// # Errors
     /// `Device`, also for what failed earlier on the stream.
     pub fn synchronize(&self) -> Result<()> {
         let _entered = self.device.enter()?;
         // SAFETY: the stream is alive.
-        self.device.check(unsafe { sys::cuStreamSynchronize(self.raw.0) }, "work on a stream failed")
+        let code = unsafe { sys::cuStreamSynchronize(self.raw()) };
+        self.device.context.check(code, "work on a stream failed").inspect_err(|_| self.device.context.settle())
     }
 
     /// Copies `src` to `dst`. `src` has been read when this returns.
@@ -127,8 +130,8 @@ impl Stream {
         let _entered = self.device.enter()?;
         same_length(dst.n_bytes(), src.len() as u64)?;
         // SAFETY: both sides have that many bytes, and the next line waits for the copy.
-        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(dst.address(), src.as_ptr().cast(), src.len(), self.raw.0) };
-        self.device.check(code, "copying to the GPU failed")?;
+        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(dst.address(), src.as_ptr().cast(), src.len(), self.raw()) };
+        self.device.context.check(code, "copying to the GPU failed")?;
         self.synchronize()
     }
 
@@ -141,8 +144,8 @@ impl Stream {
         same_length(dst.len() as u64, src.n_bytes())?;
         // SAFETY: both sides have that many bytes, and the next line waits for the copy.
         let code =
-            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), dst.len(), self.raw.0) };
-        self.device.check(code, "copying from the GPU failed")?;
+            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), dst.len(), self.raw()) };
+        self.device.context.check(code, "copying from the GPU failed")?;
         self.synchronize()
     }
 
@@ -150,37 +153,31 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidArgument` if `src` is shorter than `dst`, `Device`.
-    pub fn copy_in_behind(&self, dst: DeviceSlice, src: PinnedBuffer) -> Result<Pending> {
+    pub fn copy_in_async(&self, dst: DeviceSlice, src: PinnedBuffer) -> Result<Pending> {
         let _entered = self.device.enter()?;
         let event = self.device.event()?;
         let n_bytes = src.first(dst.n_bytes())?.len();
         // SAFETY: both sides have that many bytes; the buffer is kept until the copy is done.
-        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(dst.address(), src.as_ptr().cast(), n_bytes, self.raw.0) };
-        self.finish_behind(code, "copying to the GPU failed", event, src)
+        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(dst.address(), src.as_ptr().cast(), n_bytes, self.raw()) };
+        self.finish_async(code, "copying to the GPU failed", event, src)
     }
 
     /// Copies all of `src` to the first bytes of `dst`, in the background.
     ///
     /// # Errors
     /// `InvalidArgument` if `dst` is shorter than `src`, `Device`.
-    pub fn copy_out_behind(&self, src: DeviceSlice, mut dst: PinnedBuffer) -> Result<Pending> {
+    pub fn copy_out_async(&self, src: DeviceSlice, mut dst: PinnedBuffer) -> Result<Pending> {
         let _entered = self.device.enter()?;
         let event = self.device.event()?;
         let n_bytes = dst.first(src.n_bytes())?.len();
         // SAFETY: both sides have that many bytes; the buffer is kept until the copy is done.
         let code =
-            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), n_bytes, self.raw.0) };
-        self.finish_behind(code, "copying from the GPU failed", event, dst)
+            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), n_bytes, self.raw()) };
+        self.finish_async(code, "copying from the GPU failed", event, dst)
     }
 
-    fn finish_behind(
-        &self,
-        code: sys::CUresult,
-        what: &str,
-        event: Event,
-        buffer: PinnedBuffer,
-    ) -> Result<Pending> {
-        self.device.check(code, what)?;
+    fn finish_async(&self, code: sys::CUresult, what: &str, event: Event, buffer: PinnedBuffer) -> Result<Pending> {
+        self.device.context.check(code, what)?;
         let pending = Pending { event, buffer: Some(buffer) };
         // Without its mark nobody would know when the copy ends, so wait for it here.
         if let Err(error) = self.record(&pending.event) {
@@ -199,8 +196,8 @@ impl Stream {
         same_length(dst.n_bytes(), src.n_bytes())?;
         // SAFETY: both sides are device memory of that many bytes.
         let code =
-            unsafe { sys::cuMemcpyDtoDAsync_v2(dst.address(), src.address(), src.n_bytes() as usize, self.raw.0) };
-        self.device.check(code, "copying on the GPU failed")
+            unsafe { sys::cuMemcpyDtoDAsync_v2(dst.address(), src.address(), src.n_bytes() as usize, self.raw()) };
+        self.device.context.check(code, "copying on the GPU failed")
     }
 
     /// Fills with zeros.
@@ -210,8 +207,8 @@ impl Stream {
     pub fn zero(&self, dst: DeviceSlice) -> Result<()> {
         let _entered = self.device.enter()?;
         // SAFETY: device memory of that many bytes.
-        let code = unsafe { sys::cuMemsetD8Async(dst.address(), 0, dst.n_bytes() as usize, self.raw.0) };
-        self.device.check(code, "filling memory of the GPU failed")
+        let code = unsafe { sys::cuMemsetD8Async(dst.address(), 0, dst.n_bytes() as usize, self.raw()) };
+        self.device.context.check(code, "filling memory of the GPU failed")
     }
 
     /// Marks this point of the stream.
@@ -221,16 +218,19 @@ impl Stream {
     pub fn record(&self, event: &Event) -> Result<()> {
         let _entered = self.device.enter()?;
         // SAFETY: both are alive.
-        self.device.check(unsafe { sys::cuEventRecord(event.raw.0, self.raw.0) }, "an event was not recorded")
+        let code = unsafe { sys::cuEventRecord(event.raw(), self.raw()) };
+        self.device.context.check(code, "an event was not recorded")
     }
-}
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // Whoever gets it next comes after what is still running on it.
-        if self.is_ours && self.device.enter().is_ok() {
-            self.device.idle_streams.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
-        }
+    /// Lets what is given to the stream from now on wait for the point that `event` marks, on any stream of any device.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        let _entered = self.device.enter()?;
+        // SAFETY: both are alive; the driver keeps what it needs of the event.
+        let code = unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) };
+        self.device.context.check(code, "a stream does not wait for an event")
     }
 }
 
@@ -253,67 +253,19 @@ impl Pending {
     /// Waits for the copy and gives the buffer back.
     ///
     /// # Errors
-    /// `Device`.
+    /// `Device`. The copy does not go on then, and the buffer is kept for other copies.
     pub fn wait(mut self) -> Result<PinnedBuffer> {
         let buffer = self.buffer.take();
-        match self.event.synchronize() {
-            Ok(()) => Ok(buffer.expect("only this takes the buffer")),
-            Err(error) => {
-                // Nobody knows whether the copy goes on, so its memory is not used again.
-                std::mem::forget(buffer);
-                Err(error)
-            }
-        }
+        self.event.synchronize()?;
+        Ok(buffer.expect("only this takes the buffer"))
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if self.buffer.is_some() && self.event.synchronize().is_err() {
-            std::mem::forget(self.buffer.take());
-        }
-    }
-}
-
-/// A point in a stream.
-#[derive(Debug)]
-pub struct Event {
-    device: &'static Device,
-    raw: Handle<CUevent>,
-}
-
-impl Device {
-    /// An event to wait for.
-    ///
-    /// # Errors
-    /// `Device`, `OutOfMemory`.
-    pub fn event(&'static self) -> Result<Event> {
-        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-        let _entered = self.enter()?;
-        let mut raw = ptr::null_mut();
-        // SAFETY: writes one handle; the context is current.
-        self.check(unsafe { sys::cuEventCreate(&raw mut raw, flags) }, "no event can be made")?;
-        Ok(Event { device: self, raw: Handle(raw) })
-    }
-}
-
-impl Event {
-    /// Waits until the marked point is reached.
-    ///
-    /// # Errors
-    /// `Device`, also for what failed on the stream before it.
-    pub fn synchronize(&self) -> Result<()> {
-        let _entered = self.device.enter()?;
-        // SAFETY: the event is alive.
-        self.device.check(unsafe { sys::cuEventSynchronize(self.raw.0) }, "work on a stream failed")
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        if let Ok(_entered) = self.device.enter() {
-            // SAFETY: the event is alive and not used again. An error can be neither told nor helped.
-            let _ = unsafe { sys::cuEventDestroy_v2(self.raw.0) };
+        if self.buffer.is_some() {
+            // Whether it succeeds or fails, the copy is over.
+            let _ = self.event.synchronize();
         }
     }
 }

@@ -3,7 +3,8 @@
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::cuda::Device;
-use crate::engine::gpu;
+use crate::engine::backend;
+use crate::engine::memory::{self, Destination, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::{self, Backend, CpuLevel, Settings};
 
@@ -23,7 +24,7 @@ pub fn check_environment() -> Result<()> {
 /// GPU.
 pub fn check_backend() -> Result<()> {
     check_environment()?;
-    gpu::check(settings::checked()?)
+    backend::check(settings::checked()?)
 }
 
 /// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
@@ -68,7 +69,7 @@ impl Context {
     pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
         let settings = self.settings()?;
         let settings = Settings { backend, device: device.or(settings.device), ..settings.clone() };
-        gpu::check(&settings)?;
+        backend::check(&settings)?;
         Ok(Self { settings: Some(settings), gpu: device, ..self })
     }
 
@@ -93,10 +94,18 @@ impl Context {
         }
     }
 
-    /// A context for the CPU with the same limit.
-    pub(super) fn on_cpu(&self) -> Result<Self> {
-        Self { memory_limit: self.memory_limit, settings: self.settings.clone(), ..Self::default() }
-            .on(Backend::Cpu, None)
+    /// The device whose memory source or destination is. `None`: both are in host memory, and a GPU is there if one
+    /// is required.
+    ///
+    /// # Errors
+    /// `Device`; `InvalidArgument` for memory of two GPUs or of another one than the context's.
+    pub(super) fn device_of(&self, src: &Source, dst: &Destination) -> Result<Option<&'static Device>> {
+        let device = memory::device_of(src, dst)?;
+        match device {
+            Some(device) => self.check_device(device)?,
+            None => backend::check(self.settings()?)?,
+        }
+        Ok(device)
     }
 
     /// Whether memory of `device` may be used in this context.

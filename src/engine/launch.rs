@@ -1,85 +1,434 @@
-//! Which kernel makes or reads the frames of which arrays.
+//! A codec's job on a GPU, started for a batch of chunks: arguments, grids, working memory.
+#![allow(unsafe_code, reason = "starts kernels")]
 
-use crate::codec::form::FrameForm;
-use crate::codec::gpu::{Direction, Frames, Kernel, Launch};
-use crate::codec::registry::Entry;
-use crate::cuda::Device;
-use crate::engine::{STORED, Spec, Verify, codec_shape, entry_of, header_of, is_swapped, stored};
-use crate::error::Result;
-use crate::format::fold::Fold;
-use crate::format::header::Header;
-use crate::types::Array;
+use crate::codec::gpu::{self, Answer, Direction, Job, Pass, Scratch};
+use crate::codec::registry::STORED;
+use crate::cuda::{Device, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream};
+use crate::engine::backend::Attempt;
+use crate::engine::form::FrameForm;
+use crate::engine::frame::Verify;
+use crate::engine::prepared::Prepared;
+use crate::error::{Error, ErrorKind, Result};
 
-/// A kernel for chunks of one type and shape, and what their frames have in common.
+crate::kernel_struct! {
+    /// What precedes the codec's own arguments in `CompressArgs` in `kernels/common/types.cuh`.
+    struct CompressHead, size 48 {
+        src: u64,
+        src_stride: u64,
+        dst: u64,
+        dst_stride: u64,
+        frame_bytes: u64,
+        scratch: u64,
+    }
+
+    /// And in `DecompressArgs`.
+    struct DecompressHead, size 64 {
+        src: u64,
+        src_stride: u64,
+        frame_bytes: u64,
+        max_frame_bytes: u64,
+        dst: u64,
+        dst_stride: u64,
+        statuses: u64,
+        scratch: u64,
+    }
+
+    /// What follows the codec's own arguments in both.
+    struct Tail, size 2168 {
+        n_chunks: u32,
+        flags: u32,
+        encoded: FrameForm,
+        stored: FrameForm,
+    }
+
+    /// `LaunchInfo` there: how a kernel wants to be started.
+    struct LaunchInfo, size 40 {
+        threads: u32,
+        shared_bytes: u32,
+        persistent: u32,
+        blocks_per_tile: u32,
+        scratch_fixed_bytes: u64,
+        scratch_bytes_per_chunk: u64,
+        scratch_bytes_per_tile: u64,
+    }
+}
+
+/// The elements are big-endian.
+const SWAP_BYTES: u32 = 1;
+/// The payload's checksum is not compared.
+const SKIP_CHECKSUM: u32 = 2;
+
+/// Frames begin at multiples of this.
+pub const FRAME_ALIGNMENT: u64 = 16;
+/// Working memory of a pass begins at multiples of this.
+const SCRATCH_ALIGNMENT: u64 = 256;
+/// Most tiles of a launch: kernels count them in 31 bits.
+const MAX_TILES: u64 = i32::MAX as u64;
+
+/// The memory of a batch, on one GPU. Chunk and frame `i` are at `i` times their strides.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory<'a> {
+    /// Arrays, aligned as the codec's elements are.
+    pub arrays: DeviceSlice<'a>,
+    /// Bytes from array to array.
+    pub array_stride: u64,
+    /// Slots for frames, aligned to [`FRAME_ALIGNMENT`], each of the compression bound rounded up to that.
+    pub frames: DeviceSlice<'a>,
+    /// Bytes from frame to frame, a multiple of [`FRAME_ALIGNMENT`].
+    pub frame_stride: u64,
+    /// Bytes of a slot, at least the job's [`table_bytes`](Job::table_bytes) and a header. No more are read,
+    /// whatever `frame_bytes` says.
+    pub slot_bytes: u64,
+    /// A u64 for the bytes of each frame: written by compression, read by decompression.
+    pub frame_bytes: DeviceSlice<'a>,
+    /// An i32 for the status of each frame, written by decompression; not used by compression.
+    pub statuses: Option<DeviceSlice<'a>>,
+}
+
+/// A job for chunks of one type and shape, and what their frames have in common.
 pub struct Plan {
-    kernel: Kernel,
+    job: Job,
     direction: Direction,
-    pub frames: Frames,
+    /// Headers of frames by the codec.
+    encoded: FrameForm,
+    /// Headers of those that it does not make smaller.
+    stored: FrameForm,
+    flags: u32,
     /// What the addresses of arrays are multiples of.
     pub alignment: u64,
 }
 
 impl Plan {
-    /// To compress by `spec`, or to decompress what that makes of such arrays. `None`: the codec has no
-    /// kernels for that.
-    pub fn by_spec(direction: Direction, array: &Array, spec: &Spec, verify: Verify) -> Option<Self> {
-        let planned = spec.entry.codec.plan(array, spec.level);
-        let takes = |params: &[u8]| spec.entry.gpu.is_some_and(|codec| codec.takes(direction, params));
-        if planned.as_ref().is_some_and(|plan| !takes(&plan.params)) {
-            return None;
+    /// To compress such chunks, or to decompress such frames and those that are stored instead.
+    pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
+        match ask(direction, prepared) {
+            Answer::Run(job) => Attempt::Done(Self::of(direction, prepared, job, verify)),
+            Answer::NotHere(reason) => Attempt::NotHere(reason),
+            Answer::Incompressible => {
+                let stored = Prepared::stored(&prepared.array);
+                match ask(direction, &stored) {
+                    Answer::Run(job) => Attempt::Done(Self::of(direction, &stored, job, verify)),
+                    Answer::NotHere(reason) => Attempt::NotHere(reason),
+                    Answer::Incompressible => Attempt::NotHere("chunks that shrink are not stored".into()),
+                }
+            }
         }
-        let by_codec =
-            planned.and_then(|plan| Self::new(direction, array, spec.entry, plan.fold, &plan.params, verify));
-        by_codec.or_else(|| {
-            let (entry, plan) = stored(array);
-            Self::new(direction, array, entry, plan.fold, &plan.params, verify)
-        })
     }
 
-    /// To decompress frames that differ from that of `header` by their payload. `None`: there are no kernels
-    /// for them, or nobody can have written them.
-    pub fn of_header(header: &Header, verify: Verify) -> Option<Self> {
-        let entry = entry_of(header).ok()?;
-        Self::new(Direction::Decompress, &header.array, entry, header.fold, header.params, verify)
-    }
-
-    fn new(
-        direction: Direction,
-        array: &Array,
-        entry: &Entry,
-        fold: Fold,
-        params: &[u8],
-        verify: Verify,
-    ) -> Option<Self> {
-        let kernel = entry.gpu?.kernel(direction, array, &codec_shape(array, entry, fold), params)?;
-        let encoded = FrameForm::new(&header_of(array, entry, fold, params));
-        let stored = if entry.id == STORED {
-            encoded
-        } else {
-            let (entry, plan) = stored(array);
-            FrameForm::new(&header_of(array, entry, plan.fold, &plan.params))
+    fn of(direction: Direction, prepared: &Prepared, job: Job, verify: Verify) -> Self {
+        let encoded = FrameForm::new(&prepared.header());
+        let stored = match prepared.row.id {
+            STORED => encoded,
+            _ => FrameForm::new(&Prepared::stored(&prepared.array).header()),
         };
-        let frames = Frames {
-            encoded,
-            stored,
-            swap_bytes: is_swapped(array, entry),
-            skip_checksum: verify == Verify::Structure,
-        };
-        let alignment = if entry.verbatim { 1 } else { u64::from(array.element_size()) };
-        Some(Self { kernel, direction, frames, alignment })
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
+        Self { job, direction, encoded, stored, flags, alignment: prepared.alignment() }
     }
 
     /// Bytes that any sound frame has, and that decompression reads however long the frame is.
     pub fn least_frame_bytes(&self) -> u64 {
-        u64::from(self.frames.encoded.n_bytes) + self.kernel.table_bytes
+        u64::from(self.encoded.n_bytes) + self.job.table_bytes
     }
 
-    /// The kernel on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
-    /// needs as working memory does not depend on that.
+    /// The job on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
+    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then on
+    /// nothing here or in [`Launch::start`] waits for the GPU.
     ///
     /// # Errors
-    /// As [`Launch::new`].
-    pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch> {
-        Launch::new(device, &self.kernel, self.direction, n_chunks, address)
+    /// `UnsupportedJob` for more than a launch can do, `Device`, `OutOfMemory`.
+    pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
+        let module = device.module(Fatbin::find(self.job.fatbin)?)?;
+        let ready = |pass: &Pass, before: Before| {
+            let (name, info) = pass.kernel.names(address);
+            let info: LaunchInfo = module.global(info)?;
+            let function = module.function(name)?;
+            let resident = function.resident_blocks(info.threads, info.shared_bytes)?;
+            let (grid, scratch) = place(pass, &info, resident, n_chunks, before)?;
+            Ok::<_, Error>(Ready { function, pass: *pass, grid, scratch })
+        };
+        let first = ready(&self.job.first, &[])?;
+        // Nothing is allocated for one pass.
+        let mut then: Vec<Ready> = Vec::new();
+        let mut scratches: Vec<Region> = Vec::new();
+        for pass in &self.job.then {
+            if scratches.is_empty() {
+                scratches.push(first.scratch);
+            }
+            let next = ready(pass, &scratches)?;
+            scratches.push(next.scratch);
+            then.push(next);
+        }
+        let scratch_bytes = scratches.iter().map(Region::end).max().unwrap_or(first.scratch.end());
+        // It is below 2^31, or there would be too many tiles.
+        Ok(Launch { plan: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
+    }
+}
+
+/// The codec's answer.
+fn ask(direction: Direction, prepared: &Prepared) -> Answer {
+    let Prepared { array, shape, layout, row, .. } = prepared;
+    match row.gpu {
+        Some(gpu) => gpu.job(direction, &gpu::Chunk { array, shape, layout }),
+        None => Answer::NotHere(format!("{} has no kernels", row.name).into()),
+    }
+}
+
+/// Working memory of a pass: from a place on, so many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Region {
+    start: u64,
+    n_bytes: u64,
+}
+
+impl Region {
+    fn end(&self) -> u64 {
+        self.start + self.n_bytes
+    }
+}
+
+/// The working memory of the passes before.
+type Before<'a> = &'a [Region];
+
+/// Grid and working memory of a pass.
+fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: Before) -> Result<(Grid, Region)> {
+    let n_tiles = n_tiles(pass, info);
+    let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
+        Error::unsupported(format!(
+            "{n_chunks} chunks of {n_tiles} tiles each are too much for one launch on a GPU, which is below 2^31 \
+             tiles; use fewer or smaller chunks"
+        ))
+    })?;
+    let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
+    let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
+    let grid = Grid { blocks: all_tiles.min(limit) as u32, threads, shared_bytes };
+    let region = match pass.scratch {
+        Scratch::Of(earlier) => {
+            *before.get(earlier).ok_or_else(|| defect("a pass uses the memory of a later one"))?
+        }
+        Scratch::Zeroed | Scratch::AsItIs => {
+            let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
+            let n_bytes = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
+            let end = before.iter().map(Region::end).max().unwrap_or(0);
+            Region { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes }
+        }
+    };
+    Ok((grid, region))
+}
+
+/// Tiles of one chunk, at least one.
+fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
+    let per_tile = u64::from(info.blocks_per_tile).max(1);
+    pass.units.iter().map(|units| units.div_ceil(per_tile)).sum::<u64>().max(1)
+}
+
+/// A job, ready to be started on one device for batches of some number of chunks.
+pub struct Launch<'a> {
+    plan: &'a Plan,
+    n_chunks: u32,
+    first: Ready,
+    then: Vec<Ready>,
+    scratch_bytes: u64,
+}
+
+/// A pass, ready to be started.
+struct Ready {
+    function: Function,
+    pass: Pass,
+    grid: Grid,
+    scratch: Region,
+}
+
+impl Launch<'_> {
+    /// Bytes of working memory that [`start`](Self::start) needs.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.scratch_bytes
+    }
+
+    /// Starts the job on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
+    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there. All memory
+    /// is used until the stream has done the work: memory of ours is freed in its order, and who made the slice or the
+    /// stream from something of the caller's has promised the same.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
+        let Plan { direction, encoded, stored, flags, .. } = *self.plan;
+        let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
+        for Ready { function, pass, grid, scratch: region } in std::iter::once(&self.first).chain(&self.then) {
+            let scratch = scratch.slice(region.start..region.end())?;
+            if pass.scratch == Scratch::Zeroed && region.n_bytes > 0 {
+                stream.zero(scratch)?;
+            }
+            let args = arguments(direction, memory, scratch.address(), pass, &tail)?;
+            // SAFETY: all addresses are those of slices of memory that lives long enough, as the comment above says. That
+            // they are as long as the kernel needs is the contract of `Memory` and of the codec's job.
+            unsafe { function.launch(*grid, stream, args.bytes())? };
+        }
+        Ok(())
+    }
+}
+
+/// The argument struct of a kernel.
+#[repr(align(16))]
+struct Arguments {
+    bytes: [u8; 2560],
+    n_bytes: usize,
+}
+
+impl Arguments {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.n_bytes]
+    }
+
+    /// Adds a part. All parts are of whole words, as their fields are aligned.
+    fn push(&mut self, part: &[u8]) {
+        self.bytes[self.n_bytes..][..part.len()].copy_from_slice(part);
+        self.n_bytes += part.len();
+    }
+}
+
+fn arguments(direction: Direction, memory: &Memory, scratch: u64, pass: &Pass, tail: &Tail) -> Result<Arguments> {
+    let mut args = Arguments { bytes: [0; 2560], n_bytes: 0 };
+    let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
+    let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
+    let frame_bytes = memory.frame_bytes.address();
+    match direction {
+        Direction::Compress => {
+            let (src, src_stride, dst, dst_stride) = (arrays, array_stride, slots, frame_stride);
+            args.push(CompressHead { src, src_stride, dst, dst_stride, frame_bytes, scratch }.as_bytes());
+        }
+        Direction::Decompress => {
+            let (src, src_stride, dst, dst_stride) = (slots, frame_stride, arrays, array_stride);
+            let (max_frame_bytes, statuses) = (memory.slot_bytes, memory.statuses);
+            let statuses = statuses.ok_or_else(|| defect("no room for statuses"))?.address();
+            let head = DecompressHead {
+                src,
+                src_stride,
+                frame_bytes,
+                max_frame_bytes,
+                dst,
+                dst_stride,
+                statuses,
+                scratch,
+            };
+            args.push(head.as_bytes());
+        }
+    }
+    args.push(pass.args.bytes());
+    args.push(tail.as_bytes());
+    Ok(args)
+}
+
+fn defect(what: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::gpu::{Args, Kernel};
+    use crate::types::Array;
+
+    const INFO: LaunchInfo = LaunchInfo {
+        threads: 128,
+        shared_bytes: 0,
+        persistent: 0,
+        blocks_per_tile: 2,
+        scratch_fixed_bytes: 64,
+        scratch_bytes_per_chunk: 16,
+        scratch_bytes_per_tile: 8,
+    };
+
+    crate::kernel_struct! {
+        /// Arguments of two words.
+        struct Own, size 16 {
+            bound: u64,
+            other: u64,
+        }
+    }
+
+    fn pass(units: [u64; 2], scratch: Scratch) -> Pass {
+        let args = Args::new(&Own { bound: 0x1122_3344, other: 7 });
+        Pass { kernel: Kernel::Always(("k", "k_info")), units, args, scratch }
+    }
+
+    #[test]
+    fn tiles_are_of_one_kind_of_unit() {
+        for (units, per_tile, expected) in
+            [([0, 0], 2, 1), ([1, 0], 2, 1), ([1, 1], 2, 2), ([5, 3], 2, 5), ([5, 3], 1, 8), ([7, 0], 1, 7)]
+        {
+            let info = LaunchInfo { blocks_per_tile: per_tile, ..INFO };
+            assert_eq!(n_tiles(&pass(units, Scratch::Zeroed), &info), expected, "{units:?} {per_tile}");
+        }
+    }
+
+    /// A histogram, which is zeroed, a table for each chunk from it, and what encodes by that with memory of its own.
+    #[test]
+    fn passes_share_memory_or_have_their_own() {
+        let n_chunks = 3;
+        let passes = [
+            pass([10, 0], Scratch::Zeroed),
+            pass([0, 0], Scratch::Of(0)),
+            pass([10, 0], Scratch::AsItIs),
+            pass([10, 0], Scratch::Of(2)),
+        ];
+        let mut before: Vec<Region> = Vec::new();
+        let mut blocks = Vec::new();
+        for pass in &passes {
+            let (grid, region) = place(pass, &INFO, 1000, n_chunks, &before).unwrap();
+            before.push(region);
+            blocks.push(grid.blocks);
+        }
+        let n_bytes = 64 + 3 * (16 + 5 * 8);
+        let [first, last] = [0, 256].map(|start| Region { start, n_bytes });
+        assert_eq!(before, [first, first, last, last]);
+        assert_eq!(blocks, [15, 3, 15, 15]);
+        assert!(place(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
+    }
+
+    #[test]
+    fn a_grid_is_what_runs_at_once_or_all_tiles() {
+        let blocks = |persistent, n_chunks| {
+            let info = LaunchInfo { persistent, ..INFO };
+            place(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.blocks)
+        };
+        assert_eq!((blocks(0, 100).unwrap(), blocks(1, 100).unwrap(), blocks(1, 5).unwrap()), (1000, 264, 50));
+        assert!(blocks(0, MAX_TILES / 10).is_ok());
+        assert!(blocks(0, MAX_TILES / 10 + 1).is_err() && blocks(1, u64::MAX).is_err());
+    }
+
+    #[test]
+    fn kernels_find_the_arguments_where_they_look() {
+        let slice = |address: usize| {
+            // SAFETY: an address that nobody follows.
+            unsafe { DeviceSlice::from_raw(std::ptr::without_provenance(address), 0) }
+        };
+        let memory = Memory {
+            arrays: slice(1),
+            array_stride: 2,
+            frames: slice(3),
+            frame_stride: 4,
+            slot_bytes: 5,
+            frame_bytes: slice(6),
+            statuses: Some(slice(7)),
+        };
+        let form = FrameForm::new(&Prepared::stored(&Array::bytes(3).unwrap()).header());
+        let tail = Tail { n_chunks: 9, flags: 10, encoded: form, stored: form };
+        let pass = pass([1, 0], Scratch::Zeroed);
+        for (direction, head, size) in [
+            (Direction::Compress, &[1, 2, 3, 4, 6, 8][..], 2248),
+            (Direction::Decompress, &[3, 4, 6, 5, 1, 2, 7, 8], 2264),
+        ] {
+            let args = arguments(direction, &memory, 8, &pass, &tail).unwrap();
+            // The codecs' own arguments have two words more today.
+            assert_eq!(args.bytes().len(), size - 16);
+            let word = |i: usize| u64::from_le_bytes(args.bytes()[8 * i..][..8].try_into().unwrap());
+            let n = head.len();
+            assert_eq!((0..n).map(word).collect::<Vec<_>>(), head);
+            assert_eq!([word(n), word(n + 1), word(n + 2)], [0x1122_3344, 7, 9 | 10 << 32]);
+            assert_eq!(args.bytes()[8 * (n + 3)..][..1080], *form.as_bytes());
+        }
+        assert_eq!(std::mem::offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
     }
 }

@@ -8,11 +8,12 @@
 use std::time::Instant;
 
 use crate::codec::Boxes;
-use crate::codec::registry::Entry;
+use crate::codec::registry::STORED;
 use crate::engine::context::Context;
-use crate::engine::{
-    CPU, STORED, Verify, array_bytes, check_payload, decode, entry_of, is_swapped, job, log, swap_bytes, too_small,
-};
+use crate::engine::frame::{Verify, array_bytes, check_destination, check_payload, entry_of};
+use crate::engine::memory::{Destination, Source};
+use crate::engine::prepared::Prepared;
+use crate::engine::{cpu, log};
 use crate::error::{Error, Result};
 use crate::format::fold::Fold;
 use crate::format::header::Header;
@@ -38,6 +39,23 @@ pub fn decompress_region(
     verify: Verify,
     context: &Context,
 ) -> Result<usize> {
+    decompress_region_from(Source::Host(frame), start, count, Destination::Host(dst), verify, context)
+}
+
+/// [`decompress_region`] from a source to a destination, which are in host memory as yet.
+///
+/// # Errors
+/// As `decompress_region`; `UnsupportedJob` for memory of a GPU.
+pub fn decompress_region_from(
+    frame: Source,
+    start: &[u64],
+    count: &[u64],
+    dst: Destination,
+    verify: Verify,
+    context: &Context,
+) -> Result<usize> {
+    const FUNCTION: &str = "gridz_decompress_region";
+    let (frame, dst) = (frame.on_host(FUNCTION)?, dst.on_host(FUNCTION)?);
     let header = Header::parse(frame)?;
     let (array, entry) = (&header.array, entry_of(&header)?);
     let payload = &frame[header.n_bytes()..];
@@ -45,8 +63,8 @@ pub fn decompress_region(
     let region = Region::new(array.shape(), start, count)?;
     // Not more elements than the array has, whose bytes fit.
     let n_bytes = region.n_elements() * u64::from(array.element_size());
-    let have = dst.len() as u64;
-    let dst = dst.get_mut(..n_bytes as usize).ok_or_else(|| too_small(have, n_bytes))?;
+    check_destination(dst.len() as u64, n_bytes)?;
+    let dst = &mut dst[..n_bytes as usize];
     if dst.is_empty() {
         return Ok(0);
     }
@@ -56,34 +74,37 @@ pub fn decompress_region(
             return Err(Error::corrupt("a stored payload is not as long as its array"));
         }
         region.copy(payload, array.element_size() as usize, dst);
-    } else if !decode_boxes(&header, entry, payload, &region, dst, verify, context)? {
-        let mut whole = context.scratch(array_bytes(frame, None)? as usize)?;
-        decode(&header, entry, payload, &mut whole, verify, context)?;
-        region.copy(&whole, array.element_size() as usize, dst);
-    } else if is_swapped(array, entry) {
-        swap_bytes(dst, array.dtype());
+    } else {
+        let prepared = Prepared::of(&header)?;
+        if !decode_boxes(&prepared, payload, &region, dst, verify, context)? {
+            let mut whole = context.scratch(array_bytes(frame, None)? as usize)?;
+            cpu::decompress(&prepared, header.payload_checksum, payload, &mut whole, verify, context)?;
+            region.copy(&whole, array.element_size() as usize, dst);
+        } else if prepared.is_swapped() {
+            cpu::swap_bytes(dst, array.dtype());
+        }
     }
-    log("decompressed a region of", array, entry.name, (frame.len() as u64, n_bytes), begin, CPU);
+    let from = frame.len() as u64;
+    log::chunk("decompressed a region of", array, entry.name, (from, n_bytes), begin, log::CPU);
     Ok(n_bytes as usize)
 }
 
 /// Decodes only what the region needs; false if the codec cannot.
 fn decode_boxes(
-    header: &Header,
-    entry: &Entry,
+    prepared: &Prepared,
     payload: &[u8],
     region: &Region,
     dst: &mut [u8],
     verify: Verify,
     context: &Context,
 ) -> Result<bool> {
-    if header.fold != Fold::Merge {
+    if prepared.fold != Fold::Merge {
         return Ok(false);
     }
-    let array = &header.array;
-    let job = job(array, entry, header.fold, header.params, verify == Verify::Checksum, context)?;
-    let Some(boxes) = region.folded(entry.codec.max_rank()) else { return Ok(false) };
-    match entry.codec.decode_boxes(&job, payload, &boxes, dst) {
+    let codec = prepared.row.codec;
+    let job = cpu::job(prepared, verify, context)?;
+    let Some(boxes) = region.folded(codec.max_rank()) else { return Ok(false) };
+    match codec.decode_boxes(&job, payload, &boxes, dst) {
         None => Ok(false),
         Some(result) => result.map(|()| true),
     }

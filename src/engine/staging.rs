@@ -33,7 +33,7 @@ pub fn copy_in(stream: &Stream, dst: DeviceSlice, src: &[u8], pool: &Pool) -> Re
             None => stream.device().pinned(PIECE)?,
         };
         copy(piece, &mut pinned[..piece.len()], pool);
-        *slot = Some(stream.copy_in_behind(part(dst, i, piece.len())?, pinned)?);
+        *slot = Some(stream.copy_in_async(part(dst, i, piece.len())?, pinned)?);
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ pub fn copy_out(stream: &Stream, src: DeviceSlice, dst: &mut [u8], pool: &Pool) 
     let mut last = None;
     for (i, piece) in dst.chunks_mut(PIECE).enumerate() {
         let pinned = stream.device().pinned(PIECE)?;
-        let pending = stream.copy_out_behind(part(src, i, piece.len())?, pinned)?;
+        let pending = stream.copy_out_async(part(src, i, piece.len())?, pinned)?;
         last.replace((pending, piece)).map_or(Ok(()), finish)?;
     }
     last.map_or(Ok(()), finish)

@@ -5,9 +5,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::engine::device::{Destination, Source};
-use crate::engine::{self, Context, Spec, Verify};
-use crate::error::{Error, ErrorKind, Result, with_last};
+use crate::engine::{self, Context, Request, Verify, device};
+use crate::error::{ErrorKind, Result, with_last};
 use crate::ffi::convert;
 use crate::ffi::guard::{guard, guard_or, guard_text};
 use crate::ffi::ptr::{self, Out, OutStruct};
@@ -35,7 +34,7 @@ pub unsafe extern "C" fn gridz_compress_bound(
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (bound, array, options) =
             unsafe { (Out::new("bound", bound)?, read_array(array)?, Options::read(options)?) };
-        bound.write(engine::compress_bound(&array, &options.spec)? as usize);
+        bound.write(engine::compress_bound(&array, &options.request)? as usize);
         Ok(())
     })
 }
@@ -72,11 +71,9 @@ pub unsafe extern "C" fn gridz_compress(
                 ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        let spec = &options.spec;
-        let result = options.with_context(|context| match buffers {
-            (Source::Host(src), Destination::Host(dst)) => engine::compress(&array, spec, src, dst, context),
-            (src, dst) => engine::device::compress(&array, spec, src, dst, context),
-        });
+        let request = &options.request;
+        let (src, dst) = buffers;
+        let result = options.with_context(|context| device::compress(&array, request, src, dst, context));
         deliver(result, n_bytes)
     })
 }
@@ -112,12 +109,8 @@ pub unsafe extern "C" fn gridz_decompress(
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        let result = options.with_context(|context| match buffers {
-            (Source::Host(frame), Destination::Host(dst)) => {
-                engine::decompress(frame, dst, options.verify, context)
-            }
-            (frame, dst) => engine::device::decompress(frame, dst, options.verify, context),
-        });
+        let (frame, dst) = buffers;
+        let result = options.with_context(|context| device::decompress(frame, dst, options.verify, context));
         deliver(result, n_bytes)
     })
 }
@@ -157,12 +150,10 @@ pub unsafe extern "C" fn gridz_decompress_region(
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
         };
-        let (Source::Host(frame), Destination::Host(dst)) = buffers else {
-            return Err(on_gpu("gridz_decompress_region"));
-        };
+        let (frame, dst) = buffers;
         let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
         let result = options
-            .with_context(|context| engine::decompress_region(frame, start, count, dst, options.verify, context));
+            .with_context(|context| device::decompress_region(frame, start, count, dst, options.verify, context));
         deliver(result, n_bytes)
     })
 }
@@ -181,8 +172,7 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
-        let Source::Host(frame) = frame else { return Err(on_gpu("gridz_inspect_blocks")) };
-        let found = engine::count_blocks(frame, &Context::default())?;
+        let found = device::count_blocks(frame, &Context::default())?;
         let struct_size = counts.n_bytes();
         counts.write(&convert::block_counts(&found, struct_size));
         Ok(())
@@ -205,10 +195,7 @@ pub unsafe extern "C" fn gridz_inspect(
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = match frame {
-            Source::Device(frame) => engine::device::inspect(frame)?,
-            Source::Host(frame) => engine::inspect(frame)?,
-        };
+        let found = device::inspect(frame)?;
         let struct_size = info.n_bytes();
         info.write(&convert::frame_info(&found, struct_size));
         Ok(())
@@ -245,6 +232,17 @@ pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
     guard_or((), || drop(unsafe { ptr::take_back(context) }));
 }
 
+/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
+///
+/// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
+/// on the node, and 64 streams. May be called at any time, also while other calls run; it starts nothing, and a later
+/// call takes anew what it needs. Kernels stay loaded, since CUDA graphs of the program may hold them, and so do
+/// the threads of contexts, with up to 2 MiB each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_release_caches() {
+    guard_or((), engine::release_caches);
+}
+
 /// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_status_name(status: gridz_status) -> *const c_char {
@@ -268,7 +266,7 @@ pub unsafe extern "C" fn gridz_version() -> *const c_char {
 
 /// Options as the engine wants them.
 pub(super) struct Options<'a> {
-    pub spec: Spec,
+    pub request: Request,
     pub verify: Verify,
     context: Option<&'a gridz_context>,
 }
@@ -279,11 +277,11 @@ impl<'a> Options<'a> {
     pub unsafe fn read(from: *const gridz_options) -> Result<Self> {
         // SAFETY: the same promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
-            return Ok(Self { spec: Spec::default(), verify: Verify::Checksum, context: None });
+            return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
         };
         // SAFETY: the same promise, for what the struct points to.
         let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
-        Ok(Self { spec: convert::spec(&c, codec)?, verify: convert::verify(&c)?, context })
+        Ok(Self { request: convert::request(&c, codec)?, verify: convert::verify(&c)?, context })
     }
 
     /// Calls `work` with the caller's context or that of the process.
@@ -303,10 +301,6 @@ pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
     // SAFETY: the same promise, for what the struct points to.
     let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
     convert::array(&c, &extents)
-}
-
-fn on_gpu(function: &str) -> Error {
-    Error::unsupported(format!("{function} does not take memory of a GPU; copy the frame to the host first"))
 }
 
 /// Tells the caller the bytes that were written, or those that were missing.

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
             (Out::new("bytes", bytes)?, read_array(array)?, Options::read(options)?, ptr::stream(stream))
         };
         let n_bytes = options.with_context(|context| {
-            device::async_workspace_bytes(&array, n_chunks, &options.spec, stream, context)
+            device::async_workspace_bytes(&array, n_chunks, &options.request, stream, context)
         })?;
         bytes.write(n_bytes as usize);
         Ok(())
@@ -99,7 +99,8 @@ pub unsafe extern "C" fn gridz_compress_async(
         let (array, options) = unsafe { (read_array(array)?, Options::read(options)?) };
         let (array_stride, frame_stride) = (src_stride as u64, dst_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
-        let (array_span, frame_span) = batch.spans(&options.spec, Direction::Compress)?;
+        let batch = batch.prepare(&options.request)?;
+        let (array_span, frame_span) = batch.spans(Direction::Compress)?;
         // SAFETY: the promises that the comment above asks of the caller.
         let (memory, stream) = unsafe {
             let memory = BatchMemory {
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn gridz_compress_async(
             };
             (memory, ptr::stream(stream))
         };
-        options.with_context(|context| device::compress_async(&batch, &memory, &options.spec, stream, context))
+        options.with_context(|context| batch.compress(&memory, stream, context))
     })
 }
 
@@ -156,7 +157,8 @@ pub unsafe extern "C" fn gridz_decompress_async(
         let (array, options) = unsafe { (read_array(array)?, Options::read(options)?) };
         let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
-        let (array_span, frame_span) = batch.spans(&options.spec, Direction::Decompress)?;
+        let batch = batch.prepare(&options.request)?;
+        let (array_span, frame_span) = batch.spans(Direction::Decompress)?;
         // SAFETY: the promises that the comment above asks of the caller.
         let (memory, statuses, stream) = unsafe {
             let memory = BatchMemory {
@@ -168,9 +170,6 @@ pub unsafe extern "C" fn gridz_decompress_async(
             let statuses = ptr::device_memory("statuses", statuses.cast(), 4 * n_chunks as u64)?;
             (memory, statuses, ptr::stream(stream))
         };
-        let Options { spec, verify, .. } = &options;
-        options.with_context(|context| {
-            device::decompress_async(&batch, &memory, statuses, spec, *verify, stream, context)
-        })
+        options.with_context(|context| batch.decompress(&memory, statuses, options.verify, stream, context))
     })
 }

@@ -34,7 +34,7 @@ pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
 }
 
 /// What to compress with.
-pub fn spec(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
+pub fn request(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
     Request::by_name(codec.map(CStr::to_string_lossy).as_deref(), c.mode, c.value, c.level)
 }
 

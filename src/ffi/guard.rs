@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 
 use crate::error::{Result, guarded, set_last};
-use crate::ffi::status::{self, GRIDZ_OK, gridz_status};
+use crate::ffi::status::{GRIDZ_OK, gridz_status};
 use crate::settings;
 
 /// Runs the body of a C function. An environment variable with a bad value fails every call: C has
@@ -13,7 +13,7 @@ pub fn guard(body: impl FnOnce() -> Result<()>) -> gridz_status {
         Ok(()) => GRIDZ_OK,
         Err(error) => {
             set_last(&error);
-            status::of(error.kind())
+            error.kind().status()
         }
     }
 }

@@ -33,21 +33,19 @@ pub const GRIDZ_ERROR_HOST: i32 = 400;
 /// A defect of gridz. The text says what to report.
 pub const GRIDZ_ERROR_INTERNAL: i32 = 900;
 
-/// The code of an error.
-pub(super) fn of(kind: ErrorKind) -> gridz_status {
-    match kind {
-        ErrorKind::InvalidArgument => GRIDZ_ERROR_INVALID_ARGUMENT,
-        ErrorKind::DstTooSmall { .. } => GRIDZ_ERROR_DST_TOO_SMALL,
-        ErrorKind::UnsupportedJob => GRIDZ_ERROR_UNSUPPORTED_JOB,
-        ErrorKind::Corrupt => GRIDZ_ERROR_CORRUPT,
-        ErrorKind::Truncated => GRIDZ_ERROR_TRUNCATED,
-        ErrorKind::UnsupportedFormat => GRIDZ_ERROR_UNSUPPORTED_FORMAT,
-        ErrorKind::OutOfMemory => GRIDZ_ERROR_OUT_OF_MEMORY,
-        ErrorKind::Device => GRIDZ_ERROR_DEVICE,
-        ErrorKind::Host => GRIDZ_ERROR_HOST,
-        ErrorKind::Internal => GRIDZ_ERROR_INTERNAL,
-    }
-}
+/// Defined twice, because the header is made from literals: here and by [`ErrorKind::status`].
+const _: () = {
+    assert!(ErrorKind::InvalidArgument.status() == GRIDZ_ERROR_INVALID_ARGUMENT);
+    assert!(ErrorKind::DstTooSmall { need: 0 }.status() == GRIDZ_ERROR_DST_TOO_SMALL);
+    assert!(ErrorKind::UnsupportedJob.status() == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    assert!(ErrorKind::Corrupt.status() == GRIDZ_ERROR_CORRUPT);
+    assert!(ErrorKind::Truncated.status() == GRIDZ_ERROR_TRUNCATED);
+    assert!(ErrorKind::UnsupportedFormat.status() == GRIDZ_ERROR_UNSUPPORTED_FORMAT);
+    assert!(ErrorKind::OutOfMemory.status() == GRIDZ_ERROR_OUT_OF_MEMORY);
+    assert!(ErrorKind::Device.status() == GRIDZ_ERROR_DEVICE);
+    assert!(ErrorKind::Host.status() == GRIDZ_ERROR_HOST);
+    assert!(ErrorKind::Internal.status() == GRIDZ_ERROR_INTERNAL);
+};
 
 /// The name of a code, spelt as in C.
 pub(super) fn name(status: gridz_status) -> &'static CStr {

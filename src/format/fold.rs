@@ -4,7 +4,7 @@
 //! leading axes are merged because neighbours along the trailing ones lie closer in memory.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::Shape;
+use crate::types::{MAX_RANK, Shape};
 
 /// The fold byte of a frame. The codec's `params.rs` chooses; decoders obey the byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +39,15 @@ impl Fold {
             Fold::Flat => Shape::new(&[all]),
             Fold::Merge if all <= 1 => Shape::new(&[all]),
             Fold::Merge => {
-                let mut extents: Vec<u64> = shape.extents().iter().copied().filter(|&n| n != 1).collect();
-                let n_merged = (extents.len() + 1).saturating_sub(max_rank);
-                if n_merged > 1 {
-                    let merged = extents.drain(..n_merged).product();
-                    extents.insert(0, merged);
+                let (mut extents, mut rank) = ([0; MAX_RANK], 0);
+                for &n in shape.extents().iter().filter(|&&n| n != 1) {
+                    extents[rank] = n;
+                    rank += 1;
                 }
-                Shape::new(&extents)
+                // The last of those that are merged holds their product.
+                let first = rank.saturating_sub(max_rank);
+                extents[first] = extents[..=first].iter().product();
+                Shape::new(&extents[first..rank])
             }
         };
         folded.expect("a folded shape has the elements of a valid shape")

@@ -22,7 +22,8 @@ use super::cd::{Stored, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
-use crate::engine::{self, Context, Request, Verify};
+use crate::engine::device::{Destination, Source};
+use crate::engine::{self, Context, Prepared, Request, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
 use crate::settings::{self, Backend, LogLevel};
 use crate::types::{Array, DType};
@@ -214,8 +215,11 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
 }
 
 fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, usize)> {
-    let mut frame = Buffer::new(engine::compress_bound(array, request)? as usize)?;
-    let n_bytes = on_any_backend(|context| engine::compress(array, request, chunk, frame.bytes(), context))?;
+    let prepared = Prepared::new(array, request)?;
+    let mut frame = Buffer::new(prepared.bound() as usize)?;
+    let n_bytes = on_any_backend(|context| {
+        prepared.compress(Source::Host(chunk), Destination::Host(frame.bytes()), context)
+    })?;
     Ok((frame, n_bytes))
 }
 

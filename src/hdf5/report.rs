@@ -6,16 +6,11 @@
 //! lose the stack, so errors there go to stderr. Each distinct text is printed once: a damaged file has thousands of
 //! chunks.
 
-use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::sync::Mutex;
 
 use super::dl::{Api, Callback};
 use crate::error::{self, Error};
-use crate::settings;
-
-/// Most distinct lines printed by one process.
-const MAX_LINES: usize = 64;
+pub use crate::settings::warn as line;
 
 /// Keeps `error` as the thread's last one and puts it where the creator of a dataset sees it.
 pub fn refuse(api: &Api, callback: Callback, error: &Error) {
@@ -32,23 +27,4 @@ pub fn refuse(api: &Api, callback: Callback, error: &Error) {
 pub fn failed(error: &Error) {
     error::set_last(error);
     line(error.context());
-}
-
-/// Prints `text` to stderr unless this process did so before.
-pub fn line(text: &str) {
-    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    // Never wait: the lock may be that of a thread that does not exist any more after a fork.
-    let is_last = match SEEN.try_lock() {
-        Ok(mut seen) => {
-            if seen.len() >= MAX_LINES || !seen.insert(text.to_owned()) {
-                return;
-            }
-            seen.len() == MAX_LINES
-        }
-        Err(_) => false,
-    };
-    settings::print(text);
-    if is_last {
-        settings::print("further messages are not shown");
-    }
 }

@@ -467,6 +467,14 @@ gridz_status gridz_context_create(const struct gridz_context_options *options,
 /// Ends a context. No call may be using it, and none may use it afterwards. NULL is ignored.
 void gridz_context_destroy(struct gridz_context *context);
 
+/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
+///
+/// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
+/// on the node, and 64 streams. May be called at any time, also while other calls run; it starts nothing, and a later
+/// call takes anew what it needs. Kernels stay loaded, since CUDA graphs of the program may hold them, and so do
+/// the threads of contexts, with up to 2 MiB each.
+void gridz_release_caches(void);
+
 /// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
 const char *gridz_status_name(gridz_status status);
 

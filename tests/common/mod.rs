@@ -12,20 +12,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gridz::codec::registry::CODECS;
-use gridz::{Array, Context, Spec, Verify};
+use gridz::{Array, Context, Request, Verify};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 
 /// Every codec at every level that means something of its own.
-pub fn specs() -> impl Iterator<Item = Spec> {
+pub fn specs() -> impl Iterator<Item = Request> {
     CODECS.iter().flat_map(|entry| {
-        entry.level_numbers().map(|level| Spec::new(u32::from(entry.id), u32::from(level)).unwrap())
+        entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
 }
 
 /// What tests of ndzip compress with.
-pub fn ndzip() -> Spec {
-    Spec::new(1, 0).unwrap()
+pub fn ndzip() -> Request {
+    Request::new(1, 0).unwrap()
 }
 
 /// The folder with reference vectors and real data, which is not part of the project:
@@ -66,7 +66,7 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Compresses with a destination of exactly the bound.
-pub fn compress(array: &Array, spec: &Spec, src: &[u8], context: &Context) -> Vec<u8> {
+pub fn compress(array: &Array, spec: &Request, src: &[u8], context: &Context) -> Vec<u8> {
     let mut frame = vec![0xa5; gridz::compress_bound(array, spec).unwrap() as usize];
     let n = gridz::compress(array, spec, src, &mut frame, context).unwrap();
     frame.truncate(n);

@@ -11,17 +11,18 @@ pub fn encode(dtype: DType, extents: &[u64], raw: &[u8], pool: &Pool) -> Vec<u8>
     let shape = Shape::new(extents).unwrap();
     let bound = Layout::new(&shape, dtype).unwrap().payload_bound();
     let mut stream = vec![0xee; bound as usize];
-    let encoded = Ndzip
-        .encode(&Job { dtype, shape, params: &[], pool, level: Level::best(), verify: true }, raw, &mut stream)
-        .unwrap();
+    let layout = Ndzip.layout(dtype, &shape, &[]).unwrap();
+    let job = Job { dtype, shape, layout: &layout, pool, level: Level::best(), verify: true };
+    let encoded = Ndzip.encode(&job, raw, &mut stream).unwrap();
     stream.truncate(encoded.n_bytes);
     assert_eq!(encoded.sums, Sums::of(&stream, 0));
     stream
 }
 
 pub fn decode(dtype: DType, extents: &[u64], stream: &[u8], pool: &Pool) -> Result<Vec<u8>> {
-    let job =
-        Job { dtype, shape: Shape::new(extents).unwrap(), params: &[], pool, level: Level::best(), verify: true };
+    let shape = Shape::new(extents).unwrap();
+    let layout = Ndzip.layout(dtype, &shape, &[])?;
+    let job = Job { dtype, shape, layout: &layout, pool, level: Level::best(), verify: true };
     let n_bytes = job.shape.n_elements() * u64::from(dtype.size().unwrap());
     let mut raw = vec![0xdd; n_bytes as usize];
     let sums = Ndzip.decode(&job, stream, &mut raw)?;

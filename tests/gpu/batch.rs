@@ -6,7 +6,7 @@ use std::ptr;
 use gridz::ffi::api::gridz_last_error;
 use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
 use gridz::ffi::types::{gridz_array, gridz_options};
-use gridz::{Array, ByteOrder, Spec};
+use gridz::{Array, ByteOrder, Request};
 
 use crate::common::{assert_same_bytes, compress};
 use crate::cpu;
@@ -57,7 +57,7 @@ pub struct Batch<'s> {
 }
 
 impl<'s> Batch<'s> {
-    pub fn new(stream: &'s Stream, array: Array, spec: &Spec, layout: Layout) -> Self {
+    pub fn new(stream: &'s Stream, array: Array, spec: &Request, layout: Layout) -> Self {
         let Layout { n_chunks, shift, gap, slot_gap, has_workspace } = layout;
         let element = array.element_size() as usize;
         let stride = array.n_bytes() as usize + gap * element;
@@ -239,7 +239,7 @@ impl<'s> Batch<'s> {
 
     /// The CPU's frames.
     fn by_cpu(&self, chunks: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let (spec, cpu) = (Spec::new(u32::from(self.codec), u32::from(self.level)).unwrap(), cpu());
+        let (spec, cpu) = (Request::new(u32::from(self.codec), u32::from(self.level)).unwrap(), cpu());
         chunks.iter().map(|raw| compress(&self.array, &spec, raw, &cpu)).collect()
     }
 

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cudarc::driver::sys::{CUresult, cuCtxSynchronize};
-use gridz::cuda::{Device, Fatbin, Grid};
+use gridz::cuda::{Device, Fatbin, Grid, KernelStruct};
 use gridz::settings::{self, Backend};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result};
 
@@ -92,7 +92,9 @@ fn a_lost_device() {
         let stream = device.stream().unwrap();
         let trap = device.module(Fatbin::find("selftest").unwrap()).unwrap().function("selftest_trap").unwrap();
         let args = Args { dst: 0, n_words: 0, extents: [0; 3], value: 1, other: 0 };
-        trap.launch(Grid { blocks: 1, threads: 1, shared_bytes: 0 }, &stream, &args).unwrap();
+        let one = Grid { blocks: 1, threads: 1, shared_bytes: 0 };
+        // SAFETY: the kernel touches no memory.
+        unsafe { trap.launch(one, &stream, args.as_bytes()).unwrap() };
         // Waited for without gridz, which so notices only in the call itself.
         // SAFETY: a context is current.
         assert_ne!(unsafe { cuCtxSynchronize() }, CUresult::CUDA_SUCCESS);

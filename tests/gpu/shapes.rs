@@ -1,6 +1,6 @@
 //! Batches of all shapes, contents and places in memory.
 
-use gridz::{Array, ByteOrder, DType, Shape, Spec};
+use gridz::{Array, ByteOrder, DType, Request, Shape};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -37,12 +37,12 @@ fn random_batches() {
     if !has_gpu("random_batches") {
         return;
     }
-    for spec in [crate::common::ndzip(), Spec::new(2, 1).unwrap(), Spec::new(2, 2).unwrap()] {
+    for spec in [crate::common::ndzip(), Request::new(2, 1).unwrap(), Request::new(2, 2).unwrap()] {
         random_batches_by(&spec);
     }
 }
 
-fn random_batches_by(spec: &Spec) {
+fn random_batches_by(spec: &Request) {
     const NUMBERS: [DType; 8] =
         [DType::F32, DType::F64, DType::F32, DType::I64, DType::U8, DType::F64, DType::I16, DType::U32];
     let stream = Stream::new();
@@ -79,7 +79,7 @@ fn random_batches_by(spec: &Spec) {
 }
 
 /// Chunks of random kinds.
-fn check(stream: &Stream, spec: &Spec, array: &Array, layout: Layout, random: &mut Random, what: &str) {
+fn check(stream: &Stream, spec: &Request, array: &Array, layout: Layout, random: &mut Random, what: &str) {
     let n = array.shape().n_elements() as usize;
     let kinds: Vec<Kind> = (0..layout.n_chunks).map(|_| Kind::random(random, n)).collect();
     let chunks: Vec<Vec<u8>> = kinds.iter().map(|&kind| arrays::bytes(array, kind, random)).collect();
@@ -138,8 +138,8 @@ fn stored_arrays() {
         (Array::new(DType::F64, ByteOrder::Big, shape(&[])), Ok(crate::common::ndzip())),
         (Array::new(DType::F32, ByteOrder::Little, shape(&[15, 15, 15])), Ok(crate::common::ndzip())),
         (Array::new(DType::F64, ByteOrder::Big, shape(&[4095])), Ok(crate::common::ndzip())),
-        (Array::new(DType::F32, ByteOrder::Little, shape(&[100, 101])), Spec::new(0, 0)),
-        (Array::new(DType::F64, ByteOrder::Big, shape(&[33, 34, 35])), Spec::new(0, 0)),
+        (Array::new(DType::F32, ByteOrder::Little, shape(&[100, 101])), Request::new(0, 0)),
+        (Array::new(DType::F64, ByteOrder::Big, shape(&[33, 34, 35])), Request::new(0, 0)),
     ];
     for (array, spec) in cases {
         let (array, spec) = (array.unwrap(), spec.unwrap());

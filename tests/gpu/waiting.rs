@@ -6,7 +6,7 @@ use std::ptr;
 use gridz::codec::registry::CODECS;
 use gridz::ffi::api::{gridz_compress, gridz_decompress, gridz_last_error};
 use gridz::ffi::types::gridz_array;
-use gridz::{Array, ByteOrder, DType, ErrorKind, Spec, Verify};
+use gridz::{Array, ByteOrder, DType, ErrorKind, Request, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::generate::Input;
@@ -17,7 +17,7 @@ use crate::{cpu, gpu, has_gpu, n_cases};
 /// Both back ends write the same frame, and read each other's.
 fn agree(array: &Array, raw: &[u8], what: &str) {
     for entry in CODECS {
-        let spec = Spec::new(u32::from(entry.id), 0).unwrap();
+        let spec = Request::new(u32::from(entry.id), 0).unwrap();
         let by_cpu = compress(array, &spec, raw, &cpu());
         let by_gpu = compress(array, &spec, raw, &gpu());
         assert_same_bytes(&by_gpu, &by_cpu, &format!("{what}: frame of {}", entry.name));
@@ -170,8 +170,8 @@ fn memory_of_the_gpu() {
     ] {
         let input = Input { big_endian, ..Input::new(generator, dtype, extents) };
         let (array, raw) = (input.array(), input.bytes());
-        let frame = compress(&array, &gridz::Spec::default(), &raw, &cpu());
-        let bound = gridz::compress_bound(&array, &gridz::Spec::default()).unwrap() as usize;
+        let frame = compress(&array, &gridz::Request::default(), &raw, &cpu());
+        let bound = gridz::compress_bound(&array, &gridz::Request::default()).unwrap() as usize;
         let c_array = gridz_array {
             struct_size: size_of::<gridz_array>(),
             dtype: u32::from(array.dtype().id()),

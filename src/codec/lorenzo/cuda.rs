@@ -1,11 +1,9 @@
 //! lorenzo on a GPU: the kernels in `kernels/lorenzo`.
 
-use crate::codec::gpu::{Direction, GpuCodec, Kernel, Names};
-use crate::codec::lorenzo::Lorenzo;
+use crate::codec::gpu::{self, Answer, Args, Direction, GpuCodec, Job, Kernel, Names, Pass, Scratch};
 use crate::codec::lorenzo::layout::LOG2_SIZES;
-use crate::codec::lorenzo::params::{self, Mode};
-use crate::codec::lorenzo::word::Element;
-use crate::types::{Array, Shape};
+use crate::codec::lorenzo::params::Mode;
+use crate::codec::lorenzo::{Chunk, Lorenzo};
 
 macro_rules! names {
     ($name:literal) => {
@@ -21,31 +19,34 @@ const DECOMPRESS: [[Names; 3]; 2] = [
     [names!("decompress_u64_12"), names!("decompress_u64_13"), names!("decompress_u64_14")],
 ];
 
+crate::kernel_struct! {
+    /// The array, with leading ones.
+    struct Blocks, size 32 {
+        extents: [u64; 3],
+        n_blocks: u32,
+        reserved: u32,
+    }
+}
+
 impl GpuCodec for Lorenzo {
     /// Only `fast` compresses on a GPU.
-    fn takes(&self, direction: Direction, params: &[u8]) -> bool {
-        direction == Direction::Decompress || matches!(params, &[b] if Mode::of(b) == Mode::Fast)
-    }
-
-    fn kernel(&self, direction: Direction, array: &Array, shape: &Shape, params: &[u8]) -> Option<Kernel> {
-        let element = Element::of(array.dtype())?;
-        let (layout, b) = params::layout(shape, element, params)?;
+    fn job(&self, direction: Direction, chunk: &gpu::Chunk) -> Answer {
+        let &Chunk { layout, element, b } = chunk.layout.get();
         let of_word = usize::from(element.word_bits() == 64);
         let names = match direction {
+            Direction::Compress if Mode::of(b) == Mode::Dense => {
+                return Answer::NotHere("lorenzo at level 2 has no kernels that compress".into());
+            }
             Direction::Compress => COMPRESS[of_word],
             Direction::Decompress => DECOMPRESS[of_word][usize::from(b - LOG2_SIZES.start())],
         };
-        let mut extents = [1; 3];
-        extents[3 - shape.extents().len()..].copy_from_slice(shape.extents());
-        Some(Kernel {
-            fatbin: "lorenzo",
-            names,
-            unaligned: None,
-            row_bytes: extents[2] * u64::from(array.element_size()),
-            table_bytes: layout.table_bytes() as u64,
-            extents,
-            n_blocks: layout.n_blocks() as u64,
-            n_border: 0,
-        })
+        let (mut extents, from) = ([1; 3], chunk.shape.extents());
+        extents[3 - from.len()..].copy_from_slice(from);
+        let n_blocks = layout.n_blocks() as u64;
+        // Where there are more, no launch is large enough.
+        let args = Blocks { extents, n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
+        let (kernel, args) = (Kernel::Always(names), Args::new(&args));
+        let first = Pass { kernel, units: [n_blocks, 0], args, scratch: Scratch::Zeroed };
+        Answer::Run(Job { fatbin: "lorenzo", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
     }
 }

@@ -8,6 +8,7 @@
 //! table: u32 end in 16 bytes, u32 check of each block | zeros to 16 bytes | blocks
 //! ```
 
+use crate::codec::counts;
 use crate::types::Shape;
 
 /// Blocks begin at multiples of this in the payload; also the bytes of a block's header.
@@ -62,6 +63,7 @@ impl Layout {
     /// The layout of an array of rank 1 to 3 for the parameter b. `None` if there are no elements, b is unknown, or a
     /// payload could pass what the table can tell.
     pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Self> {
+        counts::a_layout();
         if shape.n_elements() == 0 || !LOG2_SIZES.contains(&b) {
             return None;
         }

@@ -25,7 +25,7 @@ mod simd;
 mod split;
 mod word;
 
-use crate::codec::{BlockCounts, Boxes, Codec, Encoded, Job, Plan};
+use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,28 +52,44 @@ impl Codec for Lorenzo {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, level: u16) -> Option<Plan> {
-        params::plan(array, level)
+    fn plan(&self, array: &Array, level: u16) -> Decision {
+        counts::a_plan();
+        let (fold, b) = params::choose(level);
+        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &[b]) {
+            // No numbers, or too many.
+            None => Decision::Store,
+            Some(chunk) => {
+                let bound = chunk.layout.payload_bound();
+                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: Kept::new(chunk) })
+            }
+        }
+    }
+
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        Chunk::new(dtype, shape, params)
+            .map(Kept::new)
+            .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let chunk = Chunk::of(job.dtype, &job.shape, job.params)?;
+        let chunk: &Chunk = job.layout.get();
         match chunk.element.word_bits() {
-            64 => encode::<u64>(&chunk, job, src, dst),
-            _ => encode::<u32>(&chunk, job, src, dst),
+            64 => encode::<u64>(chunk, job, src, dst),
+            _ => encode::<u32>(chunk, job, src, dst),
         }
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        let chunk = Chunk::of(job.dtype, &job.shape, job.params)?;
+        let chunk: &Chunk = job.layout.get();
         match chunk.element.word_bits() {
-            64 => decode::<u64>(&chunk, job, payload, dst),
-            _ => decode::<u32>(&chunk, job, payload, dst),
+            64 => decode::<u64>(chunk, job, payload, dst),
+            _ => decode::<u32>(chunk, job, payload, dst),
         }
     }
 
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
-        let count = |chunk: Chunk| {
+        let chunk: &Chunk = job.layout.get();
+        let count = || {
             let sections = Sections::parse(&chunk.layout, payload)?;
             let mut counts = BlockCounts::default();
             for index in 0..chunk.layout.n_blocks() {
@@ -81,14 +97,11 @@ impl Codec for Lorenzo {
             }
             Ok(counts)
         };
-        Some(Chunk::of(job.dtype, &job.shape, job.params).and_then(count))
+        Some(count())
     }
 
     fn decode_boxes(&self, job: &Job, payload: &[u8], boxes: &Boxes, dst: &mut [u8]) -> Option<Result<()>> {
-        let chunk = match Chunk::of(job.dtype, &job.shape, job.params) {
-            Ok(chunk) => chunk,
-            Err(error) => return Some(Err(error)),
-        };
+        let chunk: &Chunk = job.layout.get();
         let regions = regions(boxes);
         // Thin boxes share blocks, each of which would be decoded again for every box.
         let n_decoded: usize = regions.iter().map(|region| chunk.layout.blocks_in(region).count()).sum();
@@ -96,8 +109,8 @@ impl Codec for Lorenzo {
             return None;
         }
         Some(match chunk.element.word_bits() {
-            64 => decode_regions::<u64>(&chunk, job, payload, &regions, dst),
-            _ => decode_regions::<u32>(&chunk, job, payload, &regions, dst),
+            64 => decode_regions::<u64>(chunk, job, payload, &regions, dst),
+            _ => decode_regions::<u32>(chunk, job, payload, &regions, dst),
         })
     }
 }
@@ -120,19 +133,21 @@ fn regions(boxes: &Boxes) -> Vec<Block> {
 }
 
 /// What all blocks of a chunk have in common.
+#[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
     element: Element,
-    mode: Mode,
+    /// The parameter: the logarithm of a block's elements.
+    b: u8,
 }
 
 impl Chunk {
-    fn of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Self> {
-        let chunk = Element::of(dtype).and_then(|element| {
-            let (layout, b) = params::layout(shape, element, params)?;
-            Some(Self { layout, element, mode: Mode::of(b) })
-        });
-        chunk.ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
+    /// `None` if the codec cannot have written it.
+    fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
+        let &[b] = params else { return None };
+        let element = Element::of(dtype)?;
+        let layout = Layout::new(shape, element.bytes, b)?;
+        Some(Self { layout, element, b })
     }
 }
 
@@ -151,29 +166,33 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
     let (entries, pad) = table.split_at_mut(ENTRY * n_blocks);
     pad.fill(0);
 
+    if job.pool.pieces(src.len() as u64) == 1 {
+        let start = Some(layout.table_bytes());
+        let (n_bytes, sums) = encode_piece::<W>(job.level, chunk, src, 0, entries, data, start)?;
+        let of_table = sums_of(job.level, Ahead::Leave, table, 0);
+        return Ok(Encoded {
+            n_bytes: table.len() + n_bytes,
+            sums: sums.map_or(of_table, |sums| of_table.plus(sums)),
+        });
+    }
     let block_bytes = layout.block_elements() * chunk.element.bytes;
-    let is_serial = job.pool.pieces(src.len() as u64) == 1;
-    let per_piece = if is_serial { n_blocks } else { PIECE_BYTES.div_ceil(block_bytes) };
+    let per_piece = PIECE_BYTES.div_ceil(block_bytes);
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let data_start = layout.table_bytes();
-    let make = |work: &mut Result<Work<W>>, item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
+    let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
         let (first_block, table) = item;
-        match work {
-            Ok(work) => {
-                let start = start.map(|start| data_start + start);
-                let (n_bytes, sums) = encode_piece(job.level, work, chunk, src, *first_block, table, out, start);
-                (n_bytes, Ok(sums))
-            }
-            Err(error) => (0, Err(error.clone())),
+        let start = start.map(|start| data_start + start);
+        match encode_piece::<W>(job.level, chunk, src, *first_block, table, out, start) {
+            Ok((n_bytes, sums)) => (n_bytes, Ok(sums)),
+            Err(error) => (0, Err(error)),
         }
     };
     let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
         Ok(sums?.unwrap_or_else(|| finish_entries(job.level, chunk, table, data_start + start, output)))
     };
     let most_bytes = per_piece * layout.block_bound(layout.block_elements());
-    let state = || Work::new(layout);
-    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, state, make, place);
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
     let mut all = sums_of(job.level, Ahead::Leave, table, 0);
     for sums in sums {
         all = all.plus(sums?);
@@ -183,17 +202,16 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
 
 /// Encodes blocks from `first_block` on, one for each entry of the table. If it is known where in the payload they are,
 /// the entries are completed, and the sums of the blocks returned; else the ends count from the start of `out`.
-#[allow(clippy::too_many_arguments)]
 fn encode_piece<W: Coded>(
     level: Level,
-    work: &mut Work<W>,
     chunk: &Chunk,
     src: &[u8],
     first_block: usize,
     table: &mut [u8],
     out: &mut [u8],
     start: Option<usize>,
-) -> (usize, Option<Sums>) {
+) -> Result<(usize, Option<Sums>)> {
+    let mut work = Work::<W>::new(&chunk.layout)?;
     let (row, plane) = chunk.layout.strides();
     let from = |block: &Block| {
         let [z, y, x] = block.origin;
@@ -205,7 +223,7 @@ fn encode_piece<W: Coded>(
         let block = chunk.layout.block(first_block + i);
         let next = chunk.layout.block((first_block + i + 1).min(chunk.layout.n_blocks() - 1));
         let source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane };
-        let n_bytes = at_level::encode(level, work, chunk, &source, block.shape, &mut out[end..]);
+        let n_bytes = at_level::encode(level, &mut work, chunk, &source, block.shape, &mut out[end..]);
         let bytes = &out[end..end + n_bytes];
         match start {
             Some(start) => all = all.plus(finish_entry(level, chunk, entry, start + end, bytes)),
@@ -213,7 +231,7 @@ fn encode_piece<W: Coded>(
         }
         end += n_bytes;
     }
-    (end, start.map(|_| all))
+    Ok((end, start.map(|_| all)))
 }
 
 /// Completes entries whose ends count from the start of their blocks' bytes, which are in the payload from `start` on.
@@ -247,7 +265,7 @@ fn encode_block<W: Word, S: Rows<W>>(
     shape: [usize; 3],
     out: &mut [u8],
 ) -> usize {
-    block::encode(s, work, source, shape, chunk.element, chunk.mode, out)
+    block::encode(s, work, source, shape, chunk.element, Mode::of(chunk.b), out)
 }
 
 /// A payload's table and blocks.

@@ -1,8 +1,9 @@
 //! ndzip on a GPU: the kernels in `kernels/ndzip`.
 
-use crate::codec::gpu::{Direction, GpuCodec, Kernel, Names};
-use crate::codec::ndzip::{Ndzip, layout_of};
-use crate::types::{Array, DType, Shape};
+use crate::codec::gpu::{Answer, Args, Chunk, Direction, GpuCodec, Job, Kernel, Names, Pass, Scratch};
+use crate::codec::ndzip::Ndzip;
+use crate::codec::ndzip::layout::Layout;
+use crate::types::DType;
 
 macro_rules! names {
     ($name:literal) => {
@@ -21,22 +22,47 @@ const DECOMPRESS: [[Names; 3]; 2] = [
 ];
 const DECOMPRESS_F32_3D_UNALIGNED: Names = names!("decompress_f32_3d_unaligned");
 
+crate::kernel_struct! {
+    /// The array, with leading ones.
+    struct Blocks, size 32 {
+        extents: [u64; 3],
+        n_blocks: u32,
+        n_border: u32,
+    }
+}
+
+/// Elements outside of blocks that count as a block.
+const BORDER_BLOCK: u64 = 4096;
+
 impl GpuCodec for Ndzip {
     /// Compression needs a complete block: without any, the stream is the array and would only be stored.
-    fn kernel(&self, direction: Direction, array: &Array, shape: &Shape, params: &[u8]) -> Option<Kernel> {
-        let layout = layout_of(array.dtype(), shape, params).ok()?;
+    fn job(&self, direction: Direction, chunk: &Chunk) -> Answer {
+        let &Chunk { array, shape, layout } = chunk;
+        let layout: &Layout = layout.get();
         let by_type = match direction {
-            Direction::Compress if layout.n_blocks() == 0 => return None,
+            Direction::Compress if layout.n_blocks() == 0 => return Answer::Incompressible,
             Direction::Compress => &COMPRESS,
             Direction::Decompress => &DECOMPRESS,
         };
         let names = by_type[usize::from(array.dtype() == DType::F64)][layout.rank() - 1];
-        let unaligned = (names == DECOMPRESS[0][2]).then_some(DECOMPRESS_F32_3D_UNALIGNED);
         let mut extents = [1; 3];
         extents[3 - shape.extents().len()..].copy_from_slice(shape.extents());
-        let (n_blocks, n_border) = (layout.n_blocks() as u64, layout.n_border() as u64);
-        let row_bytes = extents[2] * u64::from(array.element_size());
-        let table_bytes = layout.table_bytes() as u64;
-        Some(Kernel { fatbin: "ndzip", names, unaligned, row_bytes, table_bytes, extents, n_blocks, n_border })
+        let kernel = match names == DECOMPRESS[0][2] {
+            true => Kernel::ByRows {
+                row_bytes: extents[2] * u64::from(array.element_size()),
+                aligned: names,
+                unaligned: DECOMPRESS_F32_3D_UNALIGNED,
+            },
+            false => Kernel::Always(names),
+        };
+        // Both fit: an array with a layout has fewer than 2^32 elements.
+        let (n_blocks, n_border) = (layout.n_blocks() as u32, layout.n_border() as u32);
+        let first = Pass {
+            kernel,
+            units: [u64::from(n_blocks), u64::from(n_border).div_ceil(BORDER_BLOCK)],
+            args: Args::new(&Blocks { extents, n_blocks, n_border }),
+            scratch: Scratch::Zeroed,
+        };
+        Answer::Run(Job { fatbin: "ndzip", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
     }
 }

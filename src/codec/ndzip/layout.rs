@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use crate::codec::counts;
 use crate::types::{DType, Shape};
 
 /// Elements of a block.
@@ -35,6 +36,7 @@ impl Layout {
     /// The layout of an array of rank 1 to 3; `None` if a stream of it could pass the 32-bit offsets
     /// of the table.
     pub fn new(shape: &Shape, dtype: DType) -> Option<Self> {
+        counts::a_layout();
         let sides = match shape.rank() {
             1 => [1, 1, 4096],
             2 => [1, 64, 64],

@@ -16,7 +16,7 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,31 +35,32 @@ impl Codec for Ndzip {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _level: u16) -> Option<Plan> {
+    fn plan(&self, array: &Array, _level: u16) -> Decision {
+        counts::a_plan();
         params::plan(array)
     }
 
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
+        let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(Kept::new);
+        layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
+    }
+
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let layout = layout_of(job.dtype, &job.shape, job.params)?;
+        let layout = job.layout.get();
         match job.dtype {
-            DType::F64 => encode::<u64>(&layout, job, src, dst),
-            _ => encode::<u32>(&layout, job, src, dst),
+            DType::F64 => encode::<u64>(layout, job, src, dst),
+            _ => encode::<u32>(layout, job, src, dst),
         }
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        let layout = layout_of(job.dtype, &job.shape, job.params)?;
+        let layout = job.layout.get();
         match job.dtype {
-            DType::F64 => decode::<u64>(&layout, job, payload, dst),
-            _ => decode::<u32>(&layout, job, payload, dst),
+            DType::F64 => decode::<u64>(layout, job, payload, dst),
+            _ => decode::<u32>(layout, job, payload, dst),
         }
     }
-}
-
-fn layout_of(dtype: DType, shape: &Shape, params: &[u8]) -> Result<Layout> {
-    let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
-    let layout = known.then(|| Layout::new(shape, dtype)).flatten();
-    layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
 }
 
 /// Words for which there is code of every level.
@@ -81,11 +82,37 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     let (entries, pad) = table.split_at_mut(4 * n_blocks);
     pad.fill(0);
 
-    let is_serial = job.pool.pieces(src.len() as u64) == 1;
-    let per_piece = if is_serial { n_blocks.max(1) } else { PIECE_BYTES / (BLOCK * W::BYTES) };
-    let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
+    let (data_end, of_blocks) = if job.pool.pieces(src.len() as u64) == 1 {
+        let start = Some(layout.table_bytes());
+        let piece = Piece { first_block: 0, table: entries, out: &mut *data, start };
+        let (n_bytes, sums) = encode_piece::<W>(job.level, layout, src, piece);
+        (n_bytes, sums.unwrap_or_default())
+    } else {
+        encode_pieces::<W>(layout, job, src, entries, data)?
+    };
+    let mut end = data_end;
+    for run in layout.border_runs() {
+        let run = &src[run.start * W::BYTES..run.end * W::BYTES];
+        data[end..end + run.len()].copy_from_slice(run);
+        end += run.len();
+    }
+    let of_table = sums_of(job.level, Ahead::Leave, table, 0);
+    let of_border = sums_of(job.level, Ahead::Leave, &data[data_end..end], (table.len() + data_end) as u64);
+    Ok(Encoded { n_bytes: table.len() + end, sums: of_table.plus(of_blocks).plus(of_border) })
+}
+
+/// Encodes all blocks by several threads, and returns their bytes and sums.
+fn encode_pieces<W: Coded>(
+    layout: &Layout,
+    job: &Job,
+    src: &[u8],
+    entries: &mut [u8],
+    data: &mut [u8],
+) -> Result<(usize, Sums)> {
+    let per_piece = PIECE_BYTES / (BLOCK * W::BYTES);
+    let mut pieces = try_vec(layout.n_blocks().div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
-    let make = |(): &mut (), item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
+    let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
         let (first_block, table) = item;
         let start = start.map(|start| layout.table_bytes() + start);
         encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out, start })
@@ -99,16 +126,8 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         sums.unwrap_or_else(|| sums_of(job.level, Ahead::Leave, output, (layout.table_bytes() + start) as u64))
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
-    let (mut end, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, || (), make, place);
-    let sums = sums.into_iter().fold(sums_of(job.level, Ahead::Leave, table, 0), Sums::plus);
-    let data_end = end;
-    for run in layout.border_runs() {
-        let run = &src[run.start * W::BYTES..run.end * W::BYTES];
-        data[end..end + run.len()].copy_from_slice(run);
-        end += run.len();
-    }
-    let border = sums_of(job.level, Ahead::Leave, &data[data_end..end], (table.len() + data_end) as u64);
-    Ok(Encoded { n_bytes: table.len() + end, sums: sums.plus(border) })
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
+    Ok((n_bytes, sums.into_iter().fold(Sums::default(), Sums::plus)))
 }
 
 /// Encodes a piece with the instructions of `level`.

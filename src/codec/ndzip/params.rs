@@ -1,24 +1,30 @@
 //! ndzip's choices: which arrays it takes and how they are folded. It has no stored parameters.
 
-use crate::codec::Plan;
 use crate::codec::ndzip::layout::Layout;
+use crate::codec::{Decision, Kept, Params, Plan};
 use crate::format::fold::Fold;
 use crate::types::{Array, DType};
 
 /// Most axes the codec looks along.
 pub const MAX_RANK: usize = 3;
 
-/// The plan for `array`, or `None` if its elements are no floats or it is too large for the 32-bit
-/// offset table.
-pub fn plan(array: &Array) -> Option<Plan> {
+/// The plan for `array`, unless its elements are no floats or it is too large for the 32-bit offset table.
+pub fn plan(array: &Array) -> Decision {
     if !matches!(array.dtype(), DType::F32 | DType::F64) {
-        return None;
+        return Decision::Store;
     }
     let layout = |fold: Fold| Layout::new(&fold.apply(array.shape(), MAX_RANK), array.dtype());
     // Blocks cover only complete hypercubes. An array too thin for any in its own rank may still have
     // some when seen as one axis.
-    let merged = layout(Fold::Merge)?;
-    let (fold, layout) =
-        if merged.n_blocks() == 0 { (Fold::Flat, layout(Fold::Flat)?) } else { (Fold::Merge, merged) };
-    Some(Plan { fold, params: Vec::new(), bound: layout.payload_bound() })
+    let chosen = match layout(Fold::Merge) {
+        Some(merged) if merged.n_blocks() == 0 => layout(Fold::Flat).map(|flat| (Fold::Flat, flat)),
+        merged => merged.map(|merged| (Fold::Merge, merged)),
+    };
+    match chosen {
+        Some((fold, layout)) => {
+            let (params, bound) = (Params::NONE, layout.payload_bound());
+            Decision::Take(Plan { fold, params, bound, layout: Kept::new(layout) })
+        }
+        None => Decision::Store,
+    }
 }

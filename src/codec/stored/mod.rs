@@ -5,13 +5,13 @@
 
 mod cuda;
 
-use crate::codec::{Codec, Encoded, Job, Plan};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::stage::sums::{Ahead, Summer};
-use crate::types::{Array, MAX_RANK};
+use crate::types::{Array, DType, MAX_RANK, Shape};
 
 /// The codec.
 pub struct Stored;
@@ -24,8 +24,16 @@ impl Codec for Stored {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _level: u16) -> Option<Plan> {
-        Some(Plan { fold: Fold::Merge, params: Vec::new(), bound: array.n_bytes() })
+    fn plan(&self, array: &Array, _level: u16) -> Decision {
+        counts::a_plan();
+        Decision::Take(plan(array))
+    }
+
+    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<Kept> {
+        match params {
+            [] => Ok(Kept::new(())),
+            _ => Err(Error::corrupt("a stored payload has no parameters")),
+        }
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -33,15 +41,17 @@ impl Codec for Stored {
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        if !job.params.is_empty() {
-            return Err(Error::corrupt("a stored payload has no parameters"));
-        }
         if payload.len() != dst.len() {
             let (have, need) = (payload.len(), dst.len());
             return Err(Error::corrupt(format!("a stored payload of {have} bytes for an array of {need}")));
         }
         Ok(copy(job.level, payload, dst))
     }
+}
+
+/// How any array is stored.
+pub fn plan(array: &Array) -> Plan {
+    Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: Kept::new(()) }
 }
 
 fn copy(level: Level, src: &[u8], dst: &mut [u8]) -> Sums {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gridz::codec::lorenzo::Lorenzo as Codec;
-use gridz::codec::{Codec as _, Job};
+use gridz::codec::{Codec as _, Decision, Job};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::fold::Fold;
@@ -27,11 +27,12 @@ const DENSE: u8 = 13;
 /// The crate's payload with this L. Where a level writes that L, the crate's own plan is followed.
 fn payload(dtype: DType, extents: &[u64], raw: &[u8], log2: u8) -> Vec<u8> {
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-    let plan = Codec.plan(&array, if log2 == FAST { 1 } else { 2 }).unwrap();
+    let Decision::Take(plan) = Codec.plan(&array, if log2 == FAST { 1 } else { 2 }) else { panic!("not planned") };
     assert_eq!((plan.fold, &plan.params[..]), (Fold::Merge, &[log2.min(DENSE)][..]));
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), Codec.max_rank());
-    let job = Job { dtype, shape, params: &[log2], pool: &pool, level: Level::best(), verify: true };
+    let layout = Codec.layout(dtype, &shape, &[log2]).unwrap();
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: true };
     let mut payload = vec![0xee; 2 * raw.len() + 4096];
     let n_bytes = Codec.encode(&job, raw, &mut payload).unwrap().n_bytes;
     payload.truncate(n_bytes);

@@ -13,7 +13,7 @@ use crate::codec::lorenzo::block::{Source, Target, Work};
 use crate::codec::lorenzo::rows::{Portable, Rows};
 use crate::codec::lorenzo::word::Word;
 use crate::codec::lorenzo::{Chunk, decode_block, encode_block};
-use crate::cpu::level::Level;
+use crate::cpu::level::{Level, features};
 use crate::error::Result;
 use crate::settings::CpuLevel;
 use avx2::Avx2;
@@ -119,11 +119,11 @@ macro_rules! each {
 use each;
 
 macro_rules! level {
-    ($name:ident, $rows:ident, $features:literal) => {
+    ([$($feature:tt)*] $name:ident, $rows:ident) => {
         mod $name {
             use super::*;
 
-            #[target_feature(enable = $features)]
+            #[target_feature($(enable = $feature),*)]
             pub fn encode<W: SimdWord>(
                 work: &mut Work<W>,
                 chunk: &Chunk,
@@ -136,7 +136,7 @@ macro_rules! level {
                 encode_block(rows, work, chunk, source, shape, out)
             }
 
-            #[target_feature(enable = $features)]
+            #[target_feature($(enable = $feature),*)]
             pub fn decode<W: SimdWord>(
                 work: &mut Work<W>,
                 chunk: &Chunk,
@@ -152,12 +152,8 @@ macro_rules! level {
     };
 }
 
-level!(avx2_level, Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");
-level!(
-    avx512_level,
-    Avx512,
-    "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,gfni"
-);
+features!(avx2 => level! { avx2_level, Avx2 });
+features!(avx512 => level! { avx512_level, Avx512 });
 
 /// [`encode_block`] with the instructions of a level.
 pub fn encode<W: SimdWord>(

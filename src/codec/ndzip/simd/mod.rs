@@ -23,7 +23,7 @@ use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::blocks::{self, Piece, Strip};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::Word;
-use crate::cpu::level::Level;
+use crate::cpu::level::{Level, features};
 use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::settings::CpuLevel;
@@ -142,13 +142,13 @@ pub fn decoder<W: SimdWord>(level: Level, rank: usize) -> Option<Decoder> {
     }))
 }
 
-/// The loops of `blocks`, compiled with the instructions of a level: those that `cpu::level` looks for.
+/// The loops of `blocks`, compiled with the instructions of a level.
 macro_rules! level {
-    ($name:ident, $features:literal) => {
+    ([$($feature:tt)*] $name:ident) => {
         mod $name {
             use super::*;
 
-            #[target_feature(enable = $features)]
+            #[target_feature($(enable = $feature),*)]
             pub fn encode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 level: Level,
                 layout: &Layout,
@@ -160,7 +160,7 @@ macro_rules! level {
                 blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, level, piece)
             }
 
-            #[target_feature(enable = $features)]
+            #[target_feature($(enable = $feature),*)]
             pub fn decode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 level: Level,
                 layout: &Layout,
@@ -175,5 +175,5 @@ macro_rules! level {
     };
 }
 
-level!(avx2_level, "avx2,bmi1,bmi2,lzcnt,popcnt");
-level!(avx512_level, "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni");
+features!(avx2 => level! { avx2_level });
+features!(avx512 => level! { avx512_level });

@@ -1,9 +1,13 @@
 //! Batches of chunks in GPU memory: nothing here waits for the GPU.
 
-use crate::codec::gpu::{Direction, FRAME_ALIGNMENT, Memory};
+use crate::codec::gpu::Direction;
+use crate::codec::request::Request;
 use crate::cuda::{Device, DeviceSlice, StreamHandle, gpu_of_address};
-use crate::engine::launch::Plan;
-use crate::engine::{Context, Spec, Verify, compress_bound};
+use crate::engine::backend::Attempt;
+use crate::engine::context::Context;
+use crate::engine::frame::Verify;
+use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Plan};
+use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::Backend;
 use crate::types::Array;
@@ -18,16 +22,23 @@ pub struct Batch {
     pub n_chunks: usize,
     /// Bytes from array to array, at least those of one. Means nothing where there is one chunk.
     pub array_stride: u64,
-    /// Bytes from frame to frame: a multiple of 16, at least [`compress_bound`].
+    /// Bytes from frame to frame: a multiple of 16, at least [`compress_bound`](super::compress_bound).
     pub frame_stride: u64,
+}
+
+/// A batch, and how its frames are made or read.
+#[derive(Clone, Copy)]
+pub struct PreparedBatch {
+    batch: Batch,
+    prepared: Prepared,
 }
 
 /// The GPU memory of a batch. Nothing of it may overlap.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchMemory<'a> {
-    /// The arrays, aligned as the numbers that the codec looks at; [`Batch::spans`] has their bytes.
+    /// The arrays, aligned as the numbers that the codec looks at; [`PreparedBatch::spans`] has their bytes.
     pub arrays: DeviceSlice<'a>,
-    /// The slots for frames, 16-byte aligned; [`Batch::spans`] has their bytes.
+    /// The slots for frames, 16-byte aligned; [`PreparedBatch::spans`] has their bytes.
     pub frames: DeviceSlice<'a>,
     /// A u64 for the bytes of each frame, 8-byte aligned.
     pub frame_bytes: DeviceSlice<'a>,
@@ -55,75 +66,83 @@ fn names(direction: Direction) -> Names {
 }
 
 impl Batch {
+    /// Prepares the compression by `request`, or the decompression of what that makes.
+    ///
+    /// # Errors
+    /// Those of [`Prepared::new`].
+    pub fn prepare(&self, request: &Request) -> Result<PreparedBatch> {
+        Ok(PreparedBatch { batch: *self, prepared: Prepared::new(&self.array, request)? })
+    }
+}
+
+impl PreparedBatch {
     /// Bytes from the first array to the end of the last, and the same for the slots of frames.
     ///
     /// # Errors
     /// `InvalidArgument` naming what is wrong with a stride, or if so many bytes cannot be addressed.
-    pub fn spans(&self, spec: &Spec, direction: Direction) -> Result<(u64, u64)> {
-        if self.n_chunks == 0 {
+    pub fn spans(&self, direction: Direction) -> Result<(u64, u64)> {
+        let Batch { array, n_chunks, array_stride, frame_stride } = self.batch;
+        if n_chunks == 0 {
             return Ok((0, 0));
         }
         let names = names(direction);
-        let (array_bytes, bound) = (self.array.n_bytes(), compress_bound(&self.array, spec)?);
-        let alignment = self.alignment(spec);
-        let (stride, name) = (self.array_stride, names.array_stride);
-        if self.n_chunks > 1 && (stride < array_bytes || !stride.is_multiple_of(alignment)) {
+        let (array_bytes, slot_bytes) = (array.n_bytes(), self.slot_bytes());
+        let alignment = self.prepared.alignment();
+        let (stride, name) = (array_stride, names.array_stride);
+        if n_chunks > 1 && (stride < array_bytes || !stride.is_multiple_of(alignment)) {
             let text = format!("{name} is {stride}; it must be a multiple of {alignment}, at least {array_bytes}");
             return Err(Error::invalid(text));
         }
-        let slot_bytes = bound.next_multiple_of(FRAME_ALIGNMENT);
-        let (stride, name) = (self.frame_stride, names.frame_stride);
+        let (stride, name) = (frame_stride, names.frame_stride);
         if stride < slot_bytes || !stride.is_multiple_of(FRAME_ALIGNMENT) {
             let text =
                 format!("{name} is {stride}; it must be a multiple of {FRAME_ALIGNMENT}, at least {slot_bytes}");
             return Err(Error::invalid(text));
         }
         let span = |name: &str, stride: u64, last: u64| {
-            let before = (self.n_chunks as u64 - 1).checked_mul(stride);
+            let before = (n_chunks as u64 - 1).checked_mul(stride);
             let span = before.and_then(|before| before.checked_add(last)).filter(|&n| i64::try_from(n).is_ok());
-            let n_chunks = self.n_chunks;
             span.ok_or_else(|| {
                 Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} cannot be addressed"))
             })
         };
         Ok((
-            span(names.array_stride, self.array_stride, array_bytes)?,
-            span(names.frame_stride, self.frame_stride, slot_bytes)?,
+            span(names.array_stride, array_stride, array_bytes)?,
+            span(names.frame_stride, frame_stride, slot_bytes)?,
         ))
     }
 
-    /// What kernels want the addresses of arrays to be a multiple of.
-    fn alignment(&self, spec: &Spec) -> u64 {
-        match spec.entry.codec.plan(&self.array, spec.level()) {
-            Some(_) if !spec.entry.verbatim => u64::from(self.array.element_size()),
-            _ => 1,
-        }
+    /// Bytes of a slot that are a frame's.
+    fn slot_bytes(&self) -> u64 {
+        self.prepared.bound().next_multiple_of(FRAME_ALIGNMENT)
     }
 }
 
 /// One memory of a call, by its name.
 type Named<'a> = (&'static str, DeviceSlice<'a>);
 
+/// Most memories of a call.
+const MEMORIES: usize = 5;
+
 /// All memory of a call, once kernels can be given it as far as the host can see.
 fn check<'a>(
-    batch: &Batch,
+    prepared: &PreparedBatch,
     memory: &BatchMemory<'a>,
     statuses: Option<DeviceSlice<'a>>,
-    spec: &Spec,
     direction: Direction,
-) -> Result<Vec<Named<'a>>> {
+) -> Result<[Option<Named<'a>>; MEMORIES]> {
     let names = names(direction);
-    let (array_span, frame_span) = batch.spans(spec, direction)?;
-    let n_chunks = batch.n_chunks as u64;
+    let (array_span, frame_span) = prepared.spans(direction)?;
+    let n_chunks = prepared.batch.n_chunks as u64;
     let all = [
-        Some((names.arrays, memory.arrays, array_span, batch.alignment(spec))),
+        Some((names.arrays, memory.arrays, array_span, prepared.prepared.alignment())),
         Some((names.frames, memory.frames, frame_span, FRAME_ALIGNMENT)),
         Some(("frame_bytes", memory.frame_bytes, 8 * n_chunks, 8)),
         statuses.map(|statuses| ("statuses", statuses, 4 * n_chunks, 4)),
         memory.workspace.map(|workspace| ("workspace", workspace, 0, 8)),
     ];
-    let mut checked: Vec<Named> = Vec::with_capacity(all.len());
-    for (name, slice, need, alignment) in all.into_iter().flatten() {
+    let mut checked: [Option<Named>; MEMORIES] = [None; MEMORIES];
+    for (i, (name, slice, need, alignment)) in all.into_iter().flatten().enumerate() {
         let (start, have) = (slice.address(), slice.n_bytes());
         if have < need {
             return Err(Error::invalid(format!("{name} has {have} bytes; {need} are needed")));
@@ -137,10 +156,10 @@ fn check<'a>(
         }
         let overlaps =
             |other: &DeviceSlice| start < other.address() + other.n_bytes() && other.address() < start + have;
-        if let Some((other, _)) = checked.iter().find(|(_, other)| overlaps(other)) {
+        if let Some((other, _)) = checked.iter().flatten().find(|(_, other)| overlaps(other)) {
             return Err(Error::invalid(format!("{other} and {name} overlap; give each memory of its own")));
         }
-        checked.push((name, slice));
+        checked[i] = Some((name, slice));
     }
     Ok(checked)
 }
@@ -155,16 +174,16 @@ fn check<'a>(
 pub fn compress_async(
     batch: &Batch,
     memory: &BatchMemory,
-    spec: &Spec,
+    request: &Request,
     stream: StreamHandle,
     context: &Context,
 ) -> Result<()> {
-    enqueue(batch, memory, None, (spec, Verify::Checksum), stream, context)
+    batch.prepare(request)?.compress(memory, stream, context)
 }
 
 /// Gives the decompression of a batch to a stream. When the stream has done it, there is an i32 for each frame in
 /// `statuses`: 0, or the status of C for a damaged or truncated frame, whose array is unspecified then. A frame
-/// that is not of the batch's array and `spec`, or stored, is damaged. `frame_bytes` is only read.
+/// that is not of the batch's array and `request`, or stored, is damaged. `frame_bytes` is only read.
 ///
 /// # Errors
 /// As [`compress_async`].
@@ -172,29 +191,54 @@ pub fn decompress_async(
     batch: &Batch,
     memory: &BatchMemory,
     statuses: DeviceSlice,
-    spec: &Spec,
+    request: &Request,
     verify: Verify,
     stream: StreamHandle,
     context: &Context,
 ) -> Result<()> {
-    enqueue(batch, memory, Some(statuses), (spec, verify), stream, context)
+    batch.prepare(request)?.decompress(memory, statuses, verify, stream, context)
 }
 
-/// Compression, or decompression where there are `statuses`.
+impl PreparedBatch {
+    /// As [`compress_async`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn compress(&self, memory: &BatchMemory, stream: StreamHandle, context: &Context) -> Result<()> {
+        enqueue(self, Direction::Compress, memory, None, Verify::Checksum, stream, context)
+    }
+
+    /// As [`decompress_async`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn decompress(
+        &self,
+        memory: &BatchMemory,
+        statuses: DeviceSlice,
+        verify: Verify,
+        stream: StreamHandle,
+        context: &Context,
+    ) -> Result<()> {
+        enqueue(self, Direction::Decompress, memory, Some(statuses), verify, stream, context)
+    }
+}
+
 fn enqueue(
-    batch: &Batch,
+    prepared: &PreparedBatch,
+    direction: Direction,
     memory: &BatchMemory,
     statuses: Option<DeviceSlice>,
-    (spec, verify): (&Spec, Verify),
+    verify: Verify,
     stream: StreamHandle,
     context: &Context,
 ) -> Result<()> {
-    let direction = if statuses.is_some() { Direction::Decompress } else { Direction::Compress };
+    let batch = &prepared.batch;
     if batch.n_chunks == 0 {
         return Ok(());
     }
     check_gpu_wanted(context)?;
-    let all = check(batch, memory, statuses, spec, direction)?;
+    let all = check(prepared, memory, statuses, direction)?;
     let frames = names(direction).frames;
     let stream = stream.open(|| Device::of_memory(&[memory.frames])).map_err(|error| match error.kind() {
         ErrorKind::InvalidArgument => not_gpu_memory(frames),
@@ -203,7 +247,7 @@ fn enqueue(
     let device = stream.device();
     context.check_device(device)?;
     let _entered = device.enter()?;
-    for (name, slice) in all {
+    for (name, slice) in all.into_iter().flatten() {
         if !device.reaches(slice)? {
             return Err(match gpu_of_address(slice.address()) {
                 Some(other) => Error::invalid(format!(
@@ -214,7 +258,7 @@ fn enqueue(
             });
         }
     }
-    let plan = plan(direction, &batch.array, spec, verify)?;
+    let plan = plan(direction, &prepared.prepared, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };
     let launch = plan.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
     let need = launch.scratch_bytes();
@@ -237,11 +281,11 @@ fn enqueue(
         array_stride: batch.array_stride,
         frames: memory.frames,
         frame_stride: batch.frame_stride,
-        slot_bytes: compress_bound(&batch.array, spec)?.next_multiple_of(FRAME_ALIGNMENT),
+        slot_bytes: prepared.slot_bytes(),
         frame_bytes: memory.frame_bytes,
         statuses,
     };
-    launch.start(&stream, &plan.frames, &memory, scratch)
+    launch.start(&stream, &memory, scratch)
 }
 
 /// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has kernels
@@ -252,7 +296,7 @@ fn enqueue(
 pub fn async_workspace_bytes(
     array: &Array,
     n_chunks: usize,
-    spec: &Spec,
+    request: &Request,
     stream: StreamHandle,
     context: &Context,
 ) -> Result<u64> {
@@ -263,9 +307,13 @@ pub fn async_workspace_bytes(
     check_gpu_wanted(context)?;
     let stream = stream.open(|| Device::choose(settings))?;
     context.check_device(stream.device())?;
+    let prepared = Prepared::new(array, request)?;
     // What has been compressed by the CPU alone can be decompressed here.
-    let decompress = plan(Direction::Decompress, array, spec, Verify::Checksum)?;
-    let compress = Plan::by_spec(Direction::Compress, array, spec, Verify::Checksum);
+    let decompress = plan(Direction::Decompress, &prepared, Verify::Checksum)?;
+    let compress = match Plan::new(Direction::Compress, &prepared, Verify::Checksum) {
+        Attempt::Done(plan) => Some(plan),
+        Attempt::NotHere(_) => None,
+    };
     let mut most = 0;
     for plan in [Some(decompress), compress].into_iter().flatten() {
         // Nobody knows yet whether the arrays will be aligned.
@@ -282,14 +330,19 @@ fn not_gpu_memory(name: &str) -> Error {
     ))
 }
 
-fn plan(direction: Direction, array: &Array, spec: &Spec, verify: Verify) -> Result<Plan> {
-    Plan::by_spec(direction, array, spec, verify).ok_or_else(|| {
-        let text = match direction {
-            Direction::Compress => "no kernels that compress; use gridz_compress, or another codec or level",
-            Direction::Decompress => "no kernels that decompress; use gridz_decompress",
-        };
-        Error::unsupported(format!("{} at level {} has {text}", spec.name(), spec.level()))
-    })
+/// # Errors
+/// `UnsupportedJob` if there are no kernels: there is no way back to the CPU.
+fn plan(direction: Direction, prepared: &Prepared, verify: Verify) -> Result<Plan> {
+    match Plan::new(direction, prepared, verify) {
+        Attempt::Done(plan) => Ok(plan),
+        Attempt::NotHere(reason) => {
+            let remedy = match direction {
+                Direction::Compress => "use gridz_compress, or another codec or level",
+                Direction::Decompress => "use gridz_decompress",
+            };
+            Err(Error::unsupported(format!("{reason}; {remedy}")))
+        }
+    }
 }
 
 /// # Errors

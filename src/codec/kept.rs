@@ -1,0 +1,57 @@
+//! What a codec knows of an array once it has looked at its type and extents, for the engine to carry from the plan to
+//! the work: without memory of its own, and without the engine's knowing the type.
+#![allow(unsafe_code, reason = "a value in bytes, which is read as what it was written as")]
+
+use std::any::TypeId;
+use std::mem::MaybeUninit;
+
+/// Words of the largest value that can be kept.
+const WORDS: usize = 16;
+
+/// A value of some plain type, in place.
+#[derive(Clone, Copy)]
+pub struct Kept {
+    id: TypeId,
+    words: [MaybeUninit<u64>; WORDS],
+}
+
+impl Kept {
+    /// Keeps `value`.
+    pub fn new<T: Copy + Send + Sync + 'static>(value: T) -> Self {
+        const { assert!(size_of::<T>() <= 8 * WORDS && align_of::<T>() <= 8, "too large to be kept") };
+        let mut words = [MaybeUninit::uninit(); WORDS];
+        // SAFETY: there is room for it, as asserted above.
+        unsafe { words.as_mut_ptr().cast::<T>().write(value) };
+        Self { id: TypeId::of::<T>(), words }
+    }
+
+    /// The value.
+    ///
+    /// # Panics
+    /// If it is of another type: a codec is given what it has made itself.
+    pub fn get<T: Copy + 'static>(&self) -> &T {
+        assert!(self.id == TypeId::of::<T>(), "a codec is given what another one has kept");
+        // SAFETY: `new` wrote a value of this type there.
+        unsafe { &*self.words.as_ptr().cast::<T>() }
+    }
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Kept")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_as_what_they_are() {
+        let kept = Kept::new([1u64, 2, 3]);
+        let copy = kept;
+        assert_eq!((kept.get::<[u64; 3]>(), copy.get::<[u64; 3]>()), (&[1, 2, 3], &[1, 2, 3]));
+        assert_eq!(Kept::new(()).get::<()>(), &());
+        assert!(std::panic::catch_unwind(|| *kept.get::<[u32; 6]>()).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! Pinned host memory, with free lists by power of two, because pinning costs more than copying. Up to
+//! [`cache_bytes`] are kept when nothing uses them.
+#![allow(unsafe_code, reason = "calls the CUDA driver")]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+
+use cudarc::driver::sys;
+
+use crate::cuda::caches::{cache_bytes, lock};
+use crate::cuda::context::DriverContext;
+use crate::error::{Error, Result};
+
+/// Host memory that the GPU reads and writes without detour. Dereferences to its bytes, with anything in
+/// them.
+#[derive(Debug)]
+pub struct PinnedBuffer {
+    context: &'static DriverContext,
+    cache: &'static PinnedCache,
+    block: Block,
+    n_bytes: usize,
+}
+
+/// Pinned memory that nothing uses.
+#[derive(Debug, Default)]
+pub(super) struct PinnedCache(Mutex<Idle>);
+
+#[derive(Debug, Default)]
+struct Idle {
+    blocks: Vec<Block>,
+    n_bytes: u64,
+}
+
+/// An allocation of a power of two.
+#[derive(Debug)]
+struct Block {
+    address: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: plain memory that one value owns.
+unsafe impl Send for Block {}
+// SAFETY: the same; shared references only read.
+unsafe impl Sync for Block {}
+
+/// The smallest block: below, one is as good as another.
+const MIN_BLOCK: usize = 64 << 10;
+
+impl PinnedCache {
+    /// Frees all of it. The context is current.
+    pub(super) fn release(&self, context: &DriverContext) {
+        let idle = std::mem::take(&mut *lock(&self.0));
+        for block in idle.blocks {
+            // Noted by the check; nothing else can be done about an error.
+            let _ = block.free(context);
+        }
+    }
+}
+
+impl Block {
+    /// The context is current.
+    fn new(context: &DriverContext, size: usize) -> Result<Self> {
+        let mut address = ptr::null_mut();
+        // SAFETY: writes one pointer; the context is current.
+        let code = unsafe { sys::cuMemHostAlloc(&raw mut address, size, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        context.check(code, format_args!("no {size} bytes of pinned memory"))?;
+        let address =
+            NonNull::new(address.cast::<u8>()).ok_or_else(|| Error::out_of_memory(size as u64, "pinned memory"))?;
+        // SAFETY: the driver has just allocated it. Rust wants memory that it reads to be initialised.
+        unsafe { address.write_bytes(0, size) };
+        Ok(Self { address, size })
+    }
+
+    /// The context is current.
+    fn free(self, context: &DriverContext) -> Result<()> {
+        // SAFETY: allocated by the driver, and no copy uses it any more.
+        context
+            .check(unsafe { sys::cuMemFreeHost(self.address.as_ptr().cast()) }, "pinned memory is not given back")
+    }
+}
+
+impl PinnedBuffer {
+    /// Pinned memory of `n_bytes` for a context.
+    pub(super) fn new(
+        context: &'static DriverContext,
+        cache: &'static PinnedCache,
+        n_bytes: usize,
+    ) -> Result<Self> {
+        let _entered = context.enter()?;
+        let size = n_bytes
+            .max(MIN_BLOCK)
+            .checked_next_power_of_two()
+            .ok_or_else(|| Error::out_of_memory(n_bytes as u64, "pinned memory"))?;
+        let idle = {
+            let mut idle = lock(&cache.0);
+            let found = idle.blocks.iter().position(|block| block.size == size);
+            found.map(|i| {
+                idle.n_bytes -= size as u64;
+                idle.blocks.swap_remove(i)
+            })
+        };
+        let block = match idle {
+            Some(block) => block,
+            None => Block::new(context, size)?,
+        };
+        Ok(Self { context, cache, block, n_bytes })
+    }
+
+    /// The first `n_bytes`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are fewer.
+    pub(super) fn first(&self, n_bytes: u64) -> Result<&[u8]> {
+        let have = self.n_bytes;
+        usize::try_from(n_bytes)
+            .ok()
+            .and_then(|n| self.get(..n))
+            .ok_or_else(|| Error::invalid(format!("a copy of {n_bytes} bytes with a pinned buffer of {have}")))
+    }
+}
+
+impl Deref for PinnedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block has that many initialised bytes, and a copy in the background owns the buffer.
+        unsafe { std::slice::from_raw_parts(self.block.address.as_ptr(), self.n_bytes) }
+    }
+}
+
+impl DerefMut for PinnedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the same, and this value owns the block.
+        unsafe { std::slice::from_raw_parts_mut(self.block.address.as_ptr(), self.n_bytes) }
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        // Of a lost device or in a fork, it is left alone.
+        let Ok(_entered) = self.context.enter() else {
+            return;
+        };
+        let block = Block { ..self.block };
+        let size = block.size as u64;
+        {
+            let mut idle = lock(&self.cache.0);
+            if idle.n_bytes + size <= cache_bytes() {
+                idle.n_bytes += size;
+                idle.blocks.push(block);
+                return;
+            }
+        }
+        // Noted by the check; nothing else can be done about an error.
+        let _ = block.free(self.context);
+    }
+}

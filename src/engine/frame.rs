@@ -1,0 +1,113 @@
+//! Frames: what they say of themselves, and what must fit together before one is read or written.
+
+use crate::codec::registry::{self, Entry, STORED};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::header::{Header, header_bytes};
+use crate::types::Array;
+
+/// What a frame says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameInfo {
+    /// The array inside.
+    pub array: Array,
+    /// Number of the codec that wrote the payload.
+    pub codec: u8,
+    /// Its name, if this version has it.
+    pub codec_name: Option<&'static str>,
+    /// Bytes of the whole frame.
+    pub frame_bytes: u64,
+}
+
+/// Whether decompression compares the payload with its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    /// Compare.
+    Checksum,
+    /// Only check what decoding needs to be safe.
+    Structure,
+}
+
+/// Bytes of `array` as a `stored` frame: no frame that [`compress`](super::compress) returns is longer.
+pub fn stored_bytes(array: &Array) -> u64 {
+    header_bytes(array.shape().rank(), 0) as u64 + array.n_bytes()
+}
+
+/// What `frame` is. Reads the header only; the payload may be missing.
+///
+/// # Errors
+/// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used.
+pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
+    let header = Header::parse(frame)?;
+    Ok(FrameInfo {
+        array: header.array,
+        codec: header.codec,
+        codec_name: registry::find(header.codec).map(|entry| entry.name),
+        frame_bytes: header.frame_bytes()?,
+    })
+}
+
+/// Bytes to allocate for the array in `frame`, which may be damaged or hostile and must not choose
+/// that freely: at most `expected`, the bytes its owner knows it should have, or, where nobody knows,
+/// what a payload of its length can expand to.
+///
+/// # Errors
+/// As [`inspect`]; `Corrupt` if the frame asks for more, `UnsupportedFormat` if its codec is unknown.
+pub fn array_bytes(frame: &[u8], expected: Option<u64>) -> Result<u64> {
+    let header = Header::parse(frame)?;
+    let entry = entry_of(&header)?;
+    let payload_bytes = header.frame_bytes()?.min(frame.len() as u64) - header.n_bytes() as u64;
+    let possible = payload_bytes.saturating_mul(entry.max_expansion);
+    let limit = match expected {
+        // A filter that ran before may have made the chunk longer; that costs no more than the payload.
+        Some(expected) if entry.id == STORED => expected.max(possible),
+        Some(expected) => expected,
+        None => possible,
+    };
+    let n_bytes = header.array.n_bytes();
+    if n_bytes > limit {
+        let text = format!("the frame claims an array of {n_bytes} bytes where at most {limit} can be");
+        return Err(Error::corrupt(text));
+    }
+    Ok(n_bytes)
+}
+
+/// The codec of a frame.
+pub(super) fn entry_of(header: &Header) -> Result<&'static Entry> {
+    let (codec, version) = (header.codec, header.codec_version);
+    registry::find(codec).filter(|entry| entry.version == version).ok_or_else(|| {
+        let ours = crate::VERSION;
+        let text =
+            format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");
+        Error::new(ErrorKind::UnsupportedFormat, text)
+    })
+}
+
+/// Whether exactly the frame's payload follows the header.
+pub(super) fn check_payload(header: &Header, have: u64) -> Result<()> {
+    let need = header.payload_bytes;
+    if have < need {
+        return Err(Error::new(ErrorKind::Truncated, format!("the frame has {have} of {need} bytes of payload")));
+    }
+    if have > need {
+        return Err(Error::corrupt(format!("{} bytes follow the frame", have - need)));
+    }
+    Ok(())
+}
+
+/// Whether a source has the array's bytes.
+pub(super) fn check_source(array: &Array, have: u64) -> Result<()> {
+    let need = array.n_bytes();
+    if have != need {
+        return Err(Error::invalid(format!("the source has {have} bytes, the array {need}")));
+    }
+    Ok(())
+}
+
+/// Whether a destination has the bytes that are needed.
+pub(super) fn check_destination(have: u64, need: u64) -> Result<()> {
+    if have < need {
+        let text = format!("a destination of {have} bytes is too small; {need} are needed");
+        return Err(Error::new(ErrorKind::DstTooSmall { need }, text));
+    }
+    Ok(())
+}

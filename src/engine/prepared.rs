@@ -1,0 +1,101 @@
+//! What is known of a chunk before its data is looked at: decided once for each call, and carried through it.
+
+use crate::codec::registry::{self, Entry};
+use crate::codec::request::Request;
+use crate::codec::{Decision, Kept, Params, Plan};
+use crate::engine::frame::{self, stored_bytes};
+use crate::error::{Error, Result};
+use crate::format::fold::Fold;
+use crate::format::header::{Header, header_bytes};
+use crate::types::{Array, ByteOrder, Shape};
+
+/// Chunks of one type and shape, and how their frames are made or read: codec, fold, parameters, layout.
+#[derive(Clone, Copy)]
+pub struct Prepared {
+    /// The array as its owner sees it.
+    pub(super) array: Array,
+    /// The codec, which is that of the frame: `stored` where the one that was wished for is not for such arrays.
+    pub(super) row: &'static Entry,
+    pub(super) fold: Fold,
+    pub(super) params: Params,
+    /// The extents as the codec sees them.
+    pub(super) shape: Shape,
+    /// The codec's layout.
+    pub(super) layout: Kept,
+    /// Most bytes of a frame while it is being made.
+    bound: u64,
+}
+
+impl Prepared {
+    /// To compress arrays like `array` as `request` says.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if so many bytes cannot be addressed; what the codec refuses.
+    pub fn new(array: &Array, request: &Request) -> Result<Self> {
+        let prepared = match request.entry.codec.plan(array, request.level) {
+            Decision::Take(plan) => Self::planned(array, request.entry, &plan),
+            Decision::Store => Self::stored(array),
+            Decision::Refuse(error) => return Err(error),
+        };
+        let bound = prepared.bound;
+        isize::try_from(bound)
+            .map_err(|_| Error::invalid(format!("a chunk of {bound} bytes cannot be addressed")))?;
+        Ok(prepared)
+    }
+
+    /// To store arrays like `array`, which every array can be.
+    pub(super) fn stored(array: &Array) -> Self {
+        let (row, plan) = registry::stored(array);
+        Self::planned(array, row, &plan)
+    }
+
+    fn planned(array: &Array, row: &'static Entry, plan: &Plan) -> Self {
+        let &Plan { fold, params, bound, layout } = plan;
+        let shape = codec_shape(array, row, fold);
+        let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
+        Self { array: *array, row, fold, params, shape, layout, bound }
+    }
+
+    /// To read frames that differ from that of `header` by their payload.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that nobody can have written.
+    pub(super) fn of(header: &Header) -> Result<Self> {
+        let row = frame::entry_of(header)?;
+        let (array, fold) = (header.array, header.fold);
+        let shape = codec_shape(&array, row, fold);
+        // Other parameters than its own the codec refuses here.
+        let layout = row.codec.layout(array.dtype(), &shape, header.params)?;
+        let params = Params::new(header.params);
+        // Nobody asks how long such frames can be.
+        Ok(Self { array, row, fold, params, shape, layout, bound: 0 })
+    }
+
+    /// Bytes that the destination of such chunks needs: as [`compress_bound`](super::compress_bound).
+    pub fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// The header of such frames, without payload.
+    pub(super) fn header(&self) -> Header<'_> {
+        let Self { row, fold, array, .. } = *self;
+        let (codec, codec_version) = (row.id, row.version);
+        let params = &self.params;
+        Header { codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
+    }
+
+    /// Codecs see little-endian elements.
+    pub(super) fn is_swapped(&self) -> bool {
+        self.array.order() == ByteOrder::Big && !self.row.verbatim
+    }
+
+    /// What kernels want the addresses of arrays to be a multiple of.
+    pub(super) fn alignment(&self) -> u64 {
+        if self.row.verbatim { 1 } else { u64::from(self.array.element_size()) }
+    }
+}
+
+/// The shape that a codec sees.
+fn codec_shape(array: &Array, row: &Entry, fold: Fold) -> Shape {
+    if row.verbatim { *array.shape() } else { fold.apply(array.shape(), row.codec.max_rank()) }
+}

@@ -1,0 +1,207 @@
+//! What a call does beside its work: plans, layouts and allocations, counted in the steady state, which is the third
+//! call of its kind. One plan, one layout.
+#![cfg(debug_assertions)] // where `counts` counts
+#![allow(unsafe_code, reason = "an allocator that counts, and the functions that C calls")]
+
+mod common;
+mod mock_cuda;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+use common::skip;
+use gridz::codec::counts;
+use gridz::cuda::{Device, Fatbin};
+use gridz::engine::device::{Batch, BatchMemory, async_workspace_bytes, compress_async, decompress_async};
+use gridz::settings::{self, Backend};
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use mock_cuda::with_mock;
+
+/// Counts what the calling thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's allocator, with a count of the calls.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Plans, layouts and allocations of a call.
+type Counts = [u64; 3];
+
+/// Those of the third call of `call`.
+fn of_third(mut call: impl FnMut()) -> Counts {
+    let now = || {
+        let (plans, layouts) = counts::so_far();
+        [plans, layouts, ALLOCATIONS.get()]
+    };
+    call();
+    call();
+    let before = now();
+    call();
+    let after = now();
+    [0, 1, 2].map(|i| after[i] - before[i])
+}
+
+const SHAPE: [u64; 3] = [32, 32, 64];
+
+fn array() -> Array {
+    Array::new(DType::F32, ByteOrder::Little, Shape::new(&SHAPE).unwrap()).unwrap()
+}
+
+fn values() -> Vec<u8> {
+    (0..array().n_bytes() as u32 / 4).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect()
+}
+
+/// ndzip, lorenzo `fast` and `dense`, and no codec.
+fn specs() -> [Request; 4] {
+    [(1, 0), (2, 1), (2, 2), (0, 0)].map(|(codec, level)| Request::new(codec, level).unwrap())
+}
+
+/// Allocations of a compression on the CPU: none, but in `dense`, whose dictionaries and codes have vectors.
+fn most_allocations(spec: &Request) -> u64 {
+    if spec.level() == 2 { 200 } else { 0 }
+}
+
+/// And of a decompression, which has a list of strips, and of the bands of each, of which these arrays have few.
+const STRIPS: u64 = 12;
+
+#[test]
+fn calls_on_the_cpu() {
+    let (array, values, context) = (array(), values(), Context::new(Some(1), None).unwrap());
+    for spec in specs() {
+        let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
+        let mut back = vec![0; values.len()];
+        let mut n = 0;
+        let compress = of_third(|| n = gridz::compress(&array, &spec, &values, &mut frame, &context).unwrap());
+        let decompress = of_third(|| {
+            gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
+        });
+        assert!(back == values);
+        let of_codec = u64::from(spec.codec() != 0);
+        println!("cpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
+        assert_eq!((compress[..2].to_vec(), decompress[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
+        assert!(compress[2] <= most_allocations(&spec) && decompress[2] <= STRIPS, "{spec:?}");
+    }
+}
+
+/// `H5Z_class2_t`.
+#[repr(C)]
+struct FilterClass {
+    numbers: [c_int; 4],
+    name: *const c_void,
+    can_apply: *const c_void,
+    set_local: *const c_void,
+    filter: unsafe extern "C" fn(u32, usize, *const u32, usize, *mut usize, *mut *mut c_void) -> usize,
+}
+
+unsafe extern "C" {
+    fn H5PLget_plugin_info() -> *const FilterClass;
+}
+
+#[test]
+fn chunks_of_hdf5() {
+    let (array, values) = (array(), values());
+    // SAFETY: lives as long as the process.
+    let class = unsafe { &*H5PLget_plugin_info() };
+    for spec in specs() {
+        let words = gridz::hdf5::cd::Stored::new(&spec, array).words();
+        let run = |flags: u32, bytes: &[u8]| {
+            // SAFETY: a buffer of malloc with its size, as libhdf5 passes it.
+            unsafe {
+                let mut size = bytes.len();
+                let mut buffer = libc::malloc(size);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast::<u8>(), size);
+                let n = (class.filter)(flags, words.len(), words.as_ptr(), size, &raw mut size, &raw mut buffer);
+                assert!(n > 0);
+                (n, buffer)
+            }
+        };
+        let mut last: Option<(usize, *mut c_void)> = None;
+        let mut keep = |made: (usize, *mut c_void)| {
+            if let Some((_, buffer)) = last.replace(made) {
+                // SAFETY: made by malloc, and not used any more.
+                unsafe { libc::free(buffer) };
+            }
+        };
+        let write = of_third(|| keep(run(0, &values)));
+        let (n, buffer) = last.unwrap();
+        // SAFETY: so many bytes were written there.
+        let frame = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), n) };
+        let read = of_third(|| {
+            let (n, back) = run(0x100, frame);
+            // SAFETY: so many bytes were written there; made by malloc.
+            unsafe {
+                assert!(std::slice::from_raw_parts(back.cast::<u8>(), n) == values);
+                libc::free(back);
+            }
+        });
+        let of_codec = u64::from(spec.codec() != 0);
+        println!("hdf5 {spec:?}: write {write:?}, read {read:?}");
+        assert_eq!((write[..2].to_vec(), read[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
+        assert!(write[2] <= most_allocations(&spec) && read[2] <= STRIPS, "{spec:?}");
+    }
+}
+
+/// Calls that only give work to a stream, and such that wait for the GPU.
+#[test]
+fn calls_of_the_gpu() {
+    const TEST: &str = "calls_of_the_gpu";
+    if let Err(error) = Fatbin::find("ndzip") {
+        return skip(TEST, &error.to_string());
+    }
+    with_mock(TEST, &[], || {
+        let (array, context) = (array(), Context::new(Some(1), None).unwrap());
+        let device = Device::choose(settings::checked().unwrap()).unwrap();
+        let stream = device.stream().unwrap();
+        for spec in specs().into_iter().filter(|spec| spec.level() < 2) {
+            let slot = gridz::compress_bound(&array, &spec).unwrap().next_multiple_of(16);
+            let batch = Batch { array, n_chunks: 2, array_stride: array.n_bytes(), frame_stride: slot };
+            // SAFETY: the mock does nothing after a call.
+            let handle = unsafe { stream.handle() };
+            let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
+            let need = async_workspace_bytes(&array, 2, &spec, handle, &context).unwrap();
+            let buffers = [2 * array.n_bytes(), 2 * slot, 16, need, 8].map(alloc);
+            let [arrays, frames, frame_bytes, workspace, statuses] = buffers.each_ref().map(|buffer| buffer.all());
+            let memory = BatchMemory { arrays, frames, frame_bytes, workspace: Some(workspace) };
+            let compress = of_third(|| compress_async(&batch, &memory, &spec, handle, &context).unwrap());
+            let decompress = of_third(|| {
+                decompress_async(&batch, &memory, statuses, &spec, Verify::Checksum, handle, &context).unwrap();
+            });
+            println!("async {spec:?}: compress {compress:?}, decompress {decompress:?}");
+            let of_codec = u64::from(spec.codec() != 0);
+            assert_eq!([compress, decompress], [[1, of_codec, 0]; 2], "{spec:?}");
+        }
+        let required = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
+        for spec in specs().into_iter().filter(|spec| spec.level() < 2) {
+            let (values, mut back) = (values(), vec![0; array.n_bytes() as usize]);
+            let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
+            let compress = of_third(|| {
+                gridz::compress(&array, &spec, &values, &mut frame, &required).unwrap();
+            });
+            let n = gridz::compress(&array, &spec, &values, &mut frame, &context).unwrap();
+            let decompress = of_third(|| {
+                gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &required).unwrap();
+            });
+            println!("gpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
+            let of_codec = u64::from(spec.codec() != 0);
+            assert_eq!([compress, decompress], [[1, of_codec, 0], [0, of_codec, 0]], "{spec:?}");
+        }
+    });
+}
