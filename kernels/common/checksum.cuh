@@ -34,7 +34,8 @@ struct LaneWeights {
         }
     }
 };
-__constant__ const LaneWeights kLaneWeights;
+// Not in constant memory, where threads with other lanes would wait for each other.
+__device__ const LaneWeights kLaneWeights;
 
 struct Sums {
     u64 a = 0, b = 0;
@@ -71,9 +72,9 @@ template <u32 kStride>
 struct UnitSums {
     static_assert(kStride * 4 % kLanes == 0, "a thread stays in its lanes");
     u64 x = 0, y = 0, z = 0, w = 0;
-    u32 steps;
+    u32 steps, unit;  // unit of its row
 
-    __device__ __forceinline__ explicit UnitSums(u64 first) : steps(key_steps(first)) {}
+    __device__ __forceinline__ explicit UnitSums(u64 first) : steps(key_steps(first)), unit(static_cast<u32>(first) / 4 % (kLanes / 4)) {}
     __device__ __forceinline__ void add(uint4 unit) {
         const u64 key = key_of(steps);
         x += key * unit.x;
@@ -82,9 +83,9 @@ struct UnitSums {
         w += key * unit.w;
         steps += kStride * 4 / kLanes * kKeyStep;
     }
-    __device__ __forceinline__ void finish(u64 first, Sums& sums) const {
-        const u32 unit = first / 4 % (kLanes / 4);
-        const uint4 a = reinterpret_cast<const uint4*>(kLaneWeights.a)[unit], b = reinterpret_cast<const uint4*>(kLaneWeights.b)[unit];
+    __device__ __forceinline__ void finish(Sums& sums) const {
+        const uint4 a = __ldg(reinterpret_cast<const uint4*>(kLaneWeights.a) + unit);
+        const uint4 b = __ldg(reinterpret_cast<const uint4*>(kLaneWeights.b) + unit);
         sums.a += x * a.x + y * a.y + z * a.z + w * a.w;
         sums.b += x * b.x + y * b.y + z * b.z + w * b.w;
     }

@@ -113,7 +113,7 @@ __device__ __forceinline__ void copy_stored(u32 thread, unsigned char* array, un
             unit_sums.add(units[j]);
         }
     }
-    unit_sums.finish(first / 4 + 4 * thread, sums);
+    unit_sums.finish(sums);
     const u32 n_words = (n + 3) / 4, first_word = 4 * n_units + thread;
     StridedSums<kThreads> word_sums(first / 4 + first_word);
 #pragma unroll 4

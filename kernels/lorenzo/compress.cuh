@@ -294,8 +294,7 @@ struct LorenzoCompressor {
         const u32 before = shared.before;
         char* const to = payload(chunk);
         const u64 first = table_bytes(tiles) + static_cast<u64>(before) * kUnitBytes;
-        const u64 first_word = first / 4 + 4 * threadIdx.x;
-        UnitSums<kLorenzoThreads> unit_sums(first_word);
+        UnitSums<kLorenzoThreads> unit_sums(first / 4 + 4 * threadIdx.x);
         const auto put = [&](u32 u, uint4 unit) {
             store_global_16(to + first + u * kUnitBytes, unit);
             unit_sums.add(unit);
@@ -308,7 +307,7 @@ struct LorenzoCompressor {
             for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) put(u, plain_unit(coder, u, numbers, m));
         }
         Sums sums;
-        unit_sums.finish(first_word, sums);
+        unit_sums.finish(sums);
         share_sums(sums);
         __syncthreads();
         sums = Sums();

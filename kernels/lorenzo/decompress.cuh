@@ -196,11 +196,10 @@ struct Decompressor : DecompressTile {
                 // The last thread finds the block in the array.
                 if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
                 wait_copies();
-                const u64 first_word = first / 4 + 4 * (t - kWarp);
-                UnitSums<kCopiers> unit_sums(first_word);
+                UnitSums<kCopiers> unit_sums(first / 4 + 4 * (t - kWarp));
 #pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) unit_sums.add(load_shared_16(to + u * kUnitBytes));
-                unit_sums.finish(first_word, sums);
+                unit_sums.finish(sums);
             }
         } else {
             UnitSums<kThreads> unit_sums(first / 4 + 4 * t);
@@ -217,7 +216,7 @@ struct Decompressor : DecompressTile {
                     if (first_unit + k * kThreads < n_units) unit_sums.add(units[k]);
                 }
             }
-            unit_sums.finish(first / 4 + 4 * t, sums);
+            unit_sums.finish(sums);
         }
         share_sums(sums);
         __syncthreads();

@@ -362,7 +362,7 @@ struct Compressor {
             store_global_16(to + at, unit);
             unit_sums.add(unit);
         }
-        unit_sums.finish(range.first / 4 + 4 * thread, sums);
+        unit_sums.finish(sums);
         const u32 word = n_units * 4 + thread;
         if (4 * word < range.n) {
             const u32 value = reinterpret_cast<const u32*>(reinterpret_cast<const char*>(source(chunk)) + range.first)[word];
@@ -486,38 +486,50 @@ struct Compressor {
         constexpr u32 kStep = 4 * padded(kStride);
         const u32 skew = reinterpret_cast<u64>(out) / 4 % kWarp;
         u32 i = writer * kWarp + lane_id() - skew, line_end = (writer + 1) * kWarp - skew;
-        if (static_cast<s32>(i) >= 0) {
-            if (i < n) {
-                const u32 word = load_shared_4(stage + 4 * padded(i));
-                out[i] = word;
-                sums.add(first + i, word);
-            }
+        // Of the thread's words, which are all in the same lane of their rows.
+        u64 sum = 0;
+        if (static_cast<s32>(i) >= 0 && i < n) {
+            const u32 word = load_shared_4(stage + 4 * padded(i));
+            out[i] = word;
+            sum = static_cast<u64>(key_of(key_steps(first + i))) * word;
         }
         i += kStride, line_end += kStride;
-        const u32 start = i;
-        StridedSums<kStride> strided(first + start);
+        const u64 in_lane = first + i;
         u32 from = stage + 4 * padded(i);
+        // A batch of a warp is in fewer than 32 rows, so each thread makes the key of one.
+        constexpr u32 kStepRows = kStride / kLanes;
+        static_assert((kBatch - 1) * kStepRows + (kWarp + kLanes - 2) / kLanes < kWarp, "a key for every row");
+        const u64 warp_first = first + line_end - kWarp;
+        const u32 row = (static_cast<u32>(warp_first) % kLanes + lane_id()) / kLanes;
+        u32 steps = key_steps(warp_first) + lane_id() * kKeyStep;
+        const auto add = [&](u32 keys, u32 j, u32 word) {
+            sum += static_cast<u64>(__shfl_sync(kAllLanes, keys, row + j * kStepRows)) * word;
+        };
         for (; line_end + (kBatch - 1) * kStride <= n; line_end += kBatch * kStride) {
             u32 words[kBatch];
 #pragma unroll
             for (u32 j = 0; j < kBatch; ++j) words[j] = load_shared_4(from + j * kStep);
+            const u32 keys = key_of(steps);
 #pragma unroll
             for (u32 j = 0; j < kBatch; ++j) {
                 out[i + j * kStride] = words[j];
-                strided.add(words[j]);
+                add(keys, j, words[j]);
             }
+            steps += kBatch * kStepRows * kKeyStep;
             from += kBatch * kStep;
             i += kBatch * kStride;
         }
+        const u32 keys = key_of(steps);
 #pragma unroll
         for (u32 j = 0; j < kBatch; ++j) {
+            u32 word = 0;
             if (i + j * kStride < n) {
-                const u32 word = load_shared_4(from + j * kStep);
+                word = load_shared_4(from + j * kStep);
                 out[i + j * kStride] = word;
-                strided.add(word);
             }
+            add(keys, j, word);
         }
-        strided.finish(first + start, sums);
+        sums.add_lane(in_lane, sum);
     }
 };
 

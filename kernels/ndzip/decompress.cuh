@@ -295,7 +295,7 @@ struct Decompressor : DecompressTile {
         UnitSums<kLines> unit_sums(first - skipped + t * kUnitWords);
 #pragma unroll 2
         for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));
-        unit_sums.finish(first - skipped + t * kUnitWords, sums);
+        unit_sums.finish(sums);
         // Words of the first and the last unit that do not belong to the block.
         if (n && t == 0) {
             for (u32 w = 0; w < skipped; ++w) sums.remove(first - skipped + w, load_shared_4(staged(stage + 4 * w)));
