@@ -43,21 +43,13 @@ pub const WEIGHTS: [[u32; LANES]; 2] = {
     weights
 };
 
-/// The multipliers of [`key`], in their order.
-pub const KEY_MULTIPLIERS: [u32; 3] = [0xed5a_d4bb, 0xac4c_1b51, 0x3184_8bab];
-/// Its shifts, each after a multiplication.
-pub const KEY_SHIFTS: [u32; 3] = [11, 15, 14];
-
 /// The key of row `row` modulo 2^32: a bijection that makes 0 of 2^32 − 1 only, a row that begins at 256 GiB.
+#[inline(always)]
 pub const fn key(row: u32) -> u32 {
-    let mut x = row.wrapping_add(1);
-    let mut i = 0;
-    while i < 3 {
-        x = x.wrapping_mul(KEY_MULTIPLIERS[i]);
-        x ^= x >> KEY_SHIFTS[i];
-        i += 1;
-    }
-    x
+    let mut x = row.wrapping_add(1).wrapping_mul(0xed5a_d4bb);
+    x = (x ^ (x >> 11)).wrapping_mul(0xac4c_1b51);
+    x = (x ^ (x >> 15)).wrapping_mul(0x3184_8bab);
+    x ^ (x >> 14)
 }
 
 /// Σ key·w of every lane over some words of a payload: of the even lanes, then of the odd ones, as vectors multiply them.
@@ -75,7 +67,9 @@ impl Sums {
     /// that is the payload's last one.
     pub fn of(bytes: &[u8], start: u64) -> Self {
         let mut lanes = LaneSums::default();
-        in_rows(bytes, start, |rows, first| add_rows(&mut lanes, rows, first));
+        let cut = Cut::of(bytes, start);
+        add_rows(&mut lanes, cut.rows, cut.first_row);
+        cut.add_ends(&mut lanes);
         Self::from_lanes(&lanes)
     }
 
@@ -106,6 +100,49 @@ pub fn checksum(payload: &[u8]) -> u64 {
     Sums::of(payload, 0).checksum(payload.len() as u64)
 }
 
+/// Bytes of a payload, cut where rows begin.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut<'a> {
+    /// What is in the row within which they begin, if they do.
+    pub head: &'a [u8],
+    /// Where in that row it begins.
+    head_lane: usize,
+    /// Whole rows.
+    pub rows: &'a [Row],
+    /// The number of the first of those.
+    pub first_row: u64,
+    /// What is in the row within which they end, if they do and do not begin there.
+    pub tail: &'a [u8],
+}
+
+impl<'a> Cut<'a> {
+    /// Cuts `bytes`, which are in the payload from byte `start` on.
+    pub fn of(bytes: &'a [u8], start: u64) -> Self {
+        let head_lane = start as usize / 4 % LANES;
+        let head_bytes = start.next_multiple_of(ROW_BYTES as u64) - start;
+        let (head, rest) = bytes.split_at(bytes.len().min(head_bytes as usize));
+        let (rows, tail) = rest.as_chunks();
+        Self { head, head_lane, rows, first_row: (start + head_bytes) / ROW_BYTES as u64, tail }
+    }
+
+    /// Adds head and tail, words of one row each, to the sums of their lanes.
+    pub fn add_ends(&self, lanes: &mut LaneSums) {
+        let ends = [
+            (self.head, self.first_row.wrapping_sub(1), self.head_lane),
+            (self.tail, self.first_row + self.rows.len() as u64, 0),
+        ];
+        for (bytes, row, first_lane) in ends {
+            let key = u64::from(key(row as u32));
+            for (bytes, lane) in bytes.chunks(4).zip(first_lane..) {
+                let mut word = [0; 4];
+                word[..bytes.len()].copy_from_slice(bytes);
+                let sum = &mut lanes[lane % 2][lane / 2];
+                *sum = sum.wrapping_add(key * u64::from(u32::from_le_bytes(word)));
+            }
+        }
+    }
+}
+
 /// Adds rows to the sums of the lanes; the first of them is row `first` of the payload.
 #[inline(always)]
 pub fn add_rows(lanes: &mut LaneSums, rows: &[Row], first: u64) {
@@ -116,28 +153,6 @@ pub fn add_rows(lanes: &mut LaneSums, rows: &[Row], first: u64) {
             lanes[0][i] = lanes[0][i].wrapping_add(key * (pair & 0xffff_ffff));
             lanes[1][i] = lanes[1][i].wrapping_add(key * (pair >> 32));
         }
-    }
-}
-
-/// Calls `add` with the rows of `bytes`, which begin at byte `start` of the payload, and the number of the first: where
-/// they begin or end within a row, with that row, whose other bytes are zeros then.
-#[inline(always)]
-pub fn in_rows(bytes: &[u8], start: u64, mut add: impl FnMut(&[Row], u64)) {
-    debug_assert!(start.is_multiple_of(4), "words are whole");
-    let (number, skipped) = (start / ROW_BYTES as u64, (start % ROW_BYTES as u64) as usize);
-    let (head, rest) = bytes.split_at(if skipped == 0 { 0 } else { bytes.len().min(ROW_BYTES - skipped) });
-    if !head.is_empty() {
-        let mut row = [0; ROW_BYTES];
-        row[skipped..][..head.len()].copy_from_slice(head);
-        add(&[row], number);
-    }
-    let number = number + u64::from(skipped > 0);
-    let (rows, tail) = rest.as_chunks();
-    add(rows, number);
-    if !tail.is_empty() {
-        let mut row = [0; ROW_BYTES];
-        row[..tail.len()].copy_from_slice(tail);
-        add(&[row], number + rows.len() as u64);
     }
 }
 

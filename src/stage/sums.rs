@@ -1,13 +1,13 @@
 //! The payload checksum's sums with the best instructions there are, see `format::checksum`.
 //!
-//! Vectors multiply every other word, so even and odd lanes are summed apart. The keys of [`AT_ONCE`] rows are made in
-//! vectors and written to memory, and each is then read into all places of a register: a row of 64 bytes takes two
-//! multiplications, two additions and a shift. For fewer rows the CPU would wait for what it has just written.
+//! Vectors multiply every other word, so even and odd lanes are summed apart: a row of 64 bytes takes two
+//! multiplications, two additions and a shift for each register, while the scalar units make its key. (Keys that are
+//! made by vectors and read back from memory are faster alone, but not here: they wait behind what has just been written.)
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
 use crate::cpu::level::Level;
-use crate::format::checksum::{LaneSums, ROW_BYTES, Row, Sums, add_rows, in_rows};
+use crate::format::checksum::{Cut, LaneSums, ROW_BYTES, Row, Sums, add_rows};
 use crate::settings::CpuLevel;
 
 /// Adds up the sums of parts of a payload.
@@ -34,15 +34,18 @@ impl Summer {
 
     /// Adds `bytes`, which are in the payload from byte `start` on, a multiple of 4.
     pub fn add(&mut self, bytes: &[u8], start: u64) {
-        in_rows(bytes, start, |rows, first| match self.level.kind() {
+        let cut = Cut::of(bytes, start);
+        match self.level.kind() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` is proof that the CPU has its instructions.
-            CpuLevel::Avx512 => unsafe { avx512::add_rows(&mut self.lanes, rows, first, self.ahead) },
+            CpuLevel::Avx512 => unsafe { avx512::add_rows(&mut self.lanes, cut.rows, cut.first_row, self.ahead) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            CpuLevel::Avx2 => unsafe { avx2::add_rows(&mut self.lanes, rows, first, self.ahead) },
-            _ => add_rows(&mut self.lanes, rows, first),
-        });
+            CpuLevel::Avx2 => unsafe { avx2::add_rows(&mut self.lanes, cut.rows, cut.first_row, self.ahead) },
+            _ => add_rows(&mut self.lanes, cut.rows, cut.first_row),
+        }
+        // Later, as single lanes that were just written could not be read as vectors at once.
+        cut.add_ends(&mut self.lanes);
     }
 
     /// The sums of all that was added.
@@ -93,44 +96,17 @@ pub fn sums_of(level: Level, ahead: Ahead, bytes: &[u8], start: u64) -> Sums {
     summer.sums()
 }
 
-/// Rows whose keys are made at once.
-#[cfg(target_arch = "x86_64")]
-const AT_ONCE: usize = 64;
-
 /// A level with registers of `$bytes`, of which `$n` are a row.
 #[cfg(target_arch = "x86_64")]
 macro_rules! level {
     (
         $name:ident, $features:literal, $register:ty, $bytes:literal, $n:literal, $load:ident, $store:ident, $set1:ident,
-        $mul:ident, $odd:ident, $add:ident, $mul32:ident, $add32:ident, $shift:ident, $xor:ident, $first:expr
+        $mul:ident, $odd:ident, $add:ident
     ) => {
         mod $name {
             use super::*;
-            use crate::format::checksum::{KEY_MULTIPLIERS, KEY_SHIFTS};
+            use crate::format::checksum::key;
             use std::arch::x86_64::*;
-
-            /// Keys a register.
-            const KEYS: usize = $bytes / 4;
-
-            /// The keys of `n` rows, the first of which is `row`.
-            #[target_feature(enable = $features)]
-            fn keys(row: u32, n: usize) -> [u32; AT_ONCE] {
-                const SHIFTS: [u32; 3] = KEY_SHIFTS;
-                let mut keys = [0; AT_ONCE];
-                for (i, keys) in keys.as_chunks_mut::<KEYS>().0.iter_mut().take(n.div_ceil(KEYS)).enumerate() {
-                    let row = row.wrapping_add(1 + (i * KEYS) as u32);
-                    let mut x = $add32($set1(row as i32), $first);
-                    x = $mul32(x, $set1(KEY_MULTIPLIERS[0] as i32));
-                    x = $xor(x, $shift::<{ SHIFTS[0] as _ }>(x));
-                    x = $mul32(x, $set1(KEY_MULTIPLIERS[1] as i32));
-                    x = $xor(x, $shift::<{ SHIFTS[1] as _ }>(x));
-                    x = $mul32(x, $set1(KEY_MULTIPLIERS[2] as i32));
-                    x = $xor(x, $shift::<{ SHIFTS[2] as _ }>(x));
-                    // SAFETY: the keys are as long as a register.
-                    unsafe { $store(keys.as_mut_ptr().cast(), x) };
-                }
-                keys
-            }
 
             /// As [`add_rows`](super::add_rows).
             #[target_feature(enable = $features)]
@@ -141,21 +117,16 @@ macro_rules! level {
                 };
                 let mut sums: [[$register; $n]; 2] =
                     [0, 1].map(|odd| std::array::from_fn(|i| load(lanes[odd][i * $bytes / 8..].as_ptr())));
-                for (some, number) in rows.chunks(AT_ONCE).zip((first..).step_by(AT_ONCE)) {
-                    let keys = keys(number as u32, some.len());
+                for (row, number) in rows.iter().zip(first..) {
                     if ahead == Ahead::Fetch {
-                        for row in some {
-                            _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
-                        }
+                        _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
                     }
-                    for (row, &key) in some.iter().zip(&keys) {
-                        let key = $set1(key as i32);
-                        for (i, part) in row.as_chunks::<$bytes>().0.iter().enumerate() {
-                            // SAFETY: a part of a row is as long as a register.
-                            let words = unsafe { $load(part.as_ptr().cast()) };
-                            sums[0][i] = $add(sums[0][i], $mul(words, key));
-                            sums[1][i] = $add(sums[1][i], $mul($odd::<32>(words), key));
-                        }
+                    let key = $set1(key(number as u32) as i32);
+                    for (i, part) in row.as_chunks::<$bytes>().0.iter().enumerate() {
+                        // SAFETY: a part of a row is as long as a register.
+                        let words = unsafe { $load(part.as_ptr().cast()) };
+                        sums[0][i] = $add(sums[0][i], $mul(words, key));
+                        sums[1][i] = $add(sums[1][i], $mul($odd::<32>(words), key));
                     }
                 }
                 for odd in 0..2 {
@@ -181,12 +152,7 @@ level!(
     _mm512_set1_epi32,
     _mm512_mul_epu32,
     _mm512_srli_epi64,
-    _mm512_add_epi64,
-    _mm512_mullo_epi32,
-    _mm512_add_epi32,
-    _mm512_srli_epi32,
-    _mm512_xor_si512,
-    _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+    _mm512_add_epi64
 );
 #[cfg(target_arch = "x86_64")]
 level!(
@@ -200,12 +166,7 @@ level!(
     _mm256_set1_epi32,
     _mm256_mul_epu32,
     _mm256_srli_epi64,
-    _mm256_add_epi64,
-    _mm256_mullo_epi32,
-    _mm256_add_epi32,
-    _mm256_srli_epi32,
-    _mm256_xor_si256,
-    _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
+    _mm256_add_epi64
 );
 
 #[cfg(test)]
