@@ -14,7 +14,7 @@ use gridz::cuda::{
 };
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings};
-use mock_cuda::{Args, Info, application_uses, count, output_with_mock, with_mock};
+use mock_cuda::{Args, Info, application_resets, application_uses, count, output_with_mock, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
 const GRID: Grid = Grid { blocks: 10, threads: 128, shared_bytes: 0 };
@@ -572,6 +572,25 @@ fn caches_are_released() {
         job(device).unwrap();
         assert_eq!((kept(c"streams"), kept(c"pools"), kept(c"modules")), (1, 1, 1));
         assert_clean();
+    });
+}
+
+/// What was in a context that the program has reset is gone, and the driver crashes where it is told to destroy it.
+#[test]
+fn a_device_that_was_reset_is_found_anew() {
+    with_mock("a_device_that_was_reset_is_found_anew", &[], || {
+        let device = choose().unwrap();
+        job(device).unwrap();
+        application_resets(0);
+        let destroyed = || count(c"cuStreamDestroy_v2");
+        let before = destroyed();
+        release_caches();
+        assert_eq!(destroyed(), before);
+        assert_error(job(device), ErrorKind::Device, &["destroyed or reset the CUDA context"]);
+        let again = choose().unwrap();
+        assert!(!std::ptr::eq(again, device));
+        job(again).unwrap();
+        assert_eq!(destroyed(), before);
     });
 }
 

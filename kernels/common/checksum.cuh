@@ -122,10 +122,8 @@ struct Totals {
         return n_before;
     }
 
-    // By the thread that has counted the last part, or its warp after that: the checksum of all, which are `n_bytes`, from
-    // what the others have released.
-    __device__ __forceinline__ u64 checksum(u64 n_bytes) const volatile {
-        __threadfence();
-        return checksum_of(sum_a, sum_b, n_bytes);
-    }
+    // By the thread that has counted the last part, or its warp after that: sees what the others have released.
+    __device__ __forceinline__ static void acquire() { __threadfence(); }
+    // After that, the checksum of all, which are `n_bytes`.
+    __device__ __forceinline__ u64 checksum(u64 n_bytes) const volatile { return checksum_of(sum_a, sum_b, n_bytes); }
 };

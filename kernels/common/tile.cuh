@@ -52,7 +52,7 @@ struct DecompressTile {
         }
         if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
         __syncwarp();
-        __threadfence();
+        Totals::acquire();
         const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
         const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;
         const u64 frame_bytes = args.frame_bytes[chunk];

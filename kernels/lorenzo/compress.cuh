@@ -188,6 +188,7 @@ struct LorenzoCompressor {
             }
             if (unlikely(__shfl_sync(kAllLanes, n_done, 0) == tiles)) {
                 __syncwarp();
+                Totals::acquire();
                 const u64 encoded_bytes = table_bytes(tiles) + static_cast<u64>(await_prefix(chunk_states(chunk) + tiles - 1)) * kUnitBytes;
                 const bool stores = args.encoded.n_bytes + encoded_bytes >= args.stored.n_bytes + raw_bytes();
                 if (stores == is_stored) {

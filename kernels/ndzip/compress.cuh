@@ -401,8 +401,7 @@ struct Compressor {
         }
         if (likely(__shfl_sync(kAllLanes, n_done, 0) != tiles * kPartsPerTile)) return;
         __syncwarp();
-        // The marks of the others, too, are there.
-        __threadfence();
+        Totals::acquire();
         const u32 words = await_words(chunk);
         const bool stored = is_stored(words);
         const bool is_right = *static_cast<volatile u32*>(&totals.marks) == (stored ? kStored : kEncoded);

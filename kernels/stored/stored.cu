@@ -51,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(con
     char* const frame = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
     if (!tile.copy<false>(array, frame + args.stored.n_bytes, totals, true)) return;
+    Totals::acquire();
     write_header(args.stored, frame, tile.n_bytes, totals.checksum(tile.n_bytes));
     if (threadIdx.x == 0) args.frame_bytes[tile.chunk] = args.stored.n_bytes + tile.n_bytes;
 }
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     const u64 n_bytes = args.frame_bytes[tile.chunk];
     const u64 need = args.stored.n_bytes + tile.n_bytes;
     if (!tile.copy<true>(array, frame + args.stored.n_bytes, totals, n_bytes == need)) return;
+    Totals::acquire();
     Status status = n_bytes == need ? kOk : n_bytes < need ? kTruncated : kCorrupt;
     if (n_bytes >= args.stored.n_bytes) {
         const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);

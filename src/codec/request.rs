@@ -95,7 +95,7 @@ impl Request {
                     "\"{text}\" is a whole request: leave mode, value and level 0, or give the codec's name alone"
                 )));
             }
-            Some(name) => named(registry::CODECS, name)?,
+            Some(name) => named(registry::CODECS, name.trim())?,
             None => Self::default().entry,
         };
         Self::check(entry, mode, value, level)

@@ -46,7 +46,19 @@ impl DriverContext {
         if let Some(error) = self.lost.get() {
             return Err(error.clone());
         }
+        if !self.exists() {
+            let Gpu { ordinal, name, .. } = self.gpu;
+            let text = format!("GPU {ordinal} ({name}): the program has destroyed or reset the CUDA context");
+            let _ = self.lost.set(Box::new(Error::device(text.clone())));
+            return Err(Error::device(text));
+        }
         Entered::new(self.raw.0, |code| self.check(code, "its context cannot be used"))
+    }
+
+    /// Whether the context is still the one that it was. The driver pushes one that was destroyed or reset without an
+    /// error, and crashes at the next call; but it knows that such a one has no number, or another.
+    pub(super) fn exists(&self) -> bool {
+        id_of(self.raw.0).is_ok_and(|id| id == self.id)
     }
 
     /// An error of this GPU unless `code` is success; `what` says what could not be done. Marks the
@@ -73,7 +85,10 @@ impl DriverContext {
     pub(super) fn settle(&self) {
         if let Ok(_entered) = self.enter() {
             // SAFETY: the context is current.
-            let _ = self.check(unsafe { sys::cuCtxSynchronize() }, "its work does not end");
+            let result = self.check(unsafe { sys::cuCtxSynchronize() }, "its work does not end");
+            if let Err(error) = result {
+                let _ = self.lost.set(Box::new(error));
+            }
         }
     }
 }
@@ -81,7 +96,7 @@ impl DriverContext {
 /// CUDA's number of a context.
 pub(super) fn id_of(context: CUcontext) -> Result<u64> {
     let mut id = 0;
-    // SAFETY: writes one integer; the context is alive.
+    // SAFETY: writes one integer; the driver answers with an error for a context that was destroyed.
     check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "a CUDA context has no number")?;
     Ok(id)
 }
@@ -99,7 +114,7 @@ impl Entered {
     pub(super) fn new(context: CUcontext, check: impl FnOnce(CUresult) -> Result<()>) -> Result<Self> {
         let is_pushed = probe::current_context() != Some(context);
         if is_pushed {
-            // SAFETY: a context of this process; if it is destroyed, the driver says so.
+            // SAFETY: a context of this process that exists.
             check(unsafe { sys::cuCtxPushCurrent_v2(context) })?;
         }
         Ok(Self { is_pushed, thread: PhantomData })

@@ -141,7 +141,9 @@ impl Device {
 
     /// The device of the GPU's primary context.
     fn primary(gpu: &'static Gpu) -> Result<&'static Device> {
-        if let Some(known) = devices().find(|device| device.is_primary && device.context.gpu == gpu) {
+        if let Some(known) =
+            devices().find(|device| device.is_primary && device.context.gpu == gpu && device.context.exists())
+        {
             return Ok(known);
         }
         gpu.check_usable()?;

@@ -13,8 +13,9 @@
 //! the end.
 //!
 //! **What is seen.** A change of one word by d changes its lane's sum by key·d, which is not 0 modulo 2^64 since both are
-//! below 2^32 and no key is 0; the weights are odd, so a and b change. Two different words of a lane that change
-//! places are seen as well, because no two rows have the same key. For the rest the keys and weights are taken for
+//! below 2^32 and no key is 0 (of the first 2^32 − 1 rows, which are 256 GiB); the weights are odd, so a and b change, and
+//! with them the checksum but for one case in 2^64. Two different words of a lane that change places change a and b
+//! as well, because no two of these rows have the same key. For the rest the keys and weights are taken for
 //! random, as they are hashes. Let two payloads of the same length differ, in lane l among others: d(r) are
 //! the differences there, and D = Σ key(r)·d(r). D = 0 for one key in 2^32 (one that makes up for the others). If D ≠ 0
 //! and it is divisible by 2^s but not by 2^(s+1), a change of A(l) by 2 changes the other side of "a stays as it was"
@@ -43,7 +44,7 @@ pub const WEIGHTS: [[u32; LANES]; 2] = {
     weights
 };
 
-/// The key of row `row` modulo 2^32: a bijection that makes 0 of 2^32 − 1 only, a row that begins at 256 GiB.
+/// The key of row `row` modulo 2^32: a bijection that makes 0 of 2^32 − 1 only, the last row before 256 GiB.
 #[inline(always)]
 pub const fn key(row: u32) -> u32 {
     let mut x = row.wrapping_add(1).wrapping_mul(0xed5a_d4bb);

@@ -60,6 +60,13 @@ impl Values {
     }
 }
 
+/// Whether a stored form that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
+/// is where it is in every version.
+pub fn may_be_shuffled(words: &[u32]) -> bool {
+    words.first().is_some_and(|first| first & 0xffff_0000 == STORED_MAGIC)
+        && words.get(2).is_none_or(|layout| layout.to_le_bytes()[3] & IS_SHUFFLED != 0)
+}
+
 /// The stored form. A later version may have stored more than this one understands; the description
 /// of the chunk is good all the same, and only writing more chunks is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +203,7 @@ impl Stored {
 }
 
 fn needs_newer(what: &str) -> Error {
-    Error::new(ErrorKind::UnsupportedFormat, format!("{what}; a newer gridz is needed to write to this dataset"))
+    Error::new(ErrorKind::UnsupportedFormat, format!("{what}; a newer gridz is needed for this dataset"))
 }
 
 /// Some cd_values.

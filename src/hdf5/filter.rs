@@ -18,7 +18,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
 use super::buf::{Buffer, HostBuffer};
-use super::cd::{Stored, Values};
+use super::cd::{self, Stored, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
@@ -227,7 +227,10 @@ fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, u
 fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
     let stored = match Values::parse(values) {
         Ok(Values::Stored(stored)) => Some(stored),
-        _ => None,
+        Ok(Values::User(_)) => None,
+        // What HDF5 would unshuffle must be shuffled, by words that cannot be read.
+        Err(error) if cd::may_be_shuffled(values) => return Err(error),
+        Err(_) => None,
     };
     let expected = stored.map(|stored| stored.array().n_bytes());
     // A damaged or hostile frame must not choose how much memory is allocated.

@@ -592,7 +592,8 @@ gridz_status gridz_decompress_async(const struct gridz_array *array,
 size_t gridz_codec_count(void);
 
 /// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller has
-/// set. The first one is always `"stored"`. What `*codec` points to lives as long as the process.
+/// set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with CUDA
+/// kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards has none.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index,

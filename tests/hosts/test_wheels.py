@@ -138,7 +138,7 @@ def test_all_libraries_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed to write to this dataset"),
+        ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed for this dataset"),
         ({1: 0x0003}, "codec 3 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo"),
         ({1: LORENZO | 3 << 16}, "lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 3"),
         ({1: LORENZO | 1 << 8}, "it has no mode 1, abs; a newer gridz is needed"),
@@ -160,6 +160,21 @@ def test_a_dataset_of_a_later_version_is_read_but_not_written(tmp_path, word, te
         with pytest.raises(OSError, match=text):
             file["x"][0, 0] = 1
         same(file["x"][()], data)
+
+
+@pytest.mark.parametrize("change", [(0, 0x02), (8, 0x2B), (10, 0x21)], ids=["version", "type", "rank"])
+def test_words_that_cannot_be_read_are_an_error_where_hdf5_expects_shuffled_bytes(tmp_path, change):
+    path, data = tmp_path / "x.h5", specials("<f4", (64, 64))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=data, chunks=(64, 64), shuffle=True, compression=GRIDZ)
+    content = bytearray(path.read_bytes())
+    assert content.count(bytes.fromhex("01005a47")) == 1
+    with h5py.File(path) as file:
+        same(file["x"][()], data)
+    content[content.index(bytes.fromhex("01005a47")) + change[0]] = change[1]
+    path.write_bytes(content)
+    with h5py.File(path) as file, pytest.raises(OSError):
+        file["x"][()]
 
 
 def test_tables_reads_what_h5py_wrote(tmp_path):

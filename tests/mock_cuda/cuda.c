@@ -144,11 +144,18 @@ static struct context primary[8];
 static struct context second = {0, 500}; /* another one on GPU 0 */
 static _Thread_local struct context *stack[64];
 static _Thread_local int depth;
+static unsigned long long resets[8];
 
 static struct context *context_of(int device) {
     primary[device].device = device;
-    primary[device].id = 100 + (unsigned long long)device;
+    primary[device].id = 100 + (unsigned long long)device + 1000 * resets[device];
     return &primary[device];
+}
+
+/* As cudaDeviceReset: the primary context is another one from now on, at the same address. */
+void mock_cuda_reset(int device) {
+    ++resets[device];
+    context_of(device);
 }
 
 CUresult cuDevicePrimaryCtxRetain(struct context **context, int device) {

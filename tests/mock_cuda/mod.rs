@@ -140,6 +140,13 @@ pub fn count(name: &CStr) -> i32 {
     count(name.as_ptr())
 }
 
+/// The application resets a device, as cudaDeviceReset does.
+pub fn application_resets(device: c_int) {
+    // SAFETY: the mock's function of that type.
+    let reset: extern "C" fn(c_int) = unsafe { std::mem::transmute(symbol(c"mock_cuda_reset")) };
+    reset(device);
+}
+
 /// The application starts CUDA and makes the primary context of `device` current.
 pub fn application_uses(device: c_int) {
     type Retain = extern "C" fn(*mut *mut c_void, c_int) -> c_int;
