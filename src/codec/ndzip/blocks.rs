@@ -47,7 +47,10 @@ fn ahead(rows: usize) -> Ahead {
     if rows > 1 { Ahead::Fetch } else { Ahead::Leave }
 }
 
-/// Encodes a piece, and returns its bytes and, if it is known where it is in the payload, its sums.
+/// Bytes of a piece and, if it is known where it is in the payload, its sums.
+pub type Encoded = (usize, Option<Sums>);
+
+/// Encodes a piece.
 #[inline(always)]
 pub fn encode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
@@ -55,7 +58,7 @@ pub fn encode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
     src: &[u8],
     level: Level,
     piece: Piece,
-) -> (usize, Option<Sums>) {
+) -> Encoded {
     let (row, plane) = layout.strides();
     let mut end = 0;
     let mut follower = piece.start.map(|start| Follower::new(level, ahead(ROWS), start as u64, 0));

@@ -20,7 +20,7 @@ mod avx512;
 mod block;
 
 use crate::codec::ndzip::Sections;
-use crate::codec::ndzip::blocks::{self, Piece, Strip};
+use crate::codec::ndzip::blocks::{self, Encoded, Piece, Strip};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::Word;
 use crate::cpu::level::{Level, features};
@@ -80,12 +80,12 @@ trait Lanes<W: Word> {
 }
 
 /// Encodes a piece with the instructions of some level.
-pub struct Encoder(unsafe fn(Level, &Layout, &[u8], Piece) -> (usize, Option<Sums>));
+pub struct Encoder(unsafe fn(Level, &Layout, &[u8], Piece) -> Encoded);
 /// Decodes strips with the instructions of some level.
 pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Vec<Strip>) -> Result<Sums>);
 
 impl Encoder {
-    pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
+    pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
         // SAFETY: the function came with a `Level` that has its instructions.
         unsafe { self.0(level, layout, src, piece) }
     }
@@ -154,7 +154,7 @@ macro_rules! level {
                 layout: &Layout,
                 src: &[u8],
                 piece: Piece,
-            ) -> (usize, Option<Sums>) {
+            ) -> Encoded {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, level, piece)
