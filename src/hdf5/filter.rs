@@ -225,19 +225,19 @@ fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, u
 
 /// A new buffer with the chunk in `frame`, and the chunk's length.
 fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
+    // Plain bytes may be of any length: `encode` frames what does not fit its description as such.
+    let as_it_came = is_plain_bytes(&engine::inspect(frame)?.array);
     let stored = match Values::parse(values) {
         Ok(Values::Stored(stored)) => Some(stored),
         Ok(Values::User(_)) => None,
-        // What HDF5 would unshuffle must be shuffled, by words that cannot be read.
-        Err(error) if cd::may_be_shuffled(values) => return Err(error),
+        // What HDF5 will unshuffle must be shuffled, but these words do not say how.
+        Err(error) if cd::may_be_shuffled(values) && !as_it_came => return Err(error),
         Err(_) => None,
     };
     let expected = stored.map(|stored| stored.array().n_bytes());
     // A damaged or hostile frame must not choose how much memory is allocated.
     let n_bytes = engine::array_bytes(frame, expected)?;
     // libhdf5 before 2.2 takes what it gets for a whole chunk and would read past the end of less.
-    // Plain bytes may be of any length: `encode` frames what does not fit its description as such.
-    let as_it_came = is_plain_bytes(&engine::inspect(frame)?.array);
     let may_vary = stored.is_none_or(|stored| is_plain_bytes(stored.array())) || as_it_came;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
         let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
