@@ -44,12 +44,15 @@ pub const WEIGHTS: [[u32; LANES]; 2] = {
     weights
 };
 
+/// What [`key`] multiplies by.
+pub const MULTIPLIERS: [u32; 3] = [0xed5a_d4bb, 0xac4c_1b51, 0x3184_8bab];
+
 /// The key of row `row` modulo 2^32: a bijection that makes 0 of 2^32 − 1 only, the last row before 256 GiB.
 #[inline(always)]
 pub const fn key(row: u32) -> u32 {
-    let mut x = row.wrapping_add(1).wrapping_mul(0xed5a_d4bb);
-    x = (x ^ (x >> 11)).wrapping_mul(0xac4c_1b51);
-    x = (x ^ (x >> 15)).wrapping_mul(0x3184_8bab);
+    let mut x = row.wrapping_add(1).wrapping_mul(MULTIPLIERS[0]);
+    x = (x ^ (x >> 11)).wrapping_mul(MULTIPLIERS[1]);
+    x = (x ^ (x >> 15)).wrapping_mul(MULTIPLIERS[2]);
     x ^ (x >> 14)
 }
 
@@ -68,9 +71,7 @@ impl Sums {
     /// that is the payload's last one.
     pub fn of(bytes: &[u8], start: u64) -> Self {
         let mut lanes = LaneSums::default();
-        let cut = Cut::of(bytes, start);
-        add_rows(&mut lanes, cut.rows, cut.first_row);
-        cut.add_ends(&mut lanes);
+        Cut::of(bytes, start).add(&mut lanes);
         Self::from_lanes(&lanes)
     }
 
@@ -107,7 +108,7 @@ pub struct Cut<'a> {
     /// What is in the row within which they begin, if they do.
     pub head: &'a [u8],
     /// Where in that row it begins.
-    head_lane: usize,
+    pub head_lane: usize,
     /// Whole rows.
     pub rows: &'a [Row],
     /// The number of the first of those.
@@ -126,34 +127,37 @@ impl<'a> Cut<'a> {
         Self { head, head_lane, rows, first_row: (start + head_bytes) / ROW_BYTES as u64, tail }
     }
 
-    /// Adds head and tail, words of one row each, to the sums of their lanes.
-    pub fn add_ends(&self, lanes: &mut LaneSums) {
-        let ends = [
-            (self.head, self.first_row.wrapping_sub(1), self.head_lane),
-            (self.tail, self.first_row + self.rows.len() as u64, 0),
-        ];
-        for (bytes, row, first_lane) in ends {
-            let key = u64::from(key(row as u32));
-            for (bytes, lane) in bytes.chunks(4).zip(first_lane..) {
+    /// Adds all words to the sums of their lanes.
+    pub fn add(&self, lanes: &mut LaneSums) {
+        for (row, number) in self.rows.iter().zip(self.first_row..) {
+            add_words(lanes, row.as_chunks().0, 0, number);
+        }
+        add_words(lanes, self.head.as_chunks().0, self.head_lane, self.first_row.wrapping_sub(1));
+        add_words(lanes, self.tail.as_chunks().0, 0, self.first_row + self.rows.len() as u64);
+        self.add_last(lanes);
+    }
+
+    /// Adds the word within which the bytes end, if they do.
+    pub fn add_last(&self, lanes: &mut LaneSums) {
+        let row = self.first_row + self.rows.len() as u64;
+        for (bytes, row, first_lane) in [(self.head, row.wrapping_sub(1), self.head_lane), (self.tail, row, 0)] {
+            let (words, last) = bytes.as_chunks::<4>();
+            if !last.is_empty() {
                 let mut word = [0; 4];
-                word[..bytes.len()].copy_from_slice(bytes);
-                let sum = &mut lanes[lane % 2][lane / 2];
-                *sum = sum.wrapping_add(key * u64::from(u32::from_le_bytes(word)));
+                word[..last.len()].copy_from_slice(last);
+                add_words(lanes, &[word], first_lane + words.len(), row);
             }
         }
     }
 }
 
-/// Adds rows to the sums of the lanes; the first of them is row `first` of the payload.
+/// Adds words of row `row` of the payload, of which the first is in lane `first`, to the sums of their lanes.
 #[inline(always)]
-pub fn add_rows(lanes: &mut LaneSums, rows: &[Row], first: u64) {
-    for (row, number) in rows.iter().zip(first..) {
-        let key = u64::from(key(number as u32));
-        for (i, &pair) in row.as_chunks().0.iter().enumerate() {
-            let pair = u64::from_le_bytes(pair);
-            lanes[0][i] = lanes[0][i].wrapping_add(key * (pair & 0xffff_ffff));
-            lanes[1][i] = lanes[1][i].wrapping_add(key * (pair >> 32));
-        }
+fn add_words(lanes: &mut LaneSums, words: &[[u8; 4]], first: usize, row: u64) {
+    let key = u64::from(key(row as u32));
+    for (&word, lane) in words.iter().zip(first..) {
+        let sum = &mut lanes[lane % 2][lane / 2];
+        *sum = sum.wrapping_add(key * u64::from(u32::from_le_bytes(word)));
     }
 }
 

@@ -1,13 +1,12 @@
 //! The payload checksum's sums with the best instructions there are, see `format::checksum`.
 //!
 //! Vectors multiply every other word, so even and odd lanes are summed apart: a row of 64 bytes takes two
-//! multiplications, two additions and a shift for each register, while the scalar units make its key. (Keys that are
-//! made by vectors and read back from memory are faster alone, but not here: they wait behind what has just been written.)
+//! multiplications, two additions and a shift for each register. The keys of a group of rows are made at once.
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
 use crate::cpu::level::Level;
-use crate::format::checksum::{Cut, LaneSums, ROW_BYTES, Row, Sums, add_rows};
+use crate::format::checksum::{Cut, LaneSums, ROW_BYTES, Sums};
 use crate::settings::CpuLevel;
 
 /// Adds up the sums of parts of a payload.
@@ -38,14 +37,12 @@ impl Summer {
         match self.level.kind() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` is proof that the CPU has its instructions.
-            CpuLevel::Avx512 => unsafe { avx512::add_rows(&mut self.lanes, cut.rows, cut.first_row, self.ahead) },
+            CpuLevel::Avx512 => unsafe { avx512::add(&mut self.lanes, &cut, self.ahead) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            CpuLevel::Avx2 => unsafe { avx2::add_rows(&mut self.lanes, cut.rows, cut.first_row, self.ahead) },
-            _ => add_rows(&mut self.lanes, cut.rows, cut.first_row),
+            CpuLevel::Avx2 => unsafe { avx2::add(&mut self.lanes, &cut, self.ahead) },
+            _ => cut.add(&mut self.lanes),
         }
-        // Later, as single lanes that were just written could not be read as vectors at once.
-        cut.add_ends(&mut self.lanes);
     }
 
     /// The sums of all that was added.
@@ -54,8 +51,11 @@ impl Summer {
     }
 }
 
-/// Sums bytes that come block by block while they are in the cache: after each block the rows that are complete, which do
-/// not end where blocks do.
+/// Rows whose keys are made at once.
+const GROUP: usize = 16;
+
+/// Sums bytes that come block by block while they are in the cache: after each block the rows that are complete, or the groups
+/// of rows, which do not end where blocks do.
 pub struct Follower {
     summer: Summer,
     start: u64,
@@ -70,8 +70,13 @@ impl Follower {
 
     /// There are `bytes` now.
     pub fn follow(&mut self, bytes: &[u8]) {
-        let in_row = (self.start + bytes.len() as u64) % ROW_BYTES as u64;
-        let n_complete = bytes.len().saturating_sub(in_row as usize);
+        let step = match self.summer.ahead {
+            Ahead::Fetch => GROUP * ROW_BYTES,
+            // The CPU fetches what is behind the last bytes that are read, so these must be the last ones there are.
+            Ahead::Leave => ROW_BYTES,
+        };
+        let in_step = (self.start + bytes.len() as u64) % step as u64;
+        let n_complete = bytes.len().saturating_sub(in_step as usize);
         if n_complete > self.n_summed {
             self.sum(&bytes[..n_complete]);
         }
@@ -96,78 +101,208 @@ pub fn sums_of(level: Level, ahead: Ahead, bytes: &[u8], start: u64) -> Sums {
     summer.sums()
 }
 
-/// A level with registers of `$bytes`, of which `$n` are a row.
+/// The body of a level, whose module has a register's type, bytes and operations.
 #[cfg(target_arch = "x86_64")]
-macro_rules! level {
-    (
-        $name:ident, $features:literal, $register:ty, $bytes:literal, $n:literal, $load:ident, $store:ident, $set1:ident,
-        $mul:ident, $odd:ident, $add:ident
-    ) => {
-        mod $name {
-            use super::*;
-            use crate::format::checksum::key;
-            use std::arch::x86_64::*;
+macro_rules! add {
+    ($features:literal) => {
+        /// Registers of a row.
+        const PARTS: usize = ROW_BYTES / BYTES;
 
-            /// As [`add_rows`](super::add_rows).
+        /// Σ key·w of the even lanes, then of the odd ones.
+        struct Registers([[Register; PARTS]; 2]);
+
+        impl Registers {
+            /// Adds the words of part `i` of a row.
+            #[inline]
             #[target_feature(enable = $features)]
-            pub fn add_rows(lanes: &mut LaneSums, rows: &[Row], first: u64, ahead: Ahead) {
-                let load = |from: *const u64| {
-                    // SAFETY: the lanes are as long as their registers.
-                    unsafe { $load(from.cast()) }
-                };
-                let mut sums: [[$register; $n]; 2] =
-                    [0, 1].map(|odd| std::array::from_fn(|i| load(lanes[odd][i * $bytes / 8..].as_ptr())));
-                for (row, number) in rows.iter().zip(first..) {
-                    if ahead == Ahead::Fetch {
-                        _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(rows)).cast());
-                    }
-                    let key = $set1(key(number as u32) as i32);
-                    for (i, part) in row.as_chunks::<$bytes>().0.iter().enumerate() {
-                        // SAFETY: a part of a row is as long as a register.
-                        let words = unsafe { $load(part.as_ptr().cast()) };
-                        sums[0][i] = $add(sums[0][i], $mul(words, key));
-                        sums[1][i] = $add(sums[1][i], $mul($odd::<32>(words), key));
-                    }
+            fn add(&mut self, i: usize, words: Register, key: Register) {
+                let [even, odd] = &mut self.0;
+                even[i] = plus(even[i], product(words, key));
+                odd[i] = plus(odd[i], product(odd_words(words), key));
+            }
+
+            /// Adds a row.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn add_row(&mut self, row: &Row, key: u32) {
+                for (i, part) in row.as_chunks::<BYTES>().0.iter().enumerate() {
+                    // SAFETY: a part of a row is as long as a register.
+                    self.add(i, unsafe { load(part.as_ptr().cast()) }, broadcast(key as i32));
                 }
-                for odd in 0..2 {
-                    for i in 0..$n {
-                        // SAFETY: as for the loads.
-                        unsafe { $store(lanes[odd][i * $bytes / 8..].as_mut_ptr().cast(), sums[odd][i]) };
-                    }
+            }
+
+            /// Adds words of a row, of which the first is in lane `first`.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn add_some(&mut self, bytes: &[u8], first: usize, key: u32) {
+                let row = bytes.as_ptr().wrapping_sub(4 * first);
+                for i in 0..PARTS {
+                    // SAFETY: what is loaded is within `bytes`.
+                    let words = unsafe { load_some(row, i * BYTES / 4, first, first + bytes.len() / 4) };
+                    self.add(i, words, broadcast(key as i32));
                 }
             }
         }
+
+        /// As [`Cut::add`].
+        #[target_feature(enable = $features)]
+        pub fn add(lanes: &mut LaneSums, cut: &Cut, ahead: Ahead) {
+            match ahead {
+                Ahead::Fetch => add_all::<true>(lanes, cut),
+                Ahead::Leave => add_all::<false>(lanes, cut),
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        fn add_all<const FETCH: bool>(lanes: &mut LaneSums, cut: &Cut) {
+            let mut sums = Registers([[broadcast(0); PARTS]; 2]);
+            let fetch = |row: &Row| {
+                if FETCH {
+                    _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(cut.rows)).cast());
+                }
+            };
+            let (groups, rest) = cut.rows.as_chunks::<GROUP>();
+            let mut number = cut.first_row as u32;
+            if !cut.head.is_empty() {
+                sums.add_some(cut.head, cut.head_lane, key(number.wrapping_sub(1)));
+            }
+            for group in groups {
+                for (row, key) in group.iter().zip(keys_from(number)) {
+                    fetch(row);
+                    sums.add_row(row, key);
+                }
+                number = number.wrapping_add(GROUP as u32);
+            }
+            // With the row that is cut the rest is at most a group.
+            if !(rest.is_empty() && cut.tail.is_empty()) {
+                let keys = keys_from(number);
+                for (row, &key) in rest.iter().zip(&keys) {
+                    fetch(row);
+                    sums.add_row(row, key);
+                }
+                sums.add_some(cut.tail, 0, keys[rest.len()]);
+            }
+            for (lanes, registers) in lanes.iter_mut().zip(sums.0) {
+                let mut sums = [0_u64; LANES / 2];
+                for (i, register) in registers.into_iter().enumerate() {
+                    // SAFETY: the sums are as long as their registers.
+                    unsafe { store(sums[i * BYTES / 8..].as_mut_ptr().cast(), register) };
+                }
+                for (lane, sum) in lanes.iter_mut().zip(sums) {
+                    *lane = lane.wrapping_add(sum);
+                }
+            }
+            cut.add_last(lanes);
+        }
+
+        /// The keys of the rows of a register from `first` on.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn keys(first: u32) -> Register {
+            // SAFETY: there are as many numbers as a register has.
+            let steps = unsafe { load(COUNT.as_ptr().cast()) };
+            let x =
+                times(plus_words(steps, broadcast(first.wrapping_add(1) as i32)), broadcast(MULTIPLIERS[0] as i32));
+            let x = times(exclusive(x, shifted::<11>(x)), broadcast(MULTIPLIERS[1] as i32));
+            let x = times(exclusive(x, shifted::<15>(x)), broadcast(MULTIPLIERS[2] as i32));
+            exclusive(x, shifted::<14>(x))
+        }
     };
+}
+/// Numbers of words.
+#[cfg(target_arch = "x86_64")]
+const COUNT: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::*;
+    use crate::format::checksum::{LANES, MULTIPLIERS, Row, key};
+    use std::arch::x86_64::{
+        __m512i as Register, _MM_HINT_T1, _mm_prefetch, _mm512_add_epi32 as plus_words, _mm512_add_epi64 as plus,
+        _mm512_loadu_si512 as load, _mm512_maskz_loadu_epi32, _mm512_mul_epu32 as product,
+        _mm512_mullo_epi32 as times, _mm512_set1_epi32 as broadcast, _mm512_srli_epi32 as shifted,
+        _mm512_srli_epi64, _mm512_storeu_si512 as store, _mm512_xor_si512 as exclusive,
+    };
+
+    const BYTES: usize = 64;
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn odd_words(words: Register) -> Register {
+        _mm512_srli_epi64::<32>(words)
+    }
+
+    /// The keys of a group that begins with row `first`.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn keys_from(first: u32) -> [u32; GROUP] {
+        let mut all = [0; GROUP];
+        // SAFETY: they are a register.
+        unsafe { store(all.as_mut_ptr().cast(), keys(first)) };
+        all
+    }
+
+    /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_some(row: *const u8, _at: usize, first: usize, end: usize) -> Register {
+        let mask = (1_u32 << end) - (1 << first);
+        // SAFETY: the caller vouches for the words that are loaded.
+        unsafe { _mm512_maskz_loadu_epi32(mask as u16, row.cast()) }
+    }
+
+    add!("avx512f");
 }
 
 #[cfg(target_arch = "x86_64")]
-level!(
-    avx512,
-    "avx512f",
-    __m512i,
-    64,
-    1,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    _mm512_set1_epi32,
-    _mm512_mul_epu32,
-    _mm512_srli_epi64,
-    _mm512_add_epi64
-);
-#[cfg(target_arch = "x86_64")]
-level!(
-    avx2,
-    "avx2",
-    __m256i,
-    32,
-    2,
-    _mm256_loadu_si256,
-    _mm256_storeu_si256,
-    _mm256_set1_epi32,
-    _mm256_mul_epu32,
-    _mm256_srli_epi64,
-    _mm256_add_epi64
-);
+mod avx2 {
+    use super::*;
+    use crate::format::checksum::{LANES, MULTIPLIERS, Row, key};
+    use std::arch::x86_64::{
+        __m256i as Register, _MM_HINT_T1, _mm_prefetch, _mm256_add_epi32 as plus_words, _mm256_add_epi64 as plus,
+        _mm256_andnot_si256, _mm256_cmpgt_epi32, _mm256_loadu_si256 as load, _mm256_maskload_epi32,
+        _mm256_mul_epu32 as product, _mm256_mullo_epi32 as times, _mm256_set1_epi32 as broadcast,
+        _mm256_srli_epi32 as shifted, _mm256_srli_epi64, _mm256_storeu_si256 as store,
+        _mm256_xor_si256 as exclusive,
+    };
+
+    const BYTES: usize = 32;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn odd_words(words: Register) -> Register {
+        _mm256_srli_epi64::<32>(words)
+    }
+
+    /// The keys of a group that begins with row `first`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn keys_from(first: u32) -> [u32; GROUP] {
+        let mut all = [0; GROUP];
+        // SAFETY: they are two registers.
+        unsafe {
+            store(all.as_mut_ptr().cast(), keys(first));
+            store(all[8..].as_mut_ptr().cast(), keys(first.wrapping_add(8)));
+        }
+        all
+    }
+
+    /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load_some(row: *const u8, at: usize, first: usize, end: usize) -> Register {
+        // SAFETY: there are as many numbers as a register has.
+        let lane = plus_words(unsafe { load(COUNT.as_ptr().cast()) }, broadcast(at as i32));
+        let mask = _mm256_andnot_si256(
+            _mm256_cmpgt_epi32(broadcast(first as i32), lane),
+            _mm256_cmpgt_epi32(broadcast(end as i32), lane),
+        );
+        // SAFETY: the caller vouches for the words that are loaded.
+        unsafe { _mm256_maskload_epi32(row.wrapping_add(4 * at).cast(), mask) }
+    }
+
+    add!("avx2");
+}
 
 #[cfg(test)]
 mod tests {
