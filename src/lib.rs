@@ -25,7 +25,7 @@
 //! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`stage`], [`cpu`] and [`cuda`];
 //! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/kept.rs`, `codec/{ndzip,lorenzo}/simd/`, `stage/sums.rs`, `cuda/`, `engine/launch.rs`, `ffi/`,
+//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/kept.rs`, `codec/ndzip/simd/`, `stage/rows/`, `stage/sums.rs`, `cuda/`, `engine/launch.rs`, `ffi/`,
 //! nowhere else: what C calls and what calls C, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]

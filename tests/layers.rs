@@ -23,7 +23,7 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("cuda", &[], true),
     ("stage", &["cpu"], true),
     ("codec", &["cpu", "cuda"], true),
-    ("codec/* definition", &["codec"], true),
+    ("codec/* definition", &["codec", "stage"], true),
     ("codec/*", &["codec", "stage", "cpu", "cuda"], true),
     ("registry", &["codec", "codec/*"], true),
     ("request", &["codec", "registry"], true),

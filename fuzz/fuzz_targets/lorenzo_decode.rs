@@ -75,9 +75,9 @@ fuzz_target!(|data: &[u8]| {
 fn with_table(shape: &Shape, size: usize, b: u8, bytes: &[u8]) -> Vec<u8> {
     let layout = Layout::new(shape, size, b).unwrap();
     let mut payload = vec![0; layout.table_bytes()];
-    let share = (bytes.len() / layout.n_blocks()).max(1);
+    let share = (bytes.len() / layout.blocks.n_blocks()).max(1);
     for (block, content) in
-        bytes.chunks(share).chain(std::iter::repeat(&[][..])).take(layout.n_blocks()).enumerate()
+        bytes.chunks(share).chain(std::iter::repeat(&[][..])).take(layout.blocks.n_blocks()).enumerate()
     {
         payload.extend(content);
         payload.resize(payload.len().next_multiple_of(16), 0);

@@ -42,7 +42,7 @@ impl GpuCodec for Lorenzo {
         };
         let (mut extents, from) = ([1; 3], chunk.shape.extents());
         extents[3 - from.len()..].copy_from_slice(from);
-        let n_blocks = layout.n_blocks() as u64;
+        let n_blocks = layout.blocks.n_blocks() as u64;
         // Where there are more, no launch is large enough.
         let args = Blocks { extents, n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
         let (kernel, args) = (Kernel::Always(names), Args::new(&args));

@@ -3,11 +3,11 @@
 //! An entry stands for all values that share its upper bits; a number is the index of the entry above the k lower bits.
 //! k = 0 gives a dictionary of all values.
 
-use crate::codec::lorenzo::bits::{Writer, peek, string_bytes};
-use crate::codec::lorenzo::rows::{LANES, Nothing, Rows};
-use crate::codec::lorenzo::split;
-use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
+use crate::stage::bits::{Writer, peek, string_bytes};
+use crate::stage::pack;
+use crate::stage::rows::{LANES, Nothing, Rows};
+use crate::stage::word::Word;
 
 /// Values looked at before all are.
 const SAMPLE: usize = 1024;
@@ -33,7 +33,7 @@ pub struct Fields<W> {
 pub struct Coding<W> {
     pub fields: Fields<W>,
     deltas: Vec<u64>,
-    split: split::Coding,
+    indices: pack::Coding,
 }
 
 /// Bits of the indices of so many entries.
@@ -67,7 +67,7 @@ impl<W: Word> Coding<W> {
         s: S,
         values: &[W],
         numbers: &mut [W],
-        scratch: &mut split::Scratch<W>,
+        scratch: &mut pack::Scratch<W>,
         limit: usize,
     ) -> Option<Self> {
         let n = values.len();
@@ -122,24 +122,24 @@ impl<W: Word> Coding<W> {
             n_entries: entries.len() as u16,
             base: entries[0],
         };
-        let split = split::Coding::choose(s, numbers, n, scratch);
-        Some(Self { fields, deltas, split })
+        let indices = pack::Coding::choose(s, numbers, n, scratch);
+        Some(Self { fields, deltas, indices })
     }
 
     /// Bytes of dictionary and numbers.
     pub fn n_bytes(&self) -> usize {
-        delta_bytes(&self.fields) + self.split.n_bytes()
+        delta_bytes(&self.fields) + self.indices.n_bytes()
     }
 
     /// Writes them to `out`, which has exactly so many bytes.
     #[inline(always)]
-    pub fn write<S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut split::Scratch<W>, out: &mut [u8]) {
+    pub fn write<S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
         let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
         deltas.fill(0);
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.split.write(s, numbers, scratch, out, &mut Nothing);
+        self.indices.write(s, numbers, scratch, out, &mut Nothing);
     }
 }
 
@@ -155,7 +155,7 @@ pub fn read<W: Word, S: Rows<W>>(
     bytes: &[u8],
     n: usize,
     values: &mut [W],
-    scratch: &mut split::Scratch<W>,
+    scratch: &mut pack::Scratch<W>,
 ) -> Result<usize> {
     let damage = |what: &str| Error::corrupt(format!("a lorenzo block has {what}"));
     let bits = [fields.low_bits, fields.delta_bits, fields.delta_shift].map(u32::from);
@@ -179,7 +179,7 @@ pub fn read<W: Word, S: Rows<W>>(
         entry = entry.plus(delta << delta_shift);
         entries.push(entry);
     }
-    let n_bytes = split::read(s, numbers, n, values, scratch)?;
+    let n_bytes = pack::read(s, numbers, n, values, scratch)?;
     let mask = W::low_mask(low_bits);
     for value in &mut values[..n] {
         let entry = entries.get((*value >> low_bits).to_u64() as usize);
@@ -191,23 +191,23 @@ pub fn read<W: Word, S: Rows<W>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::lorenzo::rows::Portable;
+    use crate::stage::rows::Portable;
 
     fn round_trip<W: Word + std::fmt::Debug>(values: &[W]) -> Option<usize> {
         let n = values.len();
         let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
-        let coding = Coding::choose(Portable, values, &mut numbers, &mut split::Scratch::new(), n * W::BYTES)?;
+        let coding = Coding::choose(Portable, values, &mut numbers, &mut pack::Scratch::new(), n * W::BYTES)?;
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(Portable, &numbers, &mut split::Scratch::new(), &mut out);
+        coding.write(Portable, &numbers, &mut pack::Scratch::new(), &mut out);
         numbers.fill(W::from_u64(9));
         assert_eq!(
-            read(Portable, &coding.fields, &out, n, &mut numbers, &mut split::Scratch::new()).unwrap(),
+            read(Portable, &coding.fields, &out, n, &mut numbers, &mut pack::Scratch::new()).unwrap(),
             out.len()
         );
         assert_eq!(numbers[..n], *values);
         for cut in 0..out.len() {
             assert!(
-                read(Portable, &coding.fields, &out[..cut], n, &mut numbers, &mut split::Scratch::new()).is_err()
+                read(Portable, &coding.fields, &out[..cut], n, &mut numbers, &mut pack::Scratch::new()).is_err()
             );
         }
         Some(out.len())
@@ -241,7 +241,7 @@ mod tests {
             Fields { delta_shift: 32, ..sound },
         ] {
             assert!(
-                read(Portable, &fields, &[0; 1000], 50, &mut [0; 64], &mut split::Scratch::new()).is_err(),
+                read(Portable, &fields, &[0; 1000], 50, &mut [0; 64], &mut pack::Scratch::new()).is_err(),
                 "{fields:?}"
             );
         }

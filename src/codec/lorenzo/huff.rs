@@ -4,11 +4,15 @@
 //! 32 lanes take parts of the block and have strings of their own, because decoding a string is a chain of
 //! dependent steps: a CPU follows several of them at once, and a GPU gives each to a thread. Runs of zeros take a bit.
 
-use crate::codec::lorenzo::bits::{WINDOW_BITS, Writer, peek, window};
-use crate::codec::lorenzo::huffman::{self, MAX_BITS, MAX_SYMBOLS};
-use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
+use crate::stage::bits::{WINDOW_BITS, Writer, peek, window};
+use crate::stage::huffman;
+use crate::stage::word::Word;
 
+/// Longest code.
+const MAX_BITS: u32 = 10;
+/// Symbols: bit lengths.
+const MAX_SYMBOLS: usize = 65;
 /// Numbers of a run.
 const RUN: usize = 32;
 const LANES: usize = 32;
@@ -130,7 +134,7 @@ impl Coding {
         (self.lowest, self.highest) = (lowest.min(highest) as u8, highest as u8);
         let mut bits = [0u32; KEYS];
         for (context, counts) in totals.iter().enumerate() {
-            self.lengths[context] = huffman::lengths(counts);
+            self.lengths[context] = huffman::lengths(counts, MAX_BITS);
             for (symbol, &length) in self.lengths[context].iter().enumerate() {
                 bits[context * MAX_SYMBOLS + symbol] = u32::from(length) + symbol.saturating_sub(1) as u32;
             }
@@ -187,7 +191,7 @@ impl Coding {
         }
         let mut codes = [(0, 0, 0); KEYS];
         for (context, lengths) in self.lengths.iter().enumerate() {
-            for (symbol, code, length) in huffman::codes(lengths).expect("lengths of a tree") {
+            for (symbol, code, length) in huffman::codes(lengths, MAX_BITS).expect("lengths of a tree") {
                 codes[context * MAX_SYMBOLS + symbol] = (code, length, symbol.saturating_sub(1) as u32);
             }
         }
@@ -274,7 +278,7 @@ fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<u32> {
     let mut size = 64;
     table[..size].fill(NO_CODE);
     let mut n_long = 0;
-    for (symbol, code, code_bits) in huffman::codes(lengths)? {
+    for (symbol, code, code_bits) in huffman::codes(lengths, MAX_BITS)? {
         while size < 1 << code_bits {
             table.copy_within(..size, size);
             size *= 2;
@@ -611,7 +615,7 @@ mod tests {
                 let at = context * n_symbols + k;
                 of_context[usize::from(lowest) + k] = lengths[at / 2] >> (at % 2 * 4) & 15;
             }
-            codes.push(huffman::codes(&of_context)?.collect::<Vec<_>>());
+            codes.push(huffman::codes(&of_context, MAX_BITS)?.collect::<Vec<_>>());
         }
         let mut numbers = vec![W::default(); n];
         let per_lane = n_runs.div_ceil(LANES);

@@ -1,61 +1,28 @@
 //! Where everything is: blocks in the array, blocks in the payload.
 //!
-//! Blocks are boxes of up to 2^b elements whose shape follows the array, so that thin arrays have
-//! full blocks too; those at the upper borders are clipped. The payload begins with a table of their
-//! ends, so that each can be found, and checked, alone.
+//! Blocks have up to 2^b elements. The payload begins with a table of their ends, so that each can be found, and checked,
+//! alone.
 //!
 //! ```text
 //! table: u32 end in 16 bytes, u32 check of each block | zeros to 16 bytes | blocks
 //! ```
 
 use crate::codec::counts;
+use crate::stage::blocks::Blocks;
 use crate::types::Shape;
 
 /// Blocks begin at multiples of this in the payload; also the bytes of a block's header.
 pub const UNIT: usize = 16;
 /// Bytes of a table entry.
 pub const ENTRY: usize = 8;
-/// Most elements along x of a block, unless other axes leave their share to x: 128 bytes of f32.
-const ROW: usize = 32;
 /// Parameters b that the format knows.
 pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;
 
-/// A box in the array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
-    /// First plane, row and element.
-    pub origin: [usize; 3],
-    /// Planes, rows and elements, at least one each.
-    pub shape: [usize; 3],
-}
-
-impl Block {
-    /// Number of elements.
-    pub fn n_elements(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// The place behind it on an axis.
-    pub fn end(&self, axis: usize) -> usize {
-        self.origin[axis] + self.shape[axis]
-    }
-
-    /// The number, within the box, of the element at a place in the array.
-    pub fn place(&self, [z, y, x]: [usize; 3]) -> usize {
-        let ([oz, oy, ox], [_, sy, sx]) = (self.origin, self.shape);
-        ((z - oz) * sy + y - oy) * sx + x - ox
-    }
-}
-
-/// Geometry of one folded array.
+/// Geometry of one folded array: its blocks, and the bytes of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Extents, with ones in front.
-    extents: [usize; 3],
-    /// Extents of a block.
-    sides: [usize; 3],
-    /// Blocks along each axis.
-    blocks: [usize; 3],
+    /// The blocks.
+    pub blocks: Blocks,
     element_bytes: usize,
 }
 
@@ -64,59 +31,18 @@ impl Layout {
     /// payload could pass what the table can tell.
     pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Self> {
         counts::a_layout();
-        if shape.n_elements() == 0 || !LOG2_SIZES.contains(&b) {
+        if !LOG2_SIZES.contains(&b) {
             return None;
         }
-        let mut extents = [1; 3];
-        let rank = shape.extents().len();
-        for (extent, &n) in extents[3usize.checked_sub(rank)?..].iter_mut().zip(shape.extents()) {
-            *extent = usize::try_from(n).ok()?;
-        }
-        let sides = sides(extents, 1 << b);
-        let blocks = [0, 1, 2].map(|k| extents[k].div_ceil(sides[k]));
-        let layout = Self { extents, sides, blocks, element_bytes };
+        let layout = Self { blocks: Blocks::new(shape, 1 << b)?, element_bytes };
         let units = layout.payload_bound() / UNIT as u64;
         u32::try_from(units).ok()?;
         Some(layout)
     }
 
-    /// Number of blocks.
-    pub fn n_blocks(&self) -> usize {
-        self.blocks.iter().product()
-    }
-
-    /// Most elements of a block.
-    pub fn block_elements(&self) -> usize {
-        (0..3).map(|k| self.sides[k].min(self.extents[k])).product()
-    }
-
-    /// Elements from one row of the array to the next, and from one plane to the next.
-    pub fn strides(&self) -> (usize, usize) {
-        (self.extents[2], self.extents[1] * self.extents[2])
-    }
-
-    /// Block `index`.
-    pub fn block(&self, index: usize) -> Block {
-        let [_, n1, n2] = self.blocks;
-        let at = [index / n2 / n1, index / n2 % n1, index % n2];
-        let origin = [0, 1, 2].map(|k| at[k] * self.sides[k]);
-        let shape = [0, 1, 2].map(|k| self.sides[k].min(self.extents[k] - origin[k]));
-        Block { origin, shape }
-    }
-
-    /// The blocks that have elements in common with a box.
-    pub fn blocks_in(&self, region: &Block) -> impl Iterator<Item = usize> + use<> {
-        let [z, y, x] = [0, 1, 2].map(|k| region.origin[k] / self.sides[k]..region.end(k).div_ceil(self.sides[k]));
-        let [_, n1, n2] = self.blocks;
-        z.flat_map(move |z| {
-            let x = x.clone();
-            y.clone().flat_map(move |y| x.clone().map(move |x| (z * n1 + y) * n2 + x))
-        })
-    }
-
     /// Bytes of the table with its zeros.
     pub fn table_bytes(&self) -> usize {
-        (self.n_blocks() * ENTRY).next_multiple_of(UNIT)
+        (self.blocks.n_blocks() * ENTRY).next_multiple_of(UNIT)
     }
 
     /// Most bytes of a block with `n` elements: those of RAW.
@@ -126,133 +52,17 @@ impl Layout {
 
     /// Most bytes of a payload: that of RAW blocks.
     pub fn payload_bound(&self) -> u64 {
-        // Along an axis there are whole blocks and perhaps a clipped one: of all blocks there are eight kinds.
-        let kinds = [0, 1, 2].map(|k| {
-            let (n, side) = (self.extents[k], self.sides[k]);
-            [(n / side, side), (usize::from(n % side > 0), n % side)]
-        });
-        let mut bytes = (self.n_blocks() as u64 * ENTRY as u64).next_multiple_of(UNIT as u64);
-        for (z, y, x) in (0..8).map(|i| (kinds[0][i >> 2], kinds[1][i >> 1 & 1], kinds[2][i & 1])) {
-            bytes += (z.0 * y.0 * x.0) as u64 * self.block_bound(z.1 * y.1 * x.1) as u64;
+        let mut bytes = self.table_bytes() as u64;
+        for (n_blocks, [sz, sy, sx]) in self.blocks.kinds() {
+            bytes += n_blocks as u64 * self.block_bound(sz * sy * sx) as u64;
         }
         bytes
     }
-
-    /// Blocks of one strip: those with the same first two coordinates, or one block of an array with one axis.
-    pub fn blocks_per_strip(&self) -> usize {
-        if self.is_line() { 1 } else { self.blocks[2] }
-    }
-
-    /// Number of strips.
-    pub fn n_strips(&self) -> usize {
-        self.n_blocks() / self.blocks_per_strip()
-    }
-
-    fn is_line(&self) -> bool {
-        self.extents[..2] == [1, 1]
-    }
-
-    /// Elements of a strip from one block to the next.
-    pub fn block_step(&self) -> usize {
-        self.sides[2]
-    }
-
-    /// Elements of every band, with the number of the strip it belongs to, in the order of the array. A strip's
-    /// elements are one contiguous band, or one for each plane where others have rows in these.
-    pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
-        let ([n0, n1, n2], [s0, s1, s2]) = (self.extents, self.sides);
-        let per_slab = self.n_strips() / self.blocks[0];
-        let band = move |strip: usize| match n1 {
-            1 if n0 == 1 => (n2 - strip * s2).min(s2),
-            _ => (n1 - strip * s1).min(s1) * n2,
-        };
-        // So many planes are in a band.
-        let planes = if per_slab == 1 { s0 } else { 1 };
-        (0..n0).step_by(planes).flat_map(move |z| {
-            let planes = planes.min(n0 - z);
-            (0..per_slab).map(move |strip| (planes * band(strip), z / s0 * per_slab + strip))
-        })
-    }
-
-    /// Bands of a strip, at most.
-    pub fn bands_per_strip(&self) -> usize {
-        if self.band_plane().is_some() { 1 } else { self.sides[0] }
-    }
-
-    /// Elements from one plane of a strip's band to the next, if that has several.
-    pub fn band_plane(&self) -> Option<usize> {
-        (self.n_strips() == self.blocks[0]).then_some(self.extents[1] * self.extents[2])
-    }
-}
-
-/// The block shape for an array: rows of [`ROW`], and the rest shared evenly between rows and planes; an axis that
-/// is shorter than its share leaves it to the others.
-fn sides([dz, dy, dx]: [usize; 3], size: usize) -> [usize; 3] {
-    let up_to = |n: usize, limit: usize| if n >= limit { limit } else { n.next_power_of_two() };
-    if dz == 1 && dy == 1 {
-        return [1, 1, size];
-    }
-    let rows = size / up_to(dx, ROW);
-    let (bz, by) = if dz == 1 {
-        (1, up_to(dy, rows))
-    } else {
-        let by = up_to(dy, 1 << rows.ilog2().div_ceil(2));
-        let bz = up_to(dz, rows / by);
-        (bz, up_to(dy, rows / bz))
-    };
-    [bz, by, up_to(dx, size / (by * bz))]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn layout(extents: &[u64], b: u8) -> Layout {
-        Layout::new(&Shape::new(extents).unwrap(), 4, b).unwrap()
-    }
-
-    #[test]
-    fn shapes_follow_the_array() {
-        for (extents, b, sides) in [
-            (&[1 << 20][..], 12, [1, 1, 4096]),
-            (&[7], 13, [1, 1, 8192]),
-            (&[512, 512], 12, [1, 128, 32]),
-            (&[50, 512], 12, [1, 64, 64]),
-            (&[512, 512, 512], 12, [8, 16, 32]),
-            (&[512, 512, 512], 13, [16, 16, 32]),
-            (&[512, 512, 512], 14, [16, 32, 32]),
-            (&[512, 512, 3], 12, [32, 32, 4]),
-            (&[2, 2, 5000], 12, [2, 2, 1024]),
-            (&[2, 1000, 1000], 12, [2, 64, 32]),
-            (&[1000, 2, 1000], 12, [64, 2, 32]),
-        ] {
-            assert_eq!(layout(extents, b).sides, sides, "{extents:?}");
-        }
-    }
-
-    #[test]
-    fn blocks_and_bands_cover_the_array_once() {
-        for extents in [&[1][..], &[9000], &[63, 200], &[33, 35, 37], &[3, 1, 5], &[5, 700, 2], &[130, 2, 3]] {
-            let layout = layout(extents, 12);
-            let (row, plane) = layout.strides();
-            let n_elements: u64 = extents.iter().product();
-            let mut seen = vec![0; n_elements as usize];
-            for index in 0..layout.n_blocks() {
-                let Block { origin: [oz, oy, ox], shape: [sz, sy, sx] } = layout.block(index);
-                for (z, y) in (oz..oz + sz).flat_map(|z| (oy..oy + sy).map(move |y| (z, y))) {
-                    seen[z * plane + y * row + ox..][..sx].iter_mut().for_each(|n| *n += 1);
-                }
-            }
-            assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
-            assert_eq!(layout.bands().map(|(n, _)| n as u64).sum::<u64>(), n_elements, "{extents:?}");
-            assert!(layout.bands().all(|(_, strip)| strip < layout.n_strips()));
-            let all: Vec<usize> = layout.blocks_in(&Block { origin: [0; 3], shape: layout.extents }).collect();
-            assert_eq!(all, (0..layout.n_blocks()).collect::<Vec<_>>());
-            for index in 0..layout.n_blocks() {
-                assert_eq!(layout.blocks_in(&layout.block(index)).collect::<Vec<_>>(), [index]);
-            }
-        }
-    }
 
     #[test]
     fn what_cannot_be_has_no_layout() {

@@ -4,8 +4,8 @@
 //! share. FIXED takes a float's value as a multiple of a power of two, so that numbers do not jump in their
 //! rate of change where the exponent changes; it needs a block whose values are within a few powers of two.
 
-use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
+use crate::stage::word::Word;
 
 /// The value of a float, without its sign, is `significand` · 2^`exponent` in units of the smallest subnormal · 2^−1.
 #[inline(always)]

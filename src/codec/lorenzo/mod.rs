@@ -1,48 +1,37 @@
 //! `lorenzo`: lossless compression of integers and floats, gridz's own.
 //!
 //! An array is cut into blocks that know nothing of each other. Of a block's numbers (`map`) differences along the axes
-//! are taken (`predict`), and these are coded by their lengths: `split` packs them, with patches for the long ones,
-//! and `huff` gives each length a code. Two modes, `fast` and `dense`, choose among that differently (`params`, `block`); the decoder
+//! are taken (`stage::predict`), and these are coded by their lengths: `stage::pack` packs them, with patches for the long
+//! ones, and `huff` gives each length a code. Two modes, `fast` and `dense`, choose among that differently (`params`, `block`); the decoder
 //! does not need to know.
 //!
 //! This file cuts a chunk into pieces for threads. The bytes do not depend on how many there were.
 
-mod bits;
 mod block;
 mod cuda;
 mod dict;
+mod header;
 mod huff;
-mod huffman;
 pub mod layout;
 mod map;
 pub mod params;
-#[cfg(not(target_arch = "x86_64"))]
-mod portable;
-mod predict;
-mod rows;
-#[cfg(target_arch = "x86_64")]
-mod simd;
-mod split;
-mod word;
 
 use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
+use crate::stage::blocks::Block;
+use crate::stage::blocks::source::Source;
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::rows::{RowWord, Rows, Task, at_level};
 use crate::stage::sums::{Ahead, sums_of};
+use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
-use block::{Source, Target, Work};
-use layout::{Block, ENTRY, Layout, UNIT};
+use block::Work;
+use layout::{ENTRY, Layout, UNIT};
 use params::Mode;
-use rows::Rows;
-use word::{Element, Word};
-
-// [`encode_block`] and [`decode_block`] with the instructions of a level, and the words for which there is such code.
-#[cfg(not(target_arch = "x86_64"))]
-use portable::{self as at_level, Word as Coded};
-#[cfg(target_arch = "x86_64")]
-use simd::{self as at_level, SimdWord as Coded};
 
 /// The codec.
 pub struct Lorenzo;
@@ -92,8 +81,8 @@ impl Codec for Lorenzo {
         let count = || {
             let sections = Sections::parse(&chunk.layout, payload)?;
             let mut counts = BlockCounts::default();
-            for index in 0..chunk.layout.n_blocks() {
-                block::count(sections.block(job.level, index, job.verify)?.0, &mut counts)?;
+            for index in 0..chunk.layout.blocks.n_blocks() {
+                header::count(sections.block(job.level, index, job.verify)?.0, &mut counts)?;
             }
             Ok(counts)
         };
@@ -104,8 +93,8 @@ impl Codec for Lorenzo {
         let chunk: &Chunk = job.layout.get();
         let regions = regions(boxes);
         // Thin boxes share blocks, each of which would be decoded again for every box.
-        let n_decoded: usize = regions.iter().map(|region| chunk.layout.blocks_in(region).count()).sum();
-        if regions.len() > 1 && n_decoded > chunk.layout.n_blocks() {
+        let n_decoded: usize = regions.iter().map(|region| chunk.layout.blocks.blocks_in(region).count()).sum();
+        if regions.len() > 1 && n_decoded > chunk.layout.blocks.n_blocks() {
             return None;
         }
         Some(match chunk.element.word_bits() {
@@ -159,9 +148,9 @@ fn check_of(sums: Sums, n_bytes: usize) -> u32 {
     sums.checksum(n_bytes as u64) as u32
 }
 
-fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let layout = &chunk.layout;
-    let n_blocks = layout.n_blocks();
+    let n_blocks = layout.blocks.n_blocks();
     let (table, data) = dst.split_at_mut(layout.table_bytes());
     let (entries, pad) = table.split_at_mut(ENTRY * n_blocks);
     pad.fill(0);
@@ -175,7 +164,7 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
             sums: sums.map_or(of_table, |sums| of_table.plus(sums)),
         });
     }
-    let block_bytes = layout.block_elements() * chunk.element.bytes;
+    let block_bytes = layout.blocks.block_elements() * chunk.element.bytes;
     let per_piece = PIECE_BYTES.div_ceil(block_bytes);
     let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
     pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
@@ -191,7 +180,7 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
     let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
         Ok(sums?.unwrap_or_else(|| finish_entries(job.level, chunk, table, data_start + start, output)))
     };
-    let most_bytes = per_piece * layout.block_bound(layout.block_elements());
+    let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
     let mut all = sums_of(job.level, Ahead::Leave, table, 0);
     for sums in sums {
@@ -202,7 +191,7 @@ fn encode<W: Coded>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Res
 
 /// Encodes blocks from `first_block` on, one for each entry of the table. If it is known where in the payload they are,
 /// the entries are completed, and the sums of the blocks returned; else the ends count from the start of `out`.
-fn encode_piece<W: Coded>(
+fn encode_piece<W: RowWord>(
     level: Level,
     chunk: &Chunk,
     src: &[u8],
@@ -212,7 +201,7 @@ fn encode_piece<W: Coded>(
     start: Option<usize>,
 ) -> Result<(usize, Option<Sums>)> {
     let mut work = Work::<W>::new(&chunk.layout)?;
-    let (row, plane) = chunk.layout.strides();
+    let (row, plane) = chunk.layout.blocks.strides();
     let from = |block: &Block| {
         let [z, y, x] = block.origin;
         (z * plane + y * row + x) * chunk.element.bytes
@@ -220,10 +209,13 @@ fn encode_piece<W: Coded>(
     let mut end = 0;
     let mut all = Sums::default();
     for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
-        let block = chunk.layout.block(first_block + i);
-        let next = chunk.layout.block((first_block + i + 1).min(chunk.layout.n_blocks() - 1));
+        let block = chunk.layout.blocks.block(first_block + i);
+        let next = chunk.layout.blocks.block((first_block + i + 1).min(chunk.layout.blocks.n_blocks() - 1));
         let source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane };
-        let n_bytes = at_level::encode(level, &mut work, chunk, &source, block.shape, &mut out[end..]);
+        let n_bytes = at_level(
+            level,
+            EncodeBlock { work: &mut work, chunk, source: &source, shape: block.shape, out: &mut out[end..] },
+        );
         let bytes = &out[end..end + n_bytes];
         match start {
             Some(start) => all = all.plus(finish_entry(level, chunk, entry, start + end, bytes)),
@@ -256,16 +248,39 @@ fn finish_entry(level: Level, chunk: &Chunk, entry: &mut [u8], start: usize, byt
 }
 
 /// Encodes a block to the start of `out`, and returns its bytes.
-#[inline(always)]
-fn encode_block<W: Word, S: Rows<W>>(
-    s: S,
-    work: &mut Work<W>,
-    chunk: &Chunk,
-    source: &Source,
+struct EncodeBlock<'a, W: RowWord> {
+    work: &'a mut Work<W>,
+    chunk: &'a Chunk,
+    source: &'a Source<'a>,
     shape: [usize; 3],
-    out: &mut [u8],
-) -> usize {
-    block::encode(s, work, source, shape, chunk.element, Mode::of(chunk.b), out)
+    out: &'a mut [u8],
+}
+
+impl<W: RowWord> Task<W> for EncodeBlock<'_, W> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) -> usize {
+        block::encode(s, self.work, self.source, self.shape, self.chunk.element, Mode::of(self.chunk.b), self.out)
+    }
+}
+
+/// Decodes the bytes of a block to its place.
+struct DecodeBlock<'a, 't, 'b, W: RowWord> {
+    work: &'a mut Work<W>,
+    chunk: &'a Chunk,
+    shape: [usize; 3],
+    bytes: &'a [u8],
+    target: &'a mut Target<'t, 'b>,
+}
+
+impl<W: RowWord> Task<W> for DecodeBlock<'_, '_, '_, W> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) -> Result<()> {
+        block::decode(s, self.work, self.shape, self.chunk.element, self.bytes, self.target)
+    }
 }
 
 /// A payload's table and blocks.
@@ -283,7 +298,7 @@ impl<'a> Sections<'a> {
         })?;
         let sections = Self { table, blocks };
         let mut last = 0;
-        for index in 0..layout.n_blocks() {
+        for index in 0..layout.blocks.n_blocks() {
             let end = sections.entry(index).0;
             if end < last {
                 return Err(Error::corrupt(format!("lorenzo block {index} ends before it begins")));
@@ -322,7 +337,7 @@ struct Strip<'a> {
     bands: Vec<&'a mut [u8]>,
 }
 
-fn decode<W: Coded>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: RowWord>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     let layout = &chunk.layout;
     let sections = Sections::parse(layout, payload)?;
     let mut strips = strips_of(chunk, dst)?;
@@ -341,10 +356,10 @@ fn decode<W: Coded>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) ->
 
 /// Cuts the destination into the bands of every strip.
 fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
-    let mut strips: Vec<Strip> = try_vec(chunk.layout.n_strips())?;
-    for (n_elements, number) in chunk.layout.bands() {
+    let mut strips: Vec<Strip> = try_vec(chunk.layout.blocks.n_strips())?;
+    for (n_elements, number) in chunk.layout.blocks.bands() {
         if number == strips.len() {
-            strips.push(Strip { number, bands: try_vec(chunk.layout.bands_per_strip())? });
+            strips.push(Strip { number, bands: try_vec(chunk.layout.blocks.bands_per_strip())? });
         }
         let (band, rest) = dst.split_at_mut(n_elements * chunk.element.bytes);
         strips[number].bands.push(band);
@@ -354,7 +369,7 @@ fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>>
 }
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
-fn decode_strips<W: Coded>(
+fn decode_strips<W: RowWord>(
     level: Level,
     chunk: &Chunk,
     sections: &Sections,
@@ -363,40 +378,30 @@ fn decode_strips<W: Coded>(
 ) -> Result<Sums> {
     let layout = &chunk.layout;
     let mut work = Work::<W>::new(layout)?;
-    let (row, _) = layout.strides();
+    let (row, _) = layout.blocks.strides();
     let mut all = Sums::default();
     for strip in strips {
-        for i in 0..layout.blocks_per_strip() {
-            let index = strip.number * layout.blocks_per_strip() + i;
+        for i in 0..layout.blocks.blocks_per_strip() {
+            let index = strip.number * layout.blocks.blocks_per_strip() + i;
             let mut target = Target {
                 bands: &mut strip.bands,
-                plane: layout.band_plane(),
-                offset: i * layout.block_step(),
+                plane: layout.blocks.band_plane(),
+                offset: i * layout.blocks.block_step(),
                 row,
             };
             let (bytes, sums) = sections.block(level, index, verify)?;
-            at_level::decode(level, &mut work, chunk, layout.block(index).shape, bytes, &mut target)?;
+            {
+                let shape = layout.blocks.block(index).shape;
+                at_level(level, DecodeBlock { work: &mut work, chunk, shape, bytes, target: &mut target })?
+            };
             all = all.plus(sums);
         }
     }
     Ok(all)
 }
 
-/// Decodes the bytes of a block to its place.
-#[inline(always)]
-fn decode_block<W: Word, S: Rows<W>>(
-    s: S,
-    work: &mut Work<W>,
-    chunk: &Chunk,
-    shape: [usize; 3],
-    bytes: &[u8],
-    target: &mut Target,
-) -> Result<()> {
-    block::decode(s, work, shape, chunk.element, bytes, target)
-}
-
 /// Decodes the blocks that regions touch.
-fn decode_regions<W: Coded>(
+fn decode_regions<W: RowWord>(
     chunk: &Chunk,
     job: &Job,
     payload: &[u8],
@@ -406,18 +411,21 @@ fn decode_regions<W: Coded>(
     let sections = Sections::parse(&chunk.layout, payload)?;
     let mut work = Work::<W>::new(&chunk.layout)?;
     let size = chunk.element.bytes;
-    let mut elements = try_vec(chunk.layout.block_elements() * size)?;
-    elements.resize(chunk.layout.block_elements() * size, 0);
+    let mut elements = try_vec(chunk.layout.blocks.block_elements() * size)?;
+    elements.resize(chunk.layout.blocks.block_elements() * size, 0);
     for region in regions {
         let (part, rest) = dst.split_at_mut(region.n_elements() * size);
         dst = rest;
-        for index in chunk.layout.blocks_in(region) {
-            let block = chunk.layout.block(index);
+        for index in chunk.layout.blocks.blocks_in(region) {
+            let block = chunk.layout.blocks.block(index);
             let [_, sy, sx] = block.shape;
             let bands = &mut [&mut elements[..]];
             let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
             let (bytes, _) = sections.block(job.level, index, job.verify)?;
-            at_level::decode(job.level, &mut work, chunk, block.shape, bytes, &mut target)?;
+            {
+                let task = DecodeBlock { work: &mut work, chunk, shape: block.shape, bytes, target: &mut target };
+                at_level(job.level, task)?
+            };
             let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
             let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
             let n_bytes = (end[2] - first[2]) * size;

@@ -1,17 +1,19 @@
-//! Code lengths and codes, the same on every machine.
+//! Canonical Huffman codes of limited length, the same on every machine.
 
-/// Longest code.
-pub const MAX_BITS: u32 = 10;
-/// Most symbols.
-pub const MAX_SYMBOLS: usize = 65;
+/// Longest codes that can be asked for.
+pub const MAX_BITS: u32 = 16;
+/// Most symbols that a code can have.
+pub const MAX_SYMBOLS: usize = 4096;
 
-/// Code lengths for symbols that occur so often; 0 for those that do not.
+/// Code lengths up to `max_bits` for symbols that occur so often, fewer than 2^32 times together; 0 for those that do not.
 ///
 /// The two lightest nodes are merged until one is left; of equally light ones the older, and leaves are
 /// older than merged nodes, in the order of the symbols. If a code gets too long, all counts are halved
 /// (rounded up) and everything is done again.
-pub fn lengths(counts: &[u32; MAX_SYMBOLS]) -> [u8; MAX_SYMBOLS] {
-    let mut lengths = [0; MAX_SYMBOLS];
+pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> [u8; SYMBOLS] {
+    const { assert!(SYMBOLS <= MAX_SYMBOLS) };
+    debug_assert!(max_bits <= MAX_BITS && SYMBOLS <= 1 << max_bits);
+    let mut lengths = [0; SYMBOLS];
     let mut leaves: Vec<(u32, usize)> =
         counts.iter().zip(0..).filter(|&(&count, _)| count > 0).map(|(&count, symbol)| (count, symbol)).collect();
     if let [(_, symbol)] = leaves[..] {
@@ -22,7 +24,7 @@ pub fn lengths(counts: &[u32; MAX_SYMBOLS]) -> [u8; MAX_SYMBOLS] {
         // Stable: leaves of the same weight stay in order. Merged nodes come into being by weight.
         leaves.sort_by_key(|&(count, _)| count);
         let depths = depths(&leaves);
-        if depths.iter().all(|&depth| u32::from(depth) <= MAX_BITS) {
+        if depths.iter().all(|&depth| u32::from(depth) <= max_bits) {
             leaves.iter().zip(depths).for_each(|(&(_, symbol), depth)| lengths[symbol] = depth);
             return lengths;
         }
@@ -60,27 +62,31 @@ fn depths(leaves: &[(u32, usize)]) -> Vec<u8> {
     depths
 }
 
-/// The codes for code lengths, first bit lowest, with their symbols; `None` if they overlap. They are given out in the
-/// order of length and, in each length, of the symbol, and come in that order.
-pub fn codes(lengths: &[u8; MAX_SYMBOLS]) -> Option<impl Iterator<Item = (usize, u32, u32)>> {
+/// The codes for code lengths up to `max_bits`, first bit lowest, with their symbols and lengths; `None` if they overlap or are
+/// longer. They are given out in the order of length and, in each length, of the symbol, and come in that order.
+pub fn codes<const SYMBOLS: usize>(
+    lengths: &[u8; SYMBOLS],
+    max_bits: u32,
+) -> Option<impl Iterator<Item = (usize, u32, u32)>> {
+    const { assert!(SYMBOLS <= MAX_SYMBOLS) };
     let mut per_length = [0u32; MAX_BITS as usize + 1];
     for &length in lengths {
-        *per_length.get_mut(usize::from(length))? += 1;
+        *per_length[..=max_bits as usize].get_mut(usize::from(length))? += 1;
     }
     // The first code of each length, and its place among all.
     let mut code = 0;
     let mut next = [0; MAX_BITS as usize + 1];
     let mut places = [0; MAX_BITS as usize + 1];
     let mut n = 0;
-    for length in 1..=MAX_BITS as usize {
+    for length in 1..=max_bits as usize {
         (next[length], places[length]) = (code, n);
         code = (code + per_length[length]) << 1;
         n += per_length[length] as usize;
     }
-    if code > 2 << MAX_BITS {
+    if code > 2 << max_bits {
         return None;
     }
-    let mut codes = [(0, 0, 0); MAX_SYMBOLS];
+    let mut codes = [(0, 0, 0); SYMBOLS];
     for (symbol, &length) in lengths.iter().enumerate() {
         if length > 0 {
             let (code, place) = (&mut next[usize::from(length)], &mut places[usize::from(length)]);
@@ -96,10 +102,13 @@ pub fn codes(lengths: &[u8; MAX_SYMBOLS]) -> Option<impl Iterator<Item = (usize,
 mod tests {
     use super::*;
 
+    const SYMBOLS: usize = 65;
+    const BITS: u32 = 10;
+
     fn lengths_of(counts: &[u32]) -> Vec<u8> {
-        let mut all = [0; MAX_SYMBOLS];
+        let mut all = [0; SYMBOLS];
         all[..counts.len()].copy_from_slice(counts);
-        lengths(&all)[..counts.len()].to_vec()
+        lengths(&all, BITS)[..counts.len()].to_vec()
     }
 
     #[test]
@@ -120,13 +129,13 @@ mod tests {
                 Some(*a)
             })
             .collect();
-        let mut counts = [0; MAX_SYMBOLS];
+        let mut counts = [0; SYMBOLS];
         for n in 1..=40 {
             counts[..n].copy_from_slice(&fibonacci[..n]);
-            let lengths = lengths(&counts);
-            let space: u32 = lengths.iter().filter(|&&l| l > 0).map(|&l| 1 << (MAX_BITS - u32::from(l))).sum();
-            assert!(space <= 1 << MAX_BITS);
-            let codes: Vec<_> = codes(&lengths).unwrap().collect();
+            let lengths = lengths(&counts, BITS);
+            let space: u32 = lengths.iter().filter(|&&l| l > 0).map(|&l| 1 << (BITS - u32::from(l))).sum();
+            assert!(space <= 1 << BITS);
+            let codes: Vec<_> = codes(&lengths, BITS).unwrap().collect();
             assert_eq!(codes.len(), n);
             for (i, &(_, code, length)) in codes.iter().enumerate() {
                 for &(_, other, other_length) in &codes[..i] {
@@ -139,19 +148,40 @@ mod tests {
 
     #[test]
     fn codes_follow_length_and_symbol() {
-        let mut lengths = [0; MAX_SYMBOLS];
+        let mut lengths = [0; SYMBOLS];
         lengths[3..7].copy_from_slice(&[2, 1, 3, 3]);
         // 0, 10, 110, 111, first bit lowest.
-        let codes: Vec<_> = codes(&lengths).unwrap().collect();
+        let codes: Vec<_> = codes(&lengths, BITS).unwrap().collect();
         assert_eq!(codes, [(4, 0b0, 1), (3, 0b01, 2), (5, 0b011, 3), (6, 0b111, 3)]);
     }
 
     #[test]
     fn overlapping_codes_are_refused() {
-        let mut lengths = [0; MAX_SYMBOLS];
+        let mut lengths = [0; SYMBOLS];
         lengths[..3].fill(1);
-        assert!(codes(&lengths).is_none());
+        assert!(codes(&lengths, BITS).is_none());
         lengths[0] = 11;
-        assert!(codes(&lengths).is_none());
+        assert!(codes(&lengths, BITS).is_none());
+    }
+
+    #[test]
+    fn many_symbols_have_codes_too() {
+        // Weights that fall off so fast that the tree would be far deeper than 16.
+        let mut counts = [1; MAX_SYMBOLS];
+        for (i, count) in counts.iter_mut().enumerate().take(28) {
+            *count = 1 << (28 - i);
+        }
+        for max_bits in [12, 13, 16] {
+            let lengths = lengths(&counts, max_bits);
+            assert!(lengths.iter().all(|&l| l > 0 && u32::from(l) <= max_bits) && lengths[0] <= lengths[4000]);
+            let mut seen = vec![false; 1 << max_bits];
+            for (_, code, length) in codes(&lengths, max_bits).unwrap() {
+                for above in 0..1 << (max_bits - length) {
+                    let at = (code | above << length) as usize;
+                    assert!(!std::mem::replace(&mut seen[at], true), "{code:b} of {length} bits begins another");
+                }
+            }
+            assert!(seen.iter().all(|&seen| seen), "a whole tree leaves nothing over");
+        }
     }
 }

@@ -1,21 +1,13 @@
-//! The loops of this codec with vector instructions.
-//!
-//! The loops are those of the files above, compiled once for each level: everything in them is inlined into a function
-//! that has the level's instructions, which is why they are plain loops without iterators and closures (those would be
-//! compiled apart, without them). `avx512` and `avx2` have the operations on rows.
+//! Rows in registers.
 
 #![allow(unsafe_code)] // vector instructions, and functions that need them
 
 mod avx2;
 mod avx512;
 
-use crate::codec::lorenzo::block::{Source, Target, Work};
-use crate::codec::lorenzo::rows::{Portable, Rows};
-use crate::codec::lorenzo::word::Word;
-use crate::codec::lorenzo::{Chunk, decode_block, encode_block};
-use crate::cpu::level::{Level, features};
-use crate::error::Result;
-use crate::settings::CpuLevel;
+use crate::cpu::level::features;
+use crate::stage::rows::{Rows, Task};
+use crate::stage::word::Word;
 use avx2::Avx2;
 use avx512::Avx512;
 
@@ -120,73 +112,14 @@ use each;
 
 macro_rules! level {
     ([$($feature:tt)*] $name:ident, $rows:ident) => {
-        mod $name {
-            use super::*;
-
-            #[target_feature($(enable = $feature),*)]
-            pub fn encode<W: SimdWord>(
-                work: &mut Work<W>,
-                chunk: &Chunk,
-                source: &Source,
-                shape: [usize; 3],
-                out: &mut [u8],
-            ) -> usize {
-                // SAFETY: who calls this has seen to the features, which are the level's.
-                let rows = unsafe { W::$rows::new() };
-                encode_block(rows, work, chunk, source, shape, out)
-            }
-
-            #[target_feature($(enable = $feature),*)]
-            pub fn decode<W: SimdWord>(
-                work: &mut Work<W>,
-                chunk: &Chunk,
-                shape: [usize; 3],
-                bytes: &[u8],
-                target: &mut Target,
-            ) -> Result<()> {
-                // SAFETY: who calls this has seen to the features, which are the level's.
-                let rows = unsafe { W::$rows::new() };
-                decode_block(rows, work, chunk, shape, bytes, target)
-            }
+        /// Does a task with rows of the level.
+        #[target_feature($(enable = $feature),*)]
+        pub fn $name<W: SimdWord, T: Task<W>>(task: T) -> T::Output {
+            // SAFETY: who calls this has seen to the features, which are the level's.
+            task.run(unsafe { W::$rows::new() })
         }
     };
 }
 
-features!(avx2 => level! { avx2_level, Avx2 });
-features!(avx512 => level! { avx512_level, Avx512 });
-
-/// [`encode_block`] with the instructions of a level.
-pub fn encode<W: SimdWord>(
-    level: Level,
-    work: &mut Work<W>,
-    chunk: &Chunk,
-    source: &Source,
-    shape: [usize; 3],
-    out: &mut [u8],
-) -> usize {
-    match level.kind() {
-        CpuLevel::Scalar => encode_block(Portable, work, chunk, source, shape, out),
-        // SAFETY: a `Level` is proof that the CPU has its instructions.
-        CpuLevel::Avx2 => unsafe { avx2_level::encode(work, chunk, source, shape, out) },
-        // SAFETY: as above.
-        CpuLevel::Avx512 => unsafe { avx512_level::encode(work, chunk, source, shape, out) },
-    }
-}
-
-/// [`decode_block`] with the instructions of a level.
-pub fn decode<W: SimdWord>(
-    level: Level,
-    work: &mut Work<W>,
-    chunk: &Chunk,
-    shape: [usize; 3],
-    bytes: &[u8],
-    target: &mut Target,
-) -> Result<()> {
-    match level.kind() {
-        CpuLevel::Scalar => decode_block(Portable, work, chunk, shape, bytes, target),
-        // SAFETY: a `Level` is proof that the CPU has its instructions.
-        CpuLevel::Avx2 => unsafe { avx2_level::decode(work, chunk, shape, bytes, target) },
-        // SAFETY: as above.
-        CpuLevel::Avx512 => unsafe { avx512_level::decode(work, chunk, shape, bytes, target) },
-    }
-}
+features!(avx2 => level! { with_avx2, Avx2 });
+features!(avx512 => level! { with_avx512, Avx512 });

@@ -1,8 +1,8 @@
 //! Which orders suit a block.
 
-use crate::codec::lorenzo::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
-use crate::codec::lorenzo::rows::{LANES, Rows, first_lanes};
-use crate::codec::lorenzo::word::Word;
+use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
+use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::word::Word;
 
 /// Of so many rows one is looked at for the estimate …
 const SAMPLE_EVERY: usize = 17;
@@ -15,6 +15,7 @@ const SAMPLE_FROM: usize = 34;
 pub struct Numbers<'a, W> {
     /// The numbers, and room for a row behind them. The first is zero.
     pub v: &'a [W],
+    /// The extents of the block.
     pub shape: [usize; 3],
     /// The smallest and the largest number.
     pub range: [W; 2],
@@ -314,9 +315,9 @@ fn binomials(order: u8) -> [i64; MAX_ORDER as usize + 1] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::lorenzo::predict::apply;
-    use crate::codec::lorenzo::predict::tests::{noise, padded};
-    use crate::codec::lorenzo::rows::{Nothing, Portable};
+    use crate::stage::predict::apply;
+    use crate::stage::predict::tests::{noise, padded};
+    use crate::stage::rows::{Nothing, Portable};
 
     /// The estimate without sampling is what the passes give.
     #[test]

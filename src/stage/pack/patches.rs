@@ -1,9 +1,9 @@
 //! The patches of a group: bytes where all fit these, which nearly all do, or else words.
 
-use crate::codec::lorenzo::bits::{WINDOW_BITS, Writer, peek, window};
-use crate::codec::lorenzo::rows::{LANES, Rows};
-use crate::codec::lorenzo::split::GROUP;
-use crate::codec::lorenzo::word::Word;
+use crate::stage::bits::{WINDOW_BITS, Writer, peek, window};
+use crate::stage::pack::GROUP;
+use crate::stage::rows::{LANES, Rows};
+use crate::stage::word::Word;
 
 /// A group's patches, and room for a row behind them.
 pub type Patches<P> = [P; GROUP + LANES];

@@ -1,10 +1,10 @@
 //! The widths of groups, and how these are packed.
 
-use crate::codec::lorenzo::bits::string_bytes;
-use crate::codec::lorenzo::rows::{Ahead, LANES, LENGTHS, Rows};
-use crate::codec::lorenzo::split::patches::{Patch, Patches, write_start};
-use crate::codec::lorenzo::split::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, packed_bytes};
-use crate::codec::lorenzo::word::Word;
+use crate::stage::bits::string_bytes;
+use crate::stage::pack::patches::{Patch, Patches, write_start};
+use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, packed_bytes};
+use crate::stage::rows::{Ahead, LANES, LENGTHS, Rows};
+use crate::stage::word::Word;
 
 /// Rounds of the search for widths.
 const ROUNDS: usize = 3;

@@ -1,8 +1,8 @@
 //! Differences, by which numbers become small.
 
-use crate::codec::lorenzo::predict::{Orders, SHORT, plane_rows, strides};
-use crate::codec::lorenzo::rows::{Ahead, LANES, Rows, first_lanes};
-use crate::codec::lorenzo::word::Word;
+use crate::stage::predict::{Orders, SHORT, plane_rows, strides};
+use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
+use crate::stage::word::Word;
 
 /// Replaces the numbers `v` by the unsigned differences of the numbers less `base`. There is room for a row behind the
 /// block. The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.

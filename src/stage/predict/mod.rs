@@ -12,7 +12,7 @@ mod choice;
 mod differences;
 mod sums;
 
-use crate::codec::lorenzo::word::Word;
+use crate::stage::word::Word;
 pub use choice::{Numbers, choose};
 pub use differences::apply;
 pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};
@@ -28,6 +28,7 @@ pub type Orders = [u8; 3];
 /// A prediction of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction<W> {
+    /// How often differences are taken.
     pub orders: Orders,
     /// What is subtracted from every number beforehand, in addition to the first one.
     pub base: W,
@@ -56,7 +57,7 @@ fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::codec::lorenzo::rows::{LANES, Nothing, Portable, RowSink};
+    use crate::stage::rows::{LANES, Nothing, Portable, RowSink};
 
     /// Numbers with room for a row behind them.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {

@@ -1,10 +1,10 @@
 //! Groups, back to rows of numbers.
 
-use crate::codec::lorenzo::rows::{LANES, RowSink, Rows, first_lanes};
-use crate::codec::lorenzo::split::patches::{Patch, Patches, last_bytes};
-use crate::codec::lorenzo::split::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
-use crate::codec::lorenzo::word::Word;
 use crate::error::Result;
+use crate::stage::pack::patches::{Patch, Patches, last_bytes};
+use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
+use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::word::Word;
 
 /// Reads `n` numbers, at most those of a block, from the start of `bytes`, and returns how many bytes those are. The
 /// numbers' rows go to `sink`; what is behind the last number of the last row is anything.

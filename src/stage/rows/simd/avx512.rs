@@ -4,8 +4,8 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
-use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows, first_lanes};
-use crate::codec::lorenzo::word::Word;
+use crate::stage::rows::{LANES, LENGTHS, Rows, first_lanes};
+use crate::stage::word::Word;
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]

@@ -1,15 +1,17 @@
 //! Sums, by which differences become numbers again.
 
-use crate::codec::lorenzo::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides};
-use crate::codec::lorenzo::rows::{LANES, RowSink, Rows, first_lanes};
-use crate::codec::lorenzo::word::Word;
+use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides};
+use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::word::Word;
 
 /// Where the rows of a block go as their numbers are known.
 pub trait Sink<W: Word, S: Rows<W>> {
+    /// A plane of the block.
     type Plane<'p>: Plane<W, S>
     where
         Self: 'p;
 
+    /// Plane z, which is the next one.
     fn plane(&mut self, z: usize) -> Self::Plane<'_>;
 }
 

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
-use crate::codec::lorenzo::rows::{LANES, LENGTHS, Rows};
+use crate::stage::rows::{LANES, LENGTHS, Rows};
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]

@@ -1,10 +1,25 @@
-//! Rows of 32 words: the operations of which all loops of this codec consist.
+//! Rows of 32 words: the operations of which the loops of stages consist.
 //!
-//! The format packs rows of 32 lanes, and most blocks have rows of 32 elements, so a row is the natural vector.
+//! Numbers are packed in rows of 32 lanes, and most blocks have rows of 32 elements, so a row is the natural vector.
 //! [`Portable`] keeps it in an array and leaves the rest to the compiler; `simd` has registers for it. Who has a value
 //! that implements [`Rows`] has proof that the CPU can do what it stands for, so all operations are safe.
+//!
+//! Loops are written once, as a [`Task`] over any kind of row, and compiled for each level by [`at_level`]: everything in
+//! them is inlined into a function that has the level's instructions. That is why they are plain loops without iterators
+//! and closures, which would be compiled apart, without them.
 
-use crate::codec::lorenzo::word::Word;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod simd;
+
+use crate::cpu::level::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::settings::CpuLevel;
+pub use portable::Portable;
+#[cfg(target_arch = "x86_64")]
+pub use simd::SimdWord as RowWord;
+
+use crate::stage::word::Word;
 
 /// Lanes of a row.
 pub const LANES: usize = 32;
@@ -27,6 +42,34 @@ fn mask_of(flags: &[u8; LANES]) -> u32 {
         mask |= (bits as u32) << (8 * i);
     }
     mask
+}
+
+/// Words with rows of every level.
+#[cfg(not(target_arch = "x86_64"))]
+pub trait RowWord: Word {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<W: Word> RowWord for W {}
+
+/// Work that any kind of row can do.
+pub trait Task<W: Word> {
+    /// What comes of it.
+    type Output;
+    /// Does it. Everything is to be inlined.
+    fn run<S: Rows<W>>(self, s: S) -> Self::Output;
+}
+
+/// Does a task with the instructions of a level.
+#[allow(unsafe_code)] // functions that need instructions
+pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` is proof that the CPU has its instructions.
+        CpuLevel::Avx2 => unsafe { simd::with_avx2(task) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        CpuLevel::Avx512 => unsafe { simd::with_avx512(task) },
+        _ => task.run(Portable),
+    }
 }
 
 /// Where rows go to, one after the other.
@@ -286,144 +329,5 @@ pub trait Rows<W: Word>: Copy {
             any |= word;
         }
         any
-    }
-}
-
-/// What every CPU can do.
-#[derive(Clone, Copy)]
-pub struct Portable;
-
-/// A row of what `$word` is for every lane `$lane`.
-macro_rules! each {
-    ($lane:ident => $word:expr) => {{
-        let mut row = [W::default(); LANES];
-        for $lane in 0..LANES {
-            row[$lane] = $word;
-        }
-        row
-    }};
-}
-
-impl<W: Word> Rows<W> for Portable {
-    type Row = [W; LANES];
-    type Sum = u64;
-
-    #[inline(always)]
-    fn splat(self, word: W) -> Self::Row {
-        [word; LANES]
-    }
-    #[inline(always)]
-    fn load(self, from: &[W]) -> Self::Row {
-        *from.first_chunk().expect("a row")
-    }
-    #[inline(always)]
-    fn store(self, row: Self::Row, to: &mut [W]) {
-        *to.first_chunk_mut().expect("room for a row") = row;
-    }
-    #[inline(always)]
-    fn load_bytes(self, from: &[u8]) -> Self::Row {
-        let from = &from[..LANES * W::BYTES];
-        each!(i => W::read(&from[i * W::BYTES..]))
-    }
-    #[inline(always)]
-    fn store_bytes(self, row: Self::Row, to: &mut [u8]) {
-        for (word, to) in row.iter().zip(to[..LANES * W::BYTES].chunks_exact_mut(W::BYTES)) {
-            word.write(to);
-        }
-    }
-    #[inline(always)]
-    fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].plus(b[i]))
-    }
-    #[inline(always)]
-    fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].minus(b[i]))
-    }
-    #[inline(always)]
-    fn and(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i] & b[i])
-    }
-    #[inline(always)]
-    fn or(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i] | b[i])
-    }
-    #[inline(always)]
-    fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i] ^ b[i])
-    }
-    #[inline(always)]
-    fn times(self, a: Self::Row, factor: W) -> Self::Row {
-        each!(i => a[i].times(factor))
-    }
-    #[inline(always)]
-    fn shift_left(self, a: Self::Row, n: u32) -> Self::Row {
-        each!(i => a[i] << (n / 2) << (n - n / 2))
-    }
-    #[inline(never)] // inlined, the words are carried through the loop one by one, not as vectors
-    fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
-        each!(i => a[i] | b[i] << n)
-    }
-    #[inline(always)]
-    fn shift_right(self, a: Self::Row, n: u32) -> Self::Row {
-        each!(i => a[i] >> n)
-    }
-    #[inline(always)]
-    fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row {
-        each!(i => a[i].shift_signed(n))
-    }
-    #[inline(always)]
-    fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].min_max_signed(b[i]).0)
-    }
-    #[inline(always)]
-    fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].min_max_signed(b[i]).1)
-    }
-    #[inline(never)] // as above
-    fn leading_zeros(self, a: Self::Row) -> Self::Row {
-        each!(i => W::from_u64(a[i].leading_zeros().into()))
-    }
-    #[inline(always)]
-    fn no_sum(self) -> u64 {
-        0
-    }
-    #[inline(never)] // as above
-    fn plus_leading_zeros(self, mut sum: u64, mask: u32, a: Self::Row) -> u64 {
-        for (i, word) in a.iter().enumerate() {
-            sum += u64::from(word.leading_zeros() * (mask >> i & 1));
-        }
-        sum
-    }
-    #[inline(always)]
-    fn total(self, sum: u64) -> u64 {
-        sum
-    }
-    #[inline(never)] // as above
-    fn larger(self, a: Self::Row, limit: W) -> u32 {
-        let mut flags = [0; LANES];
-        for (flag, &word) in flags.iter_mut().zip(&a) {
-            *flag = u8::from(word > limit);
-        }
-        mask_of(&flags)
-    }
-    #[inline(always)]
-    fn keep(self, mask: u32, a: Self::Row) -> Self::Row {
-        each!(i => if mask >> i & 1 == 1 { a[i] } else { W::default() })
-    }
-    #[inline(always)]
-    fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
-        each!(i => if i == 0 { before[LANES - 1] } else { a[i - 1] })
-    }
-    #[inline(always)]
-    fn running_sums(self, a: Self::Row) -> Self::Row {
-        let mut sum = W::default();
-        each!(i => {
-            sum = sum.plus(a[i]);
-            sum
-        })
-    }
-    #[inline(always)]
-    fn last(self, a: Self::Row) -> Self::Row {
-        [a[LANES - 1]; LANES]
     }
 }

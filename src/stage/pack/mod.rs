@@ -1,4 +1,4 @@
-//! SPLIT: numbers of a fixed width per group, with two levels of patches.
+//! Packing: numbers of a fixed width per group, with two levels of patches.
 //!
 //! Most numbers of a group are short and a few are long. So all are packed with as many bits as most of
 //! them need; a bitmap marks those that need more, which get some, and of these again a bitmap marks the few that need
@@ -11,10 +11,10 @@ mod patches;
 mod read;
 mod write;
 
-use crate::codec::lorenzo::bits::string_bytes;
-use crate::codec::lorenzo::rows::{LANES, LENGTHS};
-use crate::codec::lorenzo::word::Word;
 use crate::error::{Error, Result};
+use crate::stage::bits::string_bytes;
+use crate::stage::rows::{LANES, LENGTHS};
+use crate::stage::word::Word;
 use patches::Patches;
 pub use read::{read, read_rows};
 pub use write::Coding;
@@ -90,7 +90,7 @@ fn packed_bytes(rows: usize, width: u32) -> usize {
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("a lorenzo block has {what}"))
+    Error::corrupt(format!("packed numbers have {what}"))
 }
 
 /// Memory for the work on a group. What is in it does not matter. Aligned for the lengths, which are written and read by
@@ -106,6 +106,7 @@ pub struct Scratch<W> {
 }
 
 impl<W: Word> Scratch<W> {
+    /// Some memory.
     pub fn new() -> Self {
         Self {
             lengths: [0; LENGTHS],
@@ -119,9 +120,9 @@ impl<W: Word> Scratch<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::lorenzo::rows::{Nothing, Portable};
-    use crate::codec::lorenzo::split::patches::Patch;
     use crate::error::ErrorKind;
+    use crate::stage::pack::patches::Patch;
+    use crate::stage::rows::{Nothing, Portable};
 
     fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
         let n = numbers.len();

@@ -1,0 +1,113 @@
+//! The header of a block: what codes it, and what its numbers mean.
+
+use crate::codec::BlockCounts;
+use crate::codec::lorenzo::dict;
+use crate::codec::lorenzo::layout::UNIT;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stage::predict::{MAX_ORDER, Orders};
+use crate::stage::word::Word;
+
+pub const RAW: u8 = 0;
+pub const CONST: u8 = 1;
+pub const SPLIT: u8 = 2;
+pub const HUFF: u8 = 3;
+
+pub const BITS: u8 = 0;
+pub const FIXED: u8 = 1;
+pub const DICT: u8 = 2;
+
+/// What the numbers of a block mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning<W> {
+    /// Differences of an integer map: its parameter, orders and base.
+    Differences { map: u8, unit: u16, orders: Orders, base: W },
+    /// Indices into a dictionary, with t.
+    Dictionary(u16, dict::Fields<W>),
+}
+
+/// Writes the header of a block whose numbers follow.
+pub fn emit<W: Word>(out: &mut [u8], coder: u8, meaning: Meaning<W>) {
+    out[..UNIT].fill(0);
+    let (map, base) = match meaning {
+        Meaning::Differences { map, unit, orders: [oz, oy, ox], base } => {
+            out[1] = ox | oy << 4;
+            out[2] = oz;
+            out[4..6].copy_from_slice(&unit.to_le_bytes());
+            (map, base)
+        }
+        Meaning::Dictionary(shift, fields) => {
+            out[1..4].copy_from_slice(&[fields.low_bits, fields.delta_bits, fields.delta_shift]);
+            out[4..6].copy_from_slice(&shift.to_le_bytes());
+            out[6..8].copy_from_slice(&fields.n_entries.to_le_bytes());
+            (DICT, fields.base)
+        }
+    };
+    out[0] = coder | map << 4;
+    base.write(&mut out[8..]);
+}
+
+/// The coder and, where numbers follow, their meaning.
+pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)> {
+    let newer = || {
+        let text = "a lorenzo block is of a kind unknown to this version; a newer gridz may read this data";
+        Error::new(ErrorKind::UnsupportedFormat, text)
+    };
+    let damage = || Error::corrupt("a lorenzo block has an impossible header");
+    let (coder, map) = (header[0] % 16, header[0] / 16);
+    let pair = |k: usize| u16::from_le_bytes([header[k], header[k + 1]]);
+    let base = W::read(&header[8..]);
+    if header[8 + W::BYTES..].iter().any(|&byte| byte != 0) {
+        return Err(newer());
+    }
+    let meaning = match (coder, map) {
+        (RAW | CONST, BITS) => {
+            if header[1..8].iter().any(|&byte| byte != 0) || (coder == RAW && base != W::default()) {
+                return Err(newer());
+            }
+            None
+        }
+        (SPLIT | HUFF, BITS | FIXED) => {
+            if header[1] & 0x88 != 0 || header[2] > MAX_ORDER || header[3] != 0 || pair(6) != 0 {
+                return Err(newer());
+            }
+            let unit = pair(4);
+            if (map == BITS && u32::from(unit) >= W::BITS) || (map == FIXED && unit == 0) {
+                return Err(damage());
+            }
+            Some(Meaning::Differences { map, unit, orders: [header[2], header[1] >> 4, header[1] & 7], base })
+        }
+        (SPLIT, DICT) => {
+            if u32::from(pair(4)) >= W::BITS {
+                return Err(damage());
+            }
+            let [_, low_bits, delta_bits, delta_shift, ..] = *header;
+            let fields = dict::Fields { low_bits, delta_bits, delta_shift, n_entries: pair(6), base };
+            Some(Meaning::Dictionary(pair(4), fields))
+        }
+        _ => return Err(newer()),
+    };
+    Ok((coder, meaning, base))
+}
+
+/// Counts a block by its kind.
+///
+/// # Errors
+/// As [`parse`], though not for what depends on the bits of a word.
+pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
+    let header = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
+    // Whatever W is, headers are alike but for the values in them.
+    let (coder, meaning, _) = parse::<u64>(header)?;
+    counts.all += 1;
+    match coder {
+        RAW => counts.raw += 1,
+        CONST => counts.constant += 1,
+        SPLIT => counts.packed += 1,
+        _ => counts.entropy += 1,
+    }
+    match meaning {
+        Some(Meaning::Differences { map: FIXED, .. }) => counts.fixed_point += 1,
+        Some(Meaning::Dictionary(..)) => counts.dictionary += 1,
+        _ => {}
+    }
+    Ok(())
+}

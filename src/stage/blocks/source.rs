@@ -1,0 +1,158 @@
+//! Where a block's elements come from.
+
+use crate::stage::element::Element;
+use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows, first_lanes};
+use crate::stage::word::Word;
+
+/// Where the elements of a block are.
+pub struct Source<'a> {
+    /// The array from the block's first element on.
+    pub bytes: &'a [u8],
+    /// The same for the next block.
+    pub next: &'a [u8],
+    /// Elements from one row to the next.
+    pub row: usize,
+    /// Elements from one plane to the next.
+    pub plane: usize,
+}
+
+impl Source<'_> {
+    /// Copies the elements of a block of this shape to the start of `out`, as they are.
+    pub fn copy(&self, [sz, sy, sx]: [usize; 3], element: Element, out: &mut [u8]) {
+        for (r, out) in out.chunks_exact_mut(sx * element.bytes).take(sz * sy).enumerate() {
+            let at = (r / sy * self.plane + r % sy * self.row) * element.bytes;
+            out.copy_from_slice(&self.bytes[at..at + sx * element.bytes]);
+        }
+    }
+}
+
+/// The rows of the next block, which has the shape of this one at most.
+pub struct AheadOfSource {
+    /// The end of the next line to be fetched: its start may be the end of the row before.
+    at: *const u8,
+    /// Bytes from one row to the next, and from the last row of a plane to the next plane.
+    row: usize,
+    plane: usize,
+    /// Rows of a plane, in all and still to come.
+    n_rows: usize,
+    n_left: usize,
+}
+
+impl AheadOfSource {
+    /// A part of the rows: so many lines of each from this one on.
+    pub fn new(source: &Source, [sz, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
+        // One row is as long as many rows of lanes, which follow each other.
+        let row = if sz * sy == 1 { LANES } else { source.row };
+        let [row, plane] = [row, source.plane].map(|n| n * element.bytes);
+        let at = source.next.as_ptr().wrapping_add((line + 1) * CACHE_LINE - 1);
+        let plane = if sz == 1 { 0 } else { plane.wrapping_sub(sy * row) };
+        Self { at, row, plane, n_rows: sy, n_left: sy }
+    }
+}
+
+impl Ahead for AheadOfSource {
+    #[inline(always)]
+    fn fetch<W: Word, S: Rows<W>>(&mut self, s: S) {
+        for line in 0..W::BYTES / 4 {
+            s.prefetch(self.at.wrapping_add(line * CACHE_LINE));
+        }
+        self.at = self.at.wrapping_add(self.row);
+        self.n_left -= 1;
+        if self.n_left == 0 {
+            self.n_left = self.n_rows;
+            self.at = self.at.wrapping_add(self.plane);
+        }
+    }
+}
+
+/// What the words of a block have in common.
+pub struct Words<W> {
+    /// That of the first element.
+    pub first: W,
+    /// Bits that are set in any of them.
+    pub all: W,
+    /// The smallest and the largest one, as signed numbers.
+    pub range: [W; 2],
+}
+
+impl<W: Word> Words<W> {
+    /// Writes the words of the block's elements, less the first, to `words`, and looks at them.
+    #[inline(always)]
+    pub fn load<S: Rows<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
+        // Rows and planes that follow each other in the array too are one.
+        let [mut nz, mut ny, mut nx] = shape;
+        if nx == source.row {
+            (ny, nx) = (1, ny * nx);
+            if nx == source.plane {
+                (nz, nx) = (1, nz * nx);
+            }
+        }
+        if element.bytes == W::BYTES && nx.is_multiple_of(LANES) {
+            Self::load_rows::<S, true>(s, source, [nz, ny, nx], element, words)
+        } else {
+            Self::load_rows::<S, false>(s, source, [nz, ny, nx], element, words)
+        }
+    }
+
+    /// As [`Words::load`]. `IS_WHOLE` if elements are words and whole rows of lanes.
+    #[inline(always)]
+    fn load_rows<S: Rows<W>, const IS_WHOLE: bool>(
+        s: S,
+        source: &Source,
+        [nz, ny, nx]: [usize; 3],
+        element: Element,
+        words: &mut [W],
+    ) -> Self {
+        let mut one = [W::default()];
+        element.load(&source.bytes[..element.bytes], &mut one);
+        let first = s.splat(one[0]);
+        let mut all = s.splat(W::default());
+        let (mut lowest, mut highest) = (first, first);
+        let mut at = 0;
+        for z in 0..nz {
+            for y in 0..ny {
+                let start = z * source.plane + y * source.row;
+                let mut x = 0;
+                while x < nx {
+                    let bytes = &source.bytes[(start + x) * element.bytes..];
+                    let n = if IS_WHOLE { LANES } else { LANES.min(nx - x) };
+                    let row = if IS_WHOLE { s.load_bytes(bytes) } else { load_row(s, bytes, n, element, first) };
+                    all = s.or(all, row);
+                    lowest = s.min_signed(lowest, row);
+                    highest = s.max_signed(highest, row);
+                    s.store(s.minus(row, first), &mut words[at..]);
+                    at += n;
+                    x += LANES;
+                }
+            }
+        }
+        Self { first: one[0], all: s.any(all), range: range(s, lowest, highest) }
+    }
+}
+
+/// The lowest of some numbers and the highest of others.
+#[inline(always)]
+pub fn range<W: Word, S: Rows<W>>(s: S, lowest: S::Row, highest: S::Row) -> [W; 2] {
+    let [mut low, mut high] = [[W::default(); LANES]; 2];
+    s.store(lowest, &mut low);
+    s.store(highest, &mut high);
+    let mut range = [low[0], high[0]];
+    for i in 1..LANES {
+        range = [range[0].min_max_signed(low[i]).0, range[1].min_max_signed(high[i]).1];
+    }
+    range
+}
+
+/// A row of `n` elements, and `fill` behind them.
+#[inline(always)]
+fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element, fill: S::Row) -> S::Row {
+    let row = if element.bytes == W::BYTES && bytes.len() >= LANES * W::BYTES {
+        s.load_bytes(bytes)
+    } else {
+        let mut words = [W::default(); LANES];
+        element.load(&bytes[..n * element.bytes], &mut words[..n]);
+        s.load(&words)
+    };
+    let mask = first_lanes(n);
+    s.or(s.keep(mask, row), s.keep(!mask, fill))
+}

@@ -1,0 +1,185 @@
+//! Where a block's elements go, row by row as they are known.
+
+use crate::stage::predict::{Plane, Sink};
+use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows};
+use crate::stage::word::Word;
+
+/// Where the elements of a block go.
+pub struct Target<'t, 'a> {
+    /// The planes, each as far as there are rows of the block, or all in one.
+    pub bands: &'t mut [&'a mut [u8]],
+    /// In that case, elements from one plane to the next.
+    pub plane: Option<usize>,
+    /// Elements before the block's first one in each.
+    pub offset: usize,
+    /// Elements from one row to the next.
+    pub row: usize,
+}
+
+impl Target<'_, '_> {
+    /// The band of row y of plane z, and the elements before the row in it.
+    #[inline(always)]
+    fn place(&self, z: usize, y: usize) -> (usize, usize) {
+        let in_plane = y * self.row + self.offset;
+        match self.plane {
+            Some(plane) => (0, z * plane + in_plane),
+            None => (z, in_plane),
+        }
+    }
+
+    /// Plane z, from the block's first row on.
+    #[inline(always)]
+    pub fn plane(&mut self, z: usize, element_bytes: usize) -> &mut [u8] {
+        let (band, start) = self.place(z, 0);
+        &mut self.bands[band][start * element_bytes..]
+    }
+
+    /// Row y of plane z, from its first element on.
+    #[inline(always)]
+    pub fn row(&mut self, z: usize, y: usize, element_bytes: usize) -> &mut [u8] {
+        let (band, start) = self.place(z, y);
+        &mut self.bands[band][start * element_bytes..]
+    }
+}
+
+/// The places of a line's words that are elements, once they are shifted.
+pub struct Line<'a> {
+    /// Those that are left.
+    pub bytes: &'a mut [u8],
+    /// By so many bits to the left.
+    pub shift: u32,
+}
+
+impl<W: Word, S: Rows<W>> RowSink<W, S> for Line<'_> {
+    #[inline(always)]
+    fn take(&mut self, s: S, row: S::Row) {
+        let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
+        for line in 0..LANES * W::BYTES / CACHE_LINE {
+            s.prefetch(self.bytes.as_ptr().wrapping_add((LINES_AHEAD + line) * CACHE_LINE));
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes.len() >= LANES * W::BYTES {
+            let (place, rest) = bytes.split_at_mut(LANES * W::BYTES);
+            s.store_bytes(row, place);
+            self.bytes = rest;
+        } else {
+            s.store_some_bytes(row, bytes.len() / W::BYTES, bytes);
+        }
+    }
+}
+
+/// Planes of words that are elements, once they are shifted.
+pub struct Direct<'s, 't, 'a> {
+    /// Where the block goes.
+    pub target: &'s mut Target<'t, 'a>,
+    /// The extents of the block.
+    pub shape: [usize; 3],
+    /// By so many bits to the left.
+    pub shift: u32,
+}
+
+/// How far ahead places are fetched into the cache. Not a whole block, because rows whose distance is a power of two share
+/// few places in it.
+const PLANES_AHEAD: usize = 3;
+const ROWS_AHEAD: usize = 8;
+/// The same where all lines follow each other.
+const LINES_AHEAD: usize = 16;
+
+impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
+    type Plane<'p>
+        = DirectPlane<'p>
+    where
+        Self: 'p;
+
+    #[inline(always)]
+    fn plane(&mut self, z: usize) -> DirectPlane<'_> {
+        let [sz, sy, sx] = self.shape;
+        // At the end of the block the next one's, which is beside it.
+        let (rows_ahead, planes_ahead) = if sz > 1 { (0, z + PLANES_AHEAD) } else { (ROWS_AHEAD, 0) };
+        let (band, start) = self.target.place(planes_ahead % sz, 0);
+        let start = (start + planes_ahead / sz * sx) * W::BYTES;
+        DirectPlane {
+            ahead: self.target.bands[band].as_ptr().wrapping_add(start + CACHE_LINE - 1),
+            rows_ahead,
+            row_bytes: self.target.row * W::BYTES,
+            bytes: self.target.plane(z, W::BYTES),
+            at: 0,
+            sy,
+            sx,
+            shift: self.shift,
+        }
+    }
+}
+
+/// A plane of it.
+pub struct DirectPlane<'p> {
+    bytes: &'p mut [u8],
+    /// Where the next row begins.
+    at: usize,
+    /// From one row to the next.
+    row_bytes: usize,
+    /// The end of the first line of a plane to be fetched, which may be this one, in rows ahead then.
+    ahead: *const u8,
+    rows_ahead: usize,
+    sy: usize,
+    sx: usize,
+    shift: u32,
+}
+
+impl<W: Word, S: Rows<W>> Plane<W, S> for DirectPlane<'_> {
+    #[inline(always)]
+    fn put(&mut self, s: S, y: usize, row: S::Row) {
+        let y_ahead = y + self.rows_ahead;
+        let at = if y_ahead < self.sy {
+            y_ahead * self.row_bytes
+        } else {
+            (y_ahead - self.sy) * self.row_bytes + self.sx * W::BYTES
+        };
+        for line in 0..LANES * W::BYTES / CACHE_LINE {
+            s.prefetch(self.ahead.wrapping_add(at + line * CACHE_LINE));
+        }
+        let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
+        let out = &mut self.bytes[self.at..];
+        self.at += self.row_bytes;
+        if self.sx == LANES {
+            s.store_bytes(row, out);
+        } else {
+            s.store_some_bytes(row, self.sx, out);
+        }
+    }
+}
+
+/// Rows behind each other.
+pub struct Buffered<'s, W> {
+    /// Room for them, and for a row behind them.
+    pub words: &'s mut [W],
+    /// The extents of the block.
+    pub shape: [usize; 3],
+}
+
+impl<W: Word, S: Rows<W>> Sink<W, S> for Buffered<'_, W> {
+    type Plane<'p>
+        = BufferedPlane<'p, W>
+    where
+        Self: 'p;
+
+    #[inline(always)]
+    fn plane(&mut self, z: usize) -> BufferedPlane<'_, W> {
+        let [_, sy, sx] = self.shape;
+        BufferedPlane { words: &mut self.words[z * sy * sx..], sx }
+    }
+}
+
+/// A plane of it.
+pub struct BufferedPlane<'p, W> {
+    words: &'p mut [W],
+    sx: usize,
+}
+
+impl<W: Word, S: Rows<W>> Plane<W, S> for BufferedPlane<'_, W> {
+    #[inline(always)]
+    fn put(&mut self, s: S, y: usize, row: S::Row) {
+        // What is behind the row is written again with the next.
+        s.store(row, &mut self.words[y * self.sx..]);
+    }
+}
