@@ -155,6 +155,14 @@ fn from_panic(panic: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: {text}"))
 }
 
+/// An empty vector with room for `n` items of `what`, or an error instead of an abort.
+pub(crate) fn try_vec<T>(n: usize, what: &str) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    items.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, what))?;
+    Ok(items)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use crate::cpu::pool::Pool;
 use crate::cuda::Device;
 use crate::engine::backend;
 use crate::engine::memory::{self, Destination, Source};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::settings::{self, Backend, CpuLevel, Settings};
 
 /// Whether the `GRIDZ_*` variables can be used on this machine.
@@ -143,8 +143,7 @@ impl Context {
             let text = format!("{need} bytes of working memory are over the context's limit of {limit}");
             return Err(Error::new(ErrorKind::OutOfMemory, text));
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(need, "working memory"))?;
+        let mut bytes = try_vec(n_bytes, "working memory")?;
         bytes.resize(n_bytes, 0);
         Ok(bytes)
     }

@@ -3,7 +3,7 @@
 //! An entry stands for all values that share its upper bits; a number is the index of the entry above the k lower bits.
 //! k = 0 gives a dictionary of all values.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
 use crate::stage::pack;
 use crate::stage::rows::{LANES, Nothing, Rows};
@@ -169,9 +169,7 @@ pub fn read<W: Word, S: Rows<W>>(
     }
     let [low_bits, delta_bits, delta_shift] = bits;
     let (deltas, numbers) = bytes.split_at_checked(delta_bytes(fields)).ok_or_else(|| damage("an early end"))?;
-    let mut entries = Vec::new();
-    let need = (n_entries * W::BYTES) as u64;
-    entries.try_reserve_exact(n_entries).map_err(|_| Error::out_of_memory(need, "a dictionary"))?;
+    let mut entries = try_vec(n_entries, "a dictionary")?;
     let mut entry = fields.base;
     entries.push(entry);
     for i in 0..n_entries - 1 {

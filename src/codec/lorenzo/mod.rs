@@ -19,7 +19,7 @@ pub mod params;
 use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::stage::blocks::Block;
 use crate::stage::blocks::source::Source;
@@ -166,7 +166,7 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     }
     let block_bytes = layout.blocks.block_elements() * chunk.element.bytes;
     let per_piece = PIECE_BYTES.div_ceil(block_bytes);
-    let mut pieces = try_vec(n_blocks.div_ceil(per_piece))?;
+    let mut pieces = try_vec(n_blocks.div_ceil(per_piece), "bookkeeping")?;
     pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let data_start = layout.table_bytes();
     let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
@@ -343,7 +343,7 @@ fn decode<W: RowWord>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) 
     let mut strips = strips_of(chunk, dst)?;
     let n_pieces = job.pool.pieces(chunk.layout.payload_bound());
     let per_piece = strips.len().div_ceil(n_pieces);
-    let mut pieces = try_vec(n_pieces)?;
+    let mut pieces = try_vec(n_pieces, "bookkeeping")?;
     pieces.extend(strips.chunks_mut(per_piece));
     let decoded =
         job.pool.map(pieces, |strips| decode_strips::<W>(job.level, chunk, &sections, job.verify, strips));
@@ -356,10 +356,10 @@ fn decode<W: RowWord>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) 
 
 /// Cuts the destination into the bands of every strip.
 fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
-    let mut strips: Vec<Strip> = try_vec(chunk.layout.blocks.n_strips())?;
+    let mut strips: Vec<Strip> = try_vec(chunk.layout.blocks.n_strips(), "bookkeeping")?;
     for (n_elements, number) in chunk.layout.blocks.bands() {
         if number == strips.len() {
-            strips.push(Strip { number, bands: try_vec(chunk.layout.blocks.bands_per_strip())? });
+            strips.push(Strip { number, bands: try_vec(chunk.layout.blocks.bands_per_strip(), "bookkeeping")? });
         }
         let (band, rest) = dst.split_at_mut(n_elements * chunk.element.bytes);
         strips[number].bands.push(band);
@@ -411,7 +411,7 @@ fn decode_regions<W: RowWord>(
     let sections = Sections::parse(&chunk.layout, payload)?;
     let mut work = Work::<W>::new(&chunk.layout)?;
     let size = chunk.element.bytes;
-    let mut elements = try_vec(chunk.layout.blocks.block_elements() * size)?;
+    let mut elements = try_vec(chunk.layout.blocks.block_elements() * size, "bookkeeping")?;
     elements.resize(chunk.layout.blocks.block_elements() * size, 0);
     for region in regions {
         let (part, rest) = dst.split_at_mut(region.n_elements() * size);
@@ -438,12 +438,4 @@ fn decode_regions<W: RowWord>(
         }
     }
     Ok(())
-}
-
-/// An empty vector with room for `n` items, or an error instead of an abort.
-fn try_vec<T>(n: usize) -> Result<Vec<T>> {
-    let mut items = Vec::new();
-    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
-    items.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, "bookkeeping"))?;
-    Ok(items)
 }

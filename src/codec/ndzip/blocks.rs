@@ -6,11 +6,12 @@
 use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::layout::{BLOCK, Layout};
 use crate::codec::ndzip::scalar::{self, Block, WORDS, Words};
-use crate::codec::ndzip::word::Word;
+use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::stage::sums::{Ahead, Follower};
+use crate::stage::word::Word;
 
 /// Some consecutive blocks to encode.
 pub struct Piece<'a> {
@@ -30,7 +31,7 @@ pub struct Strip<'a> {
 }
 
 /// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first.
-pub trait Coder<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize> {
+pub trait Coder<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize> {
     /// Encodes the block at the start of `src`, in an array with these strides in elements, to the
     /// start of `out`, which has room for any block; bytes of the result.
     fn encode(&mut self, src: &[u8], row: usize, plane: usize, out: &mut [u8]) -> usize;
@@ -52,7 +53,7 @@ pub type Encoded = (usize, Option<Sums>);
 
 /// Encodes a piece.
 #[inline(always)]
-pub fn encode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     src: &[u8],
@@ -75,7 +76,7 @@ pub fn encode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
 #[inline(always)]
-pub fn decode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     level: Level,
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
@@ -101,7 +102,7 @@ pub fn decode<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>
 
 /// Whether a block has as many bytes as its heads say.
 #[inline(always)]
-pub fn has_its_columns<W: Word>(block: &[u8]) -> bool {
+pub fn has_its_columns<W: FloatWord>(block: &[u8]) -> bool {
     let heads = block[..W::GROUPS * W::BYTES].chunks_exact(W::BYTES);
     let n_columns: usize = heads.map(|head| W::read(head).n_ones()).sum();
     (W::GROUPS + n_columns) * W::BYTES == block.len()
@@ -113,13 +114,13 @@ pub struct Portable<W> {
     words: Words<W>,
 }
 
-impl<W: Word> Portable<W> {
+impl<W: FloatWord> Portable<W> {
     pub fn new() -> Self {
         Self { block: [W::default(); BLOCK], words: [W::default(); WORDS] }
     }
 }
 
-impl<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize> Coder<W, ROW, ROWS, PLANES>
+impl<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize> Coder<W, ROW, ROWS, PLANES>
     for Portable<W>
 {
     #[inline(always)]

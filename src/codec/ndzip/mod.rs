@@ -19,13 +19,14 @@ pub mod word;
 use crate::codec::{Codec, Decision, Encoded, Job, Kept, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::stage::sums::{Ahead, sums_of};
+use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use blocks::{Piece, Portable, Strip};
 use layout::{BLOCK, Layout};
-use word::Word;
+use word::FloatWord;
 
 /// The codec.
 pub struct Ndzip;
@@ -69,9 +70,9 @@ trait Coded: simd::SimdWord {}
 #[cfg(target_arch = "x86_64")]
 impl<W: simd::SimdWord> Coded for W {}
 #[cfg(not(target_arch = "x86_64"))]
-trait Coded: Word {}
+trait Coded: FloatWord {}
 #[cfg(not(target_arch = "x86_64"))]
-impl<W: Word> Coded for W {}
+impl<W: FloatWord> Coded for W {}
 
 /// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
@@ -110,7 +111,7 @@ fn encode_pieces<W: Coded>(
     data: &mut [u8],
 ) -> Result<(usize, Sums)> {
     let per_piece = PIECE_BYTES / (BLOCK * W::BYTES);
-    let mut pieces = try_vec(layout.n_blocks().div_ceil(per_piece))?;
+    let mut pieces = try_vec(layout.n_blocks().div_ceil(per_piece), "bookkeeping")?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
     let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
         let (first_block, table) = item;
@@ -153,7 +154,7 @@ struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     /// Finds the sections and checks the offset table, so that every block's words can be sliced.
-    fn parse<W: Word>(layout: &Layout, payload: &'a [u8]) -> Result<Self> {
+    fn parse<W: FloatWord>(layout: &Layout, payload: &'a [u8]) -> Result<Self> {
         let cut = || {
             let have = payload.len();
             Error::new(ErrorKind::Truncated, format!("an ndzip stream ends early, after {have} bytes"))
@@ -178,7 +179,7 @@ impl<'a> Sections<'a> {
     }
 
     /// Where block `block` starts and ends.
-    fn block<W: Word>(&self, block: usize) -> (usize, usize) {
+    fn block<W: FloatWord>(&self, block: usize) -> (usize, usize) {
         let end = |block: usize| u32::read(&self.table[4 * block..]) as usize * W::BYTES;
         (if block == 0 { 0 } else { end(block - 1) }, end(block))
     }
@@ -195,10 +196,10 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
 
     let strips = strips_of::<W>(layout, dst)?;
     let per_piece = strips.len().div_ceil(job.pool.pieces(layout.payload_bound())).max(1);
-    let mut pieces: Vec<Vec<Strip>> = try_vec(strips.len().div_ceil(per_piece))?;
+    let mut pieces: Vec<Vec<Strip>> = try_vec(strips.len().div_ceil(per_piece), "bookkeeping")?;
     let mut strips = strips.into_iter();
     while strips.len() > 0 {
-        let mut piece = try_vec(per_piece)?;
+        let mut piece = try_vec(per_piece, "bookkeeping")?;
         piece.extend(strips.by_ref().take(per_piece));
         pieces.push(piece);
     }
@@ -217,15 +218,15 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
 }
 
 /// Cuts the destination into the bands of every strip.
-fn strips_of<'a, W: Word>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
+fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
     let n_strips = layout.n_blocks().checked_div(layout.blocks_per_strip()).unwrap_or(0);
-    let mut strips: Vec<Strip> = try_vec(n_strips)?;
+    let mut strips: Vec<Strip> = try_vec(n_strips, "bookkeeping")?;
     let mut at = 0;
     for (start, strip) in layout.bands() {
         if strip == strips.len() {
             strips.push(Strip {
                 first_block: strip * layout.blocks_per_strip(),
-                bands: try_vec(layout.bands_per_strip())?,
+                bands: try_vec(layout.bands_per_strip(), "bookkeeping")?,
             });
         }
         let (_, rest) = dst.split_at_mut((start - at) * W::BYTES);
@@ -248,12 +249,4 @@ fn decode_strips<W: Coded>(level: Level, layout: &Layout, sections: &Sections, s
         2 => blocks::decode::<W, 64, 64, 1>(level, Portable::new(), layout, sections, strips),
         _ => blocks::decode::<W, 16, 16, 16>(level, Portable::new(), layout, sections, strips),
     }
-}
-
-/// An empty vector with room for `n` items, or an error instead of an abort.
-fn try_vec<T>(n: usize) -> Result<Vec<T>> {
-    let mut items = Vec::new();
-    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
-    items.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, "bookkeeping"))?;
-    Ok(items)
 }

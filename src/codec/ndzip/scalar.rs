@@ -14,7 +14,7 @@
 //! sub-matrices. That makes every step a plain vector operation, without shuffles, on any machine.
 
 use crate::codec::ndzip::layout::BLOCK;
-use crate::codec::ndzip::word::Word;
+use crate::codec::ndzip::word::FloatWord;
 
 /// The words of one block in the order of its elements.
 pub type Block<W> = [W; BLOCK];
@@ -36,7 +36,7 @@ type Groups<W> = [[W; LANES]; MAX_BITS];
 /// Steps 1 to 3 for the block whose first element is word 0 of `src`. `ROW`, `ROWS` and `PLANES` are
 /// the block's sides, x first; `row` and `plane` the strides of the array in elements.
 #[inline(always)]
-pub fn load<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+pub fn load<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     src: &[u8],
     row: usize,
     plane: usize,
@@ -72,7 +72,7 @@ pub fn load<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
 
 /// Steps 3 to 1 backwards: stores the block at word 0 of the bands `dst`, one per plane.
 #[inline(always)]
-pub fn store<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+pub fn store<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     block: &mut Block<W>,
     dst: &mut [&mut [u8]],
     offset: usize,
@@ -105,13 +105,13 @@ pub fn store<W: Word, const ROW: usize, const ROWS: usize, const PLANES: usize>(
 
 /// Step 3, its own inverse.
 #[inline(always)]
-fn fold_sign<W: Word>(word: W) -> W {
-    word ^ (word.sign_mask() & (!W::default() >> 1))
+fn fold_sign<W: FloatWord>(word: W) -> W {
+    word ^ (word.shift_signed(W::BITS - 1) & (!W::default() >> 1))
 }
 
 /// Every word from `STRIDE` on loses the word `STRIDE` before it.
 #[inline(always)]
-fn subtract_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
+fn subtract_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     if STRIDE == 1 {
         for i in (1..words.len()).rev() {
             words[i] = words[i].minus(words[i - 1]);
@@ -128,7 +128,7 @@ fn subtract_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
 
 /// Running sums: the inverse of [`subtract_predecessors`].
 #[inline(always)]
-fn add_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
+fn add_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     for start in (STRIDE..words.len()).step_by(STRIDE) {
         let (before, these) = words[start - STRIDE..][..2 * STRIDE].split_at_mut(STRIDE);
         for (word, &predecessor) in these.iter_mut().zip(before.iter()) {
@@ -138,20 +138,20 @@ fn add_predecessors<W: Word, const STRIDE: usize>(words: &mut [W]) {
 }
 
 /// Steps 4 and 5: writes heads and columns to `out` and returns how many words they are.
-pub fn pack<W: Word>(block: &Block<W>, out: &mut Words<W>) -> usize {
+pub fn pack<W: FloatWord>(block: &Block<W>, out: &mut Words<W>) -> usize {
     let mut end = W::GROUPS;
     let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
     for first in (0..W::GROUPS).step_by(LANES) {
-        let words = &block[first * W::BITS..][..LANES * W::BITS];
-        for (lane, group) in words.chunks_exact(W::BITS).enumerate() {
+        let words = &block[first * W::SIDE..][..LANES * W::SIDE];
+        for (lane, group) in words.chunks_exact(W::SIDE).enumerate() {
             for (row, &word) in groups.iter_mut().zip(group) {
                 row[lane] = word;
             }
         }
         let mut heads = [W::default(); LANES];
-        for row in &groups[..W::BITS] {
+        for row in &groups[..W::SIDE] {
             for (head, &word) in heads.iter_mut().zip(row) {
-                *head = *head | word;
+                *head |= word;
             }
         }
         transpose(&mut groups);
@@ -161,7 +161,7 @@ pub fn pack<W: Word>(block: &Block<W>, out: &mut Words<W>) -> usize {
                 continue;
             }
             // Every column is written, and the next one overwrites it if it was zero.
-            for row in &groups[..W::BITS] {
+            for row in &groups[..W::SIDE] {
                 out[end] = row[lane];
                 end += usize::from(row[lane] != W::default());
             }
@@ -172,22 +172,22 @@ pub fn pack<W: Word>(block: &Block<W>, out: &mut Words<W>) -> usize {
 
 /// Steps 5 and 4 backwards: `words` begins with a block's heads and has, after them, at least as many
 /// columns as the heads have ones, and one word more.
-pub fn unpack<W: Word>(words: &Words<W>, block: &mut Block<W>) {
+pub fn unpack<W: FloatWord>(words: &Words<W>, block: &mut Block<W>) {
     let mut next = W::GROUPS;
     let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
     for first in (0..W::GROUPS).step_by(LANES) {
         for lane in 0..LANES {
             let mut head = words[first + lane];
-            for row in &mut groups[..W::BITS] {
-                let present = head.sign_mask();
+            for row in &mut groups[..W::SIDE] {
+                let present = head.shift_signed(W::BITS - 1);
                 row[lane] = words[next] & present;
                 next += usize::from(present != W::default());
                 head = head << 1;
             }
         }
         transpose(&mut groups);
-        let words = &mut block[first * W::BITS..][..LANES * W::BITS];
-        for (lane, group) in words.chunks_exact_mut(W::BITS).enumerate() {
+        let words = &mut block[first * W::SIDE..][..LANES * W::SIDE];
+        for (lane, group) in words.chunks_exact_mut(W::SIDE).enumerate() {
             for (word, row) in group.iter_mut().zip(&groups) {
                 *word = row[lane];
             }
@@ -198,8 +198,8 @@ pub fn unpack<W: Word>(words: &Words<W>, block: &mut Block<W>) {
 /// Transposes the bit matrix of every lane: exchanges the off-diagonal quarters, then those of each
 /// quarter, down to single bits. Its own inverse.
 #[inline(always)]
-fn transpose<W: Word>(groups: &mut Groups<W>) {
-    if W::BITS == 64 {
+fn transpose<W: FloatWord>(groups: &mut Groups<W>) {
+    if W::SIDE == 64 {
         exchange::<W, 32>(groups);
     }
     exchange::<W, 16>(groups);
@@ -211,10 +211,10 @@ fn transpose<W: Word>(groups: &mut Groups<W>) {
 
 /// Exchanges the off-diagonal quarters, `HALF` bits wide and high, of all matrices on the diagonal.
 #[inline(always)]
-fn exchange<W: Word, const HALF: usize>(groups: &mut Groups<W>) {
+fn exchange<W: FloatWord, const HALF: usize>(groups: &mut Groups<W>) {
     // Ones in the lower half of every field of 2·HALF bits.
     let mask = W::from_u64(u64::MAX / ((1 << HALF) + 1));
-    for rows in groups[..W::BITS].chunks_exact_mut(2 * HALF) {
+    for rows in groups[..W::SIDE].chunks_exact_mut(2 * HALF) {
         let (upper, lower) = rows.split_at_mut(HALF);
         for (upper, lower) in upper.iter_mut().zip(lower) {
             for (u, l) in upper.iter_mut().zip(lower) {
@@ -230,25 +230,25 @@ fn exchange<W: Word, const HALF: usize>(groups: &mut Groups<W>) {
 mod tests {
     use super::*;
 
-    fn noise<W: Word>() -> Box<Block<W>> {
+    fn noise<W: FloatWord>() -> Box<Block<W>> {
         let mut state = 88172645463325252u64;
         Box::new(std::array::from_fn(|i| {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
             // Some groups sparse, some empty, some full.
-            W::from_u64(if i / W::BITS % 5 == 0 { 0 } else { state >> (i / W::BITS % 64) })
+            W::from_u64(if i / W::SIDE % 5 == 0 { 0 } else { state >> (i / W::SIDE % 64) })
         }))
     }
 
-    fn transpose_is_the_bit_transpose<W: Word + std::fmt::Debug>() {
+    fn transpose_is_the_bit_transpose<W: FloatWord + std::fmt::Debug>() {
         let block = noise::<W>();
         let mut groups: Groups<W> = std::array::from_fn(|i| std::array::from_fn(|lane| block[lane * MAX_BITS + i]));
         let before = groups;
         transpose(&mut groups);
-        let bit = |word: W, i: usize| (word >> (W::BITS - 1 - i) as u32) & W::from_u64(1);
-        for (c, column) in groups.iter().enumerate().take(W::BITS) {
-            for (j, element) in before.iter().enumerate().take(W::BITS) {
+        let bit = |word: W, i: usize| (word >> (W::SIDE - 1 - i) as u32) & W::from_u64(1);
+        for (c, column) in groups.iter().enumerate().take(W::SIDE) {
+            for (j, element) in before.iter().enumerate().take(W::SIDE) {
                 for lane in 0..LANES {
                     assert_eq!(bit(column[lane], j), bit(element[lane], c), "lane {lane} column {c} element {j}");
                 }
@@ -262,7 +262,7 @@ mod tests {
         transpose_is_the_bit_transpose::<u64>();
     }
 
-    fn packing_round_trips<W: Word + std::fmt::Debug>() {
+    fn packing_round_trips<W: FloatWord + std::fmt::Debug>() {
         let block = noise::<W>();
         let mut words = Box::new([W::default(); WORDS]);
         let n = pack(&block, &mut words);

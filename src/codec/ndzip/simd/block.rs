@@ -7,7 +7,7 @@ use super::{Lanes, REGISTER};
 use crate::codec::ndzip::blocks::{Coder, has_its_columns};
 use crate::codec::ndzip::layout::BLOCK;
 use crate::codec::ndzip::scalar::WORDS;
-use crate::codec::ndzip::word::Word;
+use crate::codec::ndzip::word::FloatWord;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -37,14 +37,14 @@ fn row_ahead<const ROW: usize, const ROWS: usize, const PLANES: usize>(
 /// # Safety
 /// The CPU has the level, `src` is good for reading the block's rows, and `out` for writing any block.
 #[inline(always)]
-unsafe fn encode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     src: *const u8,
     row: usize,
     plane: usize,
     out: *mut u8,
 ) -> usize {
     let per_row = ROW / L::LANES;
-    let per_group = W::BITS / L::LANES;
+    let per_group = W::SIDE / L::LANES;
     let at_once = size_of::<L::Batch>() / size_of::<L::Group>();
     let groups = W::GROUPS / PLANES;
     let mut masks = [W::default(); 128];
@@ -106,14 +106,14 @@ unsafe fn encode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
 /// The CPU has the level, `stream` is good for reading [`REGISTER`] bytes more than the heads say, and the bands
 /// for writing the block's rows.
 #[inline(always)]
-unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     stream: *const u8,
     bands: &mut [&mut [u8]],
     offset: usize,
     row: usize,
 ) {
     let per_row = ROW / L::LANES;
-    let per_group = W::BITS / L::LANES;
+    let per_group = W::SIDE / L::LANES;
     let at_once = size_of::<L::Batch>() / size_of::<L::Group>();
     let groups = W::GROUPS / PLANES;
     let mut masks = [W::default(); 128];
@@ -177,9 +177,9 @@ unsafe fn decode_block<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize
 }
 
 /// The coder of a level.
-pub struct Vectors<W: Word, L: Lanes<W>>(PhantomData<(W, L)>);
+pub struct Vectors<W: FloatWord, L: Lanes<W>>(PhantomData<(W, L)>);
 
-impl<W: Word, L: Lanes<W>> Vectors<W, L> {
+impl<W: FloatWord, L: Lanes<W>> Vectors<W, L> {
     /// # Safety
     /// The CPU must have the level.
     #[inline(always)]
@@ -188,8 +188,8 @@ impl<W: Word, L: Lanes<W>> Vectors<W, L> {
     }
 }
 
-impl<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize> Coder<W, ROW, ROWS, PLANES>
-    for Vectors<W, L>
+impl<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>
+    Coder<W, ROW, ROWS, PLANES> for Vectors<W, L>
 {
     #[inline(always)]
     fn encode(&mut self, src: &[u8], row: usize, plane: usize, out: &mut [u8]) -> usize {

@@ -22,7 +22,7 @@ mod block;
 use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::blocks::{self, Encoded, Piece, Strip};
 use crate::codec::ndzip::layout::Layout;
-use crate::codec::ndzip::word::Word;
+use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::level::{Level, features};
 use crate::error::Result;
 use crate::format::checksum::Sums;
@@ -37,7 +37,7 @@ const REGISTER: usize = 64;
 /// # Safety
 /// Of all functions: the CPU must have the level, and pointers must be good for what is said to be
 /// read or written there; they need no alignment.
-trait Lanes<W: Word> {
+trait Lanes<W: FloatWord> {
     /// Some words in a register.
     type Vector: Copy;
     /// The words of a group in registers.
@@ -99,7 +99,7 @@ impl Decoder {
 }
 
 /// Words with vectors of every level.
-pub trait SimdWord: Word {
+pub trait SimdWord: FloatWord {
     #[expect(private_bounds)]
     type Avx512: Lanes<Self>;
     #[expect(private_bounds)]
@@ -149,7 +149,7 @@ macro_rules! level {
             use super::*;
 
             #[target_feature($(enable = $feature),*)]
-            pub fn encode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+            pub fn encode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 level: Level,
                 layout: &Layout,
                 src: &[u8],
@@ -161,7 +161,7 @@ macro_rules! level {
             }
 
             #[target_feature($(enable = $feature),*)]
-            pub fn decode<W: Word, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+            pub fn decode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 level: Level,
                 layout: &Layout,
                 sections: &Sections,
