@@ -71,9 +71,6 @@ impl Extra {
     }
 }
 
-/// Most parameters of that kind that a codec has.
-pub const MAX_EXTRAS: usize = 4;
-
 /// Integers and floats.
 const NUMBERS: &[DType] = &[
     DType::U8,
@@ -164,7 +161,8 @@ pub fn available() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Decision;
+    use crate::codec::terms::MAX_EXTRAS;
+    use crate::codec::{Decision, Terms};
     use crate::types::{Array, ByteOrder, Shape};
 
     #[test]
@@ -172,8 +170,10 @@ mod tests {
         for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
             let shape = Shape::new(&[100, 100]).unwrap();
             let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
-            let is_planned =
-                entry.level_numbers().all(|level| matches!(entry.codec.plan(&array, level), Decision::Take(_)));
+            let is_planned = entry
+                .level_numbers()
+                .map(Terms::lossless)
+                .all(|terms| matches!(entry.codec.plan(&array, &terms), Decision::Take(_)));
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
         }
     }

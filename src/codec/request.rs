@@ -1,7 +1,8 @@
 //! Requests: what a chunk is to be compressed with.
 //!
-//! A request is a codec, a mode with its value, a level, and the extras of the codec's row. Every host has its own way to write one down, and all of
-//! them come here, so that everywhere the same is allowed and the same is said about everything else:
+//! A request is a codec and terms: a mode with its value, a level, and the extras of the codec. Every host has its own
+//! way to write one down, and all of them come here, so that everywhere the same is allowed and the same is said about
+//! everything else:
 //!
 //! | where | form |
 //! |---|---|
@@ -13,7 +14,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::codec::mode::Mode;
-use crate::codec::registry::{self, Entry, Extra, Level, MAX_EXTRAS};
+use crate::codec::registry::{self, Entry, Extra, Level};
+use crate::codec::terms::{MAX_EXTRAS, Terms};
 use crate::error::{Error, Result};
 use crate::types::DType;
 
@@ -21,11 +23,7 @@ use crate::types::DType;
 #[derive(Clone, Copy)]
 pub struct Request {
     pub(crate) entry: &'static Entry,
-    pub(crate) level: u16,
-    mode: Mode,
-    value: f64,
-    /// One number for each extra of the codec; the rest is 0.
-    extras: [f64; MAX_EXTRAS],
+    pub(crate) terms: Terms,
 }
 
 impl Request {
@@ -56,7 +54,7 @@ impl Request {
 
     fn and_words(mut self, words: &[u32]) -> Result<Self> {
         let mut rest = words;
-        for (value, extra) in self.extras.iter_mut().zip(self.entry.extras) {
+        for (value, extra) in self.terms.extras.iter_mut().zip(self.entry.extras) {
             (*value, rest) = match (extra.is_whole, rest) {
                 (true, &[word, ref rest @ ..]) => (f64::from(word as i32), rest),
                 (false, &[low, high, ref rest @ ..]) => (float(low, high), rest),
@@ -75,7 +73,7 @@ impl Request {
 
     /// The codec's extras as words: all of them.
     pub fn extra_words(&self) -> impl Iterator<Item = u32> {
-        self.entry.extras.iter().zip(self.extras).flat_map(|(extra, value)| {
+        self.entry.extras.iter().zip(self.terms.extras).flat_map(|(extra, value)| {
             let bits = value.to_bits();
             let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
             words.into_iter().take(extra.n_words())
@@ -157,7 +155,7 @@ impl Request {
         }
         let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
         let mut request = Self::check(entry, mode.id().into(), value, level.unwrap_or(0))?;
-        for (value, given) in request.extras.iter_mut().zip(extras) {
+        for (value, given) in request.terms.extras.iter_mut().zip(extras) {
             *value = given.unwrap_or(*value);
         }
         Ok(request)
@@ -197,7 +195,7 @@ impl Request {
         for (value, extra) in extras.iter_mut().zip(entry.extras) {
             *value = extra.default;
         }
-        Ok(Self { entry, level, mode, value, extras })
+        Ok(Self { entry, terms: Terms { mode, value, level, extras } })
     }
 
     /// The codec's number.
@@ -212,17 +210,17 @@ impl Request {
 
     /// What the codec may do to the values.
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.terms.mode
     }
 
     /// The number that belongs to the mode; 0 if none does.
     pub fn value(&self) -> f64 {
-        self.value
+        self.terms.value
     }
 
     /// The level; 0 only if the codec has none.
     pub fn level(&self) -> u16 {
-        self.level
+        self.terms.level
     }
 
     /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees what
@@ -231,7 +229,7 @@ impl Request {
     /// # Errors
     /// `UnsupportedJob` for a bound that could not be kept.
     pub fn check_dataset(&self, dtype: DType, before: Option<&str>) -> Result<()> {
-        if self.mode == Mode::Lossless {
+        if self.mode() == Mode::Lossless {
             return Ok(());
         }
         if let Some(before) = before {
@@ -249,7 +247,7 @@ impl Request {
                 takes.join(", ")
             )));
         }
-        if self.mode == Mode::Rel {
+        if self.mode() == Mode::Rel {
             return Err(Error::unsupported(format!(
                 "{self}: the filter sees one chunk at a time and cannot know the range of the dataset; use abs, the \
                  value times that range, or pwrel"
@@ -294,15 +292,16 @@ impl fmt::Display for Request {
     /// The text form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        match self.mode {
+        match self.mode() {
             Mode::Lossless => {}
-            mode if mode.has_value() => write!(f, ",{}={}", mode.name(), shortest(self.value))?,
+            mode if mode.has_value() => write!(f, ",{}={}", mode.name(), shortest(self.value()))?,
             mode => write!(f, ",{}", mode.name())?,
         }
-        if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level) {
+        if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level()) {
             write!(f, ",level={}", level.name)?;
         }
-        let mut extras = self.entry.extras.iter().zip(self.extras).filter(|(extra, value)| extra.default != *value);
+        let mut extras =
+            self.entry.extras.iter().zip(self.terms.extras).filter(|(extra, value)| extra.default != *value);
         extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))
     }
 }
@@ -315,8 +314,7 @@ impl fmt::Debug for Request {
 
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |request: &Self| (request.entry.id, request.mode, request.value, request.level, request.extras);
-        parts(self) == parts(other)
+        (self.entry.id, self.terms) == (other.entry.id, other.terms)
     }
 }
 
@@ -449,7 +447,7 @@ mod tests {
     #[test]
     fn extras_are_the_codecs_own() {
         let request = parse("any,s=-1.5,rms=1e-3").unwrap();
-        assert_eq!(request.extras, [-1074.0, -1.5, 0.0, 0.0]);
+        assert_eq!(request.terms.extras, [-1074.0, -1.5, 0.0, 0.0]);
         assert_eq!(request.to_string(), "any,rms=1e-3,level=dense,s=-1.5");
         let words: Vec<u32> = request.extra_words().collect();
         assert_eq!(words, [-1074i32 as u32, 0, 0xbff8_0000]);

@@ -32,7 +32,7 @@ impl Prepared {
     /// # Errors
     /// `InvalidArgument` if so many bytes cannot be addressed; what the codec refuses.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
-        let prepared = match request.entry.codec.plan(array, request.level) {
+        let prepared = match request.entry.codec.plan(array, &request.terms) {
             Decision::Take(plan) => Self::planned(array, request.entry, &plan),
             Decision::Store => Self::stored(array),
             Decision::Refuse(error) => return Err(error),

@@ -5,7 +5,7 @@
 
 mod cuda;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms, counts};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -24,7 +24,7 @@ impl Codec for Stored {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _level: u16) -> Decision {
+    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
         counts::a_plan();
         Decision::Take(plan(array))
     }
