@@ -297,8 +297,10 @@ fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
 
 /// The files in which `lib.rs` allows `unsafe`, from its one sentence about it.
 fn unsafe_files(lib: &str) -> Vec<String> {
-    let sentence =
-        lib.lines().find(|line| line.contains("`unsafe` is allowed in")).expect("the sentence in lib.rs");
+    let lines = lib.lines().skip_while(|line| !line.contains("`unsafe` is allowed in"));
+    let sentence: Vec<&str> = lines.take_while(|line| line.len() > "//!".len()).collect();
+    assert!(!sentence.is_empty(), "the sentence in lib.rs");
+    let sentence = sentence.join(" ");
     let quoted = sentence.split('`').skip(3).step_by(2);
     quoted
         .flat_map(|path| match path.split_once('{') {

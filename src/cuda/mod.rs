@@ -48,7 +48,7 @@ mod probe;
 mod slice;
 mod stream;
 
-pub use buffer::DeviceBuffer;
+pub use buffer::{DeviceBuffer, Pending};
 pub use context::Entered;
 pub use device::{Device, release_caches};
 pub use event::Event;
@@ -59,4 +59,4 @@ pub use pinned::PinnedBuffer;
 pub(crate) use probe::gpu_of_address;
 pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
 pub use slice::DeviceSlice;
-pub use stream::{Pending, Stream, StreamHandle};
+pub use stream::{Stream, StreamHandle};

@@ -1,4 +1,5 @@
 //! Batches of chunks in GPU memory: nothing here waits for the GPU.
+#![allow(unsafe_code, reason = "gives memory to a stream")]
 
 use crate::codec::gpu::Direction;
 use crate::codec::request::Request;
@@ -285,7 +286,9 @@ fn enqueue(
         frame_bytes: memory.frame_bytes,
         statuses,
     };
-    launch.start(&stream, &memory, scratch)
+    // SAFETY: `check` has seen that all memory is as long and as aligned as it must be. Who made the handle of the stream has
+    // promised that it lives long enough, and ours is freed in the stream's order.
+    unsafe { launch.start(&stream, &memory, scratch) }
 }
 
 /// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has kernels

@@ -246,23 +246,26 @@ impl Launch<'_> {
     }
 
     /// Starts the job on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
-    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there. All memory
-    /// is used until the stream has done the work: memory of ours is freed in its order, and who made the slice or the
-    /// stream from something of the caller's has promised the same.
+    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there.
     ///
     /// # Errors
-    /// `Device`.
-    pub fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
+    /// `Device`; passes may have been started then.
+    ///
+    /// # Safety
+    /// All memory is what [`Memory`] says, for as many chunks as this was made for, and it lives until the stream has done
+    /// the work. Memory that is freed in the order of the same stream does.
+    pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
         let Plan { direction, encoded, stored, flags, .. } = *self.plan;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
         for Ready { function, pass, grid, scratch: region } in std::iter::once(&self.first).chain(&self.then) {
             let scratch = scratch.slice(region.start..region.end())?;
             if pass.scratch == Scratch::Zeroed && region.n_bytes > 0 {
-                stream.zero(scratch)?;
+                // SAFETY: the scratch lives long enough by the caller's promise.
+                unsafe { stream.zero(scratch)? };
             }
             let args = arguments(direction, memory, scratch.address(), pass, &tail)?;
-            // SAFETY: all addresses are those of slices of memory that lives long enough, as the comment above says. That
-            // they are as long as the kernel needs is the contract of `Memory` and of the codec's job.
+            // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by the
+            // caller's promise and the codec's job.
             unsafe { function.launch(*grid, stream, args.bytes())? };
         }
         Ok(())
