@@ -53,7 +53,7 @@ seed() {
             ;;
         esac
     done
-    # The stored form of a 3-D float32 chunk, and a user's.
+    # The record of 3-D float32 chunks, and a user's words.
     if [ "$target" = cd_values ]; then
         printf '\1\0ZG\1\0\0\0\x0b\0\3\0\4\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0' \
             > "$corpus/stored"

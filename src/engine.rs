@@ -2,7 +2,8 @@
 //!
 //! This file is what others see. Inside, each uses only those before it: `frame`, `memory`, `log`, `backend`
 //! know one thing each; [`Prepared`] is all that is known before the data; `context` is what a caller brings along;
-//! `cpu` and `gpu` do the work (`form`, `launch` and `staging` for the latter), and `chunk`, `region` and `batch` are the calls.
+//! `cpu` and `gpu` do the work (`form`, `launch` and `staging` for the latter), and `chunk`, `region` and `batch` are
+//! the calls.
 
 mod backend;
 mod batch;

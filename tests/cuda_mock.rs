@@ -18,7 +18,7 @@ use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Request, Result,
 use mock_cuda::{Args, Info, application_resets, application_uses, count, output_with_mock, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
-const GRID: Grid = Grid { blocks: 10, threads: 128, shared_bytes: 0 };
+const GRID: Grid = Grid { ctas: 10, threads: 128, shared_bytes: 0 };
 
 /// Enough of a fatbin for the mock.
 fn fatbin() -> &'static Fatbin {
@@ -47,7 +47,7 @@ fn job(device: &'static Device) -> Result<()> {
     let kernel = kernel(device)?;
     let info: Info = device.module(fatbin())?.global("selftest_info")?;
     assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
-    assert_eq!(kernel.resident_blocks(info.threads, 0)?, 132 * 16);
+    assert_eq!(kernel.resident_ctas(info.threads, 0)?, 132 * 16);
     let stream = device.stream()?;
     let (a, b) = (stream.alloc(1000)?, stream.alloc(1000)?);
     // SAFETY: our memory is freed in the stream's order.
@@ -312,7 +312,7 @@ fn wrong_launches_are_refused() {
         assert_error(module.global::<Args>("selftest_info"), Internal, &["8 bytes, not 48"]);
         assert_error(module.global::<Info>("other"), Gpu, &["MOCK_ERROR_500"]);
         let (kernel, stream) = (kernel(device).unwrap(), device.stream().unwrap());
-        for grid in [Grid { blocks: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
+        for grid in [Grid { ctas: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
             assert_error(launch(kernel, grid, &stream, ARGS.as_bytes()), Internal, &["cannot start"]);
         }
         let short = &ARGS.as_bytes()[..8];

@@ -294,9 +294,9 @@ fn stored_values_describe_the_chunk_and_are_a_fixed_point() {
     for (dtype, order) in ALL {
         let array = array(dtype, order, &[100, 60]);
         let values = Dataset::create(&path, &array, &[32, 60], &[]).unwrap().values();
-        let Ok(Values::Stored(stored)) = Values::parse(&values) else { panic!("{values:?}") };
-        assert_eq!(stored.array(), &self::array(dtype, order, &[32, 60]));
-        assert_eq!(stored.request().unwrap().codec(), Request::default().codec());
+        let Ok(Values::Record(record)) = Values::parse(&values) else { panic!("{values:?}") };
+        assert_eq!(record.array(), &self::array(dtype, order, &[32, 60]));
+        assert_eq!(record.request().unwrap().codec(), Request::default().codec());
         assert_eq!(Dataset::create(&path, &array, &[32, 60], &values).unwrap().values(), values);
         // Other chunks, the same choice.
         let other = Dataset::create(&path, &array, &[50, 7], &values).unwrap().values();

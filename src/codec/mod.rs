@@ -1,6 +1,6 @@
 //! Codecs: what turns the bytes of one chunk into a payload and back.
 //!
-//! A codec is one folder here, one row in [`registry`], one section of `SPEC.md` and its goldens.
+//! A codec is one folder here, one entry in [`registry`], one section of `SPEC.md` and its goldens.
 //! It knows nothing of frames, HDF5 or C. Planning (pure, cheap) is apart from encoding, so a decoder
 //! never needs the writer's heuristics.
 

@@ -1,4 +1,4 @@
-//! The table of codecs. A new codec is one row here.
+//! The table of codecs. A new codec is one entry here.
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
@@ -142,12 +142,12 @@ pub const STORED: u8 = 0;
 /// were created.
 pub const DEFAULT: u8 = 2;
 
-/// The row of codec `id`.
+/// The entry of codec `id`.
 pub fn find(id: u8) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.id == id)
 }
 
-/// The row of [`STORED`], and its plan for an array.
+/// The entry of [`STORED`], and its plan for an array.
 pub fn stored(array: &Array) -> (&'static Entry, Plan) {
     (find(STORED).expect("stored is in the table"), stored::plan(array))
 }
@@ -166,7 +166,7 @@ mod tests {
     use crate::types::{Array, ByteOrder, Shape};
 
     #[test]
-    fn a_codec_plans_for_the_types_in_its_row() {
+    fn a_codec_plans_for_the_types_in_its_entry() {
         for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
             let shape = Shape::new(&[100, 100]).unwrap();
             let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_names_are_unique_and_the_fixed_rows_exist() {
+    fn ids_and_names_are_unique_and_the_fixed_ones_exist() {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
             assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());

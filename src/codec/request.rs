@@ -6,7 +6,8 @@
 //!
 //! | where | form |
 //! |---|---|
-//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]`, `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
+//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
+//! | likewise, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
 //! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2` |
 
@@ -394,7 +395,7 @@ mod tests {
     /// A table with a codec that takes everything, as no codec of this version does.
     static CODECS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         const LEVELS: &[Level] = &[Level { number: 2, name: "dense" }, Level { number: 7, name: "max" }];
-        let row = |name, modes, levels| {
+        let entry = |name, modes, levels| {
             let stored = registry::find(registry::STORED).unwrap();
             Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], ..*stored }
         };
@@ -402,8 +403,8 @@ mod tests {
             Extra { name: "minexp", default: -1074.0, is_whole: true },
             Extra { name: "s", default: 0.0, is_whole: false },
         ];
-        let any = Entry { extras: EXTRAS, ..row("any", &Mode::ALL, LEVELS) };
-        vec![any, row("flat", &[Mode::Abs, Mode::Rms], &[])]
+        let any = Entry { extras: EXTRAS, ..entry("any", &Mode::ALL, LEVELS) };
+        vec![any, entry("flat", &[Mode::Abs, Mode::Rms], &[])]
     });
 
     fn parse(text: &str) -> Result<Request> {

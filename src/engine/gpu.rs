@@ -7,7 +7,7 @@ use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
 use crate::engine::backend::Attempt;
 use crate::engine::context::Context;
 use crate::engine::frame::Verify;
-use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Plan};
+use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::memory::{Destination, Source};
 use crate::engine::prepared::Prepared;
 use crate::engine::staging;
@@ -104,17 +104,17 @@ pub fn compress(
     dst: Destination,
     context: &Context,
 ) -> Result<Attempt<usize>> {
-    let plan = match Plan::new(Direction::Compress, prepared, Verify::Checksum) {
-        Attempt::Done(plan) => plan,
+    let procedure = match Procedure::new(Direction::Compress, prepared, Verify::Checksum) {
+        Attempt::Done(procedure) => procedure,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
     let slot_bytes = prepared.bound().next_multiple_of(FRAME_ALIGNMENT);
     let stream = device.stream()?;
     let working = Working(Some(&stream));
     // SAFETY: the source lives as long as the call, behind which the work does not go on.
-    let arrays = unsafe { stage_in(&stream, src, plan.alignment, context.pool())? };
+    let arrays = unsafe { stage_in(&stream, src, procedure.alignment, context.pool())? };
     let frames = stage_out(&stream, &dst, FRAME_ALIGNMENT, slot_bytes)?;
-    let launch = plan.launch(device, 1, arrays.slice().address())?;
+    let launch = procedure.launch(device, 1, arrays.slice().address())?;
     let (scratch, length) = (stream.alloc(launch.scratch_bytes())?, stream.alloc(8)?);
     let memory = Memory {
         arrays: arrays.slice(),
@@ -151,20 +151,20 @@ pub fn decompress(
     verify: Verify,
     context: &Context,
 ) -> Result<Attempt<()>> {
-    let plan = match Plan::new(Direction::Decompress, prepared, verify) {
-        Attempt::Done(plan) => plan,
+    let procedure = match Procedure::new(Direction::Decompress, prepared, verify) {
+        Attempt::Done(procedure) => procedure,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
     let (frame_bytes, array_bytes) = (frame.n_bytes(), prepared.array.n_bytes());
-    if frame_bytes < plan.least_frame_bytes() {
+    if frame_bytes < procedure.least_frame_bytes() {
         return Err(cut());
     }
     let stream = device.stream()?;
     let working = Working(Some(&stream));
     // SAFETY: the frame lives as long as the call, behind which the work does not go on.
     let frames = unsafe { stage_in(&stream, frame, FRAME_ALIGNMENT, context.pool())? };
-    let arrays = stage_out(&stream, &dst, plan.alignment, array_bytes)?;
-    let launch = plan.launch(device, 1, arrays.slice().address())?;
+    let arrays = stage_out(&stream, &dst, procedure.alignment, array_bytes)?;
+    let launch = procedure.launch(device, 1, arrays.slice().address())?;
     let (scratch, length, told) = (stream.alloc(launch.scratch_bytes())?, stream.alloc(8)?, stream.alloc(4)?);
     stream.copy_in(length.all(), &frame_bytes.to_le_bytes())?;
     let memory = Memory {

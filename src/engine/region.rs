@@ -101,7 +101,7 @@ fn decode_boxes(
     if prepared.fold != Fold::Merge {
         return Ok(false);
     }
-    let codec = prepared.row.codec;
+    let codec = prepared.entry.codec;
     let job = cpu::job(prepared, verify, context)?;
     let Some(boxes) = region.folded(codec.max_rank()) else { return Ok(false) };
     match codec.decode_boxes(&job, payload, &boxes, dst) {

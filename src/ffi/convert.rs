@@ -73,7 +73,7 @@ struct Texts {
     level_numbers: Vec<u32>,
 }
 
-/// One for each row of the table.
+/// One for each entry of the table.
 fn texts() -> &'static [Texts] {
     static TEXTS: OnceBox<Vec<Texts>> = OnceBox::new();
     let to_c = |text: &str| CString::new(text).expect("the table's texts have no 0 byte");

@@ -2,23 +2,23 @@
 //!
 //! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
 //!
-//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the stored
-//! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
-//! like (so encoding needs no question to libhdf5).
+//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the
+//! dataset's record: what was chosen (so a later default never changes an old dataset) and what a chunk is (so encoding
+//! needs no question to libhdf5).
 
 use crate::engine::{MAX_EXTRAS, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
-/// First word of the stored form: "GZ" above the version of the layout.
-pub const STORED_MAGIC: u32 = 0x475a_0000;
-/// Version of the stored form that this library writes, and the newest it reads.
-pub const STORED_VERSION: u32 = 1;
+/// First word of a record: "GZ" above the version of the layout.
+pub const RECORD_MAGIC: u32 = 0x475a_0000;
+/// Version of the record that this library writes, and the newest it reads.
+pub const RECORD_VERSION: u32 = 1;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
 /// Most words of a codec's extras.
 const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
-/// Longest stored form: the extents, the element size of a shuffle, the count of extras and those.
+/// Longest record: the extents, the element size of a shuffle, the count of extras and those.
 pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS;
 /// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
 const IS_SHUFFLED: u8 = 1;
@@ -29,21 +29,21 @@ const HAS_EXTRAS: u8 = 4;
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
-    /// A user's wish.
+    /// A user's request.
     User(Request),
     /// What `set_local` stored.
-    Stored(Stored),
+    Record(Record),
 }
 
 impl Values {
     /// Reads either form.
     ///
     /// # Errors
-    /// `InvalidArgument` or `UnsupportedJob` with what is allowed, `UnsupportedFormat` for the stored
-    /// form of a later version.
+    /// `InvalidArgument` or `UnsupportedJob` with what is allowed, `UnsupportedFormat` for the record
+    /// of a later version.
     pub fn parse(words: &[u32]) -> Result<Self> {
         match words {
-            [first, ..] if first & 0xffff_0000 == STORED_MAGIC => Stored::parse(words).map(Values::Stored),
+            [first, ..] if first & 0xffff_0000 == RECORD_MAGIC => Record::parse(words).map(Values::Record),
             _ => Request::from_words(words).map(Values::User),
         }
     }
@@ -51,26 +51,26 @@ impl Values {
     /// What was asked for, now or when the dataset was created.
     ///
     /// # Errors
-    /// As [`Stored::request`].
+    /// As [`Record::request`].
     pub fn request(&self) -> Result<Request> {
         match self {
             Values::User(request) => Ok(*request),
-            Values::Stored(stored) => stored.request(),
+            Values::Record(record) => record.request(),
         }
     }
 }
 
-/// Whether a stored form that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
+/// Whether a record that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
 /// is where it is in every version.
 pub fn may_be_shuffled(words: &[u32]) -> bool {
-    words.first().is_some_and(|first| first & 0xffff_0000 == STORED_MAGIC)
+    words.first().is_some_and(|first| first & 0xffff_0000 == RECORD_MAGIC)
         && words.get(2).is_none_or(|layout| layout.to_le_bytes()[3] & IS_SHUFFLED != 0)
 }
 
-/// The stored form. A later version may have stored more than this one understands; the description
+/// What is kept with a dataset. A later version may have noted more than this one understands; the description
 /// of the chunk is good all the same, and only writing more chunks is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct Record {
     codec: u8,
     mode: u8,
     level: u16,
@@ -86,7 +86,7 @@ pub struct Stored {
     has_more: bool,
 }
 
-impl Stored {
+impl Record {
     /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
     /// size.
     pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Self {
@@ -112,7 +112,7 @@ impl Stored {
     /// What was asked for when the dataset was created.
     ///
     /// # Errors
-    /// `UnsupportedFormat` if this version does not understand all of the stored form.
+    /// `UnsupportedFormat` if this version does not understand all of the record.
     pub fn request(&self) -> Result<Request> {
         let (codec, mode, level) = (self.codec.into(), self.mode.into(), self.level.into());
         if self.has_more {
@@ -126,7 +126,7 @@ impl Stored {
 
     fn parse(words: &[u32]) -> Result<Self> {
         let damaged = |what: &str| Error::corrupt(format!("damaged filter values of a gridz dataset: {what}"));
-        if words[0] != STORED_MAGIC | STORED_VERSION {
+        if words[0] != RECORD_MAGIC | RECORD_VERSION {
             return Err(needs_newer(&format!("filter values of version {}", words[0] & 0xffff)));
         }
         let &[_, what, layout, element_size, value_low, value_high, ref rest @ ..] = words else {
@@ -184,7 +184,7 @@ impl Stored {
         let halves = |word: u64| [word as u32, (word >> 32) as u32];
         let mut words = Words { words: [0; MAX_WORDS], len: 0 };
         words.push(&[
-            STORED_MAGIC | STORED_VERSION,
+            RECORD_MAGIC | RECORD_VERSION,
             u32::from_le_bytes([self.codec, self.mode, level_low, level_high]),
             u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]),
             self.array.element_size(),
@@ -241,19 +241,19 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn a_record_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
             for (shuffle, n_extras) in [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_EXTRA_WORDS)] {
-                let stored = Stored::new(&Request::default(), array(extents), shuffle);
+                let record = Record::new(&Request::default(), array(extents), shuffle);
                 let mut extras = [0; MAX_EXTRA_WORDS];
                 extras[..n_extras].fill(7);
-                let stored = Stored { extras, n_extras, ..stored };
-                let words = stored.words();
+                let record = Record { extras, n_extras, ..record };
+                let words = record.words();
                 assert!(extents.len() > 6 || n_extras > 0 || words.len() <= 20);
                 // No codec of this version has extras.
-                assert_eq!(stored.request().is_ok(), n_extras == 0);
-                let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
-                assert_eq!(back, stored);
+                assert_eq!(record.request().is_ok(), n_extras == 0);
+                let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+                assert_eq!(back, record);
                 for n in 1..words.len() {
                     assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
                 }
@@ -262,17 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn stored_forms_of_later_versions_are_named_as_such() {
-        let good = Stored::new(&Request::default(), array(&[4, 5]), None).words().to_vec();
+    fn records_of_later_versions_are_named_as_such() {
+        let good = Record::new(&Request::default(), array(&[4, 5]), None).words().to_vec();
         let mut words = good.clone();
-        words[0] = STORED_MAGIC | 2;
+        words[0] = RECORD_MAGIC | 2;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
         for (at, value) in [(1, 0x0101), (2, 0x0202_010b), (2, 0x0602_010b), (4, 1), (5, 1), (10, 0)] {
             let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
             words[at] = value;
-            let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
-            assert_eq!(*stored.array(), array(&[4, 5]), "word {at}");
-            assert_eq!(stored.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
+            let Values::Record(record) = Values::parse(&words).unwrap() else { panic!("word {at}") };
+            assert_eq!(*record.array(), array(&[4, 5]), "word {at}");
+            assert_eq!(record.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
         }
         for (at, value) in [(2, 0x0002_020b), (2, 0x0002_00ff), (2, 0x0021_010b), (3, 8), (7, u32::MAX)] {
             let mut words = good.clone();

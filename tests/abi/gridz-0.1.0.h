@@ -173,7 +173,7 @@
 /// The destination is too small; `*dst_bytes` is what it needs.
 #define GRIDZ_ERROR_DST_TOO_SMALL 101
 
-/// A legal wish that this version of gridz or the chosen codec cannot fulfil.
+/// A legal request that this version of gridz or the chosen codec cannot fulfil.
 #define GRIDZ_ERROR_UNSUPPORTED_JOB 102
 
 /// The bytes are no frame, or were damaged after they were written.

@@ -73,7 +73,7 @@ def test_the_default_and_what_it_stands_for_write_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize(("values", "spec"), ALLOWED_VALUES)
 def test_what_is_stored(tmp_path, values, spec):
-    # The stored form of SPEC.md: magic and version, codec and mode and level, type and order and rank,
+    # The record, as in SPEC.md: magic and version, codec and mode and level, type and order and rank,
     # element size, the mode's value, extents of the chunk.
     create(tmp_path / "x.h5", values)
     stored = stored_values(tmp_path / "x.h5")
@@ -100,7 +100,7 @@ def test_the_level_is_stored_as_what_was_in_force(tmp_path, values):
 
 
 def test_values_of_one_dataset_for_another_type(tmp_path):
-    # Codec and level are taken from the stored form; the description is made anew.
+    # Codec and level are taken from the record; the description is made anew.
     for codec, level in SPECS:
         create(tmp_path / "x.h5", (codec, 0, level))
         values = stored_values(tmp_path / "x.h5")
