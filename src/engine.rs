@@ -22,6 +22,7 @@ mod region;
 mod staging;
 
 pub use crate::codec::BlockCounts;
+pub use crate::codec::fill::{Fill, MAX_FILL_BYTES};
 pub use crate::codec::mode::Mode;
 pub use crate::codec::registry::STORED;
 pub use crate::codec::request::Request;

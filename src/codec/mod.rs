@@ -6,6 +6,7 @@
 
 #[doc(hidden)]
 pub mod counts;
+pub mod fill;
 pub mod gpu;
 mod kept;
 pub mod lorenzo;

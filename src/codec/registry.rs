@@ -23,6 +23,8 @@ pub struct Entry {
     pub modes: &'static [Mode],
     /// Its parameters beside those, in the order of their words in cd_values.
     pub extras: &'static [Extra],
+    /// Whether it treats fill values in a way of their own. Others are not told of any, nor is anybody asked for one.
+    pub wants_fill: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
@@ -98,6 +100,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[],
         modes: &[Mode::Lossless],
         extras: &[],
+        wants_fill: false,
         max_expansion: 1,
         dtypes: &DType::ALL,
         verbatim: true,
@@ -113,6 +116,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[],
         modes: &[Mode::Lossless],
         extras: &[],
+        wants_fill: false,
         max_expansion: 64,
         dtypes: &[DType::F32, DType::F64],
         verbatim: false,
@@ -128,6 +132,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[Level { number: 1, name: "fast" }, Level { number: 2, name: "dense" }],
         modes: &[Mode::Lossless],
         extras: &[],
+        wants_fill: false,
         max_expansion: 5462,
         dtypes: NUMBERS,
         verbatim: false,
@@ -184,6 +189,7 @@ mod tests {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
             assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());
             assert!(entry.extras.len() <= MAX_EXTRAS);
+            assert!(entry.extras.iter().all(|extra| !["level", "fill"].contains(&extra.name)));
             let levels = entry.levels;
             let is_new =
                 |i: usize| levels[..i].iter().all(|l| l.number != levels[i].number && l.name != levels[i].name);

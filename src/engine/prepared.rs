@@ -99,3 +99,18 @@ impl Prepared {
 fn codec_shape(array: &Array, entry: &Entry, fold: Fold) -> Shape {
     if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::DType;
+
+    #[test]
+    fn a_codec_is_told_all_that_is_asked() {
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[9]).unwrap()).unwrap();
+        let request = Request::for_tests("any,abs=.5,level=max,s=2,fill=-999").unwrap();
+        let Err(told) = Prepared::new(&array, &request) else { panic!("it takes nothing") };
+        let (mode, extras) = ("mode: Abs, value: 0.5, level: 7", "extras: [-1074.0, 2.0, 0.0, 0.0]");
+        assert_eq!(told.context(), format!("Terms {{ {mode}, {extras}, fill: Some(Whole(-999)) }}"));
+    }
+}

@@ -19,7 +19,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use super::abi::{self, FilterClass, Hid};
 use super::buf::{Buffer, HostBuffer};
 use super::cd::{self, Record, Values};
-use super::dataset::{Before, Dataset};
+use super::dataset::{self, Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
 use crate::engine::device::{Destination, Source};
@@ -110,7 +110,7 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
             Before::Shuffle(size) => Some(size),
             _ => None,
         };
-        let words = Record::new(&dataset.request, dataset.array, shuffle).words();
+        let words = Record::new(&dataset.request, dataset.array, shuffle)?.words();
         api.set_filter_values(dcpl, FILTER_ID, dataset.flags, &words)
             .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 does not take the filter's values"))?;
         if let Some(why) = dataset.why_stored() {
@@ -287,6 +287,65 @@ mod tests {
     use super::*;
     use crate::types::{ByteOrder, Shape};
 
+    /// The fill value that the user has set comes from the property list of a real libhdf5, in the type of the file.
+    #[test]
+    fn fill_values_are_those_of_the_property_list() {
+        use hdf5_sys::h5::H5open;
+        use hdf5_sys::h5p::{H5P_CLS_DATASET_CREATE, H5Pclose, H5Pcreate, H5Pset_fill_value};
+        use hdf5_sys::h5t::*;
+
+        // SAFETY: no other test uses libhdf5.
+        assert!(unsafe { H5open() } >= 0);
+        let api = dl::calling_library(H5open as *const c_void).expect("the library of a function of its own");
+        let plain = Request::for_tests("any,abs=1").unwrap();
+        let with = |text: &str| Request::for_tests(&format!("any,abs=1,fill={text}")).unwrap();
+        let array = |dtype, order| Array::new(dtype, order, Shape::new(&[5]).unwrap()).unwrap();
+        let (f32be, i16le) = (array(DType::F32, ByteOrder::Big), array(DType::I16, ByteOrder::Little));
+        // SAFETY: ids of this library, and a value of the type that stands beside it.
+        let list = |dtype: Hid, value: *const c_void| unsafe {
+            let dcpl = H5Pcreate(*H5P_CLS_DATASET_CREATE);
+            assert!(dcpl >= 0 && (dtype < 0 || H5Pset_fill_value(dcpl, dtype, value) >= 0));
+            dcpl
+        };
+        let pointer = |value: &dyn std::any::Any| std::ptr::from_ref(value).cast::<c_void>();
+        let (number, nan) = (-999.0f64, f32::from_bits(0x7fc0_0001));
+        let (same, other) = ([7.5f32; 3], [7.5f32, 7.5, 8.0]);
+        // SAFETY: a type of three numbers.
+        let of_three = unsafe { H5Tarray_create2(*H5T_IEEE_F32BE, 1, &3) };
+        // SAFETY: the same, of this machine's.
+        let three = unsafe { H5Tarray_create2(*H5T_NATIVE_FLOAT, 1, &3) };
+        for (set, value, dtype, array, expected) in [
+            (-1, std::ptr::null(), *H5T_IEEE_F32BE, f32be, Some(plain)),
+            (*H5T_NATIVE_DOUBLE, std::ptr::null(), *H5T_IEEE_F32BE, f32be, Some(plain)),
+            (*H5T_NATIVE_DOUBLE, pointer(&number), *H5T_IEEE_F32BE, f32be, Some(with("-999"))),
+            (*H5T_NATIVE_DOUBLE, pointer(&number), *H5T_STD_I16LE, i16le, Some(with("-999"))),
+            (*H5T_NATIVE_FLOAT, pointer(&nan), *H5T_IEEE_F32BE, f32be, Some(with("0x7fc00001"))),
+            (three, pointer(&same), of_three, f32be, Some(with("7.5"))),
+            (three, pointer(&other), of_three, f32be, None),
+        ] {
+            let (dcpl, expected_bytes) = (list(set, value), expected.and_then(|r| r.fill_bytes(&array).unwrap()));
+            let found = dataset::with_fill(api, dcpl, dtype, &array, plain);
+            match (&found, expected) {
+                (Ok(found), Some(_)) => assert_eq!(found.fill_bytes(&array).unwrap(), expected_bytes),
+                (Err(error), None) => assert!(error.context().contains("an array of several values"), "{error}"),
+                _ => panic!("{found:?}, not {expected:?}"),
+            }
+            // What a record has gives way to what the list says, and else stays if it can.
+            let again = dataset::with_fill(api, dcpl, dtype, &array, with("1"));
+            let none = expected == Some(plain);
+            assert_eq!(again.ok(), if none { Some(with("1")) } else { found.ok() });
+            if none {
+                assert_eq!(dataset::with_fill(api, dcpl, dtype, &array, with("1e99")).unwrap(), plain);
+            }
+            // Who has no use for one asks nothing.
+            assert_eq!(dataset::with_fill(api, -1, -1, &array, Request::default()).unwrap(), Request::default());
+            let error = dataset::with_fill(&Api::without_fills(), dcpl, dtype, &array, plain).unwrap_err();
+            assert!(error.context().contains("does not tell whether the dataset has a fill value"), "{error}");
+            // SAFETY: made above.
+            unsafe { H5Pclose(dcpl) };
+        }
+    }
+
     /// Whatever bytes come, shuffled or not (HDF5 leaves a shuffle out where it fails), the same bytes go back.
     #[test]
     fn any_bytes_come_back_from_behind_a_shuffle() {
@@ -296,7 +355,7 @@ mod tests {
             let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
             let n = array.n_bytes() as usize;
             for request in [Request::new(1, 0).unwrap(), Request::default()] {
-                let words = Record::new(&request, array, Some(size)).words();
+                let words = Record::new(&request, array, Some(size)).unwrap().words();
                 // As described, and of lengths that the description does not fit.
                 for n in [n, n + 4, n.saturating_sub(3).max(1)] {
                     let chunk: Vec<u8> = (0..n).map(|i| (i / 100 + i % 4 * 50) as u8).collect();
