@@ -45,8 +45,8 @@ macro_rules! api {
                     };
                 )*
                 // SAFETY: `find` is what it has to be by our own contract.
-                let (errors, floats, fills) =
-                    unsafe { (Errors::resolve(find), Floats::resolve(find), Fills::resolve(find)) };
+                let some = unsafe { (Errors::resolve(find), Floats::resolve(find), Fills::resolve(find)) };
+                let (errors, floats, fills) = some;
                 let api = Self { errors, floats, fills, $($field,)* };
                 // Before 1.10 ids had 32 bits.
                 (api.version() >= (1, 10)).then_some(api)

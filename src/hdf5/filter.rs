@@ -19,7 +19,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use super::abi::{self, FilterClass, Hid};
 use super::buf::{Buffer, HostBuffer};
 use super::cd::{self, Record, Values};
-use super::dataset::{self, Before, Dataset};
+use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
 use crate::engine::device::{Destination, Source};
@@ -290,6 +290,7 @@ mod tests {
     /// The fill value that the user has set comes from the property list of a real libhdf5, in the type of the file.
     #[test]
     fn fill_values_are_those_of_the_property_list() {
+        use crate::hdf5::dataset::with_fill;
         use hdf5_sys::h5::H5open;
         use hdf5_sys::h5p::{H5P_CLS_DATASET_CREATE, H5Pclose, H5Pcreate, H5Pset_fill_value};
         use hdf5_sys::h5t::*;
@@ -324,22 +325,22 @@ mod tests {
             (three, pointer(&other), of_three, f32be, None),
         ] {
             let (dcpl, expected_bytes) = (list(set, value), expected.and_then(|r| r.fill_bytes(&array).unwrap()));
-            let found = dataset::with_fill(api, dcpl, dtype, &array, plain);
+            let found = with_fill(api, dcpl, dtype, &array, plain);
             match (&found, expected) {
                 (Ok(found), Some(_)) => assert_eq!(found.fill_bytes(&array).unwrap(), expected_bytes),
                 (Err(error), None) => assert!(error.context().contains("an array of several values"), "{error}"),
                 _ => panic!("{found:?}, not {expected:?}"),
             }
             // What a record has gives way to what the list says, and else stays if it can.
-            let again = dataset::with_fill(api, dcpl, dtype, &array, with("1"));
+            let again = with_fill(api, dcpl, dtype, &array, with("1"));
             let none = expected == Some(plain);
             assert_eq!(again.ok(), if none { Some(with("1")) } else { found.ok() });
             if none {
-                assert_eq!(dataset::with_fill(api, dcpl, dtype, &array, with("1e99")).unwrap(), plain);
+                assert_eq!(with_fill(api, dcpl, dtype, &array, with("1e99")).unwrap(), plain);
             }
             // Who has no use for one asks nothing.
-            assert_eq!(dataset::with_fill(api, -1, -1, &array, Request::default()).unwrap(), Request::default());
-            let error = dataset::with_fill(&Api::without_fills(), dcpl, dtype, &array, plain).unwrap_err();
+            assert_eq!(with_fill(api, -1, -1, &array, Request::default()).unwrap(), Request::default());
+            let error = with_fill(&Api::without_fills(), dcpl, dtype, &array, plain).unwrap_err();
             assert!(error.context().contains("does not tell whether the dataset has a fill value"), "{error}");
             // SAFETY: made above.
             unsafe { H5Pclose(dcpl) };
