@@ -306,7 +306,9 @@ proptest! {
         match Values::parse(&words) {
             Ok(Values::User(_)) => prop_assert!(matches!(words[..], [] | [_] | [_, 0] | [_, 0, _])),
             // What a later version added is described, but not written.
-            Ok(Values::Record(record)) if record.request().is_err() => prop_assert!(record.words().len() <= words.len()),
+            Ok(Values::Record(record)) if record.request().is_err() => {
+                prop_assert!(record.words().len() <= words.len());
+            }
             Ok(Values::Record(record)) => prop_assert_eq!(record.words().len(), words.len()),
             Err(error) => prop_assert!(error.context().len() > 10),
         }

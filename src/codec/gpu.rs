@@ -1,8 +1,8 @@
 //! Codecs on a GPU: kernels that make and read whole frames, for batches of chunks of one type and shape.
 //!
-//! A codec answers with [`Passes`]: the kernels that do it, one after the other, and what each is told beside the memory
-//! of the batch. Starting them is the engine's work, and the same for all. `kernels/README.md` has the rules for both
-//! sides.
+//! A codec answers with [`Passes`]: the kernels that do it, one after the other, and what each is told beside the
+//! memory of the batch. Starting them is the engine's work, and the same for all. `kernels/README.md` has the rules for
+//! both sides.
 
 use std::borrow::Cow;
 
@@ -69,8 +69,8 @@ pub struct Passes {
 pub struct Pass {
     /// What is launched.
     pub kernel: Kernel,
-    /// What a chunk is cut into: numbers of units, of two kinds. A tile is so many units of one kind as the kernel says;
-    /// a chunk has one at least.
+    /// What a chunk is cut into: numbers of units, of two kinds. A tile is so many units of one kind as the kernel
+    /// says; a chunk has one at least.
     pub units: [u64; 2],
     /// Arguments of the codec's own.
     pub args: Args,

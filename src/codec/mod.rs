@@ -135,7 +135,8 @@ pub struct BlockCounts {
     pub dictionary: u64,
 }
 
-/// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the other.
+/// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the
+/// other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boxes {
     /// The first place along the first axis, of each box.

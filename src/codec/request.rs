@@ -12,7 +12,7 @@
 //! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2,fill=-999` |
 //!
 //! Where it is not text, the fill value comes with the array: from a pointer in C, from the dataset's property list in
-//! HDF5. Codecs that have no use for one keep every element as it is; for them it may be given, and is left out.
+//! HDF5. Where every element comes back as it is, nobody has a use for one; there it may be given, and is left out.
 
 use std::fmt;
 use std::str::FromStr;
@@ -164,7 +164,7 @@ impl Request {
         for (value, given) in request.terms.extras.iter_mut().zip(extras) {
             *value = given.unwrap_or(*value);
         }
-        request.terms.fill = fill.filter(|_| entry.wants_fill);
+        request.terms.fill = fill.filter(|_| request.wants_fill());
         Ok(request)
     }
 
@@ -230,9 +230,9 @@ impl Request {
         self.terms.level
     }
 
-    /// Whether the codec has a use for a fill value.
+    /// Whether the codec has a use for a fill value: not where every element comes back as it is.
     pub fn wants_fill(&self) -> bool {
-        self.entry.wants_fill
+        self.entry.wants_fill && self.mode() != Mode::Lossless
     }
 
     /// The fill value, as far as the codec wants one.
@@ -279,8 +279,8 @@ impl Request {
         Ok(Some(bytes))
     }
 
-    /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees what
-    /// `before`, the filter before it, makes of that.
+    /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees
+    /// what `before`, the filter before it, makes of that.
     ///
     /// # Errors
     /// `UnsupportedJob` for a bound that could not be kept.
@@ -581,7 +581,9 @@ mod tests {
             assert_eq!(any.with_fill(&big, wrong).unwrap_err().kind(), ErrorKind::InvalidArgument);
             assert_eq!(flat.with_fill(&big, wrong).unwrap(), flat);
         }
-        assert!(parse("any,fill=.5").unwrap().fill_bytes(&big).is_err());
+        assert!(parse("any,abs=1,fill=.5").unwrap().fill_bytes(&big).is_err());
+        assert_eq!(parse("any,fill=.5").unwrap(), parse("any").unwrap(), "lossless");
+        assert_eq!(parse("any").unwrap().with_fill(&big, &[0; 17]).unwrap(), parse("any").unwrap());
         assert_eq!(parse("flat,abs=1,fill=-999").unwrap(), flat);
         assert_eq!("lorenzo,fill=1e20".parse::<Request>().unwrap(), Request::default());
     }
@@ -698,13 +700,16 @@ mod tests {
             let words = [minexp, s.to_bits() as u32, (s.to_bits() >> 32) as u32];
             let request = Request::check(&CODECS[0], mode, if has_value { value } else { 0.0 }, level);
             if let Ok(request) = request.and_then(|request| request.and_words(&words)) {
-                let array = Array::with_size(dtype, ByteOrder::Big, dtype.size().unwrap_or(13), Shape::new(&[3]).unwrap());
-                let (array, size) = (array.unwrap(), dtype.size().unwrap_or(13) as usize);
+                let (n_bytes, shape) = (dtype.size().unwrap_or(13), Shape::new(&[3]).unwrap());
+                let array = Array::with_size(dtype, ByteOrder::Big, n_bytes, shape).unwrap();
+                let size = n_bytes as usize;
                 let request = request.with_fill(&array, &fill[..size]).unwrap();
                 let text = request.to_string();
                 let back = parse(&text).unwrap();
                 prop_assert_eq!(back, request);
-                prop_assert_eq!(&back.fill_bytes(&array).unwrap().unwrap()[..size], &fill[..size]);
+                let bytes = back.fill_bytes(&array).unwrap();
+                prop_assert_eq!(bytes.is_some(), mode > 0);
+                prop_assert!(bytes.is_none_or(|bytes| bytes[..size] == fill[..size]));
                 prop_assert_eq!(back.value().to_bits(), request.value().to_bits());
                 prop_assert_eq!(back.to_string(), text);
             }

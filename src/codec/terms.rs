@@ -1,7 +1,7 @@
 //! Terms: what a request asks of its codec.
 //!
-//! This knows no codec. `request.rs` makes terms of what people and programs write, as the codec's entry in the registry
-//! allows, and the codec makes its plan of them.
+//! This knows no codec. `request.rs` makes terms of what people and programs write, as the codec's entry in the
+//! registry allows, and the codec makes its plan of them.
 
 use crate::codec::fill::Fill;
 use crate::codec::mode::Mode;

@@ -289,13 +289,14 @@ fn enqueue(
         frame_bytes: memory.frame_bytes,
         statuses,
     };
-    // SAFETY: `check` has seen that all memory is as long and as aligned as it must be. Who made the handle of the stream has
-    // promised that it lives long enough, and ours is freed in the stream's order.
+    // SAFETY: `check` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
+    // stream has promised that it lives long enough, and ours is freed in the stream's order.
     unsafe { launch.start(&stream, &memory, scratch) }
 }
 
-/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has kernels
-/// for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their stream.
+/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has
+/// kernels for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their
+/// stream.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch and where there are no kernels at all.

@@ -125,8 +125,8 @@ pub fn compress(
         frame_bytes: length.all(),
         statuses: None,
     };
-    // SAFETY: one array, and a slot of the bound. The caller's memory lives as long as the call, behind which the work does
-    // not go on; ours is freed in the stream's order.
+    // SAFETY: one array, and a slot of the bound. The caller's memory lives as long as the call, behind which the work
+    // does not go on; ours is freed in the stream's order.
     unsafe { launch.start(&stream, &memory, scratch.all())? };
     let mut n_bytes = [0; 8];
     stream.copy_out(length.all(), &mut n_bytes)?;
@@ -176,7 +176,8 @@ pub fn decompress(
         frame_bytes: length.all(),
         statuses: Some(told.all()),
     };
-    // SAFETY: one frame, not shorter than any sound one, and room for its array. All memory lives long enough, as above.
+    // SAFETY: one frame, not shorter than any sound one, and room for its array. All memory lives long enough, as
+    // above.
     unsafe { launch.start(&stream, &memory, scratch.all())? };
     let mut status = [0; 4];
     stream.copy_out(told.all(), &mut status)?;

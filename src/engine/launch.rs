@@ -132,8 +132,8 @@ impl Procedure {
     }
 
     /// The same on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
-    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then on
-    /// nothing here or in [`Launch::start`] waits for the GPU.
+    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then
+    /// on nothing here or in [`Launch::start`] waits for the GPU.
     ///
     /// # Errors
     /// `UnsupportedJob` for more than a launch can do, `Device`, `OutOfMemory`.
@@ -249,8 +249,8 @@ impl Launch<'_> {
     /// `Device`; passes may have been started then.
     ///
     /// # Safety
-    /// All memory is what [`Memory`] says, for as many chunks as this was made for, and it lives until the stream has done
-    /// the work. Memory that is freed in the order of the same stream does.
+    /// All memory is what [`Memory`] says, for as many chunks as this was made for, and it lives until the stream has
+    /// done the work. Memory that is freed in the order of the same stream does.
     pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
         let Procedure { direction, encoded, stored, flags, .. } = *self.procedure;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
@@ -261,8 +261,8 @@ impl Launch<'_> {
                 unsafe { stream.zero(scratch)? };
             }
             let args = arguments(direction, memory, scratch.address(), pass, &tail)?;
-            // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by the
-            // caller's promise and what the codec says of its passes.
+            // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by
+            // the caller's promise and what the codec says of its passes.
             unsafe { function.launch(*grid, stream, args.bytes())? };
         }
         Ok(())

@@ -115,8 +115,8 @@ pub unsafe extern "C" fn gridz_decompress(
 
 /// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
 ///
-/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had, and
-/// their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
+/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
+/// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
 /// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
 /// the CPU works, on the calling thread.
 ///

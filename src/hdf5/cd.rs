@@ -91,8 +91,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
-    /// size.
+    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what
+    /// element size.
     ///
     /// # Errors
     /// `InvalidArgument` if the request's fill value is none of the array's elements.
