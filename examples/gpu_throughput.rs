@@ -80,6 +80,7 @@ fn measure(
         level: 0,
         value: 0.0,
         flags: 0,
+        fill_value: ptr::null(),
     };
     let dtype = match dtype {
         "f32" => DType::F32,

@@ -53,10 +53,11 @@ seed() {
             ;;
         esac
     done
-    # The stored form of a 3-D float32 chunk, and a user's.
+    # The record of 3-D float32 chunks, one with a fill value, and a user's words.
     if [ "$target" = cd_values ]; then
         printf '\1\0ZG\1\0\0\0\x0b\0\3\0\4\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0' \
-            > "$corpus/stored"
+            > "$corpus/record"
+        printf '\1\0ZG\1\0\0\0\x0b\0\1\2\4\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\0\xc0\x79\xc4' > "$corpus/fill"
         printf '\1\0\0\0\0\0\0\0\0\0\0\0' > "$corpus/user"
     fi
 }

@@ -48,6 +48,7 @@ module gridz
     integer(c_int32_t) :: mode = 0, level = 0
     real(c_double) :: value = 0
     integer(c_int64_t) :: flags = 0
+    type(c_ptr) :: fill_value = c_null_ptr
   end type
   type, bind(c) :: info_t
     integer(c_size_t) :: struct_size = 0

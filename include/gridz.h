@@ -173,7 +173,7 @@
 /// The destination is too small; `*dst_bytes` is what it needs.
 #define GRIDZ_ERROR_DST_TOO_SMALL 101
 
-/// A legal wish that this version of gridz or the chosen codec cannot fulfil.
+/// A legal request that this version of gridz or the chosen codec cannot fulfil.
 #define GRIDZ_ERROR_UNSUPPORTED_JOB 102
 
 /// The bytes are no frame, or were damaged after they were written.
@@ -256,6 +256,12 @@ typedef struct gridz_options {
     double value;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
+    /// The value that stands in the array where there is no data, such as -999: one element of the array's type, size
+    /// and byte order, in host memory. NULL = none. A codec that keeps an error bound gives such elements back bit for
+    /// bit. Codecs that give back every element so, as all of this version do, have no use for it: it may be set, and
+    /// is not read. In a request in text form it is written `fill=-999`, and this is NULL. Read during the call only,
+    /// and not by `gridz_decompress` and `gridz_decompress_region`.
+    const void *fill_value;
 } gridz_options;
 
 /// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
@@ -414,8 +420,8 @@ gridz_status gridz_decompress(const void *frame,
 
 /// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
 ///
-/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had, and
-/// their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
+/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
+/// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
 /// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
 /// the CPU works, on the calling thread.
 ///
@@ -591,9 +597,10 @@ gridz_status gridz_decompress_async(const struct gridz_array *array,
 /// How many codecs this library has.
 size_t gridz_codec_count(void);
 
-/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller has
-/// set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with CUDA
-/// kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards has none.
+/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller
+/// has set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with
+/// CUDA kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards
+/// has none.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index,

@@ -129,6 +129,9 @@ struct Options {
     // What the codec may do to the values, and the number that goes with it.
     gridz_mode mode = GRIDZ_MODE_LOSSLESS;
     double value = 0;
+    // The value that stands where there is no data: one element of the array's type, which must outlive the call; nullptr =
+    // none. Codecs that give back every element bit for bit, as all of this version do, have no use for it.
+    const void *fill_value = nullptr;
 
     gridz_options c() const noexcept
     {
@@ -140,6 +143,7 @@ struct Options {
         options.value = value;
         options.context = context ? context->get() : nullptr;
         options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
+        options.fill_value = fill_value;
         return options;
     }
 };

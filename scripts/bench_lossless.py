@@ -79,6 +79,7 @@ class Options(ctypes.Structure):
         ("level", c_uint32),
         ("value", c_double),
         ("flags", c_uint64),
+        ("fill_value", c_void_p),
     ]
 
     def __init__(self, codec, level):

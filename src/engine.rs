@@ -2,7 +2,8 @@
 //!
 //! This file is what others see. Inside, each uses only those before it: `frame`, `memory`, `log`, `backend`
 //! know one thing each; [`Prepared`] is all that is known before the data; `context` is what a caller brings along;
-//! `cpu` and `gpu` do the work (`form`, `launch` and `staging` for the latter), and `chunk`, `region` and `batch` are the calls.
+//! `cpu` and `gpu` do the work (`form`, `launch` and `staging` for the latter), and `chunk`, `region` and `batch` are
+//! the calls.
 
 mod backend;
 mod batch;
@@ -21,10 +22,11 @@ mod region;
 mod staging;
 
 pub use crate::codec::BlockCounts;
+pub use crate::codec::fill::{Fill, MAX_FILL_BYTES};
 pub use crate::codec::mode::Mode;
-pub use crate::codec::registry::MAX_EXTRAS;
 pub use crate::codec::registry::STORED;
 pub use crate::codec::request::Request;
+pub use crate::codec::terms::MAX_EXTRAS;
 pub use crate::cuda::release_caches;
 pub use crate::engine::chunk::{compress, compress_bound, count_blocks, decompress, store};
 pub use crate::engine::context::{Context, check_backend, check_environment};

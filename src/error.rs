@@ -81,7 +81,7 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, context)
     }
 
-    /// A legal wish that cannot be fulfilled.
+    /// A legal request that cannot be fulfilled.
     pub(crate) fn unsupported(context: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::UnsupportedJob, context)
     }

@@ -3,6 +3,11 @@
 //! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
 //! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
 //!
+//! An [`Array`] says what a chunk is and a [`Request`] what to compress it with, and a [`Context`] brings threads and
+//! memory along. [`compress`] and [`decompress`] do one chunk in host memory; [`Prepared`] does many of one kind, and
+//! [`device`] those in the memory of a GPU. Everything else in this crate is its inside: public for its own tests and
+//! tools, and free to change.
+//!
 //! ```
 //! use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 //!
@@ -22,32 +27,45 @@
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi` and `hdf5`, [`engine`], [`codec`], [`stage`], [`cpu`] and [`cuda`];
-//! everything may use [`mod@format`], [`types`], [`error`] and [`settings`]. `tests/layers.rs` holds them to it.
+//! Layers, each using only those below it: `ffi` and `hdf5`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
+//! may use `format`, `types`, `error` and `settings`. `tests/layers.rs` holds them to it.
 //!
-//! `unsafe` is allowed in `hdf5/{abi,dl,buf,filter}.rs`, `codec/kept.rs`, `codec/ndzip/simd/`, `stage/rows/`, `stage/sums.rs`, `cuda/`, `engine/launch.rs`, `ffi/`,
-//! nowhere else: what C calls and what calls C, and vector instructions with the loads and stores between them.
+//! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,dl,buf,filter}.rs`, `ffi/`,
+//! `codec/kept.rs`, `codec/ndzip/simd/`, `stage/rows/`, `stage/sums.rs`, `cuda/`, `engine/{batch,gpu,launch}.rs`. That is
+//! what C calls and what calls C, what gives memory to GPUs, and vector instructions with the loads and stores between
+//! them.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");
 
+#[doc(hidden)]
 pub mod codec;
+#[doc(hidden)]
 pub mod cpu;
+#[doc(hidden)]
 pub mod cuda;
+#[doc(hidden)]
 pub mod engine;
+#[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
 pub mod ffi;
 pub mod format;
+#[doc(hidden)]
 pub mod hdf5;
+#[doc(hidden)]
 pub mod settings;
+#[doc(hidden)]
 pub mod stage;
+#[doc(hidden)]
 pub mod types;
 
 pub use engine::{
-    BlockCounts, Context, FrameInfo, Mode, Prepared, Request, Verify, array_bytes, compress, compress_bound,
-    count_blocks, decompress, decompress_region, inspect, store,
+    BlockCounts, Context, Fill, FrameInfo, Mode, Prepared, Request, Verify, array_bytes, compress, compress_bound,
+    count_blocks, decompress, decompress_region, device, inspect, store,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use settings::{Backend, CpuLevel};
 pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// Version of this library.

@@ -31,7 +31,7 @@ fn words(stream: &Stream, src: DeviceSlice) -> Result<Vec<u64>> {
     Ok(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect())
 }
 
-const ONE: Grid = Grid { blocks: 1, threads: 1, shared_bytes: 0 };
+const ONE: Grid = Grid { ctas: 1, threads: 1, shared_bytes: 0 };
 
 #[test]
 #[ignore = "needs a GPU"]
@@ -55,7 +55,7 @@ fn the_kernels_tell_of_themselves() {
     let stream = device().stream().unwrap();
     // SAFETY: arguments of another size are refused.
     assert!(unsafe { kernel("selftest_fill").launch(ONE, &stream, info.as_bytes()) }.is_err());
-    assert!(kernel("selftest_fill").resident_blocks(128, 0).unwrap() >= device().gpu().multiprocessors);
+    assert!(kernel("selftest_fill").resident_ctas(128, 0).unwrap() >= device().gpu().multiprocessors);
 }
 
 #[test]
@@ -68,16 +68,18 @@ fn copies_and_kernels_keep_their_order() {
             scope.spawn(move || {
                 for value in 0..20 {
                     let (a, b) = (stream.alloc(4 * n_words).unwrap(), stream.alloc(4 * n_words).unwrap());
-                    stream.zero(a.all()).unwrap();
+                    // SAFETY: our memory is freed in the stream's order.
+                    unsafe { stream.zero(a.all()).unwrap() };
                     let args = Args { dst: a.all().address(), n_words, extents: [0; 3], value, other: 0 };
-                    let grid = Grid { blocks: 1000, threads: 128, shared_bytes: 0 };
+                    let grid = Grid { ctas: 1000, threads: 128, shared_bytes: 0 };
                     launch("selftest_fill", grid, stream, &args).unwrap();
-                    stream.copy(b.all(), a.all()).unwrap();
+                    // SAFETY: the same.
+                    unsafe { stream.copy(b.all(), a.all()).unwrap() };
                     let pinned = device().pinned(4 * n_words as usize).unwrap();
-                    let pinned = stream.copy_out_async(b.all(), pinned).unwrap().wait().unwrap();
+                    let pinned = b.copy_out_async(0..4 * n_words, pinned).unwrap().wait().unwrap();
                     let mut found = pinned.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
                     assert!((value..value + n_words as u32).all(|word| found.next() == Some(word)));
-                    let pending = stream.copy_in_async(a.all(), pinned).unwrap();
+                    let pending = a.copy_in_async(0..4 * n_words, pinned).unwrap();
                     let mut bytes = vec![0; 4 * n_words as usize];
                     stream.copy_out(a.all(), &mut bytes).unwrap();
                     assert_eq!(bytes[..], pending.wait().unwrap()[..]);

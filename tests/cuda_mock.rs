@@ -12,12 +12,13 @@ use common::skip;
 use gridz::cuda::{
     Device, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer, gpus, is_active, release_caches,
 };
+use gridz::engine::device::{Destination, Source};
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings};
 use mock_cuda::{Args, Info, application_resets, application_uses, count, output_with_mock, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
-const GRID: Grid = Grid { blocks: 10, threads: 128, shared_bytes: 0 };
+const GRID: Grid = Grid { ctas: 10, threads: 128, shared_bytes: 0 };
 
 /// Enough of a fatbin for the mock.
 fn fatbin() -> &'static Fatbin {
@@ -46,23 +47,25 @@ fn job(device: &'static Device) -> Result<()> {
     let kernel = kernel(device)?;
     let info: Info = device.module(fatbin())?.global("selftest_info")?;
     assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
-    assert_eq!(kernel.resident_blocks(info.threads, 0)?, 132 * 16);
+    assert_eq!(kernel.resident_ctas(info.threads, 0)?, 132 * 16);
     let stream = device.stream()?;
     let (a, b) = (stream.alloc(1000)?, stream.alloc(1000)?);
-    stream.zero(b.all())?;
+    // SAFETY: our memory is freed in the stream's order.
+    unsafe { stream.zero(b.all())? };
     let src: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     stream.copy_in(a.all(), &src)?;
     launch(kernel, GRID, &stream, ARGS.as_bytes())?;
-    stream.copy(b.slice(0..500)?, a.slice(500..1000)?)?;
+    // SAFETY: the same.
+    unsafe { stream.copy(b.slice(0..500)?, a.slice(500..1000)?)? };
     let mut dst = vec![0; 1000];
     stream.copy_out(b.all(), &mut dst)?;
     assert_eq!(dst, [&src[500..], &[0; 500]].concat());
 
     let mut pinned = device.pinned(1000)?;
     pinned.fill(9);
-    let pinned = stream.copy_in_async(a.all(), pinned)?.wait()?;
+    let pinned = a.copy_in_async(0..1000, pinned)?.wait()?;
     drop(pinned);
-    let pinned = stream.copy_out_async(a.all(), device.pinned(1000)?)?.wait()?;
+    let pinned = a.copy_out_async(0..1000, device.pinned(1000)?)?.wait()?;
     assert!(pinned.iter().all(|&byte| byte == 9));
 
     let (begin, end) = (device.timed_event()?, device.timed_event()?);
@@ -309,7 +312,7 @@ fn wrong_launches_are_refused() {
         assert_error(module.global::<Args>("selftest_info"), Internal, &["8 bytes, not 48"]);
         assert_error(module.global::<Info>("other"), Gpu, &["MOCK_ERROR_500"]);
         let (kernel, stream) = (kernel(device).unwrap(), device.stream().unwrap());
-        for grid in [Grid { blocks: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
+        for grid in [Grid { ctas: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
             assert_error(launch(kernel, grid, &stream, ARGS.as_bytes()), Internal, &["cannot start"]);
         }
         let short = &ARGS.as_bytes()[..8];
@@ -322,7 +325,8 @@ fn wrong_launches_are_refused() {
         let buffer = stream.alloc(10).unwrap();
         assert_error(stream.copy_in(buffer.all(), &[0; 9]), InvalidArgument, &["9 bytes to 10"]);
         assert_error(stream.copy_out(buffer.all(), &mut [0; 11]), InvalidArgument, &["10 bytes to 11"]);
-        assert_error(stream.copy_in_async(buffer.all(), device.pinned(9).unwrap()), InvalidArgument, &["10 bytes"]);
+        assert_error(buffer.copy_in_async(0..10, device.pinned(9).unwrap()), InvalidArgument, &["10 bytes"]);
+        assert_error(buffer.copy_out_async(5..11, device.pinned(9).unwrap()), Internal, &["5..11"]);
         assert_error(buffer.slice(5..11), Internal, &["5..11"]);
         assert_eq!(stream.alloc(0).unwrap().all().n_bytes(), 0);
         assert_eq!(count(c"launches"), 2);
@@ -529,7 +533,7 @@ fn memory_is_kept_after_a_failed_copy() {
             let device = choose().unwrap();
             let stream = device.stream().unwrap();
             let buffer = stream.alloc(1000).unwrap();
-            let pinned = stream.copy_out_async(buffer.all(), device.pinned(1000).unwrap()).unwrap();
+            let pinned = buffer.copy_out_async(0..1000, device.pinned(1000).unwrap()).unwrap();
             let failed = [pinned.wait().map(drop), stream.copy_out(buffer.all(), &mut [0; 1000])];
             assert_eq!(failed.iter().filter(|result| result.is_err()).count(), 1);
             assert_eq!((count(c"cuCtxSynchronize"), device.lost()), (1, None));
@@ -540,6 +544,26 @@ fn memory_is_kept_after_a_failed_copy() {
             return;
         }
     }
+}
+
+/// Where an error ends a call that has given the caller's memory to kernels, they are waited for.
+#[test]
+fn no_work_goes_on_behind_a_call_that_fails() {
+    const TEST: &str = "no_work_goes_on_behind_a_call_that_fails";
+    if let Err(error) = Fatbin::find("ndzip") {
+        return skip(TEST, &error.to_string());
+    }
+    with_mock(TEST, &[("MOCK_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:1")], || {
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64, 64]).unwrap()).unwrap();
+        let ndzip = Request::new(1, 0).unwrap();
+        let stream = choose().unwrap().stream().unwrap();
+        let bound = gridz::compress_bound(&array, &ndzip).unwrap().next_multiple_of(16);
+        let (src, dst) = (stream.alloc(array.n_bytes()).unwrap(), stream.alloc(bound).unwrap());
+        let (src, dst) = (Source::Device(src.all()), Destination::Device(dst.all()));
+        let required = Context::default().on(Backend::Cuda, None).unwrap();
+        assert_error(engine::device::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
+        assert_eq!((count(c"launches"), count(c"cuStreamSynchronize")), (1, 1));
+    });
 }
 
 // ---- what is kept ---------------------------------------------------------------------------------

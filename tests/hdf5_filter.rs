@@ -22,7 +22,7 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::*;
 use hdf5_sys::h5pl::H5PLprepend;
 use hdf5_sys::h5s::{H5S_ALL, H5Sclose, H5Screate_simple};
-use hdf5_sys::h5t::{H5T_IEEE_F32BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64LE};
+use hdf5_sys::h5t::{H5T_IEEE_F32BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE};
 use hdf5_sys::h5z::H5Z_FLAG_MANDATORY;
 
 const GRIDZ: i32 = 34013;
@@ -108,6 +108,20 @@ impl Dataset {
         chunk: &[u64],
         values: &[u32],
     ) -> Result<Self, String> {
+        Self::create_after(path, array, chunk, values, |plist| {
+            // SAFETY: a property list.
+            if is_shuffled { unsafe { H5Pset_shuffle(plist) } } else { 0 }
+        })
+    }
+
+    /// With what `set` puts into the property list before gridz, which is negative if that fails.
+    fn create_after(
+        path: &Path,
+        array: &Array,
+        chunk: &[u64],
+        values: &[u32],
+        set: impl Fn(hid_t) -> herr_t,
+    ) -> Result<Self, String> {
         let path = CString::new(path.to_str().unwrap()).unwrap();
         let (extents, rank) = (array.shape().extents(), chunk.len() as i32);
         // SAFETY: strings, and lists with as many entries as their counts say.
@@ -116,9 +130,7 @@ impl Dataset {
             let plist = ok(H5Pcreate(*H5P_CLS_DATASET_CREATE))?;
             let space = ok(H5Screate_simple(rank, extents.as_ptr(), std::ptr::null()))?;
             ok(H5Pset_chunk(plist, rank, chunk.as_ptr()))?;
-            if is_shuffled {
-                ok(H5Pset_shuffle(plist))?;
-            }
+            ok(set(plist))?;
             ok(H5Pset_filter(plist, GRIDZ, H5Z_FLAG_MANDATORY, values.len(), values.as_ptr()))?;
             let id = H5Dcreate2(file, c"x".as_ptr(), file_type(array), space, H5P_DEFAULT, plist, H5P_DEFAULT);
             let id = ok(id);
@@ -294,9 +306,9 @@ fn stored_values_describe_the_chunk_and_are_a_fixed_point() {
     for (dtype, order) in ALL {
         let array = array(dtype, order, &[100, 60]);
         let values = Dataset::create(&path, &array, &[32, 60], &[]).unwrap().values();
-        let Ok(Values::Stored(stored)) = Values::parse(&values) else { panic!("{values:?}") };
-        assert_eq!(stored.array(), &self::array(dtype, order, &[32, 60]));
-        assert_eq!(stored.request().unwrap().codec(), Request::default().codec());
+        let Ok(Values::Record(record)) = Values::parse(&values) else { panic!("{values:?}") };
+        assert_eq!(record.array(), &self::array(dtype, order, &[32, 60]));
+        assert_eq!(record.request().unwrap().codec(), Request::default().codec());
         assert_eq!(Dataset::create(&path, &array, &[32, 60], &values).unwrap().values(), values);
         // Other chunks, the same choice.
         let other = Dataset::create(&path, &array, &[50, 7], &values).unwrap().values();
@@ -332,6 +344,36 @@ fn a_shuffle_before_gridz_is_undone_and_done_again() {
             assert_eq!(create(&again, true, &words).values(), words);
             assert_eq!(create(&again, false, &words).values(), without);
             assert_eq!(create(&again, true, &without).values(), words);
+        }
+    }
+}
+
+/// Codecs that keep every element have no use for a fill value: words and frames are those of a dataset without one.
+#[test]
+fn a_fill_value_changes_nothing_for_codecs_that_keep_every_element() {
+    let _turn = hdf5();
+    let folder = tempfile::tempdir().unwrap();
+    let [path, plain] = ["x.h5", "y.h5"].map(|name| folder.path().join(name));
+    for (dtype, order) in ALL {
+        for values in [&[][..], &[1], &[2, 0, 2], &[0]] {
+            let array = array(dtype, order, &[40, 60]);
+            let (data, fill) = (data(&array, 3), -999.0f64);
+            let create = |path, has_fill| {
+                let set = |plist| match has_fill {
+                    // SAFETY: a property list, and a value of that type.
+                    true => unsafe { H5Pset_fill_value(plist, *H5T_NATIVE_DOUBLE, (&raw const fill).cast()) },
+                    false => 0,
+                };
+                Dataset::create_after(path, &array, &[20, 60], values, set).unwrap()
+            };
+            create(&path, true).write(&data);
+            create(&plain, false).write(&data);
+            let (with, without) = (Dataset::open(&path, &array), Dataset::open(&plain, &array));
+            assert_eq!(with.values(), without.values());
+            assert_eq!(with.read().unwrap(), data);
+            for offset in [[0, 0], [20, 0]] {
+                assert_eq!(with.chunk(&offset), without.chunk(&offset), "{dtype:?} {order:?} {values:?}");
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use common::generate::{GENERATORS, Input, noise};
 use common::{assert_same_bytes, cases, compress, repair::repair};
 use gridz::codec::registry::{self, CODECS};
 use gridz::format::header::{MAGIC, MAX_HEADER_BYTES, header_bytes};
-use gridz::hdf5::cd::{STORED_MAGIC, STORED_VERSION, Values};
+use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Values};
 use gridz::{Context, DType, ErrorKind, Request, Verify};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -301,13 +301,15 @@ proptest! {
         stored in any::<bool>(),
     ) {
         if stored && !words.is_empty() {
-            words[0] = STORED_MAGIC | STORED_VERSION;
+            words[0] = RECORD_MAGIC | RECORD_VERSION;
         }
         match Values::parse(&words) {
             Ok(Values::User(_)) => prop_assert!(matches!(words[..], [] | [_] | [_, 0] | [_, 0, _])),
             // What a later version added is described, but not written.
-            Ok(Values::Stored(stored)) if stored.request().is_err() => prop_assert!(stored.words().len() <= words.len()),
-            Ok(Values::Stored(stored)) => prop_assert_eq!(stored.words().len(), words.len()),
+            Ok(Values::Record(record)) if record.request().is_err() => {
+                prop_assert!(record.words().len() <= words.len());
+            }
+            Ok(Values::Record(record)) => prop_assert_eq!(record.words().len(), words.len()),
             Err(error) => prop_assert!(error.context().len() > 10),
         }
     }

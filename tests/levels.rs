@@ -8,7 +8,7 @@ use common::generate::{GENERATORS, Input, Xorshift};
 use common::vectors::vectors;
 use common::{assert_same_bytes, cases, skip};
 use gridz::codec::registry::{CODECS, Entry};
-use gridz::codec::{Decision, Encoded, Job, Plan};
+use gridz::codec::{Decision, Encoded, Job, Plan, Terms};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
@@ -84,7 +84,7 @@ impl Case {
     /// `None` if the codec does not take such arrays.
     fn new(entry: &'static Entry, level: u16, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let Decision::Take(plan) = entry.codec.plan(&array, level) else { return None };
+        let Decision::Take(plan) = entry.codec.plan(&array, &Terms::lossless(level)) else { return None };
         let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
         let what = format!("{} {level} {what} {} {extents:?}", entry.name, dtype.name());
         Some(Self { entry, dtype, shape, plan, what })

@@ -121,7 +121,7 @@ fn chunks_of_hdf5() {
     // SAFETY: lives as long as the process.
     let class = unsafe { &*H5PLget_plugin_info() };
     for spec in specs() {
-        let words = gridz::hdf5::cd::Stored::new(&spec, array, None).words();
+        let words = gridz::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
         let run = |flags: u32, bytes: &[u8]| {
             // SAFETY: a buffer of malloc with its size, as libhdf5 passes it.
             unsafe {

@@ -1,8 +1,8 @@
 //! Codecs on a GPU: kernels that make and read whole frames, for batches of chunks of one type and shape.
 //!
-//! A codec answers with a [`Job`]: the kernels that do it, one after the other, and what each is told beside the memory
-//! of the batch. Starting them is the engine's work, and the same for all. `kernels/README.md` has the rules for both
-//! sides.
+//! A codec answers with [`Passes`]: the kernels that do it, one after the other, and what each is told beside the
+//! memory of the batch. Starting them is the engine's work, and the same for all. `kernels/README.md` has the rules for
+//! both sides.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::types::{Array, Shape};
 /// What GPUs transfer at least.
 pub const SECTOR: u64 = 32;
 
-/// What a job does.
+/// What passes do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Arrays become frames.
@@ -24,13 +24,13 @@ pub enum Direction {
 
 /// A codec's kernels.
 pub trait GpuCodec: Sync {
-    /// What is to be done for chunks like `chunk`.
-    fn job(&self, direction: Direction, chunk: &Chunk) -> Answer;
+    /// What is to be done for chunks like `chunks`.
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
 }
 
 /// Chunks of one type and shape, as the codec sees them.
 #[derive(Debug, Clone, Copy)]
-pub struct Chunk<'a> {
+pub struct Chunks<'a> {
     /// Type and extents, as the owner sees them.
     pub array: &'a Array,
     /// Folded extents.
@@ -41,10 +41,10 @@ pub struct Chunk<'a> {
 
 /// What a codec's kernels can do.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "jobs are values: no call allocates for one")]
+#[expect(clippy::large_enum_variant, reason = "passes are values: no call allocates for one")]
 pub enum Answer {
     /// This.
-    Run(Job),
+    Run(Passes),
     /// Nothing, because compression cannot make such chunks smaller: they are stored. The CPU would find the same.
     Incompressible,
     /// There are no kernels for it, for the reason that is told: the CPU has to do it, and writes what it writes.
@@ -53,7 +53,7 @@ pub enum Answer {
 
 /// One pass or several, which follow each other without the host.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct Passes {
     /// The folder of `kernels/` where they are.
     pub fatbin: &'static str,
     /// First bytes of a payload that decompression reads, however long the frame is: every sound one has so many.
@@ -69,8 +69,8 @@ pub struct Job {
 pub struct Pass {
     /// What is launched.
     pub kernel: Kernel,
-    /// What a chunk is cut into: numbers of units, of two kinds. A tile is so many units of one kind as the kernel says;
-    /// a chunk has one at least.
+    /// What a chunk is cut into: numbers of units, of two kinds. A tile is so many units of one kind as the kernel
+    /// says; a chunk has one at least.
     pub units: [u64; 2],
     /// Arguments of the codec's own.
     pub args: Args,

@@ -1,11 +1,12 @@
 //! Codecs: what turns the bytes of one chunk into a payload and back.
 //!
-//! A codec is one folder here, one row in [`registry`], one section of `SPEC.md` and its goldens.
+//! A codec is one folder here, one entry in [`registry`], one section of `SPEC.md` and its goldens.
 //! It knows nothing of frames, HDF5 or C. Planning (pure, cheap) is apart from encoding, so a decoder
 //! never needs the writer's heuristics.
 
 #[doc(hidden)]
 pub mod counts;
+pub mod fill;
 pub mod gpu;
 mod kept;
 pub mod lorenzo;
@@ -14,8 +15,10 @@ pub mod ndzip;
 pub mod registry;
 pub mod request;
 pub mod stored;
+pub mod terms;
 
 pub use crate::codec::kept::Kept;
+pub use crate::codec::terms::Terms;
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
@@ -23,7 +26,7 @@ use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::types::{Array, DType, Shape};
 
-/// What a codec answers to the wish that it encode arrays of some type and extents.
+/// What a codec answers when it is asked to encode arrays of some type and extents.
 #[derive(Debug, Clone)]
 pub enum Decision {
     /// It encodes them so.
@@ -132,7 +135,8 @@ pub struct BlockCounts {
     pub dictionary: u64,
 }
 
-/// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the other.
+/// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the
+/// other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boxes {
     /// The first place along the first axis, of each box.
@@ -148,8 +152,8 @@ pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
     fn max_rank(&self) -> usize;
 
-    /// How to encode such an array at a level from 0, the default, to the largest one in the registry.
-    fn plan(&self, array: &Array, level: u16) -> Decision;
+    /// How to encode such an array on these terms, which the codec's entry in the registry has.
+    fn plan(&self, array: &Array, terms: &Terms) -> Decision;
 
     /// What the codec has to know of arrays of this type and folded shape to decode their payloads, for which a frame
     /// has these parameters.

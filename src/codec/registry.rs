@@ -1,4 +1,4 @@
-//! The table of codecs. A new codec is one row here.
+//! The table of codecs. A new codec is one entry here.
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
@@ -23,6 +23,8 @@ pub struct Entry {
     pub modes: &'static [Mode],
     /// Its parameters beside those, in the order of their words in cd_values.
     pub extras: &'static [Extra],
+    /// Whether it treats fill values in a way of their own. Others are not told of any, nor is anybody asked for one.
+    pub wants_fill: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
@@ -71,9 +73,6 @@ impl Extra {
     }
 }
 
-/// Most parameters of that kind that a codec has.
-pub const MAX_EXTRAS: usize = 4;
-
 /// Integers and floats.
 const NUMBERS: &[DType] = &[
     DType::U8,
@@ -101,6 +100,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[],
         modes: &[Mode::Lossless],
         extras: &[],
+        wants_fill: false,
         max_expansion: 1,
         dtypes: &DType::ALL,
         verbatim: true,
@@ -116,6 +116,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[],
         modes: &[Mode::Lossless],
         extras: &[],
+        wants_fill: false,
         max_expansion: 64,
         dtypes: &[DType::F32, DType::F64],
         verbatim: false,
@@ -131,6 +132,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[Level { number: 1, name: "fast" }, Level { number: 2, name: "dense" }],
         modes: &[Mode::Lossless],
         extras: &[],
+        wants_fill: false,
         max_expansion: 5462,
         dtypes: NUMBERS,
         verbatim: false,
@@ -145,12 +147,12 @@ pub const STORED: u8 = 0;
 /// were created.
 pub const DEFAULT: u8 = 2;
 
-/// The row of codec `id`.
+/// The entry of codec `id`.
 pub fn find(id: u8) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.id == id)
 }
 
-/// The row of [`STORED`], and its plan for an array.
+/// The entry of [`STORED`], and its plan for an array.
 pub fn stored(array: &Array) -> (&'static Entry, Plan) {
     (find(STORED).expect("stored is in the table"), stored::plan(array))
 }
@@ -164,26 +166,30 @@ pub fn available() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Decision;
+    use crate::codec::terms::MAX_EXTRAS;
+    use crate::codec::{Decision, Terms};
     use crate::types::{Array, ByteOrder, Shape};
 
     #[test]
-    fn a_codec_plans_for_the_types_in_its_row() {
+    fn a_codec_plans_for_the_types_in_its_entry() {
         for (entry, dtype) in CODECS.iter().flat_map(|entry| DType::ALL.map(|dtype| (entry, dtype))) {
             let shape = Shape::new(&[100, 100]).unwrap();
             let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
-            let is_planned =
-                entry.level_numbers().all(|level| matches!(entry.codec.plan(&array, level), Decision::Take(_)));
+            let is_planned = entry
+                .level_numbers()
+                .map(Terms::lossless)
+                .all(|terms| matches!(entry.codec.plan(&array, &terms), Decision::Take(_)));
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
         }
     }
 
     #[test]
-    fn ids_and_names_are_unique_and_the_fixed_rows_exist() {
+    fn ids_and_names_are_unique_and_the_fixed_ones_exist() {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
             assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());
             assert!(entry.extras.len() <= MAX_EXTRAS);
+            assert!(entry.extras.iter().all(|extra| !["level", "fill"].contains(&extra.name)));
             let levels = entry.levels;
             let is_new =
                 |i: usize| levels[..i].iter().all(|l| l.number != levels[i].number && l.name != levels[i].name);

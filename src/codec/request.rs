@@ -1,31 +1,34 @@
 //! Requests: what a chunk is to be compressed with.
 //!
-//! A request is a codec, a mode with its value, a level, and the extras of the codec's row. Every host has its own way to write one down, and all of
-//! them come here, so that everywhere the same is allowed and the same is said about everything else:
+//! A request is a codec and terms: a mode with its value, a level, and the extras of the codec. Every host has its own
+//! way to write one down, and all of them come here, so that everywhere the same is allowed and the same is said about
+//! everything else:
 //!
 //! | where | form |
 //! |---|---|
-//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]`, `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
+//! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
+//! | likewise, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
-//! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2` |
+//! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2,fill=-999` |
+//!
+//! Where it is not text, the fill value comes with the array: from a pointer in C, from the dataset's property list in
+//! HDF5. Where every element comes back as it is, nobody has a use for one; there it may be given, and is left out.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::codec::fill::{Fill, MAX_FILL_BYTES, shortest};
 use crate::codec::mode::Mode;
-use crate::codec::registry::{self, Entry, Extra, Level, MAX_EXTRAS};
+use crate::codec::registry::{self, Entry, Extra, Level};
+use crate::codec::terms::{MAX_EXTRAS, Terms};
 use crate::error::{Error, Result};
-use crate::types::DType;
+use crate::types::{Array, ByteOrder, DType};
 
 /// What to compress with. Level and codec are never "the default", but what that stands for.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub(crate) entry: &'static Entry,
-    pub(crate) level: u16,
-    mode: Mode,
-    value: f64,
-    /// One number for each extra of the codec; the rest is 0.
-    extras: [f64; MAX_EXTRAS],
+    pub(crate) terms: Terms,
 }
 
 impl Request {
@@ -56,7 +59,7 @@ impl Request {
 
     fn and_words(mut self, words: &[u32]) -> Result<Self> {
         let mut rest = words;
-        for (value, extra) in self.extras.iter_mut().zip(self.entry.extras) {
+        for (value, extra) in self.terms.extras.iter_mut().zip(self.entry.extras) {
             (*value, rest) = match (extra.is_whole, rest) {
                 (true, &[word, ref rest @ ..]) => (f64::from(word as i32), rest),
                 (false, &[low, high, ref rest @ ..]) => (float(low, high), rest),
@@ -75,7 +78,7 @@ impl Request {
 
     /// The codec's extras as words: all of them.
     pub fn extra_words(&self) -> impl Iterator<Item = u32> {
-        self.entry.extras.iter().zip(self.extras).flat_map(|(extra, value)| {
+        self.entry.extras.iter().zip(self.terms.extras).flat_map(|(extra, value)| {
             let bits = value.to_bits();
             let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
             words.into_iter().take(extra.n_words())
@@ -130,7 +133,7 @@ impl Request {
     fn parse(codecs: &'static [Entry], text: &str) -> Result<Self> {
         let mut parts = text.split(',').map(str::trim);
         let entry = named(codecs, parts.next().unwrap_or_default())?;
-        let (mut mode, mut level, mut extras) = (None, None, [None; MAX_EXTRAS]);
+        let (mut mode, mut level, mut fill, mut extras) = (None, None, None, [None; MAX_EXTRAS]);
         for part in parts {
             let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
             let number = |text: &str| {
@@ -140,6 +143,7 @@ impl Request {
             };
             let extra = entry.extras.iter().position(|extra| extra.name == key);
             let (what, is_new) = match (key, value, extra, Mode::from_name(key)) {
+                ("fill", Some(value), ..) => ("fill", fill.replace(value.parse::<Fill>()?).is_none()),
                 ("level", Some(value), ..) => ("level", level.replace(level_of(entry, value)?).is_none()),
                 (_, Some(value), Some(i), _) => {
                     let value = number(value)?;
@@ -157,9 +161,10 @@ impl Request {
         }
         let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
         let mut request = Self::check(entry, mode.id().into(), value, level.unwrap_or(0))?;
-        for (value, given) in request.extras.iter_mut().zip(extras) {
+        for (value, given) in request.terms.extras.iter_mut().zip(extras) {
             *value = given.unwrap_or(*value);
         }
+        request.terms.fill = fill.filter(|_| request.wants_fill());
         Ok(request)
     }
 
@@ -197,7 +202,7 @@ impl Request {
         for (value, extra) in extras.iter_mut().zip(entry.extras) {
             *value = extra.default;
         }
-        Ok(Self { entry, level, mode, value, extras })
+        Ok(Self { entry, terms: Terms { mode, value, level, extras, fill: None } })
     }
 
     /// The codec's number.
@@ -212,26 +217,75 @@ impl Request {
 
     /// What the codec may do to the values.
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.terms.mode
     }
 
     /// The number that belongs to the mode; 0 if none does.
     pub fn value(&self) -> f64 {
-        self.value
+        self.terms.value
     }
 
     /// The level; 0 only if the codec has none.
     pub fn level(&self) -> u16 {
-        self.level
+        self.terms.level
     }
 
-    /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees what
-    /// `before`, the filter before it, makes of that.
+    /// Whether the codec has a use for a fill value: not where every element comes back as it is.
+    pub fn wants_fill(&self) -> bool {
+        self.entry.wants_fill && self.mode() != Mode::Lossless
+    }
+
+    /// The fill value, as far as the codec wants one.
+    pub fn fill(&self) -> Option<Fill> {
+        self.terms.fill
+    }
+
+    /// The same with a fill value, in place of what it had: the bytes of one element of `array` as its owner has it.
+    /// Nothing changes for a codec that wants none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if those are not as many as an element has, or more than a number has.
+    pub fn with_fill(mut self, array: &Array, element: &[u8]) -> Result<Self> {
+        if self.wants_fill() {
+            let mut bytes = [0; MAX_FILL_BYTES];
+            let bytes = match bytes.get_mut(..element.len()) {
+                Some(bytes) => {
+                    bytes.copy_from_slice(element);
+                    in_other_order(array, bytes);
+                    &*bytes
+                }
+                None => element,
+            };
+            self.terms.fill = Some(Fill::of_bytes(array.dtype(), bytes)?);
+        }
+        Ok(self)
+    }
+
+    /// The same without its fill value if that is no element of this type: it was of another array.
+    pub fn with_fill_of(mut self, dtype: DType) -> Self {
+        self.terms.fill = self.terms.fill.filter(|fill| fill.bits(dtype).is_ok());
+        self
+    }
+
+    /// The bytes of the fill value as one element of `array`, as its owner has it; those behind its size are 0.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no such element is that.
+    pub fn fill_bytes(&self, array: &Array) -> Result<Option<[u8; MAX_FILL_BYTES]>> {
+        let Some(fill) = self.terms.fill else { return Ok(None) };
+        let mut bytes = fill.bits(array.dtype())?.to_le_bytes();
+        let size = bytes.len().min(array.element_size() as usize);
+        in_other_order(array, &mut bytes[..size]);
+        Ok(Some(bytes))
+    }
+
+    /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees
+    /// what `before`, the filter before it, makes of that.
     ///
     /// # Errors
     /// `UnsupportedJob` for a bound that could not be kept.
     pub fn check_dataset(&self, dtype: DType, before: Option<&str>) -> Result<()> {
-        if self.mode == Mode::Lossless {
+        if self.mode() == Mode::Lossless {
             return Ok(());
         }
         if let Some(before) = before {
@@ -249,7 +303,7 @@ impl Request {
                 takes.join(", ")
             )));
         }
-        if self.mode == Mode::Rel {
+        if self.mode() == Mode::Rel {
             return Err(Error::unsupported(format!(
                 "{self}: the filter sees one chunk at a time and cannot know the range of the dataset; use abs, the \
                  value times that range, or pwrel"
@@ -294,16 +348,18 @@ impl fmt::Display for Request {
     /// The text form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        match self.mode {
+        match self.mode() {
             Mode::Lossless => {}
-            mode if mode.has_value() => write!(f, ",{}={}", mode.name(), shortest(self.value))?,
+            mode if mode.has_value() => write!(f, ",{}={}", mode.name(), shortest(self.value()))?,
             mode => write!(f, ",{}", mode.name())?,
         }
-        if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level) {
+        if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level()) {
             write!(f, ",level={}", level.name)?;
         }
-        let mut extras = self.entry.extras.iter().zip(self.extras).filter(|(extra, value)| extra.default != *value);
-        extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))
+        let mut extras =
+            self.entry.extras.iter().zip(self.terms.extras).filter(|(extra, value)| extra.default != *value);
+        extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))?;
+        self.terms.fill.map_or(Ok(()), |fill| write!(f, ",fill={fill}"))
     }
 }
 
@@ -315,8 +371,7 @@ impl fmt::Debug for Request {
 
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |request: &Self| (request.entry.id, request.mode, request.value, request.level, request.extras);
-        parts(self) == parts(other)
+        (self.entry.id, self.terms) == (other.entry.id, other.terms)
     }
 }
 
@@ -329,10 +384,11 @@ fn float(low: u32, high: u32) -> f64 {
     f64::from_bits(u64::from(low) | u64::from(high) << 32)
 }
 
-/// A number as people want to read it. Both forms come back to the same bits.
-fn shortest(value: f64) -> String {
-    let (plain, scientific) = (value.to_string(), format!("{value:e}"));
-    if plain.len() <= scientific.len() { plain } else { scientific }
+/// Between the order of `array` and little-endian: an element's numbers, each by itself.
+fn in_other_order(array: &Array, element: &mut [u8]) {
+    if let (ByteOrder::Big, Some(size)) = (array.order(), array.dtype().number_size()) {
+        element.chunks_mut(size as usize).for_each(<[u8]>::reverse);
+    }
 }
 
 fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
@@ -380,7 +436,8 @@ fn unknown_key(entry: &Entry, part: &str) -> Error {
     let levels: Vec<&str> = entry.levels.iter().map(|level| level.name).collect();
     let level = (!levels.is_empty()).then(|| format!("level={}", levels.join("|")));
     let extras = entry.extras.iter().map(|extra| format!("{}=NUMBER", extra.name));
-    let known: Vec<String> = values.chain(level).chain(extras).collect();
+    let fill = entry.wants_fill.then(|| "fill=NUMBER".to_owned());
+    let known: Vec<String> = values.chain(level).chain(extras).chain(fill).collect();
     Error::invalid(format!("{}: \"{part}\" means nothing; known are {}", entry.name, known.join(", ")))
 }
 
@@ -391,25 +448,60 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::codec::{Codec, Decision, Encoded, Job, Kept};
     use crate::error::ErrorKind;
+    use crate::format::checksum::Sums;
+    use crate::types::Shape;
+
+    /// A codec that only tells what it is asked.
+    struct Echo;
+
+    impl Codec for Echo {
+        fn max_rank(&self) -> usize {
+            1
+        }
+
+        fn plan(&self, _: &Array, terms: &Terms) -> Decision {
+            Decision::Refuse(Error::unsupported(format!("{terms:?}")))
+        }
+
+        fn layout(&self, _: DType, _: &Shape, _: &[u8]) -> Result<Kept> {
+            unreachable!("it has no plan")
+        }
+
+        fn encode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Encoded> {
+            unreachable!("it has no plan")
+        }
+
+        fn decode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Sums> {
+            unreachable!("it has no plan")
+        }
+    }
 
     /// A table with a codec that takes everything, as no codec of this version does.
     static CODECS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         const LEVELS: &[Level] = &[Level { number: 2, name: "dense" }, Level { number: 7, name: "max" }];
-        let row = |name, modes, levels| {
+        let entry = |name, modes, levels| {
             let stored = registry::find(registry::STORED).unwrap();
-            Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], ..*stored }
+            Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], codec: &Echo, ..*stored }
         };
         const EXTRAS: &[Extra] = &[
             Extra { name: "minexp", default: -1074.0, is_whole: true },
             Extra { name: "s", default: 0.0, is_whole: false },
         ];
-        let any = Entry { extras: EXTRAS, ..row("any", &Mode::ALL, LEVELS) };
-        vec![any, row("flat", &[Mode::Abs, Mode::Rms], &[])]
+        let any = Entry { extras: EXTRAS, wants_fill: true, ..entry("any", &Mode::ALL, LEVELS) };
+        vec![any, entry("flat", &[Mode::Abs, Mode::Rms], &[])]
     });
 
     fn parse(text: &str) -> Result<Request> {
-        Request::parse(&CODECS, text)
+        Request::for_tests(text)
+    }
+
+    impl Request {
+        /// A request of a codec as no codec of this version is: with every mode, levels, extras, a use for fill values.
+        pub fn for_tests(text: &str) -> Result<Self> {
+            Self::parse(&CODECS, text)
+        }
     }
 
     fn error(text: &str) -> String {
@@ -449,7 +541,7 @@ mod tests {
     #[test]
     fn extras_are_the_codecs_own() {
         let request = parse("any,s=-1.5,rms=1e-3").unwrap();
-        assert_eq!(request.extras, [-1074.0, -1.5, 0.0, 0.0]);
+        assert_eq!(request.terms.extras, [-1074.0, -1.5, 0.0, 0.0]);
         assert_eq!(request.to_string(), "any,rms=1e-3,level=dense,s=-1.5");
         let words: Vec<u32> = request.extra_words().collect();
         assert_eq!(words, [-1074i32 as u32, 0, 0xbff8_0000]);
@@ -462,6 +554,38 @@ mod tests {
             assert_eq!(said, format!("any has 3 words of extras behind the level, not {}", wrong.len()));
         }
         assert!(plain.and_words(&[1, 0, 0x7ff0_0000]).is_err(), "infinite");
+    }
+
+    /// A codec that has no use for a fill value may be given one, in every host alike.
+    #[test]
+    fn fill_values_are_kept_where_they_are_wanted() {
+        let shape = || Shape::new(&[3]).unwrap();
+        let big = Array::new(DType::I16, ByteOrder::Big, shape()).unwrap();
+        let (any, flat) = (parse("any,abs=1").unwrap(), parse("flat,abs=1").unwrap());
+        let element = (-9999i16).to_be_bytes();
+        let with = any.with_fill(&big, &element).unwrap();
+        assert_eq!(with.to_string(), "any,abs=1,level=dense,fill=-9999");
+        assert_eq!(parse("any,abs=1,fill=-9999").unwrap(), with);
+        assert_eq!(with.fill_bytes(&big).unwrap().unwrap()[..3], [element[0], element[1], 0]);
+        assert!(any != with && any.fill_bytes(&big).unwrap().is_none());
+        // Another one takes its place; one of another array goes.
+        assert_eq!(with.with_fill(&big, &[0, 7]).unwrap(), parse("any,abs=1,fill=7").unwrap());
+        assert_eq!(with.with_fill_of(DType::F32), with);
+        assert_eq!(with.with_fill_of(DType::U8), any);
+        let complex = Array::new(DType::C64, ByteOrder::Big, shape()).unwrap();
+        let element = [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 1];
+        let with = any.with_fill(&complex, &element).unwrap();
+        assert_eq!(with.to_string(), "any,abs=1,level=dense,fill=0xc00000013f800000");
+        assert_eq!(with.fill_bytes(&complex).unwrap().unwrap()[..8], element);
+        for wrong in [&[0; 3][..], &[0; 17], &[]] {
+            assert_eq!(any.with_fill(&big, wrong).unwrap_err().kind(), ErrorKind::InvalidArgument);
+            assert_eq!(flat.with_fill(&big, wrong).unwrap(), flat);
+        }
+        assert!(parse("any,abs=1,fill=.5").unwrap().fill_bytes(&big).is_err());
+        assert_eq!(parse("any,fill=.5").unwrap(), parse("any").unwrap(), "lossless");
+        assert_eq!(parse("any").unwrap().with_fill(&big, &[0; 17]).unwrap(), parse("any").unwrap());
+        assert_eq!(parse("flat,abs=1,fill=-999").unwrap(), flat);
+        assert_eq!("lorenzo,fill=1e20".parse::<Request>().unwrap(), Request::default());
     }
 
     #[test]
@@ -486,7 +610,11 @@ mod tests {
             ("any,s=nan", "any: s must be a finite number, not NaN"),
             ("any,s=1,s=1", "names a second s, s=1"),
             ("flat,abs=1,s=1", "flat: \"s=1\" means nothing"),
-            ("any,x=1", "level=dense|max, minexp=NUMBER, s=NUMBER"),
+            ("any,x=1", "level=dense|max, minexp=NUMBER, s=NUMBER, fill=NUMBER"),
+            ("any,fill", "any: \"fill\" means nothing"),
+            ("any,fill=none", "fill=none: fill is followed by a number, such as fill=-999"),
+            ("flat,abs=1,fill=none", "fill=none: fill is followed by a number"),
+            ("any,fill=1,fill=1", "names a second fill, fill=1"),
             ("any,abs=1,abs=1", "names a second mode, abs=1"),
             ("any,abs=1,rms=1", "names a second mode, rms=1"),
             ("any,level=2,level=2", "names a second level, level=2"),
@@ -566,14 +694,22 @@ mod tests {
         fn a_request_is_what_its_text_says(
             (mode, level) in (0u32..8, prop::sample::select(vec![0u32, 2, 7])),
             (value, minexp, s) in (any::<f64>(), any::<u32>(), any::<f64>()),
+            (dtype, fill) in (prop::sample::select(DType::ALL.to_vec()), any::<[u8; 16]>()),
         ) {
             let has_value = Mode::from_id(mode).unwrap().has_value();
             let words = [minexp, s.to_bits() as u32, (s.to_bits() >> 32) as u32];
             let request = Request::check(&CODECS[0], mode, if has_value { value } else { 0.0 }, level);
             if let Ok(request) = request.and_then(|request| request.and_words(&words)) {
+                let (n_bytes, shape) = (dtype.size().unwrap_or(13), Shape::new(&[3]).unwrap());
+                let array = Array::with_size(dtype, ByteOrder::Big, n_bytes, shape).unwrap();
+                let size = n_bytes as usize;
+                let request = request.with_fill(&array, &fill[..size]).unwrap();
                 let text = request.to_string();
                 let back = parse(&text).unwrap();
                 prop_assert_eq!(back, request);
+                let bytes = back.fill_bytes(&array).unwrap();
+                prop_assert_eq!(bytes.is_some(), mode > 0);
+                prop_assert!(bytes.is_none_or(|bytes| bytes[..size] == fill[..size]));
                 prop_assert_eq!(back.value().to_bits(), request.value().to_bits());
                 prop_assert_eq!(back.to_string(), text);
             }

@@ -83,8 +83,8 @@ impl Pool {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Calls `step`, which does one item of `n_items` and says whether there was one, until there is none, on the calling
-    /// thread, which begins at once, and on workers.
+    /// Calls `step`, which does one item of `n_items` and says whether there was one, until there is none, on the
+    /// calling thread, which begins at once, and on workers.
     pub(super) fn share(&self, n_items: usize, step: impl Fn() -> bool + Sync) {
         let Some(workers) = self.workers() else {
             while step() {}
@@ -120,9 +120,9 @@ thread_local! {
     static IS_HELPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A worker's part of what callers share. Between two items it makes room for another caller's helper, which does one item
-/// and leaves: it waits its turn again, so nobody waits for more than an item of somebody else, and no more than two
-/// helpers are on one stack.
+/// A worker's part of what callers share. Between two items it makes room for another caller's helper, which does one
+/// item and leaves: it waits its turn again, so nobody waits for more than an item of somebody else, and no more than
+/// two helpers are on one stack.
 fn help<'s>(scope: &Scope<'s>, step: &'s (impl Fn() -> bool + Sync)) {
     if IS_HELPING.get() {
         if step() {

@@ -49,6 +49,7 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 ///     }
 /// }
 /// ```
+#[doc(hidden)]
 #[macro_export]
 macro_rules! kernel_struct {
     ($($(#[$meta:meta])* $vis:vis struct $name:ident, size $size:literal {

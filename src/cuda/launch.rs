@@ -10,19 +10,19 @@ use crate::cuda::modules::Function;
 use crate::cuda::stream::Stream;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many blocks of how many threads a kernel gets.
+/// How many CTAs of how many threads a kernel gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks, in one dimension.
-    pub blocks: u32,
-    /// Threads per block, in one dimension.
+    /// CTAs, in one dimension.
+    pub ctas: u32,
+    /// Threads per CTA, in one dimension.
     pub threads: u32,
-    /// Dynamic shared memory per block.
+    /// Dynamic shared memory per CTA.
     pub shared_bytes: u32,
 }
 
-/// Most blocks in one dimension.
-const MAX_BLOCKS: u32 = i32::MAX as u32;
+/// Most CTAs in one dimension.
+const MAX_CTAS: u32 = i32::MAX as u32;
 
 impl Function {
     /// Starts the kernel on `stream`, in the background. What goes wrong while it runs is told by the
@@ -40,8 +40,8 @@ impl Function {
     pub unsafe fn launch(&self, grid: Grid, stream: &Stream, args: &[u8]) -> Result<()> {
         let _entered = self.context.enter()?;
         let (name, max_threads) = (self.kernel.name, self.kernel.max_threads);
-        let Grid { blocks, threads, shared_bytes } = grid;
-        let is_grid = (1..=MAX_BLOCKS).contains(&blocks) && (1..=max_threads).contains(&threads);
+        let Grid { ctas, threads, shared_bytes } = grid;
+        let is_grid = (1..=MAX_CTAS).contains(&ctas) && (1..=max_threads).contains(&threads);
         if !is_grid || !ptr::eq(&raw const stream.device().context, self.context) {
             let text = format!("defect in gridz, please report it: {name} cannot start with {grid:?}");
             return Err(Error::new(ErrorKind::Internal, text));
@@ -54,7 +54,7 @@ impl Function {
         let code = unsafe {
             sys::cuLaunchKernel(
                 self.kernel.raw.0,
-                blocks,
+                ctas,
                 1,
                 1,
                 threads,

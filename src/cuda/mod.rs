@@ -26,7 +26,7 @@
 //! let stream = device.stream()?;
 //! let (src_dev, dst_dev) = (stream.alloc(chunk.len() as u64)?, stream.alloc(dst.len() as u64)?);
 //! stream.copy_in(src_dev.all(), chunk)?;
-//! let grid = Grid { blocks: 100, threads: 256, shared_bytes: 0 };
+//! let grid = Grid { ctas: 100, threads: 256, shared_bytes: 0 };
 //! let args = Args { src: src_dev.all().address(), dst: dst_dev.all().address() };
 //! // SAFETY: the kernel reads and writes these two buffers only, which outlive it.
 //! unsafe { kernel.launch(grid, &stream, args.as_bytes())? };
@@ -48,7 +48,7 @@ mod probe;
 mod slice;
 mod stream;
 
-pub use buffer::DeviceBuffer;
+pub use buffer::{DeviceBuffer, Pending};
 pub use context::Entered;
 pub use device::{Device, release_caches};
 pub use event::Event;
@@ -59,4 +59,4 @@ pub use pinned::PinnedBuffer;
 pub(crate) use probe::gpu_of_address;
 pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
 pub use slice::DeviceSlice;
-pub use stream::{Pending, Stream, StreamHandle};
+pub use stream::{Stream, StreamHandle};

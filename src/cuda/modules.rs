@@ -258,18 +258,18 @@ impl Function {
     ///
     /// # Errors
     /// `Device`, also if not one block fits.
-    pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
+    pub fn resident_ctas(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
         let _entered = self.context.enter()?;
         let mut resident = lock(&self.kernel.resident);
         if let Some(known) = resident.get(&(threads, shared_bytes)) {
             return Ok(*known);
         }
         self.allow_shared(shared_bytes)?;
-        let mut blocks = 0;
+        let mut ctas = 0;
         // SAFETY: writes one number; the kernel is of this device.
         let code = unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &raw mut blocks,
+                &raw mut ctas,
                 self.kernel.raw.0,
                 threads as i32,
                 shared_bytes as usize,
@@ -277,12 +277,12 @@ impl Function {
         };
         let name = self.kernel.name;
         self.context.check(code, format_args!("the occupancy of {name} is unknown"))?;
-        if blocks < 1 {
+        if ctas < 1 {
             return Err(Error::device(format!("{name}: a block of {threads} threads does not fit on this GPU")));
         }
-        let blocks = blocks as u32 * self.context.gpu.multiprocessors;
-        resident.insert((threads, shared_bytes), blocks);
-        Ok(blocks)
+        let ctas = ctas as u32 * self.context.gpu.multiprocessors;
+        resident.insert((threads, shared_bytes), ctas);
+        Ok(ctas)
     }
 
     /// Kernels have 48 KiB of dynamic shared memory unless they are allowed more.

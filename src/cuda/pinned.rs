@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 pub struct PinnedBuffer {
     context: &'static DriverContext,
     cache: &'static PinnedCache,
-    block: Block,
+    allocation: Allocation,
     n_bytes: usize,
 }
 
@@ -28,37 +28,37 @@ pub(super) struct PinnedCache(Mutex<Idle>);
 
 #[derive(Debug, Default)]
 struct Idle {
-    blocks: Vec<Block>,
+    allocations: Vec<Allocation>,
     n_bytes: u64,
 }
 
 /// An allocation of a power of two.
 #[derive(Debug)]
-struct Block {
+struct Allocation {
     address: NonNull<u8>,
     size: usize,
 }
 
 // SAFETY: plain memory that one value owns.
-unsafe impl Send for Block {}
+unsafe impl Send for Allocation {}
 // SAFETY: the same; shared references only read.
-unsafe impl Sync for Block {}
+unsafe impl Sync for Allocation {}
 
-/// The smallest block: below, one is as good as another.
-const MIN_BLOCK: usize = 64 << 10;
+/// The smallest allocation: below, one is as good as another.
+const MIN_BYTES: usize = 64 << 10;
 
 impl PinnedCache {
     /// Frees all of it. The context is current.
     pub(super) fn release(&self, context: &DriverContext) {
         let idle = std::mem::take(&mut *lock(&self.0));
-        for block in idle.blocks {
+        for allocation in idle.allocations {
             // Noted by the check; nothing else can be done about an error.
-            let _ = block.free(context);
+            let _ = allocation.free(context);
         }
     }
 }
 
-impl Block {
+impl Allocation {
     /// The context is current.
     fn new(context: &DriverContext, size: usize) -> Result<Self> {
         let mut address = ptr::null_mut();
@@ -89,22 +89,22 @@ impl PinnedBuffer {
     ) -> Result<Self> {
         let _entered = context.enter()?;
         let size = n_bytes
-            .max(MIN_BLOCK)
+            .max(MIN_BYTES)
             .checked_next_power_of_two()
             .ok_or_else(|| Error::out_of_memory(n_bytes as u64, "pinned memory"))?;
         let idle = {
             let mut idle = lock(&cache.0);
-            let found = idle.blocks.iter().position(|block| block.size == size);
+            let found = idle.allocations.iter().position(|allocation| allocation.size == size);
             found.map(|i| {
                 idle.n_bytes -= size as u64;
-                idle.blocks.swap_remove(i)
+                idle.allocations.swap_remove(i)
             })
         };
-        let block = match idle {
-            Some(block) => block,
-            None => Block::new(context, size)?,
+        let allocation = match idle {
+            Some(allocation) => allocation,
+            None => Allocation::new(context, size)?,
         };
-        Ok(Self { context, cache, block, n_bytes })
+        Ok(Self { context, cache, allocation, n_bytes })
     }
 
     /// The first `n_bytes`.
@@ -124,15 +124,15 @@ impl Deref for PinnedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the block has that many initialised bytes, and a copy in the background owns the buffer.
-        unsafe { std::slice::from_raw_parts(self.block.address.as_ptr(), self.n_bytes) }
+        // SAFETY: the allocation has that many initialised bytes, and a copy in the background owns the buffer.
+        unsafe { std::slice::from_raw_parts(self.allocation.address.as_ptr(), self.n_bytes) }
     }
 }
 
 impl DerefMut for PinnedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the same, and this value owns the block.
-        unsafe { std::slice::from_raw_parts_mut(self.block.address.as_ptr(), self.n_bytes) }
+        // SAFETY: the same, and this value owns the allocation.
+        unsafe { std::slice::from_raw_parts_mut(self.allocation.address.as_ptr(), self.n_bytes) }
     }
 }
 
@@ -142,17 +142,17 @@ impl Drop for PinnedBuffer {
         let Ok(_entered) = self.context.enter() else {
             return;
         };
-        let block = Block { ..self.block };
-        let size = block.size as u64;
+        let allocation = Allocation { ..self.allocation };
+        let size = allocation.size as u64;
         {
             let mut idle = lock(&self.cache.0);
             if idle.n_bytes + size <= cache_bytes() {
                 idle.n_bytes += size;
-                idle.blocks.push(block);
+                idle.allocations.push(allocation);
                 return;
             }
         }
         // Noted by the check; nothing else can be done about an error.
-        let _ = block.free(self.context);
+        let _ = allocation.free(self.context);
     }
 }

@@ -1,8 +1,8 @@
 //! Is there a GPU that gridz can use, and whose memory does a pointer name?
 //!
 //! Nothing here creates a context. CUDA does not survive a fork, so the process that first calls the driver through
-//! gridz is noted, and its children have no GPU. No lock of ours could be left locked in a child for ever; cudarc's, of the
-//! first look-up of the library, is taken by [`look_up`] alone, and a child forked within that has no GPU either.
+//! gridz is noted, and its children have no GPU. No lock of ours could be left locked in a child for ever; cudarc's, of
+//! the first look-up of the library, is taken by [`look_up`] alone, and a child forked within that has no GPU either.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -96,8 +96,8 @@ pub(super) fn check_process() -> Result<()> {
     }
 }
 
-/// Looks the two functions up that are called before a process is noted, which cudarc does behind a lock. False in a child
-/// that was forked while its parent did that, and where the lock may stay taken.
+/// Looks the two functions up that are called before a process is noted, which cudarc does behind a lock. False in a
+/// child that was forked while its parent did that, and where the lock may stay taken.
 fn look_up() -> bool {
     static LOOKER: AtomicU32 = AtomicU32::new(0);
     static IS_DONE: AtomicBool = AtomicBool::new(false);

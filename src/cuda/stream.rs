@@ -1,7 +1,7 @@
 //! Streams, and copies between host and device.
 //!
-//! Host memory that gridz does not own is free again when a call returns. Copies that go on after
-//! the call use [`PinnedBuffer`]s, which are handed in and come back when the copy is done.
+//! Memory that a function here is given is free again when it returns, unless the function is `unsafe`. Copies that go
+//! on after the call are the matter of [`DeviceBuffer`](super::DeviceBuffer).
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;
@@ -16,7 +16,6 @@ use crate::cuda::context::Handle;
 use crate::cuda::device::Device;
 use crate::cuda::error::check;
 use crate::cuda::event::Event;
-use crate::cuda::pinned::PinnedBuffer;
 use crate::cuda::probe;
 use crate::cuda::slice::DeviceSlice;
 use crate::error::{Error, Result};
@@ -149,64 +148,32 @@ impl Stream<'_> {
         self.synchronize()
     }
 
-    /// Copies the first bytes of `src` to all of `dst`, in the background.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if `src` is shorter than `dst`, `Device`.
-    pub fn copy_in_async(&self, dst: DeviceSlice, src: PinnedBuffer) -> Result<Pending> {
-        let _entered = self.device.enter()?;
-        let event = self.device.event()?;
-        let n_bytes = src.first(dst.n_bytes())?.len();
-        // SAFETY: both sides have that many bytes; the buffer is kept until the copy is done.
-        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(dst.address(), src.as_ptr().cast(), n_bytes, self.raw()) };
-        self.finish_async(code, "copying to the GPU failed", event, src)
-    }
-
-    /// Copies all of `src` to the first bytes of `dst`, in the background.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if `dst` is shorter than `src`, `Device`.
-    pub fn copy_out_async(&self, src: DeviceSlice, mut dst: PinnedBuffer) -> Result<Pending> {
-        let _entered = self.device.enter()?;
-        let event = self.device.event()?;
-        let n_bytes = dst.first(src.n_bytes())?.len();
-        // SAFETY: both sides have that many bytes; the buffer is kept until the copy is done.
-        let code =
-            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), n_bytes, self.raw()) };
-        self.finish_async(code, "copying from the GPU failed", event, dst)
-    }
-
-    fn finish_async(&self, code: sys::CUresult, what: &str, event: Event, buffer: PinnedBuffer) -> Result<Pending> {
-        self.device.context.check(code, what)?;
-        let pending = Pending { event, buffer: Some(buffer) };
-        // Without its mark nobody would know when the copy ends, so wait for it here.
-        if let Err(error) = self.record(&pending.event) {
-            let _ = self.synchronize();
-            return Err(error);
-        }
-        Ok(pending)
-    }
-
-    /// Copies on the device.
+    /// Copies on the device, in the background.
     ///
     /// # Errors
     /// `InvalidArgument` if the lengths differ, `Device`.
-    pub fn copy(&self, dst: DeviceSlice, src: DeviceSlice) -> Result<()> {
+    ///
+    /// # Safety
+    /// Both memories live until the stream has done the work.
+    pub unsafe fn copy(&self, dst: DeviceSlice, src: DeviceSlice) -> Result<()> {
         let _entered = self.device.enter()?;
         same_length(dst.n_bytes(), src.n_bytes())?;
-        // SAFETY: both sides are device memory of that many bytes.
+        // SAFETY: both sides are device memory of that many bytes, which lives long enough by the caller's promise.
         let code =
             unsafe { sys::cuMemcpyDtoDAsync_v2(dst.address(), src.address(), src.n_bytes() as usize, self.raw()) };
         self.device.context.check(code, "copying on the GPU failed")
     }
 
-    /// Fills with zeros.
+    /// Fills with zeros, in the background.
     ///
     /// # Errors
     /// `Device`.
-    pub fn zero(&self, dst: DeviceSlice) -> Result<()> {
+    ///
+    /// # Safety
+    /// The memory lives until the stream has done the work.
+    pub unsafe fn zero(&self, dst: DeviceSlice) -> Result<()> {
         let _entered = self.device.enter()?;
-        // SAFETY: device memory of that many bytes.
+        // SAFETY: device memory of that many bytes, which lives long enough by the caller's promise.
         let code = unsafe { sys::cuMemsetD8Async(dst.address(), 0, dst.n_bytes() as usize, self.raw()) };
         self.device.context.check(code, "filling memory of the GPU failed")
     }
@@ -238,34 +205,5 @@ fn same_length(dst: u64, src: u64) -> Result<()> {
     match dst == src {
         true => Ok(()),
         false => Err(Error::invalid(format!("a copy of {src} bytes to {dst}"))),
-    }
-}
-
-/// A copy in the background that uses a buffer.
-#[derive(Debug)]
-#[must_use = "dropping it waits for the copy"]
-pub struct Pending {
-    event: Event,
-    buffer: Option<PinnedBuffer>,
-}
-
-impl Pending {
-    /// Waits for the copy and gives the buffer back.
-    ///
-    /// # Errors
-    /// `Device`. The copy does not go on then, and the buffer is kept for other copies.
-    pub fn wait(mut self) -> Result<PinnedBuffer> {
-        let buffer = self.buffer.take();
-        self.event.synchronize()?;
-        Ok(buffer.expect("only this takes the buffer"))
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if self.buffer.is_some() {
-            // Whether it succeeds or fails, the copy is over.
-            let _ = self.event.synchronize();
-        }
     }
 }

@@ -72,8 +72,8 @@ pub fn for_host_memory(settings: &Settings, raw_bytes: u64, threads: usize) -> R
     }
 }
 
-/// What came of an `attempt`, or `None` for the CPU to do it: where the GPU failed and is not required, and where it has
-/// no kernels, which somebody who requires it reads on stderr.
+/// What came of an `attempt`, or `None` for the CPU to do it: where the GPU failed and is not required, and where it
+/// has no kernels, which somebody who requires it reads on stderr.
 ///
 /// # Errors
 /// What the CPU would find too; where the GPU is required, all.

@@ -1,4 +1,5 @@
 //! Batches of chunks in GPU memory: nothing here waits for the GPU.
+#![allow(unsafe_code, reason = "gives memory to a stream")]
 
 use crate::codec::gpu::Direction;
 use crate::codec::request::Request;
@@ -6,7 +7,7 @@ use crate::cuda::{Device, DeviceSlice, StreamHandle, gpu_of_address};
 use crate::engine::backend::Attempt;
 use crate::engine::context::Context;
 use crate::engine::frame::Verify;
-use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Plan};
+use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::Backend;
@@ -47,21 +48,24 @@ pub struct BatchMemory<'a> {
 }
 
 /// What the memory of a batch is called in an error: as the arguments of the C function.
-struct Names {
+struct MemoryNames {
     arrays: &'static str,
     frames: &'static str,
     array_stride: &'static str,
     frame_stride: &'static str,
 }
 
-fn names(direction: Direction) -> Names {
+fn names(direction: Direction) -> MemoryNames {
     match direction {
         Direction::Compress => {
-            Names { arrays: "src", frames: "dst", array_stride: "src_stride", frame_stride: "dst_stride" }
+            MemoryNames { arrays: "src", frames: "dst", array_stride: "src_stride", frame_stride: "dst_stride" }
         }
-        Direction::Decompress => {
-            Names { arrays: "dst", frames: "frames", array_stride: "dst_stride", frame_stride: "frame_stride" }
-        }
+        Direction::Decompress => MemoryNames {
+            arrays: "dst",
+            frames: "frames",
+            array_stride: "dst_stride",
+            frame_stride: "frame_stride",
+        },
     }
 }
 
@@ -258,9 +262,9 @@ fn enqueue(
             });
         }
     }
-    let plan = plan(direction, &prepared.prepared, verify)?;
+    let procedure = require(direction, &prepared.prepared, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };
-    let launch = plan.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
+    let launch = procedure.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
     let need = launch.scratch_bytes();
     let ours;
     let scratch = match memory.workspace {
@@ -285,11 +289,14 @@ fn enqueue(
         frame_bytes: memory.frame_bytes,
         statuses,
     };
-    launch.start(&stream, &memory, scratch)
+    // SAFETY: `check` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
+    // stream has promised that it lives long enough, and ours is freed in the stream's order.
+    unsafe { launch.start(&stream, &memory, scratch) }
 }
 
-/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has kernels
-/// for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their stream.
+/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has
+/// kernels for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their
+/// stream.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch and where there are no kernels at all.
@@ -309,16 +316,16 @@ pub fn async_workspace_bytes(
     context.check_device(stream.device())?;
     let prepared = Prepared::new(array, request)?;
     // What has been compressed by the CPU alone can be decompressed here.
-    let decompress = plan(Direction::Decompress, &prepared, Verify::Checksum)?;
-    let compress = match Plan::new(Direction::Compress, &prepared, Verify::Checksum) {
-        Attempt::Done(plan) => Some(plan),
+    let decompress = require(Direction::Decompress, &prepared, Verify::Checksum)?;
+    let compress = match Procedure::new(Direction::Compress, &prepared, Verify::Checksum) {
+        Attempt::Done(procedure) => Some(procedure),
         Attempt::NotHere(_) => None,
     };
     let mut most = 0;
-    for plan in [Some(decompress), compress].into_iter().flatten() {
+    for procedure in [Some(decompress), compress].into_iter().flatten() {
         // Nobody knows yet whether the arrays will be aligned.
         for address in [0, 1] {
-            most = most.max(plan.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
+            most = most.max(procedure.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
         }
     }
     Ok(most)
@@ -332,9 +339,9 @@ fn not_gpu_memory(name: &str) -> Error {
 
 /// # Errors
 /// `UnsupportedJob` if there are no kernels: there is no way back to the CPU.
-fn plan(direction: Direction, prepared: &Prepared, verify: Verify) -> Result<Plan> {
-    match Plan::new(direction, prepared, verify) {
-        Attempt::Done(plan) => Ok(plan),
+fn require(direction: Direction, prepared: &Prepared, verify: Verify) -> Result<Procedure> {
+    match Procedure::new(direction, prepared, verify) {
+        Attempt::Done(procedure) => Ok(procedure),
         Attempt::NotHere(reason) => {
             let remedy = match direction {
                 Direction::Compress => "use gridz_compress, or another codec or level",

@@ -56,7 +56,7 @@ impl Prepared {
     /// # Errors
     /// As those.
     pub fn compress(&self, src: Source, mut dst: Destination, context: &Context) -> Result<usize> {
-        let Self { array, row, .. } = self;
+        let Self { array, entry, .. } = self;
         let settings = context.settings()?;
         let memory_of = context.device_of(&src, &dst)?;
         check_source(array, src.n_bytes())?;
@@ -66,7 +66,7 @@ impl Prepared {
             Some(_) if settings.backend == Backend::Cpu => None,
             Some(device) => Some(device),
             // What is only copied is copied fastest where it is.
-            None if row.id == STORED => None,
+            None if entry.id == STORED => None,
             None => backend::for_host_memory(settings, array.n_bytes(), context.pool().threads())?,
         };
         let by_gpu = device.map(|device| gpu::compress(device, self, src, dst.reborrow(), context));
@@ -79,7 +79,7 @@ impl Prepared {
             }
         };
         // What a codec shrinks is shorter than a stored frame.
-        let name = if n_bytes as u64 == stored_bytes(array) { "stored" } else { row.name };
+        let name = if n_bytes as u64 == stored_bytes(array) { "stored" } else { entry.name };
         log::chunk("compressed", array, name, (array.n_bytes(), n_bytes as u64), begin, by);
         Ok(n_bytes)
     }
@@ -126,12 +126,12 @@ pub fn decompress_from(frame: Source, mut dst: Destination, verify: Verify, cont
     check_payload(&header, frame.n_bytes() - header_bytes as u64)?;
     check_destination(dst.n_bytes(), n_bytes)?;
     let prepared = Prepared::of(&header)?;
-    let Prepared { array, row, .. } = &prepared;
+    let Prepared { array, entry, .. } = &prepared;
     let begin = Instant::now();
     let device = match memory_of {
         Some(_) if settings.backend == Backend::Cpu => None,
         Some(device) => Some(device),
-        None if row.id == STORED => None,
+        None if entry.id == STORED => None,
         None => backend::for_host_memory(settings, n_bytes, context.pool().threads())?,
     };
     let by_gpu = device.map(|device| gpu::decompress(device, &prepared, frame, dst.reborrow(), verify, context));
@@ -148,7 +148,7 @@ pub fn decompress_from(frame: Source, mut dst: Destination, verify: Verify, cont
             log::CPU
         }
     };
-    log::chunk("decompressed", array, row.name, (frame.n_bytes(), n_bytes), begin, by);
+    log::chunk("decompressed", array, entry.name, (frame.n_bytes(), n_bytes), begin, by);
     Ok(n_bytes as usize)
 }
 

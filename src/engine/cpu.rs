@@ -24,7 +24,7 @@ pub fn job<'a>(prepared: &'a Prepared, verify: Verify, context: &'a Context) -> 
 /// Makes the frame of `src`, which has the array's bytes, at the start of `dst`, which has the bound, and returns its
 /// bytes. What the codec does not shrink is stored.
 pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
-    let Prepared { array, row, .. } = prepared;
+    let Prepared { array, entry, .. } = prepared;
     let header = prepared.header();
     let (header_dst, payload_dst) = dst.split_at_mut(header.n_bytes());
     let job = job(prepared, Verify::Checksum, context)?;
@@ -37,8 +37,8 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     } else {
         src
     };
-    let Encoded { n_bytes, sums } = row.codec.encode(&job, little, payload_dst)?;
-    if (header_dst.len() + n_bytes) as u64 >= stored_bytes(array) && row.id != STORED {
+    let Encoded { n_bytes, sums } = entry.codec.encode(&job, little, payload_dst)?;
+    if (header_dst.len() + n_bytes) as u64 >= stored_bytes(array) && entry.id != STORED {
         return compress(&Prepared::stored(array), src, dst, context);
     }
     Header { payload_bytes: n_bytes as u64, payload_checksum: sums.checksum(n_bytes as u64), ..header }
@@ -56,7 +56,7 @@ pub fn decompress(
     context: &Context,
 ) -> Result<()> {
     let job = job(prepared, verify, context)?;
-    let sums = prepared.row.codec.decode(&job, payload, dst)?;
+    let sums = prepared.entry.codec.decode(&job, payload, dst)?;
     if verify == Verify::Checksum && sums.checksum(payload.len() as u64) != checksum {
         return Err(Error::corrupt("the data is damaged: its checksum does not match"));
     }
@@ -69,9 +69,10 @@ pub fn decompress(
 /// Counts the blocks of a payload by how they are coded, and compares their checks.
 pub fn count_blocks(prepared: &Prepared, payload: &[u8], context: &Context) -> Result<BlockCounts> {
     let job = job(prepared, Verify::Checksum, context)?;
-    let counts = prepared.row.codec.count_blocks(&job, payload);
-    counts
-        .unwrap_or_else(|| Err(Error::unsupported(format!("blocks of {} are all of one kind", prepared.row.name))))
+    let counts = prepared.entry.codec.count_blocks(&job, payload);
+    counts.unwrap_or_else(|| {
+        Err(Error::unsupported(format!("blocks of {} are all of one kind", prepared.entry.name)))
+    })
 }
 
 /// Reverses the bytes of every number; elements that are no numbers have no order to change.

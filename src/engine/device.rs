@@ -3,6 +3,7 @@
 
 pub use crate::codec::gpu::Direction;
 pub use crate::cuda::{DeviceSlice, StreamHandle, gpu_of_pointer};
+#[doc(hidden)]
 pub use crate::engine::backend::has_kernels_here;
 pub use crate::engine::batch::{
     Batch, BatchMemory, PreparedBatch, async_workspace_bytes, compress_async, decompress_async,

@@ -1,4 +1,5 @@
 //! One chunk by a GPU: the copies around the kernels.
+#![allow(unsafe_code, reason = "gives memory to a stream")]
 
 use crate::codec::gpu::Direction;
 use crate::cpu::pool::Pool;
@@ -6,7 +7,7 @@ use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
 use crate::engine::backend::Attempt;
 use crate::engine::context::Context;
 use crate::engine::frame::Verify;
-use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Plan};
+use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::memory::{Destination, Source};
 use crate::engine::prepared::Prepared;
 use crate::engine::staging;
@@ -27,8 +28,30 @@ impl Staged<'_> {
     }
 }
 
+/// A call's work on its own stream, with memory that is borrowed for the call. It does not go on behind the call: until
+/// [`done`](Self::done) says that the stream has been waited for, whatever ends the call early waits for it here.
+struct Working<'a>(Option<&'a Stream<'static>>);
+
+impl Working<'_> {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0 {
+            // If it fails, nothing goes on all the same; there is an error to tell already.
+            let _ = stream.synchronize();
+        }
+    }
+}
+
 /// What is in `src`, aligned.
-fn stage_in<'a>(stream: &Stream<'a>, src: Source<'a>, alignment: u64, pool: &Pool) -> Result<Staged<'a>> {
+///
+/// # Safety
+/// `src` lives until the stream has done the work.
+unsafe fn stage_in<'a>(stream: &Stream<'a>, src: Source<'a>, alignment: u64, pool: &Pool) -> Result<Staged<'a>> {
     if let Source::Device(slice) = src
         && slice.address().is_multiple_of(alignment)
     {
@@ -36,8 +59,9 @@ fn stage_in<'a>(stream: &Stream<'a>, src: Source<'a>, alignment: u64, pool: &Poo
     }
     let buffer = stream.alloc(src.n_bytes())?;
     match src {
-        Source::Host(bytes) => staging::copy_in(stream, buffer.all(), bytes, pool)?,
-        Source::Device(bytes) => stream.copy(buffer.all(), bytes)?,
+        Source::Host(bytes) => staging::copy_in(&buffer, bytes, pool)?,
+        // SAFETY: the source lives long enough by the caller's promise, and the buffer is freed in the stream's order.
+        Source::Device(bytes) => unsafe { stream.copy(buffer.all(), bytes)? },
     }
     Ok(Staged::Ours(buffer))
 }
@@ -52,15 +76,16 @@ fn stage_out<'a>(stream: &Stream<'a>, dst: &Destination<'a>, alignment: u64, n_b
     }
 }
 
-/// Brings the first `n_bytes` to `dst`, once everything on the stream is done.
+/// Brings the first `n_bytes` to `dst`, once everything on the stream is done, and waits for it.
 fn deliver(stream: &Stream, staged: &Staged, dst: Destination, n_bytes: u64, pool: &Pool) -> Result<()> {
     match (staged, dst) {
         (Staged::Callers(_), _) => Ok(()),
         (Staged::Ours(buffer), Destination::Host(dst)) => {
-            staging::copy_out(stream, buffer.slice(0..n_bytes)?, &mut dst[..n_bytes as usize], pool)
+            staging::copy_out(buffer, &mut dst[..n_bytes as usize], pool)
         }
         (Staged::Ours(buffer), Destination::Device(dst)) => {
-            stream.copy(dst.slice(0..n_bytes)?, buffer.slice(0..n_bytes)?)?;
+            // SAFETY: the next line waits for the copy; should this one fail, there is none.
+            unsafe { stream.copy(dst.slice(0..n_bytes)?, buffer.slice(0..n_bytes)?)? };
             stream.synchronize()
         }
     }
@@ -79,15 +104,17 @@ pub fn compress(
     dst: Destination,
     context: &Context,
 ) -> Result<Attempt<usize>> {
-    let plan = match Plan::new(Direction::Compress, prepared, Verify::Checksum) {
-        Attempt::Done(plan) => plan,
+    let procedure = match Procedure::new(Direction::Compress, prepared, Verify::Checksum) {
+        Attempt::Done(procedure) => procedure,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
     let slot_bytes = prepared.bound().next_multiple_of(FRAME_ALIGNMENT);
     let stream = device.stream()?;
-    let arrays = stage_in(&stream, src, plan.alignment, context.pool())?;
+    let working = Working(Some(&stream));
+    // SAFETY: the source lives as long as the call, behind which the work does not go on.
+    let arrays = unsafe { stage_in(&stream, src, procedure.alignment, context.pool())? };
     let frames = stage_out(&stream, &dst, FRAME_ALIGNMENT, slot_bytes)?;
-    let launch = plan.launch(device, 1, arrays.slice().address())?;
+    let launch = procedure.launch(device, 1, arrays.slice().address())?;
     let (scratch, length) = (stream.alloc(launch.scratch_bytes())?, stream.alloc(8)?);
     let memory = Memory {
         arrays: arrays.slice(),
@@ -98,7 +125,9 @@ pub fn compress(
         frame_bytes: length.all(),
         statuses: None,
     };
-    launch.start(&stream, &memory, scratch.all())?;
+    // SAFETY: one array, and a slot of the bound. The caller's memory lives as long as the call, behind which the work
+    // does not go on; ours is freed in the stream's order.
+    unsafe { launch.start(&stream, &memory, scratch.all())? };
     let mut n_bytes = [0; 8];
     stream.copy_out(length.all(), &mut n_bytes)?;
     let n_bytes = u64::from_le_bytes(n_bytes);
@@ -106,6 +135,7 @@ pub fn compress(
         return Err(defect(format_args!("a kernel wrote {n_bytes} bytes to {slot_bytes}")));
     }
     deliver(&stream, &frames, dst, n_bytes, context.pool())?;
+    working.done();
     Ok(Attempt::Done(n_bytes as usize))
 }
 
@@ -121,18 +151,20 @@ pub fn decompress(
     verify: Verify,
     context: &Context,
 ) -> Result<Attempt<()>> {
-    let plan = match Plan::new(Direction::Decompress, prepared, verify) {
-        Attempt::Done(plan) => plan,
+    let procedure = match Procedure::new(Direction::Decompress, prepared, verify) {
+        Attempt::Done(procedure) => procedure,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
     let (frame_bytes, array_bytes) = (frame.n_bytes(), prepared.array.n_bytes());
-    if frame_bytes < plan.least_frame_bytes() {
+    if frame_bytes < procedure.least_frame_bytes() {
         return Err(cut());
     }
     let stream = device.stream()?;
-    let frames = stage_in(&stream, frame, FRAME_ALIGNMENT, context.pool())?;
-    let arrays = stage_out(&stream, &dst, plan.alignment, array_bytes)?;
-    let launch = plan.launch(device, 1, arrays.slice().address())?;
+    let working = Working(Some(&stream));
+    // SAFETY: the frame lives as long as the call, behind which the work does not go on.
+    let frames = unsafe { stage_in(&stream, frame, FRAME_ALIGNMENT, context.pool())? };
+    let arrays = stage_out(&stream, &dst, procedure.alignment, array_bytes)?;
+    let launch = procedure.launch(device, 1, arrays.slice().address())?;
     let (scratch, length, told) = (stream.alloc(launch.scratch_bytes())?, stream.alloc(8)?, stream.alloc(4)?);
     stream.copy_in(length.all(), &frame_bytes.to_le_bytes())?;
     let memory = Memory {
@@ -144,12 +176,18 @@ pub fn decompress(
         frame_bytes: length.all(),
         statuses: Some(told.all()),
     };
-    launch.start(&stream, &memory, scratch.all())?;
+    // SAFETY: one frame, not shorter than any sound one, and room for its array. All memory lives long enough, as
+    // above.
+    unsafe { launch.start(&stream, &memory, scratch.all())? };
     let mut status = [0; 4];
     stream.copy_out(told.all(), &mut status)?;
     let status = i32::from_le_bytes(status);
     match ErrorKind::of_kernel(status) {
-        None if status == 0 => deliver(&stream, &arrays, dst, array_bytes, context.pool()).map(Attempt::Done),
+        None if status == 0 => {
+            deliver(&stream, &arrays, dst, array_bytes, context.pool())?;
+            working.done();
+            Ok(Attempt::Done(()))
+        }
         Some(ErrorKind::Corrupt) => {
             Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts contradict it"))
         }

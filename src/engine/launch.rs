@@ -1,7 +1,7 @@
-//! A codec's job on a GPU, started for a batch of chunks: arguments, grids, working memory.
+//! A codec's passes on a GPU, started for a batch of chunks: arguments, grids, working memory.
 #![allow(unsafe_code, reason = "starts kernels")]
 
-use crate::codec::gpu::{self, Answer, Direction, Job, Pass, Scratch};
+use crate::codec::gpu::{self, Answer, Direction, Pass, Passes, Scratch};
 use crate::codec::registry::STORED;
 use crate::cuda::{Device, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream};
 use crate::engine::backend::Attempt;
@@ -76,7 +76,7 @@ pub struct Memory<'a> {
     pub frames: DeviceSlice<'a>,
     /// Bytes from frame to frame, a multiple of [`FRAME_ALIGNMENT`].
     pub frame_stride: u64,
-    /// Bytes of a slot, at least the job's [`table_bytes`](Job::table_bytes) and a header. No more are read,
+    /// Bytes of a slot, at least the passes' [`table_bytes`](Passes::table_bytes) and a header. No more are read,
     /// whatever `frame_bytes` says.
     pub slot_bytes: u64,
     /// A u64 for the bytes of each frame: written by compression, read by decompression.
@@ -85,9 +85,9 @@ pub struct Memory<'a> {
     pub statuses: Option<DeviceSlice<'a>>,
 }
 
-/// A job for chunks of one type and shape, and what their frames have in common.
-pub struct Plan {
-    job: Job,
+/// What a GPU is to do with chunks of one type and shape: the codec's passes, and what the frames have in common.
+pub struct Procedure {
+    passes: Passes,
     direction: Direction,
     /// Headers of frames by the codec.
     encoded: FrameForm,
@@ -98,16 +98,16 @@ pub struct Plan {
     pub alignment: u64,
 }
 
-impl Plan {
+impl Procedure {
     /// To compress such chunks, or to decompress such frames and those that are stored instead.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
         match ask(direction, prepared) {
-            Answer::Run(job) => Attempt::Done(Self::of(direction, prepared, job, verify)),
+            Answer::Run(passes) => Attempt::Done(Self::of(direction, prepared, passes, verify)),
             Answer::NotHere(reason) => Attempt::NotHere(reason),
             Answer::Incompressible => {
                 let stored = Prepared::stored(&prepared.array);
                 match ask(direction, &stored) {
-                    Answer::Run(job) => Attempt::Done(Self::of(direction, &stored, job, verify)),
+                    Answer::Run(passes) => Attempt::Done(Self::of(direction, &stored, passes, verify)),
                     Answer::NotHere(reason) => Attempt::NotHere(reason),
                     Answer::Incompressible => Attempt::NotHere("chunks that shrink are not stored".into()),
                 }
@@ -115,43 +115,43 @@ impl Plan {
         }
     }
 
-    fn of(direction: Direction, prepared: &Prepared, job: Job, verify: Verify) -> Self {
+    fn of(direction: Direction, prepared: &Prepared, passes: Passes, verify: Verify) -> Self {
         let encoded = FrameForm::new(&prepared.header());
-        let stored = match prepared.row.id {
+        let stored = match prepared.entry.id {
             STORED => encoded,
             _ => FrameForm::new(&Prepared::stored(&prepared.array).header()),
         };
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
-        Self { job, direction, encoded, stored, flags, alignment: prepared.alignment() }
+        Self { passes, direction, encoded, stored, flags, alignment: prepared.alignment() }
     }
 
     /// Bytes that any sound frame has, and that decompression reads however long the frame is.
     pub fn least_frame_bytes(&self) -> u64 {
-        u64::from(self.encoded.n_bytes) + self.job.table_bytes
+        u64::from(self.encoded.n_bytes) + self.passes.table_bytes
     }
 
-    /// The job on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
-    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then on
-    /// nothing here or in [`Launch::start`] waits for the GPU.
+    /// The same on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
+    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then
+    /// on nothing here or in [`Launch::start`] waits for the GPU.
     ///
     /// # Errors
     /// `UnsupportedJob` for more than a launch can do, `Device`, `OutOfMemory`.
     pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
-        let module = device.module(Fatbin::find(self.job.fatbin)?)?;
-        let ready = |pass: &Pass, before: Before| {
+        let module = device.module(Fatbin::find(self.passes.fatbin)?)?;
+        let ready = |pass: &Pass, before: &[Place]| {
             let (name, info) = pass.kernel.names(address);
             let info: LaunchInfo = module.global(info)?;
             let function = module.function(name)?;
-            let resident = function.resident_blocks(info.threads, info.shared_bytes)?;
+            let resident = function.resident_ctas(info.threads, info.shared_bytes)?;
             let (grid, scratch) = place(pass, &info, resident, n_chunks, before)?;
             Ok::<_, Error>(Ready { function, pass: *pass, grid, scratch })
         };
-        let first = ready(&self.job.first, &[])?;
+        let first = ready(&self.passes.first, &[])?;
         // Nothing is allocated for one pass.
         let mut then: Vec<Ready> = Vec::new();
-        let mut scratches: Vec<Region> = Vec::new();
-        for pass in &self.job.then {
+        let mut scratches: Vec<Place> = Vec::new();
+        for pass in &self.passes.then {
             if scratches.is_empty() {
                 scratches.push(first.scratch);
             }
@@ -159,39 +159,36 @@ impl Plan {
             scratches.push(next.scratch);
             then.push(next);
         }
-        let scratch_bytes = scratches.iter().map(Region::end).max().unwrap_or(first.scratch.end());
+        let scratch_bytes = scratches.iter().map(Place::end).max().unwrap_or(first.scratch.end());
         // It is below 2^31, or there would be too many tiles.
-        Ok(Launch { plan: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
+        Ok(Launch { procedure: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
     }
 }
 
 /// The codec's answer.
 fn ask(direction: Direction, prepared: &Prepared) -> Answer {
-    let Prepared { array, shape, layout, row, .. } = prepared;
-    match row.gpu {
-        Some(gpu) => gpu.job(direction, &gpu::Chunk { array, shape, layout }),
-        None => Answer::NotHere(format!("{} has no kernels", row.name).into()),
+    let Prepared { array, shape, layout, entry, .. } = prepared;
+    match entry.gpu {
+        Some(gpu) => gpu.passes(direction, &gpu::Chunks { array, shape, layout }),
+        None => Answer::NotHere(format!("{} has no kernels", entry.name).into()),
     }
 }
 
-/// Working memory of a pass: from a place on, so many bytes.
+/// Where the working memory of a pass is, in that of all: from `start` on, so many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Region {
+struct Place {
     start: u64,
     n_bytes: u64,
 }
 
-impl Region {
+impl Place {
     fn end(&self) -> u64 {
         self.start + self.n_bytes
     }
 }
 
-/// The working memory of the passes before.
-type Before<'a> = &'a [Region];
-
 /// Grid and working memory of a pass.
-fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: Before) -> Result<(Grid, Region)> {
+fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &[Place]) -> Result<(Grid, Place)> {
     let n_tiles = n_tiles(pass, info);
     let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
         Error::unsupported(format!(
@@ -201,7 +198,7 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: B
     })?;
     let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
     let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
-    let grid = Grid { blocks: all_tiles.min(limit) as u32, threads, shared_bytes };
+    let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
     let region = match pass.scratch {
         Scratch::Of(earlier) => {
             *before.get(earlier).ok_or_else(|| defect("a pass uses the memory of a later one"))?
@@ -209,8 +206,8 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: B
         Scratch::Zeroed | Scratch::AsItIs => {
             let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
             let n_bytes = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
-            let end = before.iter().map(Region::end).max().unwrap_or(0);
-            Region { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes }
+            let end = before.iter().map(Place::end).max().unwrap_or(0);
+            Place { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes }
         }
     };
     Ok((grid, region))
@@ -222,9 +219,9 @@ fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
     pass.units.iter().map(|units| units.div_ceil(per_tile)).sum::<u64>().max(1)
 }
 
-/// A job, ready to be started on one device for batches of some number of chunks.
+/// A procedure, ready to be started on one device for batches of some number of chunks.
 pub struct Launch<'a> {
-    plan: &'a Plan,
+    procedure: &'a Procedure,
     n_chunks: u32,
     first: Ready,
     then: Vec<Ready>,
@@ -236,7 +233,7 @@ struct Ready {
     function: Function,
     pass: Pass,
     grid: Grid,
-    scratch: Region,
+    scratch: Place,
 }
 
 impl Launch<'_> {
@@ -245,24 +242,27 @@ impl Launch<'_> {
         self.scratch_bytes
     }
 
-    /// Starts the job on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
-    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there. All memory
-    /// is used until the stream has done the work: memory of ours is freed in its order, and who made the slice or the
-    /// stream from something of the caller's has promised the same.
+    /// Starts the passes on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
+    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there.
     ///
     /// # Errors
-    /// `Device`.
-    pub fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
-        let Plan { direction, encoded, stored, flags, .. } = *self.plan;
+    /// `Device`; passes may have been started then.
+    ///
+    /// # Safety
+    /// All memory is what [`Memory`] says, for as many chunks as this was made for, and it lives until the stream has
+    /// done the work. Memory that is freed in the order of the same stream does.
+    pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
+        let Procedure { direction, encoded, stored, flags, .. } = *self.procedure;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
         for Ready { function, pass, grid, scratch: region } in std::iter::once(&self.first).chain(&self.then) {
             let scratch = scratch.slice(region.start..region.end())?;
             if pass.scratch == Scratch::Zeroed && region.n_bytes > 0 {
-                stream.zero(scratch)?;
+                // SAFETY: the scratch lives long enough by the caller's promise.
+                unsafe { stream.zero(scratch)? };
             }
             let args = arguments(direction, memory, scratch.address(), pass, &tail)?;
-            // SAFETY: all addresses are those of slices of memory that lives long enough, as the comment above says. That
-            // they are as long as the kernel needs is the contract of `Memory` and of the codec's job.
+            // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by
+            // the caller's promise and what the codec says of its passes.
             unsafe { function.launch(*grid, stream, args.bytes())? };
         }
         Ok(())
@@ -373,29 +373,29 @@ mod tests {
             pass([10, 0], Scratch::AsItIs),
             pass([10, 0], Scratch::Of(2)),
         ];
-        let mut before: Vec<Region> = Vec::new();
-        let mut blocks = Vec::new();
+        let mut before: Vec<Place> = Vec::new();
+        let mut ctas = Vec::new();
         for pass in &passes {
             let (grid, region) = place(pass, &INFO, 1000, n_chunks, &before).unwrap();
             before.push(region);
-            blocks.push(grid.blocks);
+            ctas.push(grid.ctas);
         }
         let n_bytes = 64 + 3 * (16 + 5 * 8);
-        let [first, last] = [0, 256].map(|start| Region { start, n_bytes });
+        let [first, last] = [0, 256].map(|start| Place { start, n_bytes });
         assert_eq!(before, [first, first, last, last]);
-        assert_eq!(blocks, [15, 3, 15, 15]);
+        assert_eq!(ctas, [15, 3, 15, 15]);
         assert!(place(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
     }
 
     #[test]
     fn a_grid_is_what_runs_at_once_or_all_tiles() {
-        let blocks = |persistent, n_chunks| {
+        let ctas = |persistent, n_chunks| {
             let info = LaunchInfo { persistent, ..INFO };
-            place(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.blocks)
+            place(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.ctas)
         };
-        assert_eq!((blocks(0, 100).unwrap(), blocks(1, 100).unwrap(), blocks(1, 5).unwrap()), (1000, 264, 50));
-        assert!(blocks(0, MAX_TILES / 10).is_ok());
-        assert!(blocks(0, MAX_TILES / 10 + 1).is_err() && blocks(1, u64::MAX).is_err());
+        assert_eq!((ctas(0, 100).unwrap(), ctas(1, 100).unwrap(), ctas(1, 5).unwrap()), (1000, 264, 50));
+        assert!(ctas(0, MAX_TILES / 10).is_ok());
+        assert!(ctas(0, MAX_TILES / 10 + 1).is_err() && ctas(1, u64::MAX).is_err());
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::types::{Array, ByteOrder, Shape};
 pub struct Prepared {
     /// The array as its owner sees it.
     pub(super) array: Array,
-    /// The codec, which is that of the frame: `stored` where the one that was wished for is not for such arrays.
-    pub(super) row: &'static Entry,
+    /// The codec, which is that of the frame: `stored` where the one that was asked for is not for such arrays.
+    pub(super) entry: &'static Entry,
     pub(super) fold: Fold,
     pub(super) params: Params,
     /// The extents as the codec sees them.
@@ -32,7 +32,7 @@ impl Prepared {
     /// # Errors
     /// `InvalidArgument` if so many bytes cannot be addressed; what the codec refuses.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
-        let prepared = match request.entry.codec.plan(array, request.level) {
+        let prepared = match request.entry.codec.plan(array, &request.terms) {
             Decision::Take(plan) => Self::planned(array, request.entry, &plan),
             Decision::Store => Self::stored(array),
             Decision::Refuse(error) => return Err(error),
@@ -45,15 +45,15 @@ impl Prepared {
 
     /// To store arrays like `array`, which every array can be.
     pub(super) fn stored(array: &Array) -> Self {
-        let (row, plan) = registry::stored(array);
-        Self::planned(array, row, &plan)
+        let (entry, plan) = registry::stored(array);
+        Self::planned(array, entry, &plan)
     }
 
-    fn planned(array: &Array, row: &'static Entry, plan: &Plan) -> Self {
+    fn planned(array: &Array, entry: &'static Entry, plan: &Plan) -> Self {
         let &Plan { fold, params, bound, layout } = plan;
-        let shape = codec_shape(array, row, fold);
+        let shape = codec_shape(array, entry, fold);
         let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
-        Self { array: *array, row, fold, params, shape, layout, bound }
+        Self { array: *array, entry, fold, params, shape, layout, bound }
     }
 
     /// To read frames that differ from that of `header` by their payload.
@@ -61,14 +61,14 @@ impl Prepared {
     /// # Errors
     /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that nobody can have written.
     pub(super) fn of(header: &Header) -> Result<Self> {
-        let row = frame::entry_of(header)?;
+        let entry = frame::entry_of(header)?;
         let (array, fold) = (header.array, header.fold);
-        let shape = codec_shape(&array, row, fold);
+        let shape = codec_shape(&array, entry, fold);
         // Other parameters than its own the codec refuses here.
-        let layout = row.codec.layout(array.dtype(), &shape, header.params)?;
+        let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
         // Nobody asks how long such frames can be.
-        Ok(Self { array, row, fold, params, shape, layout, bound: 0 })
+        Ok(Self { array, entry, fold, params, shape, layout, bound: 0 })
     }
 
     /// Bytes that the destination of such chunks needs: as [`compress_bound`](super::compress_bound).
@@ -78,24 +78,39 @@ impl Prepared {
 
     /// The header of such frames, without payload.
     pub(super) fn header(&self) -> Header<'_> {
-        let Self { row, fold, array, .. } = *self;
-        let (codec, codec_version) = (row.id, row.version);
+        let Self { entry, fold, array, .. } = *self;
+        let (codec, codec_version) = (entry.id, entry.version);
         let params = &self.params;
         Header { codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
     }
 
     /// Codecs see little-endian elements.
     pub(super) fn is_swapped(&self) -> bool {
-        self.array.order() == ByteOrder::Big && !self.row.verbatim
+        self.array.order() == ByteOrder::Big && !self.entry.verbatim
     }
 
     /// What kernels want the addresses of arrays to be a multiple of.
     pub(super) fn alignment(&self) -> u64 {
-        if self.row.verbatim { 1 } else { u64::from(self.array.element_size()) }
+        if self.entry.verbatim { 1 } else { u64::from(self.array.element_size()) }
     }
 }
 
 /// The shape that a codec sees.
-fn codec_shape(array: &Array, row: &Entry, fold: Fold) -> Shape {
-    if row.verbatim { *array.shape() } else { fold.apply(array.shape(), row.codec.max_rank()) }
+fn codec_shape(array: &Array, entry: &Entry, fold: Fold) -> Shape {
+    if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::DType;
+
+    #[test]
+    fn a_codec_is_told_all_that_is_asked() {
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[9]).unwrap()).unwrap();
+        let request = Request::for_tests("any,abs=.5,level=max,s=2,fill=-999").unwrap();
+        let Err(told) = Prepared::new(&array, &request) else { panic!("it takes nothing") };
+        let (mode, extras) = ("mode: Abs, value: 0.5, level: 7", "extras: [-1074.0, 2.0, 0.0, 0.0]");
+        assert_eq!(told.context(), format!("Terms {{ {mode}, {extras}, fill: Some(Whole(-999)) }}"));
+    }
 }

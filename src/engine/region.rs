@@ -2,8 +2,8 @@
 //!
 //! A codec whose blocks stand alone decodes those that the box touches. Folding has merged leading axes for the
 //! codec, so a box of the array is one box for it, or one for each place on the outer merged axes that the box does not
-//! cover whole; what they give lies in order in the destination. Other codecs, and many boxes in few blocks, mean decoding
-//! the whole array, of which the box is then copied.
+//! cover whole; what they give lies in order in the destination. Other codecs, and many boxes in few blocks, mean
+//! decoding the whole array, of which the box is then copied.
 
 use std::time::Instant;
 
@@ -22,11 +22,11 @@ use crate::types::Shape;
 /// More boxes than that are not decoded one by one.
 const MOST_BOXES: u64 = 4096;
 
-/// Decompresses the elements from `start` on, `count` of them along each axis of the array in `frame`, to the start of `dst`,
-/// in C order, and returns their bytes. After an error the contents of `dst` are unspecified.
+/// Decompresses the elements from `start` on, `count` of them along each axis of the array in `frame`, to the start of
+/// `dst`, in C order, and returns their bytes. After an error the contents of `dst` are unspecified.
 ///
-/// Unless only structure is verified, the bytes that are decoded are compared with their checksums: of `lorenzo` those of
-/// the blocks that the region touches, of `stored` none, of other codecs the payload's.
+/// Unless only structure is verified, the bytes that are decoded are compared with their checksums: of `lorenzo` those
+/// of the blocks that the region touches, of `stored` none, of other codecs the payload's.
 ///
 /// # Errors
 /// `InvalidArgument` if the region is not one of the array, `DstTooSmall` if it does not fit, `Truncated`, `Corrupt`,
@@ -101,7 +101,7 @@ fn decode_boxes(
     if prepared.fold != Fold::Merge {
         return Ok(false);
     }
-    let codec = prepared.row.codec;
+    let codec = prepared.entry.codec;
     let job = cpu::job(prepared, verify, context)?;
     let Some(boxes) = region.folded(codec.max_rank()) else { return Ok(false) };
     match codec.decode_boxes(&job, payload, &boxes, dst) {

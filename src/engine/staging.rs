@@ -1,68 +1,72 @@
 //! Large copies between host and GPU. The driver copies memory that is not pinned with one thread; here the
-//! workers copy one piece to or from pinned memory while the GPU transfers another.
+//! workers copy one step to or from pinned memory while the GPU transfers another.
+
+use std::ops::Range;
 
 use crate::cpu::pool::Pool;
-use crate::cuda::{DeviceSlice, Pending, Stream};
+use crate::cuda::{DeviceBuffer, Pending};
 use crate::error::Result;
 
-/// Bytes of a piece.
-const PIECE: usize = 8 << 20;
-/// Pieces on their way at the same time.
-const SLOTS: usize = 2;
+/// Bytes of a step.
+const STEP: usize = 8 << 20;
+/// Steps on their way at the same time.
+const AHEAD: usize = 2;
 /// Bytes that one worker copies at a time.
 const SHARE: usize = 1 << 20;
 
-/// One thread is no faster than the driver, and few pieces are not worth pinned memory.
+/// One thread is no faster than the driver, and few steps are not worth pinned memory.
 fn pays(n_bytes: usize, pool: &Pool) -> bool {
-    n_bytes >= 2 * SLOTS * PIECE && pool.threads() > 1
+    n_bytes >= 2 * AHEAD * STEP && pool.threads() > 1
 }
 
-/// Copies `src` to `dst`, which has as many bytes. `src` has been read when this returns.
+/// Copies `src` to all of `dst`, which has as many bytes. `src` has been read when this returns.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`.
-pub fn copy_in(stream: &Stream, dst: DeviceSlice, src: &[u8], pool: &Pool) -> Result<()> {
+pub fn copy_in(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
+    let stream = dst.stream();
     if !pays(src.len(), pool) {
-        return stream.copy_in(dst, src);
+        return stream.copy_in(dst.all(), src);
     }
-    let mut slots: [Option<Pending>; SLOTS] = [const { None }; SLOTS];
-    for (i, piece) in src.chunks(PIECE).enumerate() {
-        let slot = &mut slots[i % SLOTS];
-        let mut pinned = match slot.take() {
-            Some(pending) => pending.wait()?,
-            None => stream.device().pinned(PIECE)?,
+    let mut pending: [Option<Pending>; AHEAD] = [const { None }; AHEAD];
+    for (i, bytes) in src.chunks(STEP).enumerate() {
+        let pending = &mut pending[i % AHEAD];
+        let mut pinned = match pending.take() {
+            Some(earlier) => earlier.wait()?,
+            None => stream.device().pinned(STEP)?,
         };
-        copy(piece, &mut pinned[..piece.len()], pool);
-        *slot = Some(stream.copy_in_async(part(dst, i, piece.len())?, pinned)?);
+        copy(bytes, &mut pinned[..bytes.len()], pool);
+        *pending = Some(dst.copy_in_async(step(i, bytes.len()), pinned)?);
     }
     Ok(())
 }
 
-/// Copies `src` to all of `dst`, which has as many bytes, and waits for it.
+/// Copies the first bytes of `src` to all of `dst`, and waits for it.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`.
-pub fn copy_out(stream: &Stream, src: DeviceSlice, dst: &mut [u8], pool: &Pool) -> Result<()> {
+pub fn copy_out(src: &DeviceBuffer, dst: &mut [u8], pool: &Pool) -> Result<()> {
+    let stream = src.stream();
     if !pays(dst.len(), pool) {
-        return stream.copy_out(src, dst);
+        return stream.copy_out(src.slice(0..dst.len() as u64)?, dst);
     }
-    let finish = |(pending, piece): (Pending, &mut [u8])| -> Result<()> {
-        copy(&pending.wait()?[..piece.len()], piece, pool);
+    let finish = |(pending, bytes): (Pending, &mut [u8])| -> Result<()> {
+        copy(&pending.wait()?[..bytes.len()], bytes, pool);
         Ok(())
     };
     let mut last = None;
-    for (i, piece) in dst.chunks_mut(PIECE).enumerate() {
-        let pinned = stream.device().pinned(PIECE)?;
-        let pending = stream.copy_out_async(part(src, i, piece.len())?, pinned)?;
-        last.replace((pending, piece)).map_or(Ok(()), finish)?;
+    for (i, bytes) in dst.chunks_mut(STEP).enumerate() {
+        let pinned = stream.device().pinned(STEP)?;
+        let pending = src.copy_out_async(step(i, bytes.len()), pinned)?;
+        last.replace((pending, bytes)).map_or(Ok(()), finish)?;
     }
     last.map_or(Ok(()), finish)
 }
 
-/// The memory of piece `i`.
-fn part(memory: DeviceSlice, i: usize, n_bytes: usize) -> Result<DeviceSlice> {
-    let start = (i * PIECE) as u64;
-    memory.slice(start..start + n_bytes as u64)
+/// Where step `i` of so many bytes is.
+fn step(i: usize, n_bytes: usize) -> Range<u64> {
+    let start = (i * STEP) as u64;
+    start..start + n_bytes as u64
 }
 
 fn copy(src: &[u8], dst: &mut [u8], pool: &Pool) {

@@ -32,8 +32,7 @@ pub unsafe extern "C" fn gridz_compress_bound(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (bound, array, options) =
-            unsafe { (Out::new("bound", bound)?, read_array(array)?, Options::read(options)?) };
+        let (bound, (array, options)) = unsafe { (Out::new("bound", bound)?, read_both(array, options)?) };
         bound.write(engine::compress_bound(&array, &options.request)? as usize);
         Ok(())
     })
@@ -63,11 +62,10 @@ pub unsafe extern "C" fn gridz_compress(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (n_bytes, array, options, buffers) = unsafe {
+        let (n_bytes, (array, options), buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
-                read_array(array)?,
-                Options::read(options)?,
+                read_both(array, options)?,
                 ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
             )
         };
@@ -105,7 +103,7 @@ pub unsafe extern "C" fn gridz_decompress(
         let (n_bytes, options, buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
-                Options::read(options)?,
+                Options::read(options, None)?,
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
         };
@@ -117,8 +115,8 @@ pub unsafe extern "C" fn gridz_decompress(
 
 /// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
 ///
-/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had, and
-/// their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
+/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
+/// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
 /// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
 /// the CPU works, on the calling thread.
 ///
@@ -145,7 +143,7 @@ pub unsafe extern "C" fn gridz_decompress_region(
         let (n_bytes, options, [start, count], buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
-                Options::read(options)?,
+                Options::read(options, None)?,
                 [ptr::extents("start", start, rank)?, ptr::extents("count", count, rank)?],
                 ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
             )
@@ -272,16 +270,25 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// With a fill value if it is that of an array.
+    ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
-    pub unsafe fn read(from: *const gridz_options) -> Result<Self> {
+    unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
         // SAFETY: the same promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
         };
         // SAFETY: the same promise, for what the struct points to.
         let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
-        Ok(Self { request: convert::request(&c, codec)?, verify: convert::verify(&c)?, context })
+        let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
+        if let Some(array) = array.filter(|_| request.wants_fill()) {
+            // SAFETY: the same promise, for one element.
+            let element =
+                unsafe { ptr::optional_bytes("fill_value", c.fill_value, array.element_size() as usize)? };
+            request = convert::with_fill(request, array, element)?;
+        }
+        Ok(Self { request, verify, context })
     }
 
     /// Calls `work` with the caller's context or that of the process.
@@ -293,9 +300,24 @@ impl<'a> Options<'a> {
     }
 }
 
+/// An array, and how to compress it.
+///
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
-pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
+pub(super) unsafe fn read_both<'a>(
+    array: *const gridz_array,
+    options: *const gridz_options,
+) -> Result<(Array, Options<'a>)> {
+    // SAFETY: the same promise.
+    unsafe {
+        let array = read_array(array)?;
+        Ok((array, Options::read(options, Some(&array))?))
+    }
+}
+
+/// # Safety
+/// The caller's promise, as [`ptr`] states it.
+unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
     // SAFETY: the same promise.
     let c = unsafe { ptr::read(from)? };
     // SAFETY: the same promise, for what the struct points to.

@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 
 use crate::engine::device::{self, Batch, BatchMemory, Direction};
-use crate::ffi::api::{Options, read_array};
+use crate::ffi::api::read_both;
 use crate::ffi::guard::guard;
 use crate::ffi::ptr::{self, Out};
 use crate::ffi::status::gridz_status;
@@ -33,9 +33,8 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (bytes, array, options, stream) = unsafe {
-            (Out::new("bytes", bytes)?, read_array(array)?, Options::read(options)?, ptr::stream(stream))
-        };
+        let (bytes, (array, options), stream) =
+            unsafe { (Out::new("bytes", bytes)?, read_both(array, options)?, ptr::stream(stream)) };
         let n_bytes = options.with_context(|context| {
             device::async_workspace_bytes(&array, n_chunks, &options.request, stream, context)
         })?;
@@ -96,7 +95,7 @@ pub unsafe extern "C" fn gridz_compress_async(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (array, options) = unsafe { (read_array(array)?, Options::read(options)?) };
+        let (array, options) = unsafe { read_both(array, options)? };
         let (array_stride, frame_stride) = (src_stride as u64, dst_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
         let batch = batch.prepare(&options.request)?;
@@ -154,7 +153,7 @@ pub unsafe extern "C" fn gridz_decompress_async(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (array, options) = unsafe { (read_array(array)?, Options::read(options)?) };
+        let (array, options) = unsafe { read_both(array, options)? };
         let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
         let batch = batch.prepare(&options.request)?;

@@ -14,9 +14,10 @@ pub unsafe extern "C" fn gridz_codec_count() -> usize {
     guard_or(0, convert::codec_count)
 }
 
-/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller has
-/// set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with CUDA
-/// kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards has none.
+/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller
+/// has set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with
+/// CUDA kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards
+/// has none.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]

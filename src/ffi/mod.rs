@@ -4,7 +4,8 @@
 //! converts the result back:
 //!
 //! - [`types`] and [`status`]: what C sees beside the functions
-//! - [`api`], [`batch`] and [`codecs`]: the functions, each one call of a guard that stops panics and keeps the error text
+//! - [`api`], [`batch`] and [`codecs`]: the functions, each one call of a guard that stops panics and keeps the error
+//! text
 //! - `ptr`: pointers become slices and values, and results go out; the only place that follows them
 //! - `convert`: C's descriptions become the engine's
 //!

@@ -175,6 +175,15 @@ pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Resu
     Ok(unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) })
 }
 
+/// The same, or `None` for null.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn optional_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<Option<&'a [u8]>> {
+    // SAFETY: the same promise.
+    (!from.is_null()).then(|| unsafe { bytes(name, from, n_bytes) }).transpose()
+}
+
 /// A source, in host memory or that of a GPU.
 ///
 /// # Safety

@@ -16,7 +16,7 @@ pub const GRIDZ_OK: i32 = 0;
 pub const GRIDZ_ERROR_INVALID_ARGUMENT: i32 = 100;
 /// The destination is too small; `*dst_bytes` is what it needs.
 pub const GRIDZ_ERROR_DST_TOO_SMALL: i32 = 101;
-/// A legal wish that this version of gridz or the chosen codec cannot fulfil.
+/// A legal request that this version of gridz or the chosen codec cannot fulfil.
 pub const GRIDZ_ERROR_UNSUPPORTED_JOB: i32 = 102;
 /// The bytes are no frame, or were damaged after they were written.
 pub const GRIDZ_ERROR_CORRUPT: i32 = 200;

@@ -5,7 +5,7 @@
 //! The constants are typed as plain integers too, because cbindgen puts those before the structs.
 //! The structs have no padding on 64-bit machines, so that a field added later cannot hide in it.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 use crate::engine;
 
@@ -140,6 +140,12 @@ pub struct gridz_options {
     pub value: f64,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,
+    /// The value that stands in the array where there is no data, such as -999: one element of the array's type, size
+    /// and byte order, in host memory. NULL = none. A codec that keeps an error bound gives such elements back bit for
+    /// bit. Codecs that give back every element so, as all of this version do, have no use for it: it may be set, and
+    /// is not read. In a request in text form it is written `fill=-999`, and this is NULL. Read during the call only,
+    /// and not by `gridz_decompress` and `gridz_decompress_region`.
+    pub fill_value: *const c_void,
 }
 
 /// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.

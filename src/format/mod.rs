@@ -1,6 +1,9 @@
 //! Everything that is on disk: the frame around a chunk, its checksums, and how extents fold.
 #![doc = include_str!("SPEC.md")]
 
+#[doc(hidden)]
 pub mod checksum;
+#[doc(hidden)]
 pub mod fold;
+#[doc(hidden)]
 pub mod header;

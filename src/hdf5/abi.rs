@@ -17,6 +17,8 @@ pub const FLAG_REVERSE: c_uint = 0x0100;
 pub const FLAG_SKIP_EDC: c_uint = 0x0200;
 /// `H5Z_FILTER_SHUFFLE`.
 pub const FILTER_SHUFFLE: c_int = 2;
+/// `H5D_FILL_VALUE_USER_DEFINED`.
+pub const FILL_USER_DEFINED: c_int = 2;
 /// `H5S_MAX_RANK`.
 pub const MAX_RANK: usize = 32;
 /// `H5E_DEFAULT`.

@@ -2,26 +2,28 @@
 //!
 //! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
 //!
-//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the stored
-//! form: what was chosen (so a later default never changes an old dataset) and what the chunk looks
-//! like (so encoding needs no question to libhdf5).
+//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the
+//! dataset's record: what was chosen (so a later default never changes an old dataset) and what a chunk is (so encoding
+//! needs no question to libhdf5).
 
-use crate::engine::{MAX_EXTRAS, Request};
+use crate::engine::{MAX_EXTRAS, MAX_FILL_BYTES, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
-/// First word of the stored form: "GZ" above the version of the layout.
-pub const STORED_MAGIC: u32 = 0x475a_0000;
-/// Version of the stored form that this library writes, and the newest it reads.
-pub const STORED_VERSION: u32 = 1;
+/// First word of a record: "GZ" above the version of the layout.
+pub const RECORD_MAGIC: u32 = 0x475a_0000;
+/// Version of the record that this library writes, and the newest it reads.
+pub const RECORD_VERSION: u32 = 1;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
 /// Most words of a codec's extras.
 const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
-/// Longest stored form: the extents, the element size of a shuffle, the count of extras and those.
-pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS;
+/// Longest record: the extents, the element size of a shuffle, a fill value, the count of extras and those.
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + MAX_FILL_BYTES / 4 + 1 + MAX_EXTRA_WORDS;
 /// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
 const IS_SHUFFLED: u8 = 1;
+/// There too: behind that, a fill value, the bytes of one element in whole words.
+const HAS_FILL: u8 = 2;
 /// There too: behind that, a count of words, and so many words for the codec's extras.
 const HAS_EXTRAS: u8 = 4;
 
@@ -29,21 +31,21 @@ const HAS_EXTRAS: u8 = 4;
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
-    /// A user's wish.
+    /// A user's request.
     User(Request),
     /// What `set_local` stored.
-    Stored(Stored),
+    Record(Record),
 }
 
 impl Values {
     /// Reads either form.
     ///
     /// # Errors
-    /// `InvalidArgument` or `UnsupportedJob` with what is allowed, `UnsupportedFormat` for the stored
-    /// form of a later version.
+    /// `InvalidArgument` or `UnsupportedJob` with what is allowed, `UnsupportedFormat` for the record
+    /// of a later version.
     pub fn parse(words: &[u32]) -> Result<Self> {
         match words {
-            [first, ..] if first & 0xffff_0000 == STORED_MAGIC => Stored::parse(words).map(Values::Stored),
+            [first, ..] if first & 0xffff_0000 == RECORD_MAGIC => Record::parse(words).map(Values::Record),
             _ => Request::from_words(words).map(Values::User),
         }
     }
@@ -51,26 +53,26 @@ impl Values {
     /// What was asked for, now or when the dataset was created.
     ///
     /// # Errors
-    /// As [`Stored::request`].
+    /// As [`Record::request`].
     pub fn request(&self) -> Result<Request> {
         match self {
             Values::User(request) => Ok(*request),
-            Values::Stored(stored) => stored.request(),
+            Values::Record(record) => record.request(),
         }
     }
 }
 
-/// Whether a stored form that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
+/// Whether a record that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
 /// is where it is in every version.
 pub fn may_be_shuffled(words: &[u32]) -> bool {
-    words.first().is_some_and(|first| first & 0xffff_0000 == STORED_MAGIC)
+    words.first().is_some_and(|first| first & 0xffff_0000 == RECORD_MAGIC)
         && words.get(2).is_none_or(|layout| layout.to_le_bytes()[3] & IS_SHUFFLED != 0)
 }
 
-/// The stored form. A later version may have stored more than this one understands; the description
+/// What is kept with a dataset. A later version may have noted more than this one understands; the description
 /// of the chunk is good all the same, and only writing more chunks is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct Record {
     codec: u8,
     mode: u8,
     level: u16,
@@ -79,6 +81,8 @@ pub struct Stored {
     array: Array,
     /// Element size of the shuffle filter that runs before ours.
     shuffle: Option<u32>,
+    /// The bytes of the fill value, an element as the file has it, and zeros.
+    fill: Option<[u8; MAX_FILL_BYTES]>,
     /// Words of the codec's extras, and how many they are.
     extras: [u32; MAX_EXTRA_WORDS],
     n_extras: usize,
@@ -86,17 +90,21 @@ pub struct Stored {
     has_more: bool,
 }
 
-impl Stored {
-    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what element
-    /// size.
-    pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Self {
+impl Record {
+    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what
+    /// element size.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the request's fill value is none of the array's elements.
+    pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Result<Self> {
+        let fill = request.fill_bytes(&array)?;
         let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
         let (mut extras, mut n_extras) = ([0; MAX_EXTRA_WORDS], 0);
         for (to, word) in extras.iter_mut().zip(request.extra_words()) {
             (*to, n_extras) = (word, n_extras + 1);
         }
         let value = request.value().to_bits();
-        Self { codec, mode, level, value, array, shuffle, extras, n_extras, has_more: false }
+        Ok(Self { codec, mode, level, value, array, shuffle, fill, extras, n_extras, has_more: false })
     }
 
     /// One chunk of the dataset.
@@ -112,7 +120,7 @@ impl Stored {
     /// What was asked for when the dataset was created.
     ///
     /// # Errors
-    /// `UnsupportedFormat` if this version does not understand all of the stored form.
+    /// `UnsupportedFormat` if this version does not understand all of the record.
     pub fn request(&self) -> Result<Request> {
         let (codec, mode, level) = (self.codec.into(), self.mode.into(), self.level.into());
         if self.has_more {
@@ -120,13 +128,15 @@ impl Stored {
         }
         // What this version does not take, a later one did.
         let extras = &self.extras[..self.n_extras];
+        let fill = self.fill.as_ref().map(|bytes| &bytes[..self.array.element_size() as usize]);
         Request::with_extras(codec, mode, f64::from_bits(self.value), level, extras)
+            .and_then(|request| fill.map_or(Ok(request), |fill| request.with_fill(&self.array, fill)))
             .map_err(|error| needs_newer(error.context()))
     }
 
     fn parse(words: &[u32]) -> Result<Self> {
         let damaged = |what: &str| Error::corrupt(format!("damaged filter values of a gridz dataset: {what}"));
-        if words[0] != STORED_MAGIC | STORED_VERSION {
+        if words[0] != RECORD_MAGIC | RECORD_VERSION {
             return Err(needs_newer(&format!("filter values of version {}", words[0] & 0xffff)));
         }
         let &[_, what, layout, element_size, value_low, value_high, ref rest @ ..] = words else {
@@ -158,8 +168,23 @@ impl Stored {
             (_, [size, rest @ ..]) => (Some(*size), rest),
         };
         let value = u64::from(value_low) | u64::from(value_high) << 32;
+        let (fill, more) = match flags & HAS_FILL {
+            0 => (&[][..], more),
+            _ => more
+                .split_at_checked(element_size.div_ceil(4) as usize)
+                .ok_or_else(|| damaged("no whole fill value"))?,
+        };
+        let mut fill_bytes = [0; MAX_FILL_BYTES];
+        for (to, word) in fill_bytes.chunks_exact_mut(4).zip(fill) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        if fill.len() <= MAX_FILL_BYTES / 4 && fill_bytes.iter().skip(element_size as usize).any(|&byte| byte != 0)
+        {
+            return Err(damaged("a fill value that is longer than an element"));
+        }
         // What an unknown flag stands for comes first, and nobody knows how long that is.
-        let is_known = flags & !(IS_SHUFFLED | HAS_EXTRAS) == 0;
+        let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_EXTRAS) == 0 && fill.len() <= MAX_FILL_BYTES / 4;
+        let fill = (is_known && !fill.is_empty()).then_some(fill_bytes);
         let no_extras = || damaged("fewer extras of the codec than their count says");
         let (found, more) = match more {
             _ if flags & HAS_EXTRAS == 0 || !is_known => (&[][..], more),
@@ -170,7 +195,7 @@ impl Stored {
         extras[..n_extras].copy_from_slice(&found[..n_extras]);
         let has_more = !is_known || !more.is_empty() || found.len() > n_extras;
         let level = u16::from_le_bytes(level);
-        Ok(Self { codec, mode, level, value, array, shuffle, extras, n_extras, has_more })
+        Ok(Self { codec, mode, level, value, array, shuffle, fill, extras, n_extras, has_more })
     }
 
     /// The words to store.
@@ -180,11 +205,12 @@ impl Stored {
         let order = u8::from(self.array.order() == ByteOrder::Big);
         let extras = &self.extras[..self.n_extras];
         let has_extras = if extras.is_empty() { 0 } else { HAS_EXTRAS };
-        let flags = has_extras | if self.shuffle.is_some() { IS_SHUFFLED } else { 0 };
+        let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+        let flags = has_extras | flag(self.shuffle.is_some(), IS_SHUFFLED) | flag(self.fill.is_some(), HAS_FILL);
         let halves = |word: u64| [word as u32, (word >> 32) as u32];
         let mut words = Words { words: [0; MAX_WORDS], len: 0 };
         words.push(&[
-            STORED_MAGIC | STORED_VERSION,
+            RECORD_MAGIC | RECORD_VERSION,
             u32::from_le_bytes([self.codec, self.mode, level_low, level_high]),
             u32::from_le_bytes([self.array.dtype().id(), order, shape.rank(), flags]),
             self.array.element_size(),
@@ -194,6 +220,12 @@ impl Stored {
             words.push(&halves(extent));
         }
         words.push(self.shuffle.as_slice());
+        if let Some(fill) = &self.fill {
+            let size = self.array.element_size() as usize;
+            for word in fill[..size.next_multiple_of(4)].as_chunks().0 {
+                words.push(&[u32::from_le_bytes(*word)]);
+            }
+        }
         if has_extras != 0 {
             words.push(&[extras.len() as u32]);
             words.push(extras);
@@ -241,19 +273,19 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn a_record_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
             for (shuffle, n_extras) in [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_EXTRA_WORDS)] {
-                let stored = Stored::new(&Request::default(), array(extents), shuffle);
+                let record = Record::new(&Request::default(), array(extents), shuffle).unwrap();
                 let mut extras = [0; MAX_EXTRA_WORDS];
                 extras[..n_extras].fill(7);
-                let stored = Stored { extras, n_extras, ..stored };
-                let words = stored.words();
+                let record = Record { extras, n_extras, ..record };
+                let words = record.words();
                 assert!(extents.len() > 6 || n_extras > 0 || words.len() <= 20);
                 // No codec of this version has extras.
-                assert_eq!(stored.request().is_ok(), n_extras == 0);
-                let Values::Stored(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
-                assert_eq!(back, stored);
+                assert_eq!(record.request().is_ok(), n_extras == 0);
+                let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+                assert_eq!(back, record);
                 for n in 1..words.len() {
                     assert!(Values::parse(&words[..n]).is_err(), "{n} of {} words", words.len());
                 }
@@ -261,18 +293,56 @@ mod tests {
         }
     }
 
+    /// In the file's byte order, between the element size of a shuffle and the extras.
     #[test]
-    fn stored_forms_of_later_versions_are_named_as_such() {
-        let good = Stored::new(&Request::default(), array(&[4, 5]), None).words().to_vec();
+    fn a_fill_value_has_its_place() {
+        for (dtype, order, element, words) in [
+            (DType::I16, ByteOrder::Little, &[0xf1, 0xd8][..], &[0xd8f1][..]),
+            (DType::I16, ByteOrder::Big, &[0xd8, 0xf1], &[0xf1d8]),
+            (DType::F32, ByteOrder::Big, &[0xc4, 0x79, 0xc0, 0], &[0x00c0_79c4]),
+            (DType::F64, ByteOrder::Little, &[0, 0, 0, 0, 0, 0x38, 0x8f, 0xc0], &[0, 0xc08f_3800]),
+            (
+                DType::C128,
+                ByteOrder::Little,
+                &[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 3],
+                &[1, 0, 2, 3 << 24],
+            ),
+        ] {
+            let array = Array::new(dtype, order, Shape::new(&[7]).unwrap()).unwrap();
+            let request = Request::for_tests("any,abs=1").unwrap().with_fill(&array, element).unwrap();
+            for (shuffle, n_extras) in [(None, 0), (Some(12), MAX_EXTRA_WORDS)] {
+                let extras = [5; MAX_EXTRA_WORDS].map(|word| if n_extras > 0 { word } else { 0 });
+                let record = Record { extras, n_extras, ..Record::new(&request, array, shuffle).unwrap() };
+                let found = record.words();
+                let (before, after) = (8 + shuffle.iter().len(), if n_extras > 0 { 1 + n_extras } else { 0 });
+                assert_eq!(found[before..found.len() - after], *words);
+                assert_eq!(found[2] >> 24 & 2, 2);
+                let Values::Record(back) = Values::parse(&found).unwrap() else { panic!("{found:?}") };
+                assert_eq!(back, record);
+                for n in 1..found.len() {
+                    assert!(Values::parse(&found[..n]).is_err(), "{n} of {} words", found.len());
+                }
+            }
+        }
+        // A codec of this version that is told of one has no use for it.
+        let array = array(&[4]);
+        let record =
+            Record { fill: Some([1; MAX_FILL_BYTES]), ..Record::new(&Request::default(), array, None).unwrap() };
+        assert_eq!(record.request().unwrap(), Request::default());
+    }
+
+    #[test]
+    fn records_of_later_versions_are_named_as_such() {
+        let good = Record::new(&Request::default(), array(&[4, 5]), None).unwrap().words().to_vec();
         let mut words = good.clone();
-        words[0] = STORED_MAGIC | 2;
+        words[0] = RECORD_MAGIC | 2;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
-        for (at, value) in [(1, 0x0101), (2, 0x0202_010b), (2, 0x0602_010b), (4, 1), (5, 1), (10, 0)] {
+        for (at, value) in [(1, 0x0101), (2, 0x0802_010b), (2, 0x0c02_010b), (4, 1), (5, 1), (10, 0)] {
             let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
             words[at] = value;
-            let Values::Stored(stored) = Values::parse(&words).unwrap() else { panic!("word {at}") };
-            assert_eq!(*stored.array(), array(&[4, 5]), "word {at}");
-            assert_eq!(stored.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
+            let Values::Record(record) = Values::parse(&words).unwrap() else { panic!("word {at}") };
+            assert_eq!(*record.array(), array(&[4, 5]), "word {at}");
+            assert_eq!(record.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
         }
         for (at, value) in [(2, 0x0002_020b), (2, 0x0002_00ff), (2, 0x0021_010b), (3, 8), (7, u32::MAX)] {
             let mut words = good.clone();
@@ -286,6 +356,28 @@ mod tests {
             let found = Values::parse(&words).and_then(|values| values.request());
             let kind = if is_damaged { ErrorKind::Corrupt } else { ErrorKind::UnsupportedFormat };
             assert_eq!(found.unwrap_err().kind(), kind, "{words:?}");
+        }
+        // A fill value that is cut off, or has bytes behind its element.
+        for last in [&[][..], &[0x4e]] {
+            let mut words = [&good[..], last].concat();
+            words[2] = words[2] & !0xff | u32::from(DType::F64.id()) | 2 << 24;
+            words[3] = 8;
+            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "{words:?}");
+        }
+        for (last, is_damaged) in [(0xd8f1, false), (0x1_d8f1, true)] {
+            let mut words = [&good[..], &[last]].concat();
+            words[2] = words[2] & !0xff | u32::from(DType::I16.id()) | 2 << 24;
+            words[3] = 2;
+            assert_eq!(Values::parse(&words).is_err(), is_damaged, "{words:?}");
+        }
+        // One of a length that nobody has: the elements are described, and no more is known.
+        for n in [16, 17, 64] {
+            let mut words = [&good[..], &[7; 16][..n / 4 + usize::from(n == 17)]].concat();
+            words[2] = (words[2] & !0xffff) | 2 << 24;
+            words[3] = n as u32;
+            let Values::Record(record) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+            assert_eq!(record.array().element_size(), n as u32);
+            assert_eq!(record.request().is_err(), n > 16, "{n}");
         }
         // Shuffled, but by what?
         for last in [&[][..], &[0]] {

@@ -78,13 +78,14 @@ impl Dataset {
         let request = Values::parse(values)?.request()?;
         let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
-        let before =
-            Before::of(&pipeline[..ours], api.size(dtype).ok_or_else(|| host("the size of the datatype"))?);
+        let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
+        let before = Before::of(&pipeline[..ours], size);
         let array = match before {
             Before::Other(_) => Array::bytes(array.n_bytes())?,
             _ => array,
         };
         request.check_dataset(array.dtype(), before.name().as_deref())?;
+        let request = with_fill(api, dcpl, dtype, &array, request)?;
         check_frame_fits(api, &array)?;
         Ok(Self { request, array, flags, before })
     }
@@ -100,6 +101,39 @@ impl Dataset {
             )),
             _ => self.request.why_stored(self.array.dtype()),
         }
+    }
+}
+
+/// The request with the fill value that the user has set in `dcpl`, if there is one and the codec wants it. If there is
+/// none, that of a record remains, if the chunks are of its type.
+pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request: Request) -> Result<Request> {
+    if !request.wants_fill() {
+        return Ok(request);
+    }
+    let unknown = || {
+        let text =
+            "whether the dataset has a fill value, which its codec must know; use a program with a shared libhdf5";
+        host(text)
+    };
+    if !api.has_fill(dcpl).ok_or_else(unknown)? {
+        return Ok(request.with_fill_of(array.dtype()));
+    }
+    let n_bytes = api.size(dtype).ok_or_else(unknown)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(n_bytes as u64, "a fill value"))?;
+    bytes.resize(n_bytes, 0);
+    api.read_fill(dcpl, dtype, &mut bytes).ok_or_else(|| host("the fill value of the dataset"))?;
+    request.with_fill(array, one_element(&bytes, array.element_size() as usize)?)
+}
+
+/// The one value of a fill value, which has several elements where the datatype is an array of them.
+fn one_element(bytes: &[u8], size: usize) -> Result<&[u8]> {
+    match bytes.split_at_checked(size) {
+        Some((first, rest)) if rest.chunks(size).all(|other| other == first) => Ok(first),
+        _ => Err(Error::unsupported(
+            "the fill value of the dataset is an array of several values, and only one can be kept; set one with equal \
+             elements, or none, or use a lossless codec",
+        )),
     }
 }
 

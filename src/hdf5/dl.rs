@@ -23,6 +23,7 @@ macro_rules! api {
         pub struct Api {
             errors: Option<Errors>,
             floats: Option<Floats>,
+            fills: Option<Fills>,
             $($(#[$doc])* $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
         }
 
@@ -44,8 +45,9 @@ macro_rules! api {
                     };
                 )*
                 // SAFETY: `find` is what it has to be by our own contract.
-                let (errors, floats) = unsafe { (Errors::resolve(find), Floats::resolve(find)) };
-                let api = Self { errors, floats, $($field,)* };
+                let some = unsafe { (Errors::resolve(find), Floats::resolve(find), Fills::resolve(find)) };
+                let (errors, floats, fills) = some;
+                let api = Self { errors, floats, fills, $($field,)* };
                 // Before 1.10 ids had 32 bits.
                 (api.version() >= (1, 10)).then_some(api)
             }
@@ -97,6 +99,31 @@ impl Floats {
             get_fields: unsafe { std::mem::transmute::<*mut c_void, GetFieldsFn>(get_fields) },
             // SAFETY: the address is that of H5Tget_ebias.
             get_ebias: unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid) -> usize>(get_ebias) },
+        })
+    }
+}
+
+/// What tells fill values. Programs with a static libhdf5 may not have these, though most do: they are where chunks are
+/// chosen.
+struct Fills {
+    is_defined: unsafe extern "C" fn(Hid, *mut c_int) -> c_int,
+    get: unsafe extern "C" fn(Hid, Hid, *mut c_void) -> c_int,
+}
+
+impl Fills {
+    /// # Safety
+    /// As for [`Api::resolve`].
+    unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
+        let (is_defined, get) = (find(c"H5Pfill_value_defined")?, find(c"H5Pget_fill_value")?);
+        Some(Self {
+            // SAFETY: the address is that of H5Pfill_value_defined, which writes an enumeration of C's size of int.
+            is_defined: unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid, *mut c_int) -> c_int>(is_defined)
+            },
+            // SAFETY: the address is that of H5Pget_fill_value.
+            get: unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid, Hid, *mut c_void) -> c_int>(get)
+            },
         })
     }
 }
@@ -295,6 +322,23 @@ impl Api {
         Some(FloatFields { sign, exponent: (e_at, e_bits), mantissa: (m_at, m_bits), bias })
     }
 
+    /// Whether the user has set a fill value in a dataset creation property list. `None` if that cannot be told, also
+    /// where the program does not have the function.
+    pub fn has_fill(&self, dcpl: Hid) -> Option<bool> {
+        let mut status = 0;
+        // SAFETY: takes any id, and a place for the answer.
+        ok(unsafe { (self.fills.as_ref()?.is_defined)(dcpl, &mut status) })?;
+        Some(status == abi::FILL_USER_DEFINED)
+    }
+
+    /// Writes that value, as an element of datatype `dtype`, over the bytes of `element`.
+    pub fn read_fill(&self, dcpl: Hid, dtype: Hid, element: &mut [u8]) -> Option<()> {
+        let get = self.fills.as_ref()?.get;
+        let is_long_enough = self.size(dtype)? <= element.len();
+        // SAFETY: takes any ids; an element of the type has room.
+        ok(is_long_enough.then(|| unsafe { get(dcpl, dtype, element.as_mut_ptr().cast()) })?)
+    }
+
     /// Base type of an array, complex, enumeration or variable-length type.
     pub fn base(&self, dtype: Hid) -> Option<OwnedType<'_>> {
         // SAFETY: takes any id; the result is a new id or negative.
@@ -457,5 +501,20 @@ impl StaticSymbols {
                 && names.get_raw(symbol.st_name as usize).is_ok_and(|found| found == name.to_bytes())
         })?;
         Some(self.bias.wrapping_add(symbol.st_value) as *mut c_void)
+    }
+}
+
+#[cfg(test)]
+impl Api {
+    /// The functions of the libhdf5 that this program is linked with, but those for fill values.
+    pub fn without_fills() -> Self {
+        let find = |name: &CStr| {
+            let is_there = !name.to_bytes().windows(4).any(|part| part == b"fill");
+            // SAFETY: a string.
+            let address = is_there.then(|| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
+            address.filter(|address| !address.is_null())
+        };
+        // SAFETY: the addresses are those of the one libhdf5 of this program.
+        unsafe { Self::resolve(&find) }.expect("libhdf5")
     }
 }

@@ -18,7 +18,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
 use super::buf::{Buffer, HostBuffer};
-use super::cd::{self, Stored, Values};
+use super::cd::{self, Record, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
@@ -102,7 +102,7 @@ extern "C" fn can_apply_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
     if result.is_ok() { 1 } else { -1 }
 }
 
-/// Zero: the cd_values are now in their stored form.
+/// Zero: the cd_values are now the dataset's record.
 extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
     let result = prepare(Callback::SetLocal, caller, |api| {
         let dataset = describe(api, dcpl, dtype, space)?;
@@ -110,7 +110,7 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
             Before::Shuffle(size) => Some(size),
             _ => None,
         };
-        let words = Stored::new(&dataset.request, dataset.array, shuffle).words();
+        let words = Record::new(&dataset.request, dataset.array, shuffle)?.words();
         api.set_filter_values(dcpl, FILTER_ID, dataset.flags, &words)
             .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 does not take the filter's values"))?;
         if let Some(why) = dataset.why_stored() {
@@ -185,23 +185,23 @@ unsafe extern "C" fn filter(
 fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
     // Values that cannot be used were refused at creation; should they come all the same, the chunk is
     // bytes. So is one that is not what the values describe, because another filter changed it.
-    let stored = match Values::parse(values) {
-        Ok(Values::Stored(stored)) if stored.array().n_bytes() == chunk.len() as u64 => Some(stored),
+    let record = match Values::parse(values) {
+        Ok(Values::Record(record)) if record.array().n_bytes() == chunk.len() as u64 => Some(record),
         Ok(_) => None,
         Err(error) => {
             report::line(&format!("{error}; the data is kept uncompressed"));
             None
         }
     };
-    if let Some(stored) = stored {
+    if let Some(record) = record {
         let compressed = guarded(|| {
-            let request = stored.request()?;
-            match shuffled(&stored) {
-                None => compress(stored.array(), &request, chunk),
+            let request = record.request()?;
+            match shuffled(&record) {
+                None => compress(record.array(), &request, chunk),
                 Some(size) => {
                     let mut array = Buffer::new(chunk.len())?;
                     shuffle::unshuffle(size, chunk, array.bytes());
-                    compress(stored.array(), &request, array.bytes())
+                    compress(record.array(), &request, array.bytes())
                 }
             }
         });
@@ -227,18 +227,18 @@ fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, u
 fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
     // Plain bytes may be of any length: `encode` frames what does not fit its description as such.
     let as_it_came = is_plain_bytes(&engine::inspect(frame)?.array);
-    let stored = match Values::parse(values) {
-        Ok(Values::Stored(stored)) => Some(stored),
+    let record = match Values::parse(values) {
+        Ok(Values::Record(record)) => Some(record),
         Ok(Values::User(_)) => None,
         // What HDF5 will unshuffle must be shuffled, but these words do not say how.
         Err(error) if cd::may_be_shuffled(values) && !as_it_came => return Err(error),
         Err(_) => None,
     };
-    let expected = stored.map(|stored| stored.array().n_bytes());
+    let expected = record.map(|record| record.array().n_bytes());
     // A damaged or hostile frame must not choose how much memory is allocated.
     let n_bytes = engine::array_bytes(frame, expected)?;
     // libhdf5 before 2.2 takes what it gets for a whole chunk and would read past the end of less.
-    let may_vary = stored.is_none_or(|stored| is_plain_bytes(stored.array())) || as_it_came;
+    let may_vary = record.is_none_or(|record| is_plain_bytes(record.array())) || as_it_came;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
         let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
@@ -248,7 +248,7 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     let mut chunk = Buffer::new(whole as usize).or_else(|_| Buffer::new(n_bytes as usize))?;
     chunk.bytes()[n_bytes as usize..].fill(0);
     on_any_backend(|context| engine::decompress(frame, chunk.bytes(), verify, context))?;
-    if let Some(size) = stored.as_ref().and_then(shuffled).filter(|_| !as_it_came) {
+    if let Some(size) = record.as_ref().and_then(shuffled).filter(|_| !as_it_came) {
         let mut again = Buffer::new(chunk.bytes().len())?;
         shuffle::shuffle(size, chunk.bytes(), again.bytes());
         chunk = again;
@@ -272,8 +272,8 @@ fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
 
 /// With what element size the chunks of such a dataset are shuffled where the frames hold the array itself. Plain bytes
 /// are framed as they come.
-fn shuffled(stored: &Stored) -> Option<usize> {
-    stored.shuffle().filter(|_| !is_plain_bytes(stored.array())).map(|size| size as usize)
+fn shuffled(record: &Record) -> Option<usize> {
+    record.shuffle().filter(|_| !is_plain_bytes(record.array())).map(|size| size as usize)
 }
 
 /// How chunks are described that another filter handles before ours, and how `encode` frames what does not fit its
@@ -287,6 +287,66 @@ mod tests {
     use super::*;
     use crate::types::{ByteOrder, Shape};
 
+    /// The fill value that the user has set comes from the property list of a real libhdf5, in the type of the file.
+    #[test]
+    fn fill_values_are_those_of_the_property_list() {
+        use crate::hdf5::dataset::with_fill;
+        use hdf5_sys::h5::H5open;
+        use hdf5_sys::h5p::{H5P_CLS_DATASET_CREATE, H5Pclose, H5Pcreate, H5Pset_fill_value};
+        use hdf5_sys::h5t::*;
+
+        // SAFETY: no other test uses libhdf5.
+        assert!(unsafe { H5open() } >= 0);
+        let api = dl::calling_library(H5open as *const c_void).expect("the library of a function of its own");
+        let plain = Request::for_tests("any,abs=1").unwrap();
+        let with = |text: &str| Request::for_tests(&format!("any,abs=1,fill={text}")).unwrap();
+        let array = |dtype, order| Array::new(dtype, order, Shape::new(&[5]).unwrap()).unwrap();
+        let (f32be, i16le) = (array(DType::F32, ByteOrder::Big), array(DType::I16, ByteOrder::Little));
+        // SAFETY: ids of this library, and a value of the type that stands beside it.
+        let list = |dtype: Hid, value: *const c_void| unsafe {
+            let dcpl = H5Pcreate(*H5P_CLS_DATASET_CREATE);
+            assert!(dcpl >= 0 && (dtype < 0 || H5Pset_fill_value(dcpl, dtype, value) >= 0));
+            dcpl
+        };
+        let pointer = |value: &dyn std::any::Any| std::ptr::from_ref(value).cast::<c_void>();
+        let (number, nan) = (-999.0f64, f32::from_bits(0x7fc0_0001));
+        let (same, other) = ([7.5f32; 3], [7.5f32, 7.5, 8.0]);
+        // SAFETY: a type of three numbers.
+        let of_three = unsafe { H5Tarray_create2(*H5T_IEEE_F32BE, 1, &3) };
+        // SAFETY: the same, of this machine's.
+        let three = unsafe { H5Tarray_create2(*H5T_NATIVE_FLOAT, 1, &3) };
+        for (set, value, dtype, array, expected) in [
+            (-1, std::ptr::null(), *H5T_IEEE_F32BE, f32be, Some(plain)),
+            (*H5T_NATIVE_DOUBLE, std::ptr::null(), *H5T_IEEE_F32BE, f32be, Some(plain)),
+            (*H5T_NATIVE_DOUBLE, pointer(&number), *H5T_IEEE_F32BE, f32be, Some(with("-999"))),
+            (*H5T_NATIVE_DOUBLE, pointer(&number), *H5T_STD_I16LE, i16le, Some(with("-999"))),
+            (*H5T_NATIVE_FLOAT, pointer(&nan), *H5T_IEEE_F32BE, f32be, Some(with("0x7fc00001"))),
+            (three, pointer(&same), of_three, f32be, Some(with("7.5"))),
+            (three, pointer(&other), of_three, f32be, None),
+        ] {
+            let (dcpl, expected_bytes) = (list(set, value), expected.and_then(|r| r.fill_bytes(&array).unwrap()));
+            let found = with_fill(api, dcpl, dtype, &array, plain);
+            match (&found, expected) {
+                (Ok(found), Some(_)) => assert_eq!(found.fill_bytes(&array).unwrap(), expected_bytes),
+                (Err(error), None) => assert!(error.context().contains("an array of several values"), "{error}"),
+                _ => panic!("{found:?}, not {expected:?}"),
+            }
+            // What a record has gives way to what the list says, and else stays if it can.
+            let again = with_fill(api, dcpl, dtype, &array, with("1"));
+            let none = expected == Some(plain);
+            assert_eq!(again.ok(), if none { Some(with("1")) } else { found.ok() });
+            if none {
+                assert_eq!(with_fill(api, dcpl, dtype, &array, with("1e99")).unwrap(), plain);
+            }
+            // Who has no use for one asks nothing.
+            assert_eq!(with_fill(api, -1, -1, &array, Request::default()).unwrap(), Request::default());
+            let error = with_fill(&Api::without_fills(), dcpl, dtype, &array, plain).unwrap_err();
+            assert!(error.context().contains("does not tell whether the dataset has a fill value"), "{error}");
+            // SAFETY: made above.
+            unsafe { H5Pclose(dcpl) };
+        }
+    }
+
     /// Whatever bytes come, shuffled or not (HDF5 leaves a shuffle out where it fails), the same bytes go back.
     #[test]
     fn any_bytes_come_back_from_behind_a_shuffle() {
@@ -296,7 +356,7 @@ mod tests {
             let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
             let n = array.n_bytes() as usize;
             for request in [Request::new(1, 0).unwrap(), Request::default()] {
-                let words = Stored::new(&request, array, Some(size)).words();
+                let words = Record::new(&request, array, Some(size)).unwrap().words();
                 // As described, and of lengths that the description does not fit.
                 for n in [n, n + 4, n.saturating_sub(3).max(1)] {
                     let chunk: Vec<u8> = (0..n).map(|i| (i / 100 + i % 4 * 50) as u8).collect();

@@ -3,25 +3,25 @@
 //! Shuffled bytes are planes: the first bytes of all elements, then all second bytes, and so on. Bytes that do not fill
 //! an element stay at the end. For elements of one byte, and for a single element, nothing changes.
 //!
-//! The work is done in tiles of eight elements and up to eight of their bytes: words that are transposed.
+//! The work is done in octets, eight elements and up to eight of their bytes: words that are transposed.
 
-/// Elements of a tile.
-const TILE: usize = 8;
+/// Elements of an octet.
+const OCTET: usize = 8;
 /// Bytes of the elements that are gone through for some of their bytes, then for others: what stays in the cache.
-const BLOCK_BYTES: usize = 1 << 14;
-/// Fewest elements of such a block, so that its part of a plane is at least a line of the cache.
-const MIN_BLOCK: usize = 64;
+const CACHED_BYTES: usize = 1 << 14;
+/// Fewest elements of that, so that their part of a plane is at least a line of the cache.
+const MIN_CACHED: usize = 64;
 
 /// Shuffles `from`, elements of `size` bytes, into `to`, which is as long.
 pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let n = whole_elements(size, from, to);
-    for_each_tile(size, n, |tile, width| match width {
-        8 => split::<8>(size, n, tile, from, to),
-        4 => split::<4>(size, n, tile, from, to),
-        2 => split::<2>(size, n, tile, from, to),
-        _ => split::<1>(size, n, tile, from, to),
+    for_each_octet(size, n, |octet, width| match width {
+        8 => split::<8>(size, n, octet, from, to),
+        4 => split::<4>(size, n, octet, from, to),
+        2 => split::<2>(size, n, octet, from, to),
+        _ => split::<1>(size, n, octet, from, to),
     });
-    for element in n - n % TILE..n {
+    for element in n - n % OCTET..n {
         for byte in 0..size {
             to[byte * n + element] = from[element * size + byte];
         }
@@ -31,13 +31,13 @@ pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
 /// Undoes [`shuffle`]. Both only move bytes, so whatever `from` is, shuffling `to` gives it back.
 pub fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let n = whole_elements(size, from, to);
-    for_each_tile(size, n, |tile, width| match width {
-        8 => join::<8>(size, n, tile, from, to),
-        4 => join::<4>(size, n, tile, from, to),
-        2 => join::<2>(size, n, tile, from, to),
-        _ => join::<1>(size, n, tile, from, to),
+    for_each_octet(size, n, |octet, width| match width {
+        8 => join::<8>(size, n, octet, from, to),
+        4 => join::<4>(size, n, octet, from, to),
+        2 => join::<2>(size, n, octet, from, to),
+        _ => join::<1>(size, n, octet, from, to),
     });
-    for element in n - n % TILE..n {
+    for element in n - n % OCTET..n {
         for byte in 0..size {
             to[element * size + byte] = from[byte * n + element];
         }
@@ -51,23 +51,23 @@ fn whole_elements(size: usize, from: &[u8], to: &mut [u8]) -> usize {
     n
 }
 
-/// Where a tile is: its first element, and the first of the bytes of its elements.
+/// Where an octet is: its first element, and the first of the bytes of its elements.
 #[derive(Clone, Copy)]
-struct Tile {
+struct Octet {
     element: usize,
     byte: usize,
 }
 
-/// Calls `work` with every tile of eight elements and how many of their bytes it has: 8, and 4, 2, 1 for the rest.
-fn for_each_tile(size: usize, n: usize, mut work: impl FnMut(Tile, usize)) {
-    let block = (BLOCK_BYTES / size.max(1) / TILE * TILE).max(MIN_BLOCK);
-    let end = n - n % TILE;
-    for start in (0..end).step_by(block) {
+/// Calls `work` with every octet and how many bytes of each element it has: 8, and 4, 2, 1 for the rest.
+fn for_each_octet(size: usize, n: usize, mut work: impl FnMut(Octet, usize)) {
+    let cached = (CACHED_BYTES / size.max(1) / OCTET * OCTET).max(MIN_CACHED);
+    let end = n - n % OCTET;
+    for start in (0..end).step_by(cached) {
         let mut byte = 0;
         while byte < size {
             let width = [8, 4, 2].into_iter().find(|width| byte + width <= size).unwrap_or(1);
-            for element in (start..end.min(start + block)).step_by(TILE) {
-                work(Tile { element, byte }, width);
+            for element in (start..end.min(start + cached)).step_by(OCTET) {
+                work(Octet { element, byte }, width);
             }
             byte += width;
         }
@@ -76,31 +76,31 @@ fn for_each_tile(size: usize, n: usize, mut work: impl FnMut(Tile, usize)) {
 
 /// `WIDTH` bytes of eight elements to as many planes of `n` bytes.
 #[inline(always)]
-fn split<const WIDTH: usize>(size: usize, n: usize, tile: Tile, elements: &[u8], planes: &mut [u8]) {
+fn split<const WIDTH: usize>(size: usize, n: usize, octet: Octet, elements: &[u8], planes: &mut [u8]) {
     let mut words = [0; WIDTH];
-    for k in 0..TILE {
+    for k in 0..OCTET {
         let mut bytes = [0; 8];
-        bytes[..WIDTH].copy_from_slice(&elements[(tile.element + k) * size + tile.byte..][..WIDTH]);
+        bytes[..WIDTH].copy_from_slice(&elements[(octet.element + k) * size + octet.byte..][..WIDTH]);
         words[k % WIDTH] |= u64::from_le_bytes(bytes) << (8 * WIDTH * (k / WIDTH));
     }
     transpose(&mut words);
     for (i, word) in words.into_iter().enumerate() {
-        planes[(tile.byte + i) * n + tile.element..][..TILE].copy_from_slice(&word.to_le_bytes());
+        planes[(octet.byte + i) * n + octet.element..][..OCTET].copy_from_slice(&word.to_le_bytes());
     }
 }
 
 /// The reverse.
 #[inline(always)]
-fn join<const WIDTH: usize>(size: usize, n: usize, tile: Tile, planes: &[u8], elements: &mut [u8]) {
+fn join<const WIDTH: usize>(size: usize, n: usize, octet: Octet, planes: &[u8], elements: &mut [u8]) {
     let mut words = [0; WIDTH];
     for (i, word) in words.iter_mut().enumerate() {
-        let bytes = &planes[(tile.byte + i) * n + tile.element..][..TILE];
+        let bytes = &planes[(octet.byte + i) * n + octet.element..][..OCTET];
         *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     }
     transpose(&mut words);
-    for k in 0..TILE {
+    for k in 0..OCTET {
         let bytes = (words[k % WIDTH] >> (8 * WIDTH * (k / WIDTH) % 64)).to_le_bytes();
-        elements[(tile.element + k) * size + tile.byte..][..WIDTH].copy_from_slice(&bytes[..WIDTH]);
+        elements[(octet.element + k) * size + octet.byte..][..WIDTH].copy_from_slice(&bytes[..WIDTH]);
     }
 }
 

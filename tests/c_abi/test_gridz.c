@@ -483,7 +483,7 @@ static void test_struct_sizes(void)
     /* Programs were compiled with these sizes: a struct may grow at its end and change in no other way. */
     if (sizeof(void *) == 8) {
         CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
-        CHECK(sizeof(gridz_options) == 48 && offsetof(gridz_options, value) == 32);
+        CHECK(sizeof(gridz_options) == 56 && offsetof(gridz_options, fill_value) == 48);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 312 && offsetof(gridz_frame_info, codec_name) == 296);
         CHECK(sizeof(gridz_block_counts) == 64 && offsetof(gridz_block_counts, dictionary) == 56);
@@ -569,6 +569,26 @@ static void test_options(void)
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
     options.flags = GRIDZ_FLAG_SKIP_CHECKSUM;
     CHECK_OK(with_options(&options));
+}
+
+/* Codecs that keep every element have no use for a fill value: it changes nothing, and nobody follows the pointer. */
+static void test_fill_values(void)
+{
+    const char *const names[] = {NULL, "stored", "ndzip", "lorenzo,level=dense", "ndzip,fill=-999", "lorenzo,fill=1e20"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const gridz_options without = {.struct_size = sizeof without, .codec = names[i]};
+        gridz_options with = without;
+        with.fill_value = (const void *)(uintptr_t)8;
+        size_t n = 0, n_with = 0;
+        unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &without);
+        unsigned char *same = compressed(&small_array, small, sizeof small, &n_with, &with);
+        CHECK(n == n_with && memcmp(frame, same, n) == 0);
+        CHECK_OK(with_options(&with));
+        free(frame);
+        free(same);
+    }
+    const gridz_options wrong = {.struct_size = sizeof wrong, .codec = "lorenzo,fill=none"};
+    CHECK_FAILS(with_options(&wrong), GRIDZ_ERROR_INVALID_ARGUMENT, "fill is followed by a number, such as fill=-999");
 }
 
 static void test_options_in_text(void)
@@ -941,6 +961,7 @@ int main(int argc, char **argv)
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
         {"options in text", test_options_in_text},
+        {"fill values", test_fill_values},
         {"codecs", test_codecs},
         {"regions", test_regions},
         {"damaged frames", test_damaged_frames},

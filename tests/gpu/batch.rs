@@ -121,6 +121,7 @@ impl<'s> Batch<'s> {
             level: u32::from(self.level),
             value: 0.0,
             flags,
+            fill_value: ptr::null(),
         };
         call(&raw const array, &raw const options)
     }

@@ -92,7 +92,7 @@ fn a_lost_device() {
         let stream = device.stream().unwrap();
         let trap = device.module(Fatbin::find("selftest").unwrap()).unwrap().function("selftest_trap").unwrap();
         let args = Args { dst: 0, n_words: 0, extents: [0; 3], value: 1, other: 0 };
-        let one = Grid { blocks: 1, threads: 1, shared_bytes: 0 };
+        let one = Grid { ctas: 1, threads: 1, shared_bytes: 0 };
         // SAFETY: the kernel touches no memory.
         unsafe { trap.launch(one, &stream, args.as_bytes()).unwrap() };
         // Waited for without gridz, which so notices only in the call itself.

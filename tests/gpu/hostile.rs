@@ -1,7 +1,7 @@
 //! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
 
-use gridz::codec::Decision;
 use gridz::codec::registry::CODECS;
+use gridz::codec::{Decision, Terms};
 use gridz::format::header::{Header, header_bytes};
 use gridz::{Array, ByteOrder, DType, Shape, Verify};
 
@@ -13,7 +13,7 @@ use crate::{cpu, has_gpu, n_cases};
 
 /// The header that a frame of `array` by one of the codecs has, its variable fields aside.
 fn headers(array: &Array) -> Vec<Vec<u8>> {
-    let planned = CODECS.iter().filter_map(|entry| match entry.codec.plan(array, 0) {
+    let planned = CODECS.iter().filter_map(|entry| match entry.codec.plan(array, &Terms::lossless(0)) {
         Decision::Take(plan) => Some((entry, plan)),
         Decision::Store | Decision::Refuse(_) => None,
     });

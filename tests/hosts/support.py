@@ -122,7 +122,7 @@ def spec_of(frame):
 
 def spec_in(values):
     """Codec and level in stored cd_values; lorenzo's level 0 is fast."""
-    assert values[0] == 0x475A0001, "not the stored form"
+    assert values[0] == 0x475A0001, "not a record"
     codec, mode, level = values[1] & 0xFF, values[1] >> 8 & 0xFF, values[1] >> 16
     assert mode == 0
     return codec, FAST if (codec, level) == (LORENZO, 0) else level

@@ -73,7 +73,7 @@ def test_the_default_and_what_it_stands_for_write_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize(("values", "spec"), ALLOWED_VALUES)
 def test_what_is_stored(tmp_path, values, spec):
-    # The stored form of SPEC.md: magic and version, codec and mode and level, type and order and rank,
+    # The record, as in SPEC.md: magic and version, codec and mode and level, type and order and rank,
     # element size, the mode's value, extents of the chunk.
     create(tmp_path / "x.h5", values)
     stored = stored_values(tmp_path / "x.h5")
@@ -81,6 +81,9 @@ def test_what_is_stored(tmp_path, values, spec):
     assert stored[2:] == (11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
     # It names the codec, not the default, and storing it again changes nothing, nor does any number of times.
     create(tmp_path / "y.h5", stored)
+    assert stored_values(tmp_path / "y.h5") == stored
+    # These codecs have no use for a fill value.
+    create(tmp_path / "y.h5", (*stored[:2], stored[2] | 2 << 24, *stored[3:], 0xC479C000))
     assert stored_values(tmp_path / "y.h5") == stored
     create(tmp_path / "z.h5", stored, chunks=(32, 128))
     assert stored_values(tmp_path / "z.h5") == (*stored[:6], 32, 0, 128, 0)
@@ -100,7 +103,7 @@ def test_the_level_is_stored_as_what_was_in_force(tmp_path, values):
 
 
 def test_values_of_one_dataset_for_another_type(tmp_path):
-    # Codec and level are taken from the stored form; the description is made anew.
+    # Codec and level are taken from the record; the description is made anew.
     for codec, level in SPECS:
         create(tmp_path / "x.h5", (codec, 0, level))
         values = stored_values(tmp_path / "x.h5")
@@ -153,7 +156,8 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((0x475A0001, LORENZO | 3 << 16, 0x0B, 4, 0, 0), ["lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 3"]),
         ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip has no levels; use 0, not 1"]),
         ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["it has no mode 1, abs", "a newer gridz"]),
-        ((0x475A0001, 0x0001, 0x0200000B, 4, 0, 0), ["does not know", "a newer gridz"]),
+        ((0x475A0001, 0x0001, 0x0800000B, 4, 0, 0), ["does not know", "a newer gridz"]),
+        ((0x475A0001, 0x0001, 0x0200000B, 4, 0, 0), ["damaged filter values", "no whole fill value"]),
     ],
     ids=lambda value: "-".join(map(str, value[:4])) if isinstance(value, tuple) else "",
 )

@@ -15,7 +15,7 @@ from support import ROOT, VERSION, WARNINGS, functions_of
 HEADERS = sorted((ROOT / "tests/abi").glob("gridz-*.h"))
 STRUCTS = {
     "gridz_array": ["struct_size", "dtype", "byte_order", "element_size", "rank", "extents"],
-    "gridz_options": ["struct_size", "context", "codec", "mode", "level", "value", "flags"],
+    "gridz_options": ["struct_size", "context", "codec", "mode", "level", "value", "flags", "fill_value"],
     "gridz_codec": [
         "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",
         "backends", "reserved",

@@ -150,6 +150,10 @@ void requests_and_codecs()
     gridz::Options in_text;
     in_text.codec = "lorenzo,level=dense";
     MUST(gridz::compress(values, {5000}, in_text) == gridz::compress(values, {5000}, dense));
+    const float missing = -999;
+    gridz::Options with_fill = dense;
+    with_fill.fill_value = &missing;
+    MUST(gridz::compress(values, {5000}, with_fill) == gridz::compress(values, {5000}, dense));
     in_text.codec = "lorenzo,level=max";
     MUST(status_of([&] { gridz::compress(values, {5000}, in_text); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
     dense.mode = GRIDZ_MODE_ABS;

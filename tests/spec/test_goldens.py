@@ -1,7 +1,9 @@
-"""Every committed golden frame, decoded by a decoder that is nothing but src/format/SPEC.md."""
+"""Every committed golden frame, decoded by a decoder that is nothing but src/format/SPEC.md; and the frames that the text
+shows byte by byte."""
 
 import hashlib
 import pathlib
+import re
 import tomllib
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from decode import decode
 from parts import Damage, Later
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
 
 
 def rows(folder):
@@ -26,3 +29,20 @@ def test_frames_are_decoded(row):
 def test_bad_frames_are_refused(row):
     with pytest.raises(Later if row["error"] == "UnsupportedFormat" else Damage):
         decode((GOLDEN / "v2_reject" / row["file"]).read_bytes())
+
+
+def test_annotated_frames_are_goldens():
+    text = (ROOT / "src/format/SPEC.md").read_text()
+    section = re.search(r"\n## Two frames, byte by byte\n(.*?)\n## ", text, re.DOTALL)[1]
+    intro, *tables = section.split("| offset | bytes | meaning |")
+    names = re.findall(r"`(\w+/\w+)`", intro)
+    assert len(names) == len(tables) == 2
+    for name, table in zip(names, tables):
+        frame = b""
+        for offset, code, meaning in re.findall(r"^\| (\d+) \| `([0-9a-f ]+)` \| (.*) \|$", table, re.MULTILINE):
+            assert int(offset) == len(frame), f"{name}, offset {offset}"
+            field = bytes.fromhex(code)
+            for number in re.findall(r"0x([0-9A-F]+)", meaning):
+                assert bytes.fromhex(number)[::-1] in field, f"{name}, offset {offset}: 0x{number}"
+            frame += field
+        assert frame == (GOLDEN / "v2" / f"{name}.gridz").read_bytes(), name

@@ -1,6 +1,6 @@
 //! lorenzo on a GPU: the kernels in `kernels/lorenzo`.
 
-use crate::codec::gpu::{self, Answer, Args, Direction, GpuCodec, Job, Kernel, Names, Pass, Scratch};
+use crate::codec::gpu::{self, Answer, Args, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch};
 use crate::codec::lorenzo::layout::LOG2_SIZES;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{Chunk, Lorenzo};
@@ -30,8 +30,8 @@ crate::kernel_struct! {
 
 impl GpuCodec for Lorenzo {
     /// Only `fast` compresses on a GPU.
-    fn job(&self, direction: Direction, chunk: &gpu::Chunk) -> Answer {
-        let &Chunk { layout, element, b } = chunk.layout.get();
+    fn passes(&self, direction: Direction, chunks: &gpu::Chunks) -> Answer {
+        let &Chunk { layout, element, b } = chunks.layout.get();
         let of_word = usize::from(element.word_bits() == 64);
         let names = match direction {
             Direction::Compress if Mode::of(b) == Mode::Dense => {
@@ -40,13 +40,13 @@ impl GpuCodec for Lorenzo {
             Direction::Compress => COMPRESS[of_word],
             Direction::Decompress => DECOMPRESS[of_word][usize::from(b - LOG2_SIZES.start())],
         };
-        let (mut extents, from) = ([1; 3], chunk.shape.extents());
+        let (mut extents, from) = ([1; 3], chunks.shape.extents());
         extents[3 - from.len()..].copy_from_slice(from);
         let n_blocks = layout.blocks.n_blocks() as u64;
         // Where there are more, no launch is large enough.
         let args = Blocks { extents, n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
         let (kernel, args) = (Kernel::Always(names), Args::new(&args));
         let first = Pass { kernel, units: [n_blocks, 0], args, scratch: Scratch::Zeroed };
-        Answer::Run(Job { fatbin: "lorenzo", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
+        Answer::Run(Passes { fatbin: "lorenzo", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
     }
 }

@@ -16,7 +16,7 @@ pub mod layout;
 mod map;
 pub mod params;
 
-use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
+use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -41,9 +41,9 @@ impl Codec for Lorenzo {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, level: u16) -> Decision {
+    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
         counts::a_plan();
-        let (fold, b) = params::choose(level);
+        let (fold, b) = params::choose(terms.level);
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &[b]) {
             // No numbers, or too many.
             None => Decision::Store,

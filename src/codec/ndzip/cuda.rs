@@ -1,6 +1,6 @@
 //! ndzip on a GPU: the kernels in `kernels/ndzip`.
 
-use crate::codec::gpu::{Answer, Args, Chunk, Direction, GpuCodec, Job, Kernel, Names, Pass, Scratch};
+use crate::codec::gpu::{Answer, Args, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch};
 use crate::codec::ndzip::Ndzip;
 use crate::codec::ndzip::layout::Layout;
 use crate::types::DType;
@@ -36,8 +36,8 @@ const BORDER_BLOCK: u64 = 4096;
 
 impl GpuCodec for Ndzip {
     /// Compression needs a complete block: without any, the stream is the array and would only be stored.
-    fn job(&self, direction: Direction, chunk: &Chunk) -> Answer {
-        let &Chunk { array, shape, layout } = chunk;
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
+        let &Chunks { array, shape, layout } = chunks;
         let layout: &Layout = layout.get();
         let by_type = match direction {
             Direction::Compress if layout.n_blocks() == 0 => return Answer::Incompressible,
@@ -63,6 +63,6 @@ impl GpuCodec for Ndzip {
             args: Args::new(&Blocks { extents, n_blocks, n_border }),
             scratch: Scratch::Zeroed,
         };
-        Answer::Run(Job { fatbin: "ndzip", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
+        Answer::Run(Passes { fatbin: "ndzip", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
     }
 }

@@ -16,7 +16,7 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, counts};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Terms, counts};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -36,7 +36,7 @@ impl Codec for Ndzip {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _level: u16) -> Decision {
+    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
         counts::a_plan();
         params::plan(array)
     }

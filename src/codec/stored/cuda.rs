@@ -1,13 +1,13 @@
 //! `stored` on a GPU: the kernels in `kernels/stored`, which see every array as bytes.
 
-use crate::codec::gpu::{Answer, Args, Chunk, Direction, GpuCodec, Job, Kernel, Pass, Scratch};
+use crate::codec::gpu::{Answer, Args, Chunks, Direction, GpuCodec, Kernel, Pass, Passes, Scratch};
 use crate::codec::stored::Stored;
 
 /// What the kernels count as a block.
 const BLOCK_BYTES: u64 = 4096;
 
 crate::kernel_struct! {
-    /// The array as one row of bytes.
+    /// The array as one line of bytes.
     struct Bytes, size 32 {
         extents: [u64; 3],
         n_blocks: u32,
@@ -16,18 +16,18 @@ crate::kernel_struct! {
 }
 
 impl GpuCodec for Stored {
-    fn job(&self, direction: Direction, chunk: &Chunk) -> Answer {
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let names = match direction {
             Direction::Compress => ("stored_compress", "stored_compress_info"),
             Direction::Decompress => ("stored_decompress", "stored_decompress_info"),
         };
-        let n_bytes = chunk.array.n_bytes();
+        let n_bytes = chunks.array.n_bytes();
         let n_blocks = n_bytes.div_ceil(BLOCK_BYTES);
         // These kernels look at the bytes only.
         let args =
             Bytes { extents: [1, 1, n_bytes], n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
         let (kernel, args) = (Kernel::Always(names), Args::new(&args));
         let first = Pass { kernel, units: [n_blocks, 0], args, scratch: Scratch::Zeroed };
-        Answer::Run(Job { fatbin: "stored", table_bytes: 0, first, then: Vec::new() })
+        Answer::Run(Passes { fatbin: "stored", table_bytes: 0, first, then: Vec::new() })
     }
 }

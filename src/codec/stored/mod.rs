@@ -5,7 +5,7 @@
 
 mod cuda;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, counts};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms, counts};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -17,14 +17,14 @@ use crate::types::{Array, DType, MAX_RANK, Shape};
 pub struct Stored;
 
 /// Bytes copied and summed at a time, so that the sum finds them in cache.
-const TILE_BYTES: usize = 1 << 16;
+const STEP_BYTES: usize = 1 << 16;
 
 impl Codec for Stored {
     fn max_rank(&self) -> usize {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _level: u16) -> Decision {
+    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
         counts::a_plan();
         Decision::Take(plan(array))
     }
@@ -56,8 +56,8 @@ pub fn plan(array: &Array) -> Plan {
 
 fn copy(level: Level, src: &[u8], dst: &mut [u8]) -> Sums {
     let mut summer = Summer::new(level, Ahead::Leave);
-    let tiles = src.chunks(TILE_BYTES).zip(dst.chunks_mut(TILE_BYTES));
-    for ((from, to), start) in tiles.zip((0..).step_by(TILE_BYTES)) {
+    let steps = src.chunks(STEP_BYTES).zip(dst.chunks_mut(STEP_BYTES));
+    for ((from, to), start) in steps.zip((0..).step_by(STEP_BYTES)) {
         to[..from.len()].copy_from_slice(from);
         summer.add(from, start);
     }

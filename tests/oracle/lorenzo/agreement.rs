@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gridz::codec::lorenzo::Lorenzo as Codec;
-use gridz::codec::{Codec as _, Decision, Job};
+use gridz::codec::{Codec as _, Decision, Job, Terms};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::fold::Fold;
@@ -27,7 +27,8 @@ const DENSE: u8 = 13;
 /// The crate's payload with this L. Where a level writes that L, the crate's own plan is followed.
 fn payload(dtype: DType, extents: &[u64], raw: &[u8], log2: u8) -> Vec<u8> {
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-    let Decision::Take(plan) = Codec.plan(&array, if log2 == FAST { 1 } else { 2 }) else { panic!("not planned") };
+    let terms = Terms::lossless(if log2 == FAST { 1 } else { 2 });
+    let Decision::Take(plan) = Codec.plan(&array, &terms) else { panic!("not planned") };
     assert_eq!((plan.fold, &plan.params[..]), (Fold::Merge, &[log2.min(DENSE)][..]));
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), Codec.max_rank());

@@ -1,0 +1,302 @@
+//! Fill values: what stands in an array where there is no data, such as the -999 of a land mask.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::types::DType;
+
+/// Most bytes of an element that can be a fill value.
+pub const MAX_FILL_BYTES: usize = 16;
+
+/// A fill value. Text knows no element type, so it may be a number that becomes an element when the array is known.
+#[derive(Debug, Clone, Copy)]
+pub enum Fill {
+    /// A whole number.
+    Whole(i128),
+    /// A number that is not whole, or beyond those; an element is the nearest one that its type has.
+    Number(f64),
+    /// The bits of an element of so many bytes.
+    Bits {
+        /// Its bytes, 1 to 16.
+        n_bytes: u8,
+        /// The element as one little-endian integer.
+        bits: u128,
+    },
+}
+
+impl Fill {
+    /// An element of this type by its little-endian bytes. It is a number if a number of that type says the same.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another number of bytes than the type's, or more than any number has.
+    pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Result<Self> {
+        let n_bytes = bytes.len();
+        if !(1..=MAX_FILL_BYTES).contains(&n_bytes) || dtype.size().is_some_and(|size| size as usize != n_bytes) {
+            return Err(Error::invalid(format!("{n_bytes} bytes are no fill value of type {}", dtype.name())));
+        }
+        let mut all = [0; MAX_FILL_BYTES];
+        all[..n_bytes].copy_from_slice(bytes);
+        let bits = u128::from_le_bytes(all);
+        let unused = 128 - 8 * n_bytes;
+        let as_number = match dtype {
+            DType::F32 => Self::number(f32::from_bits(bits as u32).into()),
+            DType::F64 => Self::number(f64::from_bits(bits as u64)),
+            DType::I8 | DType::I16 | DType::I32 | DType::I64 => Self::Whole((bits << unused) as i128 >> unused),
+            _ => Self::Whole(bits as i128),
+        };
+        let as_bits = Self::Bits { n_bytes: n_bytes as u8, bits };
+        Ok(if as_number.bits(dtype).is_ok_and(|same| same == bits) { as_number } else { as_bits })
+    }
+
+    /// A number. In text all NaN are one, and whole numbers have no -0.
+    fn number(number: f64) -> Self {
+        let is_whole = number.fract() == 0.0 && is_within(number) && number.to_bits() != (-0f64).to_bits();
+        match is_whole {
+            true => Self::Whole(number as i128),
+            false => Self::Number(if number.is_nan() { f64::NAN } else { number }),
+        }
+    }
+
+    /// The element of this type that it is, as one little-endian integer. Of complex ones a number is the real part.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no element of the type is that.
+    pub fn bits(&self, dtype: DType) -> Result<u128> {
+        let wrong = |why: &str| {
+            let text = format!("fill={self}: {why} {}; give one of that type, or leave it out", dtype.name());
+            Err(Error::invalid(text))
+        };
+        let number = match *self {
+            Self::Bits { n_bytes, bits } => {
+                return match dtype.size() {
+                    Some(size) if size != u32::from(n_bytes) => wrong("of another size than"),
+                    _ => Ok(bits),
+                };
+            }
+            Self::Whole(number) => number as f64,
+            Self::Number(number) => number,
+        };
+        let whole = match *self {
+            Self::Whole(whole) => Some(whole),
+            _ => (number == 0.0).then_some(0),
+        };
+        let integer = |least: i128, most: i128| whole.filter(|whole| (least..=most).contains(whole));
+        let found = match dtype {
+            DType::Opaque => None,
+            DType::U8 => integer(0, u8::MAX.into()).map(|n| n as u128),
+            DType::U16 => integer(0, u16::MAX.into()).map(|n| n as u128),
+            DType::U32 => integer(0, u32::MAX.into()).map(|n| n as u128),
+            DType::U64 => integer(0, u64::MAX.into()).map(|n| n as u128),
+            DType::I8 => integer(i8::MIN.into(), i8::MAX.into()).map(|n| u128::from(n as u8)),
+            DType::I16 => integer(i16::MIN.into(), i16::MAX.into()).map(|n| u128::from(n as u16)),
+            DType::I32 => integer(i32::MIN.into(), i32::MAX.into()).map(|n| u128::from(n as u32)),
+            DType::I64 => integer(i64::MIN.into(), i64::MAX.into()).map(|n| u128::from(n as u64)),
+            DType::F16 => narrow(number, 5, 10),
+            DType::Bf16 => narrow(number, 8, 7),
+            DType::F32 | DType::C64 => narrow(number, 8, 23),
+            DType::F64 | DType::C128 => Some(number.to_bits().into()),
+        };
+        found.map_or_else(|| wrong("not a value of"), Ok)
+    }
+}
+
+/// The bits of the nearest IEEE number with such fields, of two equally near ones the even one. `None` if it is finite
+/// and passes the largest.
+fn narrow(value: f64, exponent_bits: i32, mantissa_bits: i32) -> Option<u128> {
+    let infinity = ((1u64 << exponent_bits) - 1) << mantissa_bits;
+    let sign = u64::from(value.is_sign_negative()) << (exponent_bits + mantissa_bits);
+    let magnitude = if value.is_nan() {
+        infinity | 1 << (mantissa_bits - 1)
+    } else if value.is_infinite() {
+        infinity
+    } else {
+        let least_exponent = 2 - (1 << (exponent_bits - 1));
+        let exponent = (value.abs().to_bits() >> 52) as i32 - 1023;
+        let unit = exponent.max(least_exponent) - mantissa_bits;
+        // Powers of two, whose products are exact: of a float64 that is not far below the least number.
+        let n_units = (value.abs() * 2f64.powi(-unit)).round_ties_even() as u64;
+        let below = (unit + mantissa_bits - least_exponent) as u64;
+        Some(n_units + (below << mantissa_bits)).filter(|&bits| bits < infinity)?
+    };
+    Some((sign | magnitude).into())
+}
+
+impl FromStr for Fill {
+    type Err = Error;
+
+    /// A number, or after `0x` the bits of an element, two digits for each byte, most significant first.
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(digits) = text.strip_prefix("0x") {
+            let n_bytes = digits.len() / 2;
+            let is_element = digits.len() % 2 == 0
+                && (1..=MAX_FILL_BYTES).contains(&n_bytes)
+                && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            if is_element && let Ok(bits) = u128::from_str_radix(digits, 16) {
+                return Ok(Self::Bits { n_bytes: n_bytes as u8, bits });
+            }
+        } else if let Ok(number) = text.parse::<i128>()
+            && !(number == 0 && text.starts_with('-'))
+        {
+            return Ok(Self::Whole(number));
+        } else if let Ok(number) = text.parse() {
+            return Ok(Self::number(number));
+        }
+        Err(Error::invalid(format!(
+            "fill={text}: fill is followed by a number, such as fill=-999, or by the bits of an element, such as \
+             fill=0x7fc00001"
+        )))
+    }
+}
+
+impl fmt::Display for Fill {
+    /// The text, which comes back to the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Whole(number) => {
+                let (plain, float) = (number.to_string(), number as f64);
+                let scientific = format!("{float:e}");
+                let is_exact = is_within(float) && float as i128 == number;
+                f.write_str(if is_exact && scientific.len() < plain.len() { &scientific } else { &plain })
+            }
+            Self::Number(number) => f.write_str(&shortest(number)),
+            Self::Bits { n_bytes, bits } => write!(f, "0x{bits:0width$x}", width = 2 * usize::from(n_bytes)),
+        }
+    }
+}
+
+impl PartialEq for Fill {
+    fn eq(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (Self::Whole(a), Self::Whole(b)) => a == b,
+            (Self::Number(a), Self::Number(b)) => a.to_bits() == b.to_bits(),
+            (Self::Bits { n_bytes, bits }, Self::Bits { n_bytes: n, bits: b }) => (n_bytes, bits) == (n, b),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a number is one that an `i128` has, if it is whole.
+fn is_within(number: f64) -> bool {
+    number.abs() < 2f64.powi(127)
+}
+
+/// A number as people want to read it. Both forms come back to the same bits.
+pub fn shortest(value: f64) -> String {
+    let (plain, scientific) = (value.to_string(), format!("{value:e}"));
+    if plain.len() <= scientific.len() { plain } else { scientific }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn bits(text: &str, dtype: DType) -> Option<u128> {
+        text.parse::<Fill>().unwrap().bits(dtype).ok()
+    }
+
+    #[test]
+    fn numbers_become_elements_of_every_type() {
+        for (text, dtype, expected) in [
+            ("255", DType::U8, Some(255)),
+            ("256", DType::U8, None),
+            ("-1", DType::U8, None),
+            ("-1", DType::I8, Some(0xff)),
+            ("-128", DType::I8, Some(0x80)),
+            ("-129", DType::I8, None),
+            ("-9999", DType::I16, Some(0xd8f1)),
+            ("-999.0", DType::I32, Some(0xffff_fc19)),
+            ("1e20", DType::I64, None),
+            ("1e200", DType::U64, None),
+            ("nan", DType::U64, None),
+            ("-9223372036854775807", DType::I64, Some(0x8000_0000_0000_0001)),
+            ("18446744073709551614", DType::U64, Some(0xffff_ffff_ffff_fffe)),
+            (".5", DType::I32, None),
+            ("-999", DType::F32, Some((-999f32).to_bits().into())),
+            ("1e20", DType::F32, Some(1e20f32.to_bits().into())),
+            ("9.969209968386869e36", DType::F32, Some(0x7cf0_0000)),
+            ("1e39", DType::F32, None),
+            ("inf", DType::F32, Some(0x7f80_0000)),
+            ("-0", DType::F32, Some(0x8000_0000)),
+            ("0", DType::F32, Some(0)),
+            ("nan", DType::F32, Some(0x7fc0_0000)),
+            ("-999.9", DType::F64, Some((-999.9f64).to_bits().into())),
+            ("-999", DType::F16, Some(0xe3ce)),
+            ("65504", DType::F16, Some(0x7bff)),
+            ("65520", DType::F16, None),
+            ("6e-8", DType::F16, Some(1)),
+            ("1e20", DType::Bf16, Some(0x60ad)),
+            ("-999", DType::C64, Some((-999f32).to_bits().into())),
+            ("-999", DType::C128, Some((-999f64).to_bits().into())),
+            ("-999", DType::Opaque, None),
+            ("0x7fc00001", DType::F32, Some(0x7fc0_0001)),
+            ("0x7fc00001", DType::F64, None),
+            ("0x7fc00001", DType::Opaque, Some(0x7fc0_0001)),
+        ] {
+            assert_eq!(bits(text, dtype), expected, "{text} {dtype:?}");
+        }
+        let error = "1e20".parse::<Fill>().unwrap().bits(DType::I64).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.context().starts_with("fill=1e20: not a value of int64; give one of that type"), "{error}");
+    }
+
+    #[test]
+    fn narrowing_is_what_the_cpu_does() {
+        let mut random = 88_172_645_463_325_252_u64;
+        for i in 0..200_000u64 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            // All float64, and such as are near the float32: between two of them, at the ends.
+            let value = match i % 3 {
+                0 => f64::from_bits(random),
+                1 => f64::from(f32::from_bits(random as u32)) * (1.0 + (random >> 60) as f64 * 2f64.powi(-27)),
+                _ => f64::from(f32::from_bits(random as u32 & 0x807f_ffff)) * 0.5,
+            };
+            let expected = value as f32;
+            let expected = (!expected.is_infinite() || value.is_infinite()).then_some(expected.to_bits());
+            let found = narrow(value, 8, 23);
+            if value.is_nan() {
+                assert!(f32::from_bits(found.unwrap() as u32).is_nan());
+            } else {
+                assert_eq!(found, expected.map(u128::from), "{value:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_come_back_as_text() {
+        for (dtype, bytes, text) in [
+            (DType::I16, &(-9999i16).to_le_bytes()[..], "-9999"),
+            (DType::U64, &u64::MAX.to_le_bytes(), "18446744073709551615"),
+            (DType::I64, &i64::MIN.to_le_bytes(), "-9223372036854775808"),
+            (DType::F32, &1e20f32.to_le_bytes(), "100000002004087734272"),
+            (DType::F64, &1e20f64.to_le_bytes(), "1e20"),
+            (DType::F64, &1e300f64.to_le_bytes(), "1e300"),
+            (DType::F32, &[0, 0, 0xf0, 0x7c], "9.969209968386869e36"),
+            (DType::F64, &(-999.9f64).to_le_bytes(), "-999.9"),
+            (DType::F32, &(-0f32).to_le_bytes(), "-0"),
+            (DType::F32, &[0, 0, 0xc0, 0x7f], "NaN"),
+            (DType::F32, &[1, 0, 0xc0, 0x7f], "0x7fc00001"),
+            (DType::F64, &[0, 0, 0, 0, 0, 0, 0xf8, 0xff], "0xfff8000000000000"),
+            (DType::F16, &[0xce, 0xe3], "0xe3ce"),
+            (DType::C64, &[0, 0, 0, 0, 1, 0, 0, 0], "0x0000000100000000"),
+            (DType::C128, &[7; 16], "0x07070707070707070707070707070707"),
+        ] {
+            let fill = Fill::of_bytes(dtype, bytes).unwrap();
+            assert_eq!(fill.to_string(), text);
+            let back: Fill = text.parse().unwrap();
+            assert_eq!(back, fill);
+            assert_eq!(back.bits(dtype).unwrap().to_le_bytes()[..bytes.len()], *bytes);
+        }
+        assert_eq!("-nan".parse::<Fill>().unwrap(), "nan".parse().unwrap());
+        for (dtype, n_bytes) in [(DType::Opaque, 17), (DType::Opaque, 0), (DType::F32, 8), (DType::C64, 4)] {
+            assert!(Fill::of_bytes(dtype, &[0; 17][..n_bytes]).is_err(), "{dtype:?} {n_bytes}");
+        }
+        for wrong in ["", "abc", "0x", "0x1", "0x0g", "0x+1", "0x000000000000000000000000000000000000", "1 2"] {
+            let said = wrong.parse::<Fill>().unwrap_err().to_string();
+            assert!(said.contains("fill is followed by a number"), "{wrong}: {said}");
+        }
+    }
+}

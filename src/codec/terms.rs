@@ -1,0 +1,32 @@
+//! Terms: what a request asks of its codec.
+//!
+//! This knows no codec. `request.rs` makes terms of what people and programs write, as the codec's entry in the
+//! registry allows, and the codec makes its plan of them.
+
+use crate::codec::fill::Fill;
+use crate::codec::mode::Mode;
+
+/// Most extras that a codec has.
+pub const MAX_EXTRAS: usize = 4;
+
+/// What a codec is asked for: nothing that its entry in the registry does not have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// What it may do to the values.
+    pub mode: Mode,
+    /// The number that belongs to the mode; 0 if none does.
+    pub value: f64,
+    /// The level; 0 only if the codec has none.
+    pub level: u16,
+    /// One number for each of the codec's extras, in the order of its entry; the rest is 0.
+    pub extras: [f64; MAX_EXTRAS],
+    /// The value that stands where there is no data, if there is one and the codec wants it.
+    pub fill: Option<Fill>,
+}
+
+impl Terms {
+    /// Every bit of every value, at a level.
+    pub fn lossless(level: u16) -> Self {
+        Self { mode: Mode::Lossless, value: 0.0, level, extras: [0.0; MAX_EXTRAS], fill: None }
+    }
+}
