@@ -338,20 +338,33 @@ struct Strip<'a> {
 }
 
 fn decode<W: RowWord>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-    let layout = &chunk.layout;
-    let sections = Sections::parse(layout, payload)?;
-    let mut strips = strips_of(chunk, dst)?;
+    let sections = Sections::parse(&chunk.layout, payload)?;
     let n_pieces = job.pool.pieces(chunk.layout.payload_bound());
+    let of_table = sums_of(job.level, Ahead::Leave, sections.table, 0);
+    if n_pieces == 1 {
+        return Ok(of_table.plus(decode_all::<W>(job, chunk, &sections, dst)?));
+    }
+    let mut strips = strips_of(chunk, dst)?;
     let per_piece = strips.len().div_ceil(n_pieces);
     let mut pieces = try_vec(n_pieces, "bookkeeping")?;
     pieces.extend(strips.chunks_mut(per_piece));
-    let decoded =
-        job.pool.map(pieces, |strips| decode_strips::<W>(job.level, chunk, &sections, job.verify, strips));
-    let mut sums = sums_of(job.level, Ahead::Leave, sections.table, 0);
-    for piece in decoded {
-        sums = sums.plus(piece?);
+    let decoded = job.pool.map(pieces, |strips| decode_strips::<W>(job, chunk, &sections, strips));
+    decoded.into_iter().try_fold(of_table, |sums, piece| Ok(sums.plus(piece?)))
+}
+
+/// Decodes all blocks to an array, and returns their sums.
+fn decode_all<W: RowWord>(job: &Job, chunk: &Chunk, sections: &Sections, dst: &mut [u8]) -> Result<Sums> {
+    let blocks = &chunk.layout.blocks;
+    let mut work = Work::<W>::new(&chunk.layout)?;
+    let (row, plane) = blocks.strides();
+    let bands = &mut [dst];
+    let mut all = Sums::default();
+    for index in 0..blocks.n_blocks() {
+        let [z, y, x] = blocks.block(index).origin;
+        let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
+        all = all.plus(decode_block(job, &mut work, chunk, sections, index, &mut target)?);
     }
-    Ok(sums)
+    Ok(all)
 }
 
 /// Cuts the destination into the bands of every strip.
@@ -369,35 +382,35 @@ fn strips_of<'a>(chunk: &Chunk, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>>
 }
 
 /// Decodes some consecutive strips and returns the sums of their blocks.
-fn decode_strips<W: RowWord>(
-    level: Level,
-    chunk: &Chunk,
-    sections: &Sections,
-    verify: bool,
-    strips: &mut [Strip],
-) -> Result<Sums> {
-    let layout = &chunk.layout;
-    let mut work = Work::<W>::new(layout)?;
-    let (row, _) = layout.blocks.strides();
+fn decode_strips<W: RowWord>(job: &Job, chunk: &Chunk, sections: &Sections, strips: &mut [Strip]) -> Result<Sums> {
+    let blocks = &chunk.layout.blocks;
+    let mut work = Work::<W>::new(&chunk.layout)?;
+    let (row, _) = blocks.strides();
     let mut all = Sums::default();
     for strip in strips {
-        for i in 0..layout.blocks.blocks_per_strip() {
-            let index = strip.number * layout.blocks.blocks_per_strip() + i;
-            let mut target = Target {
-                bands: &mut strip.bands,
-                plane: layout.blocks.band_plane(),
-                offset: i * layout.blocks.block_step(),
-                row,
-            };
-            let (bytes, sums) = sections.block(level, index, verify)?;
-            {
-                let shape = layout.blocks.block(index).shape;
-                at_level(level, DecodeBlock { work: &mut work, chunk, shape, bytes, target: &mut target })?
-            };
-            all = all.plus(sums);
+        for i in 0..blocks.blocks_per_strip() {
+            let index = strip.number * blocks.blocks_per_strip() + i;
+            let (bands, plane) = (&mut strip.bands, blocks.band_plane());
+            let mut target = Target { bands, plane, offset: i * blocks.block_step(), row };
+            all = all.plus(decode_block(job, &mut work, chunk, sections, index, &mut target)?);
         }
     }
     Ok(all)
+}
+
+/// Decodes block `index` to its place, and returns its sums.
+fn decode_block<W: RowWord>(
+    job: &Job,
+    work: &mut Work<W>,
+    chunk: &Chunk,
+    sections: &Sections,
+    index: usize,
+    target: &mut Target,
+) -> Result<Sums> {
+    let (bytes, sums) = sections.block(job.level, index, job.verify)?;
+    let shape = chunk.layout.blocks.block(index).shape;
+    at_level(job.level, DecodeBlock { work, chunk, shape, bytes, target })?;
+    Ok(sums)
 }
 
 /// Decodes the blocks that regions touch.
@@ -421,11 +434,7 @@ fn decode_regions<W: RowWord>(
             let [_, sy, sx] = block.shape;
             let bands = &mut [&mut elements[..]];
             let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            let (bytes, _) = sections.block(job.level, index, job.verify)?;
-            {
-                let task = DecodeBlock { work: &mut work, chunk, shape: block.shape, bytes, target: &mut target };
-                at_level(job.level, task)?
-            };
+            decode_block(job, &mut work, chunk, &sections, index, &mut target)?;
             let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
             let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
             let n_bytes = (end[2] - first[2]) * size;

@@ -30,6 +30,14 @@ pub struct Strip<'a> {
     pub bands: Vec<&'a mut [u8]>,
 }
 
+/// Where the elements of consecutive blocks go.
+pub enum Places<'a> {
+    /// Of all blocks, to the array.
+    Array(&'a mut [u8]),
+    /// Of those of consecutive strips.
+    Strips(Vec<Strip<'a>>),
+}
+
 /// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first.
 pub trait Coder<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize> {
     /// Encodes the block at the start of `src`, in an array with these strides in elements, to the
@@ -74,30 +82,68 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     (end, follower.map(|follower| follower.finish(&piece.out[..end])))
 }
 
-/// Decodes some consecutive strips and returns the sums of their blocks.
+/// Decodes some consecutive blocks and returns their sums.
 #[inline(always)]
 pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     level: Level,
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     sections: &Sections,
-    strips: Vec<Strip>,
+    places: Places,
 ) -> Result<Sums> {
-    let (row, _) = layout.strides();
-    let mut end = strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0);
+    let (row, plane) = layout.strides();
+    let mut end = match &places {
+        Places::Array(_) => 0,
+        Places::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
+    };
     let mut follower = Follower::new(level, ahead(ROWS), sections.table.len() as u64, end);
-    for mut strip in strips {
-        for i in 0..layout.blocks_per_strip() {
-            let number = strip.first_block + i;
-            let start = end;
-            end = sections.block::<W>(number).1;
-            if !coder.decode(&sections.blocks[start..], end - start, &mut strip.bands, i * ROW, row) {
-                return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
+    match places {
+        Places::Array(_) if layout.n_blocks() == 0 => {}
+        Places::Array(array) => {
+            // All blocks that begin in the same plane are a slab.
+            let slab = PLANES * plane;
+            let mut number = 0;
+            for slab_start in (0..layout.slabs() * slab).step_by(slab) {
+                let mut planes = array[slab_start * W::BYTES..].chunks_exact_mut(plane * W::BYTES);
+                let mut bands: [&mut [u8]; PLANES] =
+                    std::array::from_fn(|_| planes.next().expect("a slab has as many planes"));
+                for _ in 0..layout.n_blocks() / layout.slabs() {
+                    let offset = layout.block_start(number) - slab_start;
+                    end = decode_next(&mut coder, sections, number, end, &mut bands, offset, row)?;
+                    follower.follow(&sections.blocks[..end]);
+                    number += 1;
+                }
             }
-            follower.follow(&sections.blocks[..end]);
+        }
+        Places::Strips(strips) => {
+            for mut strip in strips {
+                for i in 0..layout.blocks_per_strip() {
+                    let number = strip.first_block + i;
+                    end = decode_next(&mut coder, sections, number, end, &mut strip.bands, i * ROW, row)?;
+                    follower.follow(&sections.blocks[..end]);
+                }
+            }
         }
     }
     Ok(follower.finish(&sections.blocks[..end]))
+}
+
+/// Decodes block `number`, which begins at byte `start` of the blocks, to element `offset` of the bands, and returns its end.
+#[inline(always)]
+fn decode_next<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+    coder: &mut impl Coder<W, ROW, ROWS, PLANES>,
+    sections: &Sections,
+    number: usize,
+    start: usize,
+    bands: &mut [&mut [u8]],
+    offset: usize,
+    row: usize,
+) -> Result<usize> {
+    let end = sections.block::<W>(number).1;
+    if !coder.decode(&sections.blocks[start..], end - start, bands, offset, row) {
+        return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
+    }
+    Ok(end)
 }
 
 /// Whether a block has as many bytes as its heads say.

@@ -117,6 +117,11 @@ impl Layout {
         (self.extents[2], self.extents[1] * self.extents[2])
     }
 
+    /// Slabs of blocks: those with the same first coordinate.
+    pub fn slabs(&self) -> usize {
+        self.blocks[0]
+    }
+
     /// Blocks of one strip: those with the same first two coordinates.
     pub fn blocks_per_strip(&self) -> usize {
         self.blocks[2]

@@ -24,7 +24,7 @@ use crate::format::checksum::Sums;
 use crate::stage::sums::{Ahead, sums_of};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
-use blocks::{Piece, Portable, Strip};
+use blocks::{Piece, Places, Portable, Strip};
 use layout::{BLOCK, Layout};
 use word::FloatWord;
 
@@ -194,27 +194,25 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
         border = rest;
     }
 
+    let of_sections = |bytes: &[u8], start: usize| sums_of(job.level, Ahead::Leave, bytes, start as u64);
+    let border_start = payload.len() - sections.border.len();
+    let sums = of_sections(sections.table, 0).plus(of_sections(sections.border, border_start));
+
+    let n_pieces = job.pool.pieces(layout.payload_bound());
+    if n_pieces == 1 {
+        return Ok(sums.plus(decode_places::<W>(job.level, layout, &sections, Places::Array(dst))?));
+    }
     let strips = strips_of::<W>(layout, dst)?;
-    let per_piece = strips.len().div_ceil(job.pool.pieces(layout.payload_bound())).max(1);
-    let mut pieces: Vec<Vec<Strip>> = try_vec(strips.len().div_ceil(per_piece), "bookkeeping")?;
+    let per_piece = strips.len().div_ceil(n_pieces).max(1);
+    let mut pieces = try_vec(strips.len().div_ceil(per_piece), "bookkeeping")?;
     let mut strips = strips.into_iter();
     while strips.len() > 0 {
         let mut piece = try_vec(per_piece, "bookkeeping")?;
         piece.extend(strips.by_ref().take(per_piece));
-        pieces.push(piece);
+        pieces.push(Places::Strips(piece));
     }
-    let decoded = job.pool.map(pieces, |strips| decode_strips::<W>(job.level, layout, &sections, strips));
-    let border_start = payload.len() - sections.border.len();
-    let mut sums = sums_of(job.level, Ahead::Leave, sections.table, 0).plus(sums_of(
-        job.level,
-        Ahead::Leave,
-        sections.border,
-        border_start as u64,
-    ));
-    for piece in decoded {
-        sums = sums.plus(piece?);
-    }
-    Ok(sums)
+    let decoded = job.pool.map(pieces, |places| decode_places::<W>(job.level, layout, &sections, places));
+    decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.plus(piece?)))
 }
 
 /// Cuts the destination into the bands of every strip.
@@ -238,15 +236,15 @@ fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result
     Ok(strips)
 }
 
-/// Decodes some consecutive strips with the instructions of `level`.
-fn decode_strips<W: Coded>(level: Level, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
+/// Decodes some consecutive blocks with the instructions of `level`.
+fn decode_places<W: Coded>(level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
     #[cfg(target_arch = "x86_64")]
     if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
-        return decode.run(level, layout, sections, strips);
+        return decode.run(level, layout, sections, places);
     }
     match layout.rank() {
-        1 => blocks::decode::<W, 4096, 1, 1>(level, Portable::new(), layout, sections, strips),
-        2 => blocks::decode::<W, 64, 64, 1>(level, Portable::new(), layout, sections, strips),
-        _ => blocks::decode::<W, 16, 16, 16>(level, Portable::new(), layout, sections, strips),
+        1 => blocks::decode::<W, 4096, 1, 1>(level, Portable::new(), layout, sections, places),
+        2 => blocks::decode::<W, 64, 64, 1>(level, Portable::new(), layout, sections, places),
+        _ => blocks::decode::<W, 16, 16, 16>(level, Portable::new(), layout, sections, places),
     }
 }

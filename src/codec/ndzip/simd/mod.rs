@@ -20,7 +20,7 @@ mod avx512;
 mod block;
 
 use crate::codec::ndzip::Sections;
-use crate::codec::ndzip::blocks::{self, Encoded, Piece, Strip};
+use crate::codec::ndzip::blocks::{self, Encoded, Piece, Places};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::level::{Level, features};
@@ -82,7 +82,7 @@ trait Lanes<W: FloatWord> {
 /// Encodes a piece with the instructions of some level.
 pub struct Encoder(unsafe fn(Level, &Layout, &[u8], Piece) -> Encoded);
 /// Decodes strips with the instructions of some level.
-pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Vec<Strip>) -> Result<Sums>);
+pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Places) -> Result<Sums>);
 
 impl Encoder {
     pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
@@ -92,9 +92,9 @@ impl Encoder {
 }
 
 impl Decoder {
-    pub fn run(self, level: Level, layout: &Layout, sections: &Sections, strips: Vec<Strip>) -> Result<Sums> {
+    pub fn run(self, level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
         // SAFETY: the function came with a `Level` that has its instructions.
-        unsafe { self.0(level, layout, sections, strips) }
+        unsafe { self.0(level, layout, sections, places) }
     }
 }
 
@@ -165,11 +165,11 @@ macro_rules! level {
                 level: Level,
                 layout: &Layout,
                 sections: &Sections,
-                strips: Vec<Strip>,
+                places: Places,
             ) -> Result<Sums> {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 let coder = unsafe { Vectors::<W, L>::new() };
-                blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, strips)
+                blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, places)
             }
         }
     };
