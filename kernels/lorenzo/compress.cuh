@@ -116,7 +116,7 @@ struct LorenzoCompressor {
     // sampled.
     static constexpr u32 kFullHeight = 16, kMaxDepth = kElements / (kFullHeight * kRow), kMinDepth = 3;
 
-    const CompressArgs& args;
+    const CompressArgs<Blocks>& args;
     Shared& shared;
     const u32 tiles;
     LorenzoScratch* const scratch;
@@ -124,15 +124,15 @@ struct LorenzoCompressor {
     u64* const states;
     const Element element;
 
-    __device__ __forceinline__ LorenzoCompressor(const CompressArgs& args, Shared& shared)
-        : args(args), shared(shared), tiles(args.n_blocks), scratch(static_cast<LorenzoScratch*>(args.scratch)),
+    __device__ __forceinline__ LorenzoCompressor(const CompressArgs<Blocks>& args, Shared& shared)
+        : args(args), shared(shared), tiles(args.own.n_blocks), scratch(static_cast<LorenzoScratch*>(args.scratch)),
           chunks(reinterpret_cast<ChunkState*>(scratch + 1)), states(reinterpret_cast<u64*>(chunks + args.n_chunks)), element(args.encoded) {}
 
     __device__ __forceinline__ const char* source(u32 chunk) const { return static_cast<const char*>(args.src) + chunk * args.src_stride; }
     __device__ __forceinline__ char* frame(u32 chunk) const { return static_cast<char*>(args.dst) + chunk * args.dst_stride; }
     __device__ __forceinline__ char* payload(u32 chunk) const { return frame(chunk) + args.encoded.n_bytes; }
     __device__ __forceinline__ u64* chunk_states(u32 chunk) const { return states + static_cast<u64>(chunk) * tiles; }
-    __device__ __forceinline__ u64 raw_bytes() const { return args.extents[0] * args.extents[1] * args.extents[2] * element.bytes; }
+    __device__ __forceinline__ u64 raw_bytes() const { return args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * element.bytes; }
 
     __device__ __forceinline__ void run() {
         for (;;) {
@@ -219,7 +219,7 @@ struct LorenzoCompressor {
     __device__ __forceinline__ void encode(u32 chunk, u32 block) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
         if (threadIdx.x == kLorenzoThreads - 1) {
-            const Box found = find_box(args.extents, kLogBlock, block);
+            const Box found = find_box(args.own.extents, kLogBlock, block);
             shared.box = found;
             // A line is seen as rows of 32 in one plane.
             shared.planes = SmallDivisor(found.sz * found.sy == 1 ? kElements / kRow : found.sy);
@@ -362,7 +362,7 @@ struct LorenzoCompressor {
     __device__ __forceinline__ void load_words(const char* array, W* words) const {
         const Box& box = shared.box;
         const char* const start = array + box.start * element.bytes;
-        const u64 row_bytes = (is_line() ? kRow : args.extents[2]) * element.bytes, plane_bytes = args.extents[1] * row_bytes;
+        const u64 row_bytes = (is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
         const u64 misaligned = reinterpret_cast<u64>(start) | row_bytes;
         const u32 n_rows = box.m / kRow;
         // All threads copy some rows of one plane at a time.
@@ -397,7 +397,7 @@ struct LorenzoCompressor {
     // The same for rows that are not aligned. A warp has a quarter of them.
     __device__ __forceinline__ void load_rows(const char* start, W* words) const {
         const Box& box = shared.box;
-        const u64 next_row = is_line() ? kRow : args.extents[2], next_plane = args.extents[1] * next_row;
+        const u64 next_row = is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length, height = shared.planes.divisor;
         const u32 share = (n_rows + kGroups - 1) / kGroups, first = threadIdx.x / kWarp * share, last = min(first + share, n_rows);
 #pragma unroll 1
@@ -425,7 +425,7 @@ struct LorenzoCompressor {
         const Box& box = shared.box;
         const SmallDivisor planes = shared.planes;
         const bool swaps = args.flags & kSwapBytes;
-        const u64 next_row = is_line() ? kRow : args.extents[2], next_plane = args.extents[1] * next_row;
+        const u64 next_row = is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = is_line() ? kRow : box.sx;
         constexpr u32 kAtOnce = 4 / sizeof(T), kPerRow = kRow / kAtOnce, kBatch = 4;  // loads under way
         if (likely(misaligned % 4 == 0 && length == kRow && box.m % kRow == 0)) {
@@ -1208,7 +1208,7 @@ struct LorenzoCompressor {
 };
 
 template <typename W>
-__device__ __forceinline__ void compress(const CompressArgs& args) {
+__device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     LorenzoCompressor<W>(args, *reinterpret_cast<LorenzoShared<W>*>(bytes)).run();
 }

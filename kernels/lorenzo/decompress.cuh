@@ -93,7 +93,7 @@ struct DecompressShared {
 };
 
 template <typename W, u32 kLog>
-struct Decompressor : DecompressTile {
+struct Decompressor : DecompressTile<Blocks> {
     using Shared = DecompressShared<W, kLog>;
     using Place = Places<W, kLog>;
     static constexpr u32 kBlock = 1u << kLog;
@@ -109,8 +109,8 @@ struct Decompressor : DecompressTile {
     const u32 block;
     char* const dst;
 
-    __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : DecompressTile(args), shared(shared), block(tile), dst(array) {}
+    __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
+        : DecompressTile<Blocks>(args), shared(shared), block(tile), dst(array) {}
 
     using Plan = BlockPlan;
 
@@ -120,7 +120,7 @@ struct Decompressor : DecompressTile {
         const u32 begin = block ? table[block - 1].x : 0;
         const uint2 entry = table[block];
         const bool stored = is_stored(args.stored, frame);
-        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes(args.n_blocks)) | (frame_bytes < args.stored.n_bytes);
+        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes(args.own.n_blocks)) | (frame_bytes < args.stored.n_bytes);
         const bool is_long = frame_bytes > args.max_frame_bytes;
         if (likely(!stored & !is_short & !is_long)) return decode_block(begin, entry.x, entry.y);
         if (stored) {
@@ -151,7 +151,7 @@ struct Decompressor : DecompressTile {
 
     // Of a stored frame as many bytes as the blocks are long, one after the other.
     __device__ __forceinline__ void copy_stored_tile() const {
-        const u64 raw_bytes = args.extents[0] * args.extents[1] * args.extents[2] * Element(args.encoded).bytes;
+        const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * Element(args.encoded).bytes;
         // Clipped blocks are shorter, so each copies its share.
         const u64 share = (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, first = block * share;
         const u64 need = args.stored.n_bytes + raw_bytes;
@@ -173,9 +173,9 @@ struct Decompressor : DecompressTile {
     // The block that the table says is in units [begin, end).
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x;
-        const u64 table_end = table_bytes(args.n_blocks);
+        const u64 table_end = table_bytes(args.own.n_blocks);
         const u64 need = table_end + static_cast<u64>(end) * kUnitBytes;
-        const bool is_last = block + 1 == args.n_blocks;
+        const bool is_last = block + 1 == args.own.n_blocks;
         const bool is_corrupt = (end <= begin) | (is_last & (need < n_bytes));
         u32 damage = is_corrupt ? kMarkCorrupt : need > n_bytes ? kMarkTruncated : 0;
         const u32 n_units = damage ? 0 : end - begin;
@@ -194,7 +194,7 @@ struct Decompressor : DecompressTile {
 #pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
                 // The last thread finds the block in the array.
-                if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+                if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
                 wait_copies();
                 UnitSums<kCopiers> unit_sums(first / 4 + 4 * (t - kWarp));
 #pragma unroll 1
@@ -203,7 +203,7 @@ struct Decompressor : DecompressTile {
             }
         } else {
             UnitSums<kThreads> unit_sums(first / 4 + 4 * t);
-            if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+            if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
             constexpr u32 kBatch = 5;  // loads under way
             for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
                 uint4 units[kBatch];
@@ -228,7 +228,7 @@ struct Decompressor : DecompressTile {
             sums.add(2ull * block, end);
             sums.add(2ull * block + 1, check);
             if (is_last) {
-                for (u64 word = 2ull * args.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
+                for (u64 word = 2ull * args.own.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
             }
             slot()->add(sums);
             if (!is_checked && !(args.flags & kSkipChecksum)) damage |= kMarkCorrupt;
@@ -666,7 +666,7 @@ struct Decompressor : DecompressTile {
         bool damaged = false;
         if (likely(stores_rows())) {
             W* const to = reinterpret_cast<W*>(dst) + box.start;
-            const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.extents[2] * sizeof(W) : 0);
+            const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.own.extents[2] * sizeof(W) : 0);
             const bool is_aligned = misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
             if (plan.map == kFixed && !(is_aligned && plan.z <= 1)) {
                 store_rows_by<1, true>(to, plan, damaged);
@@ -690,7 +690,7 @@ struct Decompressor : DecompressTile {
         const Box& box = shared.box;
         const bool is_line = box.sz * box.sy == 1;
         const u32 depth = box.sz, height = is_line ? box.m / kRow : box.sy;
-        const u64 row = is_line ? kRow : args.extents[2], plane = args.extents[1] * args.extents[2];
+        const u64 row = is_line ? kRow : args.own.extents[2], plane = args.own.extents[1] * args.own.extents[2];
         constexpr u32 kPerRow = kRow / kWords;
         const Offset<W> offset = shared.offset;
         // Else there are not enough registers: store has others do it.
@@ -760,14 +760,14 @@ struct Decompressor : DecompressTile {
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
             const W word = plan.map == kFixed ? word_of<true>(v, offset, damaged) : word_of<false>(v, offset, damaged);
-            const u64 at = box.start + (z * args.extents[1] + y) * args.extents[2] + x;
+            const u64 at = box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x;
             store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
         }
     }
 };
 
 template <typename W, u32 kLog>
-__device__ __forceinline__ void decompress(const DecompressArgs& args) {
+__device__ __forceinline__ void decompress(const DecompressArgs<Blocks>& args) {
     extern __shared__ __align__(128) unsigned char shared[];
     Decompressor<W, kLog>(args, *reinterpret_cast<DecompressShared<W, kLog>*>(shared)).run();
 }

@@ -83,6 +83,14 @@ __device__ __forceinline__ u32 unzigzag(u32 r) {
 }
 __device__ __forceinline__ u64 unzigzag(u64 r) { return r >> 1 ^ (0 - (r & 1)); }
 
+// What the host says of a chunk.
+struct Blocks {
+    u64 extents[3];  // slowest first, with leading ones
+    u32 n_blocks;    // clipped ones too
+    u32 reserved;
+};
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/lorenzo/cuda.rs has the same struct");
+
 // The block shape is made of powers of two.
 struct Shape {
     u32 log_z, log_y, log_x;

@@ -16,7 +16,7 @@ constexpr u32 kLorenzoDecompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(Dec
 
 #define LORENZO_DECOMPRESS(name, Word, log)                                                                         \
     extern "C" __global__ void __launch_bounds__((DecompressShared<Word, log>::kThreads), kLorenzoDecompressCtas<Word, log>) \
-        lorenzo_decompress_##name##_##log(const __grid_constant__ DecompressArgs args) {                            \
+        lorenzo_decompress_##name##_##log(const __grid_constant__ DecompressArgs<Blocks> args) {                            \
         decompress<Word, log>(args);                                                                                \
     }                                                                                                               \
     extern "C" __device__ const LaunchInfo lorenzo_decompress_##name##_##log##_info = kDecompressInfo<Word, log>;
@@ -33,7 +33,7 @@ constexpr u32 kLorenzoCompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(Loren
 
 #define LORENZO_COMPRESS(name, Word)                                                                       \
     extern "C" __global__ void __launch_bounds__(kLorenzoThreads, kLorenzoCompressCtas<Word>)               \
-        lorenzo_compress_##name(const __grid_constant__ CompressArgs args) {                               \
+        lorenzo_compress_##name(const __grid_constant__ CompressArgs<Blocks> args) {                               \
         compress<Word>(args);                                                                              \
     }                                                                                                      \
     extern "C" __device__ const LaunchInfo lorenzo_compress_##name##_info = kLorenzoCompressInfo<Word>;

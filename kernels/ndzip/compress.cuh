@@ -39,7 +39,7 @@
 
 template <typename W, int kRank>
 struct Compressor {
-    const CompressArgs& args;
+    const CompressArgs<Blocks>& args;
     CompressShared& shared;
     const Layout<W, kRank> layout;
     const u32 block_tiles, tiles;
@@ -47,8 +47,8 @@ struct Compressor {
     CompressChunk* const chunks;
     u64* const states;
 
-    __device__ __forceinline__ Compressor(const CompressArgs& args, CompressShared& shared)
-        : args(args), shared(shared), layout(args), block_tiles(layout.block_tiles(kTileBlocks<W>)),
+    __device__ __forceinline__ Compressor(const CompressArgs<Blocks>& args, CompressShared& shared)
+        : args(args), shared(shared), layout(args.own), block_tiles(layout.block_tiles(kTileBlocks<W>)),
           tiles(layout.tiles(kTileBlocks<W>)), scratch(static_cast<CompressScratch*>(args.scratch)),
           chunks(reinterpret_cast<CompressChunk*>(scratch + 1)), states(reinterpret_cast<u64*>(chunks + args.n_chunks)) {}
 
@@ -533,7 +533,7 @@ struct Compressor {
 };
 
 template <typename W, int kRank>
-__device__ __forceinline__ void compress(const CompressArgs& args) {
+__device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     CompressShared& shared = *reinterpret_cast<CompressShared*>(bytes);
     Compressor<W, kRank> compressor(args, shared);

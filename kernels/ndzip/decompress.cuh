@@ -79,7 +79,7 @@ constexpr u32 kCellBytes = 8;
 constexpr u32 kCells = 16;  // per thread
 
 template <typename W, int kRank, u32 kBlocks>
-struct Decompressor : DecompressTile {
+struct Decompressor : DecompressTile<Blocks> {
     using Cell = typename CellOf<W>::Type;
     using Shared = DecompressShared<W, kBlocks>;
     static constexpr u32 kThreads = kDecompressThreads<W, kBlocks>;
@@ -93,8 +93,8 @@ struct Decompressor : DecompressTile {
     const u32 block;  // and its number
     W* const dst;
 
-    __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : DecompressTile(args), shared(shared), layout(args), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
+    __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
+        : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
           block(tile * kBlocks + part), dst(reinterpret_cast<W*>(array)) {}
 
     __device__ __forceinline__ void run() {
@@ -447,7 +447,7 @@ struct Decompressor : DecompressTile {
 };
 
 template <typename W, int kRank, u32 kBlocks>
-__device__ __forceinline__ void decompress(const DecompressArgs& args) {
+__device__ __forceinline__ void decompress(const DecompressArgs<Blocks>& args) {
     __shared__ DecompressShared<W, kBlocks> shared;
     Decompressor<W, kRank, kBlocks>(args, shared).run();
 }

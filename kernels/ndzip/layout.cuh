@@ -45,6 +45,13 @@ struct Divisor {
     }
 };
 
+// What the host says of a chunk.
+struct Blocks {
+    u64 extents[3];          // slowest first, with leading ones
+    u32 n_blocks, n_border;  // complete blocks, and elements outside of them
+};
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/ndzip/cuda.rs has the same struct");
+
 // Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
 // of elements and words fit u32; offsets in bytes are u64.
 template <typename W, int kRank>
@@ -55,11 +62,10 @@ struct Layout {
     u32 covered_z;             // planes that hold blocks
     u64 plane;                 // elements of a plane
 
-    template <typename Args>
-    __device__ __forceinline__ explicit Layout(const Args& args)
-        : rows(static_cast<u32>(args.extents[1])), columns(static_cast<u32>(args.extents[2])), blocks_y(rows / Sides<kRank>::kY),
-          blocks_x(columns / Sides<kRank>::kX), n_blocks(args.n_blocks), n_border(args.n_border),
-          covered_z(n_blocks ? static_cast<u32>(args.extents[0]) / Sides<kRank>::kZ * Sides<kRank>::kZ : 0),
+    __device__ __forceinline__ explicit Layout(const Blocks& blocks)
+        : rows(static_cast<u32>(blocks.extents[1])), columns(static_cast<u32>(blocks.extents[2])), blocks_y(rows / Sides<kRank>::kY),
+          blocks_x(columns / Sides<kRank>::kX), n_blocks(blocks.n_blocks), n_border(blocks.n_border),
+          covered_z(n_blocks ? static_cast<u32>(blocks.extents[0]) / Sides<kRank>::kZ * Sides<kRank>::kZ : 0),
           plane(static_cast<u64>(rows) * columns) {}
 
     // Tiles of one chunk: those of blocks, then those of the border; at least one.

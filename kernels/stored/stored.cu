@@ -9,14 +9,20 @@ constexpr u32 kStoredThreads = 256;
 // What the host counts a chunk in, so that it need not know how long a tile is.
 constexpr u32 kStoredBlockBytes = 4096;
 
-// Extents are {1, 1, bytes of the array}. Scratch: Totals per chunk.
+// What the host says of a chunk.
+struct Bytes {
+    u64 n_bytes;  // of the array
+};
+static_assert(sizeof(Bytes) == 8, "src/codec/stored/cuda.rs has the same struct");
+
+// Scratch: Totals per chunk.
 struct StoredTile {
     u64 n_bytes;
     u32 tiles, chunk;
     u64 first;  // byte of the array
 
-    __device__ __forceinline__ StoredTile(const u64 (&extents)[3], u32 n_chunks)
-        : n_bytes(extents[2]), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
+    __device__ __forceinline__ StoredTile(Bytes bytes, u32 n_chunks)
+        : n_bytes(bytes.n_bytes), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
           first(static_cast<u64>(blockIdx.x % tiles) * kStoredTileBytes) {}
 
     // Copies the tile, and is whether all of the chunk's tiles are done.
@@ -45,8 +51,8 @@ struct StoredTile {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(const __grid_constant__ CompressArgs args) {
-    const StoredTile tile(args.extents, args.n_chunks);
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(const __grid_constant__ CompressArgs<Bytes> args) {
+    const StoredTile tile(args.own, args.n_chunks);
     const char* const array = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
     char* const frame = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
@@ -56,8 +62,8 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(con
     if (threadIdx.x == 0) args.frame_bytes[tile.chunk] = args.stored.n_bytes + tile.n_bytes;
 }
 
-extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(const __grid_constant__ DecompressArgs args) {
-    const StoredTile tile(args.extents, args.n_chunks);
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(const __grid_constant__ DecompressArgs<Bytes> args) {
+    const StoredTile tile(args.own, args.n_chunks);
     const char* const frame = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
     char* const array = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
