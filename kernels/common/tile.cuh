@@ -49,10 +49,10 @@ struct DecompressTile {
             __threadfence();
             const volatile Totals* const sums = slot();
             totals()->add(Sums{sums->sum_a, sums->sum_b});
-            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
+            const u32 marks = sums->marks, n = sums->n_done;
+            is_last = totals()->count(marks, n) + n == tiles;
         }
         if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
-        __syncwarp();
         Totals::acquire();
         const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
         const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;

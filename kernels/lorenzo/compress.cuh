@@ -22,7 +22,7 @@
 
 #include "../common/checksum.cuh"
 #include "../common/frame.cuh"
-#include "../common/lookback.cuh"
+#include "../common/ordered_frames.cuh"
 #include "../common/warp.cuh"
 #include "layout.cuh"
 #include "widths.cuh"
@@ -31,20 +31,6 @@ constexpr u32 kLogBlock = 12;
 constexpr u32 kElements = 1 << kLogBlock;
 constexpr u32 kGroups = kElements / kGroup;
 constexpr u32 kLorenzoThreads = kGroups * kWarp;  // a warp a group
-
-// Scratch: this, then ChunkState per chunk, then one look-back state per block. Counters that many look at are apart.
-struct LorenzoScratch {
-    u32 next_tile;
-    u32 reserved[31];
-    u32 n_finished;  // chunks
-    u32 n_redo;      // of which so many are to be stored
-    u32 reserved2[30];
-};
-struct ChunkState {
-    Totals encoded, stored;
-    u32 to_redo;  // entry of a list that all chunks share
-    u32 reserved[3];
-};
 
 struct Orders {
     u32 z, y, x;
@@ -86,15 +72,14 @@ struct LorenzoShared {
     alignas(16) u32 costs[8][kGroups];
     uint4 sections[kGroups];  // bytes of a group's sections
     uint4 header;             // of the block, in SPLIT
-    u64 sums_a[kGroups], sums_b[kGroups];
+    CtaSums<kGroups> sums;
     Box box;
     SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
     Orders cubic;                           // 3 where the box has an extent
     bool is_full;                           // at least kMinDepth planes of 16 rows of 32
     bool has_steps, has_steps_in_planes;    // rows of 32, so many that a step is of one group, and of one plane
-    u32 tile;
-    u32 before;   // units of all blocks before
-    u32 to_store;  // chunk
+    Drawn drawn;
+    u32 before;  // units of all blocks before
 };
 
 // Row n: (1 - x)^n.
@@ -118,105 +103,19 @@ struct LorenzoCompressor {
 
     const CompressArgs<Blocks>& args;
     Shared& shared;
-    const u32 tiles;
-    LorenzoScratch* const scratch;
-    ChunkState* const chunks;
-    u64* const states;
     const Element element;
+    const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ LorenzoCompressor(const CompressArgs<Blocks>& args, Shared& shared)
-        : args(args), shared(shared), tiles(args.own.n_blocks), scratch(static_cast<LorenzoScratch*>(args.scratch)),
-          chunks(reinterpret_cast<ChunkState*>(scratch + 1)), states(reinterpret_cast<u64*>(chunks + args.n_chunks)), element(args.encoded) {}
+        : args(args), shared(shared), element(args.encoded),
+          frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
 
-    __device__ __forceinline__ const char* source(u32 chunk) const { return static_cast<const char*>(args.src) + chunk * args.src_stride; }
-    __device__ __forceinline__ char* frame(u32 chunk) const { return static_cast<char*>(args.dst) + chunk * args.dst_stride; }
-    __device__ __forceinline__ char* payload(u32 chunk) const { return frame(chunk) + args.encoded.n_bytes; }
-    __device__ __forceinline__ u64* chunk_states(u32 chunk) const { return states + static_cast<u64>(chunk) * tiles; }
-    __device__ __forceinline__ u64 raw_bytes() const { return args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * element.bytes; }
-
-    __device__ __forceinline__ void run() {
-        for (;;) {
-            // Not earlier: tiles behind it would wait for one that nobody works on.
-            if (threadIdx.x == 0) shared.tile = atomicAdd(&scratch->next_tile, 1);
-            __syncthreads();
-            const u32 tile = shared.tile;
-            const u32 chunk = args.n_chunks == 1 ? tile >= tiles : min(tile / tiles, args.n_chunks);
-            if (unlikely(chunk >= args.n_chunks)) {
-                if (!store_again(tile - args.n_chunks * tiles)) return;
-            } else {
-                encode(chunk, tile - chunk * tiles);
-            }
-        }
+    __device__ __forceinline__ void run() const {
+        frames.run<kLorenzoThreads>(shared.drawn, shared.sums, [&](u32 chunk, u32 block) { return encode(chunk, block); });
     }
 
-    // Part `redo` of the chunks that are to be stored, once all are finished for the first time. Is false if there is none.
-    __device__ __forceinline__ bool store_again(u32 redo) const {
-        if (threadIdx.x == 0) {
-            u32 n_finished;
-            do {
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n_finished) : "l"(&scratch->n_finished) : "memory");
-            } while (n_finished < args.n_chunks);
-            const u32 entry = redo / tiles;
-            const bool exists = entry < *static_cast<volatile u32*>(&scratch->n_redo);
-            shared.to_store = exists ? *static_cast<volatile u32*>(&chunks[entry].to_redo) : args.n_chunks;
-        }
-        __syncthreads();
-        const u32 chunk = shared.to_store;
-        if (chunk >= args.n_chunks) return false;
-        const u64 share = (raw_bytes() / tiles / kUnitBytes + 1) * kUnitBytes, first = redo % tiles * share;
-        Sums sums;
-        if (first < raw_bytes()) {
-            unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<char*>(source(chunk)));
-            unsigned char* const to = reinterpret_cast<unsigned char*>(frame(chunk)) + args.stored.n_bytes;
-            copy_stored<StoredCopy<kLorenzoThreads, 2, false, false>>(threadIdx.x, array, to, first, static_cast<u32>(min(raw_bytes() - first, share)), sums);
-        }
-        share_sums(sums);
-        __syncthreads();
-        finish(chunk, shared_sums(), true);
-        return true;
-    }
-
-    // Adds the sums of one part of a chunk, which the first thread has. The last part completes the frame, or has the chunk
-    // stored.
-    __device__ __forceinline__ void finish(u32 chunk, Sums sums, bool is_stored) const {
-        if (threadIdx.x < kWarp) {
-            Totals& totals = is_stored ? chunks[chunk].stored : chunks[chunk].encoded;
-            u32 n_done = 0;
-            if (threadIdx.x == 0) {
-                totals.add(sums);
-                n_done = totals.count(0, 1) + 1;
-            }
-            if (unlikely(__shfl_sync(kAllLanes, n_done, 0) == tiles)) {
-                __syncwarp();
-                Totals::acquire();
-                const u64 encoded_bytes = table_bytes(tiles) + static_cast<u64>(await_prefix(chunk_states(chunk) + tiles - 1)) * kUnitBytes;
-                const bool stores = args.encoded.n_bytes + encoded_bytes >= args.stored.n_bytes + raw_bytes();
-                if (stores == is_stored) {
-                    const FrameForm& form = stores ? args.stored : args.encoded;
-                    const u64 n_bytes = stores ? raw_bytes() : encoded_bytes;
-                    write_header(form, frame(chunk), n_bytes, totals.checksum(n_bytes));
-                    if (threadIdx.x == 0) args.frame_bytes[chunk] = form.n_bytes + n_bytes;
-                }
-                if (!is_stored && threadIdx.x == 0) {
-                    if (stores) chunks[atomicAdd(&scratch->n_redo, 1)].to_redo = chunk;
-                    __threadfence();
-                    atomicAdd(&scratch->n_finished, 1);
-                }
-            }
-        }
-    }
-    __device__ __forceinline__ void share_sums(Sums sums) const {
-        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
-        if (lane_id() == 0) shared.sums_a[threadIdx.x / kWarp] = a, shared.sums_b[threadIdx.x / kWarp] = b;
-    }
-    __device__ __forceinline__ Sums shared_sums() const {
-        Sums sums;
-#pragma unroll
-        for (u32 w = 0; w < kGroups; ++w) sums.a += shared.sums_a[w], sums.b += shared.sums_b[w];
-        return sums;
-    }
-
-    __device__ __forceinline__ void encode(u32 chunk, u32 block) const {
+    // Makes the frame's block, and is the sums in the first thread. By all threads.
+    __device__ __forceinline__ Sums encode(u32 chunk, u32 block) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
         if (threadIdx.x == kLorenzoThreads - 1) {
             const Box found = find_box(args.own.extents, kLogBlock, block);
@@ -232,7 +131,7 @@ struct LorenzoCompressor {
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
         W* residuals = shared.buffers[1].words;
-        load_words(source(chunk), numbers);
+        load_words(frames.source(chunk), numbers);
         __syncthreads();
 
         W all_or, low, high;
@@ -266,8 +165,7 @@ struct LorenzoCompressor {
         const u32 split_units = (all_packed + all_bitmaps + all_patches + kUnitBytes - 1) / kUnitBytes;
         const u32 coder = is_const ? kConst : split_units < raw_units ? kSplit : kRaw;
         const u32 n_units = coder == kConst ? 1 : coder == kSplit ? split_units : raw_units;
-        u64* const chunk_state = chunk_states(chunk);
-        if (threadIdx.x == 0) publish_state(chunk_state + block, n_units, block == 0 ? kPrefix : kOwn);
+        if (threadIdx.x == 0) frames.publish(chunk, block, n_units);
 
         unsigned char* const stage = reinterpret_cast<unsigned char*>(numbers);
         if (likely(coder == kSplit)) {
@@ -285,15 +183,13 @@ struct LorenzoCompressor {
         }
         __syncthreads();
         if (warp == 0) {
-            const u32 before = look_back(chunk_state, block);
-            if (lane == 0) {
-                if (block > 0) publish_state(chunk_state + block, before + n_units, kPrefix);
-                shared.before = before;
-            }
+            const u32 before = frames.place(chunk, block, n_units);
+            if (lane == 0) shared.before = before;
         }
         __syncthreads();
         const u32 before = shared.before;
-        char* const to = payload(chunk);
+        char* const to = frames.payload(chunk);
+        const u32 tiles = frames.tiles;
         const u64 first = table_bytes(tiles) + static_cast<u64>(before) * kUnitBytes;
         UnitSums<kLorenzoThreads> unit_sums(first / 4 + 4 * threadIdx.x);
         const auto put = [&](u32 u, uint4 unit) {
@@ -309,24 +205,22 @@ struct LorenzoCompressor {
         }
         Sums sums;
         unit_sums.finish(sums);
-        share_sums(sums);
+        shared.sums.share(sums);
         __syncthreads();
         sums = Sums();
         if (threadIdx.x == 0) {
-            sums = shared_sums();
+            sums = shared.sums.sum();
             const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes)), end = before + n_units;
             u32* const table = reinterpret_cast<u32*>(to);
             reinterpret_cast<uint2*>(table)[block] = make_uint2(end, check);
             sums.add(2ull * block, end);
             sums.add(2ull * block + 1, check);
             if (block + 1 == tiles) {
-                for (u64 word = 2ull * tiles; word < table_bytes(tiles) / 4; ++word) {
-                    table[word] = 0;
-                    sums.add(word, 0);
-                }
+                // Zeros add nothing.
+                for (u64 word = 2ull * tiles; word < table_bytes(tiles) / 4; ++word) table[word] = 0;
             }
         }
-        finish(chunk, sums, false);
+        return sums;
     }
 
     // Unit `u` of a block in RAW or CONST.
@@ -1214,4 +1108,4 @@ __device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
 }
 
 template <typename W>
-constexpr LaunchInfo kLorenzoCompressInfo = {kLorenzoThreads, sizeof(LorenzoShared<W>), 1, 1, sizeof(LorenzoScratch), sizeof(ChunkState), sizeof(u64)};
+constexpr LaunchInfo kLorenzoCompressInfo = ordered_launch(kLorenzoThreads, sizeof(LorenzoShared<W>), 1);

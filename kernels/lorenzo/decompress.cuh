@@ -68,7 +68,7 @@ struct DecompressShared {
     };
     // What warps tell each other while they fill the tile and add up.
     struct Rows {
-        u64 sums_a[kWarps], sums_b[kWarps];
+        CtaSums<kWarps> sums;
         W carries[kWarps];      // what a warp's segments or entries add up to
         Ahead ahead;
     };
@@ -137,18 +137,6 @@ struct Decompressor : DecompressTile<Blocks> {
         if (damage) atomicOr(&slot()->marks, damage);
     }
 
-    __device__ __forceinline__ void share_sums(Sums sums) const {
-        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
-        if (lane_id() == 0) shared.rows().sums_a[threadIdx.x / kWarp] = a, shared.rows().sums_b[threadIdx.x / kWarp] = b;
-    }
-    // Of all threads, after a barrier.
-    __device__ __forceinline__ Sums shared_sums() const {
-        Sums sums;
-#pragma unroll
-        for (u32 w = 0; w < kWarps; ++w) sums.a += shared.rows().sums_a[w], sums.b += shared.rows().sums_b[w];
-        return sums;
-    }
-
     // Of a stored frame as many bytes as the blocks are long, one after the other.
     __device__ __forceinline__ void copy_stored_tile() const {
         const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * Element(args.encoded).bytes;
@@ -162,10 +150,10 @@ struct Decompressor : DecompressTile<Blocks> {
             copy_stored<StoredCopy<kThreads, 4, true, false>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
                                                               static_cast<u32>(min(raw_bytes - first, share)), sums);
         }
-        share_sums(sums);
+        shared.rows().sums.share(sums);
         __syncthreads();
         if (threadIdx.x == 0) {
-            slot()->add(shared_sums());
+            slot()->add(shared.rows().sums.sum());
             report(damage);
         }
     }
@@ -218,11 +206,11 @@ struct Decompressor : DecompressTile<Blocks> {
             }
             unit_sums.finish(sums);
         }
-        share_sums(sums);
+        shared.rows().sums.share(sums);
         __syncthreads();
         bool is_checked = true;
         if (t == 0) {
-            sums = shared_sums();
+            sums = shared.rows().sums.sum();
             const u32 own_check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes));
             is_checked = own_check == check;
             sums.add(2ull * block, end);

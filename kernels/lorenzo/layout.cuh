@@ -241,3 +241,18 @@ __device__ __forceinline__ uint4 join(const u64* words) {
     return make_uint4(static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
                       static_cast<u32>(words[1] >> 32));
 }
+
+// How long things of a frame are, for ordered_frames.cuh: a tile is a block, of so many units of 16 bytes.
+struct FrameLayout {
+    using Own = Blocks;
+    using Sum = u32;
+    static constexpr u32 kPartsPerTile = 1;
+
+    const Blocks& blocks;
+    const u32 element_bytes;
+
+    __device__ __forceinline__ u64 raw_bytes() const { return blocks.extents[0] * blocks.extents[1] * blocks.extents[2] * element_bytes; }
+    __device__ __forceinline__ u64 payload_bytes(u32 units) const {
+        return table_bytes(blocks.n_blocks) + static_cast<u64>(units) * kUnitBytes;
+    }
+};

@@ -37,7 +37,7 @@ struct DecompressShared {
     static constexpr u32 kWarps = kDecompressThreads<W, kBlocks> / kWarp;
     // Of each block the stage, for the longest, to multiples of 16 bytes; then the elements.
     alignas(1024) unsigned char bytes[kBlocks][(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
-    u64 sums_a[kWarps], sums_b[kWarps];
+    CtaSums<kWarps> sums;
     u32 starts[kBlocks];  // first elements
     // In one dimension, the sum of each warp's words.
     u64 carries[kWarps];
@@ -139,14 +139,9 @@ struct Decompressor : DecompressTile<Blocks> {
     // Adds up the sums of the part's threads. A barrier of the part is passed.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
         constexpr u32 kWarps = kLines / kWarp;
-        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
-        if (lane_id() == 0) shared.sums_a[threadIdx.x / kWarp] = a, shared.sums_b[threadIdx.x / kWarp] = b;
+        shared.sums.share(sums);
         part_sync();
-        if (threadIdx.x % kLines != 0) return;
-        sums = Sums();
-#pragma unroll
-        for (u32 w = 0; w < kWarps; ++w) sums.a += shared.sums_a[part * kWarps + w], sums.b += shared.sums_b[part * kWarps + w];
-        slot()->add(sums);
+        if (threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
     }
 
     // What is wrong with a payload of `have` bytes that must have `need`.

@@ -14,6 +14,8 @@
 
 constexpr u32 kBlock = 4096;
 constexpr u32 kLineBytes = 128;
+// A tile that is compressed is finished by all 8 compute warps or by all writer warps; each counts for its part of so many.
+constexpr u32 kPartsPerTile = 8;
 
 template <typename W>
 struct Type {
@@ -95,9 +97,12 @@ struct Layout {
     }
     __device__ __forceinline__ bool has_pad() const { return Type<W>::kBytes == 8 && n_blocks % 2 == 1; }
 
-    // Bytes of the payload whose blocks have `words` words.
+    // For ordered_frames.cuh, with tiles of so many words.
+    using Own = Blocks;
+    using Sum = u32;
+    static constexpr u32 kPartsPerTile = ::kPartsPerTile;
+    __device__ __forceinline__ u64 raw_bytes() const { return n_elements() * Type<W>::kBytes; }
     __device__ __forceinline__ u64 payload_bytes(u64 words) const { return table_bytes() + (words + n_border) * Type<W>::kBytes; }
-
 };
 
 // Where the elements of the border are: of every plane with blocks the tails of the rows with blocks, then

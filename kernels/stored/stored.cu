@@ -28,7 +28,7 @@ struct StoredTile {
     // Copies the tile, and is whether all of the chunk's tiles are done.
     template <bool kToArray>
     __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
-        __shared__ u64 sums_a[kStoredThreads / kWarp], sums_b[kStoredThreads / kWarp];
+        __shared__ CtaSums<kStoredThreads / kWarp> all;
         __shared__ bool is_last;
         Sums sums;
         if (is_sound && first < n_bytes) {
@@ -36,14 +36,10 @@ struct StoredTile {
             copy_stored<StoredCopy<kStoredThreads, 8, kToArray, false>>(threadIdx.x, bytes(array), bytes(payload), first,
                                                                         static_cast<u32>(min(n_bytes - first, static_cast<u64>(kStoredTileBytes))), sums);
         }
-        sums.a = warp_sum(sums.a);
-        sums.b = warp_sum(sums.b);
-        if (lane_id() == 0) sums_a[threadIdx.x / kWarp] = sums.a, sums_b[threadIdx.x / kWarp] = sums.b;
+        all.share(sums);
         __syncthreads();
         if (threadIdx.x == 0) {
-            sums = Sums();
-            for (u32 w = 0; w < kStoredThreads / kWarp; ++w) sums.a += sums_a[w], sums.b += sums_b[w];
-            totals.add(sums);
+            totals.add(all.sum());
             is_last = totals.count(0, 1) + 1 == tiles;
         }
         __syncthreads();
