@@ -224,7 +224,7 @@ struct OrderedFrames {
         Sums sums;
         if (first < n_bytes) {
             const u32 n = static_cast<u32>(min(n_bytes - first, share));
-            copy_stored<StoredCopy<kThreads, 2, false, false>>(threadIdx.x, array, stored_payload(chunk), first, n, sums);
+            copy_stored<StoredCopy<kThreads, 2, Towards::kPayload, Pieces::kBytes>>(threadIdx.x, array, stored_payload(chunk), first, n, sums);
         }
         shared_sums.share(sums);
         __syncthreads();

@@ -221,7 +221,7 @@ struct ComputeWarps {
         } else {
             const u32 first = (index - frames.n_placed) * kElements;
             const u64 base = layout.table_bytes() / Type<W>::kBytes + words + first;
-            copy_border<kComputeThreads, false>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(frames.payload(chunk)), base, first,
+            copy_border<kComputeThreads, Towards::kPayload>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(frames.payload(chunk)), base, first,
                                                 min(layout.n_border - first, kElements), frames.args.flags & kSwapBytes, sums);
         }
         // The warp keeps its sums, to tell them later.
@@ -249,7 +249,7 @@ struct ComputeWarps {
     __device__ __forceinline__ void copy_stored_tile(u32 chunk, u32 index, Sums& sums) const {
         const StoredRange range(layout.raw_bytes(), index);
         unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<W*>(source(chunk)));
-        copy_stored<StoredCopy<kComputeThreads, 2, false, true>>(threadIdx.x, array, frames.stored_payload(chunk), range.first, range.n, sums);
+        copy_stored<StoredCopy<kComputeThreads, 2, Towards::kPayload, Pieces::kWords>>(threadIdx.x, array, frames.stored_payload(chunk), range.first, range.n, sums);
     }
 
     // Copies that to a stage. Words at the end that are no unit remain.

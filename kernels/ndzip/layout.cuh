@@ -10,6 +10,7 @@
 
 #include "../common/bits.cuh"
 #include "../common/checksum.cuh"
+#include "../common/frame.cuh"
 #include "../common/types.cuh"
 
 constexpr u32 kBlock = 4096;
@@ -135,12 +136,13 @@ struct Border {
 };
 
 // Copies elements [first, first + n) of the border, by all kThreads threads that come here, between array and
-// payload, where they begin with word `base`; kToArray is the direction. The array's elements are big-endian if
+// payload, where they begin with word `base`. The array's elements are big-endian if
 // `swaps`. Adds up the payload's sums.
-template <u32 kThreads, bool kToArray, typename W, int kRank>
+template <u32 kThreads, Towards kTowards, typename W, int kRank>
 __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n,
                                             bool swaps, Sums& sums) {
     constexpr u32 kBatch = 4;  // loads in flight
+    constexpr bool kToArray = kTowards == Towards::kArray;
     const Border<W, kRank> border(layout);
     // Of the lower halves of words, then of the upper ones, if there are any.
     constexpr u32 kParts = Type<W>::kParts;

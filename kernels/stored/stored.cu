@@ -26,15 +26,15 @@ struct StoredTile {
           first(static_cast<u64>(blockIdx.x % tiles) * kStoredTileBytes) {}
 
     // Copies the tile, and is whether all of the chunk's tiles are done.
-    template <bool kToArray>
+    template <Towards kTowards>
     __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
         __shared__ CtaSums<kStoredThreads / kWarp> all;
         __shared__ bool is_last;
         Sums sums;
         if (is_sound && first < n_bytes) {
             const auto bytes = [](const void* p) { return static_cast<unsigned char*>(const_cast<void*>(p)); };
-            copy_stored<StoredCopy<kStoredThreads, 8, kToArray, false>>(threadIdx.x, bytes(array), bytes(payload), first,
-                                                                        static_cast<u32>(min(n_bytes - first, static_cast<u64>(kStoredTileBytes))), sums);
+            copy_stored<StoredCopy<kStoredThreads, 8, kTowards, Pieces::kBytes>>(threadIdx.x, bytes(array), bytes(payload), first,
+                                                                                 static_cast<u32>(min(n_bytes - first, static_cast<u64>(kStoredTileBytes))), sums);
         }
         all.share(sums);
         __syncthreads();
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(con
     const char* const array = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
     char* const frame = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
-    if (!tile.copy<false>(array, frame + args.stored.n_bytes, totals, true)) return;
+    if (!tile.copy<Towards::kPayload>(array, frame + args.stored.n_bytes, totals, true)) return;
     Totals::acquire();
     write_header(args.stored, frame, tile.n_bytes, totals.checksum(tile.n_bytes));
     if (threadIdx.x == 0) args.frame_bytes[tile.chunk] = args.stored.n_bytes + tile.n_bytes;
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
     const u64 n_bytes = args.frame_bytes[tile.chunk];
     const u64 need = args.stored.n_bytes + tile.n_bytes;
-    if (!tile.copy<true>(array, frame + args.stored.n_bytes, totals, n_bytes == need)) return;
+    if (!tile.copy<Towards::kArray>(array, frame + args.stored.n_bytes, totals, n_bytes == need)) return;
     Totals::acquire();
     Status status = n_bytes == need ? kOk : n_bytes < need ? kTruncated : kCorrupt;
     if (n_bytes >= args.stored.n_bytes) {
