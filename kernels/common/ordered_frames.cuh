@@ -1,49 +1,51 @@
-// Frames whose tiles follow each other in the payload, made in one pass: what the CTAs of such a kernel tell each other. It is
-// the same for every codec; what a tile becomes is the codec's.
+// Frames whose tiles follow each other in the payload, made in one pass: what the CTAs of such a kernel tell each other. It
+// is the same for every codec; what a tile becomes is the codec's.
 //
-// A chunk is cut into tiles. Its payload has parts of known length, such as tables, and what the tiles become, one after the
-// other; how long that is, in units of the codec's own, is known only when a tile is made. So, for every tile:
+// A chunk is cut into tiles. Its payload has parts of known length, such as tables, and what the tiles become, one after
+// the other; how long that is, in units of the codec's own, is known only when a tile is made. So, for every tile:
 //
 //   1. A CTA draws it (draw, locate). Tiles are handed out in their order, chunk after chunk, to CTAs that stay.
-//   2. It finds out what the tile becomes, or at least how long, and publishes the length as soon as it can: others wait for it.
-//   3. A warp looks back for the place (place): the sum of all lengths before.
-//   4. The CTA writes what the tile becomes to its place, and sums it up for the checksum (checksum.cuh), also its entries of a
-//      table, and what else nobody else writes.
-//   5. Warps add their sums to the chunk's and count the parts of tiles that they have finished (count). Who has counted the
-//      last part of a chunk writes the header and the frame's length (complete).
+//   2. It finds out what the tile becomes, or at least how long, and publishes the length as soon as it can: others wait.
+//   3. A warp looks back for the place: the sum of all lengths before (place).
+//   4. The CTA writes what the tile becomes to its place, its entries of a table, and whatever else nobody else writes; and
+//      sums it up for the checksum (checksum.cuh).
+//   5. Warps add their sums to the chunk's and count the parts of tiles that they have finished (count). Who has counted
+//      the last part of a chunk writes the header and the frame's length (complete).
 //
 // A chunk that does not get smaller is stored instead, but that is known only when its last tile is placed. If it has been
-// written the wrong way, it is put on a list, and behind the last tile of all chunks the CTAs draw the tiles of that list,
-// when all chunks are finished for the first time (await_again). Then everything is known beforehand, and all is copied.
+// written the wrong way, it is put on a list. Behind the last tile of all chunks, CTAs draw the tiles of the chunks on the
+// list, as soon as all chunks are finished for the first time (await_again); then everything is known beforehand.
 //
 // Who waits waits for tiles before its own only; so nothing depends on which CTAs are resident, or how many there are.
 //
 // The author of a codec writes a Layout, which says how long things are:
 //
 //   struct Layout {
-//       using Own = …;                          // the codec's own arguments, see types.cuh
-//       using Sum = u32;                        // what fits the sum of a chunk's lengths: u32 or u64, of which 62 bits are used
-//       static constexpr u32 kPartsPerTile = 1; // by how many warps or CTAs a tile is counted
-//       u64 raw_bytes() const;                  // of the array
-//       u64 payload_bytes(Sum sum) const;       // of the payload, if all lengths add up to that
+//       using Own = …;                           // the codec's own arguments (types.cuh)
+//       using Sum = u32;                         // or u64, of which 62 bits count: what a chunk's lengths add up to
+//       static constexpr u32 kPartsPerTile = 1;  // by how many warps or CTAs a tile is counted
+//       u64 raw_bytes() const;                   // of the array
+//       u64 payload_bytes(Sum sum) const;        // of the payload, if all lengths add up to that
 //   };
 //
-// If a CTA makes one tile at a time, run() is the kernel's loop, and also stores what has to be; the codec's part is a function
-// that makes a tile:
+// Where a CTA makes one tile at a time, run() is the kernel's loop, and stores what has to be. The codec's part is a function
+// that makes a tile, by all threads:
 //
-//   frames.template run<kThreads>(shared.tile, shared.sums, [&](u32 chunk, u32 index) {
-//       …                                                       // its length; barriers between the threads are needed anyway
+//   const OrderedFrames<Layout> frames(args, Layout{args.own}, n_tiles, n_tiles);
+//   frames.run<kThreads>(shared.drawn, shared.sums, [&](u32 chunk, u32 index) {
+//       …                                   // from frames.source(chunk); how long is the tile?
 //       if (threadIdx.x == 0) frames.publish(chunk, index, length);
 //       …
-//       if (warp == 0) before = frames.place(chunk, index, length);
-//       …                                                       // by all: to frames.payload(chunk), and the thread's sums
+//       if (threadIdx.x < kWarp) before = frames.place(chunk, index, length);
+//       …                                   // to frames.payload(chunk), from `before` on; sums of what is written
 //       shared.sums.share(sums);
 //       __syncthreads();
 //       return shared.sums.sum();
 //   });
 //
-// A codec whose tiles have a place that is known beforehand, because it does not change lengths, still publishes them: what it
-// spares is place().
+// A codec that knows all lengths beforehand spares the rest: only the first tile has a place that is told (the last argument
+// is 1), and publishes 0. selftest.cu has the simplest codec that does not. The launch is that of ordered_launch(), and
+// scratch is zeroed.
 
 #pragma once
 
@@ -56,7 +58,7 @@
 enum TileKind : u32 {
     kFirst,   // seen for the first time
     kAgain,   // of a chunk that is written once more
-    kStart,   // none, before a CTA's first
+    kStart,   // none: before the first of a CTA that looks ahead
     kBeyond,  // behind the last tile that is seen for the first time: nobody knows yet whether it exists
     kNone,    // does not exist
 };

@@ -1,22 +1,21 @@
-// Compression (`fast`) in one pass: one CTA a block of 4096 elements at a time, many CTAs per multiprocessor.
-//
-// Blocks are handed out in their order by a counter, chunk after chunk. For every block:
-//   1. Its words are copied to shared memory. The bits that any has and their range are found by all threads; zeros at the
-//      end that all have are shifted out, and what is left are the numbers of the map BITS.
-//   2. Some rows are predicted with each candidate for the orders; the bits of their residuals are the costs. Where
-//      exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well.
-//   3. Residuals go to the other buffer: a warp makes eight rows at a time, in registers. Of whole planes these are its
-//      group's; of other boxes each row is for itself.
+// Compression (`fast`) in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time,
+// many CTAs per multiprocessor. For every block:
+//   1. Its words are copied to shared memory (load.cuh). The bits that any has and their range are found by all threads;
+//      zeros at the end that all have are shifted out, and what is left are the numbers of the map BITS (maps.cuh).
+//   2. Some rows are predicted with each candidate for the orders; the bits of their residuals are the costs (orders.cuh).
+//      Where exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well.
+//   3. Residuals go to the other buffer (stage/differences.cuh): a warp makes eight rows at a time, in registers. Of whole
+//      planes these are its group's; of other boxes each row is for itself.
 //   4. A warp has a group: it counts for every width how many residuals are longer, in bit slices: word k of six counts in
 //      binary, bit by bit, the residuals of a lane that are longer than k bits. Then lane k knows the count of width k and
-//      what it costs.
-//   5. The size of the block is published, and the groups are packed to a stage in the place of the numbers.
+//      what it costs (stage/widths.cuh).
+//   5. The size of the block is published, and the groups are packed to a stage in the place of the numbers
+//      (stage/pack.cuh).
 //   6. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
 //
 // A block that takes longer than others holds up all that look back at it. So the paths for clipped blocks matter, too.
 //
-// Who finishes the last block of a chunk writes the frame's header. If the chunk does not get smaller it is done again,
-// after all others, by copying the array.
+// Chunks that do not get smaller are encoded first, and copied at the end.
 
 #pragma once
 

@@ -1,22 +1,22 @@
-// Compression in one pass. Persistent CTAs of 8 compute warps and 2 writer warps; a tile is 32 KiB of
-// input (two blocks of f32, one of f64) or 8192 (f32) or 4096 (f64) elements of the border.
+// Compression in one pass, by the protocol of common/ordered_frames.cuh. CTAs of 8 compute warps (compute.cuh) and 2 writer
+// warps (write.cuh) stay; a tile is 32 KiB of input (two blocks of f32, one of f64) or 8192 (f32) or 4096 (f64) elements
+// of the border.
 //
-// Tiles are handed out in their order by a counter: chunk after chunk, of each first the blocks, then the
-// border. The compute warps, for every tile of blocks:
+// The tiles of a chunk are first those of blocks, then those of the border. The compute warps, for every tile of blocks:
 //   1. wait for its copy to shared memory (the slot), read it, difference it: now the heads, and so the
 //      size, are known;
 //   2. publish the size, hand it to the writer warps, start the copy of the next tile into the slot;
 //   3. transpose, and write heads and columns, as they will be in the payload, to a stage in shared memory.
 // Meanwhile the writer warps look back for the place of the tile (each by itself), one writes the offset
 // table, then they copy the stage to the payload and sum it up for the checksum. Tiles of the border are
-// copied by the compute warps as soon as the chunk's last block is placed. Who finishes the last tile of a
-// chunk writes the frame's header.
+// copied by the compute warps as soon as the chunk's last block is placed. Each warp counts what it has finished of a
+// chunk when it comes to another one.
 //
 // A chunk that does not get smaller is stored instead, but that is known only when its last block is placed.
 // So the CTA guesses: where the last tile it has placed in the chunk shows nothing saved so far, the compute warps
 // do not transpose the next, but fill the stage with as many of the array's bytes, which the writer warps copy to where
 // a stored frame has them. Where a chunk turns out to be written the wrong way, or partly so, all of its tiles are
-// done again, after all others; then everything is known beforehand.
+// written once more, after all others.
 //
 // Compute and writer warps meet at gates. sized: the size of a tile is in `sized`; four of them, since the
 // compute warps run at most three tiles ahead (they wait for a free stage). full: a stage is written. empty:
