@@ -162,11 +162,11 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
     });
 }
 
-#define SELFTEST_FRAMES(name, Sum, shift)                                                                                  \
-    extern "C" __global__ void __launch_bounds__(kSelftestThreads)                                                           \
-        selftest_frames_##name(const __grid_constant__ CompressArgs<SelftestWords> args) {                                   \
-        test_frames<SelftestLayout<Sum, shift>>(args);                                                                       \
-    }                                                                                                                        \
+#define SELFTEST_FRAMES(name, Sum, shift)                                                                          \
+    extern "C" __global__ void __launch_bounds__(kSelftestThreads, 4)                                              \
+        selftest_frames_##name(const __grid_constant__ CompressArgs<SelftestWords> args) {                         \
+        test_frames<SelftestLayout<Sum, shift>>(args);                                                             \
+    }                                                                                                              \
     extern "C" __device__ const LaunchInfo selftest_frames_##name##_info = ordered_launch(kSelftestThreads, 0, 1);
 
 SELFTEST_FRAMES(u32, u32, 0)

@@ -28,26 +28,25 @@ struct WriterWarps {
         for (u32 n = 0;; ++n) {
             shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
             const SizedTile tile = shared.sized[n % kSizedSlots];
-            // Tiles of another chunk are told about. Whether these were the last is looked at when this tile is placed: until then
+            const bool exists = tile.kind < kStart, is_encoded = exists && !tile.is_stored;
+            // The chunk before is told about. Whether its parts were the last is looked at when this tile is placed: until then
             // the count is under way.
             const TileKind told_kind = kind;
             const u32 told_chunk = chunk;
             const bool tells = parts && (tile.kind != kind || tile.chunk != chunk);
-            u32 n_done = 0;
+            u32 n_done = 0, before = 0;
             if (unlikely(tells)) n_done = tell();
-            u32 before = 0;
-            if (likely(tile.kind < kStart)) before = place(n, tile);
+            if (likely(exists)) before = place(n, tile);
             if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
             if (tile.kind == kNone) break;
-            if (likely(tile.kind < kStart)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
-            const bool stores = tile.kind < kStart && tile.is_stored;
-            if (likely(tile.kind < kStart && !stores)) write_table(tile, before);
+            if (likely(exists)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
+            if (likely(is_encoded)) write_table(tile, before);
             shared.full_gates[n % kStages].wait(n / kStages);
-            if (unlikely(stores)) {
+            if (likely(is_encoded)) {
+                copy_stage(shared.stage_address(n), tile, before);
+            } else if (exists) {
                 n_stored += kPartsPerTile / kWriterWarps;
                 write_stored_tile(shared.stage_address(n), tile.chunk, tile.index);
-            } else if (likely(tile.kind < kStart)) {
-                copy_stage(shared.stage_address(n), tile, before);
             }
             shared.empty_gates[n % kStages].arrive();
         }
@@ -76,9 +75,9 @@ struct WriterWarps {
     }
 
     // The lane of rows of the payload that the thread's words are in.
-    __device__ __forceinline__ u32 row_lane(u32 chunk) const { return (lane - first_word(chunk)) % kLanes; }
-    // Where the payload begins, in words of a line.
-    __device__ __forceinline__ u32 first_word(u32 chunk) const { return static_cast<u32>(reinterpret_cast<u64>(frames.payload(chunk)) / 4) % kWarp; }
+    __device__ __forceinline__ u32 row_lane(u32 chunk) const {
+        return (lane - static_cast<u32>(reinterpret_cast<u64>(frames.payload(chunk)) / 4)) % kLanes;
+    }
 
     // Writes the entries of the tile's blocks: by threads of the last warp in whose lane they are.
     __device__ __forceinline__ void write_table(const SizedTile& tile, u32 before) {
