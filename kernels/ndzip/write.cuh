@@ -28,7 +28,7 @@ struct WriterWarps {
         for (u32 n = 0;; ++n) {
             shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
             const SizedTile tile = shared.sized[n % kSizedSlots];
-            const bool exists = tile.kind < kStart, is_encoded = exists && !tile.is_stored;
+            const bool exists = tile.kind < kStart, stores = exists && tile.is_stored;
             // The chunk before is told about. Whether its parts were the last is looked at when this tile is placed: until then
             // the count is under way.
             const TileKind told_kind = kind;
@@ -40,13 +40,13 @@ struct WriterWarps {
             if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
             if (tile.kind == kNone) break;
             if (likely(exists)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
-            if (likely(is_encoded)) write_table(tile, before);
+            if (likely(exists && !stores)) write_table(tile, before);
             shared.full_gates[n % kStages].wait(n / kStages);
-            if (likely(is_encoded)) {
-                copy_stage(shared.stage_address(n), tile, before);
-            } else if (exists) {
+            if (unlikely(stores)) {
                 n_stored += kPartsPerTile / kWriterWarps;
                 write_stored_tile(shared.stage_address(n), tile.chunk, tile.index);
+            } else if (likely(exists)) {
+                copy_stage(shared.stage_address(n), tile, before);
             }
             shared.empty_gates[n % kStages].arrive();
         }
