@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use gridz::cuda::{
     Device, DeviceBuffer, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer,
 };
+use gridz::format::checksum::checksum;
 use gridz::{ErrorKind, Result, settings};
 use mock_cuda::{Args, Info, with_driver};
 
@@ -164,4 +165,205 @@ fn a_forked_child_has_no_gpu() {
         }
         words(&stream, buffer.all()).unwrap();
     });
+}
+
+/// Some number that depends on all bits of another, as in `selftest.cu`.
+fn scrambled(i: u64) -> u64 {
+    let x = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Sums of 62 bits and of 32, by many warps that are late now and then.
+#[test]
+#[ignore = "needs a GPU"]
+fn looking_back_adds_up() {
+    let stream = device().stream().unwrap();
+    let n_words = 50_000;
+    let dst = stream.alloc(8 * (1 + 2 * n_words)).unwrap();
+    for (name, shift) in [("selftest_look_back_u32", 50), ("selftest_look_back_u64", 19)] {
+        for ctas in [1, 2, 100, 3000] {
+            // SAFETY: the buffer lives until the stream has been waited for.
+            unsafe { stream.zero(dst.all()) }.unwrap();
+            let args = Args { dst: dst.all().address(), n_words, extents: [0; 3], value: shift, other: 0 };
+            launch(name, Grid { ctas, threads: 32, shared_bytes: 0 }, &stream, &args).unwrap();
+            let found = words(&stream, dst.all()).unwrap();
+            let (states, sums) = found[1..].split_at(n_words as usize);
+            let mut sum = 0;
+            for tile in 0..n_words {
+                assert_eq!(sums[tile as usize], sum, "{name} {ctas} {tile}");
+                sum += if tile % 4 == 3 { 0 } else { scrambled(tile) >> shift };
+                assert_eq!(states[tile as usize], sum << 2 | 2, "{name} {ctas} {tile}");
+            }
+            let bits = 64 - sum.leading_zeros();
+            assert!(if shift == 50 { (25..=32).contains(&bits) } else { (60..=62).contains(&bits) }, "{bits}");
+        }
+    }
+}
+
+gridz::kernel_struct! {
+    /// `FrameForm` in `kernels/common/types.cuh`.
+    struct Form, size 1080 {
+        n_bytes: u32,
+        crc: u32,
+        crc_of_bit: [u32; 128],
+        words: [u32; 140],
+    }
+
+    /// `CompressArgs` there, with the words of `selftest.cu`.
+    struct FramesArgs, size 2232 {
+        src: u64,
+        src_stride: u64,
+        dst: u64,
+        dst_stride: u64,
+        frame_bytes: u64,
+        scratch: u64,
+        n_words: u64,
+        n_tiles: u32,
+        reserved: u32,
+        n_chunks: u32,
+        flags: u32,
+        encoded: Form,
+        stored: Form,
+    }
+
+    /// `LaunchInfo` there.
+    struct LaunchInfo, size 40 {
+        threads: u32,
+        shared_bytes: u32,
+        persistent: u32,
+        blocks_per_tile: u32,
+        scratch_fixed_bytes: u64,
+        scratch_bytes_per_chunk: u64,
+        scratch_bytes_per_tile: u64,
+    }
+}
+
+impl Form {
+    /// Of headers of so many bytes: kernels take any numbers.
+    fn new(n_bytes: u32) -> Self {
+        let number = |i: usize| scrambled(u64::from(n_bytes) << 32 | i as u64) as u32;
+        Self {
+            n_bytes,
+            crc: number(0),
+            crc_of_bit: std::array::from_fn(|i| number(1000 + i)),
+            words: std::array::from_fn(|i| number(2000 + i)),
+        }
+    }
+
+    /// The frame with this payload.
+    fn frame(&self, payload: &[u32]) -> Vec<u8> {
+        let payload: Vec<u8> = payload.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let fields = u128::from(checksum(&payload)) << 64 | payload.len() as u128;
+        let mut words = self.words[..self.n_bytes as usize / 4].to_vec();
+        for (i, word) in words[4..8].iter_mut().enumerate() {
+            *word = (fields >> (32 * i)) as u32;
+        }
+        words[8] =
+            (0..128).filter(|bit| fields >> bit & 1 == 1).fold(self.crc, |crc, bit| crc ^ self.crc_of_bit[bit]);
+        words.iter().flat_map(|word| word.to_le_bytes()).chain(payload).collect()
+    }
+}
+
+/// Words of a tile of the codec of `selftest.cu`.
+const TILE: usize = 128;
+
+/// Chunk number `chunk`: some get smaller, some do not and are written once more, some are zeros.
+fn words_of_chunk(chunk: u64, n_words: usize) -> Vec<u32> {
+    let word = |i: usize| {
+        let (word, tile) = (scrambled(chunk << 32 | i as u64), scrambled(chunk << 40 | (i / TILE) as u64));
+        let is_some = match chunk % 5 {
+            0 => true,
+            1 => false,
+            2 => word % 2 == 0,
+            3 => tile % 3 == 0 || (tile % 3 == 1 && word % 16 == 0),
+            _ => word % 128 > tile % 3,
+        };
+        if is_some { (word >> 32) as u32 | 1 } else { 0 }
+    };
+    (0..n_words).map(word).collect()
+}
+
+/// What its frame must be.
+fn frame_of_words(words: &[u32], encoded: &Form, stored: &Form) -> Vec<u8> {
+    let (mut ends, mut rest): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    for tile in words.chunks(TILE) {
+        rest.extend(tile.iter().filter(|&&word| word != 0));
+        ends.push(rest.len() as u32);
+    }
+    ends.resize(ends.len().next_multiple_of(4), 0);
+    ends.extend(rest);
+    let is_smaller = encoded.n_bytes as usize + 4 * ends.len() < stored.n_bytes as usize + 4 * words.len();
+    if is_smaller { encoded.frame(&ends) } else { stored.frame(words) }
+}
+
+/// The protocol of `kernels/common/ordered_frames.cuh` with the simplest codec that there is.
+#[test]
+#[ignore = "needs a GPU"]
+fn ordered_frames_are_complete_and_stored_where_they_must_be() {
+    let stream = device().stream().unwrap();
+    let module = device().module(Fatbin::find("selftest").unwrap()).unwrap();
+    let (encoded, stored) = (Form::new(64), Form::new(48));
+    let (mut n_encoded, mut n_stored) = (0, 0);
+    for (name, info) in
+        [("selftest_frames_u32", "selftest_frames_u32_info"), ("selftest_frames_u64", "selftest_frames_u64_info")]
+    {
+        let info: LaunchInfo = module.global(info).unwrap();
+        assert_eq!((info.persistent, info.blocks_per_tile), (1, 1));
+        let resident = kernel(name).resident_ctas(info.threads, info.shared_bytes).unwrap();
+        for (n_words, n_chunks) in
+            [(1, 40), (127, 5), (128, 5), (129, 700), (5000, 1), (5001, 303), (100_000, 1), (70_001, 12)]
+        {
+            let chunks: Vec<Vec<u32>> = (0..n_chunks).map(|chunk| words_of_chunk(chunk as u64, n_words)).collect();
+            let n_tiles = n_words.div_ceil(TILE);
+            // Behind a slot is something that nobody may touch.
+            let slot = (64 + 4 * n_tiles.next_multiple_of(4) + 4 * n_words).next_multiple_of(16);
+            let stride = slot + 16;
+            let arrays = stream.alloc((4 * n_words * n_chunks) as u64).unwrap();
+            let slots = stream.alloc((stride * n_chunks) as u64).unwrap();
+            let frame_bytes = stream.alloc(8 * n_chunks as u64).unwrap();
+            let per_chunk = info.scratch_bytes_per_chunk + n_tiles as u64 * info.scratch_bytes_per_tile;
+            let scratch = stream.alloc(info.scratch_fixed_bytes + n_chunks as u64 * per_chunk).unwrap();
+            let bytes: Vec<u8> = chunks.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+            stream.copy_in(arrays.all(), &bytes).unwrap();
+            let args = FramesArgs {
+                src: arrays.all().address(),
+                src_stride: 4 * n_words as u64,
+                dst: slots.all().address(),
+                dst_stride: stride as u64,
+                frame_bytes: frame_bytes.all().address(),
+                scratch: scratch.all().address(),
+                n_words: n_words as u64,
+                n_tiles: n_tiles as u32,
+                reserved: 0,
+                n_chunks: n_chunks as u32,
+                flags: 0,
+                encoded,
+                stored,
+            };
+            for ctas in [1, 3, resident, 2 * resident] {
+                // SAFETY: the buffer lives until the stream has been waited for.
+                unsafe { stream.zero(scratch.all()) }.unwrap();
+                stream.copy_in(slots.all(), &vec![0xee; stride * n_chunks]).unwrap();
+                let grid = Grid { ctas, threads: info.threads, shared_bytes: info.shared_bytes };
+                // SAFETY: the kernel writes slots, frame_bytes and scratch, which are as long as it needs.
+                unsafe { kernel(name).launch(grid, &stream, args.as_bytes()).unwrap() };
+                let mut found = vec![0; stride * n_chunks];
+                stream.copy_out(slots.all(), &mut found).unwrap();
+                let lengths = words(&stream, frame_bytes.all()).unwrap();
+                for (chunk, words) in chunks.iter().enumerate() {
+                    let frame = frame_of_words(words, &encoded, &stored);
+                    let slot_of_chunk = &found[chunk * stride..][..stride];
+                    let context = format!("{name}: chunk {chunk} of {n_chunks}, {n_words} words, {ctas} CTAs");
+                    assert_eq!(lengths[chunk], frame.len() as u64, "{context}");
+                    assert!(slot_of_chunk[..frame.len()] == frame[..], "{context}");
+                    assert!(slot_of_chunk[slot..].iter().all(|&byte| byte == 0xee), "{context}");
+                    let is_stored = frame.len() == 48 + 4 * n_words;
+                    *(if is_stored { &mut n_stored } else { &mut n_encoded }) += 1;
+                }
+            }
+        }
+    }
+    assert!(n_encoded > 1000 && n_stored > 1000, "{n_encoded} {n_stored}");
 }

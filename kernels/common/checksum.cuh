@@ -34,8 +34,8 @@ struct LaneWeights {
         }
     }
 };
-// Not in constant memory, where threads with other lanes would wait for each other.
-__device__ const LaneWeights kLaneWeights;
+// Not in constant memory, where threads with other lanes would wait for each other. In one cache line.
+alignas(128) __device__ const LaneWeights kLaneWeights;
 
 struct Sums {
     u64 a = 0, b = 0;
@@ -49,6 +49,21 @@ struct Sums {
     __device__ __forceinline__ void add(u64 index, u32 word) { add_lane(index, static_cast<u64>(key_of(key_steps(index))) * word); }
     // Takes back what was added as word `index`.
     __device__ __forceinline__ void remove(u64 index, u32 word) { add_lane(index, 0 - static_cast<u64>(key_of(key_steps(index))) * word); }
+};
+
+// The weights of lane i, in the registers of thread i of a warp, and again in the rest of it. For who needs weights now and then:
+// in between, the cache may lose them.
+struct WarpWeights {
+    u32 own_a, own_b;
+
+    __device__ __forceinline__ WarpWeights() : own_a(kLaneWeights.a[lane_id() % kLanes]), own_b(kLaneWeights.b[lane_id() % kLanes]) {}
+    __device__ __forceinline__ u32 a(u32 lane) const { return __shfl_sync(kAllLanes, own_a, lane % kLanes); }
+    __device__ __forceinline__ u32 b(u32 lane) const { return __shfl_sync(kAllLanes, own_b, lane % kLanes); }
+    // By all threads: as Sums::add_lane.
+    __device__ __forceinline__ void add_lane(u32 lane, u64 sum, Sums& sums) const {
+        sums.a += sum * a(lane);
+        sums.b += sum * b(lane);
+    }
 };
 
 // Sums over words kStride apart, a multiple of a row.
@@ -89,6 +104,13 @@ struct UnitSums {
         sums.a += x * a.x + y * a.y + z * a.z + w * a.w;
         sums.b += x * b.x + y * b.y + z * b.z + w * b.w;
     }
+    // The same by all threads of a warp.
+    __device__ __forceinline__ void finish(const WarpWeights& weights, Sums& sums) const {
+        weights.add_lane(4 * unit, x, sums);
+        weights.add_lane(4 * unit + 1, y, sums);
+        weights.add_lane(4 * unit + 2, z, sums);
+        weights.add_lane(4 * unit + 3, w, sums);
+    }
 };
 
 // A bijection that spreads every bit (the finaliser of SplitMix64).
@@ -101,12 +123,33 @@ __device__ __forceinline__ u64 mix(u64 x) {
 // The checksum of so many bytes with these sums.
 __device__ __forceinline__ u64 checksum_of(u64 a, u64 b, u64 n_bytes) { return mix(a + mix(b + n_bytes)); }
 
-// What all tiles of a chunk have added up so far. Zero at the launch.
+// Sums of the warps of a CTA, in shared memory.
+template <u32 kWarps>
+struct CtaSums {
+    u64 a[kWarps], b[kWarps];
+
+    // By all threads, with their own. Then a barrier.
+    __device__ __forceinline__ void share(Sums sums) {
+        sums.a = warp_sum(sums.a), sums.b = warp_sum(sums.b);
+        if (lane_id() == 0) a[threadIdx.x / kWarp] = sums.a, b[threadIdx.x / kWarp] = sums.b;
+    }
+    // Of kSome warps, which begin with one of them.
+    template <u32 kSome = kWarps>
+    __device__ __forceinline__ Sums sum(u32 first = 0) const {
+        Sums sums;
+#pragma unroll
+        for (u32 w = 0; w < kSome; ++w) sums.a += a[first + w], sums.b += b[first + w];
+        return sums;
+    }
+};
+
+// What all tiles of a chunk have added up so far, in scratch that was zeroed.
 struct Totals {
     u64 sum_a, sum_b;
-    u32 n_done;  // tiles, or parts of tiles
-    u32 marks;   // bits that tiles have set
-    u64 reserved;
+    u32 n_done;    // tiles, or parts of tiles
+    u32 n_stored;  // those that were stored, in compression
+    u32 marks;     // bits that tiles have set, in decompression
+    u32 reserved;
 
     __device__ __forceinline__ void add(Sums sums) {
         atomicAdd(reinterpret_cast<unsigned long long*>(&sum_a), sums.a);
@@ -122,8 +165,11 @@ struct Totals {
         return n_before;
     }
 
-    // By the thread that has counted the last part, or its warp after that: sees what the others have released.
-    __device__ __forceinline__ static void acquire() { __threadfence(); }
+    // By the warp of the thread that has counted the last part: sees what the others have released.
+    __device__ __forceinline__ static void acquire() {
+        __syncwarp();
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    }
     // After that, the checksum of all, which are `n_bytes`.
     __device__ __forceinline__ u64 checksum(u64 n_bytes) const volatile { return checksum_of(sum_a, sum_b, n_bytes); }
 };

@@ -62,32 +62,39 @@ __device__ __forceinline__ bool is_stored(const FrameForm& stored, const void* f
     return static_cast<const u32*>(frame)[1] == stored.words[1];
 }
 
-// The word at `from`, of which `n_bytes` bytes are left: missing bytes are zeros. kWhole: it is aligned and complete.
-template <bool kWhole>
+// Whether an array is aligned to words and has whole words only, or is of any bytes.
+enum class Pieces : u32 { kWords, kBytes };
+
+// The word at `from`, of which `n_bytes` bytes are left: missing bytes are zeros.
+template <Pieces kPieces>
 __device__ __forceinline__ u32 load_word(const unsigned char* from, u32 n_bytes) {
     u32 word = 0;
-    if (kWhole || (reinterpret_cast<u64>(from) % 4 == 0 && n_bytes >= 4)) {
+    if (kPieces == Pieces::kWords || (reinterpret_cast<u64>(from) % 4 == 0 && n_bytes >= 4)) {
         word = *reinterpret_cast<const u32*>(from);
     } else {
         for (u32 i = 0; i < 4 && i < n_bytes; ++i) word |= static_cast<u32>(from[i]) << 8 * i;
     }
     return word;
 }
-template <bool kWhole>
+template <Pieces kPieces>
 __device__ __forceinline__ void store_word(unsigned char* to, u32 n_bytes, u32 word) {
-    if (kWhole || (reinterpret_cast<u64>(to) % 4 == 0 && n_bytes >= 4)) {
+    if (kPieces == Pieces::kWords || (reinterpret_cast<u64>(to) % 4 == 0 && n_bytes >= 4)) {
         *reinterpret_cast<u32*>(to) = word;
     } else {
         for (u32 i = 0; i < 4 && i < n_bytes; ++i) to[i] = static_cast<unsigned char>(word >> 8 * i);
     }
 }
 
-// How copy_stored works: threads that share the work, loads that each has under way, which way the bytes go, and
-// whether the array is aligned to words and has whole words only.
-template <u32 threads, u32 batch, bool to_array, bool whole_words>
+// Which way bytes go.
+enum class Towards : u32 { kArray, kPayload };
+
+// How copy_stored works: threads that share the work, loads that each has under way, which way the bytes go, and what the
+// array is made of.
+template <u32 threads, u32 batch, Towards towards, Pieces pieces>
 struct StoredCopy {
     static constexpr u32 kThreads = threads, kBatch = batch;
-    static constexpr bool kToArray = to_array, kWholeWords = whole_words;
+    static constexpr bool kToArray = towards == Towards::kArray;
+    static constexpr Pieces kPieces = pieces;
 };
 
 // Copies bytes [first, first + n) between the array and the payload of a stored frame, and adds up the payload's
@@ -118,8 +125,8 @@ __device__ __forceinline__ void copy_stored(u32 thread, unsigned char* array, un
     StridedSums<kThreads> word_sums(first / 4 + first_word);
 #pragma unroll 4
     for (u32 w = first_word; w < n_words; w += kThreads) {
-        const u32 word = load_word<How::kWholeWords>(from + 4 * w, n - 4 * w);
-        store_word<How::kWholeWords>(to + 4 * w, n - 4 * w, word);
+        const u32 word = load_word<How::kPieces>(from + 4 * w, n - 4 * w);
+        store_word<How::kPieces>(to + 4 * w, n - 4 * w, word);
         word_sums.add(word);
     }
     word_sums.finish(first / 4 + first_word, sums);

@@ -3,6 +3,7 @@
 // Every tile has one 64-bit state: value << 2 | status. It begins empty (0), then holds the tile's own
 // sum (kOwn), at last the sum up to and including the tile (kPrefix). Value and status change in one
 // store, so relaxed accesses are enough: nobody reads anything else on the strength of a state.
+// Values have up to 62 bits; who knows that all sums fit 32 asks for u32, which is half the work.
 //
 // A tile waits for tiles before it only, and tiles are handed out in their order, so the first
 // unfinished tile never waits: no deadlock, whatever CTAs are resident.
@@ -21,21 +22,22 @@ __device__ __forceinline__ u64 load_state(const u64* state) {
     return value;
 }
 
-__device__ __forceinline__ void publish_state(u64* state, u32 value, u64 status) {
-    asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(state), "l"(static_cast<u64>(value) << 2 | status) : "memory");
+__device__ __forceinline__ void publish_state(u64* state, u64 value, u64 status) {
+    asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(state), "l"(value << 2 | status) : "memory");
 }
 
 // Waits for the sum up to and including a tile.
-__device__ __forceinline__ u32 await_prefix(const u64* state) {
+__device__ __forceinline__ u64 await_prefix(const u64* state) {
     u64 value = load_state(state);
     while ((value & 3) != kPrefix) value = load_state(state);
-    return static_cast<u32>(value >> 2);
+    return value >> 2;
 }
 
 // Sum over all tiles before `tile`, by one warp, which looks at 32 tiles at a time. A narrow window is
 // best: nearly always the tiles needed are among the 32 before.
-__device__ __forceinline__ u32 look_back(const u64* states, u32 tile) {
-    u32 sum = 0;
+template <typename Sum>
+__device__ __forceinline__ Sum look_back(const u64* states, u32 tile) {
+    Sum sum = 0;
     for (s32 window = static_cast<s32>(tile) - 1; window >= 0; window -= kWarp) {
         const s32 mine = window - static_cast<s32>(lane_id());
         u64 state = kPrefix;
@@ -46,7 +48,7 @@ __device__ __forceinline__ u32 look_back(const u64* states, u32 tile) {
             first = prefixes ? __ffs(prefixes) - 1 : kWarp - 1;
             // Lanes behind the nearest prefix do not matter.
         } while (__any_sync(kAllLanes, (state & 3) == 0 && lane_id() <= first));
-        sum += warp_sum(lane_id() <= first ? static_cast<u32>(state >> 2) : 0);
+        sum += warp_sum(lane_id() <= first ? static_cast<Sum>(state >> 2) : 0);
         if (prefixes) break;
     }
     return sum;

@@ -1,7 +1,11 @@
-// Kernels that test the machinery around kernels: structs, launches, loss of a device.
+// Kernels that test the machinery around kernels: structs, launches, loss of a device; look-back, and frames whose tiles
+// follow each other.
 
 #include <cstddef>
 #include <cstdint>
+
+#include "lookback.cuh"
+#include "ordered_frames.cuh"
 
 struct SelftestArgs {
     uint64_t dst;  // uint64_t[8] for selftest_fields, uint32_t[n_words] for selftest_fill
@@ -49,3 +53,121 @@ extern "C" __global__ void selftest_trap(const __grid_constant__ SelftestArgs ar
         asm volatile("trap;");
     }
 }
+
+// Some number that depends on all bits of another.
+__device__ u64 scrambled(u64 i) { return mix(i + 0x9e3779b97f4a7c15u); }
+// Some tiles take longer than others.
+__device__ void dawdle(u64 i) {
+    if (scrambled(i) % 8 == 0) __nanosleep(static_cast<u32>(scrambled(i) >> 32) % 20000);
+}
+
+// CTAs of one warp: sums over tiles. At dst, all of 8 bytes: a counter; n_words states, zeros at first; n_words sums of what is
+// before a tile. Tile i counts `scrambled(i) >> value`, but every fourth nothing.
+template <typename Sum>
+__device__ void test_look_back(const SelftestArgs& args) {
+    u64* const counter = reinterpret_cast<u64*>(args.dst);
+    u64* const states = counter + 1;
+    for (;;) {
+        u32 tile = 0;
+        if (lane_id() == 0) tile = atomicAdd(reinterpret_cast<u32*>(counter), 1);
+        tile = __shfl_sync(kAllLanes, tile, 0);
+        if (tile >= args.n_words) return;
+        const Sum own = tile % 4 == 3 ? 0 : static_cast<Sum>(scrambled(tile) >> args.value);
+        dawdle(tile);
+        if (lane_id() == 0) publish_state(states + tile, own, tile == 0 ? kPrefix : kOwn);
+        const Sum before = look_back<Sum>(states, tile);
+        dawdle(tile + args.n_words);
+        if (lane_id() == 0) {
+            publish_state(states + tile, before + own, kPrefix);
+            states[args.n_words + tile] = before;
+        }
+        // Later, any thread can wait for it.
+        if (await_prefix(states + tile) != before + own) asm volatile("trap;");
+    }
+}
+extern "C" __global__ void selftest_look_back_u32(const __grid_constant__ SelftestArgs args) { test_look_back<u32>(args); }
+extern "C" __global__ void selftest_look_back_u64(const __grid_constant__ SelftestArgs args) { test_look_back<u64>(args); }
+
+// The simplest codec: arrays are words, a tile is 128 of them, and zeros are left out. The payload is a table of where each tile
+// ends, u32 words, padded to 16 bytes; then the words. Lengths are told times 2^kShift, so that their sums get long.
+struct SelftestWords {
+    u64 n_words;
+    u32 n_tiles;
+    u32 reserved;
+};
+static_assert(sizeof(SelftestWords) == 16, "tests/cuda_gpu.rs has the same struct");
+
+constexpr u32 kSelftestThreads = 128;
+
+template <typename S, u32 kLog>
+struct SelftestLayout {
+    using Own = SelftestWords;
+    using Sum = S;
+    static constexpr u32 kPartsPerTile = 1, kShift = kLog;
+
+    const SelftestWords& words;
+    __device__ u64 table_bytes() const { return (4ull * words.n_tiles + 15) / 16 * 16; }
+    __device__ u64 raw_bytes() const { return 4 * words.n_words; }
+    __device__ u64 payload_bytes(Sum sum) const { return table_bytes() + 4 * static_cast<u64>(sum >> kShift); }
+};
+
+struct SelftestShared {
+    Drawn drawn;
+    CtaSums<kSelftestThreads / kWarp> sums;
+    u32 counts[kSelftestThreads / kWarp];
+    u32 before;
+};
+
+template <typename Layout>
+__device__ void test_frames(const CompressArgs<SelftestWords>& args) {
+    using Sum = typename Layout::Sum;
+    __shared__ SelftestShared shared;
+    const Layout layout{args.own};
+    const OrderedFrames<Layout> frames(args, layout, args.own.n_tiles, args.own.n_tiles);
+    frames.template run<kSelftestThreads>(shared.drawn, shared.sums, [&](u32 chunk, u32 index) {
+        const u32 warp = threadIdx.x / kWarp;
+        const u64 at = static_cast<u64>(index) * kSelftestThreads + threadIdx.x;
+        const u32 word = at < args.own.n_words ? reinterpret_cast<const u32*>(frames.source(chunk))[at] : 0;
+        const u32 some = __ballot_sync(kAllLanes, word != 0);
+        if (lane_id() == 0) shared.counts[warp] = __popc(some);
+        __syncthreads();
+        u32 length = 0, rank = __popc(some & lanes_below());
+        for (u32 w = 0; w < kSelftestThreads / kWarp; ++w) {
+            if (w < warp) rank += shared.counts[w];
+            length += shared.counts[w];
+        }
+        const Sum told = static_cast<Sum>(length) << Layout::kShift;
+        dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index));
+        if (threadIdx.x == 0) frames.publish(chunk, index, told);
+        dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index) + 1);
+        if (warp == 0) {
+            const Sum before = frames.place(chunk, index, told);
+            if (lane_id() == 0) shared.before = static_cast<u32>(before >> Layout::kShift);
+        }
+        __syncthreads();
+
+        u32* const payload = reinterpret_cast<u32*>(frames.payload(chunk));
+        Sums sums;
+        const auto put = [&](u64 i, u32 value) {
+            payload[i] = value;
+            sums.add(i, value);
+        };
+        const u64 first = layout.table_bytes() / 4;
+        if (word != 0) put(first + shared.before + rank, word);
+        if (threadIdx.x == 0) put(index, shared.before + length);
+        if (index + 1 == frames.tiles && threadIdx.x > 0 && index + threadIdx.x < first) put(index + threadIdx.x, 0);
+        shared.sums.share(sums);
+        __syncthreads();
+        return shared.sums.sum();
+    });
+}
+
+#define SELFTEST_FRAMES(name, Sum, shift)                                                                          \
+    extern "C" __global__ void __launch_bounds__(kSelftestThreads, 4)                                              \
+        selftest_frames_##name(const __grid_constant__ CompressArgs<SelftestWords> args) {                         \
+        test_frames<SelftestLayout<Sum, shift>>(args);                                                             \
+    }                                                                                                              \
+    extern "C" __device__ const LaunchInfo selftest_frames_##name##_info = ordered_launch(kSelftestThreads, 0, 1);
+
+SELFTEST_FRAMES(u32, u32, 0)
+SELFTEST_FRAMES(u64, u64, 40)

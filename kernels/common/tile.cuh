@@ -15,8 +15,9 @@
 enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2, kMarkUnsupported = 4 };
 constexpr u32 kDecompressScratch = (1 + kSlots) * sizeof(Totals);
 
+template <typename Own>
 struct DecompressTile {
-    const DecompressArgs& args;
+    const DecompressArgs<Own>& args;
     const u32 tiles, chunk, tile;  // tiles of a chunk; the chunk, and its tile, of this CTA
     const char* const frame;
     const u64 frame_bytes;
@@ -24,7 +25,7 @@ struct DecompressTile {
     const u64 n_bytes;  // of the payload
     char* const array;
 
-    __device__ __forceinline__ explicit DecompressTile(const DecompressArgs& args)
+    __device__ __forceinline__ explicit DecompressTile(const DecompressArgs<Own>& args)
         : args(args), tiles(args.n_chunks == 1 ? gridDim.x : gridDim.x / args.n_chunks),
           chunk(args.n_chunks == 1 ? 0 : blockIdx.x / tiles), tile(blockIdx.x - chunk * tiles),
           frame(static_cast<const char*>(args.src) + chunk * args.src_stride), frame_bytes(args.frame_bytes[chunk]),
@@ -48,10 +49,10 @@ struct DecompressTile {
             __threadfence();
             const volatile Totals* const sums = slot();
             totals()->add(Sums{sums->sum_a, sums->sum_b});
-            is_last = totals()->count(sums->marks, sums->n_done) + sums->n_done == tiles;
+            const u32 marks = sums->marks, n = sums->n_done;
+            is_last = totals()->count(marks, n) + n == tiles;
         }
         if (likely(!__shfl_sync(kAllLanes, is_last, 0))) return;
-        __syncwarp();
         Totals::acquire();
         const u32 marks = *static_cast<volatile u32*>(&totals()->marks);
         const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;

@@ -34,24 +34,31 @@ enum Flags : u32 {
 // What became of a frame; the codes of gridz_status.
 enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedFormat = 202 };
 
-// All chunks of a launch have the same type and extents: folded for the codec, slowest first, with leading
-// ones. Pointers are device pointers, strides are bytes from chunk to chunk, scratch is zeroed by the caller.
+// The arguments of a pass. All chunks of a launch have the same type and extents. `Own` is what the codec has to say of them
+// (extents, folded for it, and what it cuts a chunk into), a struct of whole words of 8 bytes that its host side fills.
+// Pointers are device pointers, strides are bytes from chunk to chunk. The pass says what it finds in scratch
+// (src/codec/gpu.rs).
+constexpr u32 kMaxOwnBytes = 128;
+
+template <typename Own>
 struct CompressArgs {
+    static_assert(sizeof(Own) % 8 == 0 && sizeof(Own) <= kMaxOwnBytes, "whole words, not too many");
     const void* src;  // arrays, aligned as their elements are
     u64 src_stride;
     void* dst;  // 16-byte aligned slots for frames, each of the header and the payload's bound rounded up to 16
     u64 dst_stride;
     u64* frame_bytes;  // bytes of each frame, written by the kernel
     void* scratch;
-    u64 extents[3];
-    u32 n_blocks, n_border;  // what the codec cuts a chunk into, to spare the kernel some arithmetic
+    Own own;
     u32 n_chunks;
     u32 flags;
     FrameForm encoded;  // headers of frames by this codec
     FrameForm stored;   // and of those that it does not make smaller
 };
 
+template <typename Own>
 struct DecompressArgs {
+    static_assert(sizeof(Own) % 8 == 0 && sizeof(Own) <= kMaxOwnBytes, "whole words, not too many");
     // 16-byte aligned frames; headers and what follows them of a fixed length (tables) can be read, whatever
     // frame_bytes says
     const void* src;
@@ -62,8 +69,7 @@ struct DecompressArgs {
     u64 dst_stride;
     s32* statuses;  // Status of each frame, written by the kernel
     void* scratch;
-    u64 extents[3];
-    u32 n_blocks, n_border;
+    Own own;
     u32 n_chunks;
     u32 flags;
     FrameForm encoded;
@@ -82,8 +88,8 @@ struct LaunchInfo {
 };
 
 static_assert(sizeof(FrameForm) == 1080 && offsetof(FrameForm, words) == 520, "ABI");
-static_assert(sizeof(CompressArgs) == 2248 && offsetof(CompressArgs, extents) == 48, "ABI");
-static_assert(offsetof(CompressArgs, n_chunks) == 80 && offsetof(CompressArgs, encoded) == 88, "ABI");
-static_assert(sizeof(DecompressArgs) == 2264 && offsetof(DecompressArgs, extents) == 64, "ABI");
-static_assert(offsetof(DecompressArgs, n_chunks) == 96 && offsetof(DecompressArgs, encoded) == 104, "ABI");
+static_assert(sizeof(CompressArgs<u64>) == 2224 && offsetof(CompressArgs<u64>, own) == 48, "ABI");
+static_assert(offsetof(CompressArgs<u64>, n_chunks) == 56 && offsetof(CompressArgs<u64>, encoded) == 64, "ABI");
+static_assert(sizeof(DecompressArgs<u64>) == 2240 && offsetof(DecompressArgs<u64>, own) == 64, "ABI");
+static_assert(offsetof(DecompressArgs<u64>, n_chunks) == 72 && offsetof(DecompressArgs<u64>, encoded) == 80, "ABI");
 static_assert(sizeof(LaunchInfo) == 40 && offsetof(LaunchInfo, scratch_fixed_bytes) == 16, "ABI");

@@ -17,13 +17,17 @@
 #pragma once
 
 #include "../common/checksum.cuh"
+#include "../common/elements.cuh"
 #include "../common/frame.cuh"
 #include "../common/tile.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
-#include "huff.cuh"
+#include "../stage/boxes.cuh"
+#include "../stage/fixed.cuh"
+#include "../stage/huff.cuh"
+#include "../stage/unpack.cuh"
+#include "../stage/words.cuh"
 #include "layout.cuh"
-#include "split.cuh"
 
 // What a block's header says of the map and the prediction; for others than SPLIT and HUFF with BITS or FIXED, that there
 // is nothing to be added up.
@@ -39,14 +43,17 @@ struct Offset {
     W base;
 };
 
+// What rows of a block are: of 32 elements, or one that is the block.
+enum class RowLength : u32 { k32, kBlock };
+
 // So many bytes of a dictionary are in shared memory at a time.
 constexpr u32 kEntryBytes = 2048;
 
 // Blocks of 2^kLog elements. A thread has a segment of every 4096 elements.
 template <typename W, u32 kLog>
 struct DecompressShared {
-    static constexpr u32 kSegments = (1u << kLog) / Type<W>::kSegment;
-    static constexpr u32 kThreads = 4096 / Type<W>::kSegment;
+    static constexpr u32 kSegments = (1u << kLog) / Segment<W>::kNumbers;
+    static constexpr u32 kThreads = 4096 / Segment<W>::kNumbers;
     static constexpr u32 kWarps = kThreads / kWarp;
     // Only blocks of 4096 elements are staged.
     static constexpr bool kStaged = kLog == 12;
@@ -68,7 +75,7 @@ struct DecompressShared {
     };
     // What warps tell each other while they fill the tile and add up.
     struct Rows {
-        u64 sums_a[kWarps], sums_b[kWarps];
+        CtaSums<kWarps> sums;
         W carries[kWarps];      // what a warp's segments or entries add up to
         Ahead ahead;
     };
@@ -93,7 +100,7 @@ struct DecompressShared {
 };
 
 template <typename W, u32 kLog>
-struct Decompressor : DecompressTile {
+struct Decompressor : DecompressTile<Blocks> {
     using Shared = DecompressShared<W, kLog>;
     using Place = Places<W, kLog>;
     static constexpr u32 kBlock = 1u << kLog;
@@ -101,7 +108,7 @@ struct Decompressor : DecompressTile {
     static constexpr u32 kRows = kBlock / kRow;
     static constexpr u32 kWarpRows = 4096 / kRow / kWarps;  // rows of a warp at a time: 32 of u32, 16 of u64
     static constexpr u32 kStepRows = kWarpRows * kWarps;
-    static constexpr u32 kSegment = Type<W>::kSegment, kUnits = kSegmentBytes / kUnitBytes;
+    static constexpr u32 kSegment = Segment<W>::kNumbers, kUnits = kSegmentBytes / kUnitBytes;
     static constexpr u32 kEntries = kEntryBytes / sizeof(W);
     static_assert(kEntryBytes <= Shared::kStageBytes && sizeof(HuffTables) <= Shared::kStageBytes, "what the stage is used for");
 
@@ -109,8 +116,8 @@ struct Decompressor : DecompressTile {
     const u32 block;
     char* const dst;
 
-    __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : DecompressTile(args), shared(shared), block(tile), dst(array) {}
+    __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
+        : DecompressTile<Blocks>(args), shared(shared), block(tile), dst(array) {}
 
     using Plan = BlockPlan;
 
@@ -120,7 +127,7 @@ struct Decompressor : DecompressTile {
         const u32 begin = block ? table[block - 1].x : 0;
         const uint2 entry = table[block];
         const bool stored = is_stored(args.stored, frame);
-        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes(args.n_blocks)) | (frame_bytes < args.stored.n_bytes);
+        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes(args.own.n_blocks)) | (frame_bytes < args.stored.n_bytes);
         const bool is_long = frame_bytes > args.max_frame_bytes;
         if (likely(!stored & !is_short & !is_long)) return decode_block(begin, entry.x, entry.y);
         if (stored) {
@@ -137,21 +144,9 @@ struct Decompressor : DecompressTile {
         if (damage) atomicOr(&slot()->marks, damage);
     }
 
-    __device__ __forceinline__ void share_sums(Sums sums) const {
-        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
-        if (lane_id() == 0) shared.rows().sums_a[threadIdx.x / kWarp] = a, shared.rows().sums_b[threadIdx.x / kWarp] = b;
-    }
-    // Of all threads, after a barrier.
-    __device__ __forceinline__ Sums shared_sums() const {
-        Sums sums;
-#pragma unroll
-        for (u32 w = 0; w < kWarps; ++w) sums.a += shared.rows().sums_a[w], sums.b += shared.rows().sums_b[w];
-        return sums;
-    }
-
     // Of a stored frame as many bytes as the blocks are long, one after the other.
     __device__ __forceinline__ void copy_stored_tile() const {
-        const u64 raw_bytes = args.extents[0] * args.extents[1] * args.extents[2] * Element(args.encoded).bytes;
+        const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * Element(args.encoded).bytes;
         // Clipped blocks are shorter, so each copies its share.
         const u64 share = (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, first = block * share;
         const u64 need = args.stored.n_bytes + raw_bytes;
@@ -159,13 +154,13 @@ struct Decompressor : DecompressTile {
         Sums sums;
         if (damage == 0 && first < raw_bytes) {
             unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
-            copy_stored<StoredCopy<kThreads, 4, true, false>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
+            copy_stored<StoredCopy<kThreads, 4, Towards::kArray, Pieces::kBytes>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
                                                               static_cast<u32>(min(raw_bytes - first, share)), sums);
         }
-        share_sums(sums);
+        shared.rows().sums.share(sums);
         __syncthreads();
         if (threadIdx.x == 0) {
-            slot()->add(shared_sums());
+            slot()->add(shared.rows().sums.sum());
             report(damage);
         }
     }
@@ -173,9 +168,9 @@ struct Decompressor : DecompressTile {
     // The block that the table says is in units [begin, end).
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x;
-        const u64 table_end = table_bytes(args.n_blocks);
+        const u64 table_end = table_bytes(args.own.n_blocks);
         const u64 need = table_end + static_cast<u64>(end) * kUnitBytes;
-        const bool is_last = block + 1 == args.n_blocks;
+        const bool is_last = block + 1 == args.own.n_blocks;
         const bool is_corrupt = (end <= begin) | (is_last & (need < n_bytes));
         u32 damage = is_corrupt ? kMarkCorrupt : need > n_bytes ? kMarkTruncated : 0;
         const u32 n_units = damage ? 0 : end - begin;
@@ -194,7 +189,7 @@ struct Decompressor : DecompressTile {
 #pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
                 // The last thread finds the block in the array.
-                if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+                if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
                 wait_copies();
                 UnitSums<kCopiers> unit_sums(first / 4 + 4 * (t - kWarp));
 #pragma unroll 1
@@ -203,7 +198,7 @@ struct Decompressor : DecompressTile {
             }
         } else {
             UnitSums<kThreads> unit_sums(first / 4 + 4 * t);
-            if (t == kThreads - 1) shared.box = find_box(args.extents, kLog, block);
+            if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
             constexpr u32 kBatch = 5;  // loads under way
             for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
                 uint4 units[kBatch];
@@ -218,17 +213,17 @@ struct Decompressor : DecompressTile {
             }
             unit_sums.finish(sums);
         }
-        share_sums(sums);
+        shared.rows().sums.share(sums);
         __syncthreads();
         bool is_checked = true;
         if (t == 0) {
-            sums = shared_sums();
+            sums = shared.rows().sums.sum();
             const u32 own_check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes));
             is_checked = own_check == check;
             sums.add(2ull * block, end);
             sums.add(2ull * block + 1, check);
             if (is_last) {
-                for (u64 word = 2ull * args.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
+                for (u64 word = 2ull * args.own.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
             }
             slot()->add(sums);
             if (!is_checked && !(args.flags & kSkipChecksum)) damage |= kMarkCorrupt;
@@ -291,10 +286,10 @@ struct Decompressor : DecompressTile {
                                         : is_dict || ((flags & 0xfff88800) == 0 && words.y >> 16 == 0));
         if (!is_known) return kMarkUnsupported;
         bool is_sound = plan.map != kFixed || (is_float && shift >= 1);
-        if (plan.map != kFixed) is_sound &= shift < Type<W>::kBits;
+        if (plan.map != kFixed) is_sound &= shift < Word<W>::kBits;
         if (is_dict) {
             const u32 k = flags >> 8 & 0xff, bits = flags >> 16 & 0xff, of_deltas = flags >> 24;
-            is_sound &= k < Type<W>::kBits && bits <= Type<W>::kBits && of_deltas < Type<W>::kBits && words.y >> 16 > 0;
+            is_sound &= k < Word<W>::kBits && bits <= Word<W>::kBits && of_deltas < Word<W>::kBits && words.y >> 16 > 0;
         }
         if (is_plain || is_dict) plan.x = plan.y = plan.z = 0;
         return is_sound ? 0 : kMarkCorrupt;
@@ -304,7 +299,7 @@ struct Decompressor : DecompressTile {
         if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && shared.box.m == kBlock)) {
             if (!shared.rows().ahead.is_whole) return kMarkCorrupt;
             const u32 first = threadIdx.x / kWarp * kWarpRows;
-            fill_rows<true>(stage + kHeaderBytes, shared.rows().ahead.groups[first / kGroupRows], first, plan);
+            fill_rows<Source::kStage>(stage + kHeaderBytes, shared.rows().ahead.groups[first / kGroupRows], first, plan);
             return 0;
         }
         // The stage has been read.
@@ -313,28 +308,28 @@ struct Decompressor : DecompressTile {
     }
 
     // Rows [first, first + kWarpRows) of a block in SPLIT, by a warp, from its sections to the tile. For others than DICT
-    // without signs and, if kWhole and as far as the rows go, added up along y once. kWhole: of a whole block, in the stage.
-    template <bool kWhole>
+    // without signs and, of a block that is staged and as far as the rows go, added up along y once.
+    template <Source kSource>
     __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, Plan& plan) const {
         constexpr u32 kN = 4;  // rows at a time: of more there are too many instructions to be fetched
         const u32 in_group = first % kGroupRows;
         unsigned char* const own = shared.tile + Place::row(first);
-        static_assert(kWarpRows * Type<W>::kRowSegments == kWarp, "a lane has a segment");
+        static_assert(kWarpRows * Segment<W>::kPerRow == kWarp, "a lane has a segment");
         uint4* const zeros = reinterpret_cast<uint4*>(own + Place::segment(lane_id()));
 #pragma unroll
         for (u32 u = 0; u < kUnits; ++u) zeros[u] = make_uint4(0, 0, 0, 0);
         __syncwarp();
-        if (likely(group.e1 > 0) && !unpack_patches<Place, kWhole, kWarpRows>(sections, group, in_group, own)) report(kMarkCorrupt);
-        const bool adds_y = kWhole && plan.y == 1 && y_in_rows(plan);
+        if (likely(group.e1 > 0) && !unpack_patches<Place, kSource, kWarpRows>(sections, group, in_group, own)) report(kMarkCorrupt);
+        const bool adds_y = kSource == Source::kStage && plan.y == 1 && y_in_rows(plan);
         W sum = 0;
 #pragma unroll 1
         for (u32 r = 0; r < kWarpRows; r += kN) {
             W v[kN];
-            unpack<kWhole>(sections + group.packed, group, in_group + r, v);
+            unpack<kSource>(sections + group.packed, group, in_group + r, v);
             unsigned char* const to = own + Place::row(r) + Place::in_row(lane_id());
 #pragma unroll
             for (u32 i = 0; i < kN; ++i) v[i] |= *reinterpret_cast<const W*>(to + Place::row(i));
-            if (kWhole || plan.map != kDict) {
+            if (kSource == Source::kStage || plan.map != kDict) {
 #pragma unroll
                 for (u32 i = 0; i < kN; ++i) v[i] = unzigzag(v[i]);
             }
@@ -380,7 +375,7 @@ struct Decompressor : DecompressTile {
         if (!split.is_sound || block_bytes - skipped - split.n_bytes >= kUnitBytes) return kMarkCorrupt;
 #pragma unroll 1
         for (u32 first = threadIdx.x / kWarp * kWarpRows; first * kRow < m; first += kStepRows) {
-            fill_rows<false>(from + skipped, split.group(first / kGroupRows), first, plan);
+            fill_rows<Source::kFrame>(from + skipped, split.group(first / kGroupRows), first, plan);
         }
         if (is_dict) {
             __syncthreads();
@@ -432,15 +427,15 @@ struct Decompressor : DecompressTile {
     // Numbers in HUFF, to the tile.
     __device__ __forceinline__ u32 fill_huff(const unsigned char* from, u32 available, u32 m) const {
         HuffTables& tables = *reinterpret_cast<HuffTables*>(shared.stage);
-        const HuffPlan plan(from, available, m, Type<W>::kBits);
+        const HuffPlan plan(from, available, m, Word<W>::kBits);
         if (!plan.is_sound || available - plan.n_bytes >= kUnitBytes) return kMarkCorrupt;
         bool is_sound = true;
         for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
         const bool are_copied = copy_strings<Place, kWarps>(from, plan, m, shared.tile);
         __syncthreads();
         if (threadIdx.x < kWarp) {
-            Outcome outcome = are_copied ? decode_strings<Place, true>(from, plan, m, tables, shared.tile) : kOverwritten;
-            if (outcome == kOverwritten) outcome = decode_strings<Place, false>(from, plan, m, tables, shared.tile);
+            Outcome outcome = are_copied ? decode_strings<Place, Strings::kInTile>(from, plan, m, tables, shared.tile) : kOverwritten;
+            if (outcome == kOverwritten) outcome = decode_strings<Place, Strings::kInFrame>(from, plan, m, tables, shared.tile);
             is_sound &= outcome == kDecoded;
         }
         if (!is_sound) report(kMarkCorrupt);
@@ -514,9 +509,9 @@ struct Decompressor : DecompressTile {
         }
         if (plan.x > 0 || plan.adds_above) {
             if (sz * sy == 1) {
-                add_up_x<true>(plan);
+                add_up_x<RowLength::kBlock>(plan);
             } else if (likely(sx == kRow)) {
-                add_up_x<false>(plan);
+                add_up_x<RowLength::k32>(plan);
             } else {
                 add_up_axis(plan.x, sx, 1, sz * sy, Lines{1, sx, 0});
             }
@@ -550,11 +545,12 @@ struct Decompressor : DecompressTile {
         __syncthreads();
     }
 
-    // Along x: a thread has a segment, which is part of a row of 32, or if kWhole of one that is the block.
-    template <bool kWhole>
+    // Along x: a thread has a segment, which is part of a row.
+    template <RowLength kLength>
     __device__ __forceinline__ void add_up_x(const Plan& plan) const {
         const u32 n_segments = (shared.box.m + kSegment - 1) / kSegment;
-        constexpr u32 kPerUnit = Type<W>::kPerUnit;
+        constexpr u32 kPerUnit = Word<W>::kPerUnit;
+        constexpr bool kWhole = kLength == RowLength::kBlock;
         // Of one row, every order is done by itself: a segment may need those of all threads before.
         const u32 rounds = kWhole ? plan.x : 1, in_round = kWhole ? 1 : plan.x;
 #pragma unroll 1
@@ -577,7 +573,7 @@ struct Decompressor : DecompressTile {
 #pragma unroll
                 for (u32 u = 0; u < kUnits; ++u) split(exists ? units[u] : make_uint4(0, 0, 0, 0), v + u * kPerUnit);
                 if (!kWhole && plan.adds_above) {
-                    const uint4* const part = reinterpret_cast<const uint4*>(above + s % Type<W>::kRowSegments * kSegment);
+                    const uint4* const part = reinterpret_cast<const uint4*>(above + s % Segment<W>::kPerRow * kSegment);
 #pragma unroll
                     for (u32 u = 0; u < kUnits; ++u) {
                         W words[kPerUnit];
@@ -595,11 +591,11 @@ struct Decompressor : DecompressTile {
                         W all;
                         before = carry + sum_before(v[kSegment - 1], all);
                         carry += all;
-                    } else if (Type<W>::kRowSegments == 2) {
+                    } else if (Segment<W>::kPerRow == 2) {
                         before = __shfl_up_sync(kAllLanes, v[kSegment - 1], 1);
                         if (s % 2 == 0) before = 0;
                     }
-                    if (kWhole || Type<W>::kRowSegments == 2) {
+                    if (kWhole || Segment<W>::kPerRow == 2) {
 #pragma unroll
                         for (u32 i = 0; i < kSegment; ++i) v[i] += before;
                     }
@@ -650,9 +646,9 @@ struct Decompressor : DecompressTile {
     }
 
     // The element's word of a number of the tile.
-    template <bool kFixedMap>
+    template <Map kMap>
     static __device__ __forceinline__ W word_of(W v, const Offset<W>& offset, bool& damaged) {
-        if (kFixedMap) return float_of_fixed(v + offset.base, offset.shift, damaged);
+        if (kMap == kFixed) return float_of_fixed(v + offset.base, offset.shift, damaged);
         if (sizeof(W) == 8) return (v + offset.base) << offset.shift;
         // One instruction, if the compiler does not know that it is a shift.
         u32 factor = 1u << offset.shift;
@@ -666,16 +662,16 @@ struct Decompressor : DecompressTile {
         bool damaged = false;
         if (likely(stores_rows())) {
             W* const to = reinterpret_cast<W*>(dst) + box.start;
-            const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.extents[2] * sizeof(W) : 0);
+            const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.own.extents[2] * sizeof(W) : 0);
             const bool is_aligned = misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
             if (plan.map == kFixed && !(is_aligned && plan.z <= 1)) {
-                store_rows_by<1, true>(to, plan, damaged);
+                store_rows_by<1, kFixed>(to, plan, damaged);
             } else if (plan.map == kFixed) {
-                store_rows_by<Type<W>::kPerUnit, true>(to, plan, damaged);
+                store_rows_by<Word<W>::kPerUnit, kFixed>(to, plan, damaged);
             } else if (likely(is_aligned)) {
-                store_rows_by<Type<W>::kPerUnit, false>(to, plan, damaged);
+                store_rows_by<Word<W>::kPerUnit, kBits>(to, plan, damaged);
             } else {
-                store_rows_by<1, false>(to, plan, damaged);
+                store_rows_by<1, kBits>(to, plan, damaged);
             }
         } else {
             store_box(plan, damaged);
@@ -685,16 +681,16 @@ struct Decompressor : DecompressTile {
 
     // Adds up along z and stores kWords adjacent elements of a row at a time; if it is one, maybe in the other byte order. A
     // block of one row is seen as rows of 32.
-    template <u32 kWords, bool kFixedMap>
+    template <u32 kWords, Map kMap>
     __device__ __forceinline__ void store_rows_by(W* to, const Plan& plan, bool& damaged) const {
         const Box& box = shared.box;
         const bool is_line = box.sz * box.sy == 1;
         const u32 depth = box.sz, height = is_line ? box.m / kRow : box.sy;
-        const u64 row = is_line ? kRow : args.extents[2], plane = args.extents[1] * args.extents[2];
+        const u64 row = is_line ? kRow : args.own.extents[2], plane = args.own.extents[1] * args.own.extents[2];
         constexpr u32 kPerRow = kRow / kWords;
         const Offset<W> offset = shared.offset;
         // Else there are not enough registers: store has others do it.
-        constexpr bool kSumsMore = !kFixedMap || kWords == 1;
+        constexpr bool kSumsMore = kMap != kFixed || kWords == 1;
         const bool swaps = kWords == 1 && args.flags & kSwapBytes;
 #pragma unroll 1
         for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
@@ -711,7 +707,7 @@ struct Decompressor : DecompressTile {
             };
             const auto put = [&](W (&v)[kWords]) {
 #pragma unroll
-                for (u32 i = 0; i < kWords; ++i) v[i] = word_of<kFixedMap>(v[i], offset, damaged);
+                for (u32 i = 0; i < kWords; ++i) v[i] = word_of<kMap>(v[i], offset, damaged);
                 if (kWords == 1) {
                     *out = swaps ? swapped_bytes(v[0]) : v[0];
                 } else {
@@ -759,15 +755,15 @@ struct Decompressor : DecompressTile {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
-            const W word = plan.map == kFixed ? word_of<true>(v, offset, damaged) : word_of<false>(v, offset, damaged);
-            const u64 at = box.start + (z * args.extents[1] + y) * args.extents[2] + x;
+            const W word = plan.map == kFixed ? word_of<kFixed>(v, offset, damaged) : word_of<kBits>(v, offset, damaged);
+            const u64 at = box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x;
             store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
         }
     }
 };
 
 template <typename W, u32 kLog>
-__device__ __forceinline__ void decompress(const DecompressArgs& args) {
+__device__ __forceinline__ void decompress(const DecompressArgs<Blocks>& args) {
     extern __shared__ __align__(128) unsigned char shared[];
     Decompressor<W, kLog>(args, *reinterpret_cast<DecompressShared<W, kLog>*>(shared)).run();
 }

@@ -14,11 +14,11 @@ constexpr u32 kSharedPerSm = 0, kReservedPerCta = 0;
 template <typename W, u32 kLog>
 constexpr u32 kLorenzoDecompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(DecompressShared<W, kLog>) + kReservedPerCta) : 16 / sizeof(W);
 
-#define LORENZO_DECOMPRESS(name, Word, log)                                                                         \
+#define LORENZO_DECOMPRESS(name, Word, log)                                                                                  \
     extern "C" __global__ void __launch_bounds__((DecompressShared<Word, log>::kThreads), kLorenzoDecompressCtas<Word, log>) \
-        lorenzo_decompress_##name##_##log(const __grid_constant__ DecompressArgs args) {                            \
-        decompress<Word, log>(args);                                                                                \
-    }                                                                                                               \
+        lorenzo_decompress_##name##_##log(const __grid_constant__ DecompressArgs<Blocks> args) {                             \
+        decompress<Word, log>(args);                                                                                         \
+    }                                                                                                                        \
     extern "C" __device__ const LaunchInfo lorenzo_decompress_##name##_##log##_info = kDecompressInfo<Word, log>;
 
 LORENZO_DECOMPRESS(u32, u32, 12)
@@ -31,11 +31,11 @@ LORENZO_DECOMPRESS(u64, u64, 14)
 template <typename W>
 constexpr u32 kLorenzoCompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(LorenzoShared<W>) + kReservedPerCta) : sizeof(W) == 4 ? 4 : 3;
 
-#define LORENZO_COMPRESS(name, Word)                                                                       \
-    extern "C" __global__ void __launch_bounds__(kLorenzoThreads, kLorenzoCompressCtas<Word>)               \
-        lorenzo_compress_##name(const __grid_constant__ CompressArgs args) {                               \
-        compress<Word>(args);                                                                              \
-    }                                                                                                      \
+#define LORENZO_COMPRESS(name, Word)                                                          \
+    extern "C" __global__ void __launch_bounds__(kLorenzoThreads, kLorenzoCompressCtas<Word>) \
+        lorenzo_compress_##name(const __grid_constant__ CompressArgs<Blocks> args) {          \
+        compress<Word>(args);                                                                 \
+    }                                                                                         \
     extern "C" __device__ const LaunchInfo lorenzo_compress_##name##_info = kLorenzoCompressInfo<Word>;
 
 LORENZO_COMPRESS(u32, u32)

@@ -37,11 +37,14 @@ struct DecompressShared {
     static constexpr u32 kWarps = kDecompressThreads<W, kBlocks> / kWarp;
     // Of each block the stage, for the longest, to multiples of 16 bytes; then the elements.
     alignas(1024) unsigned char bytes[kBlocks][(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
-    u64 sums_a[kWarps], sums_b[kWarps];
+    CtaSums<kWarps> sums;
     u32 starts[kBlocks];  // first elements
     // In one dimension, the sum of each warp's words.
     u64 carries[kWarps];
 };
+
+// The order of bytes that elements are stored in.
+enum class Order : u32 { kNative, kSwapped };
 
 // A cell is what a thread adds up side by side with one instruction's loads: two words of f32 or one of f64.
 struct Cell32 {
@@ -49,10 +52,10 @@ struct Cell32 {
     __device__ __forceinline__ void operator+=(Cell32 other) { x += other.x, y += other.y; }
     __device__ __forceinline__ uint2 bits() const { return make_uint2(x, y); }
     // What is stored: the value, maybe in big-endian order.
-    template <bool kSwaps>
+    template <Order kOrder>
     __device__ __forceinline__ uint2 value() const {
         const u32 first = rotated_right(x), second = rotated_right(y);
-        return kSwaps ? make_uint2(swapped_bytes(first), swapped_bytes(second)) : make_uint2(first, second);
+        return kOrder == Order::kSwapped ? make_uint2(swapped_bytes(first), swapped_bytes(second)) : make_uint2(first, second);
     }
     static __device__ __forceinline__ Cell32 of(uint2 v) { return Cell32{v.x, v.y}; }
 };
@@ -60,10 +63,10 @@ struct Cell64 {
     u64 x;
     __device__ __forceinline__ void operator+=(Cell64 other) { x += other.x; }
     __device__ __forceinline__ uint2 bits() const { return make_uint2(static_cast<u32>(x), static_cast<u32>(x >> 32)); }
-    template <bool kSwaps>
+    template <Order kOrder>
     __device__ __forceinline__ uint2 value() const {
         const u64 value = rotated_right(x);
-        return Cell64{kSwaps ? swapped_bytes(value) : value}.bits();
+        return Cell64{kOrder == Order::kSwapped ? swapped_bytes(value) : value}.bits();
     }
     static __device__ __forceinline__ Cell64 of(uint2 v) { return Cell64{static_cast<u64>(v.y) << 32 | v.x}; }
 };
@@ -79,7 +82,7 @@ constexpr u32 kCellBytes = 8;
 constexpr u32 kCells = 16;  // per thread
 
 template <typename W, int kRank, u32 kBlocks>
-struct Decompressor : DecompressTile {
+struct Decompressor : DecompressTile<Blocks> {
     using Cell = typename CellOf<W>::Type;
     using Shared = DecompressShared<W, kBlocks>;
     static constexpr u32 kThreads = kDecompressThreads<W, kBlocks>;
@@ -93,8 +96,8 @@ struct Decompressor : DecompressTile {
     const u32 block;  // and its number
     W* const dst;
 
-    __device__ __forceinline__ Decompressor(const DecompressArgs& args, Shared& shared)
-        : DecompressTile(args), shared(shared), layout(args), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
+    __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
+        : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
           block(tile * kBlocks + part), dst(reinterpret_cast<W*>(array)) {}
 
     __device__ __forceinline__ void run() {
@@ -139,14 +142,9 @@ struct Decompressor : DecompressTile {
     // Adds up the sums of the part's threads. A barrier of the part is passed.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
         constexpr u32 kWarps = kLines / kWarp;
-        const u64 a = warp_sum(sums.a), b = warp_sum(sums.b);
-        if (lane_id() == 0) shared.sums_a[threadIdx.x / kWarp] = a, shared.sums_b[threadIdx.x / kWarp] = b;
+        shared.sums.share(sums);
         part_sync();
-        if (threadIdx.x % kLines != 0) return;
-        sums = Sums();
-#pragma unroll
-        for (u32 w = 0; w < kWarps; ++w) sums.a += shared.sums_a[part * kWarps + w], sums.b += shared.sums_b[part * kWarps + w];
-        slot()->add(sums);
+        if (threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
     }
 
     // What is wrong with a payload of `have` bytes that must have `need`.
@@ -162,7 +160,7 @@ struct Decompressor : DecompressTile {
         Sums sums;
         if (damage == 0 && first < raw_bytes) {
             unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
-            copy_stored<StoredCopy<kThreads, 4, true, true>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
+            copy_stored<StoredCopy<kThreads, 4, Towards::kArray, Pieces::kWords>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
                                                              static_cast<u32>(min(raw_bytes - first, kBytes)), sums);
         }
         report(damage);
@@ -178,7 +176,7 @@ struct Decompressor : DecompressTile {
         const u32 first = number * kElements, n = damage ? 0 : min(layout.n_border - first, kElements);
         W* const from = reinterpret_cast<W*>(const_cast<char*>(payload));
         Sums sums;
-        copy_border<kThreads, true>(layout, dst, from, layout.table_bytes() / Type<W>::kBytes + words + first, first, n,
+        copy_border<kThreads, Towards::kArray>(layout, dst, from, layout.table_bytes() / Type<W>::kBytes + words + first, first, n,
                                     args.flags & kSwapBytes, sums);
         report(damage);
         finish_sums(sums);
@@ -195,9 +193,9 @@ struct Decompressor : DecompressTile {
         u32 n_before = kBlocks == 1 ? count() : 0;
         // What a damaged block has is garbage.
         if (unlikely(args.flags & kSwapBytes)) {
-            store_blocks<true>();
+            store_blocks<Order::kSwapped>();
         } else {
-            store_blocks<false>();
+            store_blocks<Order::kNative>();
         }
         if (kBlocks > 1) n_before = count();
         finish(n_before);
@@ -341,15 +339,15 @@ struct Decompressor : DecompressTile {
     }
 
     // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>.
-    template <bool kSwaps>
+    template <Order kOrder>
     __device__ __forceinline__ void store_blocks() const {
         // Rows whose words are not all at multiples of 8 bytes are of f32, and in three dimensions of pairs of blocks.
         constexpr bool kAligned = Type<W>::kBytes == kCellBytes || (kRank == 3 && kBlocks == 1);
         const u64 misaligned = reinterpret_cast<u64>(dst) | (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);
         if (kAligned || likely(misaligned % kCellBytes == 0)) {
-            store_columns<kCellBytes, kSwaps>();
+            store_columns<kCellBytes, kOrder>();
         } else {
-            store_columns<4, kSwaps>();
+            store_columns<4, kOrder>();
         }
     }
 
@@ -369,7 +367,7 @@ struct Decompressor : DecompressTile {
     // The cells that a thread adds up along the slowest axis and stores. Their words are adjacent if kWidth is
     // 8. If it is 4, the second word is at such a distance that the warp still stores whole rows. Adjacent threads
     // have a row of the first block, then the same row of the second.
-    template <u32 kWidth, bool kSwaps>
+    template <u32 kWidth, Order kOrder>
     __device__ __forceinline__ void store_columns() const {
         // Bytes and rows from a cell's first word to its second; threads per row.
         constexpr u32 kRowThreads = kRank == 1 ? kThreads : kWidth == 8 ? kRowCells : kRank == 2 ? 32 : 16;
@@ -387,7 +385,7 @@ struct Decompressor : DecompressTile {
             return Cell::of(make_uint2(load_shared_4(block + at), load_shared_4(block + (at ^ swizzled<8>(kFar)))));
         };
         const auto store = [=](char* to, const Cell& cell) {
-            const uint2 v = cell.template value<kSwaps>();
+            const uint2 v = cell.template value<kOrder>();
             if (kWidth == 8) {
                 store_global_8(to, v);
             } else {
@@ -447,7 +445,7 @@ struct Decompressor : DecompressTile {
 };
 
 template <typename W, int kRank, u32 kBlocks>
-__device__ __forceinline__ void decompress(const DecompressArgs& args) {
+__device__ __forceinline__ void decompress(const DecompressArgs<Blocks>& args) {
     __shared__ DecompressShared<W, kBlocks> shared;
     Decompressor<W, kRank, kBlocks>(args, shared).run();
 }

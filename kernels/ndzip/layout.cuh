@@ -10,10 +10,13 @@
 
 #include "../common/bits.cuh"
 #include "../common/checksum.cuh"
+#include "../common/frame.cuh"
 #include "../common/types.cuh"
 
 constexpr u32 kBlock = 4096;
 constexpr u32 kLineBytes = 128;
+// A tile that is compressed is finished by all 8 compute warps or by all writer warps; each counts for its part of so many.
+constexpr u32 kPartsPerTile = 8;
 
 template <typename W>
 struct Type {
@@ -45,6 +48,13 @@ struct Divisor {
     }
 };
 
+// What the host says of a chunk.
+struct Blocks {
+    u64 extents[3];          // slowest first, with leading ones
+    u32 n_blocks, n_border;  // complete blocks, and elements outside of them
+};
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/ndzip/cuda.rs has the same struct");
+
 // Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
 // of elements and words fit u32; offsets in bytes are u64.
 template <typename W, int kRank>
@@ -55,11 +65,10 @@ struct Layout {
     u32 covered_z;             // planes that hold blocks
     u64 plane;                 // elements of a plane
 
-    template <typename Args>
-    __device__ __forceinline__ explicit Layout(const Args& args)
-        : rows(static_cast<u32>(args.extents[1])), columns(static_cast<u32>(args.extents[2])), blocks_y(rows / Sides<kRank>::kY),
-          blocks_x(columns / Sides<kRank>::kX), n_blocks(args.n_blocks), n_border(args.n_border),
-          covered_z(n_blocks ? static_cast<u32>(args.extents[0]) / Sides<kRank>::kZ * Sides<kRank>::kZ : 0),
+    __device__ __forceinline__ explicit Layout(const Blocks& blocks)
+        : rows(static_cast<u32>(blocks.extents[1])), columns(static_cast<u32>(blocks.extents[2])), blocks_y(rows / Sides<kRank>::kY),
+          blocks_x(columns / Sides<kRank>::kX), n_blocks(blocks.n_blocks), n_border(blocks.n_border),
+          covered_z(n_blocks ? static_cast<u32>(blocks.extents[0]) / Sides<kRank>::kZ * Sides<kRank>::kZ : 0),
           plane(static_cast<u64>(rows) * columns) {}
 
     // Tiles of one chunk: those of blocks, then those of the border; at least one.
@@ -89,9 +98,12 @@ struct Layout {
     }
     __device__ __forceinline__ bool has_pad() const { return Type<W>::kBytes == 8 && n_blocks % 2 == 1; }
 
-    // Bytes of the payload whose blocks have `words` words.
+    // For ordered_frames.cuh, with tiles of so many words.
+    using Own = Blocks;
+    using Sum = u32;
+    static constexpr u32 kPartsPerTile = ::kPartsPerTile;
+    __device__ __forceinline__ u64 raw_bytes() const { return n_elements() * Type<W>::kBytes; }
     __device__ __forceinline__ u64 payload_bytes(u64 words) const { return table_bytes() + (words + n_border) * Type<W>::kBytes; }
-
 };
 
 // Where the elements of the border are: of every plane with blocks the tails of the rows with blocks, then
@@ -124,12 +136,13 @@ struct Border {
 };
 
 // Copies elements [first, first + n) of the border, by all kThreads threads that come here, between array and
-// payload, where they begin with word `base`; kToArray is the direction. The array's elements are big-endian if
+// payload, where they begin with word `base`. The array's elements are big-endian if
 // `swaps`. Adds up the payload's sums.
-template <u32 kThreads, bool kToArray, typename W, int kRank>
+template <u32 kThreads, Towards kTowards, typename W, int kRank>
 __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n,
                                             bool swaps, Sums& sums) {
     constexpr u32 kBatch = 4;  // loads in flight
+    constexpr bool kToArray = kTowards == Towards::kArray;
     const Border<W, kRank> border(layout);
     // Of the lower halves of words, then of the upper ones, if there are any.
     constexpr u32 kParts = Type<W>::kParts;

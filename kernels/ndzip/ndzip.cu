@@ -3,16 +3,16 @@
 #include "compress.cuh"
 #include "decompress.cuh"
 
-#define NDZIP_COMPRESS(type, Word, rank)                                                          \
-    extern "C" __global__ void __launch_bounds__(kCompressThreads, kCompressCtas)                  \
-        ndzip_compress_##type##_##rank##d(const __grid_constant__ CompressArgs args) {             \
-        compress<Word, rank>(args);                                                                \
-    }                                                                                              \
+#define NDZIP_COMPRESS(type, Word, rank)                                                       \
+    extern "C" __global__ void __launch_bounds__(kCompressThreads, kCompressCtas)              \
+        ndzip_compress_##type##_##rank##d(const __grid_constant__ CompressArgs<Blocks> args) { \
+        compress<Word, rank>(args);                                                            \
+    }                                                                                          \
     extern "C" __device__ const LaunchInfo ndzip_compress_##type##_##rank##d_info = kCompressInfo<Word>;
 
 #define NDZIP_DECOMPRESS(name, Word, rank, blocks)                                                                    \
     extern "C" __global__ void __launch_bounds__((kDecompressThreads<Word, blocks>), (kDecompressCtas<Word, blocks>)) \
-        ndzip_decompress_##name(const __grid_constant__ DecompressArgs args) {                                        \
+        ndzip_decompress_##name(const __grid_constant__ DecompressArgs<Blocks> args) {                                \
         decompress<Word, rank, blocks>(args);                                                                         \
     }                                                                                                                 \
     extern "C" __device__ const LaunchInfo ndzip_decompress_##name##_info = kDecompressInfo<Word, blocks>;

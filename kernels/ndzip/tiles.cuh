@@ -1,9 +1,8 @@
-// What the threads of a compressing CTA hand to each other in shared memory, and CTAs in scratch memory. See the head
-// of compress.cuh.
+// What the threads of a compressing CTA hand to each other in shared memory. See the head of compress.cuh.
 
 #pragma once
 
-#include "../common/checksum.cuh"
+#include "../common/ordered_frames.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
 #include "layout.cuh"
@@ -22,20 +21,9 @@ constexpr u32 kStageBytes = (4 * padded(2 * Type<u32>::kMaxWords) + 127) / 128 *
 constexpr u32 kComputeBarrier = 1;
 constexpr u32 kSizedSlots = 4;
 
-enum TileKind : u32 {
-    kFirst,   // seen for the first time
-    kRedo,    // of a chunk that is done again
-    kStart,   // before a CTA's first
-    kBeyond,  // behind the last tile that is seen for the first time: nobody knows yet whether it exists
-    kNone,    // does not exist
-};
-
-struct Tile {
-    TileKind kind;
-    u32 number;     // that the counter gave
-    u32 chunk;
-    u32 index;      // in the chunk
-    u32 starts[2];  // first elements of its blocks
+// A tile that was drawn, and where its blocks are.
+struct Tile : Drawn {
+    u32 starts[2];  // first elements
 };
 
 struct SizedTile {
@@ -55,7 +43,7 @@ struct Progress {
 struct Untold {
     u64 sum_a, sum_b;
     TileKind kind;
-    u32 chunk, parts, marks;
+    u32 chunk, parts, n_stored;
 };
 
 struct CompressShared {
@@ -68,26 +56,19 @@ struct CompressShared {
     Untold untold[kComputeWarps];
     u32 warp_columns[kComputeWarps];
     Gate sized_gates[kSizedSlots], full_gates[kStages], empty_gates[kStages];
+
+    __device__ __forceinline__ u32 stage_address(u32 n) const { return shared_address(stages[n % kStages]); }
 };
 static_assert(kStageBytes >= kTileBytes, "without asynchronous copies the slot is the stage");
 static_assert(sizeof(CompressShared) <= kMaxSharedBytes, "a CTA cannot have so much");
 
-// Scratch: this, then CompressChunk per chunk, then one state per tile. Counters that many look at are apart.
-struct CompressScratch {
-    u32 next_tile;
-    u32 reserved[31];
-    u32 n_finished;  // chunks
-    u32 n_redo;      // of which so many are to be done again
-    u32 reserved2[30];
-};
-struct CompressChunk {
-    Totals first, redo;
-    u32 to_redo;  // entry of a list that all chunks share
-    u32 reserved[3];
-};
+static_assert(kPartsPerTile == kComputeWarps && kPartsPerTile % kWriterWarps == 0, "each warp counts for its part");
 
-// How a tile was written.
-enum Mark : u32 { kEncoded = 1, kStored = 2 };
+// The bytes of a stored frame that a tile has to copy: as many as it has itself, whatever it is.
+struct StoredRange {
+    u64 first;
+    u32 n;
 
-// A tile is finished by all compute warps or by all writer warps; each counts for its part of so many.
-constexpr u32 kPartsPerTile = kComputeWarps;
+    __device__ __forceinline__ StoredRange(u64 n_bytes, u32 tile)
+        : first(min(static_cast<u64>(tile) * kTileBytes, n_bytes)), n(static_cast<u32>(min(n_bytes - first, static_cast<u64>(kTileBytes)))) {}
+};

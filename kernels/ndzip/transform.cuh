@@ -10,20 +10,8 @@
 
 #include "../common/bits.cuh"
 #include "../common/warp.cuh"
+#include "../stage/words.cuh"
 #include "layout.cuh"
-
-// The words of a unit.
-__device__ __forceinline__ void split(uint4 unit, u32* words) {
-    words[0] = unit.x, words[1] = unit.y, words[2] = unit.z, words[3] = unit.w;
-}
-__device__ __forceinline__ void split(uint4 unit, u64* words) {
-    words[0] = static_cast<u64>(unit.y) << 32 | unit.x, words[1] = static_cast<u64>(unit.w) << 32 | unit.z;
-}
-__device__ __forceinline__ uint4 join(const u32* words) { return make_uint4(words[0], words[1], words[2], words[3]); }
-__device__ __forceinline__ uint4 join(const u64* words) {
-    return make_uint4(static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
-                      static_cast<u32>(words[1] >> 32));
-}
 
 // Lines from one to the next along the slowest axis of a block.
 template <typename W, int kRank>

@@ -9,35 +9,37 @@ constexpr u32 kStoredThreads = 256;
 // What the host counts a chunk in, so that it need not know how long a tile is.
 constexpr u32 kStoredBlockBytes = 4096;
 
-// Extents are {1, 1, bytes of the array}. Scratch: Totals per chunk.
+// What the host says of a chunk.
+struct Bytes {
+    u64 n_bytes;  // of the array
+};
+static_assert(sizeof(Bytes) == 8, "src/codec/stored/cuda.rs has the same struct");
+
+// Scratch: Totals per chunk.
 struct StoredTile {
     u64 n_bytes;
     u32 tiles, chunk;
     u64 first;  // byte of the array
 
-    __device__ __forceinline__ StoredTile(const u64 (&extents)[3], u32 n_chunks)
-        : n_bytes(extents[2]), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
+    __device__ __forceinline__ StoredTile(Bytes bytes, u32 n_chunks)
+        : n_bytes(bytes.n_bytes), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
           first(static_cast<u64>(blockIdx.x % tiles) * kStoredTileBytes) {}
 
     // Copies the tile, and is whether all of the chunk's tiles are done.
-    template <bool kToArray>
+    template <Towards kTowards>
     __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
-        __shared__ u64 sums_a[kStoredThreads / kWarp], sums_b[kStoredThreads / kWarp];
+        __shared__ CtaSums<kStoredThreads / kWarp> all;
         __shared__ bool is_last;
         Sums sums;
         if (is_sound && first < n_bytes) {
             const auto bytes = [](const void* p) { return static_cast<unsigned char*>(const_cast<void*>(p)); };
-            copy_stored<StoredCopy<kStoredThreads, 8, kToArray, false>>(threadIdx.x, bytes(array), bytes(payload), first,
-                                                                        static_cast<u32>(min(n_bytes - first, static_cast<u64>(kStoredTileBytes))), sums);
+            copy_stored<StoredCopy<kStoredThreads, 8, kTowards, Pieces::kBytes>>(threadIdx.x, bytes(array), bytes(payload), first,
+                                                                                 static_cast<u32>(min(n_bytes - first, static_cast<u64>(kStoredTileBytes))), sums);
         }
-        sums.a = warp_sum(sums.a);
-        sums.b = warp_sum(sums.b);
-        if (lane_id() == 0) sums_a[threadIdx.x / kWarp] = sums.a, sums_b[threadIdx.x / kWarp] = sums.b;
+        all.share(sums);
         __syncthreads();
         if (threadIdx.x == 0) {
-            sums = Sums();
-            for (u32 w = 0; w < kStoredThreads / kWarp; ++w) sums.a += sums_a[w], sums.b += sums_b[w];
-            totals.add(sums);
+            totals.add(all.sum());
             is_last = totals.count(0, 1) + 1 == tiles;
         }
         __syncthreads();
@@ -45,25 +47,25 @@ struct StoredTile {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(const __grid_constant__ CompressArgs args) {
-    const StoredTile tile(args.extents, args.n_chunks);
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_compress(const __grid_constant__ CompressArgs<Bytes> args) {
+    const StoredTile tile(args.own, args.n_chunks);
     const char* const array = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
     char* const frame = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
-    if (!tile.copy<false>(array, frame + args.stored.n_bytes, totals, true)) return;
+    if (!tile.copy<Towards::kPayload>(array, frame + args.stored.n_bytes, totals, true)) return;
     Totals::acquire();
     write_header(args.stored, frame, tile.n_bytes, totals.checksum(tile.n_bytes));
     if (threadIdx.x == 0) args.frame_bytes[tile.chunk] = args.stored.n_bytes + tile.n_bytes;
 }
 
-extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(const __grid_constant__ DecompressArgs args) {
-    const StoredTile tile(args.extents, args.n_chunks);
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(const __grid_constant__ DecompressArgs<Bytes> args) {
+    const StoredTile tile(args.own, args.n_chunks);
     const char* const frame = static_cast<const char*>(args.src) + tile.chunk * args.src_stride;
     char* const array = static_cast<char*>(args.dst) + tile.chunk * args.dst_stride;
     Totals& totals = static_cast<Totals*>(args.scratch)[tile.chunk];
     const u64 n_bytes = args.frame_bytes[tile.chunk];
     const u64 need = args.stored.n_bytes + tile.n_bytes;
-    if (!tile.copy<true>(array, frame + args.stored.n_bytes, totals, n_bytes == need)) return;
+    if (!tile.copy<Towards::kArray>(array, frame + args.stored.n_bytes, totals, n_bytes == need)) return;
     Totals::acquire();
     Status status = n_bytes == need ? kOk : n_bytes < need ? kTruncated : kCorrupt;
     if (n_bytes >= args.stored.n_bytes) {

@@ -127,8 +127,8 @@ pub enum Scratch {
 /// Most bytes of a codec's own arguments.
 const MAX_ARGS: usize = 128;
 
-/// Bytes of a struct of the codec's own, which stands in the middle of the kernel's argument struct: `extents` and what
-/// follows it up to `n_chunks` in `kernels/common/types.cuh`.
+/// Bytes of a struct of the codec's own: `own` in the kernel's argument struct in `kernels/common/types.cuh`. What a chunk is
+/// like, such as its extents, of as many axes as the codec folds to.
 #[derive(Clone, Copy)]
 pub struct Args {
     n_bytes: usize,

@@ -7,11 +7,9 @@ use crate::codec::stored::Stored;
 const BLOCK_BYTES: u64 = 4096;
 
 crate::kernel_struct! {
-    /// The array as one line of bytes.
-    struct Bytes, size 32 {
-        extents: [u64; 3],
-        n_blocks: u32,
-        reserved: u32,
+    /// The array is bytes.
+    struct Bytes, size 8 {
+        n_bytes: u64,
     }
 }
 
@@ -24,9 +22,7 @@ impl GpuCodec for Stored {
         let n_bytes = chunks.array.n_bytes();
         let n_blocks = n_bytes.div_ceil(BLOCK_BYTES);
         // These kernels look at the bytes only.
-        let args =
-            Bytes { extents: [1, 1, n_bytes], n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
-        let (kernel, args) = (Kernel::Always(names), Args::new(&args));
+        let (kernel, args) = (Kernel::Always(names), Args::new(&Bytes { n_bytes }));
         let first = Pass { kernel, units: [n_blocks, 0], args, scratch: Scratch::Zeroed };
         Answer::Run(Passes { fatbin: "stored", table_bytes: 0, first, then: Vec::new() })
     }

@@ -8,7 +8,8 @@
 #pragma once
 
 #include "../common/warp.cuh"
-#include "layout.cuh"
+#include "groups.cuh"
+#include "words.cuh"
 
 constexpr u32 kContexts = 4;
 constexpr u32 kMaxCode = 10;  // bits
@@ -187,13 +188,16 @@ __device__ __forceinline__ bool copy_strings(const unsigned char* from, const Hu
     return true;
 }
 
+// Where the strings are that are decoded: copied to the tile, or in the frame.
+enum class Strings : u32 { kInTile, kInFrame };
+
 enum Outcome : u32 { kDecoded, kDamaged, kOverwritten };
 
-// Decodes all numbers of a block and undoes their signs, by a warp, to the tile in shared memory. kCopied: the strings
-// are there, else they are in the frame.
-template <typename Place, bool kCopied>
+// Decodes all numbers of a block and undoes their signs, by a warp, to the tile in shared memory.
+template <typename Place, Strings kStrings>
 __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, const HuffPlan& plan, u32 m, const HuffTables& tables, unsigned char* to) {
     using W = typename Place::Word;
+    constexpr bool kCopied = kStrings == Strings::kInTile;
     const Runs runs(lane_id(), m);
     const unsigned char* const empty = from + 4;
     const StringPlace<Place> place(plan.lane, plan.end, runs, to);

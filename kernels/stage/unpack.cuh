@@ -7,7 +7,8 @@
 #pragma once
 
 #include "../common/warp.cuh"
-#include "layout.cuh"
+#include "groups.cuh"
+#include "words.cuh"
 
 // Bits [at, at + n) of a bit string that begins at a multiple of 4 bytes, n from 1 to the bits of the result. Words that
 // have no such bits are not read.
@@ -64,7 +65,7 @@ struct SplitPlan {
             widths = header.x;
             counts = header.y;
             const GroupPlan group = decoded(g, widths, counts);
-            fits = widths >> 24 == 0 && group.w + group.e1 + group.e2 <= Type<W>::kBits && (group.n1 == 0) == (group.e1 == 0) &&
+            fits = widths >> 24 == 0 && group.w + group.e1 + group.e2 <= Word<W>::kBits && (group.n1 == 0) == (group.e1 == 0) &&
                    (group.n2 == 0) == (group.e2 == 0) && group.n1 <= group.n && group.n2 <= group.n1;
             sections = (group.rows * group.w + 31) / 32 | (group.e1 ? group.rows : 0) << 16;
             patch_bytes = (group.n1 * group.e1 + 7) / 8 + (group.e2 ? (group.n1 + 7) / 8 + (group.n2 * group.e2 + 7) / 8 : 0);
@@ -112,17 +113,20 @@ struct SplitPlan {
     }
 };
 
-// The low bits of the numbers in rows [first, first + kRows) of a group. kWhole: there are 32 rows, in shared memory, and
-// a row of words behind the group can be read.
-template <bool kWhole, u32 kRows>
+// Where sections are read: in a frame; or in shared memory, and then groups have all rows, and any word behind them, or row of words,
+// can be read.
+enum class Source : u32 { kFrame, kStage };
+
+// The low bits of the numbers in rows [first, first + kRows) of a group.
+template <Source kSource, u32 kRows>
 __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupPlan& group, u32 first, u32 (&v)[kRows]) {
     const unsigned char* const mine = packed + lane_id() * 4;
-    const u32 mask = low_bits(0u, group.w), shared = kWhole ? shared_address(mine) : 0;
+    const u32 mask = low_bits(0u, group.w), shared = kSource == Source::kStage ? shared_address(mine) : 0;
     u32 at = first * group.w;
 #pragma unroll
     for (u32 r = 0; r < kRows; ++r) {
         u32 word = at / 32 * 32;
-        if (kWhole) {
+        if (kSource == Source::kStage) {
             keep(word), keep(at);
             const u32 low = load_shared_4(shared + word * 4), high = load_shared_4(shared + word * 4 + 128);
             v[r] = __funnelshift_r(low, high, at) & mask;
@@ -136,7 +140,7 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     }
 }
 
-template <bool kWhole, u32 kRows>
+template <Source, u32 kRows>
 __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupPlan& group, u32 first, u64 (&v)[kRows]) {
     const u64 mask = low_bits(static_cast<u64>(0), group.w);
     // Words of 64 bits, and behind them maybe one of 32.
@@ -161,9 +165,10 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     }
 }
 
-// The strings of patches of a group. kShared: they are in shared memory, where any word behind them can be read.
-template <typename W, bool kShared>
+// The strings of patches of a group.
+template <typename W, Source kSource>
 struct PatchStrings {
+    static constexpr bool kShared = kSource == Source::kStage;
     const u32* words;
     u32 e1, e2;
     u32 first, marks, second;  // where the strings begin, in bits
@@ -191,9 +196,12 @@ struct RowPatches {
     u32 before, before_twice;
 };
 
+// Whether some patches are too short, and patched themselves.
+enum class Patched : u32 { kOnce, kTwice };
+
 // Writes these patches by `put(number, patch)`, two at a time, which do not wait for each other.
-template <typename W, bool kShared, bool kTwice, typename Put>
-__device__ __forceinline__ void take_patches(const PatchStrings<W, kShared>& strings, RowPatches left, Put put) {
+template <Patched kPatched, typename W, Source kSource, typename Put>
+__device__ __forceinline__ void take_patches(const PatchStrings<W, kSource>& strings, RowPatches left, Put put) {
     u32 at = strings.first + left.before * strings.e1, at_again = strings.second + left.before_twice * strings.e2;
     // The first patch that is left, and its number as a bit; without one that, and any patch.
     const auto take = [&](u32& number) {
@@ -201,11 +209,11 @@ __device__ __forceinline__ void take_patches(const PatchStrings<W, kShared>& str
         left.numbers ^= number;
         W patch = strings.load(at, strings.e1, W());
         at += left.numbers ? strings.e1 : 0;
-        if (!kTwice) return patch;
+        if (kPatched == Patched::kOnce) return patch;
         const u32 is_twice = left.twice & 1;
         left.twice >>= 1;
         // Faster than a branch, but there must be something that can be read.
-        if (kShared || is_twice) patch |= (strings.load(at_again, strings.e2, W()) & (0 - static_cast<W>(is_twice))) << strings.e1;
+        if (strings.kShared || is_twice) patch |= (strings.load(at_again, strings.e2, W()) & (0 - static_cast<W>(is_twice))) << strings.e1;
         at_again += is_twice ? strings.e2 : 0;
         return patch;
     };
@@ -221,12 +229,12 @@ __device__ __forceinline__ void take_patches(const PatchStrings<W, kShared>& str
 // Writes the patches of a warp's rows [first, first + kRows) of a group, shifted to their place in the numbers, over zeros
 // in the rows' segments of shared memory, the first of which is at `rows`. Is false if the bitmaps are not what the group's
 // header says. A lane has a row, or half of one.
-template <typename Place, bool kShared, u32 kRows>
+template <typename Place, Source kSource, u32 kRows>
 __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, const GroupPlan& group, u32 first, unsigned char* rows) {
     using W = typename Place::Word;
     static_assert(kRows == kWarp || 2 * kRows == kWarp, "a lane has a row or half of one");
     const u32 lane = lane_id();
-    const PatchStrings<W, kShared> strings(sections, group);
+    const PatchStrings<W, kSource> strings(sections, group);
     const auto put = [=](u32 row, u32 number, W patch) {
         *reinterpret_cast<W*>(rows + Place::row(row) + Place::in_row(number)) = patch << group.w;
     };
@@ -277,9 +285,9 @@ __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, co
     }
     const auto put_own = [=](u32 number, W patch) { put(lane % kRows, number, patch); };
     if (likely(group.e2 == 0)) {
-        take_patches<W, kShared, false>(strings, own, put_own);
+        take_patches<Patched::kOnce>(strings, own, put_own);
     } else {
-        take_patches<W, kShared, true>(strings, own, put_own);
+        take_patches<Patched::kTwice>(strings, own, put_own);
     }
     __syncwarp();
     return true;

@@ -1,0 +1,114 @@
+// The words of a block, from the array to shared memory, by all threads of a CTA.
+
+#pragma once
+
+#include "../common/elements.cuh"
+#include "../stage/words.cuh"
+#include "block.cuh"
+#include "layout.cuh"
+
+template <typename W>
+struct BlockLoader {
+    static constexpr u32 kPerUnit = Word<W>::kPerUnit;
+
+    const CompressArgs<Blocks>& args;
+    const RowBox& box;
+    const Element& element;
+
+    // The words of the block, to shared memory.
+    __device__ __forceinline__ void load_words(const char* array, W* words) const {
+        const char* const start = array + box.start * element.bytes;
+        const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
+        const u64 misaligned = reinterpret_cast<u64>(start) | row_bytes;
+        const u32 n_rows = box.m / kRow;
+        // All threads copy some rows of one plane at a time.
+        constexpr u32 kRowUnits = kRow / kPerUnit, kRows = kLorenzoThreads / kRowUnits;
+        const u32 height = box.planes.divisor;
+        const bool is_aligned = element.bytes == sizeof(W) && misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
+        if (likely(is_aligned && (box.sx == kRow || box.is_line()) && box.m % kRow == 0 && (height % kRows == 0 || box.sz == 1))) {
+            const u32 first = threadIdx.x / kRowUnits;
+            const char* from = start + first * row_bytes + threadIdx.x % kRowUnits * kUnitBytes;
+            const u64 next_plane = plane_bytes - height * row_bytes;
+            u32 to = shared_address(words) + threadIdx.x * kUnitBytes, y = 0;
+#pragma unroll 4
+            for (u32 row = first; row < n_rows; row += kRows) {
+                copy_async<kUnitBytes>(to, from);
+                to += kLorenzoThreads * kUnitBytes;
+                from += kRows * row_bytes;
+                y += kRows;
+                if (y == height) y = 0, from += next_plane;
+            }
+            wait_copies();
+            return;
+        }
+        if (sizeof(W) == 8 || element.bytes == 4) {
+            load_rows(start, words);
+        } else if (element.bytes == 2) {
+            load_narrow<unsigned short>(start, words, misaligned);
+        } else {
+            load_narrow<unsigned char>(start, words, misaligned);
+        }
+    }
+
+    // The same for rows that are not aligned. A warp has a quarter of them.
+    __device__ __forceinline__ void load_rows(const char* start, W* words) const {
+        const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
+        const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length, height = box.planes.divisor;
+        const u32 share = (n_rows + kGroups - 1) / kGroups, first = threadIdx.x / kWarp * share, last = min(first + share, n_rows);
+#pragma unroll 1
+        for (u32 x = lane_id(); x < length; x += kWarp) {
+            u32 y;
+            const u32 z = box.planes.divide(first, y);
+            const W* from = reinterpret_cast<const W*>(start) + (z * next_plane + y * next_row + x);
+            const u32 to = shared_address(words), end = min(last * length, box.m);
+#pragma unroll 4
+            for (u32 number = first * length + x; number < end; number += length) {
+                copy_async<sizeof(W)>(to + number * static_cast<u32>(sizeof(W)), from);
+                from += next_row;
+                if (++y == height) y = 0, from += next_plane - height * next_row;
+            }
+        }
+        wait_copies();
+        if (!(args.flags & kSwapBytes)) return;
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < box.m; i += kLorenzoThreads) words[i] = swapped_bytes(words[i]);
+    }
+
+    // The same for elements T that become words, where possible all that are in 32 bits at a time.
+    template <typename T>
+    __device__ __forceinline__ void load_narrow(const char* start, W* words, u64 misaligned) const {
+        const SmallDivisor planes = box.planes;
+        const bool swaps = args.flags & kSwapBytes;
+        const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
+        const u32 length = box.is_line() ? kRow : box.sx;
+        constexpr u32 kAtOnce = 4 / sizeof(T), kPerRow = kRow / kAtOnce, kBatch = 4;  // loads under way
+        if (likely(misaligned % 4 == 0 && length == kRow && box.m % kRow == 0)) {
+            for (u32 first = threadIdx.x; first < box.m / kAtOnce; first += kBatch * kLorenzoThreads) {
+                u32 batch[kBatch];
+#pragma unroll
+                for (u32 i = 0; i < kBatch; ++i) {
+                    const u32 at = first + i * kLorenzoThreads;
+                    u32 y;
+                    const u32 z = planes.divide(at / kPerRow, y);
+                    if (at < box.m / kAtOnce) batch[i] = *reinterpret_cast<const u32*>(start + (z * next_plane + y * next_row) * sizeof(T) + at % kPerRow * 4);
+                }
+#pragma unroll
+                for (u32 i = 0; i < kBatch; ++i) {
+                    const u32 at = first + i * kLorenzoThreads;
+                    if (at >= box.m / kAtOnce) continue;
+#pragma unroll
+                    for (u32 k = 0; k < kAtOnce; ++k) words[at * kAtOnce + k] = word_of_element<W>(static_cast<T>(batch[i] >> 8 * sizeof(T) * k), element, swaps);
+                }
+            }
+            return;
+        }
+        const u32 n_rows = (box.m + length - 1) / length;
+        for (u32 row = threadIdx.x / kWarp; row < n_rows; row += kGroups) {
+            u32 y;
+            const u32 z = planes.divide(row, y);
+            const T* const from = reinterpret_cast<const T*>(start) + (z * next_plane + y * next_row);
+#pragma unroll 1
+            for (u32 x = lane_id(); x < length && row * length + x < box.m; x += kWarp) words[row * length + x] = word_of_element<W>(from[x], element, swaps);
+        }
+    }
+};

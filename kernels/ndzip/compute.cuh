@@ -1,0 +1,289 @@
+// The compute warps of a compressing CTA: they read tiles, encode their blocks, and write them to a stage. See the head of
+// compress.cuh.
+
+#pragma once
+
+#include "layout.cuh"
+#include "tiles.cuh"
+#include "transform.cuh"
+
+template <typename W, int kRank>
+struct ComputeWarps {
+    const OrderedFrames<Layout<W, kRank>>& frames;
+    CompressShared& shared;
+    const Layout<W, kRank>& layout;
+
+    __device__ __forceinline__ ComputeWarps(const OrderedFrames<Layout<W, kRank>>& frames, CompressShared& shared)
+        : frames(frames), shared(shared), layout(frames.layout) {}
+
+    __device__ __forceinline__ const W* source(u32 chunk) const { return reinterpret_cast<const W*>(frames.source(chunk)); }
+
+    __device__ __forceinline__ bool has_blocks(const Drawn& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
+
+    // Finds the tile's blocks.
+    __device__ __forceinline__ Tile with_blocks(const Drawn& drawn) const {
+        Tile tile{drawn, {0, 0}};
+        if (!has_blocks(tile)) return tile;
+        const u32 first = tile.index * kTileBlocks<W>;
+        tile.starts[0] = layout.block_start(first);
+        tile.starts[1] = first + 1 < layout.n_blocks ? layout.block_start(first + 1) : tile.starts[0];
+        return tile;
+    }
+
+    // Starts the copy of a tile into the slot. Adjacent threads copy adjacent kBytes of a row and, in three
+    // dimensions, of the same row of the second block, which mostly follows in memory.
+    template <u32 kBytes>
+    __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot) const {
+        constexpr u32 kBlocks = kTileBlocks<W>, kX = Sides<kRank>::kX, kY = Sides<kRank>::kY;
+        constexpr u32 kElements = kBytes / Type<W>::kBytes;
+        constexpr u32 kCopies = kTileBytes / kBytes / kComputeThreads;
+        const u32 t = threadIdx.x;
+        const W* src = source(tile.chunk);
+        // So many threads copy a row, or the same row of both blocks; so many rows at a time. In one dimension
+        // a "row" is what all threads copy at a time.
+        constexpr u32 kRowThreads = kRank == 1 ? kComputeThreads : kX / kElements;
+        constexpr u32 kRowBytes = kRowThreads * kBytes;
+        constexpr u32 kBeside = kRank == 3 ? kBlocks : 1;
+        constexpr u32 kRows = kComputeThreads / (kRowThreads * kBeside);
+        constexpr u32 kBlockRows = kBlock * Type<W>::kBytes / kRowBytes;
+        const u32 x = t % kRowThreads, beside = t / kRowThreads % kBeside, row = t / (kRowThreads * kBeside);
+        const u64 inner = row / kY * layout.plane + static_cast<u64>(row % kY) * layout.columns + x * kElements;
+        const char* const start = reinterpret_cast<const char*>(src + tile.starts[beside] + inner);
+        const char* const second = reinterpret_cast<const char*>(src + tile.starts[1] + inner);
+        const u64 row_bytes = kRank == 1 ? kRowBytes : static_cast<u64>(layout.columns) * Type<W>::kBytes;
+        const u64 plane_bytes = layout.plane * Type<W>::kBytes;
+        const u32 to = swizzled<128>(beside * kBlock * Type<W>::kBytes + row * kRowBytes + x * kBytes);
+#pragma unroll
+        for (u32 i = 0; i < kCopies; ++i) {
+            // Rows before those of this step. A step is whole planes or part of one. If the second block is
+            // missing its place gets the first again.
+            const u32 rows = i * kRows;
+            const bool in_second = kRank < 3 && rows >= kBlockRows;
+            const u64 skip = kRank == 3 ? rows / kY * plane_bytes + rows % kY * row_bytes : rows % kBlockRows * row_bytes;
+            copy_async<kBytes>(slot + (to ^ swizzled<128>(rows * kRowBytes)), (in_second ? second : start) + skip);
+        }
+    }
+
+    __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot, bool aligned) const {
+        if (!has_blocks(tile)) return;
+        if (likely(aligned)) {
+            copy_tile<kUnitBytes>(tile, slot);
+        } else {
+            copy_tile<Type<W>::kBytes>(tile, slot);
+        }
+    }
+
+    __device__ __forceinline__ void run() {
+        const u32 t = threadIdx.x, warp = t / kWarp;
+        const u32 slot = shared_address(kAsyncCopy ? shared.slot : shared.stages[0]);
+        const u32 zeros = shared_address(shared.zeros);
+        const u64 misaligned = reinterpret_cast<u64>(frames.args.src) | (frames.args.n_chunks > 1 ? frames.args.src_stride : 0) |
+                               (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);
+        const bool aligned = misaligned % kUnitBytes == 0;
+        constexpr u32 kWarpsPerBlock = Type<W>::kLines / kWarp;
+
+        if (lane_id() == 0) shared.untold[warp] = Untold{0, 0, kFirst, 0, 0, 0};
+        __syncwarp();
+        u32 n = 0;  // tiles handed to the writer warps
+        bool is_copied = false;
+        for (u32 k = 0;; ++k) {
+            // A tile is drawn as late as possible, so that no other waits for one that nobody works on.
+            const Tile& tile = shared.tiles[k % 2];
+            Tile& next = shared.tiles[(k + 1) % 2];
+            const TileKind kind = tile.kind;
+            const u32 chunk = tile.chunk, index = tile.index;
+            if (unlikely(!has_blocks(tile) || (kind == kAgain && frames.is_stored(frames.await_sum(chunk))))) {
+                // Behind the last tile others wait for what is not told here.
+                if (kind > kStart || !is_of(kind, chunk)) tell();
+                if (kind < kStart) {
+                    copy_tile_as_it_is(kind, chunk, index);
+                } else if (kind > kStart) {
+                    hand_over(n, SizedTile{kind, 0, 0, 0, 0, false});
+                    if (kind == kNone) break;
+                    await_stage(n);
+                    shared.full_gates[n % kStages].arrive();
+                    ++n;
+                }
+                wait_copies();
+                if (t == 0) next = with_blocks(kind == kBeyond ? frames.await_again(tile.number) : frames.locate(frames.draw()));
+                barrier_sync(kComputeBarrier, kComputeThreads);
+                is_copied = false;
+                continue;
+            }
+            if (unlikely(!is_copied)) copy_tile(tile, slot, aligned);
+            is_copied = kAsyncCopy;
+            wait_copies();
+            barrier_sync(kComputeBarrier, kComputeThreads);
+            u32 drawn = 0;
+            if (kAsyncCopy && t == 0) drawn = frames.draw();
+            if (unlikely(frames.args.flags & kSwapBytes)) swap_line(slot);
+
+            u32 square[32];
+            {
+                W line[Type<W>::kLineElements];
+                read_residuals<W, kRank>(slot, zeros, t, line);
+                to_square(line, square);
+            }
+            u32 head = 0;
+#pragma unroll
+            for (u32 i = 0; i < 32; ++i) head |= square[i];
+            if (Type<W>::kParts == 2) head |= __shfl_xor_sync(kAllLanes, head, 2);
+            // The last tile may have no second block.
+            const bool whole = index * kTileBlocks<W> + kTileBlocks<W> <= layout.n_blocks;
+            const bool present = warp < kWarpsPerBlock || whole;
+            if (!present) head = 0;
+            u32 in_warp;
+            u32 at = Part<W>::columns_before(__popc(head), in_warp);
+            if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
+            if (kAsyncCopy && t == 0) next = with_blocks(frames.locate(drawn));
+            // Now the slot has been read, too.
+            barrier_sync(kComputeBarrier, kComputeThreads);
+
+            // Words of the blocks; the thread's columns begin at word `at` of the tile.
+            u32 first_words = Type<W>::kHeads, words = kTileBlocks<W> == 2 && whole ? 2 * Type<W>::kHeads : Type<W>::kHeads;
+#pragma unroll
+            for (u32 w = 0; w < kComputeWarps; ++w) {
+                const u32 columns = shared.warp_columns[w];
+                if (w < kWarpsPerBlock) first_words += columns;
+                words += columns;
+                if (w < warp) at += columns;
+            }
+            const u32 in_second = kTileBlocks<W> == 2 && warp >= kWarpsPerBlock;
+            at += (in_second + 1) * Type<W>::kHeads;
+            if (t == 0 && kind == kFirst) frames.publish(chunk, index, words);
+            const bool stored = kind == kFirst && guess_stored(n, chunk, words >= (whole ? kTileBlocks<W> : 1) * kBlock);
+            hand_over(n, SizedTile{kind, chunk, index, first_words, words, stored});
+            if (kAsyncCopy) copy_tile(next, slot, aligned);
+
+            if (likely(!stored)) {
+                transpose(square);
+                if (kAsyncCopy) await_stage(n);
+                const u32 stage = shared.stage_address(n);
+                if (present && Part<W>::leads()) {
+                    const u32 group = t % Type<W>::kLines / Type<W>::kParts / Type<W>::kParts;
+                    const u32 word = (in_second * first_words + group) * Type<W>::kParts + Part<W>::head_half();
+                    store_shared_4(stage + 4 * padded(word), head);
+                }
+                u32 word = at * Type<W>::kParts + Part<W>::column_half();
+#pragma unroll
+                for (u32 c = 0; c < 32; ++c) {
+                    if (head >> (31 - c) & 1) {
+                        store_shared_4(stage + 4 * padded(word), square[c]);
+                        word += Type<W>::kParts;
+                    }
+                }
+            } else {
+                if (kAsyncCopy) await_stage(n);
+                stage_stored_tile(shared.stage_address(n), chunk, index);
+            }
+            shared.full_gates[n % kStages].arrive();
+            ++n;
+            if (!kAsyncCopy) {
+                // Only now that this tile's stage is free the next may be drawn: its size will be known at once.
+                await_stage(n);
+                if (t == 0) next = with_blocks(frames.locate(frames.draw()));
+                barrier_sync(kComputeBarrier, kComputeThreads);
+            }
+        }
+    }
+
+    // Gives the n-th tile to the writer warps.
+    __device__ __forceinline__ void hand_over(u32 n, const SizedTile& tile) {
+        if (threadIdx.x != 0) return;
+        shared.sized[n % kSizedSlots] = tile;
+        shared.sized_gates[n % kSizedSlots].arrive();
+    }
+    // Waits until the stage of the n-th tile is free.
+    __device__ __forceinline__ void await_stage(u32 n) {
+        if (n >= kStages) shared.empty_gates[n % kStages].wait(n / kStages - 1);
+    }
+
+    // Reverses the bytes of the elements in the thread's line of the slot.
+    __device__ __forceinline__ void swap_line(u32 slot) const {
+        for (u32 u = 0; u < kLineBytes / kUnitBytes; ++u) {
+            const u32 at = slot + threadIdx.x * kLineBytes + u * kUnitBytes;
+            W words[kUnitBytes / Type<W>::kBytes];
+            split(load_shared_16(at), words);
+            for (W& word : words) word = swapped_bytes(word);
+            store_shared_16(at, join(words));
+        }
+        barrier_sync(kComputeBarrier, kComputeThreads);
+    }
+
+    // A tile that needs no arithmetic, by the compute warps: of the border, or of a chunk that is known to be stored.
+    __device__ __forceinline__ void copy_tile_as_it_is(TileKind kind, u32 chunk, u32 index) const {
+        constexpr u32 kElements = kTileBlocks<W> * kBlock;
+        const u32 words = frames.await_sum(chunk);
+        const bool stores = frames.is_stored(words);
+        Sums sums;
+        if (stores) {
+            copy_stored_tile(chunk, index, sums);
+        } else {
+            const u32 first = (index - frames.n_placed) * kElements;
+            const u64 base = layout.table_bytes() / Type<W>::kBytes + words + first;
+            copy_border<kComputeThreads, Towards::kPayload>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(frames.payload(chunk)), base, first,
+                                                min(layout.n_border - first, kElements), frames.args.flags & kSwapBytes, sums);
+        }
+        // The warp keeps its sums, to tell them later.
+        sums.a = warp_sum(sums.a);
+        sums.b = warp_sum(sums.b);
+        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        __syncwarp();
+        if (lane_id() == 0) {
+            if (untold.parts == 0) untold = Untold{0, 0, kind, chunk, 0, 0};
+            untold.sum_a += sums.a;
+            untold.sum_b += sums.b;
+            untold.parts += 1;
+            untold.n_stored += stores;
+        }
+        __syncwarp();
+    }
+
+    // Whether what the warp has not told yet is of this chunk.
+    __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
+        const Untold& untold = shared.untold[threadIdx.x / kWarp];
+        return untold.chunk == chunk && untold.kind == kind;
+    }
+
+    // Copies what a tile has to copy of a stored frame.
+    __device__ __forceinline__ void copy_stored_tile(u32 chunk, u32 index, Sums& sums) const {
+        const StoredRange range(layout.raw_bytes(), index);
+        unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<W*>(source(chunk)));
+        copy_stored<StoredCopy<kComputeThreads, 2, Towards::kPayload, Pieces::kWords>>(threadIdx.x, array, frames.stored_payload(chunk), range.first, range.n, sums);
+    }
+
+    // Copies that to a stage. Words at the end that are no unit remain.
+    __device__ __forceinline__ void stage_stored_tile(u32 stage, u32 chunk, u32 index) const {
+        const StoredRange range(layout.raw_bytes(), index);
+        const char* const from = reinterpret_cast<const char*>(source(chunk)) + range.first;
+        const bool aligned = reinterpret_cast<u64>(from) % kUnitBytes == 0;
+#pragma unroll 1
+        for (u32 at = threadIdx.x * kUnitBytes; at + kUnitBytes <= range.n; at += kComputeThreads * kUnitBytes) {
+            if (aligned) {
+                copy_async<kUnitBytes>(stage + at, from + at);
+            } else {
+                for (u32 w = 0; w < kUnitBytes; w += 4) copy_async<4>(stage + at + w, from + at + w);
+            }
+        }
+        wait_copies();
+    }
+
+    // Whether the n-th tile, which by itself does not get smaller if `grows`, will probably be stored. The writer warps
+    // are done with the tile that had the stage before the stage of the last one.
+    __device__ __forceinline__ bool guess_stored(u32 n, u32 chunk, bool grows) const {
+        const Progress& progress = shared.progress[(n - 3) % kSizedSlots];
+        return n >= 3 && progress.chunk == chunk ? !progress.is_smaller : grows;
+    }
+
+    // Tells what the warp has not told yet.
+    __device__ __forceinline__ void tell() const {
+        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        const Untold told = untold;
+        __syncwarp();
+        if (lane_id() == 0) untold.parts = 0;
+        __syncwarp();
+        if (told.parts == 0) return;
+        const Sums sums{told.sum_a, told.sum_b};
+        frames.complete(told.kind, told.chunk, frames.count(told.kind, told.chunk, sums, told.parts, told.n_stored));
+    }
+};

@@ -1,0 +1,78 @@
+// Boxes: the blocks that an array of three axes at most is cut into. Block shapes are made of powers of two; those at the end of an
+// axis are clipped.
+
+#pragma once
+
+#include "../common/types.cuh"
+#include "groups.cuh"
+
+// Logarithms of the extents of a block.
+struct Shape {
+    u32 log_z, log_y, log_x;
+};
+
+__device__ __forceinline__ u32 ceil_log2(u64 n) { return n <= 1 ? 0 : 64 - __clzll(n - 1); }
+
+__device__ __forceinline__ Shape block_shape(const u64 (&extents)[3], u32 log_block) {
+    const u32 z = ceil_log2(extents[0]), y = ceil_log2(extents[1]), x = ceil_log2(extents[2]);
+    if (extents[0] == 1 && extents[1] == 1) return Shape{0, 0, log_block};
+    const u32 rows = log_block - min(x, 5u);
+    u32 log_y = min(y, rows), log_z = 0;
+    if (extents[0] > 1) {
+        log_z = min(z, rows - min(y, (rows + 1) / 2));
+        log_y = min(y, rows - log_z);
+    }
+    return Shape{log_z, log_y, min(x, log_block - log_y - log_z)};
+}
+
+// A block in the array.
+struct Box {
+    u64 start;        // first element
+    u32 sz, sy, sx;   // extents
+    u32 m;            // elements
+};
+
+// Block `block` of a chunk with these extents, slowest first.
+__device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block) {
+    const Shape shape = block_shape(extents, log_block);
+    const u32 n_x = static_cast<u32>((extents[2] + (1ull << shape.log_x) - 1) >> shape.log_x);
+    const u32 n_y = static_cast<u32>((extents[1] + (1ull << shape.log_y) - 1) >> shape.log_y);
+    const u32 rest = block / n_x, bx = block - rest * n_x, bz = rest / n_y, by = rest - bz * n_y;
+    const u64 z = static_cast<u64>(bz) << shape.log_z, y = static_cast<u64>(by) << shape.log_y, x = static_cast<u64>(bx) << shape.log_x;
+    Box box;
+    box.start = (z * extents[1] + y) * extents[2] + x;
+    box.sz = static_cast<u32>(min(extents[0] - z, u64{1} << shape.log_z));
+    box.sy = static_cast<u32>(min(extents[1] - y, u64{1} << shape.log_y));
+    box.sx = static_cast<u32>(min(extents[2] - x, u64{1} << shape.log_x));
+    box.m = box.sz * box.sy * box.sx;
+    return box;
+}
+
+// Division by a small number that many threads divide by, for dividends below 2^15.
+struct SmallDivisor {
+    u32 divisor, reciprocal;
+    __device__ __forceinline__ explicit SmallDivisor(u32 d) : divisor(d), reciprocal((0xffffffffu / d) + 1) {}
+    __device__ __forceinline__ u32 divide(u32 n, u32& rest) const {
+        const u32 quotient = divisor == 1 ? n : __umulhi(n, reciprocal);
+        rest = n - quotient * divisor;
+        return quotient;
+    }
+};
+
+constexpr u32 kStepRows = 8;  // rows that a warp has at a time
+
+// A box, and what follows from it for warps that have rows of it, in shared memory.
+struct RowBox : Box {
+    SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
+    bool has_steps, has_steps_in_planes;    // rows of 32, so many that a step is of one group, and of one plane
+
+    // By one thread, of blocks of at most 2^log_block elements.
+    __device__ __forceinline__ void set(const Box& found, u32 log_block) {
+        static_cast<Box&>(*this) = found;
+        // A line is seen as rows of 32 in one plane.
+        planes = SmallDivisor(found.sz * found.sy == 1 ? (1u << log_block) / kRow : found.sy);
+        has_steps = (found.sx == kRow || found.sz * found.sy == 1) && found.m % (kStepRows * kRow) == 0;
+        has_steps_in_planes = has_steps && found.sy % kStepRows == 0;
+    }
+    __device__ __forceinline__ bool is_line() const { return sz * sy == 1; }
+};

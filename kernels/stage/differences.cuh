@@ -1,0 +1,269 @@
+// Differences of numbers along the axes of a box, with orders of their own for each axis: what is left of numbers when
+// they are predicted from those before. By warps, each of which has rows of 32 numbers, eight at a time in registers.
+
+#pragma once
+
+#include "../common/warp.cuh"
+#include "boxes.cuh"
+#include "groups.cuh"
+#include "widths.cuh"
+#include "words.cuh"
+
+constexpr u32 kMaxOrder = 7;
+
+struct Orders {
+    u32 z, y, x;
+};
+
+// Row n: (1 - x)^n.
+__constant__ const s32 kBinomials[8][8] = {{1},
+                                           {1, -1},
+                                           {1, -2, 1},
+                                           {1, -3, 3, -1},
+                                           {1, -4, 6, -4, 1},
+                                           {1, -5, 10, -10, 5, -1},
+                                           {1, -6, 15, -20, 15, -6, 1},
+                                           {1, -7, 21, -35, 35, -21, 7, -1}};
+
+// The numbers of a box in shared memory, behind which a step of rows can be read, by kWarps warps. Numbers before the first are
+// the base.
+template <typename W, u32 kWarps>
+struct Differences {
+    const RowBox& box;
+
+    // Writes the residuals of the warp's group, and is its widths. Barriers.
+    __device__ __forceinline__ Widths write_residuals(const W* numbers, W* residuals, W base, const Orders& o) const {
+        const u32 first = threadIdx.x / kWarp * kGroup, n = min(box.m - min(box.m, first), kGroup), rows = (n + kRow - 1) / kRow;
+        BitCounts<W> counts;
+        if (likely(o.z > 0 ? box.has_steps_in_planes : box.has_steps)) {
+            if (n > 0) difference_group(numbers, residuals, base, o, first / kRow, rows, counts);
+            return choose_widths(counts, n, rows);
+        }
+        if (box.sx <= kRow && !box.is_line() && o.y <= 1) {
+            difference_rows(numbers, residuals, base, o);
+        } else {
+            for_residuals(numbers, base, o, 0, 1, [&](u32 i, W r) { residuals[i] = r; });
+        }
+        // Numbers that are missing in the last row.
+        if (box.m + threadIdx.x < (box.m + kRow - 1) / kRow * kRow) residuals[box.m + threadIdx.x] = 0;
+        __syncthreads();
+#pragma unroll 1
+        for (u32 r = 0; r < rows; r += kStepRows) {
+            W v[kStepRows];
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] = r + i < rows ? residuals[first + (r + i) * kRow + lane_id()] : 0;
+            counts.add(v);
+        }
+        return choose_widths(counts, n, rows);
+    }
+
+    // Does `f(number, residual)` for the lanes' numbers in the warp's share of the rows first, first + step, …
+    template <typename F>
+    __device__ __forceinline__ void for_residuals(const W* numbers, W base, const Orders& o, u32 first, u32 step, F f) const {
+        const bool line = box.is_line();
+        const u32 n_rows = line ? (box.m + kRow - 1) / kRow : box.sz * box.sy;
+#pragma unroll 1
+        for (u32 row = first + threadIdx.x / kWarp * step; row < n_rows; row += kWarps * step) {
+            const u32 begin = line ? row * kRow : 0, end = line ? min(begin + kRow, box.m) : box.sx;
+#pragma unroll 1
+            for (u32 x = begin; x < end; x += kRow) {
+                const W r = residual(numbers, base, o, line ? 0 : row, x);
+                if (x + lane_id() < end) f((line ? 0 : row * box.sx) + x + lane_id(), r);
+            }
+        }
+    }
+
+    // The residual of the lane's number, of those from x on in a row. A multiple of 32 is before x.
+    __device__ __forceinline__ W residual(const W* numbers, W base, const Orders& o, u32 row, u32 x) const {
+        u32 z = 0, y = row;
+        if (o.z > 0) z = box.planes.divide(row, y);
+        const W* const at = numbers + row * box.sx + x + lane_id();
+        W d = 0, left = 0;
+#pragma unroll 1
+        for (const W* from = x > 0 ? at - kRow : at; from <= at; from += kRow) left = d, d = difference_zy(from, base, o, z, y);
+#pragma unroll 1
+        for (u32 k = 0; k < o.x; ++k) difference_x(d, left);
+        return zigzag(d);
+    }
+
+    // The number at `at`, in row y of plane z, less the base, differenced along z and y.
+    __device__ __forceinline__ W difference_zy(const W* at, W base, const Orders& o, u32 z, u32 y) const {
+        const u32 row = box.sx, plane = box.sy * row;
+        W d = 0;
+#pragma unroll 1
+        for (u32 j = 0; j <= min(o.y, y); ++j) {
+            W along_z = 0;
+            const W* from = at - j * row;
+#pragma unroll 4
+            for (u32 i = 0; i <= min(o.z, z); ++i) {
+                along_z += factor(o.z, i) * *from;
+                from -= plane;
+            }
+            d += factor(o.y, j) * along_z;
+        }
+        // The base of those numbers that there are.
+        return d - base * factors_up_to(o.z, z) * factors_up_to(o.y, y);
+    }
+    static __device__ __forceinline__ W factor(u32 order, u32 i) { return static_cast<W>(static_cast<s64>(kBinomials[order][i])); }
+    static __device__ __forceinline__ W factors_up_to(u32 order, u32 i) { return order == 0 ? 1 : i < order ? factor(order - 1, i) : 0; }
+
+    // Subtracts from a row of numbers those before them along x; `left` is the row before, which is differenced, too.
+    static __device__ __forceinline__ void difference_x(W& d, W& left) {
+        d -= __shfl_sync(kAllLanes, lane_id() == kRow - 1 ? left : d, (lane_id() + kRow - 1) % kRow);
+        // Its first lanes become wrong, but the last is right as often as is needed.
+        left -= __shfl_up_sync(kAllLanes, left, 1);
+    }
+
+    // A step of rows, differenced along z.
+    __device__ __forceinline__ void load_step(const W* from, u32 row, u32 plane, const Orders& o, u32 z, W (&v)[kStepRows]) const {
+#pragma unroll
+        for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * row];
+#pragma unroll 1
+        for (u32 k = 1; k <= min(o.z, z); ++k) {
+            from -= plane;
+            const W f = factor(o.z, k);
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] += f * from[i * row];
+        }
+    }
+
+    // A row, differenced along z with an order up to 1.
+    __device__ __forceinline__ W low_row(const W* from, const Orders& o, u32 z) const {
+        return o.z > 0 && z > 0 ? *from - *(from - box.sy * kRow) : *from;
+    }
+
+    // A step of rows of 32 in one plane, differenced with orders up to 1. `above` is low_row of the row before it, then of its
+    // last one.
+    __device__ __forceinline__ void difference_step_low(const W* from, const Orders& o, u32 z, u32 y, W own_base, W& above, W (&v)[kStepRows]) const {
+#pragma unroll
+        for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * kRow];
+        if (likely(o.z > 0 && z > 0)) {
+            from -= box.sy * kRow;
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= from[i * kRow];
+        }
+        if (likely(o.y > 0)) {
+            const W last = v[kStepRows - 1];
+#pragma unroll
+            for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+            v[0] -= y > 0 ? above : own_base;
+            above = last;
+        } else if (own_base != 0) {
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
+        }
+        const W not_first = o.x > 0 && lane_id() > 0 ? ~W(0) : 0;
+#pragma unroll
+        for (u32 i = 0; i < kStepRows; ++i) v[i] += __shfl_up_sync(kAllLanes, v[i], 1) * not_first;
+    }
+
+    // Differences along x, where all rows begin with the first lane. Without those along y they begin with the base.
+    __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base) const {
+        const W not_first = lane_id() > 0 ? ~W(0) : 0;
+#pragma unroll 1
+        for (u32 k = 0; k < o.x; ++k) {
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] += __shfl_up_sync(kAllLanes, v[i], 1) * not_first;
+            if (k > 0 || o.y > 0 || base == 0) continue;
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= base & ~not_first;
+        }
+    }
+
+    // The residuals of a box of rows of 32 at most, with an order along y up to 1. A warp has steps of rows, each in one
+    // plane.
+    __device__ __forceinline__ void difference_rows(const W* numbers, W* residuals, W base, const Orders& o) const {
+        const u32 lane = lane_id(), height = o.z > 0 ? box.sy : box.sz * box.sy, in_plane = (height + kStepRows - 1) / kStepRows;
+        const u32 n_steps = in_plane * (o.z > 0 ? box.sz : 1), share = (n_steps + kWarps - 1) / kWarps;
+        const u32 first = threadIdx.x / kWarp * share;
+        W above = 0;
+#pragma unroll 1
+        for (u32 step = first; step < min(first + share, n_steps); ++step) {
+            const u32 z = step / in_plane, y = step % in_plane * kStepRows, row = z * height + y;
+            const W* const from = numbers + row * box.sx + lane;
+            const W own_base = base * factors_up_to(o.z, z);
+            W v[kStepRows];
+            load_step(from, box.sx, height * box.sx, o, z, v);
+            if (o.y > 0) {
+                const W last = v[kStepRows - 1];
+                if (y == 0) above = own_base;
+                if (y > 0 && step == first) above = difference_zy(from - box.sx, base, Orders{o.z, 0, 0}, z, y) + own_base;
+#pragma unroll
+                for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+                v[0] -= above;
+                above = last;
+            } else if (o.x == 0) {
+#pragma unroll
+                for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
+            }
+            difference_step_x(v, o, own_base);
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) {
+                if (y + i < height && lane < box.sx) residuals[(row + i) * box.sx + lane] = zigzag(v[i]);
+            }
+        }
+    }
+
+    // The residuals of rows from `first` on, in steps that are in one plane each.
+    __device__ __forceinline__ void difference_group(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
+                                                     BitCounts<W>& counts) const {
+        const bool line = box.is_line(), is_low = !line && (o.z | o.y | o.x) <= 1;
+        const u32 lane = lane_id();
+        u32 z = 0, y = first;
+        if (o.z > 0) z = box.planes.divide(first, y);
+        // The row before a step, after differences along z. With higher orders, and of a line, which is rows of 32, there are
+        // more: after differences along y or x. They are kept where the last rows will be, and a step more than there are in the
+        // group finds what is before that.
+        W above = is_low && o.y > 0 && y > 0 ? low_row(numbers + (first - 1) * kRow + lane, o, z) : 0;
+        W* const before = residuals + (first + kGroupRows - kMaxOrder) * kRow + lane;
+        const u32 skipped = !is_low && y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
+        y -= skipped;
+#pragma unroll 1
+        for (u32 row = first - skipped; row < first + rows; row += kStepRows) {
+            W v[kStepRows];
+            const W* const from = numbers + row * kRow + lane;
+            // Less the base, of which differences are free but where they begin.
+            const W own_base = base * factors_up_to(o.z, z);
+            if (likely(is_low)) {
+                difference_step_low(from, o, z, y, own_base, above, v);
+            } else {
+                load_step(from, kRow, box.sy * kRow, o, z, v);
+                if (o.y == 0 && o.x == 0 && own_base != 0) {
+#pragma unroll
+                    for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
+                }
+#pragma unroll 1
+                for (u32 k = 0; k < o.y; ++k) {
+                    const W last = v[kStepRows - 1];
+#pragma unroll
+                    for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+                    v[0] -= y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
+                    before[k * kRow] = last;
+                }
+                if (line) {
+#pragma unroll 1
+                    for (u32 k = 0; k < o.x; ++k) {
+                        const W first_before = y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
+                        before[k * kRow] = v[kStepRows - 1];
+#pragma unroll
+                        for (u32 i = kStepRows; i-- > 0;) {
+                            const W row_before = i > 0 ? v[i > 0 ? i - 1 : 0] : first_before;
+                            v[i] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
+                        }
+                    }
+                } else {
+                    difference_step_x(v, o, own_base);
+                }
+            }
+            y += kStepRows;
+            if (o.z > 0 && y >= box.sy) y = 0, ++z;
+            if (row < first) continue;
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) {
+                v[i] = zigzag(v[i]);
+                residuals[(row + i) * kRow + lane] = v[i];
+            }
+            counts.add(v);
+        }
+    }
+};

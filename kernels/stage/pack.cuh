@@ -1,0 +1,188 @@
+// Packs numbers of a group with the widths that were chosen (widths.cuh), by one warp, to shared memory.
+//
+// Lane j has the numbers j of all rows. Their low bits are a string, of which word k is stored 32 words behind word k - 1, so that
+// each store of the warp is 32 adjacent words. What is left of longer numbers goes to a list, whose fields are packed behind.
+
+#pragma once
+
+#include "../common/warp.cuh"
+#include "groups.cuh"
+#include "words.cuh"
+
+// Whether any number is longer than the width; and whether the width is more than 31.
+enum class Patches : u32 { kNone, kSome };
+enum class Width : u32 { kNear, kFar };
+
+// The string of a lane, whose numbers follow each other: the last kBits bits of it, to which a number's low w bits are
+// added, and the word that begins `filled` bits before these.
+template <Width kWidth>
+__device__ __forceinline__ u32 appended(u32 string, u32 number, u32 w) { return __funnelshift_rc(string, number, w); }
+template <Width kWidth>
+__device__ __forceinline__ u64 appended(u64 string, u64 number, u32 w) {
+    const u32 s0 = static_cast<u32>(string), s1 = static_cast<u32>(string >> 32), n0 = static_cast<u32>(number), n1 = static_cast<u32>(number >> 32);
+    if (kWidth == Width::kFar) return static_cast<u64>(__funnelshift_rc(n0, n1, w - 32)) << 32 | __funnelshift_rc(s1, n0, w - 32);
+    return static_cast<u64>(__funnelshift_r(s1, n0, w)) << 32 | __funnelshift_r(s0, s1, w);
+}
+__device__ __forceinline__ u32 completed(u32 string, u32 number, u32 filled) { return __funnelshift_l(string, number, filled); }
+__device__ __forceinline__ u64 completed(u64 string, u64 number, u32 filled) {
+    const u32 s0 = static_cast<u32>(string), s1 = static_cast<u32>(string >> 32), n0 = static_cast<u32>(number), n1 = static_cast<u32>(number >> 32);
+    const bool far = filled & 32;
+    const u32 a = far ? s0 : s1, b = far ? s1 : n0, c = far ? n0 : n1;
+    return static_cast<u64>(__funnelshift_l(b, c, filled)) << 32 | __funnelshift_l(a, b, filled);
+}
+// What is left of a number, and whether that is anything.
+template <Width kWidth, typename W>
+__device__ __forceinline__ W behind(W number, u32 w) { return kWidth == Width::kFar ? static_cast<u32>(static_cast<u64>(number) >> 32) >> (w - 32) : number >> w; }
+template <Width kWidth>
+__device__ __forceinline__ bool is_longer(u32 number, u32 w) { return number > low_bits(0u, w); }
+template <Width kWidth>
+__device__ __forceinline__ bool is_longer(u64 number, u32 w) {
+    const u32 low = static_cast<u32>(number), high = static_cast<u32>(number >> 32);
+    return (kWidth == Width::kFar ? high >> (w - 32) : high | low >> w) != 0;
+}
+
+__device__ __forceinline__ void store_shared(u32 address, u32 word) { store_shared_4(address, word); }
+__device__ __forceinline__ void store_shared(u32 address, u64 word) {
+    store_shared_8(address, make_uint2(static_cast<u32>(word), static_cast<u32>(word >> 32)));
+}
+
+// Packs rows of a group. With patches, numbers that are longer than `w` are marked in the bitmap, and what is left of
+// them goes to a list in the place of the numbers.
+template <Patches kPatches, Width kWidth, typename W>
+__device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* bitmap, W* numbers, u32 rows, u32 w) {
+    constexpr u32 kBits = Word<W>::kBits, kAtOnce = 4;  // rows
+    const u32 lane = lane_id(), below = lanes_below();
+    const u32 out = shared_address(packed) + lane * static_cast<u32>(sizeof(W));
+    u32 marks = shared_address(bitmap), list = shared_address(numbers);
+    const W* from = numbers + lane;
+    W string = 0;
+    u32 at = 0;  // where a number begins in the string
+    const auto append = [&](W number) {
+        // As much as is known of the word: what comes later writes it again.
+        u32 word = at / kBits * kBits;
+        keep(word);
+        if (sizeof(W) == 4 ? w > 0 : at % kBits + w >= kBits) store_shared(out + word * (kWarp / 8), completed(string, number, at));
+        string = appended<kWidth>(string, number, w);
+        at += w;
+    };
+    const auto mark = [&](W number) {
+        if (kPatches == Patches::kNone) return;
+        const bool is_patched = is_longer<kWidth>(number, w);
+        const u32 patched = __ballot_sync(kAllLanes, is_patched);
+        // The list is not longer than what has been read.
+        if (is_patched) store_shared(list + __popc(patched & below) * static_cast<u32>(sizeof(W)), behind<kWidth>(number, w));
+        if (lane == 0) store_shared_4(marks, patched);
+        marks += 4;
+        list += __popc(patched) * static_cast<u32>(sizeof(W));
+    };
+    u32 r = 0;
+#pragma unroll 1
+    for (; r + kAtOnce <= rows; r += kAtOnce) {
+        W v[kAtOnce];
+#pragma unroll
+        for (u32 i = 0; i < kAtOnce; ++i) v[i] = from[i * kRow];
+        from += kAtOnce * kRow;
+        __syncwarp();
+#pragma unroll
+        for (u32 i = 0; i < kAtOnce; ++i) append(v[i]);
+#pragma unroll
+        for (u32 i = 0; i < kAtOnce; ++i) mark(v[i]);
+        __syncwarp();
+    }
+#pragma unroll 1
+    for (; r < rows; ++r, from += kRow) {
+        const W number = *from;
+        __syncwarp();
+        append(number);
+        mark(number);
+        __syncwarp();
+    }
+    // What is left of the string is its end, of which only half a word may be stored.
+    const u32 filled = at % kBits;
+    if (filled == 0) return;
+    const W word = string >> (kBits - filled);
+    unsigned char* const last = packed + at / kBits * (kWarp * sizeof(W));
+    if (filled > 32) reinterpret_cast<W*>(last)[lane] = word;
+    if (filled <= 32) reinterpret_cast<u32*>(last)[lane] = static_cast<u32>(word);
+}
+
+__device__ __forceinline__ void or_shared(u32 address, u32 bits) {
+    asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(address), "r"(bits) : "memory");
+}
+// Adds bits to a bit string in shared memory.
+__device__ __forceinline__ void add_bits(u32 words, u32 at, u32 bits) {
+    words += at / 32 * 4;
+    or_shared(words, bits << at % 32);
+    const u32 high = __funnelshift_l(bits, 0, at);
+    if (high) or_shared(words + 4, high);
+}
+__device__ __forceinline__ void add_bits(u32 words, u32 at, u64 bits) {
+    add_bits(words, at, static_cast<u32>(bits));
+    if (bits >> 32) add_bits(words, at + 32, static_cast<u32>(bits >> 32));
+}
+
+// Writes the zeros behind a list that add_string reads. A list is so much shorter than its group.
+template <typename W>
+__device__ __forceinline__ void end_list(W* list, u32 n) {
+    list[n + lane_id()] = 0;
+    __syncwarp();
+}
+
+// Adds a string of the low `bits` of n fields, from bit `first` on, to zeros in shared memory.
+template <typename W>
+__device__ __forceinline__ void add_string(u32 words, u32 first, const W* fields, u32 n, u32 bits) {
+    if (likely(bits <= 8)) {
+        // A lane has four fields, aligned, and a power of two for the place of each.
+        const u32 mask = low_bits(0u, bits), one = 1u << bits, two = one * one, three = two * one;
+#pragma unroll 1
+        for (u32 i = 4 * lane_id(); i < n; i += 4 * kWarp) {
+            u32 own[4];
+#pragma unroll
+            for (u32 k = 0; k < 4; k += Word<W>::kPerUnit) {
+                W unit[Word<W>::kPerUnit];
+                split(*reinterpret_cast<const uint4*>(fields + i + k), unit);
+#pragma unroll
+                for (u32 e = 0; e < Word<W>::kPerUnit; ++e) own[k + e] = static_cast<u32>(unit[e]) & mask;
+            }
+            add_bits(words, first + i * bits, own[0] + own[1] * one + own[2] * two + own[3] * three);
+        }
+    } else {
+#pragma unroll 1
+        for (u32 i = lane_id(); i < n; i += kWarp) add_bits(words, first + i * bits, fields[i] & low_bits(W(), bits));
+    }
+    __syncwarp();
+}
+
+// Packs a group.
+template <typename W>
+__device__ __forceinline__ void pack(unsigned char* packed, unsigned char* bitmap, unsigned char* stage, u32 patches, W* numbers, const Widths& widths) {
+    const u32 lane = lane_id(), below = lanes_below(), rows = widths.rows, w = widths.w;
+    if (sizeof(W) == 8 && w >= 32) {
+        if (widths.e1 == 0) return pack_rows<Patches::kNone, Width::kFar>(packed, bitmap, numbers, rows, w);
+        pack_rows<Patches::kSome, Width::kFar>(packed, bitmap, numbers, rows, w);
+    } else {
+        if (widths.e1 == 0) return pack_rows<Patches::kNone, Width::kNear>(packed, bitmap, numbers, rows, w);
+        pack_rows<Patches::kSome, Width::kNear>(packed, bitmap, numbers, rows, w);
+    }
+    const u32 words = shared_address(stage), first = patches * 8, again = first + (widths.n1 * widths.e1 + 7) / 8 * 8;
+    u32 n = widths.n1, bits = widths.e1, at = first;
+    // Once more with the list of what is left behind the first patches.
+#pragma unroll 1
+    for (;;) {
+        end_list(numbers, n);
+        add_string(words, at, numbers, n, bits);
+        if (widths.e2 == 0 || at != first) return;
+        u32 n_again = 0;
+#pragma unroll 1
+        for (u32 from = 0; from < n; from += kWarp) {
+            const W rest = numbers[from + lane] >> bits;
+            __syncwarp();
+            const u32 twice = __ballot_sync(kAllLanes, rest != 0);
+            if (rest != 0) numbers[n_again + __popc(twice & below)] = rest;
+            if (lane == 0) add_bits(words, again + from, twice);
+            n_again += __popc(twice);
+            __syncwarp();
+        }
+        at = again + (n + 7) / 8 * 8, n = n_again, bits = widths.e2;
+    }
+}

@@ -1,0 +1,77 @@
+// Words that numbers are kept in, of 32 or 64 bits: what holds for both.
+
+#pragma once
+
+#include "../common/bits.cuh"
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+
+template <typename W>
+struct Word {
+    static constexpr u32 kBytes = sizeof(W);
+    static constexpr u32 kBits = 8 * kBytes;
+    static constexpr u32 kPerUnit = kUnitBytes / kBytes;
+    static constexpr u32 kMantissa = kBytes == 8 ? 52 : 23;        // bits of the fraction of the float of this size
+    static constexpr u32 kMaxExponent = kBytes == 8 ? 2047 : 255;  // that of infinity
+};
+
+// The instruction finds -1 in 0.
+__device__ __forceinline__ u32 bit_length(u32 v) {
+    u32 highest;
+    asm("bfind.u32 %0, %1;" : "=r"(highest) : "r"(v));
+    return highest + 1;
+}
+__device__ __forceinline__ u32 bit_length(u64 v) {
+    u32 highest;
+    asm("bfind.u64 %0, %1;" : "=r"(highest) : "l"(v));
+    return highest + 1;
+}
+__device__ __forceinline__ u32 trailing_zeros(u32 v) { return __ffs(v) - 1; }
+__device__ __forceinline__ u32 trailing_zeros(u64 v) { return __ffsll(v) - 1; }
+
+// The lowest n bits, n at most the number of bits.
+__device__ __forceinline__ u32 low_bits(u32, u32 n) { return n ? ~0u >> (32 - n) : 0; }
+__device__ __forceinline__ u64 low_bits(u64, u32 n) { return n ? ~0ull >> (64 - n) : 0; }
+
+// Shift to the right, filled with copies of the top bit.
+__device__ __forceinline__ u32 shifted_signed(u32 v, u32 n) { return static_cast<u32>(static_cast<s32>(v) >> n); }
+__device__ __forceinline__ u64 shifted_signed(u64 v, u32 n) { return static_cast<u64>(static_cast<s64>(v) >> n); }
+
+// Words in two's complement.
+template <typename W>
+constexpr W kTopBit = static_cast<W>(1) << (8 * sizeof(W) - 1);
+__device__ __forceinline__ u32 signed_min(u32 a, u32 b) { return static_cast<u32>(min(static_cast<s32>(a), static_cast<s32>(b))); }
+__device__ __forceinline__ u32 signed_max(u32 a, u32 b) { return static_cast<u32>(max(static_cast<s32>(a), static_cast<s32>(b))); }
+__device__ __forceinline__ u64 signed_min(u64 a, u64 b) { return static_cast<s64>(a) < static_cast<s64>(b) ? a : b; }
+__device__ __forceinline__ u64 signed_max(u64 a, u64 b) { return static_cast<s64>(a) > static_cast<s64>(b) ? a : b; }
+template <typename W>
+__device__ __forceinline__ W warp_max(W v) { return warp_max_unsigned(v ^ kTopBit<W>) ^ kTopBit<W>; }
+template <typename W>
+__device__ __forceinline__ W warp_min(W v) { return ~warp_max(static_cast<W>(~v)); }
+
+// Differences to numbers without sign, small if the difference is, and back.
+template <typename W>
+__device__ __forceinline__ W zigzag(W d) { return d << 1 ^ shifted_signed(d, Word<W>::kBits - 1); }
+// How long that number is.
+template <typename W>
+__device__ __forceinline__ u32 zigzag_length(W d) { return bit_length(d ^ d << 1); }
+__device__ __forceinline__ u32 unzigzag(u32 r) {
+    // One instruction for all bits like the last one.
+    u32 sign;
+    asm("bfe.s32 %0, %1, 0, 1;" : "=r"(sign) : "r"(r));
+    return r >> 1 ^ sign;
+}
+__device__ __forceinline__ u64 unzigzag(u64 r) { return r >> 1 ^ (0 - (r & 1)); }
+
+// The words of a unit.
+__device__ __forceinline__ void split(uint4 unit, u32* words) {
+    words[0] = unit.x, words[1] = unit.y, words[2] = unit.z, words[3] = unit.w;
+}
+__device__ __forceinline__ void split(uint4 unit, u64* words) {
+    words[0] = static_cast<u64>(unit.y) << 32 | unit.x, words[1] = static_cast<u64>(unit.w) << 32 | unit.z;
+}
+__device__ __forceinline__ uint4 join(const u32* words) { return make_uint4(words[0], words[1], words[2], words[3]); }
+__device__ __forceinline__ uint4 join(const u64* words) {
+    return make_uint4(static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
+                      static_cast<u32>(words[1] >> 32));
+}
