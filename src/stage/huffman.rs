@@ -14,52 +14,60 @@ pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> 
     const { assert!(SYMBOLS <= MAX_SYMBOLS) };
     debug_assert!(max_bits <= MAX_BITS && SYMBOLS <= 1 << max_bits);
     let mut lengths = [0; SYMBOLS];
-    let mut leaves: Vec<(u32, usize)> =
-        counts.iter().zip(0..).filter(|&(&count, _)| count > 0).map(|(&count, symbol)| (count, symbol)).collect();
-    if let [(_, symbol)] = leaves[..] {
+    let mut leaves = [(0, 0); SYMBOLS];
+    let mut n = 0;
+    for (symbol, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
+        leaves[n] = (count, symbol);
+        n += 1;
+    }
+    let leaves = &mut leaves[..n];
+    if let [(_, symbol)] = *leaves {
         lengths[symbol] = 1;
         return lengths;
     }
     loop {
-        // Stable: leaves of the same weight stay in order. Merged nodes come into being by weight.
-        leaves.sort_by_key(|&(count, _)| count);
-        let depths = depths(&leaves);
+        // Leaves of the same weight are in the order of their symbols.
+        leaves.sort_unstable();
+        let depths = depths::<SYMBOLS>(leaves);
         if depths.iter().all(|&depth| u32::from(depth) <= max_bits) {
             leaves.iter().zip(depths).for_each(|(&(_, symbol), depth)| lengths[symbol] = depth);
             return lengths;
         }
-        leaves.sort_by_key(|&(_, symbol)| symbol);
         leaves.iter_mut().for_each(|(count, _)| *count = count.div_ceil(2));
     }
 }
 
-/// Depths of sorted leaves in their tree.
-fn depths(leaves: &[(u32, usize)]) -> Vec<u8> {
+/// Depths of sorted leaves in their tree; those of more than 255 are 255.
+fn depths<const SYMBOLS: usize>(leaves: &[(u32, usize)]) -> [u8; SYMBOLS] {
     let n = leaves.len();
-    // Nodes are the leaves, then merged ones; the parent of each.
-    let mut weights: Vec<u32> = leaves.iter().map(|&(count, _)| count).collect();
-    let mut parents = vec![0; 2 * n];
-    let (mut leaf, mut merged) = (0, n);
-    for node in n..(2 * n).saturating_sub(1) {
-        let mut weight = 0;
+    // Merged nodes come into being by weight, and so are merged in their turn.
+    let n_merged = n.saturating_sub(1);
+    let mut weights = [0; SYMBOLS];
+    let (mut parents_of_leaves, mut parents) = ([0; SYMBOLS], [0; SYMBOLS]);
+    let (mut leaf, mut merged) = (0, 0);
+    for node in 0..n_merged {
         for _ in 0..2 {
-            let next = if leaf < n && (merged == node || weights[leaf] <= weights[merged]) {
-                &mut leaf
+            if leaf < n && (merged == node || leaves[leaf].0 <= weights[merged]) {
+                weights[node] += leaves[leaf].0;
+                parents_of_leaves[leaf] = node;
+                leaf += 1;
             } else {
-                &mut merged
-            };
-            weight += weights[*next];
-            parents[*next] = node;
-            *next += 1;
+                weights[node] += weights[merged];
+                parents[merged] = node;
+                merged += 1;
+            }
         }
-        weights.push(weight);
     }
-    let mut depths = vec![0u8; 2 * n];
-    for node in (0..(2 * n).saturating_sub(2)).rev() {
+    // The last one is the root.
+    let mut depths = [0_u8; SYMBOLS];
+    for node in (0..n_merged.saturating_sub(1)).rev() {
         depths[node] = depths[parents[node]].saturating_add(1);
     }
-    depths.truncate(n);
-    depths
+    let mut of_leaves = [0; SYMBOLS];
+    for leaf in 0..n {
+        of_leaves[leaf] = depths[parents_of_leaves[leaf]].saturating_add(1);
+    }
+    of_leaves
 }
 
 /// The codes for code lengths up to `max_bits`, first bit lowest, with their symbols and lengths; `None` if they overlap or are

@@ -41,6 +41,12 @@ fn index_bits(n_entries: usize) -> u32 {
     usize::BITS - (n_entries - 1).leading_zeros()
 }
 
+/// Sorts values as signed numbers.
+fn sorted<W: Word>(values: &mut [W]) -> &[W] {
+    values.sort_unstable_by_key(|value| value.to_i64());
+    values
+}
+
 /// How many entries values have that are sorted as signed numbers, for every k below the word's bits.
 fn entries_by_low_bits<W: Word>(sorted: &[W]) -> [usize; 64] {
     let mut lengths = [0; 65];
@@ -61,7 +67,7 @@ fn delta_bytes<W>(fields: &Fields<W>) -> usize {
 
 impl<W: Word> Coding<W> {
     /// A dictionary for `values` and what is left of them in `numbers`, which has room for whole rows. `None` where it is
-    /// not expected to take fewer than `limit` bytes.
+    /// not expected to take fewer than `limit` bytes; then anything is in `numbers`.
     #[inline(always)]
     pub fn choose<S: Rows<W>>(
         s: S,
@@ -72,9 +78,13 @@ impl<W: Word> Coding<W> {
     ) -> Option<Self> {
         let n = values.len();
         let stride = (n / SAMPLE).max(1);
-        let mut sorted: Vec<W> = values.iter().copied().step_by(stride).take(SAMPLE).collect();
-        sorted.sort_unstable_by_key(|value| value.to_i64());
-        let (entries, n_sampled) = (entries_by_low_bits(&sorted), sorted.len());
+        let mut sample = [W::default(); SAMPLE];
+        let n_sampled = n.div_ceil(stride).min(SAMPLE);
+        let sample = &mut sample[..n_sampled];
+        for (to, &value) in sample.iter_mut().zip(values.iter().step_by(stride)) {
+            *to = value;
+        }
+        let entries = entries_by_low_bits(sorted(sample));
         let bits = |k: u32, n_entries: usize| n * (index_bits(n_entries) + k) as usize;
         let is_promising = |k: u32| {
             let n_entries = entries[k as usize];
@@ -84,10 +94,9 @@ impl<W: Word> Coding<W> {
             return None;
         }
 
-        sorted.clear();
-        sorted.extend_from_slice(values);
-        sorted.sort_unstable_by_key(|value| value.to_i64());
-        let entries = entries_by_low_bits(&sorted);
+        numbers[..n].copy_from_slice(values);
+        let sorted = sorted(&mut numbers[..n]);
+        let entries = entries_by_low_bits(sorted);
         let cost = |k: u32| bits(k, entries[k as usize]) + entries[k as usize] * (W::BITS - k) as usize / 2;
         let is_possible = |&k: &u32| {
             let n_entries = entries[k as usize];
