@@ -165,10 +165,11 @@ struct Totals {
         return n_before;
     }
 
-    // By the warp of the thread that has counted the last part: sees what the others have released.
+    // By the warp of the thread that has counted the last part: sees what the others have released. First that thread does,
+    // by its fence, then the others, which did not see the count themselves.
     __device__ __forceinline__ static void acquire() {
-        __syncwarp();
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        __syncwarp();
     }
     // After that, the checksum of all, which are `n_bytes`.
     __device__ __forceinline__ u64 checksum(u64 n_bytes) const volatile { return checksum_of(sum_a, sum_b, n_bytes); }

@@ -261,7 +261,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (block_bytes == 0) return;
         Plan plan = {};
         const u32 damage = read_header(*reinterpret_cast<const uint4*>(source), plan);
-        const SplitPlan<W, kBlock / kGroup> split(source + kHeaderBytes, block_bytes - kHeaderBytes, kBlock);
+        const PackedSections<W, kBlock / kGroup> split(source + kHeaderBytes, block_bytes - kHeaderBytes, kBlock);
         if (lane_id() < kBlock / kGroup) shared.rows().ahead.groups[lane_id()] = split.own_group();
         if (lane_id() != 0) return;
         shared.rows().ahead.plan = plan;
@@ -371,7 +371,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // bits
         const u32 skipped = kHeaderBytes + (deltas + 63) / 64 * 8;
         if (skipped > block_bytes) return kMarkCorrupt;
-        const SplitPlan<W, kBlock / kGroup> split(from + skipped, block_bytes - skipped, m);
+        const PackedSections<W, kBlock / kGroup> split(from + skipped, block_bytes - skipped, m);
         if (!split.is_sound || block_bytes - skipped - split.n_bytes >= kUnitBytes) return kMarkCorrupt;
 #pragma unroll 1
         for (u32 first = threadIdx.x / kWarp * kWarpRows; first * kRow < m; first += kStepRows) {

@@ -1,4 +1,4 @@
-// HUFF, back to numbers: the 32 lanes of one warp decode a string each, in lockstep.
+// Strings of Huffman codes, back to numbers: the 32 lanes of one warp decode a string each, in lockstep.
 //
 // A lane's next ten bits are looked up in the table of its context, which gives the symbol and the length of its
 // code. The strings are copied to shared memory first, each to the end of the place where its numbers will be: almost
@@ -21,7 +21,7 @@ struct HuffTables {
     unsigned short entries[kTableEntries];
 };
 
-// Sections of a block in HUFF, in bytes from its first.
+// Sections of a block of such strings, in bytes from its first.
 struct HuffPlan {
     u32 lo, hi, pivot, flag;
     u32 lengths;    // where the code lengths begin

@@ -1,4 +1,4 @@
-// SPLIT, back to numbers: a warp writes the patches of a group's rows to where the numbers will be, then unpacks the rows,
+// Packed numbers, back to numbers: a warp writes the patches of a group's rows to where the numbers will be, then unpacks the rows,
 // which the patches are added to.
 //
 // Lane j has the numbers j of all rows, whose packed bits are a string of words 32 words apart, so that every load of
@@ -42,9 +42,9 @@ struct GroupPlan {
     u32 packed, bitmap, patches;
 };
 
-// The sections of a block in SPLIT: lane g knows group g, of which there are at most kGroups.
+// The sections of packed numbers: lane g knows group g, of which there are at most kGroups.
 template <typename W, u32 kGroups>
-struct SplitPlan {
+struct PackedSections {
     u32 widths, counts;            // the group's header
     u32 packed, bitmap, patches;   // where its sections begin
     u32 bitmaps;                   // and the first bitmap of all
@@ -53,7 +53,7 @@ struct SplitPlan {
     bool is_sound;
 
     // `headers` is aligned to 8 bytes; the payload has `available` bytes from there.
-    __device__ __forceinline__ SplitPlan(const unsigned char* headers, u32 available, u32 m) : m(m) {
+    __device__ __forceinline__ PackedSections(const unsigned char* headers, u32 available, u32 m) : m(m) {
         const u32 g = lane_id(), n_groups = (m + kGroup - 1) / kGroup;
         widths = counts = packed = bitmap = patches = bitmaps = n_bytes = 0;
         is_sound = available >= 8 * n_groups;
