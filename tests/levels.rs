@@ -7,6 +7,8 @@ mod common;
 use common::generate::{GENERATORS, Input, Xorshift};
 use common::vectors::vectors;
 use common::{assert_same_bytes, cases, skip};
+use std::sync::LazyLock;
+
 use gridz::codec::registry::{CODECS, Entry};
 use gridz::codec::{Decision, Encoded, Job, Plan, Terms};
 use gridz::cpu::level::Level;
@@ -71,6 +73,13 @@ impl Drop for Guarded {
     }
 }
 
+/// Every level with one thread, and with two where they share the work: an array is not cut then as for one.
+fn ways(n_bytes: usize) -> impl Iterator<Item = (Level, &'static Pool)> {
+    static POOLS: LazyLock<[Pool; 2]> = LazyLock::new(|| [1, 2].map(Pool::new));
+    let pools = POOLS.iter().filter(move |pool| pool.pieces(n_bytes as u64) > 1 || std::ptr::eq(*pool, &POOLS[0]));
+    pools.flat_map(|pool| Level::all().map(move |level| (level, pool)))
+}
+
 /// One array for a codec at one of its levels.
 struct Case {
     entry: &'static Entry,
@@ -108,8 +117,8 @@ impl Case {
         self.entry.codec.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
     }
 
-    fn decode(&self, level: Level, payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
-        self.entry.codec.decode(&Job { verify, ..self.job(level, &Pool::new(1)) }, payload, dst)
+    fn decode(&self, (level, pool): (Level, &Pool), payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
+        self.entry.codec.decode(&Job { verify, ..self.job(level, pool) }, payload, dst)
     }
 
     /// Encodes with all levels, decodes each result with all levels, each time between guard pages, and returns
@@ -130,11 +139,11 @@ impl Case {
         }
         let payload = payload.unwrap();
         let mut stream = Guarded::new(&payload, at);
-        for level in Level::all() {
+        for (level, pool) in ways(raw.len()) {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xdd; raw.len()], at);
             assert_eq!(
-                self.decode(level, stream.bytes(), dst.bytes(), true).unwrap(),
+                self.decode((level, pool), stream.bytes(), dst.bytes(), true).unwrap(),
                 Sums::of(&payload, 0),
                 "{what}"
             );
@@ -149,9 +158,9 @@ impl Case {
     fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) {
         let mut stream = Guarded::new(payload, At::End);
         let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
-        for level in Level::all() {
+        for way in ways(n_bytes) {
             let mut dst = Guarded::new(&vec![0xdd; n_bytes], At::End);
-            let result = self.decode(level, stream.bytes(), dst.bytes(), verify);
+            let result = self.decode(way, stream.bytes(), dst.bytes(), verify);
             verdicts.push(result.map(|sums| (sums, dst.bytes().to_vec())));
         }
         for verdict in &verdicts {
@@ -181,6 +190,32 @@ fn all_reference_vectors_by_every_level() {
         let case = Case::new(entry, 0, vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
             assert_same_bytes(&case.check(&vector.raw, at), &vector.stream, &vector.name);
+        }
+    }
+}
+
+/// Arrays large enough for several threads, sound and damaged.
+#[test]
+fn arrays_for_two_threads_by_every_level() {
+    for (dtype, extents) in [
+        (DType::F32, &[70, 80, 50][..]),
+        (DType::F32, &[17, 130, 130]),
+        (DType::F64, &[600, 300]),
+        (DType::F64, &[200_001]),
+        (DType::U16, &[9, 300, 210]),
+    ] {
+        let n_bytes = extents.iter().product::<u64>() as usize * dtype.size().unwrap() as usize;
+        let raw: Vec<u8> =
+            (0..n_bytes as u32).map(|i| ((i / 64).wrapping_mul(0x9e37_79b9) >> (i % 32)) as u8).collect();
+        for case in Case::all(dtype, extents, "for threads") {
+            let payload = case.check(&raw, At::End);
+            for i in 0..12 {
+                let mut damaged = payload.clone();
+                let at = i * 0x9e37_79b9 % damaged.len();
+                damaged[at] ^= 1 << (i % 8);
+                case.judge(&damaged, raw.len(), i % 2 == 0);
+            }
+            case.judge(&payload[..payload.len() - 16], raw.len(), true);
         }
     }
 }
@@ -331,7 +366,8 @@ fn nothing_needs_to_be_aligned() {
                     let mut dst = shifted(&vec![0; raw.len()]);
                     let src = shifted(&payload);
                     let room = &mut dst[shift..shift + raw.len()];
-                    case.decode(level, &src[shift..shift + payload.len()], room, true).unwrap();
+                    let pool = &Pool::new(1);
+                    case.decode((level, pool), &src[shift..shift + payload.len()], room, true).unwrap();
                     assert_same_bytes(&dst, &shifted(&raw), &case.what);
                 }
             }

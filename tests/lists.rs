@@ -97,10 +97,17 @@ fn texts_name_the_levels_of_the_registry() {
         for level in codec.levels {
             says("include/gridz.h", &format!("{} = {}", level.number, level.name));
         }
-        // Python's tests run through every codec at every level.
+    }
+}
+
+/// Python's tests run through every codec at every level.
+#[test]
+fn python_tries_every_level() {
+    for codec in CODECS {
         for level in codec.level_numbers() {
-            let named = codec.levels.iter().find(|known| known.number == level).unwrap().name.to_uppercase();
-            says("tests/hosts/support.py", &format!("({}, {named})", name.to_uppercase()));
+            let known = codec.levels.iter().find(|known| known.number == level);
+            let level = known.map_or(level.to_string(), |known| known.name.to_uppercase());
+            says("tests/hosts/support.py", &format!("({}, {level})", codec.name.to_uppercase()));
         }
     }
 }
@@ -145,14 +152,15 @@ fn no_list_of_codecs_is_forgotten() {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let file = path.strip_prefix(root()).unwrap().to_str().unwrap();
         let is_own = CODECS.iter().any(|codec| file.contains(&format!("/{}/", codec.name)));
-        if is_own || !names.iter().all(|name| text.to_lowercase().contains(name)) {
+        let text = text.to_lowercase();
+        if is_own || names.iter().filter(|name| text.contains(**name)).count() < 2 {
             continue;
         }
         found += 1;
         let is_listed = |path: &String| file == path || path.ends_with('/') && file.starts_with(path.as_str());
-        assert!(listed.iter().any(is_listed), "{file} names all codecs; CONTRIBUTING.md does not say so");
+        assert!(listed.iter().any(is_listed), "{file} names several codecs; CONTRIBUTING.md does not say so");
     }
-    assert!(found > 10, "{found} files name all codecs");
+    assert!(found > 10, "{found} files name several codecs");
 }
 
 /// All files but what is built, fetched or hidden.

@@ -1,5 +1,6 @@
 //! Fill values: what stands in an array where there is no data, such as the -999 of a land mask.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -43,10 +44,11 @@ impl Fill {
             DType::F32 => Self::number(f32::from_bits(bits as u32).into()),
             DType::F64 => Self::number(f64::from_bits(bits as u64)),
             DType::I8 | DType::I16 | DType::I32 | DType::I64 => Self::Whole((bits << unused) as i128 >> unused),
-            _ => Self::Whole(bits as i128),
+            DType::U8 | DType::U16 | DType::U32 | DType::U64 => Self::Whole(bits as i128),
+            _ => Self::Bits { n_bytes: n_bytes as u8, bits },
         };
         let as_bits = Self::Bits { n_bytes: n_bytes as u8, bits };
-        Ok(if as_number.bits(dtype).is_ok_and(|same| same == bits) { as_number } else { as_bits })
+        Ok(if as_number.bits(dtype, n_bytes as u64).is_ok_and(|same| same == bits) { as_number } else { as_bits })
     }
 
     /// A number. In text all NaN are one, and whole numbers have no -0.
@@ -54,32 +56,31 @@ impl Fill {
         let is_whole = number.fract() == 0.0 && is_within(number) && number.to_bits() != (-0f64).to_bits();
         match is_whole {
             true => Self::Whole(number as i128),
-            false => Self::Number(if number.is_nan() { f64::NAN } else { number }),
+            false => Self::Number(if number.is_nan() { f64::from_bits(0x7ff8 << 48) } else { number }),
         }
     }
 
-    /// The element of this type that it is, as one little-endian integer. Of complex ones a number is the real part.
+    /// The element of this type and so many bytes that it is, as one little-endian integer. Of complex ones a number is the
+    /// real part.
     ///
     /// # Errors
     /// `InvalidArgument` if no element of the type is that.
-    pub fn bits(&self, dtype: DType) -> Result<u128> {
+    pub fn bits(&self, dtype: DType, element_size: u64) -> Result<u128> {
         let wrong = |why: &str| {
             let text = format!("fill={self}: {why} {}; give one of that type, or leave it out", dtype.name());
             Err(Error::invalid(text))
         };
         let number = match *self {
             Self::Bits { n_bytes, bits } => {
-                return match dtype.size() {
-                    Some(size) if size != u32::from(n_bytes) => wrong("of another size than"),
-                    _ => Ok(bits),
-                };
+                return if element_size == u64::from(n_bytes) { Ok(bits) } else { wrong("of another size than") };
             }
             Self::Whole(number) => number as f64,
             Self::Number(number) => number,
         };
-        let whole = match *self {
-            Self::Whole(whole) => Some(whole),
-            _ => (number == 0.0).then_some(0),
+        // What is rounded again, to fewer bits, and what is a whole number.
+        let (to_narrow, whole) = match *self {
+            Self::Whole(whole) => (rounded_to_odd(whole), Some(whole)),
+            _ => (number, (number == 0.0).then_some(0)),
         };
         let integer = |least: i128, most: i128| whole.filter(|whole| (least..=most).contains(whole));
         let found = match dtype {
@@ -92,12 +93,24 @@ impl Fill {
             DType::I16 => integer(i16::MIN.into(), i16::MAX.into()).map(|n| u128::from(n as u16)),
             DType::I32 => integer(i32::MIN.into(), i32::MAX.into()).map(|n| u128::from(n as u32)),
             DType::I64 => integer(i64::MIN.into(), i64::MAX.into()).map(|n| u128::from(n as u64)),
-            DType::F16 => narrow(number, 5, 10),
-            DType::Bf16 => narrow(number, 8, 7),
-            DType::F32 | DType::C64 => narrow(number, 8, 23),
+            DType::F16 => narrow(to_narrow, 5, 10),
+            DType::Bf16 => narrow(to_narrow, 8, 7),
+            DType::F32 | DType::C64 => narrow(to_narrow, 8, 23),
             DType::F64 | DType::C128 => Some(number.to_bits().into()),
         };
         found.map_or_else(|| wrong("not a value of"), Ok)
+    }
+}
+
+/// A float64 beside a whole number, or that number. It is odd where it is not the number, so that it lies between the same
+/// narrower floats: rounding it to one of those is as good as rounding the number.
+fn rounded_to_odd(whole: i128) -> f64 {
+    let nearest = whole as f64;
+    let bits = nearest.to_bits();
+    match (nearest.abs() as u128).cmp(&whole.unsigned_abs()) {
+        Ordering::Equal => nearest,
+        Ordering::Less => f64::from_bits(bits | 1),
+        Ordering::Greater => f64::from_bits((bits - 1) | 1),
     }
 }
 
@@ -139,7 +152,10 @@ impl FromStr for Fill {
             && !(number == 0 && text.starts_with('-'))
         {
             return Ok(Self::Whole(number));
-        } else if let Ok(number) = text.parse() {
+        } else if let Ok(number) = text.parse::<f64>()
+            // What has digits is infinite only if it is too large.
+            && (number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit()))
+        {
             return Ok(Self::number(number));
         }
         Err(Error::invalid(format!(
@@ -193,7 +209,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     fn bits(text: &str, dtype: DType) -> Option<u128> {
-        text.parse::<Fill>().unwrap().bits(dtype).ok()
+        text.parse::<Fill>().unwrap().bits(dtype, dtype.size().unwrap_or(4).into()).ok()
     }
 
     #[test]
@@ -236,9 +252,33 @@ mod tests {
         ] {
             assert_eq!(bits(text, dtype), expected, "{text} {dtype:?}");
         }
-        let error = "1e20".parse::<Fill>().unwrap().bits(DType::I64).unwrap_err();
+        let error = "1e20".parse::<Fill>().unwrap().bits(DType::I64, 8).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.context().starts_with("fill=1e20: not a value of int64; give one of that type"), "{error}");
+    }
+
+    /// A whole number is rounded once: by way of a float64 it would be rounded to between two float32, and then down.
+    #[test]
+    fn whole_numbers_are_rounded_once() {
+        let text = "1152921573326323713"; // 2^60 + 2^36 + 1
+        let nearest: f32 = text.parse().unwrap();
+        assert_eq!(bits(text, DType::F32), Some(nearest.to_bits().into()));
+    }
+
+    /// What is too large for a float64 is no fill value, as 1e39 is none of float32.
+    #[test]
+    fn a_number_beyond_all_is_not_infinity() {
+        assert!("1e400".parse::<Fill>().is_err() && "-1e400".parse::<Fill>().is_err());
+        assert!("-inf".parse::<Fill>().is_ok());
+    }
+
+    /// The text of an element is its value or its bits, never a whole number that happens to be rounded to it.
+    #[test]
+    fn bits_of_floats_are_no_whole_numbers() {
+        for (dtype, bits, text) in [(DType::F16, 0x7777u16, "0x7777"), (DType::Bf16, 0x468d, "0x468d")] {
+            // 30576 and 18048, not 30583 and 18061.
+            assert_eq!(Fill::of_bytes(dtype, &bits.to_le_bytes()).unwrap().to_string(), text);
+        }
     }
 
     #[test]
@@ -288,7 +328,7 @@ mod tests {
             assert_eq!(fill.to_string(), text);
             let back: Fill = text.parse().unwrap();
             assert_eq!(back, fill);
-            assert_eq!(back.bits(dtype).unwrap().to_le_bytes()[..bytes.len()], *bytes);
+            assert_eq!(back.bits(dtype, bytes.len() as u64).unwrap().to_le_bytes()[..bytes.len()], *bytes);
         }
         assert_eq!("-nan".parse::<Fill>().unwrap(), "nan".parse().unwrap());
         for (dtype, n_bytes) in [(DType::Opaque, 17), (DType::Opaque, 0), (DType::F32, 8), (DType::C64, 4)] {

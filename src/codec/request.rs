@@ -247,6 +247,10 @@ impl Request {
     /// `InvalidArgument` if those are not as many as an element has, or more than a number has.
     pub fn with_fill(mut self, array: &Array, element: &[u8]) -> Result<Self> {
         if self.wants_fill() {
+            let (n_bytes, size) = (element.len(), array.element_size());
+            if n_bytes as u64 != u64::from(size) {
+                return Err(Error::invalid(format!("a fill value of {n_bytes} bytes for elements of {size}")));
+            }
             let mut bytes = [0; MAX_FILL_BYTES];
             let bytes = match bytes.get_mut(..element.len()) {
                 Some(bytes) => {
@@ -261,9 +265,10 @@ impl Request {
         Ok(self)
     }
 
-    /// The same without its fill value if that is no element of this type: it was of another array.
-    pub fn with_fill_of(mut self, dtype: DType) -> Self {
-        self.terms.fill = self.terms.fill.filter(|fill| fill.bits(dtype).is_ok());
+    /// The same without its fill value if that is no element of this array: it was of another.
+    pub fn with_fill_of(mut self, array: &Array) -> Self {
+        self.terms.fill =
+            self.terms.fill.filter(|fill| fill.bits(array.dtype(), array.element_size().into()).is_ok());
         self
     }
 
@@ -273,7 +278,7 @@ impl Request {
     /// `InvalidArgument` if no such element is that.
     pub fn fill_bytes(&self, array: &Array) -> Result<Option<[u8; MAX_FILL_BYTES]>> {
         let Some(fill) = self.terms.fill else { return Ok(None) };
-        let mut bytes = fill.bits(array.dtype())?.to_le_bytes();
+        let mut bytes = fill.bits(array.dtype(), array.element_size().into())?.to_le_bytes();
         let size = bytes.len().min(array.element_size() as usize);
         in_other_order(array, &mut bytes[..size]);
         Ok(Some(bytes))
@@ -560,6 +565,7 @@ mod tests {
     #[test]
     fn fill_values_are_kept_where_they_are_wanted() {
         let shape = || Shape::new(&[3]).unwrap();
+        let array_of = |dtype| Array::new(dtype, ByteOrder::Little, shape()).unwrap();
         let big = Array::new(DType::I16, ByteOrder::Big, shape()).unwrap();
         let (any, flat) = (parse("any,abs=1").unwrap(), parse("flat,abs=1").unwrap());
         let element = (-9999i16).to_be_bytes();
@@ -570,8 +576,8 @@ mod tests {
         assert!(any != with && any.fill_bytes(&big).unwrap().is_none());
         // Another one takes its place; one of another array goes.
         assert_eq!(with.with_fill(&big, &[0, 7]).unwrap(), parse("any,abs=1,fill=7").unwrap());
-        assert_eq!(with.with_fill_of(DType::F32), with);
-        assert_eq!(with.with_fill_of(DType::U8), any);
+        assert_eq!(with.with_fill_of(&array_of(DType::F32)), with);
+        assert_eq!(with.with_fill_of(&array_of(DType::U8)), any);
         let complex = Array::new(DType::C64, ByteOrder::Big, shape()).unwrap();
         let element = [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 1];
         let with = any.with_fill(&complex, &element).unwrap();
@@ -586,6 +592,14 @@ mod tests {
         assert_eq!(parse("any").unwrap().with_fill(&big, &[0; 17]).unwrap(), parse("any").unwrap());
         assert_eq!(parse("flat,abs=1,fill=-999").unwrap(), flat);
         assert_eq!("lorenzo,fill=1e20".parse::<Request>().unwrap(), Request::default());
+    }
+
+    #[test]
+    fn a_fill_value_is_as_long_as_an_opaque_element() {
+        let array = Array::opaque(5, Shape::new(&[3]).unwrap()).unwrap();
+        let request = parse("any,abs=1").unwrap();
+        assert!(request.with_fill(&array, &[0; 5]).is_ok());
+        assert_eq!(request.with_fill(&array, &[0; 3]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 
     #[test]

@@ -278,7 +278,7 @@ impl Function {
         let name = self.kernel.name;
         self.context.check(code, format_args!("the occupancy of {name} is unknown"))?;
         if ctas < 1 {
-            return Err(Error::device(format!("{name}: a block of {threads} threads does not fit on this GPU")));
+            return Err(Error::device(format!("{name}: a CTA of {threads} threads does not fit on this GPU")));
         }
         let ctas = ctas as u32 * self.context.gpu.multiprocessors;
         resident.insert((threads, shared_bytes), ctas);

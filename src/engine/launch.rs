@@ -199,13 +199,17 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &
     let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
     let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
     let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
+    let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
+    let n_bytes = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
     let region = match pass.scratch {
         Scratch::Of(earlier) => {
-            *before.get(earlier).ok_or_else(|| defect("a pass uses the memory of a later one"))?
+            let region = *before.get(earlier).ok_or_else(|| defect("a pass uses the memory of a later one"))?;
+            if n_bytes > region.n_bytes {
+                return Err(defect("a pass needs more memory than the one before it left"));
+            }
+            region
         }
         Scratch::Zeroed | Scratch::AsItIs => {
-            let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
-            let n_bytes = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
             let end = before.iter().map(Place::end).max().unwrap_or(0);
             Place { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes }
         }

@@ -7,7 +7,7 @@
 //! a = Σ A(l)·key(r)·w(r, l)        b = Σ B(l)·key(r)·w(r, l)        checksum = mix(a + mix(b + bytes))
 //! ```
 //!
-//! modulo 2^64. These are sums of integers: tiles, threads and the blocks of a GPU add up what passes through their
+//! modulo 2^64. These are sums of integers: tiles, threads and the CTAs of a GPU add up what passes through their
 //! hands, in any order, in the pass that they make anyway; each only has to know where in the payload its words are.
 //! A row has one key, so a lane's Σ key·w is one multiplication and one addition a word, and the weights wait for
 //! the end.

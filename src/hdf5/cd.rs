@@ -331,6 +331,17 @@ mod tests {
         assert_eq!(record.request().unwrap(), Request::default());
     }
 
+    /// Bits are an element of one size. Opaque elements have any, so the size has to be compared as well.
+    #[test]
+    fn a_fill_value_of_another_size_is_none() {
+        let request = Request::for_tests("any,abs=1,fill=0x01020304").unwrap();
+        for size in [20, 2] {
+            let array = Array::opaque(size, Shape::new(&[7]).unwrap()).unwrap();
+            let words = Record::new(&request, array, None).map(|record| record.words().to_vec());
+            assert_eq!(words.unwrap_err().kind(), ErrorKind::InvalidArgument, "{size}");
+        }
+    }
+
     #[test]
     fn records_of_later_versions_are_named_as_such() {
         let good = Record::new(&Request::default(), array(&[4, 5]), None).unwrap().words().to_vec();

@@ -116,7 +116,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
         host(text)
     };
     if !api.has_fill(dcpl).ok_or_else(unknown)? {
-        return Ok(request.with_fill_of(array.dtype()));
+        return Ok(request.with_fill_of(array));
     }
     let n_bytes = api.size(dtype).ok_or_else(unknown)?;
     let mut bytes = Vec::new();

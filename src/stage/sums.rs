@@ -7,6 +7,7 @@
 
 use crate::cpu::level::Level;
 use crate::format::checksum::{Cut, LaneSums, ROW_BYTES, Sums};
+#[cfg(target_arch = "x86_64")]
 use crate::settings::CpuLevel;
 
 /// Adds up the sums of parts of a payload.
@@ -54,8 +55,8 @@ impl Summer {
 /// Rows whose keys are made at once.
 const GROUP: usize = 16;
 
-/// Sums bytes that come block by block while they are in the cache: after each block the rows that are complete, or the groups
-/// of rows, which do not end where blocks do.
+/// Sums bytes that come block by block while they are in the cache: after each block up to the last complete row, or the last
+/// complete [`GROUP`] of rows; these do not end where blocks do.
 pub struct Follower {
     summer: Summer,
     start: u64,
@@ -243,6 +244,9 @@ mod avx512 {
     }
 
     /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
+    ///
+    /// # Safety
+    /// The words in these lanes can be read.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn load_some(row: *const u8, _at: usize, first: usize, end: usize) -> Register {
@@ -288,6 +292,9 @@ mod avx2 {
     }
 
     /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
+    ///
+    /// # Safety
+    /// The words in these lanes can be read.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load_some(row: *const u8, at: usize, first: usize, end: usize) -> Register {
@@ -311,8 +318,11 @@ mod tests {
     #[test]
     fn blocks_that_follow_each_other_are_summed_once() {
         let bytes: Vec<u8> = (0..9000_u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect();
-        for (start, left_out, step) in [(0, 0, 4), (64, 0, 100), (20, 8, 36), (4, 640, 1000), (60, 64, 64)] {
-            let mut follower = Follower::new(Level::best(), Ahead::Leave, start, left_out);
+        let cases = [(0, 0, 4), (64, 0, 100), (20, 8, 36), (4, 640, 1000), (60, 64, 64), (1000, 24, 3000)];
+        for ((start, left_out, step), ahead) in
+            cases.into_iter().flat_map(|case| [(case, Ahead::Leave), (case, Ahead::Fetch)])
+        {
+            let mut follower = Follower::new(Level::best(), ahead, start, left_out);
             (left_out..bytes.len()).step_by(step).for_each(|end| follower.follow(&bytes[..end]));
             let expected = Sums::of(&bytes[left_out..], start + left_out as u64);
             assert_eq!(follower.finish(&bytes), expected, "{start} {left_out} {step}");

@@ -1,8 +1,9 @@
 //! Batches of chunks in device memory, through the asynchronous C API.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
+use gridz::codec::registry;
 use gridz::ffi::api::gridz_last_error;
 use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
 use gridz::ffi::types::{gridz_array, gridz_options};
@@ -113,10 +114,11 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
+        let name = CString::new(registry::find(self.codec).expect("a codec").name).expect("a name");
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
-            codec: [c"stored", c"ndzip", c"lorenzo"][usize::from(self.codec)].as_ptr(),
+            codec: name.as_ptr(),
             mode: 0,
             level: u32::from(self.level),
             value: 0.0,

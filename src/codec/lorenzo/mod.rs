@@ -16,7 +16,7 @@ pub mod layout;
 mod map;
 pub mod params;
 
-use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms, counts};
+use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -42,7 +42,6 @@ impl Codec for Lorenzo {
     }
 
     fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        counts::a_plan();
         let (fold, b) = params::choose(terms.level);
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &[b]) {
             // No numbers, or too many.

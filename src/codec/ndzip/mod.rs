@@ -16,7 +16,7 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Terms, counts};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Terms};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -37,7 +37,6 @@ impl Codec for Ndzip {
     }
 
     fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
-        counts::a_plan();
         params::plan(array)
     }
 
