@@ -13,23 +13,23 @@ use crate::settings::CpuLevel;
 /// Adds up the sums of parts of a payload.
 pub struct Summer {
     level: Level,
-    ahead: Ahead,
+    prefetch: Prefetch,
     lanes: LaneSums,
 }
 
 /// Whether the CPU is told to fetch what follows the bytes that are summed, as much as those.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ahead {
+pub enum Prefetch {
     /// It follows soon, to be read or to be written, after work elsewhere.
-    Fetch,
+    Following,
     /// Nothing follows, or the CPU foresees it.
-    Leave,
+    Nothing,
 }
 
 impl Summer {
     /// Nothing summed so far, by the instructions of `level`.
-    pub fn new(level: Level, ahead: Ahead) -> Self {
-        Self { level, ahead, lanes: LaneSums::default() }
+    pub fn new(level: Level, prefetch: Prefetch) -> Self {
+        Self { level, prefetch, lanes: LaneSums::default() }
     }
 
     /// Adds `bytes`, which are in the payload from byte `start` on, a multiple of 4.
@@ -38,10 +38,10 @@ impl Summer {
         match self.level.kind() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` is proof that the CPU has its instructions.
-            CpuLevel::Avx512 => unsafe { avx512::add(&mut self.lanes, &cut, self.ahead) },
+            CpuLevel::Avx512 => unsafe { avx512::add(&mut self.lanes, &cut, self.prefetch) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            CpuLevel::Avx2 => unsafe { avx2::add(&mut self.lanes, &cut, self.ahead) },
+            CpuLevel::Avx2 => unsafe { avx2::add(&mut self.lanes, &cut, self.prefetch) },
             _ => cut.add(&mut self.lanes),
         }
     }
@@ -65,16 +65,16 @@ pub struct Follower {
 
 impl Follower {
     /// For bytes that are in the payload from byte `start` on, a multiple of 4; the first `n_summed` are left out.
-    pub fn new(level: Level, ahead: Ahead, start: u64, n_summed: usize) -> Self {
-        Self { summer: Summer::new(level, ahead), start, n_summed }
+    pub fn new(level: Level, prefetch: Prefetch, start: u64, n_summed: usize) -> Self {
+        Self { summer: Summer::new(level, prefetch), start, n_summed }
     }
 
     /// There are `bytes` now.
     pub fn follow(&mut self, bytes: &[u8]) {
-        let step = match self.summer.ahead {
-            Ahead::Fetch => GROUP * ROW_BYTES,
+        let step = match self.summer.prefetch {
+            Prefetch::Following => GROUP * ROW_BYTES,
             // The CPU fetches what is behind the last bytes that are read, so these must be the last ones there are.
-            Ahead::Leave => ROW_BYTES,
+            Prefetch::Nothing => ROW_BYTES,
         };
         let in_step = (self.start + bytes.len() as u64) % step as u64;
         let n_complete = bytes.len().saturating_sub(in_step as usize);
@@ -96,8 +96,8 @@ impl Follower {
 }
 
 /// The sums of `bytes`, which are in the payload from byte `start` on, a multiple of 4.
-pub fn sums_of(level: Level, ahead: Ahead, bytes: &[u8], start: u64) -> Sums {
-    let mut summer = Summer::new(level, ahead);
+pub fn sums_of(level: Level, prefetch: Prefetch, bytes: &[u8], start: u64) -> Sums {
+    let mut summer = Summer::new(level, prefetch);
     summer.add(bytes, start);
     summer.sums()
 }
@@ -147,18 +147,18 @@ macro_rules! add {
 
         /// As [`Cut::add`].
         #[target_feature(enable = $features)]
-        pub fn add(lanes: &mut LaneSums, cut: &Cut, ahead: Ahead) {
-            match ahead {
-                Ahead::Fetch => add_all::<true>(lanes, cut),
-                Ahead::Leave => add_all::<false>(lanes, cut),
+        pub fn add(lanes: &mut LaneSums, cut: &Cut, prefetch: Prefetch) {
+            match prefetch {
+                Prefetch::Following => add_all::<true>(lanes, cut),
+                Prefetch::Nothing => add_all::<false>(lanes, cut),
             }
         }
 
         #[target_feature(enable = $features)]
-        fn add_all<const FETCH: bool>(lanes: &mut LaneSums, cut: &Cut) {
+        fn add_all<const PREFETCH: bool>(lanes: &mut LaneSums, cut: &Cut) {
             let mut sums = Registers([[broadcast(0); PARTS]; 2]);
             let fetch = |row: &Row| {
-                if FETCH {
+                if PREFETCH {
                     _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(cut.rows)).cast());
                 }
             };
@@ -319,10 +319,10 @@ mod tests {
     fn blocks_that_follow_each_other_are_summed_once() {
         let bytes: Vec<u8> = (0..9000_u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect();
         let cases = [(0, 0, 4), (64, 0, 100), (20, 8, 36), (4, 640, 1000), (60, 64, 64), (1000, 24, 3000)];
-        for ((start, left_out, step), ahead) in
-            cases.into_iter().flat_map(|case| [(case, Ahead::Leave), (case, Ahead::Fetch)])
+        for ((start, left_out, step), prefetch) in
+            cases.into_iter().flat_map(|case| [(case, Prefetch::Nothing), (case, Prefetch::Following)])
         {
-            let mut follower = Follower::new(Level::best(), ahead, start, left_out);
+            let mut follower = Follower::new(Level::best(), prefetch, start, left_out);
             (left_out..bytes.len()).step_by(step).for_each(|end| follower.follow(&bytes[..end]));
             let expected = Sums::of(&bytes[left_out..], start + left_out as u64);
             assert_eq!(follower.finish(&bytes), expected, "{start} {left_out} {step}");
@@ -336,7 +336,7 @@ mod tests {
             for start in [0, 4, 16, 60, 64, 1 << 20, (1 << 38) - 128] {
                 for n in (0..150).chain([1024, 1027, 4096, 6000]) {
                     let bytes = &bytes[..n];
-                    let sums = sums_of(level, Ahead::Fetch, bytes, start);
+                    let sums = sums_of(level, Prefetch::Following, bytes, start);
                     assert_eq!(sums, Sums::of(bytes, start), "{level:?} {start} {n}");
                 }
             }

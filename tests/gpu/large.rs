@@ -3,7 +3,7 @@
 
 use gridz::cpu::level::Level;
 use gridz::format::header::Header;
-use gridz::stage::sums::{Ahead, Summer};
+use gridz::stage::sums::{Prefetch, Summer};
 use gridz::{Array, ByteOrder, DType};
 
 use crate::arrays::{self, Kind, Random, array};
@@ -87,7 +87,7 @@ fn more_than_4_gib_that_are_stored() {
     let piece = arrays::bytes(&Array::bytes(PIECE as u64).unwrap(), Kind::Noise, &mut Random::new(10));
     let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
     let (n_bytes, header) = round_trip(&batch, &piece, "8 GiB");
-    let mut summer = Summer::new(Level::best(), Ahead::Leave);
+    let mut summer = Summer::new(Level::best(), Prefetch::Nothing);
     for start in (0..array.n_bytes()).step_by(PIECE) {
         summer.add(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
     }

@@ -7,7 +7,7 @@ use crate::codec::lorenzo::layout::{Layout, UNIT};
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{dict, huff, map};
 use crate::error::{Error, Result};
-use crate::stage::blocks::source::{AheadOfSource, Source, Words, range};
+use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source, range};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::pack;
@@ -108,7 +108,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let n = shape[0] * shape[1] * shape[2];
     let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
     let (words, other, kept, scratch) = work.buffers();
-    let Words { first, all, range: [lowest, highest] } = Words::load(s, source, shape, element, words);
+    let BlockWords { first, all, range: [lowest, highest] } = BlockWords::load(s, source, shape, element, words);
     if lowest == highest {
         out[..UNIT].fill(0);
         out[0] = CONST;

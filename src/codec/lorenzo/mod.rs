@@ -26,7 +26,7 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::rows::{RowWord, Rows, Task, at_level};
-use crate::stage::sums::{Ahead, sums_of};
+use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::Work;
@@ -157,7 +157,7 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     if job.pool.pieces(src.len() as u64) == 1 {
         let start = Some(layout.table_bytes());
         let (n_bytes, sums) = encode_piece::<W>(job.level, chunk, src, 0, entries, data, start)?;
-        let of_table = sums_of(job.level, Ahead::Leave, table, 0);
+        let of_table = sums_of(job.level, Prefetch::Nothing, table, 0);
         return Ok(Encoded {
             n_bytes: table.len() + n_bytes,
             sums: sums.map_or(of_table, |sums| of_table.plus(sums)),
@@ -181,7 +181,7 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     };
     let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    let mut all = sums_of(job.level, Ahead::Leave, table, 0);
+    let mut all = sums_of(job.level, Prefetch::Nothing, table, 0);
     for sums in sums {
         all = all.plus(sums?);
     }
@@ -239,7 +239,7 @@ fn finish_entries(level: Level, chunk: &Chunk, table: &mut [u8], start: usize, b
 
 /// Writes the entry of the block with these bytes, which are in the payload from `start` on, and returns their sums.
 fn finish_entry(level: Level, chunk: &Chunk, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
-    let sums = sums_of(level, Ahead::Fetch, bytes, start as u64);
+    let sums = sums_of(level, Prefetch::Following, bytes, start as u64);
     let end = start + bytes.len() - chunk.layout.table_bytes();
     ((end / UNIT) as u32).write(entry);
     check_of(sums, bytes.len()).write(&mut entry[4..]);
@@ -322,7 +322,7 @@ impl<'a> Sections<'a> {
         let start = if index == 0 { 0 } else { self.entry(index - 1).0 };
         let (end, check) = self.entry(index);
         let bytes = &self.blocks[start..end];
-        let sums = sums_of(level, Ahead::Fetch, bytes, (self.table.len() + start) as u64);
+        let sums = sums_of(level, Prefetch::Following, bytes, (self.table.len() + start) as u64);
         if verify && check_of(sums, bytes.len()) != check {
             return Err(Error::corrupt(format!("lorenzo block {index} is damaged: its check does not match")));
         }
@@ -339,7 +339,7 @@ struct Strip<'a> {
 fn decode<W: RowWord>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     let sections = Sections::parse(&chunk.layout, payload)?;
     let n_pieces = job.pool.pieces(chunk.layout.payload_bound());
-    let of_table = sums_of(job.level, Ahead::Leave, sections.table, 0);
+    let of_table = sums_of(job.level, Prefetch::Nothing, sections.table, 0);
     if n_pieces == 1 {
         return Ok(of_table.plus(decode_all::<W>(job, chunk, &sections, dst)?));
     }

@@ -10,7 +10,7 @@ use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
-use crate::stage::sums::{Ahead, Follower};
+use crate::stage::sums::{Follower, Prefetch};
 use crate::stage::word::Word;
 
 /// Some consecutive blocks to encode.
@@ -52,8 +52,8 @@ pub trait Coder<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES:
 }
 
 /// The bytes of blocks with one row follow each other as their elements do, which the CPU foresees.
-fn ahead(rows: usize) -> Ahead {
-    if rows > 1 { Ahead::Fetch } else { Ahead::Leave }
+fn prefetch(rows: usize) -> Prefetch {
+    if rows > 1 { Prefetch::Following } else { Prefetch::Nothing }
 }
 
 /// Bytes of a piece and, if it is known where it is in the payload, its sums.
@@ -70,7 +70,7 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
 ) -> Encoded {
     let (row, plane) = layout.strides();
     let mut end = 0;
-    let mut follower = piece.start.map(|start| Follower::new(level, ahead(ROWS), start as u64, 0));
+    let mut follower = piece.start.map(|start| Follower::new(level, prefetch(ROWS), start as u64, 0));
     for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
         let start = layout.block_start(piece.first_block + i);
         end += coder.encode(&src[start * W::BYTES..], row, plane, &mut piece.out[end..]);
@@ -96,7 +96,7 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
         Places::Array(_) => 0,
         Places::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
     };
-    let mut follower = Follower::new(level, ahead(ROWS), sections.table.len() as u64, end);
+    let mut follower = Follower::new(level, prefetch(ROWS), sections.table.len() as u64, end);
     match places {
         Places::Array(_) if layout.n_blocks() == 0 => {}
         Places::Array(array) => {

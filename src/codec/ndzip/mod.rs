@@ -21,7 +21,7 @@ use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
-use crate::stage::sums::{Ahead, sums_of};
+use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use blocks::{Piece, Places, Portable, Strip};
@@ -96,8 +96,8 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         data[end..end + run.len()].copy_from_slice(run);
         end += run.len();
     }
-    let of_table = sums_of(job.level, Ahead::Leave, table, 0);
-    let of_border = sums_of(job.level, Ahead::Leave, &data[data_end..end], (table.len() + data_end) as u64);
+    let of_table = sums_of(job.level, Prefetch::Nothing, table, 0);
+    let of_border = sums_of(job.level, Prefetch::Nothing, &data[data_end..end], (table.len() + data_end) as u64);
     Ok(Encoded { n_bytes: table.len() + end, sums: of_table.plus(of_blocks).plus(of_border) })
 }
 
@@ -123,7 +123,7 @@ fn encode_pieces<W: Coded>(
         for entry in table.chunks_exact_mut(4) {
             u32::read(entry).plus(offset).write(entry);
         }
-        sums.unwrap_or_else(|| sums_of(job.level, Ahead::Leave, output, (layout.table_bytes() + start) as u64))
+        sums.unwrap_or_else(|| sums_of(job.level, Prefetch::Nothing, output, (layout.table_bytes() + start) as u64))
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
@@ -193,7 +193,7 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
         border = rest;
     }
 
-    let of_sections = |bytes: &[u8], start: usize| sums_of(job.level, Ahead::Leave, bytes, start as u64);
+    let of_sections = |bytes: &[u8], start: usize| sums_of(job.level, Prefetch::Nothing, bytes, start as u64);
     let border_start = payload.len() - sections.border.len();
     let sums = of_sections(sections.table, 0).plus(of_sections(sections.border, border_start));
 

@@ -10,7 +10,7 @@ use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
-use crate::stage::sums::{Ahead, Summer};
+use crate::stage::sums::{Prefetch, Summer};
 use crate::types::{Array, DType, MAX_RANK, Shape};
 
 /// The codec.
@@ -54,7 +54,7 @@ pub fn plan(array: &Array) -> Plan {
 }
 
 fn copy(level: Level, src: &[u8], dst: &mut [u8]) -> Sums {
-    let mut summer = Summer::new(level, Ahead::Leave);
+    let mut summer = Summer::new(level, Prefetch::Nothing);
     let steps = src.chunks(STEP_BYTES).zip(dst.chunks_mut(STEP_BYTES));
     for ((from, to), start) in steps.zip((0..).step_by(STEP_BYTES)) {
         to[..from.len()].copy_from_slice(from);

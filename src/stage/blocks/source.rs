@@ -66,7 +66,7 @@ impl Ahead for AheadOfSource {
 }
 
 /// What the words of a block have in common.
-pub struct Words<W> {
+pub struct BlockWords<W> {
     /// That of the first element.
     pub first: W,
     /// Bits that are set in any of them.
@@ -75,7 +75,7 @@ pub struct Words<W> {
     pub range: [W; 2],
 }
 
-impl<W: Word> Words<W> {
+impl<W: Word> BlockWords<W> {
     /// Writes the words of the block's elements, less the first, to `words`, and looks at them.
     #[inline(always)]
     pub fn load<S: Rows<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
@@ -94,7 +94,7 @@ impl<W: Word> Words<W> {
         }
     }
 
-    /// As [`Words::load`]. `IS_WHOLE` if elements are words and whole rows of lanes.
+    /// As [`BlockWords::load`]. `IS_WHOLE` if elements are words and whole rows of lanes.
     #[inline(always)]
     fn load_rows<S: Rows<W>, const IS_WHOLE: bool>(
         s: S,
