@@ -56,7 +56,7 @@ impl Summer {
 const GROUP: usize = 16;
 
 /// Sums bytes that come block by block while they are in the cache: after each block up to the last complete row, or the last
-/// complete [`GROUP`] of rows; these do not end where blocks do.
+/// complete group of rows; these do not end where blocks do.
 pub struct Follower {
     summer: Summer,
     start: u64,
