@@ -2,10 +2,20 @@
 
 #![allow(unsafe_code)] // raw buffers of the C heap
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::error::{Error, Result};
+
+/// Largest buffer that a thread keeps.
+const KEPT_BYTES: usize = 64 << 20;
+
+thread_local! {
+    /// The buffer in which this thread makes frames. The heap would give pages of megabytes back after every chunk, and
+    /// the next chunk would wait for new ones: with chunks of 4 MiB longer than it takes to compress them.
+    static KEPT: Cell<Option<Buffer>> = const { Cell::new(None) };
+}
 
 /// A buffer of the C heap, freed when dropped. It holds anything: what codecs write needs no zeros first, which for
 /// chunks of megabytes would cost a pass over memory.
@@ -27,6 +37,23 @@ impl Buffer {
         let start = std::hint::black_box(start);
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::out_of_memory(n_bytes as u64, "chunk"))?;
         Ok(Self { start, n_bytes })
+    }
+
+    /// At least `n_bytes` bytes: the buffer that this thread keeps, if that is large enough.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn kept(n_bytes: usize) -> Result<Self> {
+        // At the end of a thread there may be nothing kept any more.
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        kept.filter(|kept| kept.n_bytes >= n_bytes).map_or_else(|| Self::new(n_bytes), Ok)
+    }
+
+    /// Keeps it for the thread's next frame, unless it is very large.
+    fn keep(self) {
+        if self.n_bytes <= KEPT_BYTES {
+            let _ = KEPT.try_with(|kept| kept.set(Some(self)));
+        }
     }
 
     /// Its bytes.
@@ -75,6 +102,16 @@ impl HostBuffer {
         // SAFETY: that many initialised bytes by the contract of `new`; nothing writes them while `self`
         // is borrowed, since `replace` consumes it.
         unsafe { std::slice::from_raw_parts(self.buffer.read().cast_const().cast(), self.n_valid) }
+    }
+
+    /// Hands the first `n_bytes` of `frame` to libhdf5: in its own buffer where they fit, else in place of that.
+    pub fn put(self, mut frame: Buffer, n_bytes: usize) {
+        if n_bytes > self.n_valid {
+            return self.replace(frame);
+        }
+        // SAFETY: the buffer has more bytes than these, which are ours until the call returns; `frame` is another one.
+        unsafe { self.buffer.read().cast::<u8>().copy_from_nonoverlapping(frame.bytes().as_ptr(), n_bytes) };
+        frame.keep();
     }
 
     /// Hands `new` to libhdf5 instead of the old buffer, which is freed.

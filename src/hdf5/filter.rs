@@ -168,20 +168,21 @@ unsafe extern "C" fn filter(
         if let Err(error) = engine::check_environment() {
             report::line(&format!("{error}; the default is used"));
         }
-        let (new, n_valid) = if flags & abi::FLAG_REVERSE == 0 {
-            encode(values, host.bytes())?
-        } else {
-            let verify = if flags & abi::FLAG_SKIP_EDC == 0 { Verify::Checksum } else { Verify::Structure };
-            decode(values, host.bytes(), verify)?
-        };
-        host.replace(new);
+        if flags & abi::FLAG_REVERSE == 0 {
+            let (frame, n_valid) = encode(values, host.bytes())?;
+            host.put(frame, n_valid);
+            return Ok(n_valid);
+        }
+        let verify = if flags & abi::FLAG_SKIP_EDC == 0 { Verify::Checksum } else { Verify::Structure };
+        let (chunk, n_valid) = decode(values, host.bytes(), verify)?;
+        host.replace(chunk);
         Ok(n_valid)
     };
     // Outside, what reports the error is guarded too; inside, a panic is one more error to report.
     guarded(|| guarded(body).inspect_err(report::failed)).unwrap_or(0)
 }
 
-/// A new buffer with the frame of `chunk`, and the frame's length.
+/// A buffer that begins with the frame of `chunk`, and the frame's length.
 fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
     // Values that cannot be used were refused at creation; should they come all the same, the chunk is
     // bytes. So is one that is not what the values describe, because another filter changed it.
@@ -216,7 +217,7 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
 
 fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, usize)> {
     let prepared = Prepared::new(array, request)?;
-    let mut frame = Buffer::new(prepared.bound() as usize)?;
+    let mut frame = Buffer::kept(prepared.bound() as usize)?;
     let n_bytes = on_any_backend(|context| {
         prepared.compress(Source::Host(chunk), Destination::Host(frame.bytes()), context)
     })?;
