@@ -249,7 +249,9 @@ impl Request {
         if self.wants_fill() {
             let (n_bytes, size) = (element.len(), array.element_size());
             if n_bytes as u64 != u64::from(size) {
-                return Err(Error::invalid(format!("a fill value of {n_bytes} bytes for elements of {size}")));
+                return Err(Error::invalid(format!(
+                    "a fill value of {n_bytes} bytes for elements of {size}; give the bytes of one element"
+                )));
             }
             let mut bytes = [0; MAX_FILL_BYTES];
             let bytes = match bytes.get_mut(..element.len()) {

@@ -6,7 +6,7 @@ use super::abi::{self, Hid, class, order};
 use super::cd::Values;
 use super::dl::{Api, FloatFields, PipelineEntry};
 use crate::engine::{self, Request};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::header::MAX_PARAMS;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -119,8 +119,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
         return Ok(request.with_fill_of(array));
     }
     let n_bytes = api.size(dtype).ok_or_else(unknown)?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(n_bytes).map_err(|_| Error::out_of_memory(n_bytes as u64, "a fill value"))?;
+    let mut bytes = try_vec(n_bytes, "a fill value")?;
     bytes.resize(n_bytes, 0);
     api.read_fill(dcpl, dtype, &mut bytes).ok_or_else(|| host("the fill value of the dataset"))?;
     request.with_fill(array, one_element(&bytes, array.element_size() as usize)?)

@@ -119,7 +119,7 @@ macro_rules! add {
             fn add(&mut self, i: usize, words: Register, key: Register) {
                 let [even, odd] = &mut self.0;
                 even[i] = plus(even[i], product(words, key));
-                odd[i] = plus(odd[i], product(odd_words(words), key));
+                odd[i] = plus(odd[i], product(shifted_pairs::<32>(words), key));
             }
 
             /// Adds a row.
@@ -196,6 +196,18 @@ macro_rules! add {
             cut.add_last(lanes);
         }
 
+        /// The keys of a group that begins with row `number`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn keys_from(number: u32) -> [u32; GROUP] {
+            let mut all = [0; GROUP];
+            for (part, first) in all.as_chunks_mut::<{ BYTES / 4 }>().0.iter_mut().zip((0..).step_by(BYTES / 4)) {
+                // SAFETY: a part is as long as a register.
+                unsafe { store(part.as_mut_ptr().cast(), keys(number.wrapping_add(first))) };
+            }
+            all
+        }
+
         /// The keys of the rows of a register from `first` on.
         #[inline]
         #[target_feature(enable = $features)]
@@ -222,26 +234,10 @@ mod avx512 {
         __m512i as Register, _MM_HINT_T1, _mm_prefetch, _mm512_add_epi32 as plus_words, _mm512_add_epi64 as plus,
         _mm512_loadu_si512 as load, _mm512_maskz_loadu_epi32, _mm512_mul_epu32 as product,
         _mm512_mullo_epi32 as times, _mm512_set1_epi32 as broadcast, _mm512_srli_epi32 as shifted,
-        _mm512_srli_epi64, _mm512_storeu_si512 as store, _mm512_xor_si512 as exclusive,
+        _mm512_srli_epi64 as shifted_pairs, _mm512_storeu_si512 as store, _mm512_xor_si512 as exclusive,
     };
 
     const BYTES: usize = 64;
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn odd_words(words: Register) -> Register {
-        _mm512_srli_epi64::<32>(words)
-    }
-
-    /// The keys of a group that begins with row `first`.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn keys_from(first: u32) -> [u32; GROUP] {
-        let mut all = [0; GROUP];
-        // SAFETY: they are a register.
-        unsafe { store(all.as_mut_ptr().cast(), keys(first)) };
-        all
-    }
 
     /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
     ///
@@ -266,30 +262,11 @@ mod avx2 {
         __m256i as Register, _MM_HINT_T1, _mm_prefetch, _mm256_add_epi32 as plus_words, _mm256_add_epi64 as plus,
         _mm256_andnot_si256, _mm256_cmpgt_epi32, _mm256_loadu_si256 as load, _mm256_maskload_epi32,
         _mm256_mul_epu32 as product, _mm256_mullo_epi32 as times, _mm256_set1_epi32 as broadcast,
-        _mm256_srli_epi32 as shifted, _mm256_srli_epi64, _mm256_storeu_si256 as store,
+        _mm256_srli_epi32 as shifted, _mm256_srli_epi64 as shifted_pairs, _mm256_storeu_si256 as store,
         _mm256_xor_si256 as exclusive,
     };
 
     const BYTES: usize = 32;
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn odd_words(words: Register) -> Register {
-        _mm256_srli_epi64::<32>(words)
-    }
-
-    /// The keys of a group that begins with row `first`.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn keys_from(first: u32) -> [u32; GROUP] {
-        let mut all = [0; GROUP];
-        // SAFETY: they are two registers.
-        unsafe {
-            store(all.as_mut_ptr().cast(), keys(first));
-            store(all[8..].as_mut_ptr().cast(), keys(first.wrapping_add(8)));
-        }
-        all
-    }
 
     /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
     ///
