@@ -29,18 +29,18 @@ struct WriterWarps {
             shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
             const SizedTile tile = shared.sized[n % kSizedSlots];
             const bool exists = tile.kind < kStart, stores = exists && tile.is_stored;
-            // The chunk before is told about. Whether its parts were the last is looked at when this tile is placed: until then
-            // the count is under way.
+            // First of all the tile is placed: tiles behind it wait for that.
+            const u32 before = likely(exists) ? place(n, tile) : 0;
+            // Then the chunk before is told about. Whether its parts were the last is looked at when the tile's entries are written:
+            // until then the count is under way.
             const TileKind told_kind = kind;
             const u32 told_chunk = chunk;
             const bool tells = parts && (tile.kind != kind || tile.chunk != chunk);
-            u32 n_done = 0, before = 0;
-            if (unlikely(tells)) n_done = tell();
-            if (likely(exists)) before = place(n, tile);
-            if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
-            if (tile.kind == kNone) break;
+            const u32 n_done = unlikely(tells) ? tell() : 0;
             if (likely(exists)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
             if (likely(exists && !stores)) write_table(tile, before);
+            if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
+            if (tile.kind == kNone) break;
             shared.full_gates[n % kStages].wait(n / kStages);
             if (unlikely(stores)) {
                 n_stored += kPartsPerTile / kWriterWarps;
