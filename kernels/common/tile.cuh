@@ -32,8 +32,49 @@ struct DecompressTile {
           payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
           array(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
 
+    // What is wrong with so many bytes where there must be `need`.
+    static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {
+        return have == need ? 0 : have < need ? kMarkTruncated : kMarkCorrupt;
+    }
+    // What the length alone says is wrong with a frame that is not stored, and whose payload begins with such a table.
+    __device__ __forceinline__ u32 check_frame(u64 table_bytes) const {
+        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes) | (frame_bytes < args.stored.n_bytes);
+        return is_short ? kMarkTruncated : frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
+    }
+
+    // Copies a tile's share of a stored frame: so many of the array's `raw_bytes` bytes, a multiple of 16, or those that are
+    // left. Is what is wrong.
+    template <u32 kThreads, Pieces kPieces>
+    __device__ __forceinline__ u32 copy_share(u64 raw_bytes, u64 share, Sums& sums) const {
+        const u32 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
+        const u64 first = tile * share;
+        if (damage == 0 && first < raw_bytes) {
+            unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
+            copy_stored<StoredCopy<kThreads, 4, Towards::kArray, kPieces>>(threadIdx.x, reinterpret_cast<unsigned char*>(array), from, first,
+                                                                           static_cast<u32>(min(raw_bytes - first, share)), sums);
+        }
+        return damage;
+    }
+
+    // Notes what is wrong, by any thread, before the barrier that is before the CTA's count.
+    __device__ __forceinline__ void report(u32 damage) const {
+        if (damage) atomicOr(&slot()->marks, damage);
+    }
+
+    // Adds the sums of all threads, and notes what is wrong, as the first one knows. A barrier is passed; the tile can be
+    // counted.
+    template <u32 kWarps>
+    __device__ __forceinline__ void add(CtaSums<kWarps>& all, Sums sums, u32 damage) const {
+        all.share(sums);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            slot()->add(all.sum());
+            report(damage);
+        }
+    }
+
     // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
-    // after all sums and reports. What the CTA stores need not be done.
+    // after all sums and reports, other than that thread's. What the CTA stores need not be done.
     __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
 
     // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.

@@ -127,42 +127,16 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 begin = block ? table[block - 1].x : 0;
         const uint2 entry = table[block];
         const bool stored = is_stored(args.stored, frame);
-        const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes(args.own.n_blocks)) | (frame_bytes < args.stored.n_bytes);
-        const bool is_long = frame_bytes > args.max_frame_bytes;
-        if (likely(!stored & !is_short & !is_long)) return decode_block(begin, entry.x, entry.y);
-        if (stored) {
-            copy_stored_tile();
-        } else {
-            report(is_short ? kMarkTruncated : kMarkCorrupt);
-        }
-        __syncthreads();
-        finish(count());
-    }
-
-    // Notes what is wrong, by any thread, before the barrier that is before the CTA's count.
-    __device__ __forceinline__ void report(u32 damage) const {
-        if (damage) atomicOr(&slot()->marks, damage);
-    }
-
-    // Of a stored frame as many bytes as the blocks are long, one after the other.
-    __device__ __forceinline__ void copy_stored_tile() const {
-        const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * Element(args.encoded).bytes;
-        // Clipped blocks are shorter, so each copies its share.
-        const u64 share = (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, first = block * share;
-        const u64 need = args.stored.n_bytes + raw_bytes;
-        const u32 damage = frame_bytes == need ? 0 : frame_bytes < need ? kMarkTruncated : kMarkCorrupt;
+        u32 damage = check_frame(table_bytes(args.own.n_blocks));
+        if (likely(!stored & (damage == 0))) return decode_block(begin, entry.x, entry.y);
         Sums sums;
-        if (damage == 0 && first < raw_bytes) {
-            unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
-            copy_stored<StoredCopy<kThreads, 4, Towards::kArray, Pieces::kBytes>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
-                                                              static_cast<u32>(min(raw_bytes - first, share)), sums);
+        if (stored) {
+            const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * Element(args.encoded).bytes;
+            // Clipped blocks are shorter, so all tiles copy the same share.
+            damage = copy_share<kThreads, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
         }
-        shared.rows().sums.share(sums);
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            slot()->add(shared.rows().sums.sum());
-            report(damage);
-        }
+        add(shared.rows().sums, sums, damage);
+        finish(count());
     }
 
     // The block that the table says is in units [begin, end).

@@ -109,15 +109,16 @@ struct Decompressor : DecompressTile<Blocks> {
             end = table[block];
         }
         const bool stored = is_stored(args.stored, frame), is_block = tile < layout.block_tiles(kBlocks);
-        const bool is_short = (frame_bytes < args.encoded.n_bytes + layout.table_bytes()) | (frame_bytes < args.stored.n_bytes);
-        const bool is_long = frame_bytes > args.max_frame_bytes;
+        u32 damage = check_frame(layout.table_bytes());
         // One decision for what is nearly always so: all of `&` is evaluated, without branches.
-        if (likely(is_block & !stored & !is_short & !is_long)) return decode_blocks(begin, end);
+        if (likely(is_block & !stored & (damage == 0))) return decode_blocks(begin, end);
 
         if (stored) {
-            copy_stored_tile();
-        } else if (is_short || is_long) {
-            report(is_short ? kMarkTruncated : kMarkCorrupt);
+            Sums sums;
+            damage = copy_share<kThreads, Pieces::kWords>(layout.n_elements() * Type<W>::kBytes, kBlocks * kBlock * Type<W>::kBytes, sums);
+            add(shared.sums, sums, damage);
+        } else if (damage) {
+            report(damage);
             __syncthreads();
         } else {
             copy_border_tile(tile - layout.block_tiles(kBlocks));
@@ -134,38 +135,12 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Notes what is wrong, before the CTA's next barrier.
-    __device__ __forceinline__ void report(u32 damage) const {
-        if (damage && threadIdx.x % kLines == 0) atomicOr(&slot()->marks, damage);
-    }
-
     // Adds up the sums of the part's threads. A barrier of the part is passed.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
         constexpr u32 kWarps = kLines / kWarp;
         shared.sums.share(sums);
         part_sync();
         if (threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
-    }
-
-    // What is wrong with a payload of `have` bytes that must have `need`.
-    static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {
-        return have == need ? 0 : have < need ? kMarkTruncated : kMarkCorrupt;
-    }
-
-    // Of a stored frame as many bytes as a tile has.
-    __device__ __forceinline__ void copy_stored_tile() const {
-        constexpr u64 kBytes = kBlocks * kBlock * Type<W>::kBytes;
-        const u64 first = tile * kBytes, raw_bytes = layout.n_elements() * Type<W>::kBytes;
-        const u32 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
-        Sums sums;
-        if (damage == 0 && first < raw_bytes) {
-            unsigned char* const from = reinterpret_cast<unsigned char*>(const_cast<char*>(frame)) + args.stored.n_bytes;
-            copy_stored<StoredCopy<kThreads, 4, Towards::kArray, Pieces::kWords>>(threadIdx.x, reinterpret_cast<unsigned char*>(dst), from, first,
-                                                             static_cast<u32>(min(raw_bytes - first, kBytes)), sums);
-        }
-        report(damage);
-        finish_sums(sums);
-        if (kBlocks > 1) __syncthreads();
     }
 
     // Part `number` of the border, from payload to array.
@@ -178,15 +153,13 @@ struct Decompressor : DecompressTile<Blocks> {
         Sums sums;
         copy_border<kThreads, Towards::kArray>(layout, dst, from, layout.table_bytes() / Type<W>::kBytes + words + first, first, n,
                                     args.flags & kSwapBytes, sums);
-        report(damage);
-        finish_sums(sums);
-        if (kBlocks > 1) __syncthreads();
+        add(shared.sums, sums, damage);
     }
 
     // The tile's blocks, of which each part decodes one, from the words that the table says.
     __device__ __forceinline__ void decode_blocks(u32 begin, u32 end) {
         const u32 damage = kBlocks == 1 || block < layout.n_blocks ? decode_block(begin, end) : 0;
-        report(damage);
+        if (threadIdx.x % kLines == 0) report(damage);
         if (kRank == 3) __syncthreads();
         // Counting takes a while, so it is begun before the elements are stored; where memory is the limit, this would
         // hold them up.
