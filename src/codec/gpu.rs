@@ -64,6 +64,20 @@ pub struct Passes {
     pub then: Vec<Pass>,
 }
 
+impl Passes {
+    /// One pass of one kernel in zeroed memory, which is enough for most codecs.
+    pub fn one<A: KernelStruct>(
+        fatbin: &'static str,
+        kernel: Kernel,
+        units: [u64; 2],
+        args: &A,
+        table_bytes: u64,
+    ) -> Self {
+        let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed };
+        Self { fatbin, table_bytes, first, then: Vec::new() }
+    }
+}
+
 /// One launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
@@ -80,6 +94,14 @@ pub struct Pass {
 
 /// Names of a kernel and of its `LaunchInfo`.
 pub type Names = (&'static str, &'static str);
+
+/// The [`Names`] of a kernel whose own name is this.
+macro_rules! names {
+    ($kernel:literal) => {
+        ($kernel, concat!($kernel, "_info"))
+    };
+}
+pub(crate) use names;
 
 /// Which kernel a pass is.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +184,7 @@ mod tests {
 
     #[test]
     fn rows_begin_at_sectors_or_not() {
-        let kernel = |row_bytes| Kernel::ByRows { row_bytes, aligned: ("a", ""), unaligned: ("u", "") };
+        let kernel = |row_bytes| Kernel::ByRows { row_bytes, aligned: names!("a"), unaligned: names!("u") };
         for (row_bytes, address, name) in
             [(64, 0, "a"), (64, 4096 | 32, "a"), (64, 4096 | 16, "u"), (48, 4096, "u"), (64, 1, "u")]
         {

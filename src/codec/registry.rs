@@ -89,55 +89,58 @@ const NUMBERS: &[DType] = &[
     DType::F64,
 ];
 
+/// What is the same for most codecs, which are lossless. An entry has its own id, name, description, expansion, types and
+/// implementation.
+const LOSSLESS: Entry = Entry {
+    id: STORED,
+    name: "",
+    about: "",
+    version: 1,
+    reads: &[1],
+    levels: &[],
+    modes: &[Mode::Lossless],
+    extras: &[],
+    wants_fill: false,
+    max_expansion: 0,
+    dtypes: &[],
+    verbatim: false,
+    codec: &stored::Stored,
+    gpu: None,
+};
+
 /// All codecs, by id.
 pub static CODECS: &[Entry] = &[
     Entry {
         id: STORED,
         name: "stored",
         about: "the bytes as they are, with a header and a checksum",
-        version: 1,
-        reads: &[1],
-        levels: &[],
-        modes: &[Mode::Lossless],
-        extras: &[],
-        wants_fill: false,
         max_expansion: 1,
         dtypes: &DType::ALL,
         verbatim: true,
         codec: &stored::Stored,
         gpu: Some(&stored::Stored),
+        ..LOSSLESS
     },
     Entry {
         id: 1,
         name: "ndzip",
         about: "the published codec for float32 and float64: fastest",
-        version: 1,
-        reads: &[1],
-        levels: &[],
-        modes: &[Mode::Lossless],
-        extras: &[],
-        wants_fill: false,
         max_expansion: 64,
         dtypes: &[DType::F32, DType::F64],
-        verbatim: false,
         codec: &ndzip::Ndzip,
         gpu: Some(&ndzip::Ndzip),
+        ..LOSSLESS
     },
     Entry {
         id: 2,
         name: "lorenzo",
         about: "integers and floats of 1 to 8 bytes: fast, or dense",
-        version: 1,
-        reads: &[1],
         levels: &[Level { number: 1, name: "fast" }, Level { number: 2, name: "dense" }],
-        modes: &[Mode::Lossless],
-        extras: &[],
-        wants_fill: false,
         max_expansion: 5462,
         dtypes: NUMBERS,
-        verbatim: false,
         codec: &lorenzo::Lorenzo,
         gpu: Some(&lorenzo::Lorenzo),
+        ..LOSSLESS
     },
 ];
 
@@ -188,6 +191,8 @@ mod tests {
         for (i, entry) in CODECS.iter().enumerate() {
             assert!(CODECS[..i].iter().all(|other| other.id < entry.id && other.name != entry.name));
             assert!(entry.reads.contains(&entry.version) && !entry.modes.is_empty());
+            assert!(!entry.name.is_empty() && !entry.about.is_empty());
+            assert!(entry.max_expansion > 0 && !entry.dtypes.is_empty());
             assert!(entry.extras.len() <= MAX_EXTRAS);
             assert!(entry.extras.iter().all(|extra| !["level", "fill"].contains(&extra.name)));
             let levels = entry.levels;

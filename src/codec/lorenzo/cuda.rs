@@ -1,22 +1,16 @@
 //! lorenzo on a GPU: the kernels in `kernels/lorenzo`.
 
-use crate::codec::gpu::{self, Answer, Args, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch};
+use crate::codec::gpu::{self, Answer, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::codec::lorenzo::layout::LOG2_SIZES;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{Chunk, Lorenzo};
 
-macro_rules! names {
-    ($name:literal) => {
-        (concat!("lorenzo_", $name), concat!("lorenzo_", $name, "_info"))
-    };
-}
-
 /// By the bits of a word: 32 or 64.
-const COMPRESS: [Names; 2] = [names!("compress_u32"), names!("compress_u64")];
+const COMPRESS: [Names; 2] = [names!("lorenzo_compress_u32"), names!("lorenzo_compress_u64")];
 /// And by the logarithm of a block's elements.
 const DECOMPRESS: [[Names; 3]; 2] = [
-    [names!("decompress_u32_12"), names!("decompress_u32_13"), names!("decompress_u32_14")],
-    [names!("decompress_u64_12"), names!("decompress_u64_13"), names!("decompress_u64_14")],
+    [names!("lorenzo_decompress_u32_12"), names!("lorenzo_decompress_u32_13"), names!("lorenzo_decompress_u32_14")],
+    [names!("lorenzo_decompress_u64_12"), names!("lorenzo_decompress_u64_13"), names!("lorenzo_decompress_u64_14")],
 ];
 
 crate::kernel_struct! {
@@ -45,8 +39,7 @@ impl GpuCodec for Lorenzo {
         let n_blocks = layout.blocks.n_blocks() as u64;
         // Where there are more, no launch is large enough.
         let args = Blocks { extents, n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
-        let (kernel, args) = (Kernel::Always(names), Args::new(&args));
-        let first = Pass { kernel, units: [n_blocks, 0], args, scratch: Scratch::Zeroed };
-        Answer::Run(Passes { fatbin: "lorenzo", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
+        let (kernel, table_bytes) = (Kernel::Always(names), layout.table_bytes() as u64);
+        Answer::Run(Passes::one("lorenzo", kernel, [n_blocks, 0], &args, table_bytes))
     }
 }

@@ -1,26 +1,20 @@
 //! ndzip on a GPU: the kernels in `kernels/ndzip`.
 
-use crate::codec::gpu::{Answer, Args, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch};
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::codec::ndzip::Ndzip;
 use crate::codec::ndzip::layout::Layout;
 use crate::types::DType;
 
-macro_rules! names {
-    ($name:literal) => {
-        (concat!("ndzip_", $name), concat!("ndzip_", $name, "_info"))
-    };
-}
-
 /// By type and rank.
 const COMPRESS: [[Names; 3]; 2] = [
-    [names!("compress_f32_1d"), names!("compress_f32_2d"), names!("compress_f32_3d")],
-    [names!("compress_f64_1d"), names!("compress_f64_2d"), names!("compress_f64_3d")],
+    [names!("ndzip_compress_f32_1d"), names!("ndzip_compress_f32_2d"), names!("ndzip_compress_f32_3d")],
+    [names!("ndzip_compress_f64_1d"), names!("ndzip_compress_f64_2d"), names!("ndzip_compress_f64_3d")],
 ];
 const DECOMPRESS: [[Names; 3]; 2] = [
-    [names!("decompress_f32_1d"), names!("decompress_f32_2d"), names!("decompress_f32_3d")],
-    [names!("decompress_f64_1d"), names!("decompress_f64_2d"), names!("decompress_f64_3d")],
+    [names!("ndzip_decompress_f32_1d"), names!("ndzip_decompress_f32_2d"), names!("ndzip_decompress_f32_3d")],
+    [names!("ndzip_decompress_f64_1d"), names!("ndzip_decompress_f64_2d"), names!("ndzip_decompress_f64_3d")],
 ];
-const DECOMPRESS_F32_3D_UNALIGNED: Names = names!("decompress_f32_3d_unaligned");
+const DECOMPRESS_F32_3D_UNALIGNED: Names = names!("ndzip_decompress_f32_3d_unaligned");
 
 crate::kernel_struct! {
     /// The array, with leading ones.
@@ -57,12 +51,8 @@ impl GpuCodec for Ndzip {
         };
         // Both fit: an array with a layout has fewer than 2^32 elements.
         let (n_blocks, n_border) = (layout.n_blocks() as u32, layout.n_border() as u32);
-        let first = Pass {
-            kernel,
-            units: [u64::from(n_blocks), u64::from(n_border).div_ceil(BORDER_BLOCK)],
-            args: Args::new(&Blocks { extents, n_blocks, n_border }),
-            scratch: Scratch::Zeroed,
-        };
-        Answer::Run(Passes { fatbin: "ndzip", table_bytes: layout.table_bytes() as u64, first, then: Vec::new() })
+        let units = [u64::from(n_blocks), u64::from(n_border).div_ceil(BORDER_BLOCK)];
+        let args = Blocks { extents, n_blocks, n_border };
+        Answer::Run(Passes::one("ndzip", kernel, units, &args, layout.table_bytes() as u64))
     }
 }
