@@ -240,7 +240,7 @@ typedef struct gridz_options {
     /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
     /// returns; any number of calls may share it at the same time.
     const struct gridz_context *context;
-    /// Name of the codec to compress with: `"lorenzo"`, `"ndzip"` or `"stored"`. NULL = this version's default
+    /// Name of the codec to compress with, one of those that `gridz_codec_info` tells. NULL = this version's default
     /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
     /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
     /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
@@ -249,8 +249,8 @@ typedef struct gridz_options {
     /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;
     /// `gridz_codec_info` tells.
     gridz_mode mode;
-    /// Level of the codec; 0 = its default. `lorenzo`: 1 = fast (the default), 2 = dense. `ndzip` and `stored` have
-    /// none.
+    /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
+    /// others.
     uint32_t level;
     /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
     double value;
