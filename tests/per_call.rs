@@ -10,8 +10,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use common::skip;
-use gridz::codec::counts;
+use common::{compresses_on_gpu, skip, specs, specs_of_gpus};
+use gridz::codec::{counts, registry};
 use gridz::cuda::{Device, Fatbin};
 use gridz::engine::device::{Batch, BatchMemory, async_workspace_bytes, compress_async, decompress_async};
 use gridz::settings::{self, Backend};
@@ -69,9 +69,9 @@ fn values() -> Vec<u8> {
     (0..array().n_bytes() as u32 / 4).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect()
 }
 
-/// ndzip, lorenzo `fast` and `dense`, and no codec.
-fn specs() -> [Request; 4] {
-    [(1, 0), (2, 1), (2, 2), (0, 0)].map(|(codec, level)| Request::new(codec, level).unwrap())
+/// How often a call computes the layout of a codec: `stored` has none.
+fn layouts(spec: &Request) -> u64 {
+    u64::from(spec.codec() != registry::STORED)
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn calls_on_the_cpu() {
             gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
         });
         assert!(back == values);
-        let of_codec = u64::from(spec.codec() != 0);
+        let of_codec = layouts(&spec);
         println!("cpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
         assert_eq!((compress[..2].to_vec(), decompress[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
         assert!(compress[2] == 0 && decompress[2] == 0, "{spec:?}");
@@ -147,7 +147,7 @@ fn chunks_of_hdf5() {
                 libc::free(back);
             }
         });
-        let of_codec = u64::from(spec.codec() != 0);
+        let of_codec = layouts(&spec);
         println!("hdf5 {spec:?}: write {write:?}, read {read:?}");
         assert_eq!((write[..2].to_vec(), read[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
         assert!(write[2] == 0 && read[2] == 0, "{spec:?}");
@@ -165,7 +165,7 @@ fn calls_of_the_gpu() {
         let (array, context) = (array(), Context::new(Some(1), None).unwrap());
         let device = Device::choose(settings::checked().unwrap()).unwrap();
         let stream = device.stream().unwrap();
-        for spec in specs().into_iter().filter(|spec| spec.level() < 2) {
+        for spec in specs_of_gpus().filter(|spec| compresses_on_gpu(&array, spec)) {
             let slot = gridz::compress_bound(&array, &spec).unwrap().next_multiple_of(16);
             let batch = Batch { array, n_chunks: 2, array_stride: array.n_bytes(), frame_stride: slot };
             // SAFETY: the mock does nothing after a call.
@@ -180,11 +180,11 @@ fn calls_of_the_gpu() {
                 decompress_async(&batch, &memory, statuses, &spec, Verify::Checksum, handle, &context).unwrap();
             });
             println!("async {spec:?}: compress {compress:?}, decompress {decompress:?}");
-            let of_codec = u64::from(spec.codec() != 0);
+            let of_codec = layouts(&spec);
             assert_eq!([compress, decompress], [[1, of_codec, 0]; 2], "{spec:?}");
         }
         let required = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
-        for spec in specs().into_iter().filter(|spec| spec.level() < 2) {
+        for spec in specs_of_gpus().filter(|spec| compresses_on_gpu(&array, spec)) {
             let (values, mut back) = (values(), vec![0; array.n_bytes() as usize]);
             let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
             let compress = of_third(|| {
@@ -195,7 +195,7 @@ fn calls_of_the_gpu() {
                 gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &required).unwrap();
             });
             println!("gpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
-            let of_codec = u64::from(spec.codec() != 0);
+            let of_codec = layouts(&spec);
             assert_eq!([compress, decompress], [[1, of_codec, 0], [0, of_codec, 0]], "{spec:?}");
         }
     });

@@ -200,7 +200,8 @@ struct Decompressor : DecompressTile<Blocks> {
                 for (u64 word = 2ull * args.own.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
             }
             slot()->add(sums);
-            if (!is_checked && !(args.flags & kSkipChecksum)) damage |= kMarkCorrupt;
+            // What is cut off has no check.
+            if (damage == 0 && !is_checked && !(args.flags & kSkipChecksum)) damage = kMarkCorrupt;
             report(damage);
         }
 

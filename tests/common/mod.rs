@@ -11,7 +11,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gridz::codec::registry::CODECS;
+use gridz::codec::gpu::{Answer, Chunks, Direction};
+use gridz::codec::registry::{self, CODECS};
+use gridz::codec::{Decision, Terms};
 use gridz::{Array, Context, Request, Verify};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
@@ -21,6 +23,21 @@ pub fn specs() -> impl Iterator<Item = Request> {
     CODECS.iter().flat_map(|entry| {
         entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
+}
+
+/// Those of the codecs that have kernels.
+pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
+    specs().filter(|spec| registry::find(spec.codec()).unwrap().gpu.is_some())
+}
+
+/// Whether there are kernels that make frames of such arrays; some codecs have only those that read them.
+pub fn compresses_on_gpu(array: &Array, spec: &Request) -> bool {
+    let entry = registry::find(spec.codec()).unwrap();
+    let Decision::Take(plan) = entry.codec.plan(array, &Terms::lossless(spec.level())) else { return true };
+    let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
+    let chunks = Chunks { array, shape: &shape, layout: &plan.layout };
+    let answer = entry.gpu.map(|gpu| gpu.passes(Direction::Compress, &chunks));
+    matches!(answer, Some(Answer::Run(_) | Answer::Incompressible))
 }
 
 /// What tests of ndzip compress with.

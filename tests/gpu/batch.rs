@@ -3,18 +3,18 @@
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
-use gridz::codec::registry;
 use gridz::ffi::api::gridz_last_error;
 use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
 use gridz::ffi::types::{gridz_array, gridz_options};
 use gridz::{Array, ByteOrder, Request};
 
-use crate::common::{assert_same_bytes, compress};
+use crate::common::{assert_same_bytes, compress, compresses_on_gpu};
 use crate::cpu;
 use crate::driver::{Memory, POISON, Stream, is_poison};
 
 pub const CORRUPT: i32 = 200;
 pub const TRUNCATED: i32 = 201;
+pub const UNSUPPORTED: i32 = 202;
 pub const SKIP_CHECKSUM: u64 = 1;
 
 /// How the chunks of a batch lie in memory.
@@ -40,8 +40,7 @@ impl Layout {
 /// Chunks of one array description, their frames, and where both come back.
 pub struct Batch<'s> {
     pub array: Array,
-    pub codec: u8,
-    level: u16,
+    pub spec: Request,
     pub n_chunks: usize,
     pub src: Memory<'s>,
     pub frames: Memory<'s>,
@@ -67,8 +66,7 @@ impl<'s> Batch<'s> {
         let arrays = || Memory::new(stream, n_chunks * stride, shift * element);
         let mut batch = Self {
             array,
-            codec: spec.codec(),
-            level: spec.level(),
+            spec: *spec,
             n_chunks,
             src: arrays(),
             frames: Memory::new(stream, n_chunks * slot, 0),
@@ -114,13 +112,13 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        let name = CString::new(registry::find(self.codec).expect("a codec").name).expect("a name");
+        let name = CString::new(self.spec.name()).expect("a name");
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
             codec: name.as_ptr(),
             mode: 0,
-            level: u32::from(self.level),
+            level: u32::from(self.spec.level()),
             value: 0.0,
             flags,
             fill_value: ptr::null(),
@@ -242,20 +240,23 @@ impl<'s> Batch<'s> {
 
     /// The CPU's frames.
     fn by_cpu(&self, chunks: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let (spec, cpu) = (Request::new(u32::from(self.codec), u32::from(self.level)).unwrap(), cpu());
-        chunks.iter().map(|raw| compress(&self.array, &spec, raw, &cpu)).collect()
+        let cpu = cpu();
+        chunks.iter().map(|raw| compress(&self.array, &self.spec, raw, &cpu)).collect()
     }
 
     /// One way: the CPU's frames are read.
-    pub fn check_decompression(&self, chunks: &[Vec<u8>], what: &str) {
+    fn check_decompression(&self, chunks: &[Vec<u8>], what: &str) {
         self.write_frames(&self.by_cpu(chunks));
         self.assert_reads(chunks, what);
         self.assert_guards(what);
     }
 
-    /// Both ways: every frame is that of the CPU, both back ends' frames are read, and nothing is written
-    /// that should not be.
+    /// Both ways, as far as there are kernels: every frame is that of the CPU, both back ends' frames are read, and
+    /// nothing is written that should not be.
     pub fn check(&self, chunks: &[Vec<u8>], what: &str) {
+        if !compresses_on_gpu(&self.array, &self.spec) {
+            return self.check_decompression(chunks, what);
+        }
         let by_cpu = self.by_cpu(chunks);
         self.write_chunks(chunks);
         let src = self.src.read_all();

@@ -1,22 +1,24 @@
 //! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
 
-use gridz::codec::registry::CODECS;
+use gridz::codec::registry::{self, STORED};
 use gridz::codec::{Decision, Terms};
 use gridz::format::header::{Header, header_bytes};
-use gridz::{Array, ByteOrder, DType, Shape, Verify};
+use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
-use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED};
-use crate::common::{assert_same_bytes, compress, repair::repair};
+use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
+use crate::common::{assert_same_bytes, compress, repair::repair, specs_of_gpus};
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
-/// The header that a frame of `array` by one of the codecs has, its variable fields aside.
-fn headers(array: &Array) -> Vec<Vec<u8>> {
-    let planned = CODECS.iter().filter_map(|entry| match entry.codec.plan(array, &Terms::lossless(0)) {
-        Decision::Take(plan) => Some((entry, plan)),
-        Decision::Store | Decision::Refuse(_) => None,
-    });
+/// The headers that a frame of `array` by the codec has, or by `stored`, their variable fields aside.
+fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
+    let entries = [spec.codec(), STORED].map(|id| registry::find(id).unwrap());
+    let planned =
+        entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &Terms::lossless(spec.level())) {
+            Decision::Take(plan) => Some((entry, plan)),
+            Decision::Store | Decision::Refuse(_) => None,
+        });
     planned
         .map(|(entry, plan)| {
             let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
@@ -36,19 +38,25 @@ fn headers(array: &Array) -> Vec<Vec<u8>> {
 }
 
 /// What the CPU makes of a frame where one of `array` is expected.
-fn by_cpu(array: &Array, frame: &[u8], verify: Verify) -> Option<Vec<u8>> {
+fn by_cpu(array: &Array, spec: &Request, frame: &[u8], verify: Verify) -> Option<Vec<u8>> {
     let is_expected = |header: &Vec<u8>| {
         frame.len() >= header.len() && frame[..16] == header[..16] && frame[36..header.len()] == header[36..]
     };
-    headers(array).iter().find(|header| is_expected(header))?;
+    headers(array, spec).iter().find(|header| is_expected(header))?;
     let mut back = vec![0; array.n_bytes() as usize];
     gridz::decompress(frame, &mut back, verify, &cpu()).ok().map(|_| back)
 }
 
 /// One way to damage `frame`; `room` is the longest that it may become.
-fn damage(frame: &[u8], array: &Array, room: usize, random: &mut Random) -> (&'static str, Vec<u8>) {
+fn damage(
+    frame: &[u8],
+    array: &Array,
+    spec: &Request,
+    room: usize,
+    random: &mut Random,
+) -> (&'static str, Vec<u8>) {
     let mut bytes = frame.to_vec();
-    let header = header_bytes(array.shape().rank(), 0);
+    let header = header_bytes(array.shape().rank(), usize::from(frame[11]));
     let payload = bytes.len() - header;
     let flip = |bytes: &mut [u8], from: usize, to: usize, random: &mut Random| {
         if from < to {
@@ -115,7 +123,7 @@ fn damage(frame: &[u8], array: &Array, room: usize, random: &mut Random) -> (&'s
         }
         12 => {
             let other = other_array(array, random);
-            bytes = compress(&other, &crate::common::ndzip(), &vec![0; other.n_bytes() as usize], &cpu());
+            bytes = compress(&other, spec, &vec![0; other.n_bytes() as usize], &cpu());
             bytes.truncate(room);
             "frame of another array"
         }
@@ -146,6 +154,10 @@ fn damaged_frames() {
     if !has_gpu("damaged_frames") {
         return;
     }
+    specs_of_gpus().for_each(|spec| damaged_frames_by(&spec));
+}
+
+fn damaged_frames_by(spec: &Request) {
     let stream = Stream::new();
     let mut random = Random::new(6);
     let (mut n_refused, mut n_read) = (0, 0);
@@ -156,21 +168,22 @@ fn damaged_frames() {
         let array = array(dtype, order, &arrays::extents(&mut random, rank, 60_000));
         let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
         let raw = arrays::bytes(&array, kind, &mut random);
-        let good = compress(&array, &crate::common::ndzip(), &raw, &cpu());
+        let good = compress(&array, spec, &raw, &cpu());
         let layout = Layout { gap: 3, slot_gap: 128, ..Layout::of(3) };
-        let batch = Batch::new(&stream, array, &crate::common::ndzip(), layout);
+        let batch = Batch::new(&stream, array, spec, layout);
         for round in 0..12 {
-            let (how, bad) = damage(&good, &array, batch.slot, &mut random);
-            let what = format!("case {case}.{round}: {dtype:?} {order:?} {:?} {how}", array.shape().extents());
+            let (how, bad) = damage(&good, &array, spec, batch.slot, &mut random);
+            let what =
+                format!("{spec:?} case {case}.{round}: {dtype:?} {order:?} {:?} {how}", array.shape().extents());
             batch.write_frames(&[&good, &bad, &good]);
             for (verify, flags) in [(Verify::Checksum, 0), (Verify::Structure, SKIP_CHECKSUM)] {
                 batch.poison_results();
                 batch.submit_decompress(flags);
                 let (statuses, back) = (batch.read_statuses(), batch.back.read_all());
-                let expected = by_cpu(&array, &bad, verify);
+                let expected = by_cpu(&array, spec, &bad, verify);
                 let is_right = match expected {
                     Some(_) => statuses[1] == 0,
-                    None => [CORRUPT, TRUNCATED].contains(&statuses[1]),
+                    None => [CORRUPT, TRUNCATED, UNSUPPORTED].contains(&statuses[1]),
                 };
                 assert!(
                     is_right,
@@ -194,9 +207,9 @@ fn damaged_frames() {
                 batch.assert_guards(&what);
             }
         }
-        batch.check(&[raw.clone(), raw.clone(), raw], &format!("case {case}, after all that"));
+        batch.check(&[raw.clone(), raw.clone(), raw], &format!("{spec:?} case {case}, after all that"));
     }
-    println!("{n_refused} refused, {n_read} read, as by the CPU");
+    println!("{spec:?}: {n_refused} refused, {n_read} read, as by the CPU");
 }
 
 /// Lengths are the caller's, but they lie in memory that anything may have written to.
@@ -205,16 +218,20 @@ fn wrong_lengths() {
     if !has_gpu("wrong_lengths") {
         return;
     }
+    specs_of_gpus().for_each(|spec| wrong_lengths_by(&spec));
+}
+
+fn wrong_lengths_by(spec: &Request) {
     let stream = Stream::new();
     let mut random = Random::new(7);
     for (dtype, extents) in [(DType::F32, &[33, 34, 35][..]), (DType::F64, &[130, 70]), (DType::U8, &[50_001])] {
         let array = array(dtype, ByteOrder::Little, extents);
         let raw = arrays::bytes(&array, Kind::Walk, &mut random);
-        let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
+        let frame = compress(&array, spec, &raw, &cpu());
         let n = frame.len() as u64;
         let lengths =
             [0, 1, 4, 39, 40, 47, 48, 63, 64, n - 1, n + 1, n + 16, 1 << 31, (1 << 32) + n, 1 << 40, u64::MAX];
-        let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(lengths.len() + 1));
+        let batch = Batch::new(&stream, array, spec, Layout::of(lengths.len() + 1));
         batch.write_frames(&vec![&frame; batch.n_chunks]);
         // The last one is right.
         batch.write_lengths(&[&lengths[..], &[n]].concat());
@@ -223,7 +240,10 @@ fn wrong_lengths() {
             batch.submit_decompress(flags);
             let statuses = batch.read_statuses();
             for (length, status) in lengths.iter().zip(&statuses) {
-                assert!([CORRUPT, TRUNCATED].contains(status), "{extents:?} length {length}: status {status}");
+                assert!(
+                    [CORRUPT, TRUNCATED].contains(status),
+                    "{spec:?} {extents:?} length {length}: status {status}"
+                );
             }
             assert_eq!(statuses[lengths.len()], 0);
             assert_same_bytes(batch.chunk(&batch.back.read_all(), lengths.len()), &raw, "the right length");
@@ -296,10 +316,12 @@ fn cut_frames_are_truncated() {
     let stream = Stream::new();
     let array = array(DType::F32, ByteOrder::Little, &[33, 34, 35]);
     let raw = arrays::bytes(&array, Kind::Walk, &mut Random::new(8));
-    let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
-    let lengths = [64, 65, 200, frame.len() / 2, frame.len() - 1];
-    let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(lengths.len()));
-    batch.write_frames(&lengths.map(|n| &frame[..n]));
-    batch.submit_decompress(0);
-    assert_eq!(batch.read_statuses(), [TRUNCATED; 5]);
+    for spec in specs_of_gpus() {
+        let frame = compress(&array, &spec, &raw, &cpu());
+        let lengths = [64, 65, 200, frame.len() / 2, frame.len() - 1];
+        let batch = Batch::new(&stream, array, &spec, Layout::of(lengths.len()));
+        batch.write_frames(&lengths.map(|n| &frame[..n]));
+        batch.submit_decompress(0);
+        assert_eq!(batch.read_statuses(), [TRUNCATED; 5], "{spec:?}");
+    }
 }
