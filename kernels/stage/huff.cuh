@@ -131,8 +131,8 @@ struct BitReader {
     }
     // Where the reader is, in bits.
     __device__ __forceinline__ u32 position() const { return index * 32 + at; }
-    // The first word that has not been read.
-    __device__ __forceinline__ const u32* unread() const { return words + index + 5; }
+    // The first word that may be read later: those ahead are loaded again if what is skipped next ends in the same word.
+    __device__ __forceinline__ const u32* unread() const { return words + index + 3; }
 };
 
 // The runs that a lane decodes.
