@@ -1,8 +1,8 @@
 //! Frames that were written once and must stay readable for ever.
 //!
-//! `golden/v2/<codec>/` holds frames of this format with their manifest; the encoder must still make
+//! `golden/v3/<codec>/` holds frames of this format with their manifest; the encoder must still make
 //! each of them byte for byte (a change of the bytes is a decision: a new codec version), and the
-//! decoder must read them. `golden/v2_reject/` holds frames that must be refused, and how. Files are only
+//! decoder must read them. `golden/v3_reject/` holds frames that must be refused, and how. Files are only
 //! ever added: by `cargo test --test golden -- --ignored bless`, which leaves existing ones alone.
 
 mod common;
@@ -101,14 +101,14 @@ fn spec(name: &str, level: u16) -> Request {
 
 #[test]
 fn goldens_decode() {
-    let v2 = folder("v2");
-    let rows: Vec<Golden> = manifest(&v2);
-    assert_same_files(&v2, rows.iter().map(|row| row.file.clone()).collect());
+    let v3 = folder("v3");
+    let rows: Vec<Golden> = manifest(&v3);
+    assert_same_files(&v3, rows.iter().map(|row| row.file.clone()).collect());
     for entry in CODECS {
         assert!(rows.iter().any(|row| row.codec == entry.name), "no golden of codec {}", entry.name);
     }
     for row in rows {
-        let frame = fs::read(v2.join(&row.file)).unwrap();
+        let frame = fs::read(v3.join(&row.file)).unwrap();
         assert_eq!(sha256(&frame), row.frame_sha256, "{} was changed", row.file);
         let info = gridz::inspect(&frame).unwrap();
         assert_eq!(info.array, row.input.array(), "{}", row.file);
@@ -125,13 +125,13 @@ fn goldens_decode() {
 
 #[test]
 fn goldens_are_encoded_to_the_same_bytes() {
-    let v2 = folder("v2");
+    let v3 = folder("v3");
     let mut n_current = 0;
-    for row in manifest::<Golden>(&v2) {
+    for row in manifest::<Golden>(&v3) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
         if entry.version == row.codec_version {
             let frame = make(&row.asked, row.level, row.chosen, &row.input);
-            assert_same_bytes(&frame, &fs::read(v2.join(&row.file)).unwrap(), &row.file);
+            assert_same_bytes(&frame, &fs::read(v3.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
         }
     }
@@ -140,7 +140,7 @@ fn goldens_are_encoded_to_the_same_bytes() {
 
 #[test]
 fn rejects_are_refused_with_the_right_kind() {
-    let reject = folder("v2_reject");
+    let reject = folder("v3_reject");
     let rows: Vec<Reject> = manifest(&reject);
     assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
     assert!(rows.len() >= rejects().len());
@@ -252,6 +252,16 @@ fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
         case("lorenzo", "i64_3d", "cubic", DType::I64, &[9, 18, 27]),
         big("lorenzo", "f32_big_endian", "wave", DType::F32, &[64, 65]),
         big("lorenzo", "u64_big_endian", "patches", DType::U64, &[4100]),
+        case("lorenzo", "f32_gaps_3d", "gaps", DType::F32, &[20, 30, 40]),
+        case("lorenzo", "f64_gaps_1d", "gaps", DType::F64, &[9000]),
+        case("lorenzo", "u8_gaps_2d", "gaps", DType::U8, &[90, 100]),
+        case("lorenzo", "i16_gaps_thin", "gaps", DType::I16, &[3000, 3]),
+        case("lorenzo", "f32_decimals", "decimals", DType::F32, &[90, 91]),
+        case("lorenzo", "f64_decimals", "decimals", DType::F64, &[5000]),
+        case("lorenzo", "f64_decimal_gaps", "decimal_gaps", DType::F64, &[20, 20, 30]),
+        case("lorenzo", "i32_jumps", "jumps", DType::I32, &[9000]),
+        case("lorenzo", "u64_jumps_2d", "jumps", DType::U64, &[3000, 4]),
+        big("lorenzo", "f32_gaps_big_endian", "gaps", DType::F32, &[64, 65]),
         case("lorenzo", "f64_rank_0", "pi", DType::F64, &[]),
         case("lorenzo", "f32_no_elements", "zero", DType::F32, &[0, 3]),
         case("lorenzo", "complex64", "random", DType::C64, &[30]),
@@ -265,6 +275,10 @@ fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
         dense("dense_f64_special_walk", "walk", DType::F64, &[9000]),
         dense("dense_f32_incompressible", "random", DType::F32, &[64, 64]),
         dense("dense_u8", "walk", DType::U8, &[9, 1000]),
+        dense("dense_f32_gaps", "gaps", DType::F32, &[100, 130]),
+        dense("dense_f32_decimal_gaps", "decimal_gaps", DType::F32, &[20, 30, 30]),
+        dense("dense_f64_decimals", "decimals", DType::F64, &[9000]),
+        dense("dense_i32_jumps", "jumps", DType::I32, &[10000]),
         dense("dense_one_element", "pi", DType::F64, &[1, 1]),
     ]
 }
@@ -368,6 +382,30 @@ fn dict(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
+/// A block with a mask, whose marks are coded.
+fn masked(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(1, "gaps", DType::F32, |block| {
+        assert_eq!((block[3], block[28]), (1, 1));
+        change(block);
+    })
+}
+
+/// A block of decimal numbers.
+fn decimals(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(1, "decimals", DType::F64, |block| {
+        assert_eq!(block[0] >> 4, 3);
+        change(block);
+    })
+}
+
+/// A block by SPARSE.
+fn sparse(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(1, "jumps", DType::I32, |block| {
+        assert_eq!(block[0], 4);
+        change(block);
+    })
+}
+
 /// Where the first bitmap of a block of four groups is.
 fn first_bitmap(block: &[u8]) -> usize {
     let rows = [32, 32, 32, 29];
@@ -395,14 +433,31 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_table_before_the_end", Corrupt, || lorenzo_table(|table| table[8] -= 1)),
         ("lorenzo_check", Corrupt, || lorenzo_table(|table| table[4] ^= 1)),
         ("lorenzo_no_block", Corrupt, || split(|block| block.clear())),
-        ("lorenzo_coder_4", UnsupportedFormat, || split(|block| block[0] = 4)),
-        ("lorenzo_map_3", UnsupportedFormat, || split(|block| block[0] |= 3 << 4)),
+        ("lorenzo_coder_5", UnsupportedFormat, || split(|block| block[0] = 5)),
+        ("lorenzo_map_4", UnsupportedFormat, || split(|block| block[0] |= 4 << 4)),
+        ("lorenzo_mask_of_another_kind", UnsupportedFormat, || masked(|block| block[28] = 2)),
+        ("lorenzo_mask_reserved", UnsupportedFormat, || masked(|block| block[29] = 1)),
+        ("lorenzo_mask_word_of_64_bits", UnsupportedFormat, || masked(|block| block[20] = 1)),
+        ("lorenzo_mask_of_none", Corrupt, || masked(|block| block[24..26].fill(0))),
+        ("lorenzo_mask_of_one_more", Corrupt, || masked(|block| block[24] = block[24].wrapping_add(1))),
+        ("lorenzo_mask_marks_cut", Corrupt, || masked(|block| block[26] -= 1)),
+        ("lorenzo_mask_past_the_end", Corrupt, || masked(|block| block[27] = 0xff)),
+        ("lorenzo_decimal_of_0_digits", Corrupt, || decimals(|block| block[4] = 0)),
+        ("lorenzo_decimal_of_23_digits", Corrupt, || decimals(|block| block[4] = 23)),
+        ("lorenzo_decimal_of_integers", Corrupt, || {
+            split(|block| block[..6].copy_from_slice(&[2 | 3 << 4, 0, 0, 0, 1, 0]))
+        }),
+        ("lorenzo_sparse_count", Corrupt, || sparse(|block| block[16] += 1)),
+        ("lorenzo_sparse_width_33", Corrupt, || sparse(|block| block[18] = 33)),
+        ("lorenzo_sparse_width_0", Corrupt, || sparse(|block| block[18] = 0)),
+        ("lorenzo_sparse_reserved", Corrupt, || sparse(|block| block[19] = 1)),
+        ("lorenzo_sparse_cut", Corrupt, || sparse(|block| block.truncate(block.len() - 16))),
         ("lorenzo_huff_dict", UnsupportedFormat, || huff(|block| block[0] |= 2 << 4)),
         ("lorenzo_raw_fixed", UnsupportedFormat, || split(|block| block[0] = 1 << 4)),
         ("lorenzo_order_x_8", UnsupportedFormat, || split(|block| block[1] |= 8)),
         ("lorenzo_order_y_8", UnsupportedFormat, || split(|block| block[1] |= 0x80)),
         ("lorenzo_order_z_8", UnsupportedFormat, || split(|block| block[2] = 8)),
-        ("lorenzo_reserved_byte_3", UnsupportedFormat, || split(|block| block[3] = 1)),
+        ("lorenzo_reserved_byte_3", UnsupportedFormat, || split(|block| block[3] = 2)),
         ("lorenzo_reserved_byte_6", UnsupportedFormat, || split(|block| block[6] = 1)),
         ("lorenzo_base_of_64_bits", UnsupportedFormat, || split(|block| block[12] = 1)),
         ("lorenzo_raw_with_orders", UnsupportedFormat, || split(|block| block[..4].copy_from_slice(&[0, 1, 0, 0]))),
@@ -529,7 +584,8 @@ fn other_rejects() -> Vec<Damage> {
         ("header_cut", Truncated, || good()[..HEADER - 1].to_vec()),
         ("fixed_header_cut", Truncated, || good()[..39].to_vec()),
         ("format_1", UnsupportedFormat, || changed(|frame| frame[4] = 1)),
-        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 3)),
+        ("format_2", UnsupportedFormat, || changed(|frame| frame[4] = 2)),
+        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 4)),
         ("unknown_codec", UnsupportedFormat, || changed(|frame| frame[5] = 255)),
         ("codec_version_2", UnsupportedFormat, || changed(|frame| frame[6] = 2)),
         ("codec_version_0", UnsupportedFormat, || changed(|frame| frame[6] = 0)),
@@ -597,22 +653,22 @@ fn other_rejects() -> Vec<Damage> {
 #[test]
 #[ignore = "adds files to tests/golden"]
 fn bless() {
-    let v2 = folder("v2");
-    let mut rows: Vec<Golden> = manifest(&v2);
+    let v3 = folder("v3");
+    let mut rows: Vec<Golden> = manifest(&v3);
     let own = cases().into_iter().map(|(asked, level, name, input)| (asked, level, name, None, input));
     let others =
         others().into_iter().map(|(name, fold, b, input)| ("lorenzo", 2, name, Some(Chosen { fold, b }), input));
     for (asked, level, name, chosen, input) in own.chain(others) {
         let file = format!("{asked}/{name}.gridz");
-        if v2.join(&file).exists() {
+        if v3.join(&file).exists() {
             continue;
         }
         let array = input.bytes();
         let frame = make(asked, level, chosen, &input);
         let entry = registry::find(frame[5]).unwrap();
         let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
-        fs::create_dir_all(v2.join(asked)).unwrap();
-        fs::write(v2.join(&file), frame).unwrap();
+        fs::create_dir_all(v3.join(asked)).unwrap();
+        fs::write(v3.join(&file), frame).unwrap();
         rows.push(Golden {
             file,
             asked: asked.into(),
@@ -626,9 +682,9 @@ fn bless() {
             input,
         });
     }
-    write_manifest(&v2, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
+    write_manifest(&v3, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
 
-    let reject = folder("v2_reject");
+    let reject = folder("v3_reject");
     let mut rows: Vec<Reject> = manifest(&reject);
     fs::create_dir_all(&reject).unwrap();
     for (name, kind, make) in rejects() {

@@ -1,16 +1,19 @@
 // Compression (`fast`) in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time,
 // many CTAs per multiprocessor. For every block:
-//   1. Its words are copied to shared memory (load.cuh). The bits that any has and their range are found by all threads;
-//      zeros at the end that all have are shifted out, and what is left are the numbers of the map BITS (maps.cuh).
+//   1. Its words are copied to shared memory (load.cuh). The bits that any has and their range are found by all threads, and what
+//      samples say of them: a frequent word may be masked (mask_choice.cuh). Zeros at the end that all words have are shifted
+//      out, and what is left are the numbers of the map BITS (maps.cuh).
 //   2. Some rows are predicted with each candidate for the orders; the bits of their residuals are the costs (orders.cuh).
-//      Where exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well.
+//      Where exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well; where samples are
+//      decimal fractions, so are those of DECIMAL.
 //   3. Residuals go to the other buffer (stage/differences.cuh): a warp makes eight rows at a time, in registers. Of whole
-//      planes these are its group's; of other boxes each row is for itself.
+//      planes these are its group's; of other boxes each row is for itself. Of a masked block one warp makes those of the
+//      numbers that are left.
 //   4. A warp has a group: it counts for every width how many residuals are longer, in bit slices: word k of six counts in
 //      binary, bit by bit, the residuals of a lane that are longer than k bits. Then lane k knows the count of width k and
-//      what it costs (stage/widths.cuh).
-//   5. The size of the block is published, and the groups are packed to a stage in the place of the numbers
-//      (stage/pack.cuh).
+//      what it costs (stage/widths.cuh). If few are not 0, SPARSE may be shorter.
+//   5. The size of the block is published; mask, and groups (stage/pack.cuh) or sparse numbers, are written to a stage in the place
+//      of the numbers.
 //   6. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
 //
 // A block that takes longer than others holds up all that look back at it. So the paths for clipped blocks matter, too.
@@ -24,8 +27,11 @@
 #include "../common/ordered_frames.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
+#include "../stage/decimal.cuh"
 #include "../stage/differences.cuh"
 #include "../stage/fixed.cuh"
+#include "../stage/marks.cuh"
+#include "../stage/marks_write.cuh"
 #include "../stage/pack.cuh"
 #include "../stage/widths.cuh"
 #include "../stage/words.cuh"
@@ -33,6 +39,7 @@
 #include "layout.cuh"
 #include "load.cuh"
 #include "maps.cuh"
+#include "mask_choice.cuh"
 #include "orders.cuh"
 
 template <typename W>
@@ -60,6 +67,8 @@ struct LorenzoCompressor {
             const Box found = find_box(args.own.extents, kLogBlock, block);
             shared.box.set(found, kLogBlock);
             shared.is_full = OrderChoice<W>::is_full(found);
+            shared.mask.is_used = false;
+            shared.n_nonzero = shared.longest = 0;
             shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
         }
         __syncthreads();
@@ -71,36 +80,50 @@ struct LorenzoCompressor {
 
         W all_or, low, high;
         const MapChoice<W> maps{shared, element};
+        const MaskChoice<W> masks{shared, element};
         maps.look_at_words(numbers, all_or, low, high);
         const bool is_const = low == high;
-        uint2 own_header = {};
+        bool is_masked = false;
         if (likely(!is_const)) {
-            Mapping<W> mapping = {kBits, 0, 0};
+            if (unlikely(shared.n_frequent >= MaskChoice<W>::kMinSamples && m >= MaskChoice<W>::kMinElements)) {
+                is_masked = masks.choose(numbers, reinterpret_cast<u32*>(residuals));
+                if (is_masked) maps.look_at_words(numbers, all_or, low, high);
+            }
+            Mapping<W> mapping;
             Orders orders = {0, 0, 0};
             maps.choose(numbers, residuals, all_or, low, high, mapping, orders);
-            if (threadIdx.x == 0) shared.header = block_header(mapping, orders);
-            const Widths own = Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders);
-            own_header = own.header();
-            if (lane == 0) shared.sections[warp] = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
+            if (threadIdx.x == 0) shared.header = block_header(mapping, orders, is_masked);
+            const Widths own = unlikely(is_masked) ? masked_residuals(numbers, residuals, mapping.base, orders)
+                                                   : Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders);
+            if (lane == 0) shared.group_headers[warp] = own.header();
+            if (lane == 0) {
+                shared.sections[warp] = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
+                atomicAdd(&shared.n_nonzero, own.n_nonzero);
+                atomicMax(&shared.longest, own.w + own.e1 + own.e2);
+            }
             __syncthreads();
         }
+        const u32 n_coded = unlikely(is_masked) ? shared.mask.n_coded : m, contents = kHeaderBytes + (unlikely(is_masked) ? shared.mask.all_bytes : 0);
         // Sections of SPLIT.
-        const u32 n_groups = (m + kGroup - 1) / kGroup;
-        u32 packed = kHeaderBytes + 8 * n_groups, bitmap = 0, patches = 0, all_packed = packed, all_bitmaps = 0, all_patches = 0;
+        const u32 n_groups = (n_coded + kGroup - 1) / kGroup;
+        u32 all_packed = contents + 8 * n_groups, all_bitmaps = 0, all_patches = 0;
 #pragma unroll
         for (u32 g = 0; g < kGroups; ++g) {
             const uint4 bytes = shared.sections[g];
-            if (g < warp) packed += bytes.x, bitmap += bytes.y, patches += bytes.z;
             all_packed += bytes.x;
             all_bitmaps += bytes.y;
             all_patches += bytes.z;
         }
-        bitmap += all_packed;
-        patches += all_packed + all_bitmaps;
         const u32 raw_units = 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
         const u32 split_units = (all_packed + all_bitmaps + all_patches + kUnitBytes - 1) / kUnitBytes;
-        const u32 coder = is_const ? kConst : split_units < raw_units ? kSplit : kRaw;
-        const u32 n_units = coder == kConst ? 1 : coder == kSplit ? split_units : raw_units;
+        u32 coder = is_const ? kConst : split_units < raw_units ? kSplit : kRaw;
+        u32 n_units = coder == kConst ? 1 : coder == kSplit ? split_units : raw_units;
+        // Numbers that are not 0 take more than their bits.
+        const u32 n_nonzero = shared.n_nonzero;
+        if (unlikely(!is_const && n_nonzero < Widths::kMany && contents + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes)) {
+            const u32 sparse_units = (contents + sparse_bytes(residuals, n_coded, n_nonzero * shared.longest) + kUnitBytes - 1) / kUnitBytes;
+            if (sparse_units < n_units) coder = kSparse, n_units = sparse_units;
+        }
         if (threadIdx.x == 0) frames.publish(chunk, block, n_units);
 
         unsigned char* const stage = reinterpret_cast<unsigned char*>(numbers);
@@ -109,13 +132,27 @@ struct LorenzoCompressor {
             for (u32 at = all_packed + all_bitmaps + threadIdx.x * 4; at < n_units * kUnitBytes; at += kLorenzoThreads * 4) {
                 *reinterpret_cast<u32*>(stage + at) = 0;
             }
+            if (unlikely(is_masked)) write_zeros(stage, contents);
             __syncthreads();
             if (threadIdx.x == 0) *reinterpret_cast<uint4*>(stage) = shared.header;
+            if (unlikely(is_masked)) masks.write(stage);
             if (warp < n_groups) {
-                if (lane == 0) *reinterpret_cast<uint2*>(stage + kHeaderBytes + 8 * warp) = own_header;
-                const Widths own(own_header, min(m - warp * kGroup, kGroup));
+                const uint2 own_header = shared.group_headers[warp];
+                if (lane == 0) *reinterpret_cast<uint2*>(stage + contents + 8 * warp) = own_header;
+                const Widths own(own_header, min(n_coded - warp * kGroup, kGroup));
+                u32 packed = contents + 8 * n_groups, bitmap = all_packed, patches = all_packed + all_bitmaps;
+#pragma unroll 1
+                for (u32 g = 0; g < warp; ++g) {
+                    const uint4 bytes = shared.sections[g];
+                    packed += bytes.x, bitmap += bytes.y, patches += bytes.z;
+                }
                 pack(stage + packed, stage + bitmap, stage, patches, residuals + warp * kGroup, own);
             }
+        } else if (coder == kSparse) {
+            write_zeros(stage, n_units * kUnitBytes);
+            __syncthreads();
+            if (is_masked) masks.write(stage);
+            write_sparse(stage, contents, residuals, n_coded, shared.longest);
         }
         __syncthreads();
         if (warp == 0) {
@@ -132,7 +169,7 @@ struct LorenzoCompressor {
             store_global_16(to + first + u * kUnitBytes, unit);
             unit_sums.add(unit);
         };
-        if (likely(coder == kSplit)) {
+        if (likely(coder == kSplit || coder == kSparse)) {
 #pragma unroll 2
             for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) put(u, load_shared_16(shared_address(stage) + u * kUnitBytes));
         } else {
@@ -159,6 +196,50 @@ struct LorenzoCompressor {
         return sums;
     }
 
+    // The same as differences of a block without a mask: makes the numbers residuals, and is the widths of the warp's group.
+    __device__ __forceinline__ Widths masked_residuals(W* numbers, W* residuals, W base, const Orders& orders) const {
+        if (threadIdx.x < kWarp) {
+            const u32 n = MaskChoice<W>{shared, element}.difference(numbers, residuals, base, orders);
+            if (threadIdx.x == 0) shared.mask.n_coded = n;
+        }
+        __syncthreads();
+        return Differences<W, kGroups>::widths_of(residuals, shared.mask.n_coded);
+    }
+
+    __device__ __forceinline__ static void write_zeros(unsigned char* stage, u32 n_bytes) {
+#pragma unroll 1
+        for (u32 at = threadIdx.x * kUnitBytes; at < n_bytes; at += kLorenzoThreads * kUnitBytes) {
+            *reinterpret_cast<uint4*>(stage + at) = make_uint4(0, 0, 0, 0);
+        }
+    }
+
+    // SPARSE. Marks of those of n numbers that are not 0 are kept for write_sparse.
+    __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n, u32 bits) const {
+        for (u32 row = threadIdx.x / kWarp; row < kElements / kRow; row += kGroups) {
+            const u32 i = row * kRow + lane_id(), marks = __ballot_sync(kAllLanes, i < n && residuals[i] != 0);
+            if (lane_id() == 0) shared.nonzero[row] = marks;
+        }
+        __syncthreads();
+        const WrittenMarks<kLorenzoThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[0]);
+        return kSparseHeader + marks.n_bytes() + (bits + 7) / 8;
+    }
+    __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n, u32 width) const {
+        const WrittenMarks<kLorenzoThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[1]);
+        if (threadIdx.x == 0) {
+            uint4 header = shared.header;
+            header.x = (header.x & ~0xfu) | kSparse;
+            *reinterpret_cast<uint4*>(stage) = header;
+            *reinterpret_cast<u32*>(stage + at) = marks.n_marked() | width << 16;
+        }
+        marks.write(stage, at + kSparseHeader);
+        u32 bit = 8 * (at + kSparseHeader + marks.n_bytes()) + marks.marked_before() * width;
+#pragma unroll 1
+        for (u32 left = marks.word; left != 0; left &= left - 1) {
+            add_bits(shared_address(stage), bit, residuals[threadIdx.x * 32 + __ffs(left) - 1]);
+            bit += width;
+        }
+    }
+
     // Unit `u` of a block in RAW or CONST.
     __device__ __forceinline__ uint4 plain_unit(u32 coder, u32 u, const W* numbers, u32 m) const {
         if (u == 0) {
@@ -166,13 +247,16 @@ struct LorenzoCompressor {
             return make_uint4(coder, 0, static_cast<u32>(base), static_cast<u32>(base >> 32));
         }
         const u32 map = shared.header.x >> 4 & 0xf, shift = shared.header.y;
-        if (likely(map == kBits && shift == 0 && element.bytes == sizeof(W) && u * kPerUnit <= m)) return reinterpret_cast<const uint4*>(numbers)[u - 1];
+        const bool is_masked = shared.mask.is_used;
+        if (likely(map == kBits && shift == 0 && element.bytes == sizeof(W) && !is_masked && u * kPerUnit <= m)) return reinterpret_cast<const uint4*>(numbers)[u - 1];
         u64 halves[2] = {0, 0};
 #pragma unroll 1
         for (u32 byte = 0; byte < kUnitBytes; byte += element.bytes) {
             const u32 i = ((u - 1) * kUnitBytes + byte) / element.bytes;
             bool damaged;
-            const W own = i >= m ? 0 : map == kBits ? numbers[i] << shift : float_of_fixed(numbers[i], shift, damaged);
+            W own = i >= m ? 0 : map == kBits ? numbers[i] << shift : map == kFixed ? float_of_fixed(numbers[i], shift, damaged)
+                                                                               : float_of_decimal(numbers[i], kPowersOfTen[shift]);
+            if (is_masked && i < m && shared.mask.has(i)) own = shared.mask.word;
             const u64 bits = static_cast<u64>(own) & low_bits(static_cast<u64>(0), 8 * element.bytes);
             halves[0] |= byte < 8 ? bits << 8 * byte : 0;
             halves[1] |= byte < 8 ? 0 : bits << 8 * (byte - 8);
@@ -180,9 +264,9 @@ struct LorenzoCompressor {
         return join(halves);
     }
 
-    static __device__ __forceinline__ uint4 block_header(const Mapping<W>& mapping, const Orders& orders) {
+    static __device__ __forceinline__ uint4 block_header(const Mapping<W>& mapping, const Orders& orders, bool is_masked) {
         const u64 base = mapping.base;
-        const u32 flags = kSplit | mapping.map << 4 | orders.x << 8 | orders.y << 12 | orders.z << 16;
+        const u32 flags = kSplit | mapping.map << 4 | orders.x << 8 | orders.y << 12 | orders.z << 16 | static_cast<u32>(is_masked) << 24;
         return make_uint4(flags, mapping.shift, static_cast<u32>(base), static_cast<u32>(base >> 32));
     }
 };

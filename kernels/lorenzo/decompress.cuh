@@ -8,8 +8,10 @@
 //      rows allow.
 //
 // Blocks whose rows are not of 32 elements, clipped ones for instance, are added up in the tile, axis by axis, by one
-// body for all shapes. HUFF is decoded by one warp, while the others wait. DICT and blocks of more than 4096
-// elements are read from the frame without a stage.
+// body for all shapes. HUFF is decoded by one warp, while the others wait. DICT, SPARSE, masked blocks, and those of more
+// than 4096 elements are read from the frame without a stage.
+//
+// Where elements are DECIMAL or masked, their words are made in the tile, before it is stored.
 //
 // Nothing that is read is used before it is checked. Who finishes the last tile of a chunk compares the header with what
 // it must be, and so the checksum.
@@ -23,24 +25,31 @@
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
+#include "../stage/decimal.cuh"
 #include "../stage/fixed.cuh"
 #include "../stage/huff.cuh"
+#include "../stage/sparse.cuh"
 #include "../stage/unpack.cuh"
 #include "../stage/words.cuh"
 #include "layout.cuh"
+#include "mask.cuh"
 
-// What a block's header says of the map and the prediction; for others than SPLIT and HUFF with BITS or FIXED, that there
-// is nothing to be added up.
+constexpr u32 kMasked = 4;  // added to a Map: some elements are masked
+
+// What a block's header says of the map and the prediction; for RAW, CONST and DICT, that there is nothing to be added up.
 struct BlockPlan {
-    u32 coder, map;
+    u32 coder, map;   // map: with kMasked
     u32 x, y, z;      // orders
     bool adds_above;  // to each number the last of its column in the rows of the warps before
 };
-// What is needed at the end only: t or e, and the base.
+// What is needed at the end only: the map, with kMasked, t or e, and the base.
 template <typename W>
 struct Offset {
-    u32 shift;
+    u32 map_and_shift;
     W base;
+
+    __device__ __forceinline__ u32 map() const { return map_and_shift >> 16; }
+    __device__ __forceinline__ u32 shift() const { return map_and_shift & 0xffff; }
 };
 
 // What rows of a block are: of 32 elements, or one that is the block.
@@ -95,6 +104,11 @@ struct DecompressShared {
     }
     __device__ __forceinline__ W* above(u32 warp) { return reinterpret_cast<W*>(stage) + warp * kRow; }
     static_assert(kSegmentStride - kSegmentBytes >= sizeof(W) && kWarps * kRow <= kSegments && kWarps * kRow * sizeof(W) <= kStageBytes, "room for sums");
+
+    // What numbers are marked, in place of the stage or the tables, until the elements are stored.
+    using Masked = Mask<Place, 1u << kLog, kThreads>;
+    __device__ __forceinline__ Masked& mask() { return *reinterpret_cast<Masked*>(stage); }
+    static_assert(sizeof(Masked) <= kRowsAt, "rows are behind the mask");
 
     __device__ __forceinline__ Rows& rows() { return *reinterpret_cast<Rows*>(stage + kRowsAt); }
 };
@@ -220,10 +234,10 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
         if (unlikely(damage)) return finish(count());
         add_up(plan);
+        const bool is_fixed = complete(plan) == kFixed;
         // Counting takes a while, so it is begun before the elements are stored.
-        const bool is_fixed = plan.map == kFixed;
         u32 n_before = is_fixed ? 0 : count();
-        store(plan);
+        store(plan, is_fixed);
         if (is_fixed) {
             __syncthreads();
             n_before = count();
@@ -251,27 +265,31 @@ struct Decompressor : DecompressTile<Blocks> {
         plan.coder = flags & 0xf, plan.map = flags >> 4 & 0xf;
         plan.x = flags >> 8 & 7, plan.y = flags >> 12 & 7, plan.z = flags >> 16 & 7;
         const u32 shift = words.y & 0xffff;
-        if (threadIdx.x == 0) shared.offset = Offset<W>{shift, static_cast<W>(static_cast<u64>(words.w) << 32 | words.z)};
         const bool is_plain = plan.coder <= kConst;
         const bool is_dict = plan.map == kDict;
         // What is to be zero, and is not, is of a later version, too.
-        const bool is_known = plan.coder <= kHuff && plan.map <= kDict && (!is_plain || plan.map == kBits) && !(plan.coder == kHuff && is_dict) &&
+        const bool is_known = plan.coder <= kSparse && plan.map <= kDecimal && (!is_plain || plan.map == kBits) && !(plan.coder > kSplit && is_dict) &&
                               (sizeof(W) == 8 || words.w == 0) &&
                               (is_plain ? flags >> 8 == 0 && words.y == 0 && (plan.coder == kConst || (words.z | words.w) == 0)
-                                        : is_dict || ((flags & 0xfff88800) == 0 && words.y >> 16 == 0));
+                                        : is_dict || ((flags & 0xfef88800) == 0 && words.y >> 16 == 0));
         if (!is_known) return kMarkUnsupported;
-        bool is_sound = plan.map != kFixed || (is_float && shift >= 1);
-        if (plan.map != kFixed) is_sound &= shift < Word<W>::kBits;
+        bool is_sound = shift < Word<W>::kBits;
+        if (plan.map == kFixed) is_sound = is_float && shift >= 1;
+        if (plan.map == kDecimal) is_sound = is_float && shift >= 1 && shift <= kMaxDecimals;
         if (is_dict) {
             const u32 k = flags >> 8 & 0xff, bits = flags >> 16 & 0xff, of_deltas = flags >> 24;
             is_sound &= k < Word<W>::kBits && bits <= Word<W>::kBits && of_deltas < Word<W>::kBits && words.y >> 16 > 0;
         }
         if (is_plain || is_dict) plan.x = plan.y = plan.z = 0;
+        if (!is_dict && flags >> 24 & 1) plan.map |= kMasked;
+        // Entries of a dictionary are numbers of BITS.
+        const u32 map = is_dict ? u32{kBits} : plan.map;
+        if (threadIdx.x == 0) shared.offset = Offset<W>{map << 16 | shift, static_cast<W>(static_cast<u64>(words.w) << 32 | words.z)};
         return is_sound ? 0 : kMarkCorrupt;
     }
 
     __device__ __forceinline__ u32 fill(bool is_staged, const unsigned char* stage, const unsigned char* source, u32 block_bytes, Plan& plan) {
-        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && shared.box.m == kBlock)) {
+        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && plan.map < kMasked && shared.box.m == kBlock)) {
             if (!shared.rows().ahead.is_whole) return kMarkCorrupt;
             const u32 first = threadIdx.x / kWarp * kWarpRows;
             fill_rows<Source::kStage>(stage + kHeaderBytes, shared.rows().ahead.groups[first / kGroupRows], first, plan);
@@ -327,24 +345,46 @@ struct Decompressor : DecompressTile<Blocks> {
         shared.last(warp, lane_id()) = sum;
     }
 
-    // The numbers of any block, from the frame to the tile, those in SPLIT and HUFF without signs.
+    // The numbers of any block, from the frame to the tile.
     __device__ __forceinline__ u32 fill_from_frame(const unsigned char* from, uint4 words, u32 block_bytes, Plan& plan) const {
+        const u32 m = shared.box.m;
+        MaskPlan mask;
+        const bool is_masked = plan.map & kMasked;
+        if (is_masked) {
+            const u32 damage = mask.template read<W>(from, block_bytes, m);
+            if (damage) return damage;
+        }
+        const u32 damage = fill_numbers(from, mask.numbers, words, block_bytes, m - mask.n_masked, plan);
+        if (!is_masked || damage) return damage;
+        // The numbers are there, and tables are needed no more.
+        __syncthreads();
+        if (!shared.mask().read(from, mask, shared.box)) return kMarkCorrupt;
+        shared.mask().spread(shared.tile, m);
+        return 0;
+    }
+
+    // The m numbers that are coded from byte `begin` of a block on, those of other coders than RAW and CONST without signs. What
+    // is wrong is the same for all threads, or reported.
+    __device__ __forceinline__ u32 fill_numbers(const unsigned char* from, u32 begin, uint4 words, u32 block_bytes, u32 m, Plan& plan) const {
         const Element element(args.encoded);
-        const u32 m = shared.box.m, available = block_bytes - kHeaderBytes;
-        if (plan.coder == kHuff) return fill_huff(from + kHeaderBytes, available, m);
+        const u32 available = block_bytes - begin;
+        if (plan.coder == kHuff) return fill_huff(from + begin, available, m);
+        if (plan.coder == kSparse) {
+            return read_sparse<Place>(from + begin, available, m, shared.mask().marks, shared.tile) ? 0 : kMarkCorrupt;
+        }
         if (plan.coder <= kConst) {
             const u32 need = plan.coder == kRaw ? m * element.bytes : 0;
             if (need > available || available - need >= kUnitBytes) return kMarkCorrupt;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < m; i += kThreads) {
-                const W word = plan.coder == kRaw ? load_element<W>(from + kHeaderBytes + i * element.bytes, element, false) : 0;
+                const W word = plan.coder == kRaw ? load_element<W>(from + begin + i * element.bytes, element, false) : 0;
                 *reinterpret_cast<W*>(shared.tile + Place::number(i)) = word;
             }
             return 0;
         }
         const bool is_dict = plan.map == kDict;
         const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // bits
-        const u32 skipped = kHeaderBytes + (deltas + 63) / 64 * 8;
+        const u32 skipped = begin + (deltas + 63) / 64 * 8;
         if (skipped > block_bytes) return kMarkCorrupt;
         const PackedSections<W, kBlock / kGroup> split(from + skipped, block_bytes - skipped, m);
         if (!split.is_sound || block_bytes - skipped - split.n_bytes >= kUnitBytes) return kMarkCorrupt;
@@ -354,8 +394,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
         if (is_dict) {
             __syncthreads();
-            look_up(reinterpret_cast<const u32*>(from + kHeaderBytes), words, m);
-            plan.map = kBits;
+            look_up(reinterpret_cast<const u32*>(from + begin), words, m);
         }
         return 0;
     }
@@ -470,7 +509,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up in the tile all that is not done while filling or storing it.
+    // Adds up in the tile, along y and x, all that was not done while filling it.
     __device__ __forceinline__ void add_up(Plan& plan) const {
         const Box& box = shared.box;
         const u32 sz = box.sz, sy = box.sy, sx = box.sx;
@@ -491,10 +530,22 @@ struct Decompressor : DecompressTile<Blocks> {
                 add_up_axis(plan.x, sx, 1, sz * sy, Lines{1, sx, 0});
             }
         }
-        if (plan.z > 0 && !(sx == kRow && stores_rows())) {
-            add_up_axis(plan.z, sz, sy * sx, sy * sx, Lines{sy * sx, 0, 1});
+    }
+
+    // Does what store leaves to be done in the tile: adds up along z where rows are not of 32 elements, and makes the words of
+    // elements that are DECIMAL or masked. Is the map that store has to undo.
+    __device__ __forceinline__ u32 complete(Plan& plan) const {
+        const Box& box = shared.box;
+        const u32 map = shared.offset.map();
+        const bool needs_words = map >= kDecimal;
+        if (plan.z > 0 && (!(box.sx == kRow && stores_rows()) || needs_words)) {
+            const u32 plane = box.sy * box.sx;
+            add_up_axis(plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
             plan.z = 0;
         }
+        if (likely(!needs_words)) return map;
+        make_words(map);
+        return kBits;
     }
 
     // Whether elements are stored by rows of 32.
@@ -620,28 +671,52 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
+    // The numbers of the tile become the words of their elements, as if these were numbers of BITS without shift and base.
+    __device__ __forceinline__ void make_words(u32 map) const {
+        const Offset<W> offset = shared.offset;
+        const bool is_masked = map & kMasked;
+        map &= ~kMasked;
+        const double power = kPowersOfTen[map == kDecimal ? offset.shift() : 0];
+        bool damaged = false;
+        __syncthreads();
+        if (threadIdx.x == 0) shared.offset = Offset<W>{};
+#pragma unroll 1
+        for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
+            W& number = *row_numbers(row, 0);
+            if (is_masked && shared.mask().marks.has(row)) {
+                number = shared.mask().word;
+            } else if (row * kRow + lane_id() < shared.box.m) {
+                number = map == kDecimal ? float_of_decimal(number + offset.base, power)
+                       : map == kFixed   ? word_of<kFixed>(number, offset, damaged)
+                                         : word_of<kBits>(number, offset, damaged);
+            }
+        }
+        if (damaged) report(kMarkCorrupt);
+        __syncthreads();
+    }
+
     // The element's word of a number of the tile.
     template <Map kMap>
     static __device__ __forceinline__ W word_of(W v, const Offset<W>& offset, bool& damaged) {
-        if (kMap == kFixed) return float_of_fixed(v + offset.base, offset.shift, damaged);
-        if (sizeof(W) == 8) return (v + offset.base) << offset.shift;
+        if (kMap == kFixed) return float_of_fixed(v + offset.base, offset.shift(), damaged);
+        if (sizeof(W) == 8) return (v + offset.base) << offset.shift();
         // One instruction, if the compiler does not know that it is a shift.
-        u32 factor = 1u << offset.shift;
+        u32 factor = 1u << offset.shift();
         keep(factor);
-        return v * factor + (offset.base << offset.shift);
+        return v * factor + (offset.base << offset.shift());
     }
 
     // The tile, to the array.
-    __device__ __forceinline__ void store(const Plan& plan) const {
+    __device__ __forceinline__ void store(const Plan& plan, bool is_fixed) const {
         const Box& box = shared.box;
         bool damaged = false;
         if (likely(stores_rows())) {
             W* const to = reinterpret_cast<W*>(dst) + box.start;
             const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.own.extents[2] * sizeof(W) : 0);
             const bool is_aligned = misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-            if (plan.map == kFixed && !(is_aligned && plan.z <= 1)) {
+            if (is_fixed && !(is_aligned && plan.z <= 1)) {
                 store_rows_by<1, kFixed>(to, plan, damaged);
-            } else if (plan.map == kFixed) {
+            } else if (is_fixed) {
                 store_rows_by<Word<W>::kPerUnit, kFixed>(to, plan, damaged);
             } else if (likely(is_aligned)) {
                 store_rows_by<Word<W>::kPerUnit, kBits>(to, plan, damaged);
@@ -649,7 +724,7 @@ struct Decompressor : DecompressTile<Blocks> {
                 store_rows_by<1, kBits>(to, plan, damaged);
             }
         } else {
-            store_box(plan, damaged);
+            store_box(is_fixed, damaged);
         }
         if (damaged) report(kMarkCorrupt);
     }
@@ -721,7 +796,7 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Stores elements of any size in a box of any shape.
-    __device__ __forceinline__ void store_box(const Plan& plan, bool& damaged) const {
+    __device__ __forceinline__ void store_box(bool is_fixed, bool& damaged) const {
         const Box& box = shared.box;
         const Element element(args.encoded);
         const SmallDivisor rows(box.sx), planes(box.sy);
@@ -730,7 +805,7 @@ struct Decompressor : DecompressTile<Blocks> {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
-            const W word = plan.map == kFixed ? word_of<kFixed>(v, offset, damaged) : word_of<kBits>(v, offset, damaged);
+            const W word = is_fixed ? word_of<kFixed>(v, offset, damaged) : word_of<kBits>(v, offset, damaged);
             const u64 at = box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x;
             store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
         }

@@ -14,7 +14,8 @@
 #include "../common/warp.cuh"
 #include "../stage/groups.cuh"
 
-constexpr u32 kHeaderBytes = 16;  // of a block
+constexpr u32 kHeaderBytes = 16;      // of a block
+constexpr u32 kMaskHeaderBytes = 16;  // of its mask
 constexpr u32 kSegmentBytes = 128;
 constexpr u32 kSegmentStride = kSegmentBytes + kUnitBytes;
 
@@ -24,8 +25,8 @@ struct Segment {
     static constexpr u32 kPerRow = kRow / kNumbers;
 };
 
-enum Coder : u32 { kRaw = 0, kConst = 1, kSplit = 2, kHuff = 3 };
-enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2 };
+enum Coder : u32 { kRaw = 0, kConst = 1, kSplit = 2, kHuff = 3, kSparse = 4 };
+enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2, kDecimal = 3 };
 
 // What the host says of a chunk.
 struct Blocks {

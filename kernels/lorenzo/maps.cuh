@@ -3,10 +3,12 @@
 #pragma once
 
 #include "../common/elements.cuh"
+#include "../stage/decimal.cuh"
 #include "../stage/fixed.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
 #include "layout.cuh"
+#include "mask_choice.cuh"
 #include "orders.cuh"
 
 template <typename W>
@@ -33,6 +35,17 @@ struct MapChoice {
             for (u32 i = 0; i < kPerUnit; ++i) look(own[i]);
         }
         if (m / kPerUnit * kPerUnit + threadIdx.x < m) look(words[m / kPerUnit * kPerUnit + threadIdx.x]);
+        // What samples say is asked by one warp each.
+        if (warp == 0) {
+            u32 n;
+            const W word = MaskChoice<W>::most_frequent(words[lane_id() * m / kWarp], n);
+            if (lane_id() == 0) shared.frequent = word, shared.n_frequent = n;
+        }
+        if (warp == 1) share_middle(words[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples]);
+        if (warp == kGroups - 1) {
+            const u32 decimals = element.is_float ? least_decimals(words[lane_id() * m / kWarp]) : 0;
+            if (lane_id() == 0) shared.decimals = decimals;
+        }
         all_or = warp_or(all_or);
         low = warp_min(low);
         high = warp_max(high);
@@ -46,46 +59,85 @@ struct MapChoice {
         }
     }
 
+    // The middle of samples, to shared memory, by a warp.
+    __device__ __forceinline__ void share_middle(W sample) const {
+        const W middle = OrderChoice<W>::middle_of(sample);
+        if (lane_id() == 0) shared.middle = middle;
+    }
+
     // Chooses map, orders and base; makes the words numbers. Those that are chosen are in `numbers`, the other buffer is
     // `other` then. Barriers.
     __device__ __forceinline__ void choose(W*& numbers, W*& other, W all_or, W low, W high, Mapping<W>& mapping, Orders& orders) const {
-        const u32 t = trailing_zeros(all_or);
+        const u32 t = all_or ? trailing_zeros(all_or) : 0;
         if (t > 0) {
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < shared.box.m; i += kLorenzoThreads) numbers[i] = shifted_signed(numbers[i], t);
             __syncthreads();
         }
-        mapping.shift = t;
+        // Read again where it is seldom needed.
+        if (threadIdx.x == 0) shared.shift = t;
+        mapping.map = kBits, mapping.shift = t;
         Mapping<W> tried = mapping;
-        const W* candidate = numbers;
-        W first = shifted_signed(low, t), last = shifted_signed(high, t);
         u32 lowest = ~0u;
+        // Words between two that have the same sign and exponent have these, too. The highest word of most that FIXED cannot have
+        // is that of infinity.
+        const bool tries_fixed = element.is_float && (low ^ high) >> Word<W>::kMantissa != 0 && low != kTopBit<W> &&
+                                 static_cast<u32>(high >> Word<W>::kMantissa) != Word<W>::kMaxExponent;
 #pragma unroll 1
-        for (u32 map = kBits; map <= kFixed; ++map) {
-            if (map == kFixed) {
-                // Words between two that have the same sign and exponent have these, too.
-                if (likely(!element.is_float || (low ^ high) >> Word<W>::kMantissa == 0)) return;
-                first = low, last = high;
-                if (!find_fixed(numbers, other, tried, first, last)) return;
-                candidate = other;
-            }
+        for (u32 map = kBits;;) {
             Orders own;
-            const u32 cost = OrderChoice<W>{shared}.choose_orders(candidate, first, last, tried.base, own);
-            if (cost >= lowest) return;
-            lowest = cost, mapping = tried, orders = own;
+            // Shifts keep the order of words.
+            const W middle = map == kBits ? shifted_signed(shared.middle, tried.shift) : shared.middle;
+            const u32 cost = OrderChoice<W>{shared}.choose_orders(map == kBits ? numbers : other, middle, tried.base, own);
+            if (cost < lowest) lowest = cost, mapping = tried, orders = own;
+            if (map == kBits && tries_fixed && find_fixed(numbers, other, tried)) {
+                map = kFixed;
+            } else if (map != kDecimal && unlikely(shared.decimals > 0) && find_decimal(numbers, other, tried)) {
+                map = kDecimal;
+            } else {
+                break;
+            }
+        }
+        if (mapping.map == kBits) return;
+        // The numbers of the last map that was tried are there.
+        if (mapping.map != tried.map) {
+#pragma unroll 1
+            for (u32 i = threadIdx.x; i < shared.box.m; i += kLorenzoThreads) other[i] = fixed_of_float(numbers[i] << shared.shift, mapping.shift);
+            __syncthreads();
         }
         W* const words = numbers;
         numbers = other, other = words;
     }
 
-    // Whether FIXED can be used, its e, and its numbers and their range, given those of the words. Barriers.
-    __device__ __forceinline__ bool find_fixed(const W* numbers, W* fixed_numbers, Mapping<W>& fixed, W& low, W& high) const {
+    // Whether all floats are decimal fractions, with as many digits as their samples or one more, and their numbers, given those
+    // of the map BITS. Barriers.
+    __device__ __forceinline__ bool find_decimal(const W* numbers, W* decimals, Mapping<W>& decimal) const {
+        const u32 first = shared.decimals, t = shared.shift;
+        // Even if it fails: the numbers of FIXED are overwritten, and choose has to make them again.
+        decimal.map = kDecimal;
+#pragma unroll 1
+        for (u32 e = first; e <= min(first + 1, kMaxDecimals); ++e) {
+            bool is_decimal = true;
+#pragma unroll 1
+            for (u32 i = threadIdx.x; i < shared.box.m; i += kLorenzoThreads) {
+                s64 v;
+                is_decimal &= decimal_of_float(static_cast<W>(numbers[i] << t), kPowersOfTen[e], v);
+                decimals[i] = static_cast<W>(v);
+            }
+            if (!__syncthreads_and(is_decimal)) continue;
+            if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<W>::kSamples * shared.box.m / OrderChoice<W>::kSamples]);
+            __syncthreads();
+            decimal.shift = e;
+            return true;
+        }
+        return false;
+    }
+
+    // Whether FIXED can be used, its e, and its numbers, given those of the map BITS. Barriers.
+    __device__ __forceinline__ bool find_fixed(const W* numbers, W* fixed_numbers, Mapping<W>& fixed) const {
+        const u32 t = shared.shift;
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         constexpr u32 kMantissa = Word<W>::kMantissa, kMaxExponent = Word<W>::kMaxExponent;
-        // The highest word of most that cannot be used.
-        if (low == kTopBit<W> || static_cast<u32>(high >> kMantissa) == kMaxExponent) return false;
-        const u32 t = fixed.shift;
-        fixed.map = kFixed;
         u32 lowest = ~0u, highest = 0;
         bool bad = false;
 #pragma unroll 2
@@ -109,20 +161,11 @@ struct MapChoice {
             bad |= shared.bad[w] != 0;
         }
         if (bad || highest - lowest > Word<W>::kBits - 2) return false;
-        fixed.shift = lowest;
-        low = high = fixed_of_float(numbers[0] << t, lowest);
+        fixed.map = kFixed, fixed.shift = lowest;
 #pragma unroll 2
-        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) {
-            const W v = fixed_of_float(numbers[i] << t, lowest);
-            fixed_numbers[i] = v;
-            low = signed_min(low, v);
-            high = signed_max(high, v);
-        }
-        low = warp_min(low);
-        high = warp_max(high);
-        if (lane_id() == 0) shared.lows[warp] = low, shared.highs[warp] = high;
+        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) fixed_numbers[i] = fixed_of_float(numbers[i] << t, lowest);
+        if (warp == 1) share_middle(fixed_of_float(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t, lowest));
         __syncthreads();
-        for (u32 w = 0; w < kGroups; ++w) low = signed_min(low, shared.lows[w]), high = signed_max(high, shared.highs[w]);
         return true;
     }
 };

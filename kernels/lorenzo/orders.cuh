@@ -21,14 +21,30 @@ struct OrderChoice {
 
     __device__ __forceinline__ D differences() const { return D{shared.box}; }
 
-    // Chooses orders and base for numbers from `low` to `high`, and is the cost. Barriers.
-    __device__ __forceinline__ u32 choose_orders(const W* numbers, W low, W high, W& base, Orders& best) const {
+    // The fifth of eight samples, as signed numbers, by a warp of which lane j has sample j mod 8.
+    static constexpr u32 kSamples = 8;
+    static __device__ __forceinline__ W middle_of(W own) {
+        const u32 j = lane_id() % kSamples;
+        const W key = own ^ kTopBit<W>;
+        u32 rank = 0;
+#pragma unroll
+        for (u32 i = 0; i < kSamples; ++i) {
+            const W other = __shfl_sync(kAllLanes, key, i);
+            rank += other < key || (other == key && i < j);
+        }
+        return __shfl_sync(kAllLanes, own, __ffs(__ballot_sync(kAllLanes, rank == kSamples / 2)) - 1);
+    }
+
+    // Chooses orders and base for numbers, of which `middle` is that for no differences, and is the cost. Barriers.
+    __device__ __forceinline__ u32 choose_orders(const W* numbers, W middle, W& base, Orders& best) const {
         const u32 warp = threadIdx.x / kWarp;
-        const W range = high - low;
-        const W middle = low + (range >> 1) + (range & 1), first = numbers[0];
-        const bool has_short_rows = shared.box.sx <= kRow && !shared.box.is_line();
+        const W first = numbers[0];
+        const bool is_masked = shared.mask.is_used, has_short_rows = shared.box.sx <= kRow && !shared.box.is_line();
         u32 c = 0, lowest = ~0u, order = 0, costs_2_and_3[2];
-        if (likely(shared.is_full)) {
+        if (unlikely(is_masked)) {
+            masked_costs(numbers, first, middle);
+            c = kCubic;
+        } else if (likely(shared.is_full)) {
             full_costs(numbers, first, middle, costs_2_and_3);
             c = kCubic;
         } else if (has_short_rows) {
@@ -42,9 +58,9 @@ struct OrderChoice {
 #pragma unroll 1
         for (;; ++c) {
             u32 own = 0;
-            const bool is_known = shared.box.is_line() || (shared.is_full && (o.z > 0) & (o.y > 0) & (o.x > 0));
+            const bool is_known = is_masked || shared.box.is_line() || (shared.is_full && (o.z > 0) & (o.y > 0) & (o.x > 0));
             if (likely(is_known && order <= 3)) {
-                own = c == kCubic || order == 3 ? costs_2_and_3[1] : costs_2_and_3[0];
+                own = is_masked ? 0 : c == kCubic || order == 3 ? costs_2_and_3[1] : costs_2_and_3[0];
             } else if (has_short_rows && order <= 3) {
                 own = low_cost(numbers, first, o);
             } else if (c > kCubic || exists(o)) {
@@ -59,7 +75,7 @@ struct OrderChoice {
             }
             __syncthreads();
             if (c == kCubic) {
-                const u32 mine = min(lane_id(), kCubic);
+                const u32 mine = min(lane_id(), is_masked ? kCubic - 1 : kCubic);
                 const u32 key = warp_min_unsigned(exists(candidate(mine)) ? cost_of(mine) << 3 | mine : ~0u);
                 lowest = key / 8, best = candidate(key % 8);
                 order = max(max(best.z, best.y), best.x);
@@ -69,7 +85,7 @@ struct OrderChoice {
                 if (cost >= lowest) break;
                 lowest = cost, best = o;
             }
-            if (order == 0 || order == kMaxOrder) break;
+            if (order == 0 || order == kMaxOrder || is_masked) break;
             // The next higher order of the best one.
             ++order;
             o = Orders{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
@@ -105,6 +121,22 @@ struct OrderChoice {
         u32 cost = 0;
         differences().for_residuals(numbers, base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return warp_sum(cost);
+    }
+
+    // The warp's share of the costs of all candidates but the last, where masked elements do not count.
+    __device__ __forceinline__ void masked_costs(const W* numbers, W first, W middle) const {
+        const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy);
+#pragma unroll 1
+        for (u32 c = 0; c < kCubic; ++c) {
+            const Orders o = candidate(c);
+            u32 cost = 0;
+            if (exists(o)) {
+                differences().for_residuals(numbers, c == 0 ? middle : first, o, sample.first, sample.step,
+                                            [&](u32 i, W r) { cost += shared.mask.has(i) ? 0 : bit_length(r); });
+            }
+            cost = warp_sum(cost);
+            if (lane_id() == 0) shared.costs[c][threadIdx.x / kWarp] = cost;
+        }
     }
 
     // The warp's share of the costs of all candidates but the last, in a box of rows of 32 at most.

@@ -47,6 +47,13 @@ struct Differences {
         // Numbers that are missing in the last row.
         if (box.m + threadIdx.x < (box.m + kRow - 1) / kRow * kRow) residuals[box.m + threadIdx.x] = 0;
         __syncthreads();
+        return widths_of(residuals, box.m);
+    }
+
+    // The widths of the warp's group of m residuals, which zeros follow up to whole rows.
+    static __device__ __forceinline__ Widths widths_of(const W* residuals, u32 m) {
+        const u32 first = threadIdx.x / kWarp * kGroup, n = min(m - min(m, first), kGroup), rows = (n + kRow - 1) / kRow;
+        BitCounts<W> counts;
 #pragma unroll 1
         for (u32 r = 0; r < rows; r += kStepRows) {
             W v[kStepRows];

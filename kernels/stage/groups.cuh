@@ -14,6 +14,10 @@ struct Widths {
     u32 rows;
     u32 w, e1, e2;
     u32 n1, n2;
+    u32 n_nonzero = kMany;  // numbers that are not 0, if that is known
+
+    // Of more than 15 of 16 numbers nobody asks how many are not 0. More than a block has, and of few groups still no large sum.
+    static constexpr u32 kMany = 1 << 13;
 
     __device__ __forceinline__ Widths(u32 rows, u32 w, u32 e1, u32 e2, u32 n1, u32 n2) : rows(rows), w(w), e1(e1), e2(e2), n1(n1), n2(n2) {}
     // Of a group of n numbers.

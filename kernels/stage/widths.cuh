@@ -161,5 +161,6 @@ __device__ __forceinline__ Widths choose_widths(const BitCounts<W>& counts, u32 
     Widths widths(rows, k, k2 - k, mx - k2, 0, 0);
     if (widths.e1) widths.n1 = longer_than(k);
     if (widths.e2) widths.n2 = h2;
+    if (k0 == 0) widths.n_nonzero = longer_than(0);
     return widths;
 }

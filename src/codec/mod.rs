@@ -129,10 +129,16 @@ pub struct BlockCounts {
     pub packed: u64,
     /// Those with an entropy code.
     pub entropy: u64,
-    /// Of the packed ones and those with an entropy code: those in which floats are multiples of a power of two.
+    /// Of those with numbers: those in which floats are multiples of a power of two.
     pub fixed_point: u64,
     /// Of the packed ones: those with a dictionary.
     pub dictionary: u64,
+    /// Those with the few of their numbers that are not zero.
+    pub sparse: u64,
+    /// Of those with numbers: those in which floats are decimal fractions.
+    pub decimal: u64,
+    /// Of those with numbers: those that leave out elements with a fill value.
+    pub masked: u64,
 }
 
 /// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the

@@ -143,8 +143,21 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
 
 /// The counts, for a struct of `struct_size` bytes.
 pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
-    let BlockCounts { all, raw, constant, packed, entropy, fixed_point, dictionary } = *counts;
-    gridz_block_counts { struct_size, all, raw, constant, packed, entropy, fixed_point, dictionary }
+    let BlockCounts { all, raw, constant, packed, entropy, fixed_point, dictionary, sparse, decimal, masked } =
+        *counts;
+    gridz_block_counts {
+        struct_size,
+        all,
+        raw,
+        constant,
+        packed,
+        entropy,
+        fixed_point,
+        dictionary,
+        sparse,
+        decimal,
+        masked,
+    }
 }
 
 /// The codec's name with the 0 byte that C wants, alive for ever; null if there is no such codec.

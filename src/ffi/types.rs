@@ -248,10 +248,16 @@ pub struct gridz_block_counts {
     pub packed: u64,
     /// Those with an entropy code.
     pub entropy: u64,
-    /// Of the last two kinds: those in which floats are taken as multiples of a power of two.
+    /// Of those with numbers (packed, entropy, sparse): those in which floats are taken as multiples of a power of two.
     pub fixed_point: u64,
     /// Of the packed ones: those with a dictionary of their values.
     pub dictionary: u64,
+    /// Those of which only the few numbers are kept that are not zero.
+    pub sparse: u64,
+    /// Of those with numbers: those in which floats are taken as decimal fractions, multiples of a power of ten.
+    pub decimal: u64,
+    /// Of those with numbers: those that leave out elements with one frequent value, such as a fill value.
+    pub masked: u64,
 }
 
 /// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.

@@ -9,9 +9,8 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Version of the frame that this library writes, and the only one that it reads. Version 1, with another payload
-/// checksum, was never released.
-pub const FORMAT_VERSION: u8 = 2;
+/// Version of the frame that this library writes, and the only one that it reads. Versions 1 and 2 were never released.
+pub const FORMAT_VERSION: u8 = 3;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
@@ -110,7 +109,7 @@ impl<'a> Header<'a> {
             return Err(Error::corrupt("not a gridz frame: it does not begin with GRDZ"));
         }
         let fixed: &[u8; FIXED_BYTES] = frame.first_chunk().ok_or_else(cut)?;
-        if fixed[4] == 1 {
+        if (1..FORMAT_VERSION).contains(&fixed[4]) {
             return Err(Error::new(
                 ErrorKind::UnsupportedFormat,
                 "the frame was written by a version before 0.1.0, which no release reads; write the data again",
@@ -242,7 +241,8 @@ mod tests {
         let last = good.len() - 1;
         for (at, value, kind) in [
             (4, 1, ErrorKind::UnsupportedFormat),
-            (4, 3, ErrorKind::UnsupportedFormat),
+            (4, 2, ErrorKind::UnsupportedFormat),
+            (4, 4, ErrorKind::UnsupportedFormat),
             (7, 3, ErrorKind::UnsupportedFormat),
             (8, 200, ErrorKind::UnsupportedFormat),
             (10, 2, ErrorKind::UnsupportedFormat),

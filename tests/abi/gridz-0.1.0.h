@@ -278,10 +278,16 @@ typedef struct gridz_block_counts {
     uint64_t packed;
     /// Those with an entropy code.
     uint64_t entropy;
-    /// Of the last two kinds: those in which floats are taken as multiples of a power of two.
+    /// Of those with numbers (packed, entropy, sparse): those in which floats are taken as multiples of a power of two.
     uint64_t fixed_point;
     /// Of the packed ones: those with a dictionary of their values.
     uint64_t dictionary;
+    /// Those of which only the few numbers are kept that are not zero.
+    uint64_t sparse;
+    /// Of those with numbers: those in which floats are taken as decimal fractions, multiples of a power of ten.
+    uint64_t decimal;
+    /// Of those with numbers: those that leave out elements with one frequent value, such as a fill value.
+    uint64_t masked;
 } gridz_block_counts;
 
 /// What a frame says about itself.

@@ -486,7 +486,7 @@ static void test_struct_sizes(void)
         CHECK(sizeof(gridz_options) == 56 && offsetof(gridz_options, fill_value) == 48);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 312 && offsetof(gridz_frame_info, codec_name) == 296);
-        CHECK(sizeof(gridz_block_counts) == 64 && offsetof(gridz_block_counts, dictionary) == 56);
+        CHECK(sizeof(gridz_block_counts) == 88 && offsetof(gridz_block_counts, masked) == 80);
     }
 }
 

@@ -21,7 +21,7 @@ fn is_zero(seed: &u64) -> bool {
 }
 
 /// Every rule that makes an array of any extents.
-pub const GENERATORS: [&str; 14] = [
+pub const GENERATORS: [&str; 19] = [
     "zero",
     "negative_zero",
     "pi",
@@ -36,6 +36,11 @@ pub const GENERATORS: [&str; 14] = [
     "patches",
     "few",
     "islands",
+    "gaps",
+    "decimals",
+    "decimal_gaps",
+    "jumps",
+    "uneven",
 ];
 
 impl Input {
@@ -204,6 +209,41 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
                 if i / 700 % 5 == 2 { r & mask >> (bits / 3) } else { 0 }
             })
             .collect(),
+        // Waves with regions, of another border in every row, that have a fill value.
+        "gaps" => (0..n as u64)
+            .map(|i| {
+                let (x, y) = (i % 37, i / 37);
+                let is_gap = (x + y % 11 + y / 19) % 37 < 14 + y % 3;
+                if is_gap { mask / 5 * 3 } else { quarters(1000 + x * y % 999 + (random.next() & 3), bits) & mask }
+            })
+            .collect(),
+        // Numbers with one digit behind the point, seldom two; small integers where the type has no floats.
+        "decimals" => (0..n as u64).map(|i| decimal(i, random.next(), bits) & mask).collect(),
+        // The same with gaps.
+        "decimal_gaps" => (0..n as u64)
+            .map(|i| {
+                let number = decimal(i, random.next(), bits) & mask;
+                if i / 45 % 3 == 1 { mask } else { number }
+            })
+            .collect(),
+        // Ramps with a few jumps.
+        "jumps" => {
+            let mut value = 0u64;
+            (0..n)
+                .map(|i| {
+                    let r = random.next();
+                    value = value.wrapping_add(if r.is_multiple_of(499) { r >> 50 } else { 3 + (i as u64 >> 20) });
+                    value & mask
+                })
+                .collect()
+        }
+        // Small numbers, but every now and then as many as a lane of HUFF has that are any.
+        "uneven" => (0..n)
+            .map(|i| {
+                let r = random.next();
+                if i / 256 % 13 == 5 { r & mask } else { r >> 20 & 0x3f & mask }
+            })
+            .collect(),
         // Inputs whose transformed words are chosen.
         "walking_bit" => inverse_transform(extents, bits, |i| {
             let (group, j) = (i / bits as usize, i % bits as usize);
@@ -217,6 +257,17 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
 /// The bits of i/4 as a float, exact for i < 2^24.
 fn quarters(i: u64, bits: u32) -> u64 {
     if bits == 64 { (i as f64 * 0.25).to_bits() } else { u64::from((i as f32 * 0.25).to_bits()) }
+}
+
+/// The bits of the float nearest to a number with few digits behind the point.
+fn decimal(i: u64, noise: u64, bits: u32) -> u64 {
+    let number = (i % 300 * 7 + noise % 16) as f64 - 900.0;
+    let (number, unit) = if noise >> 40 & 0x3ff == 0 { (10.0 * number + 1.0, 100.0) } else { (number, 10.0) };
+    match bits {
+        64 => (number / unit).to_bits(),
+        32 => u64::from(((number / unit) as f32).to_bits()),
+        _ => number as i64 as u64,
+    }
 }
 
 /// The array of exactly one block whose words after sign folding are `stored(i)`.

@@ -2,7 +2,7 @@
 
 use gridz::{Array, ByteOrder, DType, Shape};
 
-use crate::common::generate::Xorshift;
+use crate::common::generate::{GENERATORS, Input, Xorshift};
 
 pub struct Random(Xorshift);
 
@@ -43,6 +43,8 @@ pub enum Kind {
     /// by what it sees first is wrong.
     NoiseThenWalk(usize),
     WalkThenNoise(usize),
+    /// What a generator makes.
+    Rule(&'static str),
 }
 
 impl Kind {
@@ -54,13 +56,14 @@ impl Kind {
             2 => n / 2,
             _ => random.below(n + 1),
         };
-        match random.below(10) {
+        match random.below(16) {
             0..4 => Kind::Mixed,
             4 => Kind::Noise,
             5 => Kind::Zero,
             6 => Kind::Walk,
             7 => Kind::WalkThenNoise(at),
-            _ => Kind::NoiseThenWalk(at),
+            8..10 => Kind::NoiseThenWalk(at),
+            _ => Kind::Rule(random.pick(&GENERATORS)),
         }
     }
 }
@@ -68,6 +71,14 @@ impl Kind {
 /// The bytes of `array`.
 pub fn bytes(array: &Array, kind: Kind, random: &mut Random) -> Vec<u8> {
     let n_bytes = array.n_bytes() as usize;
+    if let Kind::Rule(generator) = kind
+        && matches!(array.element_size(), 1 | 2 | 4 | 8)
+    {
+        let extents = array.shape().extents().to_vec();
+        let (generator, dtype) = (generator.into(), array.dtype().name().into());
+        let big_endian = array.order() == ByteOrder::Big;
+        return Input { generator, dtype, big_endian, extents, seed: random.below(1000) as u64 }.bytes();
+    }
     // Elements that are not numbers of 4 or 8 bytes are what words of 8 bytes happen to be.
     let size = if array.element_size() == 4 { 4 } else { 8 };
     let words = words(n_bytes.div_ceil(size), 8 * size as u32, kind, random);
@@ -82,7 +93,8 @@ pub fn bytes(array: &Array, kind: Kind, random: &mut Random) -> Vec<u8> {
 /// `n` numbers of so many bits.
 fn words(n: usize, bits: u32, kind: Kind, random: &mut Random) -> Vec<u64> {
     match kind {
-        Kind::Mixed => mixed(n, bits, random),
+        // A rule makes no elements of other sizes.
+        Kind::Mixed | Kind::Rule(_) => mixed(n, bits, random),
         Kind::Noise => (0..n).map(|_| random.word()).collect(),
         Kind::Zero => vec![0; n],
         Kind::Walk => {

@@ -20,7 +20,10 @@ STRUCTS = {
         "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",
         "backends", "reserved",
     ],
-    "gridz_block_counts": ["struct_size", "all", "raw", "constant", "packed", "entropy", "fixed_point", "dictionary"],
+    "gridz_block_counts": [
+        "struct_size", "all", "raw", "constant", "packed", "entropy", "fixed_point", "dictionary", "sparse", "decimal",
+        "masked",
+    ],
     "gridz_frame_info": [
         "struct_size", "dtype", "byte_order", "element_size", "rank", "extents", "array_bytes", "frame_bytes",
         "codec_name", "codec", "reserved",

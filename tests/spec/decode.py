@@ -20,6 +20,7 @@ import ndzip
 from parts import Bytes, check, checksum, known
 
 CODECS = {0: None, 1: ndzip, 2: lorenzo}
+VERSIONS = {0: 1, 1: 1, 2: 1}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),
@@ -75,9 +76,9 @@ def decode(frame):
     padding = source.take(-source.at % 16)
     check(crc32c(frame[:32] + bytes(4) + frame[36 : source.at]) == header.header_checksum, "header checksum")
 
-    known(header.version == 2, "format version")
+    known(header.version == 3, "format version")
     known(header.codec in CODECS, "codec")
-    known(header.codec_version == 1, "codec version")
+    known(header.codec_version == VERSIONS[header.codec], "codec version")
     known(header.flags <= 1, "flags")
     known(header.dtype < len(TYPES), "element type")
     known(header.fold <= 1, "fold")

@@ -25,9 +25,10 @@ ELEMENTS = {
     "float64": "<i8",
 }
 MANTISSA = {"float32": 23, "float64": 52}
-RAW, CONST, SPLIT, HUFF = range(4)
-BITS, FIXED, DICT = range(3)
-COMBINATIONS = {(RAW, 0), (CONST, 0), (SPLIT, BITS), (SPLIT, FIXED), (SPLIT, DICT), (HUFF, BITS), (HUFF, FIXED)}
+RAW, CONST, SPLIT, HUFF, SPARSE = range(5)
+BITS, FIXED, DICT, DECIMAL = range(4)
+PREDICTED = set(itertools.product((SPLIT, HUFF, SPARSE), (BITS, FIXED, DECIMAL)))
+COMBINATIONS = {(RAW, 0), (CONST, 0), (SPLIT, DICT)} | PREDICTED
 LANES, GROUP = 32, 1024
 
 
@@ -83,7 +84,7 @@ def decode_block(dtype, shape, content):
     head = source.take(16)
     coder, mapping = head[0] & 15, head[0] >> 4
     known((coder, mapping) in COMBINATIONS, "coder and map")
-    check(mapping != FIXED or dtype in MANTISSA, "map of this type")
+    check(mapping not in (FIXED, DECIMAL) or dtype in MANTISSA, "map of this type")
     t, n_entries, base = struct.unpack("<HHQ", head[4:])
     known(base >> w_bits == 0, "base")
     base = word.type(base)
@@ -101,12 +102,14 @@ def decode_block(dtype, shape, content):
         elements = (v << word.type(t)).astype(element)
     else:
         orders = head[2] & 7, head[1] >> 4 & 7, head[1] & 7
-        known(not (head[1] & 0x88 or head[2] & 0xF8 or head[3] or n_entries), "header")
-        check(t < w_bits if mapping == BITS else t >= 1, "header")
-        r = split(source, m, word) if coder == SPLIT else huff(source, m, word)
+        known(not (head[1] & 0x88 or head[2] & 0xF8 or head[3] & 0xFE or n_entries), "header")
+        check({BITS: t < w_bits, FIXED: t >= 1, DECIMAL: 1 <= t <= 22}[mapping], "header")
+        masked, masked_word = mask(source, shape, word) if head[3] else (np.zeros(m, bool), base)
+        r = np.zeros(m, word)
+        r[~masked] = {SPLIT: split, HUFF: huff, SPARSE: sparse}[coder](source, m - np.count_nonzero(masked), word)
         v = integrate(r, shape, orders) + base
-        words = v << word.type(t) if mapping == BITS else fixed(v, t, MANTISSA[dtype])
-        elements = words.astype(element)
+        words = {BITS: bits, FIXED: fixed, DECIMAL: decimal}[mapping](v, t, dtype)
+        elements = np.where(masked, masked_word, words).astype(element)
     check(source.left() < 16, "length of a block")
     return elements.reshape(shape)
 
@@ -122,9 +125,52 @@ def integrate(r, shape, orders):
     return d.ravel()
 
 
-def fixed(v, e, mantissa):
+def mask(source, shape, word):
+    """Which elements are masked, and their word."""
+    m, row = math.prod(shape), shape[2]
+    masked_word, k, n_bytes, coded, *zeros = struct.unpack("<QHH4B", source.take(16))
+    known(masked_word >> 8 * word.itemsize == 0 and coded <= 1 and not any(zeros), "mask")
+    check(1 <= k < m, "number of masked elements")
+    own = Bytes(source.take(n_bytes))
+    masked = coded_marks(own, m) if coded else marks_of(np.frombuffer(own.take(4 * -(-m // 32)), "u1"), m)
+    check(own.left() == 0, "bytes of a mask")
+    source.take(-source.at % 16)
+    if coded and shape[0] * shape[1] > 1:
+        masked = np.logical_xor.accumulate(masked.reshape(-1, row), axis=0).ravel()
+    check(np.count_nonzero(masked) == k, "number of masked elements")
+    return masked, word.type(masked_word)
+
+
+def coded_marks(source, n):
+    """A mark for each of `n` things, from coded ones."""
+    words = bit_string(source, -(-n // 32))
+    which = np.zeros((len(words), 4), bool)
+    which[words] = bit_string(source, 4 * np.count_nonzero(words)).reshape(-1, 4)
+    octets = np.zeros(which.shape, "u1")
+    octets[which] = np.frombuffer(source.take(np.count_nonzero(which)), "u1")
+    return marks_of(octets, n)
+
+
+def marks_of(octets, n):
+    marks = np.unpackbits(octets, bitorder="little").astype(bool)
+    check(not any(marks[n:]), "mark of nothing")
+    return marks[:n]
+
+
+def bits(v, t, _):
+    """The map BITS back."""
+    return v << v.dtype.type(t)
+
+
+def decimal(v, e, _):
+    """The map DECIMAL back."""
+    values = v.view(f"<i{v.itemsize}").astype("<f8") / float(f"1e{e}")
+    return values.astype(f"<f{v.itemsize}").view(v.dtype)
+
+
+def fixed(v, e, dtype):
     """The words of numbers v·2^(e−…): the map FIXED back."""
-    word, w_bits = v.dtype, 8 * v.itemsize
+    word, w_bits, mantissa = v.dtype, 8 * v.itemsize, MANTISSA[dtype]
     negative = v >> word.type(w_bits - 1)
     n = np.where(negative, -v, v)
     length = bit_length(n).astype("i8")
@@ -189,6 +235,17 @@ def packed(source, n, w, word):
     lanes = np.ascontiguousarray(words.reshape(-1, LANES).T)
     bits = np.unpackbits(lanes.view("u1"), axis=1, bitorder="little") if w else np.empty((LANES, 0), "u1")
     return numbers_of(bits[:, : rows * w].reshape(LANES, rows, w), word).T.ravel()[:n]
+
+
+def sparse(source, m, word):
+    """The numbers coded by SPARSE."""
+    n_others, width, zero = struct.unpack("<HBB", source.take(4))
+    check(width <= 8 * word.itemsize and (width == 0) == (n_others == 0) and zero == 0, "numbers that are not 0")
+    others = coded_marks(source, m)
+    check(np.count_nonzero(others) == n_others, "number of those that are not 0")
+    numbers = np.zeros(m, word)
+    numbers[others] = fields(source, n_others, width, word)
+    return numbers
 
 
 def huff(source, m, word):

@@ -1,8 +1,8 @@
 //! The header of a block: what codes it, and what its numbers mean.
 
 use crate::codec::BlockCounts;
-use crate::codec::lorenzo::dict;
 use crate::codec::lorenzo::layout::UNIT;
+use crate::codec::lorenzo::{decimal, dict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::predict::{MAX_ORDER, Orders};
 use crate::stage::word::Word;
@@ -11,16 +11,21 @@ pub const RAW: u8 = 0;
 pub const CONST: u8 = 1;
 pub const SPLIT: u8 = 2;
 pub const HUFF: u8 = 3;
+pub const SPARSE: u8 = 4;
 
 pub const BITS: u8 = 0;
 pub const FIXED: u8 = 1;
 pub const DICT: u8 = 2;
+pub const DECIMAL: u8 = 3;
+
+/// The bit of byte 3 that says that a mask follows.
+const MASKED: u8 = 1;
 
 /// What the numbers of a block mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning<W> {
-    /// Differences of an integer map: its parameter, orders and base.
-    Differences { map: u8, unit: u16, orders: Orders, base: W },
+    /// Differences of an integer map: its parameter, orders and base; and whether a mask comes first.
+    Differences { map: u8, unit: u16, orders: Orders, base: W, is_masked: bool },
     /// Indices into a dictionary, with t.
     Dictionary(u16, dict::Fields<W>),
 }
@@ -29,9 +34,10 @@ pub enum Meaning<W> {
 pub fn emit<W: Word>(out: &mut [u8], coder: u8, meaning: Meaning<W>) {
     out[..UNIT].fill(0);
     let (map, base) = match meaning {
-        Meaning::Differences { map, unit, orders: [oz, oy, ox], base } => {
+        Meaning::Differences { map, unit, orders: [oz, oy, ox], base, is_masked } => {
             out[1] = ox | oy << 4;
             out[2] = oz;
+            out[3] = if is_masked { MASKED } else { 0 };
             out[4..6].copy_from_slice(&unit.to_le_bytes());
             (map, base)
         }
@@ -66,15 +72,21 @@ pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)
             }
             None
         }
-        (SPLIT | HUFF, BITS | FIXED) => {
-            if header[1] & 0x88 != 0 || header[2] > MAX_ORDER || header[3] != 0 || pair(6) != 0 {
+        (SPLIT | HUFF | SPARSE, BITS | FIXED | DECIMAL) => {
+            if header[1] & 0x88 != 0 || header[2] > MAX_ORDER || header[3] & !MASKED != 0 || pair(6) != 0 {
                 return Err(newer());
             }
             let unit = pair(4);
-            if (map == BITS && u32::from(unit) >= W::BITS) || (map == FIXED && unit == 0) {
+            let is_sound = match map {
+                BITS => u32::from(unit) < W::BITS,
+                FIXED => unit > 0,
+                _ => (1..=decimal::MAX_DIGITS).contains(&unit.into()),
+            };
+            if !is_sound {
                 return Err(damage());
             }
-            Some(Meaning::Differences { map, unit, orders: [header[2], header[1] >> 4, header[1] & 7], base })
+            let orders = [header[2], header[1] >> 4, header[1] & 7];
+            Some(Meaning::Differences { map, unit, orders, base, is_masked: header[3] == MASKED })
         }
         (SPLIT, DICT) => {
             if u32::from(pair(4)) >= W::BITS {
@@ -102,12 +114,17 @@ pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
         RAW => counts.raw += 1,
         CONST => counts.constant += 1,
         SPLIT => counts.packed += 1,
+        SPARSE => counts.sparse += 1,
         _ => counts.entropy += 1,
     }
     match meaning {
-        Some(Meaning::Differences { map: FIXED, .. }) => counts.fixed_point += 1,
+        Some(Meaning::Differences { map, is_masked, .. }) => {
+            counts.fixed_point += u64::from(map == FIXED);
+            counts.decimal += u64::from(map == DECIMAL);
+            counts.masked += u64::from(is_masked);
+        }
         Some(Meaning::Dictionary(..)) => counts.dictionary += 1,
-        _ => {}
+        None => {}
     }
     Ok(())
 }

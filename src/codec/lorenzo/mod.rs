@@ -1,19 +1,22 @@
 //! `lorenzo`: lossless compression of integers and floats, gridz's own.
 //!
-//! An array is cut into blocks that know nothing of each other. Of a block's numbers (`map`) differences along the axes
-//! are taken (`stage::predict`), and these are coded by their lengths: `stage::pack` packs them, with patches for the long
-//! ones, and `huff` gives each length a code. Two modes, `fast` and `dense`, choose among that differently (`params`, `block`); the decoder
-//! does not need to know.
+//! An array is cut into blocks that know nothing of each other. Elements that have all the same word may be left out
+//! (`mask`). Of a block's numbers (`map`, `decimal`) differences along the axes are taken (`stage::predict`), and these are
+//! coded by their lengths: `stage::pack` packs them, with patches for the long ones, `huff` gives each length a code, and
+//! `stage::sparse` keeps the few that are not zero. Two modes, `fast` and `dense`, choose among that differently (`params`,
+//! `block`); the decoder does not need to know.
 //!
 //! This file cuts a chunk into pieces for threads. The bytes do not depend on how many there were.
 
 mod block;
 mod cuda;
+mod decimal;
 mod dict;
 mod header;
 mod huff;
 pub mod layout;
 mod map;
+mod mask;
 pub mod params;
 
 use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};

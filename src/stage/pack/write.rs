@@ -63,20 +63,27 @@ pub struct Coding {
     groups: [Group; MAX_GROUPS],
     n: usize,
     n_bytes: usize,
+    /// How many numbers are not zero, unless these are more than 15 of 16 in any group, and their bits.
+    n_nonzero: Option<usize>,
+    longest: u32,
 }
 
 impl Coding {
     /// Looks at `n` numbers, which the rest of their last row follows, zeros.
     #[inline(always)]
     pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
-        let mut coding = Self { groups: [Group::default(); MAX_GROUPS], n, n_bytes: 0 };
+        let groups = [Group::default(); MAX_GROUPS];
+        let mut coding = Self { groups, n, n_bytes: 0, n_nonzero: Some(0), longest: 0 };
         let mut start = 0;
         for group in &mut coding.groups {
             if start >= n {
                 break;
             }
             let size = (n - start).min(GROUP);
-            *group = widths(s, &numbers[start..start + size.next_multiple_of(LANES)], size, &mut scratch.lengths);
+            let numbers = &numbers[start..start + size.next_multiple_of(LANES)];
+            let (longest, above) = widths(s, numbers, size, &mut scratch.lengths, group);
+            coding.longest = coding.longest.max(longest);
+            coding.n_nonzero = coding.n_nonzero.zip(above).map(|(n, above)| n + above);
             let [first, marks, second] = group.patch_bytes();
             coding.n_bytes += HEADER + group.packed_bytes(size) + group.bitmap_bytes(size) + first + marks + second;
             start += GROUP;
@@ -88,6 +95,13 @@ impl Coding {
     #[inline(always)]
     pub fn n_bytes(&self) -> usize {
         self.n_bytes
+    }
+
+    /// The bytes of those numbers that are not zero, without anything else, unless these are more than 15 of 16 in any
+    /// group.
+    #[inline(always)]
+    pub fn nonzero_bytes(&self) -> Option<usize> {
+        self.n_nonzero.map(|n| string_bytes(n, self.longest))
     }
 
     /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`]. A line of `ahead` is
@@ -131,9 +145,16 @@ impl Coding {
     }
 }
 
-/// The widths of a group of `n` numbers, which zeros follow up to whole rows.
+/// Chooses the widths of a group of `n` numbers, which zeros follow up to whole rows; the longest length, and how many
+/// numbers are not zero, unless these are more than 15 of 16.
 #[inline(always)]
-fn widths<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, lengths: &mut [u8; LENGTHS]) -> Group {
+fn widths<W: Word, S: Rows<W>>(
+    s: S,
+    numbers: &[W],
+    n: usize,
+    lengths: &mut [u8; LENGTHS],
+    group: &mut Group,
+) -> (u32, Option<usize>) {
     if n < GROUP {
         lengths.fill(0);
     }
@@ -154,7 +175,8 @@ fn widths<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, lengths: &mut [u8;
             break;
         }
     }
-    Group::choose(n, &above, shortest, longest)
+    *group = Group::choose(n, &above, shortest, longest);
+    (longest, (shortest == 0).then_some(above[0] as usize))
 }
 
 /// What is done with the patches while a group is packed.

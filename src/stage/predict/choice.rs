@@ -1,5 +1,6 @@
 //! Which orders suit a block.
 
+use crate::stage::marks::Marks;
 use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
@@ -17,8 +18,10 @@ pub struct Numbers<'a, W> {
     pub v: &'a [W],
     /// The extents of the block.
     pub shape: [usize; 3],
-    /// The smallest and the largest number.
-    pub range: [W; 2],
+    /// What is subtracted from numbers that are coded as they are.
+    pub middle: W,
+    /// Numbers that do not count, whose differences will be zero; then no order is above 1.
+    pub masked: Option<&'a Marks>,
 }
 
 impl<W: Word> Numbers<'_, W> {
@@ -28,19 +31,25 @@ impl<W: Word> Numbers<'_, W> {
         (z == 0 || self.shape[0] > 1) && (y == 0 || self.shape[1] > 1) && (x == 0 || self.shape[2] > 1)
     }
 
-    /// The middle of the range where numbers are coded as they are, else the first number, which is zero.
+    /// The middle where numbers are coded as they are, else the first number, which is zero.
     #[inline(always)]
     fn base(&self, orders: Orders) -> W {
-        let [lowest, highest] = self.range;
-        let range = highest.minus(lowest);
-        let middle = lowest.plus((range >> 1).plus(range & W::from_u64(1)));
-        if orders == [0; 3] { middle } else { W::default() }
+        if orders == [0; 3] { self.middle } else { W::default() }
+    }
+
+    /// Of the numbers from `at` on, those of these lanes that count.
+    #[inline(always)]
+    fn counting(&self, at: usize, lanes: u32) -> u32 {
+        match self.masked {
+            Some(marks) => lanes & !marks.window(at),
+            None => lanes,
+        }
     }
 
     #[inline(always)]
     fn estimate<S: Rows<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
         let base = self.base(orders);
-        Prediction { orders, base, cost: cost(s, self.v, self.shape, orders, base) }
+        Prediction { orders, base, cost: cost(s, self, orders, base) }
     }
 }
 
@@ -54,15 +63,19 @@ pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> 
     let is_rows = shape[0] * shape[1] > 1 && shape[2] <= LANES;
     let first_costs = if is_rows { first_costs(s, numbers) } else { [0; 6] };
     let mut best = Prediction::NONE;
-    for i in 0..7 {
+    let n_first = if numbers.masked.is_some() { 6 } else { 7 };
+    for i in 0..n_first {
         let orders = if i < 6 { FIRST[i] } else { cubic };
         if numbers.is_possible(orders) && (i == 0 || orders != [0; 3]) {
             let base = numbers.base(orders);
-            let cost = if is_rows && i < 6 { first_costs[i] } else { cost(s, numbers.v, shape, orders, base) };
+            let cost = if is_rows && i < 6 { first_costs[i] } else { cost(s, numbers, orders, base) };
             if cost < best.cost {
                 best = Prediction { orders, base, cost };
             }
         }
+    }
+    if numbers.masked.is_some() {
+        return best;
     }
     let order = best.orders[0].max(best.orders[1]).max(best.orders[2]);
     if order > 0 {
@@ -122,7 +135,8 @@ fn present_bits<W: Word, S: Rows<W>>(s: S, n: usize, missing: S::Sum) -> u64 {
 #[inline(always)]
 fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
     let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
-    let mask = first_lanes(sx);
+    let lanes = first_lanes(sx);
+    let mut n = 0;
     let zero = s.splat(W::default());
     let middle = s.splat(numbers.base([0; 3]));
     let mut missing = [s.no_sum(); 6];
@@ -149,6 +163,8 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
             s.minus(along_z, s.predecessors(along_z, zero)),
             s.minus(along_zy, s.predecessors(along_zy, zero)),
         ];
+        let mask = numbers.counting(at, lanes);
+        n += mask.count_ones() as usize;
         for i in 0..6 {
             missing[i] = plus_missing_bits(s, missing[i], mask, differences[i]);
         }
@@ -156,14 +172,15 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
     }
     let mut costs = [0; 6];
     for i in 0..6 {
-        costs[i] = present_bits(s, (number - first) / step * sx, missing[i]);
+        costs[i] = present_bits(s, n, missing[i]);
     }
     costs
 }
 
 /// Bits of the sampled numbers after a prediction. The base is zero unless the orders are.
 #[inline(always)]
-fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, base: W) -> u64 {
+fn cost<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
+    let Numbers { v, shape, .. } = *numbers;
     let [sz, sy, sx] = shape;
     let base = s.splat(base);
     let zero = s.splat(W::default());
@@ -182,8 +199,9 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
                 this = s.minus(this, s.predecessors(this, before));
                 before = s.minus(before, s.predecessors(before, s.splat(W::default())));
             }
-            missing = plus_missing_bits(s, missing, first_lanes(sx - at), this);
-            n += LANES.min(sx - at);
+            let mask = numbers.counting(at, first_lanes(sx - at));
+            missing = plus_missing_bits(s, missing, mask, this);
+            n += mask.count_ones() as usize;
             run += step;
         }
         return present_bits(s, n, missing);
@@ -227,8 +245,9 @@ fn cost<W: Word, S: Rows<W>>(s: S, v: &[W], shape: [usize; 3], orders: Orders, b
                     (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
                 }
             }
-            missing = plus_missing_bits(s, missing, first_lanes(sx - start), this);
-            n += LANES.min(sx - start);
+            let mask = numbers.counting(at, first_lanes(sx - start));
+            missing = plus_missing_bits(s, missing, mask, this);
+            n += mask.count_ones() as usize;
             start += LANES;
         }
         number += step;
@@ -333,7 +352,8 @@ mod tests {
                 if is_run && orders[..2] != [0, 0] {
                     continue;
                 }
-                assert_eq!(cost(Portable, &padded(&v), shape, orders, base), bits, "{shape:?} {orders:?}");
+                let numbers = Numbers { v: &padded(&v), shape, middle: 0, masked: None };
+                assert_eq!(cost(Portable, &numbers, orders, base), bits, "{shape:?} {orders:?}");
             }
         }
     }
@@ -343,12 +363,13 @@ mod tests {
     fn first_orders_are_estimated_together() {
         for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
             let v = padded(&noise(shape.iter().product()));
-            let together = first_costs(Portable, &Numbers { v: &v, shape, range: [777; 2] });
+            let numbers = Numbers { v: &v, shape, middle: 777, masked: None };
+            let together = first_costs(Portable, &numbers);
             for (i, orders) in
                 [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]].into_iter().enumerate()
             {
                 let base = if i == 0 { 777 } else { 0 };
-                assert_eq!(together[i], cost(Portable, &v, shape, orders, base), "{shape:?} {orders:?}");
+                assert_eq!(together[i], cost(Portable, &numbers, orders, base), "{shape:?} {orders:?}");
             }
         }
     }
@@ -356,8 +377,7 @@ mod tests {
     #[test]
     fn polynomials_vanish() {
         let choose = |v: Vec<u64>, shape, search| {
-            let range = [*v.iter().min().unwrap(), *v.iter().max().unwrap()];
-            choose(Portable, &Numbers { v: &padded(&v), shape, range }, search)
+            choose(Portable, &Numbers { v: &padded(&v), shape, middle: v[v.len() / 2], masked: None }, search)
         };
         let best = choose((0..4096u64).map(|i| i * i * i).collect(), [1, 1, 4096], false);
         assert_eq!((best.orders, best.cost), ([0, 0, 4], 0));

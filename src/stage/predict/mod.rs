@@ -10,11 +10,13 @@
 
 mod choice;
 mod differences;
+mod masked;
 mod sums;
 
 use crate::stage::word::Word;
 pub use choice::{Numbers, choose};
 pub use differences::apply;
+pub use masked::apply_masked;
 pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};
 
 /// Largest order on an axis.

@@ -1,5 +1,9 @@
 //! The crate's payloads are those of the definition.
 
+mod decimals;
+mod masks;
+mod sparse;
+
 use std::collections::BTreeMap;
 
 use gridz::codec::lorenzo::Lorenzo as Codec;
@@ -10,7 +14,7 @@ use gridz::format::fold::Fold;
 use gridz::{Array, ByteOrder, DType, Shape};
 use proptest::prelude::*;
 
-use super::{DICT, Lorenzo, SPLIT, data, without_checks};
+use super::{CONST, DICT, HUFF, Lorenzo, RAW, SPLIT, data, without_checks};
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::real::arrays;
 use crate::common::{assert_same_bytes, cases, shared};
@@ -57,19 +61,39 @@ fn look(payload: &[u8], n_blocks: usize, seen: &mut BTreeMap<String, usize>) {
     for entry in payload[..8 * n_blocks].chunks(8) {
         let end = 16 * u32::from_le_bytes(entry[..4].try_into().unwrap()) as usize;
         let block = &data[start..end];
-        let kind = format!("coder {} map {}", block[0] & 15, block[0] >> 4);
-        if matches!(block[0], 2 | 3 | 0x12 | 0x13) {
+        let (coder, map) = (block[0] & 15, block[0] >> 4);
+        let is_predicted = coder != RAW && coder != CONST && map != DICT;
+        let is_masked = is_predicted && block[3] == 1;
+        let mask = if is_masked { 16 + usize::from(block[26]) + 256 * usize::from(block[27]) } else { 0 };
+        let contents = &block[16 + mask.next_multiple_of(16)..];
+        if is_predicted {
             [block[2], block[1] >> 4, block[1] & 7].iter().for_each(|order| see(format!("order {order}")));
         }
-        match block[0] & 15 {
-            2 if block[0] != 0x22 => {
-                see(format!("{kind}, {} levels of patches", (block[17] > 0) as u8 + (block[18] > 0) as u8))
+        let kind = format!("coder {coder} map {map}{}", if is_masked { " masked" } else { "" });
+        match coder {
+            SPLIT if is_predicted => {
+                see(format!("{kind}, {} levels of patches", (contents[1] > 0) as u8 + (contents[2] > 0) as u8))
             }
-            3 => see(format!("{kind}, flag {}", block[19])),
+            HUFF => see(format!("{kind}, flag {}", contents[3])),
             _ => see(kind),
         }
         start = end;
     }
+}
+
+/// Compares payloads of arrays drawn by so many seeds, and returns what their blocks are.
+fn agree_on_all(make: data::Make, dtypes: &[DType], extents: &[&[u64]], n: u64) -> BTreeMap<String, usize> {
+    let mut seen = BTreeMap::new();
+    for seed in 0..n {
+        let number = seed as usize;
+        let (dtype, extents) = (dtypes[number % dtypes.len()], extents[number / dtypes.len() % extents.len()]);
+        let raw = make(dtype, extents, seed);
+        let log2 = if seed % 5 < 2 { FAST } else { DENSE };
+        let payload = agree(dtype, extents, &raw, log2, &format!("seed {seed}"));
+        look(&payload, Lorenzo::new(dtype, extents, log2).n_blocks(), &mut seen);
+    }
+    println!("{seen:#?}");
+    seen
 }
 
 /// All types, all generators, blocks of every form: whole, clipped, thin, of one row.
@@ -110,7 +134,7 @@ fn payloads_of_mixtures_are_the_defined_ones() {
     ];
     let mut seen = BTreeMap::new();
     // Of many more seeds the last one is one with a group that a fourth search for widths would change.
-    for seed in (0..1800).chain([2843]) {
+    for seed in (0..1800).chain([4285]) {
         let (dtype, extents) = (dtypes()[seed as usize % 12], extents[seed as usize / 12 % 10]);
         // Floats are where most choices are.
         let dtype = if seed % 5 < 2 { [DType::F32, DType::F64][seed as usize % 5] } else { dtype };
@@ -161,7 +185,7 @@ fn payloads_of_small_arrays_are_the_defined_ones() {
         &[1060],
     ];
     // Of many more seeds the last one is one with a dictionary whose cost is half a bit off.
-    for seed in (0..14_000).chain([34_779]) {
+    for seed in (0..14_000).chain([59_809]) {
         let (dtype, extents) = (dtypes()[seed as usize % 12], extents[seed as usize / 12 % 14]);
         let log2 = if seed % 5 == 0 { FAST } else { DENSE };
         agree(dtype, extents, &data::bytes(dtype, extents, seed), log2, &format!("seed {seed}"));
@@ -178,8 +202,8 @@ fn zero_runs_are_marked_as_defined() {
             (random.next() & ((1 << length) - 1)) as i64
         };
         let mut values: Vec<i64> = (0..8192).map(|_| height() - height() + 1).collect();
-        // Zero is in the middle of the range.
-        (values[40], values[50]) = (-1 << 40, 1 << 40);
+        // Zero is the 17th of the samples: of the others 15 are below it and 15 above.
+        (0..32).for_each(|j| values[256 * j] = j as i64 - 16);
         values[320..][..32 * n_zero_runs].fill(0);
         let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let payload = agree(DType::I64, &[8192], &raw, DENSE, "runs of zeros");
@@ -232,9 +256,10 @@ proptest! {
         dtype in prop::sample::select(dtypes()),
         extents in extents(),
         log2 in FAST..=DENSE + 1,
+        make in prop::sample::select(vec![data::bytes as data::Make, data::gaps::bytes, data::jumps::bytes]),
         seed in any::<u32>(),
     ) {
-        let raw = data::bytes(dtype, &extents, seed.into());
+        let raw = make(dtype, &extents, seed.into());
         agree(dtype, &extents, &raw, log2, &format!("seed {seed}"));
     }
 }

@@ -1,14 +1,27 @@
 //! Arrays on which a writer has something to choose: mixtures of a signal, what disturbs it, and how elements are made
 //! of it, all drawn by a seed.
 
+pub mod decimals;
+pub mod gaps;
+pub mod jumps;
+
 use gridz::DType;
 
 use crate::common::generate::Xorshift;
+
+/// Makes the bytes of an array from its type, its extents and a seed.
+pub type Make = fn(DType, &[u64], u64) -> Vec<u8>;
 
 /// Draws numbers.
 struct Draw(Xorshift);
 
 impl Draw {
+    fn new(seed: u64) -> Self {
+        let mut draw = Self(Xorshift::new(seed));
+        (0..8).for_each(|_| _ = draw.below(2));
+        draw
+    }
+
     fn below(&mut self, n: u64) -> u64 {
         // The generator's first numbers are alike for seeds that are.
         (self.0.next() >> 11) % n
@@ -26,8 +39,7 @@ impl Draw {
 
 /// The elements' bytes.
 pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
-    let mut draw = Draw(Xorshift::new(seed));
-    (0..8).for_each(|_| _ = draw.below(2));
+    let mut draw = Draw::new(seed);
     let size = dtype.size().unwrap() as usize;
     let n = extents.iter().product::<u64>() as usize;
     let mut heights = signal(&mut draw, extents, n, 8 * size as u64);
@@ -36,7 +48,16 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     if draw.chance(4) {
         sprinkle(&mut draw, dtype, &mut words);
     }
-    words.iter().flat_map(|word| word.to_le_bytes()[..size].to_vec()).collect()
+    low_bytes(dtype, &words)
+}
+
+/// The bytes of elements with these heights.
+fn elements(draw: &mut Draw, dtype: DType, heights: &[i64]) -> Vec<u8> {
+    low_bytes(dtype, &dress(draw, dtype, heights))
+}
+
+fn low_bytes(dtype: DType, words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()[..dtype.size().unwrap() as usize].to_vec()).collect()
 }
 
 /// Integers.

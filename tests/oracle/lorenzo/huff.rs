@@ -13,8 +13,8 @@ struct Coded {
     context: usize,
 }
 
-/// The bytes of the numbers.
-pub fn encode(numbers: &[u64]) -> Vec<u8> {
+/// The bytes of the numbers; `None` if none has a code.
+pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     let symbol = |r: u64| bit_length(r) as usize;
     let up_to = |most: usize| numbers.iter().filter(|&&r| symbol(r) <= most).count();
     let p = (0..=64).find(|&most| 2 * up_to(most) > numbers.len()).unwrap();
@@ -42,7 +42,7 @@ pub fn encode(numbers: &[u64]) -> Vec<u8> {
     }
 
     let symbols = || lanes.iter().flatten().map(|coded| coded.symbol);
-    let (lo, hi) = (symbols().min().unwrap(), symbols().max().unwrap());
+    let (lo, hi) = (symbols().min()?, symbols().max()?);
     let mut lengths = vec![];
     for context in 0..4 {
         let mut counts = [0; 65];
@@ -59,7 +59,7 @@ pub fn encode(numbers: &[u64]) -> Vec<u8> {
     let strings: Vec<Vec<u8>> = lanes.iter().map(|lane| string(lane, &codes)).collect();
     bytes.extend(strings.iter().flat_map(|string| (string.len() as u16).to_le_bytes()));
     bytes.extend(strings.concat());
-    bytes
+    Some(bytes)
 }
 
 fn string(lane: &[Coded], codes: &[Vec<Vec<bool>>]) -> Vec<u8> {

@@ -1,9 +1,10 @@
-//! The maps BITS and FIXED.
+//! The maps BITS, FIXED and DECIMAL.
 
-use super::bit_length;
+use super::{bit_length, samples};
 
 pub const BITS: u8 = 0;
 pub const FIXED: u8 = 1;
+pub const DECIMAL: u8 = 3;
 
 /// The numbers of a block by a map, with its t or e.
 pub struct Mapped {
@@ -14,7 +15,8 @@ pub struct Mapped {
 
 impl Mapped {
     pub fn bits(words: &[i64]) -> Self {
-        let t = words.iter().fold(0, |any, word| any | word).trailing_zeros();
+        let any = words.iter().fold(0, |any, word| any | word);
+        let t = if any == 0 { 0 } else { any.trailing_zeros() };
         Self { map: BITS, parameter: t as u16, v: words.iter().map(|word| word >> t).collect() }
     }
 
@@ -54,4 +56,45 @@ impl Mapped {
         };
         Some(Self { map: FIXED, parameter: e as u16, v: parts.iter().map(number).collect() })
     }
+
+    /// `None` where DECIMAL is not considered. For words of floats.
+    pub fn decimal(words: &[i64], w: u32) -> Option<Self> {
+        let limit = if w == 32 { 2f64.powi(23) } else { 2f64.powi(51) };
+        let value = |word: i64| match w {
+            32 => f64::from(f32::from_bits(word as u32)),
+            _ => f64::from_bits(word as u64),
+        };
+        let back = |v: i64, e: u32| match w {
+            32 => i64::from(((v as f64 / power(e)) as f32).to_bits() as i32),
+            _ => (v as f64 / power(e)).to_bits() as i64,
+        };
+        let multiple = |&word: &i64, e: u32| {
+            let v = (value(word) * power(e)).round_ties_even();
+            (v.abs() < 4.0 * limit).then_some(v as i64).filter(|&v| back(v, e) == word)
+        };
+        let multiples =
+            |words: &[i64], e: u32| words.iter().map(|word| multiple(word, e)).collect::<Option<Vec<i64>>>();
+
+        let samples = samples(words);
+        let a = samples.iter().map(|&word| value(word).abs()).fold(0.0, f64::max);
+        if a == 0.0 {
+            return None;
+        }
+        let mut e = (1..=22).rev().find(|&e| a * power(e) <= limit)?;
+        let mut v = multiples(&samples, e)?;
+        while v.iter().all(|v| v % 10 == 0) {
+            e -= 1;
+            v.iter_mut().for_each(|v| *v /= 10);
+            if e == 0 {
+                return None;
+            }
+        }
+        let of_all = |e: u32| Some(Self { map: DECIMAL, parameter: e as u16, v: multiples(words, e)? });
+        of_all(e).or_else(|| if e < 22 { of_all(e + 1) } else { None })
+    }
+}
+
+/// 10^e, which a float64 has exactly up to e = 22.
+fn power(e: u32) -> f64 {
+    (0..e).fold(1.0, |power, _| power * 10.0)
 }

@@ -9,16 +9,21 @@ mod data;
 mod dict;
 mod huff;
 mod map;
+mod marks;
+mod mask;
 mod predict;
+mod sparse;
 mod split;
 
 use gridz::DType;
 use map::Mapped;
+use mask::Mask;
 
 const RAW: u8 = 0;
 const CONST: u8 = 1;
 const SPLIT: u8 = 2;
 const HUFF: u8 = 3;
+const SPARSE: u8 = 4;
 const DICT: u8 = 2;
 
 /// How elements become words.
@@ -53,6 +58,11 @@ impl Element {
 /// The number with the same low bits that a word of so many bits can have.
 fn wrap(number: i64, bits: u32) -> i64 {
     number << (64 - bits) >> (64 - bits)
+}
+
+/// Those values that are samples.
+fn samples(values: &[i64]) -> Vec<i64> {
+    (0..32).map(|j| values[j * values.len() / 32]).collect()
 }
 
 /// bl.
@@ -113,16 +123,22 @@ impl Lorenzo {
             return header(CONST, 0, [0; 3], [0; 2], words[0], w);
         }
 
+        let mask = Mask::of(&words, shape, self.element);
+        let all = Mapped::bits(&words);
+        let words = mask.as_ref().map_or(words.clone(), |mask| mask.replaced(&words));
         let mut maps = vec![Mapped::bits(&words)];
         if self.element.is_float {
             maps.extend(Mapped::fixed(&words, w));
+            maps.extend(Mapped::decimal(&words, w));
         }
-        let predicted = maps.iter().map(|mapped| predict::choose(mapped, shape, w, self.is_dense));
+        let predicted = maps.iter().map(|mapped| predict::choose(mapped, mask.as_ref(), shape, w, self.is_dense));
         let best = predicted.min_by_key(|predicted| predicted.cost).unwrap();
         let [oz, oy, ox] = best.orders;
         let with_header = |coder: u8, contents: Vec<u8>| {
-            let header = header(coder, best.map, [ox | oy << 4, oz, 0], [best.parameter, 0], best.base, w);
-            filled_up([header, contents].concat())
+            let three = [ox | oy << 4, oz, mask.is_some().into()];
+            let header = header(coder, best.map, three, [best.parameter, 0], best.base, w);
+            let mask = mask.iter().flat_map(|mask| mask.bytes.clone()).collect();
+            filled_up([header, mask, contents].concat())
         };
 
         let mut block = filled_up([header(RAW, 0, [0; 3], [0; 2], 0, w), elements.concat()].concat());
@@ -132,21 +148,20 @@ impl Lorenzo {
             }
             block.len()
         };
-        if self.is_dense {
-            consider(with_header(HUFF, huff::encode(&best.r)));
-        }
-        let n_bytes = consider(with_header(SPLIT, split::encode(&best.r, w)));
         if self.is_dense
-            && let Some(dict) = dict::Dictionary::of(&maps[0].v, w, 8 * n_bytes)
+            && let Some(contents) = huff::encode(&best.r)
         {
-            let header = header(
-                SPLIT,
-                DICT,
-                dict.fields,
-                [maps[0].parameter, dict.entries.len() as u16],
-                dict.entries[0],
-                w,
-            );
+            consider(with_header(HUFF, contents));
+        }
+        let mut n_bytes = consider(with_header(SPLIT, split::encode(&best.r, w)));
+        if let Some(contents) = sparse::encode(&best.r) {
+            n_bytes = consider(with_header(SPARSE, contents));
+        }
+        if self.is_dense
+            && let Some(dict) = dict::Dictionary::of(&all.v, w, 8 * n_bytes)
+        {
+            let header =
+                header(SPLIT, DICT, dict.fields, [all.parameter, dict.entries.len() as u16], dict.entries[0], w);
             consider(filled_up([header, dict.encode(w)].concat()));
         }
         block

@@ -1,7 +1,8 @@
 //! Orders and base of a block.
 
 use super::map::Mapped;
-use super::{bit_length, wrap};
+use super::mask::Mask;
+use super::{bit_length, samples, wrap};
 
 /// Orders along z, y and x.
 pub type Orders = [u8; 3];
@@ -13,41 +14,51 @@ pub struct Predicted {
     pub orders: Orders,
     pub base: i64,
     pub cost: u64,
+    /// Of elements that are not masked.
     pub r: Vec<u64>,
 }
 
 /// What orders and base are chosen for.
-struct Block<'a> {
-    v: &'a [i64],
+struct Block {
+    v: Vec<i64>,
+    is_masked: Option<Vec<bool>>,
     shape: [usize; 3],
     w: u32,
 }
 
-impl Block<'_> {
+impl Block {
     fn is_possible(&self, orders: &Orders) -> bool {
         (0..3).all(|k| orders[k] == 0 || self.shape[k] > 1)
+    }
+
+    fn is_masked(&self, i: usize) -> bool {
+        self.is_masked.as_ref().is_some_and(|is_masked| is_masked[i])
     }
 
     fn base(&self, orders: Orders) -> i64 {
         if orders != [0; 3] {
             return self.v[0];
         }
-        let (lo, hi) = (self.v.iter().min().unwrap(), self.v.iter().max().unwrap());
-        let range = i128::from(*hi) - i128::from(*lo);
-        (i128::from(*lo) + (range + 1) / 2) as i64
+        let mut samples: Vec<i64> = samples(&self.v).into_iter().step_by(4).collect();
+        samples.sort_unstable();
+        samples[4]
+    }
+
+    /// The predecessor of the number `i` along an axis, by the prediction with these orders.
+    fn predecessor(&self, i: usize, axis: usize, orders: Orders) -> Option<usize> {
+        let [sz, sy, sx] = self.shape;
+        let shape = if orders[0] == 0 { [1, sz * sy, sx] } else { self.shape };
+        let distance = [shape[1] * sx, sx, 1][axis];
+        let is_first = (i / distance).is_multiple_of(shape[axis]);
+        if is_first { None } else { Some(i - distance) }
     }
 
     /// The r_i.
-    fn predict(&self, orders: Orders) -> Vec<u64> {
-        let base = self.base(orders);
-        let [sz, sy, sx] = self.shape;
-        let shape = if orders[0] == 0 { [1, sz * sy, sx] } else { self.shape };
-        let distances = [shape[1] * sx, sx, 1];
+    fn predict(&self, orders: Orders, base: i64) -> Vec<u64> {
         let mut d: Vec<i64> = self.v.iter().map(|v| wrap(v.wrapping_sub(base), self.w)).collect();
         for axis in 0..3 {
             for _ in 0..orders[axis] {
-                let has_predecessor = |i: usize| !(i / distances[axis]).is_multiple_of(shape[axis]);
-                let before = |i: usize| if has_predecessor(i) { d[i - distances[axis]] } else { 0 };
+                let before = |i: usize| self.predecessor(i, axis, orders).map_or(0, |i| d[i]);
                 d = (0..d.len()).map(|i| wrap(d[i].wrapping_sub(before(i)), self.w)).collect();
             }
         }
@@ -55,14 +66,31 @@ impl Block<'_> {
         d.iter().map(|d| (d << 1 ^ d >> 63) as u64 & mask).collect()
     }
 
+    /// Makes the r_i of masked elements 0.
+    fn give_up(&mut self, orders: Orders, base: i64) {
+        for i in (0..self.v.len()).filter(|&i| self.is_masked(i)).collect::<Vec<_>>() {
+            self.v[i] = wrap(self.v[i].wrapping_sub(self.difference(i, orders, orders, base)), self.w);
+        }
+    }
+
+    /// d of the number `i` by the prediction with `orders`, after as many of its passes as `passes` says.
+    fn difference(&self, i: usize, orders: Orders, passes: Orders, base: i64) -> i64 {
+        let Some(axis) = (0..3).find(|&axis| passes[axis] > 0) else { return self.v[i].wrapping_sub(base) };
+        let mut fewer = passes;
+        fewer[axis] -= 1;
+        let fewer = |i: usize| self.difference(i, orders, fewer, base);
+        let before = self.predecessor(i, axis, orders).map_or(0, fewer);
+        fewer(i).wrapping_sub(before)
+    }
+
     fn cost(&self, orders: Orders) -> u64 {
         let [sz, sy, sx] = self.shape;
         let row = if sz * sy == 1 { 32 } else { sx };
-        let r = self.predict(orders);
+        let r = self.predict(orders, self.base(orders));
         let n_rows = r.len().div_ceil(row);
         let is_sampled = |number: usize| n_rows < 34 || number % 17 == 8;
-        let sampled = r.chunks(row).enumerate().filter(|(number, _)| is_sampled(*number));
-        sampled.flat_map(|(_, row)| row).map(|&r| u64::from(bit_length(r))).sum()
+        let counts = |i: usize| is_sampled(i / row) && !self.is_masked(i);
+        (0..r.len()).filter(|&i| counts(i)).map(|i| u64::from(bit_length(r[i]))).sum()
     }
 
     /// The first one of least cost.
@@ -73,8 +101,11 @@ impl Block<'_> {
 
     fn choose(&self, is_dense: bool) -> (u64, Orders) {
         let cubic = self.shape.map(|extent| if extent > 1 { 3 } else { 0 });
-        let first = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], cubic];
-        let (mut cost, mut orders) = self.best(first).unwrap();
+        let first = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]];
+        if self.is_masked.is_some() {
+            return self.best(first).unwrap();
+        }
+        let (mut cost, mut orders) = self.best(first.into_iter().chain([cubic])).unwrap();
         let o = *orders.iter().max().unwrap();
         if o > 0 {
             for o in o + 1..=7 {
@@ -104,9 +135,14 @@ impl Block<'_> {
 }
 
 /// Chooses orders and base for the numbers of a block of this shape and predicts them.
-pub fn choose(mapped: &Mapped, shape: [usize; 3], w: u32, is_dense: bool) -> Predicted {
+pub fn choose(mapped: &Mapped, mask: Option<&Mask>, shape: [usize; 3], w: u32, is_dense: bool) -> Predicted {
     let &Mapped { map, parameter, ref v } = mapped;
-    let block = Block { v, shape, w };
+    let is_masked = mask.map(|mask| mask.is_masked.clone());
+    let mut block = Block { v: v.clone(), is_masked, shape, w };
     let (cost, orders) = block.choose(is_dense);
-    Predicted { map, parameter, orders, base: block.base(orders), cost, r: block.predict(orders) }
+    let base = block.base(orders);
+    block.give_up(orders, base);
+    let r = block.predict(orders, base).into_iter().enumerate();
+    let r = r.filter(|&(i, _)| !block.is_masked(i)).map(|(_, r)| r).collect();
+    Predicted { map, parameter, orders, base, cost, r }
 }

@@ -3,7 +3,7 @@
 use super::bit_length;
 use super::bits::string_of;
 
-const GROUP: usize = 1024;
+pub const GROUP: usize = 1024;
 const LANES: usize = 32;
 
 /// The bytes of the numbers.

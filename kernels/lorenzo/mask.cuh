@@ -1,0 +1,84 @@
+// Masks: the elements of a block that have all the same word, and of which no number is coded.
+//
+// The numbers of the others are decoded first, one behind the other, as if they were a block's. Then the marks come to
+// shared memory, and the numbers go to their places from the back of the tile to its front, so many at a time as the
+// threads of a CTA have in registers: a number's place is never before the number, so nothing is written over that is
+// still to be read.
+
+#pragma once
+
+#include "../common/tile.cuh"
+#include "../common/warp.cuh"
+#include "../stage/boxes.cuh"
+#include "../stage/marks.cuh"
+#include "../stage/words.cuh"
+#include "layout.cuh"
+
+// What the header of a block's mask says; for a block without one, that no element is masked.
+struct MaskPlan {
+    u32 n_masked = 0;
+    u32 n_bytes = 0;  // of the marks
+    bool is_coded = false;
+    u32 numbers = kHeaderBytes;  // where those of the other elements are, in bytes from the block's start
+
+    // Reads the header of a block of m elements; is what is wrong with it.
+    template <typename W>
+    __device__ __forceinline__ u32 read(const unsigned char* block, u32 block_bytes, u32 m) {
+        if (block_bytes < kHeaderBytes + kMaskHeaderBytes) return kMarkCorrupt;
+        const uint4 words = *reinterpret_cast<const uint4*>(block + kHeaderBytes);
+        n_masked = words.z & 0xffff, n_bytes = words.z >> 16, is_coded = words.w == 1;
+        numbers = kHeaderBytes + kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+        if (words.w > 1 || (sizeof(W) == 4 && words.y != 0)) return kMarkUnsupported;
+        const bool is_sound = n_masked > 0 && n_masked < m && numbers <= block_bytes && (is_coded || n_bytes == (m + 31) / 32 * 4);
+        return is_sound ? 0 : kMarkCorrupt;
+    }
+};
+
+// A mask in shared memory, by all threads of a CTA.
+template <typename Place, u32 kNumbers, u32 kThreads>
+struct Mask {
+    using W = typename Place::Word;
+    Marks<kNumbers, kThreads> marks;
+    W word;  // of masked elements
+
+    // Reads the mask of a block; is false, in all threads, if it is damaged.
+    __device__ __forceinline__ bool read(const unsigned char* block, const MaskPlan& plan, const Box& box) {
+        if (threadIdx.x == 0) word = *reinterpret_cast<const W*>(block + kHeaderBytes);
+        const unsigned char* const from = block + kHeaderBytes + kMaskHeaderBytes;
+        bool is_sound;
+        if (plan.is_coded) {
+            const CodedMarks coded(from, plan.n_bytes, box.m);
+            if (!coded.is_sound || coded.n_bytes != plan.n_bytes) return false;
+            is_sound = marks.read(coded, box.m);
+            if (box.sz * box.sy > 1) marks.undo_changes(box.m, box.sx);
+        } else {
+            is_sound = marks.read(reinterpret_cast<const u32*>(from), box.m);
+        }
+        return marks.count(box.m, plan.n_masked, is_sound);
+    }
+
+    // From the first numbers of the tile to those of a block of m elements, 0 where they are masked.
+    __device__ __forceinline__ void spread(unsigned char* tile, u32 m) const {
+        constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows of a warp and of all warps at a time
+        const u32 n_rows = (m + kRow - 1) / kRow;
+        const auto number = [=](u32 row, u32 i) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(i)); };
+#pragma unroll 1
+        for (u32 first = (n_rows - 1) / kStep * kStep;; first -= kStep) {
+            const u32 own = first + threadIdx.x / kWarp * kN;
+            W v[kN];
+#pragma unroll
+            for (u32 r = 0; r < kN; ++r) {
+                v[r] = 0;
+                if (own + r >= n_rows || marks.has(own + r)) continue;
+                const u32 from = (own + r) * kRow + lane_id() - marks.n_before(own + r);
+                v[r] = number(from / kRow, from % kRow);
+            }
+            __syncthreads();
+#pragma unroll
+            for (u32 r = 0; r < kN; ++r) {
+                if (own + r < n_rows) number(own + r, lane_id()) = v[r];
+            }
+            if (first == 0) return;
+        }
+    }
+};

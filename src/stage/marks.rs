@@ -1,0 +1,249 @@
+//! Marks: a bit for each number of a block, and how few of them, or those that lie together, become few bytes.
+//!
+//! The bits are seen as words of 32. A string says which words have any bit set, another which bytes of those have, and
+//! these bytes follow. Where marks are those of rows that lie above each other, each row is xored with the one before it
+//! first: borders of regions move little from row to row.
+
+use crate::error::{Error, Result};
+use crate::stage::rows::first_lanes;
+
+/// Words of the marks of the longest block.
+const MAX_WORDS: usize = (1 << 14) / 32;
+
+/// Marks of up to 2^14 numbers; those behind the last number are zero.
+#[derive(Clone)]
+pub struct Marks {
+    words: [u32; MAX_WORDS],
+    n: usize,
+}
+
+impl Marks {
+    /// No number of `n` is marked.
+    pub fn new(n: usize) -> Self {
+        Self { words: [0; MAX_WORDS], n }
+    }
+
+    /// The words.
+    #[inline(always)]
+    pub fn words(&self) -> &[u32] {
+        &self.words[..self.n.div_ceil(32)]
+    }
+
+    /// The words, to be changed.
+    #[inline(always)]
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        &mut self.words[..self.n.div_ceil(32)]
+    }
+
+    /// Whether a number is marked. There are no others to be asked for: the remainder spares a check.
+    #[inline(always)]
+    pub fn has(&self, i: usize) -> bool {
+        self.words[i / 32 % MAX_WORDS] >> (i % 32) & 1 == 1
+    }
+
+    /// The marks of 32 numbers from this one on.
+    #[inline(always)]
+    pub fn window(&self, at: usize) -> u32 {
+        let [low, high] = [at / 32, at / 32 + 1].map(|i| u64::from(self.words.get(i).copied().unwrap_or(0)));
+        ((low | high << 32) >> (at % 32)) as u32
+    }
+
+    /// The numbers of word `k` that are not marked.
+    #[inline(always)]
+    pub fn others(&self, k: usize) -> u32 {
+        !self.words[k] & first_lanes(self.n - 32 * k)
+    }
+
+    /// How many numbers are marked.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.words().iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The marks, each xored with the one so many numbers before it.
+    pub fn changes(&self, distance: usize) -> Self {
+        let mut changes = self.clone();
+        for (i, word) in changes.words_mut().iter_mut().enumerate() {
+            *word ^= self.before(i, distance) ^ if distance < 32 { *word << distance } else { 0 };
+        }
+        changes.clear_end();
+        changes
+    }
+
+    /// The inverse of [`Marks::changes`].
+    pub fn undo_changes(&mut self, distance: usize) {
+        for i in 0..self.words().len() {
+            let mut word = self.words[i] ^ self.before(i, distance);
+            // Bits that come from the same word.
+            let mut step = distance;
+            while step < 32 {
+                word ^= word << step;
+                step *= 2;
+            }
+            self.words[i] = word;
+        }
+        self.clear_end();
+    }
+
+    /// The bits `distance` before those of a word, of words before it only.
+    #[inline(always)]
+    fn before(&self, i: usize, distance: usize) -> u32 {
+        let at = 32 * i as isize - distance as isize;
+        if at <= -32 {
+            return 0;
+        }
+        let (word, bit) = (at.div_euclid(32), at.rem_euclid(32) as u32);
+        let get = |k: isize| if k < 0 || k >= i as isize { 0 } else { u64::from(self.words[k as usize]) };
+        ((get(word) | get(word + 1) << 32) >> bit) as u32
+    }
+
+    fn clear_end(&mut self) {
+        let whole = (self.words().len().max(1) - 1) * 32;
+        let last = first_lanes(self.n - whole);
+        if let Some(word) = self.words_mut().last_mut() {
+            *word &= last;
+        }
+    }
+
+    /// Bytes of the marks.
+    pub fn n_bytes(&self) -> usize {
+        let (mut n_words, mut n_bytes) = (0, 0);
+        for word in self.words() {
+            n_words += usize::from(*word != 0);
+            n_bytes += word.to_le_bytes().iter().filter(|&&byte| byte != 0).count();
+        }
+        self.words().len().div_ceil(8) + n_words.div_ceil(2) + n_bytes
+    }
+
+    /// Writes them to the start of `out`.
+    pub fn write(&self, out: &mut [u8]) {
+        let (presence, rest) = out.split_at_mut(self.words().len().div_ceil(8));
+        presence.fill(0);
+        let n_words = self.words().iter().filter(|&&word| word != 0).count();
+        let (nibbles, bytes) = rest.split_at_mut(n_words.div_ceil(2));
+        nibbles.fill(0);
+        let (mut k, mut n) = (0, 0);
+        for (i, word) in self.words().iter().enumerate() {
+            if *word == 0 {
+                continue;
+            }
+            presence[i / 8] |= 1 << (i % 8);
+            for (b, byte) in word.to_le_bytes().into_iter().enumerate() {
+                if byte != 0 {
+                    nibbles[k / 2] |= 1 << (4 * (k % 2) + b);
+                    bytes[n] = byte;
+                    n += 1;
+                }
+            }
+            k += 1;
+        }
+    }
+
+    /// Marks of `n` numbers at the start of `bytes`, as [`Marks::write`] writes them, and their bytes.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn read(bytes: &[u8], n: usize) -> Result<(Self, usize)> {
+        let mut marks = Self::new(n);
+        let (presence, rest) = bytes.split_at_checked(n.div_ceil(32).div_ceil(8)).ok_or_else(damage)?;
+        let has = |string: &[u8], i: usize| string[i / 8] >> (i % 8) & 1 == 1;
+        let n_words = (0..n.div_ceil(32)).filter(|&i| has(presence, i)).count();
+        let (nibbles, bytes) = rest.split_at_checked(n_words.div_ceil(2)).ok_or_else(damage)?;
+        let (mut k, mut at) = (0, 0);
+        for (i, word) in marks.words_mut().iter_mut().enumerate() {
+            if !has(presence, i) {
+                continue;
+            }
+            for b in 0..4 {
+                if has(nibbles, 4 * k + b) {
+                    *word |= u32::from(*bytes.get(at).ok_or_else(damage)?) << (8 * b);
+                    at += 1;
+                }
+            }
+            k += 1;
+        }
+        marks.check_end()?;
+        Ok((marks, presence.len() + nibbles.len() + at))
+    }
+
+    /// Marks of `n` numbers at the start of `bytes`, word by word, and their bytes.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn read_plain(bytes: &[u8], n: usize) -> Result<(Self, usize)> {
+        let mut marks = Self::new(n);
+        let n_bytes = 4 * n.div_ceil(32);
+        let (words, _) = bytes.get(..n_bytes).ok_or_else(damage)?.as_chunks();
+        for (word, bytes) in marks.words_mut().iter_mut().zip(words) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        marks.check_end()?;
+        Ok((marks, n_bytes))
+    }
+
+    /// No mark is behind the last number.
+    fn check_end(&self) -> Result<()> {
+        match self.words().last() {
+            Some(last) if last & !first_lanes(self.n - 32 * (self.words().len() - 1)) != 0 => Err(damage()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn damage() -> Error {
+    Error::corrupt("marks of numbers end too early or are behind the last number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(n: usize, mark: impl Fn(usize) -> bool) -> Marks {
+        let mut marks = Marks::new(n);
+        (0..n).filter(|&i| mark(i)).for_each(|i| marks.words_mut()[i / 32] |= 1 << (i % 32));
+        marks
+    }
+
+    const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 14];
+
+    #[test]
+    fn marks_come_back() {
+        for n in LENGTHS {
+            for every in [1, 2, 7, 50, 1000, 1 << 15] {
+                let marks = marks(n, |i| i % every == every / 2);
+                assert_eq!(marks.count(), (0..n).filter(|i| i % every == every / 2).count());
+                let mut bytes = vec![0xee; marks.n_bytes()];
+                marks.write(&mut bytes);
+                let longer = [&bytes[..], &[0xff; 5]].concat();
+                let (back, n_bytes) = Marks::read(&longer, n).unwrap();
+                assert_eq!((back.words(), n_bytes), (marks.words(), bytes.len()));
+                for cut in 0..bytes.len() {
+                    assert!(Marks::read(&bytes[..cut], n).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn changes_are_undone() {
+        for n in LENGTHS {
+            for distance in [1, 2, 3, 7, 31, 32, 33, 64, 100, 5000] {
+                let marks = marks(n, |i| (i * i / 7 + i / 5) % 3 == 0);
+                let mut back = marks.changes(distance);
+                let change = |i: usize| marks.has(i) != (i >= distance && marks.has(i - distance));
+                assert!((0..n).all(|i| back.has(i) == change(i)), "{n} {distance}");
+                back.undo_changes(distance);
+                assert_eq!(back.words(), marks.words(), "{n} {distance}");
+            }
+        }
+    }
+
+    #[test]
+    fn marks_behind_the_last_number_are_damage() {
+        assert!(Marks::read(&[1, 1, 0x10], 5).is_ok_and(|(marks, _)| marks.has(4)));
+        assert!(Marks::read(&[1, 1, 0x20], 5).is_err());
+        assert!(Marks::read_plain(&[0x10, 0, 0, 0], 5).is_ok());
+        assert!(Marks::read_plain(&[0x20, 0, 0, 0], 5).is_err());
+        assert!(Marks::read_plain(&[0, 0, 0], 5).is_err());
+    }
+}

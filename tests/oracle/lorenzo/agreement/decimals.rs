@@ -1,0 +1,120 @@
+//! The map DECIMAL: whether, and with which e.
+
+use gridz::DType;
+
+use super::{FAST, agree, agree_on_all};
+use crate::common::generate::Xorshift;
+use crate::lorenzo::data;
+use crate::lorenzo::map::DECIMAL;
+
+/// Digits, signs, exceptions; with and without masks.
+#[test]
+fn payloads_of_decimals_are_the_defined_ones() {
+    let extents: [&[u64]; 9] =
+        [&[40], &[300], &[4096], &[9000], &[9, 11], &[70, 70], &[600, 3], &[17, 18, 35], &[5, 6, 7]];
+    let seen = agree_on_all(data::decimals::bytes, &[DType::F32, DType::F64], &extents, 1200);
+    for what in [
+        "coder 2 map 3, 0 levels of patches",
+        "coder 2 map 3, 1 levels of patches",
+        "coder 2 map 3, 2 levels of patches",
+        "coder 3 map 3, flag 0",
+        "coder 2 map 3 masked, 1 levels of patches",
+    ] {
+        assert!(seen.contains_key(what), "no block is {what}: {seen:#?}");
+    }
+}
+
+/// Samples of the array below.
+fn is_sample(i: usize) -> bool {
+    i.is_multiple_of(128)
+}
+
+/// e of the only block of an array with a decimal up to `most` in each place, 10^−`digits` its unit, but for places of
+/// which `other` gives the text. Numbers of samples are multiples of `step`.
+fn e(dtype: DType, most: u64, digits: u32, step: u64, other: impl Fn(usize) -> Option<String>) -> Option<u16> {
+    let mut random = Xorshift::new(digits.into());
+    let mut decimal = |i| {
+        let decimal = (random.next() >> 11) % most;
+        // The first one is the largest.
+        let decimal = if i == 0 { most } else { decimal };
+        let decimal = if is_sample(i) { (decimal / step).max(1) * step } else { decimal };
+        let sign = if random.next() >> 63 == 0 { "" } else { "-" };
+        format!("{sign}{}e-{digits}", decimal.max(1))
+    };
+    let texts = (0..4096).map(|i| (other(i), decimal(i))).map(|(other, decimal)| other.unwrap_or(decimal));
+    let raw: Vec<u8> = match dtype {
+        DType::F32 => texts.flat_map(|text| text.parse::<f32>().unwrap().to_le_bytes()).collect(),
+        _ => texts.flat_map(|text| text.parse::<f64>().unwrap().to_le_bytes()).collect(),
+    };
+    let payload = agree(dtype, &[4096], &raw, FAST, &format!("up to {most}, {digits} digits"));
+    let block = &payload[16..];
+    (block[0] >> 4 == DECIMAL).then(|| u16::from_le_bytes([block[4], block[5]]))
+}
+
+#[test]
+fn units_are_the_defined_ones() {
+    let none = |_| None;
+    for digits in 1..=7 {
+        assert_eq!(e(DType::F32, 9999, digits, 1, none), Some(digits as u16));
+        assert_eq!(e(DType::F64, 99_999, digits, 1, none), Some(digits as u16));
+    }
+    for digits in [8, 15, 21, 22] {
+        assert_eq!(e(DType::F64, 99_999, digits, 1, none), Some(digits as u16));
+    }
+    assert_eq!(e(DType::F64, 99_999, 23, 1, none), None);
+    assert_eq!(e(DType::F64, 1 << 51, 3, 1, none), Some(3));
+    // Integers have no such unit.
+    assert_eq!(e(DType::F64, 99_999, 0, 1, none), None);
+    assert_eq!(e(DType::F32, 9999, 0, 1, none), None);
+}
+
+/// The samples choose e, which may be one too small for others.
+#[test]
+fn units_of_some_are_those_of_all_as_defined() {
+    for dtype in [DType::F32, DType::F64] {
+        let one = |text: &'static str| move |i| (i == 77).then(|| text.into());
+        assert_eq!(e(dtype, 9999, 3, 1, one("1.2345")), Some(4));
+        assert_eq!(e(dtype, 9999, 3, 1, one("1.23456")), None);
+        assert_eq!(e(dtype, 9999, 3, 10, |_| None), Some(3));
+        assert_eq!(e(dtype, 9999, 3, 100, |_| None), None);
+        // An element of the samples, with more digits than the others.
+        assert_eq!(e(dtype, 9999, 3, 1, |i| (i == 128).then(|| "1.2345".into())), Some(4));
+        for text in ["-0", "nan", "inf", "-inf", "1e30", "1e-30"] {
+            assert_eq!(e(dtype, 9999, 3, 1, one(text)), None, "{text}");
+            // They are not in the way if they are masked.
+            assert_eq!(e(dtype, 9999, 3, 1, |i| (i > 2000).then(|| text.into())), Some(3), "{text}");
+        }
+        assert_eq!(e(dtype, 9999, 3, 1, one("0")), Some(3));
+    }
+}
+
+/// None has more than 22 digits, though all would be multiples.
+#[test]
+fn units_end_as_defined() {
+    let with = |v: u64, digits: i32| v as f64 / format!("1e{digits}").parse::<f64>().unwrap();
+    let mut values: Vec<f64> =
+        (1001..).map(|v| with(v, 22)).filter(|x| with((x * 1e23) as u64, 23) == *x).take(40).collect();
+    // No sample, as 32 of 40 are.
+    values[4] = with(12_345, 23);
+    let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let payload = agree(DType::F64, &[40], &raw, FAST, "23 digits");
+    assert_ne!(payload[16] >> 4, DECIMAL);
+    assert_eq!(e(DType::F64, 9999, 22, 1, |_| None), Some(22));
+}
+
+/// How large values may be: those of samples, and others.
+#[test]
+fn values_have_the_defined_limits() {
+    // The largest sample is A with an e of 1, or more.
+    assert_eq!(e(DType::F32, (1 << 23) - 2, 1, 1, |_| None), Some(1));
+    assert_eq!(e(DType::F32, 10_000_005, 1, 1, |_| None), None);
+    assert_eq!(e(DType::F64, (1 << 51) + 5, 1, 1, |_| None), None);
+    // Samples below A, and one that is not.
+    assert_eq!(e(DType::F32, 9999, 1, 1, |i| (i == 128).then(|| "8388608".into())), None);
+    assert_eq!(e(DType::F64, 9999, 1, 1, |i| (i == 128).then(|| "2251799813685248".into())), None);
+    // Below 4·A and not: 33554431 and 33554434 of the unit.
+    assert_eq!(e(DType::F32, 9999, 2, 1, |i| (i == 77).then(|| "335544.3125".into())), Some(2));
+    assert_eq!(e(DType::F32, 9999, 2, 1, |i| (i == 77).then(|| "335544.34375".into())), None);
+    assert_eq!(e(DType::F64, 9999, 1, 1, |i| (i == 77).then(|| "900719925474099.1".into())), Some(1));
+    assert_eq!(e(DType::F64, 9999, 1, 1, |i| (i == 77).then(|| "900719925474099.25".into())), None);
+}

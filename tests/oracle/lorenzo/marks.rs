@@ -1,0 +1,24 @@
+//! Marks: a bit for each of some things.
+
+use super::bits::string_of;
+
+/// The bytes of each word.
+fn words(marks: &[bool]) -> Vec<[u8; 4]> {
+    let word = |marks: &[bool]| marks.iter().rev().fold(0u32, |word, &mark| word << 1 | u32::from(mark));
+    marks.chunks(32).map(|marks| word(marks).to_le_bytes()).collect()
+}
+
+/// The words as they are.
+pub fn plain(marks: &[bool]) -> Vec<u8> {
+    words(marks).concat()
+}
+
+/// The marks coded.
+pub fn coded(marks: &[bool]) -> Vec<u8> {
+    let words = words(marks);
+    let not_zero = || words.iter().filter(|&&word| word != [0; 4]).flatten().copied();
+    let which_words = string_of(words.iter().map(|&word| u64::from(word != [0; 4])), 1);
+    let which_bytes = string_of(not_zero().map(|byte| u64::from(byte != 0)), 1);
+    let bytes = not_zero().filter(|&byte| byte != 0).collect();
+    [which_words, which_bytes, bytes].concat()
+}

@@ -1,0 +1,47 @@
+//! Masks: elements of one word that are left out.
+
+use super::{Element, filled_up, marks, samples};
+
+/// What a masked block leaves out.
+pub struct Mask {
+    pub is_masked: Vec<bool>,
+    /// What follows the block header.
+    pub bytes: Vec<u8>,
+}
+
+impl Mask {
+    /// `None` where the block is not masked. `words` are not all equal.
+    pub fn of(words: &[i64], [sz, sy, sx]: [usize; 3], element: Element) -> Option<Self> {
+        let m = words.len();
+        if m < 64 {
+            return None;
+        }
+        let samples = samples(words);
+        let occurs = |word: i64| samples.iter().filter(|&&sample| sample == word).count();
+        let candidates: Vec<i64> = samples.iter().copied().step_by(4).collect();
+        let most = candidates.iter().map(|&word| occurs(word)).max().filter(|&most| most >= 3)?;
+        let masked = candidates.into_iter().find(|&word| occurs(word) == most)?;
+
+        let is_masked: Vec<bool> = words.iter().map(|&word| word == masked).collect();
+        let k = is_masked.iter().filter(|&&is_masked| is_masked).count();
+        let is_before = |i: usize| sz * sy > 1 && i >= sx && is_masked[i - sx];
+        let changes: Vec<bool> = (0..m).map(|i| is_masked[i] ^ is_before(i)).collect();
+        let (plain, coded) = (marks::plain(&is_masked), marks::coded(&changes));
+        let is_coded = coded.len() <= plain.len();
+        let marks = if is_coded { coded } else { plain };
+
+        let mut bytes = masked.to_le_bytes()[..element.word_bits() as usize / 8].to_vec();
+        bytes.resize(8, 0);
+        bytes.extend([k as u16, marks.len() as u16].iter().flat_map(|n| n.to_le_bytes()));
+        bytes.extend([u8::from(is_coded), 0, 0, 0]);
+        let bytes = filled_up([bytes, marks].concat());
+        (8 * bytes.len() <= k * element.bytes).then_some(Self { is_masked, bytes })
+    }
+
+    /// The words with others in place of the masked ones.
+    pub fn replaced(&self, words: &[i64]) -> Vec<i64> {
+        let first = self.is_masked.iter().position(|is_masked| !is_masked).unwrap();
+        let last = |i: usize| (0..=i).rev().find(|&i| !self.is_masked[i]).unwrap_or(first);
+        (0..words.len()).map(|i| words[last(i)]).collect()
+    }
+}
