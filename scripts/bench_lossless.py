@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Ratio and speed of gridz's lossless codecs, beside the peers that people can install from PyPI.
 
-    bench_lossless.py [FILE:DTYPE:EXTENTS ...] [--reference FOLDER] [--library LIBRARY] [--runs N] [--out FOLDER]
+    bench_lossless.py [FILE:DTYPE:EXTENTS ...] [--reference FOLDER ...] [--library LIBRARY] [--runs N] [--out FOLDER]
 
-Without files the arrays of the reference data are measured, from FOLDER or from `data` in GRIDZ_SHARED (by default
-../shared); a file is raw numbers, such as turb3d.f32:f4:256x256x256. gridz is called through its C API.
+Without files the arrays of the reference data are measured, from each FOLDER or from `data` and `data2` in GRIDZ_SHARED
+(by default ../shared); a file is raw numbers, such as turb3d.f32:f4:256x256x256. gridz is called through its C API.
 
 Each array is one chunk in host memory, in the machine's byte order, and each call has one thread. Speeds are 10^9 raw
 bytes per second, from the median of N runs after one that warms up and is compared bit for bit. The time is the CPU
@@ -12,7 +12,7 @@ time of the whole process: other work on the machine would slow down slow codecs
 gridz, Blosc2 and pcodec decompress into an array that is there already; the rest is allocated by the peers' packages.
 
 Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed.png and caption.txt. Needs
-numpy and matplotlib; of the peers blosc2, pcodec, fpzip and zfpy those that are missing are named and counted.
+numpy and matplotlib; of the peers openzl, blosc2, pcodec, fpzip and zfpy those that are missing are named and counted. xz is Python's own.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import ctypes
 import datetime
 import importlib
 import importlib.metadata
+import gzip
 import json
 import math
 import os
@@ -139,6 +140,7 @@ def of_blosc2(blosc2):
         ("SHUFFLE", "LZ4", 5),
         ("SHUFFLE", "ZSTD", 1),
         ("SHUFFLE", "ZSTD", 5),
+        ("SHUFFLE", "ZSTD", 9),
         ("BITSHUFFLE", "LZ4", 5),
         ("BITSHUFFLE", "ZSTD", 3),
     ]:
@@ -157,7 +159,7 @@ def of_blosc2(blosc2):
 
 
 def of_pcodec(pcodec):
-    for level in (4, 8):
+    for level in (4, 8, 12):
         config = pcodec.ChunkConfig(compression_level=level)
         yield Peer(
             f"pcodec {level}",
@@ -178,7 +180,29 @@ def of_zfpy(zfpy):
     yield Peer("zfp reversible", compress, lambda packed, _: zfpy.decompress_numpy(packed))
 
 
-PACKAGES = {"blosc2": of_blosc2, "pcodec": of_pcodec, "fpzip": of_fpzip, "zfpy": of_zfpy}
+def of_openzl(openzl):
+    """The default graph for numbers."""
+    zl = openzl.ext
+    compressor, context = zl.Compressor(), zl.CCtx()
+    compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
+    compressor.select_starting_graph(zl.graphs.Compress()(compressor))
+    context.ref_compressor(compressor)
+    yield Peer(
+        "openzl",
+        lambda values: context.compress([zl.Input(zl.Type.Numeric, values.reshape(-1))]),
+        lambda packed, _: zl.DCtx().decompress(packed)[0].content.as_nparray(),
+    )
+
+
+def of_lzma(lzma_):
+    yield Peer(
+        "xz 9",
+        lambda values: lzma_.compress(values, preset=9),
+        lambda packed, values: np.frombuffer(lzma_.decompress(packed), values.dtype),
+    )
+
+
+PACKAGES = {"openzl": of_openzl, "lzma": of_lzma, "blosc2": of_blosc2, "pcodec": of_pcodec, "fpzip": of_fpzip, "zfpy": of_zfpy}
 
 
 def peers(library):
@@ -215,11 +239,17 @@ def of_file(text):
 
 def of_reference(folder):
     """The arrays, and the parts of the sparse matrices as arrays of one axis. Averages are those of the
-    little-endian arrays of floats."""
-    for entry in json.loads((folder / "MANIFEST.json").read_text())["entries"]:
+    little-endian arrays of floats and, where there are no matrices, of integers."""
+    entries = json.loads((folder / "MANIFEST.json").read_text())["entries"]
+    has_matrices = any("files" in entry for entry in entries)
+    for entry in entries:
         if entry["kind"] == "array":
-            values = np.fromfile(folder / entry["file"], entry["dtype"]).reshape(entry["shape"])
+            raw = (folder / entry["file"]).read_bytes()
+            raw = gzip.decompress(raw) if entry["file"].endswith(".gz") else raw
+            values = np.frombuffer(raw, entry["dtype"]).reshape(entry["shape"]).copy()
             group = None if entry["dtype"].startswith(">") else group_of(values)
+            if not has_matrices:
+                group = f"{group or 'integers'}, {folder.name}"
             yield Input(entry["name"], group, native(values))
         for part, file in entry.get("files", {}).items():
             dtype = entry["data_dtype" if part == "data" else "index_dtype"]
@@ -476,17 +506,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE:DTYPE:EXTENTS")
     shared = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared")
-    parser.add_argument("--reference", type=pathlib.Path, default=shared / "data")
+    parser.add_argument("--reference", type=pathlib.Path, nargs="*", default=[shared / "data", shared / "data2"])
     parser.add_argument("--library", type=pathlib.Path, default=ROOT / "target" / "release" / "libgridz.so")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "bench-lossless")
     options = parser.parse_args()
     if not options.library.is_file():
         sys.exit(f"{options.library} is not there; run make first")
-    if not options.files and not (options.reference / "MANIFEST.json").is_file():
-        sys.exit(f"no reference data at {options.reference}: give files, or --reference, or GRIDZ_SHARED")
+    for folder in [] if options.files else options.reference:
+        if not (folder / "MANIFEST.json").is_file():
+            sys.exit(f"no reference data at {folder}: give files, or --reference, or GRIDZ_SHARED")
 
-    inputs = [of_file(text) for text in options.files] or list(of_reference(options.reference))
+    inputs = [of_file(text) for text in options.files]
+    inputs = inputs or [input_ for folder in options.reference for input_ in of_reference(folder)]
     found, missing, version = peers(options.library)
     about = f"{machine([version])}. Each array is one chunk; one thread; CPU time, medians of {options.runs} runs."
     print(about, file=sys.stderr)

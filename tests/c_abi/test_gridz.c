@@ -675,7 +675,7 @@ static void test_regions(void)
 
     gridz_block_counts counts = {.struct_size = sizeof counts};
     CHECK_OK(gridz_inspect_blocks(small_frame, small_frame_bytes, &counts));
-    CHECK(counts.all > 0 && counts.raw + counts.constant + counts.packed + counts.entropy == counts.all);
+    CHECK(counts.all > 0 && counts.raw + counts.constant + counts.packed + counts.entropy + counts.sparse == counts.all);
     CHECK_STATUS(gridz_inspect_blocks(small_frame, small_frame_bytes - 1, &counts), GRIDZ_ERROR_TRUNCATED);
     CHECK_FAILS(gridz_inspect_blocks(small_frame, small_frame_bytes, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
 }
