@@ -180,18 +180,19 @@ def of_zfpy(zfpy):
     yield Peer("zfp reversible", compress, lambda packed, _: zfpy.decompress_numpy(packed))
 
 
-def of_openzl(openzl):
+def of_openzl(zl):
     """The default graph for numbers."""
-    zl = openzl.ext
-    compressor, context = zl.Compressor(), zl.CCtx()
+    compressor = zl.Compressor()
     compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
     compressor.select_starting_graph(zl.graphs.Compress()(compressor))
-    context.ref_compressor(compressor)
-    yield Peer(
-        "openzl",
-        lambda values: context.compress([zl.Input(zl.Type.Numeric, values.reshape(-1))]),
-        lambda packed, _: zl.DCtx().decompress(packed)[0].content.as_nparray(),
-    )
+
+    def compress(values):
+        # A context forgets the compressor after each call.
+        context = zl.CCtx()
+        context.ref_compressor(compressor)
+        return context.compress([zl.Input(zl.Type.Numeric, values.reshape(-1))])
+
+    yield Peer("openzl", compress, lambda packed, _: zl.DCtx().decompress(packed)[0].content.as_nparray())
 
 
 def of_lzma(lzma_):
@@ -202,7 +203,7 @@ def of_lzma(lzma_):
     )
 
 
-PACKAGES = {"openzl": of_openzl, "lzma": of_lzma, "blosc2": of_blosc2, "pcodec": of_pcodec, "fpzip": of_fpzip, "zfpy": of_zfpy}
+PACKAGES = {"openzl.ext": of_openzl, "lzma": of_lzma, "blosc2": of_blosc2, "pcodec": of_pcodec, "fpzip": of_fpzip, "zfpy": of_zfpy}
 
 
 def peers(library):
@@ -311,7 +312,7 @@ def means(results, group):
 def machine(versions):
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    for package in ("numpy", *PACKAGES):
+    for package in ("numpy", *(module.split(".")[0] for module in PACKAGES)):
         try:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
