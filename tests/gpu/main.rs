@@ -17,6 +17,7 @@ mod boundaries;
 mod driver;
 mod faults;
 mod hostile;
+mod lanes;
 mod large;
 mod shapes;
 mod streams;
