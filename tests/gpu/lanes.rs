@@ -22,7 +22,7 @@ fn block(random: &mut Random, n_long: usize, every: usize, skipped: usize) -> Ve
         if lane % every == every - 1 && left > skipped && left <= skipped + n_long {
             return 1 << 63 | random.word() >> 3;
         }
-        let bits = if i / 32 % 2 == 0 { 4 } else { 12 + random.below(9) as u32 };
+        let bits = if (i / 32).is_multiple_of(2) { 4 } else { 12 + random.below(9) as u32 };
         (random.word() >> (64 - bits)).wrapping_sub(1 << (bits - 1))
     };
     (0..BLOCK).flat_map(|i| number(random, i).to_le_bytes()).collect()
