@@ -1,10 +1,11 @@
 //! Speed of whole frames on the GPU: arrays and frames in its memory, through the asynchronous C API.
 //!
-//! `gpu_throughput CODEC FILE f32|f64|u8 EXTENTS CHUNKS …`: for each four words, chunks of these extents from a raw file,
+//! `gpu_throughput CODEC FILE f32|f64|i16|u8 EXTENTS CHUNKS …`: for each four words, chunks of these extents from a raw file,
 //! which is read again from its beginning if it is too short. Times are medians of 25 calls after 3, taken by events around each
 //! call. The stream is held back before the first event until everything is submitted, so a time holds all that
 //! the GPU does for the call and nothing that the host does; what the host needs to submit a call is told
-//! apart. GB/s are 1e9 raw bytes a second. Arrays that come back are compared with the source.
+//! apart. GB/s are 1e9 raw bytes a second. Arrays that come back are compared with the source. Of one chunk with three axes a
+//! box of 64 elements a side and a plane of the slowest axis are read too, `unchecked` without comparing checksums.
 //!
 //! `gpu_throughput once CODEC FILE …`: the same calls once each, without times, for profilers.
 //!
@@ -22,8 +23,10 @@ use std::time::Instant;
 use driver::{Memory, Stream};
 use gridz::codec::registry::CODECS;
 use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
-use gridz::ffi::types::{gridz_array, gridz_options};
+use gridz::ffi::batch::{
+    gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
+};
+use gridz::ffi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 
@@ -47,7 +50,7 @@ fn main() -> Result<(), Failure> {
 /// All jobs of the command line, also those after one that fails.
 fn all(codec: &str, jobs: &[&str], rounds: usize) -> Result<(), Failure> {
     let mut result = if jobs.is_empty() || !jobs.len().is_multiple_of(4) {
-        Err("usage: gpu_throughput [once] CODEC FILE f32|f64|u8 EXTENTS CHUNKS … | gpu_throughput first-call"
+        Err("usage: gpu_throughput [once] CODEC FILE f32|f64|i16|u8 EXTENTS CHUNKS … | gpu_throughput first-call"
             .into())
     } else {
         Ok(())
@@ -85,8 +88,9 @@ fn measure(
     let dtype = match dtype {
         "f32" => DType::F32,
         "f64" => DType::F64,
+        "i16" => DType::I16,
         "u8" => DType::U8,
-        other => return Err(format!("{other} is none of f32, f64 and u8").into()),
+        other => return Err(format!("{other} is none of f32, f64, i16 and u8").into()),
     };
     let shape: Vec<u64> = extents.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&shape)?)?;
@@ -173,6 +177,45 @@ fn measure(
         speed(compress),
         speed(decompress),
     );
+    if n_chunks > 1 || shape.len() != 3 {
+        return Ok(());
+    }
+    let middle = |count: [u64; 3]| {
+        let count = [0, 1, 2].map(|k| count[k].min(shape[k]));
+        ([0, 1, 2].map(|k| (shape[k] - count[k]) / 2), count)
+    };
+    for (what, (start, count)) in [("box", middle([64; 3])), ("plane", middle([1, shape[1], shape[2]]))] {
+        for (flags, checks) in [(0, "checked"), (GRIDZ_FLAG_SKIP_CHECKSUM, "unchecked")] {
+            let options = gridz_options { flags, ..options };
+            let (region, _) = time(&stream, rounds, || {
+                // SAFETY: as above, and three numbers twice.
+                checked(unsafe {
+                    gridz_decompress_region_async(
+                        &c_array,
+                        1,
+                        frames.ptr(),
+                        slot,
+                        lengths.ptr(),
+                        start.as_ptr(),
+                        count.as_ptr(),
+                        back.ptr(),
+                        0,
+                        statuses.ptr(),
+                        workspace.ptr(),
+                        workspace_bytes,
+                        stream.raw(),
+                        &options,
+                    )
+                })
+            })?;
+            if statuses.read_all().iter().any(|&byte| byte != 0) {
+                return Err("a region cannot be read".into());
+            }
+            let n_bytes = count.iter().product::<u64>() * u64::from(array.element_size());
+            let speed = n_bytes as f64 / 1e3 / region;
+            println!("{:<24} {checks:<9} {what:<5} {count:?} {speed:7.1} GB/s {region:8.1} µs", "");
+        }
+    }
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Frames that were written once and must stay readable for ever.
 //!
-//! `golden/v3/<codec>/` holds frames of this format with their manifest; the encoder must still make
+//! `golden/v4/<codec>/` holds frames of this format with their manifest; the encoder must still make
 //! each of them byte for byte (a change of the bytes is a decision: a new codec version), and the
-//! decoder must read them. `golden/v3_reject/` holds frames that must be refused, and how. Files are only
+//! decoder must read them. `golden/v4_reject/` holds frames that must be refused, and how. Files are only
 //! ever added: by `cargo test --test golden -- --ignored bless`, which leaves existing ones alone.
 
 mod common;
@@ -101,14 +101,14 @@ fn spec(name: &str, level: u16) -> Request {
 
 #[test]
 fn goldens_decode() {
-    let v3 = folder("v3");
-    let rows: Vec<Golden> = manifest(&v3);
-    assert_same_files(&v3, rows.iter().map(|row| row.file.clone()).collect());
+    let v4 = folder("v4");
+    let rows: Vec<Golden> = manifest(&v4);
+    assert_same_files(&v4, rows.iter().map(|row| row.file.clone()).collect());
     for entry in CODECS {
         assert!(rows.iter().any(|row| row.codec == entry.name), "no golden of codec {}", entry.name);
     }
     for row in rows {
-        let frame = fs::read(v3.join(&row.file)).unwrap();
+        let frame = fs::read(v4.join(&row.file)).unwrap();
         assert_eq!(sha256(&frame), row.frame_sha256, "{} was changed", row.file);
         let info = gridz::inspect(&frame).unwrap();
         assert_eq!(info.array, row.input.array(), "{}", row.file);
@@ -125,13 +125,13 @@ fn goldens_decode() {
 
 #[test]
 fn goldens_are_encoded_to_the_same_bytes() {
-    let v3 = folder("v3");
+    let v4 = folder("v4");
     let mut n_current = 0;
-    for row in manifest::<Golden>(&v3) {
+    for row in manifest::<Golden>(&v4) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
         if entry.version == row.codec_version {
             let frame = make(&row.asked, row.level, row.chosen, &row.input);
-            assert_same_bytes(&frame, &fs::read(v3.join(&row.file)).unwrap(), &row.file);
+            assert_same_bytes(&frame, &fs::read(v4.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
         }
     }
@@ -140,7 +140,7 @@ fn goldens_are_encoded_to_the_same_bytes() {
 
 #[test]
 fn rejects_are_refused_with_the_right_kind() {
-    let reject = folder("v3_reject");
+    let reject = folder("v4_reject");
     let rows: Vec<Reject> = manifest(&reject);
     assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
     assert!(rows.len() >= rejects().len());
@@ -262,6 +262,14 @@ fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
         case("lorenzo", "i32_jumps", "jumps", DType::I32, &[9000]),
         case("lorenzo", "u64_jumps_2d", "jumps", DType::U64, &[3000, 4]),
         big("lorenzo", "f32_gaps_big_endian", "gaps", DType::F32, &[64, 65]),
+        case("lorenzo", "f32_ripples_3d", "ripples", DType::F32, &[20, 30, 40]),
+        case("lorenzo", "f64_ripples_1d", "ripples", DType::F64, &[9000]),
+        case("lorenzo", "f32_ripple_gaps_3d", "ripple_gaps", DType::F32, &[20, 30, 40]),
+        case("lorenzo", "f32_subnormals", "faint_ripples", DType::F32, &[90, 91]),
+        case("lorenzo", "f64_subnormals", "faint_ripples", DType::F64, &[70, 3]),
+        big("lorenzo", "f32_ripples_big_endian", "ripples", DType::F32, &[64, 65]),
+        case("lorenzo", "i64_jumps", "jumps", DType::I64, &[9000]),
+        case("lorenzo", "i32_steps", "steps", DType::I32, &[9000]),
         case("lorenzo", "f64_rank_0", "pi", DType::F64, &[]),
         case("lorenzo", "f32_no_elements", "zero", DType::F32, &[0, 3]),
         case("lorenzo", "complex64", "random", DType::C64, &[30]),
@@ -279,6 +287,17 @@ fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
         dense("dense_f32_decimal_gaps", "decimal_gaps", DType::F32, &[20, 30, 30]),
         dense("dense_f64_decimals", "decimals", DType::F64, &[9000]),
         dense("dense_i32_jumps", "jumps", DType::I32, &[10000]),
+        dense("dense_f32_ripples_3d", "ripples", DType::F32, &[20, 30, 40]),
+        dense("dense_f64_ripples_1d", "ripples", DType::F64, &[9000]),
+        dense("dense_f32_ripple_gaps", "ripple_gaps", DType::F32, &[100, 130]),
+        dense("dense_f64_ripple_gaps_3d", "ripple_gaps", DType::F64, &[20, 30, 30]),
+        dense("dense_f32_subnormals", "faint_ripples", DType::F32, &[30, 31, 20]),
+        dense("dense_f64_subnormals", "faint_ripples", DType::F64, &[9000]),
+        dense("dense_i32_thin", "patches", DType::I32, &[3000, 3]),
+        dense("dense_u16_thin", "walk", DType::U16, &[700, 31]),
+        dense("dense_f32_thin_3d", "ripples", DType::F32, &[500, 2, 2]),
+        dense("dense_i64_jumps", "jumps", DType::I64, &[10, 2000]),
+        dense("dense_i64_steps", "steps", DType::I64, &[10000]),
         dense("dense_one_element", "pi", DType::F64, &[1, 1]),
     ]
 }
@@ -398,11 +417,29 @@ fn decimals(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
-/// A block by SPARSE.
+/// A block by SPARSE, with marks.
 fn sparse(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    block(1, "steps", DType::I32, |block| {
+        assert_eq!((block[0], block[19]), (4, 0));
+        change(block);
+    })
+}
+
+/// A block by SPARSE of 4000 integers: c, w, g and three strings.
+fn list(c: u16, w: u8, g: u8, strings: &[u8]) -> Vec<u8> {
     block(1, "jumps", DType::I32, |block| {
         assert_eq!(block[0], 4);
-        change(block);
+        *block = [&[4], &[0; 15][..], &c.to_le_bytes(), &[w, g], strings].concat();
+    })
+}
+
+/// A block of 4000 cut floats, all with the number v = `base`, and their tails.
+fn cut(dtype: DType, e: u16, base: i32, n_tail_bytes: usize) -> Vec<u8> {
+    block(1, "walk", dtype, |block| {
+        let [e, base] = [e.to_le_bytes().to_vec(), base.to_le_bytes().to_vec()];
+        let no_numbers = [0, 0, 0, 1];
+        *block = [vec![4 | 4 << 4, 0, 0, 0], e, vec![0; 2], base, vec![0; 4], no_numbers.to_vec()].concat();
+        block.resize(block.len() + n_tail_bytes, 0);
     })
 }
 
@@ -434,7 +471,7 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_check", Corrupt, || lorenzo_table(|table| table[4] ^= 1)),
         ("lorenzo_no_block", Corrupt, || split(|block| block.clear())),
         ("lorenzo_coder_5", UnsupportedFormat, || split(|block| block[0] = 5)),
-        ("lorenzo_map_4", UnsupportedFormat, || split(|block| block[0] |= 4 << 4)),
+        ("lorenzo_map_5", UnsupportedFormat, || split(|block| block[0] |= 5 << 4)),
         ("lorenzo_mask_of_another_kind", UnsupportedFormat, || masked(|block| block[28] = 2)),
         ("lorenzo_mask_reserved", UnsupportedFormat, || masked(|block| block[29] = 1)),
         ("lorenzo_mask_word_of_64_bits", UnsupportedFormat, || masked(|block| block[20] = 1)),
@@ -450,8 +487,27 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_sparse_count", Corrupt, || sparse(|block| block[16] += 1)),
         ("lorenzo_sparse_width_33", Corrupt, || sparse(|block| block[18] = 33)),
         ("lorenzo_sparse_width_0", Corrupt, || sparse(|block| block[18] = 0)),
-        ("lorenzo_sparse_reserved", Corrupt, || sparse(|block| block[19] = 1)),
         ("lorenzo_sparse_cut", Corrupt, || sparse(|block| block.truncate(block.len() - 16))),
+        // Each is sound but for what its name says.
+        ("lorenzo_list_of_15_bits", Corrupt, || list(1, 1, 15, &[0; 2])),
+        ("lorenzo_list_of_257", Corrupt, || list(257, 1, 1, &[0; 33])),
+        ("lorenzo_list_past_the_end", Corrupt, || list(1, 1, 14, &4000u16.to_le_bytes())),
+        ("lorenzo_list_width_33", Corrupt, || list(1, 33, 1, &[0; 2])),
+        ("lorenzo_list_width_0", Corrupt, || list(1, 0, 1, &[0; 2])),
+        ("lorenzo_list_of_none_with_bits", Corrupt, || list(0, 1, 1, &[])),
+        // Gaps of 32 bytes, 160 bytes of lengths, up to 992 bytes of other bits.
+        ("lorenzo_list_cut", Corrupt, || list(256, 32, 1, &[])),
+        ("lorenzo_list_lengths_cut", Corrupt, || list(256, 32, 1, &[0; 32 + 160 - 16])),
+        ("lorenzo_list_bits_cut", Corrupt, || list(256, 32, 1, &[&[0; 32][..], &[0xff; 160 + 992 - 16]].concat())),
+        ("lorenzo_cut_of_integers", Corrupt, || cut(DType::I32, 127, 0, 0)),
+        ("lorenzo_cut_e_0", Corrupt, || cut(DType::F32, 0, 0, 0)),
+        ("lorenzo_cut_e_255", Corrupt, || cut(DType::F32, 255, 0, 0)),
+        ("lorenzo_cut_e_2047", Corrupt, || cut(DType::F64, 2047, 0, 0)),
+        ("lorenzo_cut_too_large", Corrupt, || cut(DType::F32, 127, 1 << 24, 0)),
+        ("lorenzo_cut_too_far_below_zero", Corrupt, || cut(DType::F32, 127, -1 << 24, 0)),
+        ("lorenzo_cut_without_tails", Corrupt, || cut(DType::F32, 127, -1, 0)),
+        ("lorenzo_cut_tails_cut", Corrupt, || cut(DType::F32, 127, -1, 16_000 - 16)),
+        ("lorenzo_cut_tails_too_long", Corrupt, || cut(DType::F32, 127, -1, 16_000 + 16)),
         ("lorenzo_huff_dict", UnsupportedFormat, || huff(|block| block[0] |= 2 << 4)),
         ("lorenzo_raw_fixed", UnsupportedFormat, || split(|block| block[0] = 1 << 4)),
         ("lorenzo_order_x_8", UnsupportedFormat, || split(|block| block[1] |= 8)),
@@ -585,7 +641,8 @@ fn other_rejects() -> Vec<Damage> {
         ("fixed_header_cut", Truncated, || good()[..39].to_vec()),
         ("format_1", UnsupportedFormat, || changed(|frame| frame[4] = 1)),
         ("format_2", UnsupportedFormat, || changed(|frame| frame[4] = 2)),
-        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 4)),
+        ("format_3", UnsupportedFormat, || changed(|frame| frame[4] = 3)),
+        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 5)),
         ("unknown_codec", UnsupportedFormat, || changed(|frame| frame[5] = 255)),
         ("codec_version_2", UnsupportedFormat, || changed(|frame| frame[6] = 2)),
         ("codec_version_0", UnsupportedFormat, || changed(|frame| frame[6] = 0)),
@@ -653,22 +710,22 @@ fn other_rejects() -> Vec<Damage> {
 #[test]
 #[ignore = "adds files to tests/golden"]
 fn bless() {
-    let v3 = folder("v3");
-    let mut rows: Vec<Golden> = manifest(&v3);
+    let v4 = folder("v4");
+    let mut rows: Vec<Golden> = manifest(&v4);
     let own = cases().into_iter().map(|(asked, level, name, input)| (asked, level, name, None, input));
     let others =
         others().into_iter().map(|(name, fold, b, input)| ("lorenzo", 2, name, Some(Chosen { fold, b }), input));
     for (asked, level, name, chosen, input) in own.chain(others) {
         let file = format!("{asked}/{name}.gridz");
-        if v3.join(&file).exists() {
+        if v4.join(&file).exists() {
             continue;
         }
         let array = input.bytes();
         let frame = make(asked, level, chosen, &input);
         let entry = registry::find(frame[5]).unwrap();
         let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
-        fs::create_dir_all(v3.join(asked)).unwrap();
-        fs::write(v3.join(&file), frame).unwrap();
+        fs::create_dir_all(v4.join(asked)).unwrap();
+        fs::write(v4.join(&file), frame).unwrap();
         rows.push(Golden {
             file,
             asked: asked.into(),
@@ -682,9 +739,9 @@ fn bless() {
             input,
         });
     }
-    write_manifest(&v3, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
+    write_manifest(&v4, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
 
-    let reject = folder("v3_reject");
+    let reject = folder("v4_reject");
     let mut rows: Vec<Reject> = manifest(&reject);
     fs::create_dir_all(&reject).unwrap();
     for (name, kind, make) in rejects() {

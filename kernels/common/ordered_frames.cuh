@@ -29,15 +29,16 @@
 //   };
 //
 // Where a CTA makes one tile at a time, run() is the kernel's loop, and stores what has to be. The codec's part is a function
-// that makes a tile, by all threads:
+// that one thread calls first, and one that makes a tile, by all threads:
 //
 //   const OrderedFrames<Layout> frames(args, Layout{args.own}, n_tiles, n_tiles);
-//   frames.run<kThreads>(shared.drawn, shared.sums, [&](u32 chunk, u32 index) {
-//       …                                   // from frames.source(chunk); how long is the tile?
-//       if (threadIdx.x == 0) frames.publish(chunk, index, length);
+//   const auto prepare = [&](const Drawn& tile) { … };
+//   frames.run<kThreads>(shared.drawn, shared.sums, prepare, [&](const Drawn& tile) {
+//       …                                   // from frames.source(tile.chunk); how long is the tile?
+//       if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, length);
 //       …
-//       if (threadIdx.x < kWarp) before = frames.place(chunk, index, length);
-//       …                                   // to frames.payload(chunk), from `before` on; sums of what is written
+//       if (threadIdx.x < kWarp) before = frames.place(tile.chunk, tile.index, length);
+//       …                                   // to frames.payload(tile.chunk), from `before` on; sums of what is written
 //       shared.sums.share(sums);
 //       __syncthreads();
 //       return shared.sums.sum();
@@ -125,7 +126,8 @@ struct OrderedFrames {
         return Drawn{chunk < args.n_chunks ? kFirst : kBeyond, number, chunk, number - chunk * tiles};
     }
 
-    // What a tile that was kBeyond is, once all chunks are finished for the first time. By who has counted all that it has made.
+    // What a tile that was kBeyond is, once all chunks are finished for the first time. By a thread that
+    // those do not wait for who still count what the CTA has made.
     __device__ __forceinline__ Drawn await_again(u32 number) const {
         u32 n_finished;
         do {
@@ -199,22 +201,26 @@ struct OrderedFrames {
         atomicAdd(&scratch->n_finished, 1);
     }
 
-    // The loop of a CTA of kThreads threads that makes one tile at a time: `make(chunk, index)` is done by all of them, and gives
-    // the first thread the CTA's sums, by `sums` or after another barrier.
-    template <u32 kThreads, typename Make>
-    __device__ __forceinline__ void run(Drawn& drawn, CtaSums<kThreads / kWarp>& sums, Make make) const {
+    // The loop of a CTA of kThreads threads that makes one tile at a time: `prepare(tile)` is done by the last thread, while the first
+    // warp may still count the tile before; then `make(tile)` by all of them, which gives the first thread the CTA's sums, by `sums` or
+    // after another barrier. Behind its last barrier `make` must not read the tile, nor what `prepare` changes.
+    template <u32 kThreads, typename Prepare, typename Make>
+    __device__ __forceinline__ void run(Drawn (&drawn)[2], CtaSums<kThreads / kWarp>& sums, Prepare prepare, Make make) const {
         for (;;) {
-            if (threadIdx.x == 0) {
-                drawn = locate(draw());
-                if (unlikely(drawn.kind == kBeyond)) drawn = await_again(drawn.number);
+            if (threadIdx.x == kThreads - 1) {
+                Drawn next = locate(draw());
+                if (unlikely(next.kind == kBeyond)) next = await_again(next.number);
+                if (likely(next.kind == kFirst)) prepare(next);
+                drawn[0] = next;
             }
             __syncthreads();
-            const TileKind kind = drawn.kind;
+            const TileKind kind = drawn[0].kind;
             if (unlikely(kind == kNone)) return;
-            const Sums all = likely(kind == kFirst) ? make(drawn.chunk, drawn.index) : store<kThreads>(drawn.chunk, drawn.index, sums);
+            // In shared memory, where it takes no registers meanwhile.
+            if (threadIdx.x == 0) drawn[1] = drawn[0];
+            const Sums all = likely(kind == kFirst) ? make(drawn[0]) : store<kThreads>(drawn[0].chunk, drawn[0].index, sums);
             if (threadIdx.x >= kWarp) continue;
-            // Read once more, so that it takes no registers meanwhile.
-            const Drawn tile = drawn;
+            const Drawn tile = drawn[1];
             complete(tile.kind, tile.chunk, count(tile.kind, tile.chunk, all, 1, tile.kind == kAgain));
         }
     }

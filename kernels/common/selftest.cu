@@ -112,7 +112,7 @@ struct SelftestLayout {
 };
 
 struct SelftestShared {
-    Drawn drawn;
+    Drawn drawn[2];
     CtaSums<kSelftestThreads / kWarp> sums;
     u32 counts[kSelftestThreads / kWarp];
     u32 before;
@@ -124,7 +124,8 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
     __shared__ SelftestShared shared;
     const Layout layout{args.own};
     const OrderedFrames<Layout> frames(args, layout, args.own.n_tiles, args.own.n_tiles);
-    frames.template run<kSelftestThreads>(shared.drawn, shared.sums, [&](u32 chunk, u32 index) {
+    frames.template run<kSelftestThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) {
+        const u32 chunk = tile.chunk, index = tile.index;
         const u32 warp = threadIdx.x / kWarp;
         const u64 at = static_cast<u64>(index) * kSelftestThreads + threadIdx.x;
         const u32 word = at < args.own.n_words ? reinterpret_cast<const u32*>(frames.source(chunk))[at] : 0;

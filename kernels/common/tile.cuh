@@ -77,8 +77,9 @@ struct DecompressTile {
     // after all sums and reports, other than that thread's. What the CTA stores need not be done.
     __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
 
-    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header.
-    __device__ __forceinline__ void finish(u32 n_before) const {
+    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header, also at its
+    // checksum if the tiles have made the payload's sums.
+    __device__ __forceinline__ void finish(u32 n_before, bool has_sums = true) const {
         if (threadIdx.x >= kWarp) return;
         // Members that are needed here only are found once more, from what the compiler takes for other values, so that they
         // take no registers meanwhile.
@@ -100,7 +101,7 @@ struct DecompressTile {
         const u64 frame_bytes = args.frame_bytes[chunk];
         Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
         if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
-            const bool with_checksum = status == kOk && !(args.flags & kSkipChecksum);
+            const bool with_checksum = has_sums && status == kOk && !(args.flags & kSkipChecksum);
             const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
             const u64 n_bytes = frame_bytes - form.n_bytes;
             const Status of_header = check_header(form, frame, n_bytes, totals()->checksum(n_bytes), with_checksum);

@@ -43,19 +43,23 @@ static_assert(kElements / 32 == kLorenzoThreads, "a thread has a word of marks")
 template <typename W>
 struct LorenzoShared {
     // The block's words, then its numbers, then the stage, at most as long as a block in RAW; and the residuals, then lists
-    // of patches. With FIXED and DECIMAL they change places.
+    // of patches. With other maps than BITS they change places.
     Buffer<W> buffers[2];
-    // What each warp knows of the words, or of its costs.
-    W ors[kGroups], lows[kGroups], highs[kGroups];
+    // What each warp knows of the words, or of its costs: bits that any or all have, and others.
+    W any[kGroups], all[kGroups];
     u32 first_bits[kGroups], last_bits[kGroups], bad[kGroups];
-    alignas(16) u32 costs[8][kGroups];
+    alignas(16) u32 costs[14][kGroups];
+    u32 lengths[kGroups][LengthCounts<W>::kCounts];
     uint4 sections[kGroups];  // bytes of a group's sections
     u32 n_nonzero, longest;   // numbers that are not 0, and their bits
+    u32 tail_bits[kGroups], tail_bytes;  // of CUT, behind the numbers
     uint2 group_headers[kGroups];
     uint4 header;             // of the block, in SPLIT
     CtaSums<kGroups> sums;
     MaskState<W> mask;
     u32 nonzero[kElements / 32];  // marks, for SPARSE
+    u32 sparse_bytes;             // of SPARSE
+    bool is_list;
     W frequent;                   // the word that most samples have
     u32 n_frequent;               // how many have it
     u32 decimals;                 // with which samples are decimal fractions
@@ -63,7 +67,8 @@ struct LorenzoShared {
     W middle;                     // of samples of the numbers that are looked at
     RowBox box;
     alignas(16) Orders cubic;  // 3 where the box has an extent
+    u32 candidates;            // for the orders, as bits
     bool is_full;              // at least kMinDepth planes of 16 rows of 32
-    Drawn drawn;
+    Drawn drawn[2];
     u32 before;  // units of all blocks before
 };

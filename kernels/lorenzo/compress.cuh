@@ -1,17 +1,16 @@
 // Compression (`fast`) in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time,
 // many CTAs per multiprocessor. For every block:
-//   1. Its words are copied to shared memory (load.cuh). The bits that any has and their range are found by all threads, and what
+//   1. Its words are copied to shared memory (load.cuh). The bits that any or all have are found by all threads, and what
 //      samples say of them: a frequent word may be masked (mask_choice.cuh). Zeros at the end that all words have are shifted
 //      out, and what is left are the numbers of the map BITS (maps.cuh).
 //   2. Some rows are predicted with each candidate for the orders; the bits of their residuals are the costs (orders.cuh).
 //      Where exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well; where samples are
-//      decimal fractions, so are those of DECIMAL.
+//      decimal fractions, so are those of DECIMAL, and where signs differ, or exponents more, those of CUT (tails.cuh).
 //   3. Residuals go to the other buffer (stage/differences.cuh): a warp makes eight rows at a time, in registers. Of whole
 //      planes these are its group's; of other boxes each row is for itself. Of a masked block one warp makes those of the
 //      numbers that are left.
-//   4. A warp has a group: it counts for every width how many residuals are longer, in bit slices: word k of six counts in
-//      binary, bit by bit, the residuals of a lane that are longer than k bits. Then lane k knows the count of width k and
-//      what it costs (stage/widths.cuh). If few are not 0, SPARSE may be shorter.
+//   4. A warp has a group: it counts in shared memory how many residuals have each length. Then lane k knows how many are longer
+//      than k bits, and what width k costs (stage/widths.cuh). If few are not 0, SPARSE may be shorter.
 //   5. The size of the block is published; mask, and groups (stage/pack.cuh) or sparse numbers, are written to a stage in the place
 //      of the numbers.
 //   6. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
@@ -33,6 +32,7 @@
 #include "../stage/marks.cuh"
 #include "../stage/marks_write.cuh"
 #include "../stage/pack.cuh"
+#include "../stage/sparse_write.cuh"
 #include "../stage/widths.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
@@ -41,6 +41,7 @@
 #include "maps.cuh"
 #include "mask_choice.cuh"
 #include "orders.cuh"
+#include "tails.cuh"
 
 template <typename W>
 struct LorenzoCompressor {
@@ -57,44 +58,49 @@ struct LorenzoCompressor {
           frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        frames.run<kLorenzoThreads>(shared.drawn, shared.sums, [&](u32 chunk, u32 block) { return encode(chunk, block); });
+        frames.run<kLorenzoThreads>(
+            shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
     }
 
-    // Makes the frame's block, and is the sums in the first thread. By all threads.
-    __device__ __forceinline__ Sums encode(u32 chunk, u32 block) const {
+    // What all threads have to know of a block, by one.
+    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+        const Box found = find_box(args.own.extents, kLogBlock, tile.index);
+        shared.box.set(found, kLogBlock);
+        shared.is_full = OrderChoice<W>::is_full(found);
+        shared.candidates = OrderChoice<W>::candidates_of(found);
+        shared.mask.is_used = false;
+        shared.n_nonzero = shared.longest = shared.tail_bytes = 0;
+        shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
+    }
+
+    // Makes the frame's block, and is the sums in the first thread. By all threads. The tile is read again where it is needed.
+    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
-        if (threadIdx.x == kLorenzoThreads - 1) {
-            const Box found = find_box(args.own.extents, kLogBlock, block);
-            shared.box.set(found, kLogBlock);
-            shared.is_full = OrderChoice<W>::is_full(found);
-            shared.mask.is_used = false;
-            shared.n_nonzero = shared.longest = 0;
-            shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
-        }
-        __syncthreads();
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
         W* residuals = shared.buffers[1].words;
-        BlockLoader<W>{args, shared.box, element}.load_words(frames.source(chunk), numbers);
+        BlockLoader<W>{args, shared.box, element}.load_words(frames.source(tile.chunk), numbers);
         __syncthreads();
 
-        W all_or, low, high;
         const MapChoice<W> maps{shared, element};
         const MaskChoice<W> masks{shared, element};
-        maps.look_at_words(numbers, all_or, low, high);
-        const bool is_const = low == high;
-        bool is_masked = false;
+        W any, all;
+        // Once more if words were replaced.
+#pragma unroll 1
+        do maps.look_at_words(numbers, any, all);
+        while (unlikely(any != all && !shared.mask.is_used && shared.n_frequent >= MaskChoice<W>::kMinSamples && m >= MaskChoice<W>::kMinElements) &&
+               masks.choose(numbers, reinterpret_cast<u32*>(residuals)));
+        const bool is_const = any == all && !shared.mask.is_used;
         if (likely(!is_const)) {
-            if (unlikely(shared.n_frequent >= MaskChoice<W>::kMinSamples && m >= MaskChoice<W>::kMinElements)) {
-                is_masked = masks.choose(numbers, reinterpret_cast<u32*>(residuals));
-                if (is_masked) maps.look_at_words(numbers, all_or, low, high);
-            }
             Mapping<W> mapping;
             Orders orders = {0, 0, 0};
-            maps.choose(numbers, residuals, all_or, low, high, mapping, orders);
+            maps.choose(numbers, residuals, any, all, mapping, orders);
+            // Read again where it is needed.
+            const bool is_masked = shared.mask.is_used;
             if (threadIdx.x == 0) shared.header = block_header(mapping, orders, is_masked);
+            if (unlikely(mapping.map == kCut)) Tails<W>{shared}.count(numbers, mapping.shift);
             const Widths own = unlikely(is_masked) ? masked_residuals(numbers, residuals, mapping.base, orders)
-                                                   : Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders);
+                                                   : Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
             if (lane == 0) shared.group_headers[warp] = own.header();
             if (lane == 0) {
                 shared.sections[warp] = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
@@ -103,6 +109,7 @@ struct LorenzoCompressor {
             }
             __syncthreads();
         }
+        const bool is_masked = shared.mask.is_used;
         const u32 n_coded = unlikely(is_masked) ? shared.mask.n_coded : m, contents = kHeaderBytes + (unlikely(is_masked) ? shared.mask.all_bytes : 0);
         // Sections of SPLIT.
         const u32 n_groups = (n_coded + kGroup - 1) / kGroup;
@@ -115,16 +122,16 @@ struct LorenzoCompressor {
             all_patches += bytes.z;
         }
         const u32 raw_units = 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
-        const u32 split_units = (all_packed + all_bitmaps + all_patches + kUnitBytes - 1) / kUnitBytes;
+        const u32 split_units = (all_packed + all_bitmaps + all_patches + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
         u32 coder = is_const ? kConst : split_units < raw_units ? kSplit : kRaw;
         u32 n_units = coder == kConst ? 1 : coder == kSplit ? split_units : raw_units;
-        // Numbers that are not 0 take more than their bits.
+        // Numbers that are not 0 take more than their bits, if there is no list of them.
         const u32 n_nonzero = shared.n_nonzero;
-        if (unlikely(!is_const && n_nonzero < Widths::kMany && contents + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes)) {
-            const u32 sparse_units = (contents + sparse_bytes(residuals, n_coded, n_nonzero * shared.longest) + kUnitBytes - 1) / kUnitBytes;
+        if (unlikely(!is_const && n_nonzero < Widths::kMany && (n_nonzero <= kMaxListed || contents + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes))) {
+            const u32 sparse_units = (contents + sparse_bytes(residuals, n_coded) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
             if (sparse_units < n_units) coder = kSparse, n_units = sparse_units;
         }
-        if (threadIdx.x == 0) frames.publish(chunk, block, n_units);
+        if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, n_units);
 
         unsigned char* const stage = reinterpret_cast<unsigned char*>(numbers);
         if (likely(coder == kSplit)) {
@@ -152,16 +159,17 @@ struct LorenzoCompressor {
             write_zeros(stage, n_units * kUnitBytes);
             __syncthreads();
             if (is_masked) masks.write(stage);
-            write_sparse(stage, contents, residuals, n_coded, shared.longest);
+            write_sparse(stage, contents, residuals, n_coded);
         }
+        if (unlikely(coder != kConst && (shared.header.x >> 4 & 0xf) == kCut)) write_tails(tile, coder, stage, coder == kSparse ? contents + shared.sparse_bytes : all_packed + all_bitmaps + all_patches);
         __syncthreads();
         if (warp == 0) {
-            const u32 before = frames.place(chunk, block, n_units);
+            const u32 before = frames.place(tile.chunk, tile.index, n_units);
             if (lane == 0) shared.before = before;
         }
         __syncthreads();
         const u32 before = shared.before;
-        char* const to = frames.payload(chunk);
+        char* const to = frames.payload(tile.chunk);
         const u32 tiles = frames.tiles;
         const u64 first = table_bytes(tiles) + static_cast<u64>(before) * kUnitBytes;
         UnitSums<kLorenzoThreads> unit_sums(first / 4 + 4 * threadIdx.x);
@@ -179,6 +187,7 @@ struct LorenzoCompressor {
         Sums sums;
         unit_sums.finish(sums);
         shared.sums.share(sums);
+        const u32 block = tile.index;
         __syncthreads();
         sums = Sums();
         if (threadIdx.x == 0) {
@@ -203,7 +212,7 @@ struct LorenzoCompressor {
             if (threadIdx.x == 0) shared.mask.n_coded = n;
         }
         __syncthreads();
-        return Differences<W, kGroups>::widths_of(residuals, shared.mask.n_coded);
+        return Differences<W, kGroups>::widths_of(residuals, shared.mask.n_coded, shared.lengths[threadIdx.x / kWarp]);
     }
 
     __device__ __forceinline__ static void write_zeros(unsigned char* stage, u32 n_bytes) {
@@ -213,23 +222,53 @@ struct LorenzoCompressor {
         }
     }
 
+    // CUT: the tails to the stage, behind the numbers; in the place of a block that will be in RAW, its words.
+    __device__ __forceinline__ void write_tails(const Drawn& tile, u32 coder, unsigned char* stage, u32 begin) const {
+        const BlockLoader<W> loader{args, shared.box, element};
+        const char* const array = frames.source(tile.chunk);
+        if (coder == kRaw) {
+            // As numbers of BITS without a mask.
+            __syncthreads();
+            loader.load_words(array, reinterpret_cast<W*>(stage));
+            if (threadIdx.x == 0) shared.header = make_uint4(0, 0, 0, 0), shared.mask.is_used = false;
+        } else {
+            Tails<W>{shared}.write(loader, array, shared.header.y, stage, begin);
+        }
+    }
+
     // SPARSE. Marks of those of n numbers that are not 0 are kept for write_sparse.
-    __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n, u32 bits) const {
+    __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
         for (u32 row = threadIdx.x / kWarp; row < kElements / kRow; row += kGroups) {
             const u32 i = row * kRow + lane_id(), marks = __ballot_sync(kAllLanes, i < n && residuals[i] != 0);
             if (lane_id() == 0) shared.nonzero[row] = marks;
         }
         __syncthreads();
         const WrittenMarks<kLorenzoThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[0]);
-        return kSparseHeader + marks.n_bytes() + (bits + 7) / 8;
+        const u32 n_marked = marks.n_marked(), width = shared.longest;
+        u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
+        bool is_list = false;
+        if (n_marked <= kMaxListed) {
+            const WrittenList<W, kLorenzoThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
+            is_list = list.n_bytes(n_marked, width) < n_bytes;
+            if (is_list) n_bytes = list.n_bytes(n_marked, width);
+        }
+        if (threadIdx.x == 0) shared.sparse_bytes = n_bytes, shared.is_list = is_list;
+        return n_bytes;
     }
-    __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n, u32 width) const {
+    __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n) const {
+        const u32 width = shared.longest;
         const WrittenMarks<kLorenzoThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[1]);
         if (threadIdx.x == 0) {
             uint4 header = shared.header;
             header.x = (header.x & ~0xfu) | kSparse;
             *reinterpret_cast<uint4*>(stage) = header;
             *reinterpret_cast<u32*>(stage + at) = marks.n_marked() | width << 16;
+        }
+        if (shared.is_list) {
+            const WrittenList<W, kLorenzoThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
+            if (threadIdx.x == 0) stage[at + 3] = list.gap_bits;
+            list.write(stage, at, marks.n_marked(), width, marks.marked_before());
+            return;
         }
         marks.write(stage, at + kSparseHeader);
         u32 bit = 8 * (at + kSparseHeader + marks.n_bytes()) + marks.marked_before() * width;

@@ -8,10 +8,12 @@
 //      rows allow.
 //
 // Blocks whose rows are not of 32 elements, clipped ones for instance, are added up in the tile, axis by axis, by one
-// body for all shapes. HUFF is decoded by one warp, while the others wait. DICT, SPARSE, masked blocks, and those of more
-// than 4096 elements are read from the frame without a stage.
+// body for all shapes. HUFF is decoded by one warp, while the others wait. Only whole blocks of 4096
+// elements in SPLIT, without DICT, CUT or a mask, are unpacked from the stage; all others are read from the frame.
 //
-// Where elements are DECIMAL or masked, their words are made in the tile, before it is stored.
+// Where elements are DECIMAL, CUT or masked, their words are made in the tile, before it is stored. Tails are read from the frame.
+//
+// Of a region there is a CTA for each block from the first to the last that it touches, which stores the elements that are wanted, one by one.
 //
 // Nothing that is read is used before it is checked. Who finishes the last tile of a chunk compares the header with what
 // it must be, and so the checksum.
@@ -21,10 +23,12 @@
 #include "../common/checksum.cuh"
 #include "../common/elements.cuh"
 #include "../common/frame.cuh"
+#include "../common/region.cuh"
 #include "../common/tile.cuh"
 #include "../common/tuning.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
+#include "../stage/cut.cuh"
 #include "../stage/decimal.cuh"
 #include "../stage/fixed.cuh"
 #include "../stage/huff.cuh"
@@ -34,7 +38,7 @@
 #include "layout.cuh"
 #include "mask.cuh"
 
-constexpr u32 kMasked = 4;  // added to a Map: some elements are masked
+constexpr u32 kMasked = 8;  // added to a Map: some elements are masked
 
 // What a block's header says of the map and the prediction; for RAW, CONST and DICT, that there is nothing to be added up.
 struct BlockPlan {
@@ -96,6 +100,7 @@ struct DecompressShared {
     // Behind the stage a row of words can be read.
     alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
     Box box;
+    u32 tails;  // of CUT: where they begin, in bytes from the block's start
     Offset<W> offset;
 
     // The sum of a column over a warp's rows, between the tile's segments; those over all warps before, in place of the stage.
@@ -113,7 +118,8 @@ struct DecompressShared {
     __device__ __forceinline__ Rows& rows() { return *reinterpret_cast<Rows*>(stage + kRowsAt); }
 };
 
-template <typename W, u32 kLog>
+// kPart: only the elements of a region are stored, from the arguments of region.cuh.
+template <typename W, u32 kLog, bool kPart = false>
 struct Decompressor : DecompressTile<Blocks> {
     using Shared = DecompressShared<W, kLog>;
     using Place = Places<W, kLog>;
@@ -131,7 +137,7 @@ struct Decompressor : DecompressTile<Blocks> {
     char* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
-        : DecompressTile<Blocks>(args), shared(shared), block(tile), dst(array) {}
+        : DecompressTile<Blocks>(args), shared(shared), block(kPart ? touched_block() : tile), dst(array) {}
 
     using Plan = BlockPlan;
 
@@ -152,6 +158,43 @@ struct Decompressor : DecompressTile<Blocks> {
         add(shared.rows().sums, sums, damage);
         finish(count());
     }
+
+    // The same for a tile of a region.
+    __device__ __forceinline__ void run_part() {
+        const bool stored = is_stored(args.stored, frame);
+        const u32 element_bytes = Element(args.encoded).bytes;
+        const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * element_bytes;
+        u32 damage = stored ? check_length(frame_bytes, args.stored.n_bytes + raw_bytes) : check_frame(table_bytes(args.own.n_blocks));
+        if (damage == 0 && !stored) {
+            const u32 n_units = reinterpret_cast<const uint2*>(payload)[args.own.n_blocks - 1].x;
+            damage = check_length(n_bytes, table_bytes(args.own.n_blocks) + static_cast<u64>(n_units) * kUnitBytes);
+        }
+        if (damage == 0 && !stored && block != kNoBlock) {
+            const uint2* const table = reinterpret_cast<const uint2*>(payload);
+            return decode_block(block ? table[block - 1].x : 0, table[block].x, table[block].y);
+        }
+        if (damage == 0 && stored) copy_region<kThreads>(region(), element_bytes, frame + args.stored.n_bytes, dst, tile, tiles);
+        if (threadIdx.x == 0) report(damage);
+        __syncthreads();
+        finish(count());
+    }
+    __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Blocks>&>(args).region; }
+
+    // The block of a region's tile, or kNoBlock if there is nothing of the region in it.
+    static constexpr u32 kNoBlock = ~0u;
+    __device__ __forceinline__ u32 touched_block() const {
+        const u64 (&extents)[3] = args.own.extents;
+        const Shape shape = block_shape(extents, kLog);
+        const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
+        u32 n_blocks[3], at[3];
+        for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
+        const Touched touched(region(), logs, n_blocks);
+        if (tile >= touched.count()) return kNoBlock;
+        touched.locate(tile, at);
+        return has_some(region(), logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
+    }
+    // Of a region, blocks have been checked, not the payload.
+    __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Blocks>::finish(n_before, !kPart); }
 
     // The block that the table says is in units [begin, end).
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
@@ -268,7 +311,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const bool is_plain = plan.coder <= kConst;
         const bool is_dict = plan.map == kDict;
         // What is to be zero, and is not, is of a later version, too.
-        const bool is_known = plan.coder <= kSparse && plan.map <= kDecimal && (!is_plain || plan.map == kBits) && !(plan.coder > kSplit && is_dict) &&
+        const bool is_known = plan.coder <= kSparse && plan.map <= kCut && (!is_plain || plan.map == kBits) && !(plan.coder > kSplit && is_dict) &&
                               (sizeof(W) == 8 || words.w == 0) &&
                               (is_plain ? flags >> 8 == 0 && words.y == 0 && (plan.coder == kConst || (words.z | words.w) == 0)
                                         : is_dict || ((flags & 0xfef88800) == 0 && words.y >> 16 == 0));
@@ -276,6 +319,7 @@ struct Decompressor : DecompressTile<Blocks> {
         bool is_sound = shift < Word<W>::kBits;
         if (plan.map == kFixed) is_sound = is_float && shift >= 1;
         if (plan.map == kDecimal) is_sound = is_float && shift >= 1 && shift <= kMaxDecimals;
+        if (plan.map == kCut) is_sound = is_float && shift >= 1 && shift < Word<W>::kMaxExponent;
         if (is_dict) {
             const u32 k = flags >> 8 & 0xff, bits = flags >> 16 & 0xff, of_deltas = flags >> 24;
             is_sound &= k < Word<W>::kBits && bits <= Word<W>::kBits && of_deltas < Word<W>::kBits && words.y >> 16 > 0;
@@ -289,7 +333,7 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     __device__ __forceinline__ u32 fill(bool is_staged, const unsigned char* stage, const unsigned char* source, u32 block_bytes, Plan& plan) {
-        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && plan.map < kMasked && shared.box.m == kBlock)) {
+        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && plan.map < kCut && shared.box.m == kBlock)) {
             if (!shared.rows().ahead.is_whole) return kMarkCorrupt;
             const u32 first = threadIdx.x / kWarp * kWarpRows;
             fill_rows<Source::kStage>(stage + kHeaderBytes, shared.rows().ahead.groups[first / kGroupRows], first, plan);
@@ -368,9 +412,10 @@ struct Decompressor : DecompressTile<Blocks> {
     __device__ __forceinline__ u32 fill_numbers(const unsigned char* from, u32 begin, uint4 words, u32 block_bytes, u32 m, Plan& plan) const {
         const Element element(args.encoded);
         const u32 available = block_bytes - begin;
-        if (plan.coder == kHuff) return fill_huff(from + begin, available, m);
+        if (plan.coder == kHuff) return fill_huff(from, begin, available, m, plan);
         if (plan.coder == kSparse) {
-            return read_sparse<Place>(from + begin, available, m, shared.mask().marks, shared.tile) ? 0 : kMarkCorrupt;
+            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().marks, shared.tile);
+            return n_bytes == 0 || !ends_at(begin + n_bytes, block_bytes, plan) ? kMarkCorrupt : 0;
         }
         if (plan.coder <= kConst) {
             const u32 need = plan.coder == kRaw ? m * element.bytes : 0;
@@ -387,7 +432,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 skipped = begin + (deltas + 63) / 64 * 8;
         if (skipped > block_bytes) return kMarkCorrupt;
         const PackedSections<W, kBlock / kGroup> split(from + skipped, block_bytes - skipped, m);
-        if (!split.is_sound || block_bytes - skipped - split.n_bytes >= kUnitBytes) return kMarkCorrupt;
+        if (!split.is_sound || !ends_at(skipped + split.n_bytes, block_bytes, plan)) return kMarkCorrupt;
 #pragma unroll 1
         for (u32 first = threadIdx.x / kWarp * kWarpRows; first * kRow < m; first += kStepRows) {
             fill_rows<Source::kFrame>(from + skipped, split.group(first / kGroupRows), first, plan);
@@ -397,6 +442,13 @@ struct Decompressor : DecompressTile<Blocks> {
             look_up(reinterpret_cast<const u32*>(from + begin), words, m);
         }
         return 0;
+    }
+
+    // Whether a block may end so many bytes behind the numbers; where tails follow, they are told where.
+    __device__ __forceinline__ bool ends_at(u32 numbers_end, u32 block_bytes, const Plan& plan) const {
+        if ((plan.map & ~kMasked) != kCut) return block_bytes - numbers_end < kUnitBytes;
+        if (threadIdx.x == 0) shared.tails = numbers_end;
+        return true;
     }
 
     // Rows [first, first + kWarpRows) of the tile, a number of each a lane.
@@ -439,17 +491,21 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Numbers in HUFF, to the tile.
-    __device__ __forceinline__ u32 fill_huff(const unsigned char* from, u32 available, u32 m) const {
+    __device__ __forceinline__ u32 fill_huff(const unsigned char* block, u32 begin, u32 available, u32 m, const Plan& block_plan) const {
+        const unsigned char* const from = block + begin;
         HuffTables& tables = *reinterpret_cast<HuffTables*>(shared.stage);
         const HuffPlan plan(from, available, m, Word<W>::kBits);
-        if (!plan.is_sound || available - plan.n_bytes >= kUnitBytes) return kMarkCorrupt;
+        if (!plan.is_sound || !ends_at(begin + plan.n_bytes, begin + available, block_plan)) return kMarkCorrupt;
+        const Box& box = shared.box;
+        const bool by_columns = box.sx < kRow && box.sz * box.sy > 1 && !(block_plan.map & kMasked);
         bool is_sound = true;
         for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
-        const bool are_copied = copy_strings<Place, kWarps>(from, plan, m, shared.tile);
+        // Numbers that come by columns are not written where their string would be.
+        const bool are_copied = !by_columns && copy_strings<Place, kWarps>(from, plan, m, shared.tile);
         __syncthreads();
         if (threadIdx.x < kWarp) {
-            Outcome outcome = are_copied ? decode_strings<Place, Strings::kInTile>(from, plan, m, tables, shared.tile) : kOverwritten;
-            if (outcome == kOverwritten) outcome = decode_strings<Place, Strings::kInFrame>(from, plan, m, tables, shared.tile);
+            Outcome outcome = are_copied ? decode_strings<Place, Strings::kInTile>(from, plan, m, 1, tables, shared.tile) : kOverwritten;
+            if (outcome == kOverwritten) outcome = decode_strings<Place, Strings::kInFrame>(from, plan, m, by_columns ? box.sx : 1, tables, shared.tile);
             is_sound &= outcome == kDecoded;
         }
         if (!is_sound) report(kMarkCorrupt);
@@ -533,7 +589,7 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Does what store leaves to be done in the tile: adds up along z where rows are not of 32 elements, and makes the words of
-    // elements that are DECIMAL or masked. Is the map that store has to undo.
+    // elements that are DECIMAL, CUT or masked. Is the map that store has to undo.
     __device__ __forceinline__ u32 complete(Plan& plan) const {
         const Box& box = shared.box;
         const u32 map = shared.offset.map();
@@ -551,7 +607,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // Whether elements are stored by rows of 32.
     __device__ __forceinline__ bool stores_rows() const {
         const Box& box = shared.box;
-        return Element(args.encoded).bytes == sizeof(W) && (box.sx == kRow || (box.sz * box.sy == 1 && box.m % kRow == 0));
+        return !kPart && Element(args.encoded).bytes == sizeof(W) && (box.sx == kRow || (box.sz * box.sy == 1 && box.m % kRow == 0));
     }
 
     // Along y, in registers.
@@ -679,17 +735,51 @@ struct Decompressor : DecompressTile<Blocks> {
         const double power = kPowersOfTen[map == kDecimal ? offset.shift() : 0];
         bool damaged = false;
         __syncthreads();
+        if (map == kCut) add_tails(offset, is_masked);
         if (threadIdx.x == 0) shared.offset = Offset<W>{};
 #pragma unroll 1
         for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
             W& number = *row_numbers(row, 0);
             if (is_masked && shared.mask().marks.has(row)) {
                 number = shared.mask().word;
-            } else if (row * kRow + lane_id() < shared.box.m) {
+            } else if (row * kRow + lane_id() < shared.box.m && map != kCut) {
                 number = map == kDecimal ? float_of_decimal(number + offset.base, power)
                        : map == kFixed   ? word_of<kFixed>(number, offset, damaged)
                                          : word_of<kBits>(number, offset, damaged);
             }
+        }
+        if (damaged) report(kMarkCorrupt);
+        __syncthreads();
+    }
+
+    // CUT: the numbers of the tile, but masked ones, become words. Every warp has rows that follow each other, and so a part of the
+    // tails.
+    __device__ __forceinline__ void add_tails(const Offset<W>& offset, bool is_masked) const {
+        const u32* const table = reinterpret_cast<const u32*>(payload);
+        const u32 begin = block ? table[2 * block - 2] : 0, block_bytes = (table[2 * block] - begin) * kUnitBytes, tails = shared.tails;
+        const u32* const source = reinterpret_cast<const u32*>(payload + table_bytes(args.own.n_blocks) + static_cast<u64>(begin) * kUnitBytes);
+        const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, own_rows = (n_rows + kWarps - 1) / kWarps;
+        const u32 first = min(threadIdx.x / kWarp * own_rows, n_rows), last = min(first + own_rows, n_rows);
+        const auto bits_of = [&](u32 row, W v) {
+            const bool has_tail = row * kRow + lane_id() < m && !(is_masked && shared.mask().marks.has(row));
+            return has_tail ? tail_bits(size_of(v), offset.shift()) : 0;
+        };
+        u32 own = 0;
+#pragma unroll 1
+        for (u32 row = first; row < last; ++row) own += bits_of(row, *row_numbers(row, 0) + offset.base);
+        W all;
+        const u32 before = __shfl_sync(kAllLanes, static_cast<u32>(sum_before(own, all)), 0), n_bytes = (static_cast<u32>(all) + 7) / 8;
+        if (n_bytes > block_bytes - tails || block_bytes - tails - n_bytes >= kUnitBytes) return report(kMarkCorrupt);
+        bool damaged = false;
+        u32 at = 8 * tails + before;
+#pragma unroll 1
+        for (u32 row = first; row < last; ++row) {
+            W& number = *row_numbers(row, 0);
+            const W v = number + offset.base;
+            const u32 n = bits_of(row, v), through = warp_inclusive_sum(n);
+            const W tail = n > 0 ? load_bits(source, at + through - n, n, W()) : 0;
+            if (row * kRow + lane_id() < m && !(is_masked && shared.mask().marks.has(row))) number = float_of_cut(v, tail, offset.shift(), damaged);
+            at += __shfl_sync(kAllLanes, through, kWarp - 1);
         }
         if (damaged) report(kMarkCorrupt);
         __syncthreads();
@@ -795,18 +885,21 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Stores elements of any size in a box of any shape.
+    // Stores elements of any size in a box of any shape, or those of a region.
     __device__ __forceinline__ void store_box(bool is_fixed, bool& damaged) const {
         const Box& box = shared.box;
         const Element element(args.encoded);
         const SmallDivisor rows(box.sx), planes(box.sy);
         const Offset<W> offset = shared.offset;
+        const u64 first_row = kPart ? box.start / args.own.extents[2] : 0, first_x = box.start - first_row * args.own.extents[2];
+        const u64 first_z = kPart ? first_row / args.own.extents[1] : 0, first_y = first_row - first_z * args.own.extents[1];
         for (u32 i = threadIdx.x; i < box.m; i += kThreads) {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
             const W word = is_fixed ? word_of<kFixed>(v, offset, damaged) : word_of<kBits>(v, offset, damaged);
-            const u64 at = box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x;
+            u64 at = box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x;
+            if (kPart && !region().find(first_z + z, first_y + y, first_x + x, at)) continue;
             store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
         }
     }
@@ -816,6 +909,12 @@ template <typename W, u32 kLog>
 __device__ __forceinline__ void decompress(const DecompressArgs<Blocks>& args) {
     extern __shared__ __align__(128) unsigned char shared[];
     Decompressor<W, kLog>(args, *reinterpret_cast<DecompressShared<W, kLog>*>(shared)).run();
+}
+
+template <typename W, u32 kLog>
+__device__ __forceinline__ void decompress_region(const RegionArgs<Blocks>& args) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    Decompressor<W, kLog, true>(args, *reinterpret_cast<DecompressShared<W, kLog>*>(shared)).run_part();
 }
 
 template <typename W, u32 kLog>

@@ -26,7 +26,7 @@ struct Segment {
 };
 
 enum Coder : u32 { kRaw = 0, kConst = 1, kSplit = 2, kHuff = 3, kSparse = 4 };
-enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2, kDecimal = 3 };
+enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2, kDecimal = 3, kCut = 4 };
 
 // What the host says of a chunk.
 struct Blocks {

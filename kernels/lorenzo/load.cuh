@@ -20,25 +20,10 @@ struct BlockLoader {
         const char* const start = array + box.start * element.bytes;
         const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
         const u64 misaligned = reinterpret_cast<u64>(start) | row_bytes;
-        const u32 n_rows = box.m / kRow;
-        // All threads copy some rows of one plane at a time.
-        constexpr u32 kRowUnits = kRow / kPerUnit, kRows = kLorenzoThreads / kRowUnits;
         const u32 height = box.planes.divisor;
         const bool is_aligned = element.bytes == sizeof(W) && misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-        if (likely(is_aligned && (box.sx == kRow || box.is_line()) && box.m % kRow == 0 && (height % kRows == 0 || box.sz == 1))) {
-            const u32 first = threadIdx.x / kRowUnits;
-            const char* from = start + first * row_bytes + threadIdx.x % kRowUnits * kUnitBytes;
-            const u64 next_plane = plane_bytes - height * row_bytes;
-            u32 to = shared_address(words) + threadIdx.x * kUnitBytes, y = 0;
-#pragma unroll 4
-            for (u32 row = first; row < n_rows; row += kRows) {
-                copy_async<kUnitBytes>(to, from);
-                to += kLorenzoThreads * kUnitBytes;
-                from += kRows * row_bytes;
-                y += kRows;
-                if (y == height) y = 0, from += next_plane;
-            }
-            wait_copies();
+        if (likely(is_aligned && (box.sx == kRow || box.is_line()) && box.m % (kSlab * kRow) == 0 && (height % kSlab == 0 || box.sz == 1))) {
+            copy_slabs(start, row_bytes, plane_bytes, words);
             return;
         }
         if (sizeof(W) == 8 || element.bytes == 4) {
@@ -48,6 +33,30 @@ struct BlockLoader {
         } else {
             load_narrow<unsigned char>(start, words, misaligned);
         }
+    }
+
+    // The same for aligned rows of 32, in slabs of one plane each, of which all threads copy their units.
+    static constexpr u32 kSlab = 16;  // rows
+    __device__ __forceinline__ void copy_slabs(const char* start, u64 row_bytes, u64 plane_bytes, W* words) const {
+        constexpr u32 kRowUnits = kRow / kPerUnit, kRows = kLorenzoThreads / kRowUnits;
+        const u32 height = box.planes.divisor;
+        // Where a plane is one slab all are as far from each other.
+        const bool is_even = height == kSlab || box.sz == 1;
+        const u32 n_slabs = is_even ? box.m / (kSlab * kRow) : height / kSlab, n_planes = is_even ? 1 : box.sz;
+        const u64 next_rows = kRows * row_bytes, next_slab = height == kSlab ? plane_bytes : kSlab * row_bytes;
+        const char* plane = start + threadIdx.x / kRowUnits * row_bytes + threadIdx.x % kRowUnits * kUnitBytes;
+        u32 to = shared_address(words) + threadIdx.x * kUnitBytes;
+#pragma unroll 1
+        for (u32 z = 0; z < n_planes; ++z, plane += plane_bytes) {
+            const char* slab = plane;
+#pragma unroll 4
+            for (u32 i = 0; i < n_slabs; ++i, slab += next_slab) {
+                const char* from = slab;
+#pragma unroll
+                for (u32 row = 0; row < kSlab; row += kRows, from += next_rows, to += kLorenzoThreads * kUnitBytes) copy_async<kUnitBytes>(to, from);
+            }
+        }
+        wait_copies();
     }
 
     // The same for rows that are not aligned. A warp has a quarter of them.
@@ -110,5 +119,13 @@ struct BlockLoader {
 #pragma unroll 1
             for (u32 x = lane_id(); x < length && row * length + x < box.m; x += kWarp) words[row * length + x] = word_of_element<W>(from[x], element, swaps);
         }
+    }
+
+    // The word of element i of the block, where elements are words.
+    __device__ __forceinline__ W word(const char* array, u32 i) const {
+        u32 x = i, y = 0, z = 0;
+        if (!box.is_line()) z = box.planes.divide(SmallDivisor(box.sx).divide(i, x), y);
+        const W own = reinterpret_cast<const W*>(array)[box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x];
+        return args.flags & kSwapBytes ? swapped_bytes(own) : own;
     }
 };

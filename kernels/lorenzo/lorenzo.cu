@@ -28,6 +28,24 @@ LORENZO_DECOMPRESS(u64, u64, 12)
 LORENZO_DECOMPRESS(u64, u64, 13)
 LORENZO_DECOMPRESS(u64, u64, 14)
 
+// Where each element goes takes registers.
+template <typename W, u32 kLog>
+constexpr u32 kLorenzoRegionCtas = kLorenzoDecompressCtas<W, kLog> > 2 ? kLorenzoDecompressCtas<W, kLog> - 2 : 1;
+
+#define LORENZO_REGION(name, Word, log)                                                                                  \
+    extern "C" __global__ void __launch_bounds__((DecompressShared<Word, log>::kThreads), kLorenzoRegionCtas<Word, log>) \
+        lorenzo_region_##name##_##log(const __grid_constant__ RegionArgs<Blocks> args) {                                 \
+        decompress_region<Word, log>(args);                                                                              \
+    }                                                                                                                    \
+    extern "C" __device__ const LaunchInfo lorenzo_region_##name##_##log##_info = kDecompressInfo<Word, log>;
+
+LORENZO_REGION(u32, u32, 12)
+LORENZO_REGION(u32, u32, 13)
+LORENZO_REGION(u32, u32, 14)
+LORENZO_REGION(u64, u64, 12)
+LORENZO_REGION(u64, u64, 13)
+LORENZO_REGION(u64, u64, 14)
+
 template <typename W>
 constexpr u32 kLorenzoCompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(LorenzoShared<W>) + kReservedPerCta) : sizeof(W) == 4 ? 4 : 3;
 

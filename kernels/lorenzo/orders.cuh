@@ -37,60 +37,56 @@ struct OrderChoice {
 
     // Chooses orders and base for numbers, of which `middle` is that for no differences, and is the cost. Barriers.
     __device__ __forceinline__ u32 choose_orders(const W* numbers, W middle, W& base, Orders& best) const {
-        const u32 warp = threadIdx.x / kWarp;
         const W first = numbers[0];
-        const bool is_masked = shared.mask.is_used, has_short_rows = shared.box.sx <= kRow && !shared.box.is_line();
-        u32 c = 0, lowest = ~0u, order = 0, costs_2_and_3[2];
+        const bool is_masked = shared.mask.is_used, is_line = shared.box.is_line(), has_short_rows = shared.box.sx <= kRow && !is_line;
         if (unlikely(is_masked)) {
             masked_costs(numbers, first, middle);
-            c = kCubic;
         } else if (likely(shared.is_full)) {
-            full_costs(numbers, first, middle, costs_2_and_3);
-            c = kCubic;
+            full_costs(numbers, first, middle);
         } else if (has_short_rows) {
             first_costs(numbers, first, middle);
-            c = kCubic;
-        } else if (shared.box.is_line()) {
-            line_costs(numbers, first, middle, costs_2_and_3);
-            c = kCubic;
-        }
-        Orders o = candidate(c);
+            share_cost(kCubic, low_cost(numbers, first, candidate(kCubic)));
+        } else if (is_line) {
+            line_costs(numbers, first, middle);
+        } else {
 #pragma unroll 1
-        for (;; ++c) {
-            u32 own = 0;
-            const bool is_known = is_masked || shared.box.is_line() || (shared.is_full && (o.z > 0) & (o.y > 0) & (o.x > 0));
-            if (likely(is_known && order <= 3)) {
-                own = is_masked ? 0 : c == kCubic || order == 3 ? costs_2_and_3[1] : costs_2_and_3[0];
-            } else if (has_short_rows && order <= 3) {
-                own = low_cost(numbers, first, o);
-            } else if (c > kCubic || exists(o)) {
-                own = sampled_cost(numbers, c == 0 ? middle : first, o);
+            for (u32 c = 0; c <= kCubic; ++c) {
+                if (exists(c)) share_cost(c, sampled_cost(numbers, c == 0 ? middle : first, candidate(c)));
             }
-            // Two places in turn: nobody reads the one any more that is written.
-            const u32 place = c < kCubic ? c : kCubic + c % 2;
-            if (lane_id() == 0) shared.costs[place][warp] = own;
-            if (c < kCubic) {
-                o = candidate(c + 1);
-                continue;
-            }
-            __syncthreads();
-            if (c == kCubic) {
-                const u32 mine = min(lane_id(), is_masked ? kCubic - 1 : kCubic);
-                const u32 key = warp_min_unsigned(exists(candidate(mine)) ? cost_of(mine) << 3 | mine : ~0u);
-                lowest = key / 8, best = candidate(key % 8);
-                order = max(max(best.z, best.y), best.x);
-                base = order == 0 ? middle : first;
-            } else {
-                const u32 cost = cost_of(place);
-                if (cost >= lowest) break;
-                lowest = cost, best = o;
-            }
-            if (order == 0 || order == kMaxOrder || is_masked) break;
-            // The next higher order of the best one.
+        }
+        __syncthreads();
+        const u32 mine = min(lane_id(), is_masked ? kCubic - 1 : kCubic);
+        const u32 key = warp_min_unsigned(exists(mine) ? cost_of(mine) << 3 | mine : ~0u);
+        u32 lowest = key / 8;
+        best = candidate(key % 8);
+        u32 order = max(max(best.z, best.y), best.x);
+        base = order == 0 ? middle : first;
+        if (is_masked || order == 0) return lowest;
+        // The next higher orders of the best one. The first of them, and the one that is a candidate, may be known.
+        const bool is_known = shared.is_full || is_line, is_cubic = is_line || (best.z > 0 && best.y > 0 && best.x > 0);
+#pragma unroll 1
+        while (order < kMaxOrder) {
             ++order;
-            o = Orders{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
+            const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
+            u32 place = order == 2 ? second(key % 8) : kCubic;
+            if (!is_known || order > 3 || (order == 3 && !is_cubic)) {
+                // Two places in turn: nobody reads the one any more that is written.
+                place = kHigher + order % 2;
+                share_cost(place, has_short_rows && order <= 3 ? low_cost(numbers, first, o) : sampled_cost(numbers, first, o));
+                __syncthreads();
+            }
+            const u32 cost = cost_of(place);
+            if (cost >= lowest) break;
+            lowest = cost, best = o;
         }
         return lowest;
+    }
+    // The places of costs that warps share: of the candidates, of order 2 instead of 1 in candidate c where that is found with
+    // them, and of higher orders.
+    static constexpr u32 kCubic = 6, kHigher = 12;
+    static __device__ constexpr u32 second(u32 c) { return kCubic + c; }
+    __device__ __forceinline__ void share_cost(u32 place, u32 own) const {
+        if (lane_id() == 0) shared.costs[place][threadIdx.x / kWarp] = own;
     }
     __device__ __forceinline__ u32 cost_of(u32 c) const {
         const uint4 costs = *reinterpret_cast<const uint4*>(shared.costs[c]);
@@ -99,14 +95,15 @@ struct OrderChoice {
 
     // The orders that are tried first: 0 or 1 on each axis, then 3 where the block has an extent. Bit c of each number
     // belongs to candidate c.
-    static constexpr u32 kCubic = 6;
+    static constexpr u32 kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
     __device__ __forceinline__ Orders candidate(u32 c) const {
-        return c < kCubic ? Orders{0x30u >> c & 1, 0x2cu >> c & 1, 0x3au >> c & 1} : shared.cubic;
+        return c < kCubic ? Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1} : shared.cubic;
     }
-    // Whether the block has an extent along the axes of these orders.
-    __device__ __forceinline__ bool exists(const Orders& o) const {
-        return o.z <= shared.cubic.z && o.y <= shared.cubic.y && o.x <= shared.cubic.x;
+    // Those that the box has an extent for, as bits.
+    static __device__ __forceinline__ u32 candidates_of(const Box& box) {
+        return low_bits(0u, kCubic + 1) & ~((box.sz == 1 ? kAlongZ : 0) | (box.sy == 1 ? kAlongY : 0) | (box.sx == 1 ? kAlongX : 0));
     }
+    __device__ __forceinline__ bool exists(u32 c) const { return shared.candidates >> c & 1; }
 
     // Of the block's rows, or of a line's pieces of 32, these are looked at for the costs.
     struct Sample {
@@ -128,14 +125,12 @@ struct OrderChoice {
         const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy);
 #pragma unroll 1
         for (u32 c = 0; c < kCubic; ++c) {
-            const Orders o = candidate(c);
             u32 cost = 0;
-            if (exists(o)) {
-                differences().for_residuals(numbers, c == 0 ? middle : first, o, sample.first, sample.step,
+            if (exists(c)) {
+                differences().for_residuals(numbers, c == 0 ? middle : first, candidate(c), sample.first, sample.step,
                                             [&](u32 i, W r) { cost += shared.mask.has(i) ? 0 : bit_length(r); });
             }
-            cost = warp_sum(cost);
-            if (lane_id() == 0) shared.costs[c][threadIdx.x / kWarp] = cost;
+            share_cost(c, warp_sum(cost));
         }
     }
 
@@ -144,7 +139,7 @@ struct OrderChoice {
         const RowBox& box = shared.box;
         const u32 lane = lane_id(), n_rows = box.sz * box.sy;
         const Sample sample(n_rows);
-        u32 costs[6] = {};
+        u32 costs[kCubic] = {};
 #pragma unroll 1
         for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
             u32 y;
@@ -153,72 +148,86 @@ struct OrderChoice {
             // Numbers that there are not are the base.
             const W own = *at, above = row > 0 ? *(at - box.sx) : first, before = z > 0 ? *(at - box.sy * box.sx) : first;
             const W both = z > 0 && y > 0 ? *(at - box.sy * box.sx - box.sx) : first;
-            add_first_costs(own, above, before, y > 0 ? above - both : 0, first, middle, lane < box.sx, costs);
+            W d[kCubic];
+            first_differences(own, above, before, y > 0 ? above - both : 0, first, middle, d);
+            if (lane >= box.sx) continue;
+#pragma unroll
+            for (u32 c = 0; c < kCubic; ++c) costs[c] += zigzag_length(d[c]);
         }
-        share_first_costs(costs);
+        share_costs(costs);
     }
 
-    // Adds the costs of a lane's number and, where `counts`, the first candidates: with the numbers before it along y and z,
-    // and how much along y the one plane differs from the other.
-    static __device__ __forceinline__ void add_first_costs(W own, W above, W before, W change, W first, W middle, bool counts, u32 (&costs)[6]) {
-        const W not_first = lane_id() > 0 ? ~W(0) : 0;
-        W d[6] = {own - middle, own - first, own - above, own - above, own - before, own - before - change};
+    // The differences of a lane's number for the first candidates, with the numbers before it along y and z, and how much along y the
+    // one plane differs from the other.
+    static __device__ __forceinline__ void first_differences(W own, W above, W before, W change, W first, W middle, W (&d)[kCubic]) {
+        const W along_y = own - above, along_z = own - before;
+        d[0] = own - middle, d[1] = own - first, d[2] = d[3] = along_y, d[4] = along_z, d[5] = along_z - change;
 #pragma unroll
-        for (u32 c = 0; c < 6; ++c) {
-            if (0x3au >> c & 1) d[c] += __shfl_up_sync(kAllLanes, d[c], 1) * not_first;
-            if (counts) costs[c] += zigzag_length(d[c]);
+        for (u32 c = 0; c < kCubic; ++c) {
+            if (has_x(c)) difference_x(d[c]);
         }
     }
-    __device__ __forceinline__ void share_first_costs(const u32 (&costs)[6]) const {
+    static __device__ constexpr bool has_x(u32 c) { return kAlongX >> c & 1; }
+    // Less the number before it along x.
+    static __device__ __forceinline__ void difference_x(W& d) { d += __shfl_up_sync(kAllLanes, d, 1) * (lane_id() > 0 ? ~W(0) : 0); }
+
+    // Shares the sums of a warp's costs.
+    template <u32 kCosts>
+    __device__ __forceinline__ void share_costs(const u32 (&costs)[kCosts]) const {
         // Two sums at a time: none is as large as 2^16.
 #pragma unroll
-        for (u32 c = 0; c < 6; c += 2) {
+        for (u32 c = 0; c < kCosts; c += 2) {
             const u32 both = warp_sum(costs[c] | costs[c + 1] << 16);
-            if (lane_id() == 0) shared.costs[c][threadIdx.x / kWarp] = both & 0xffff, shared.costs[c + 1][threadIdx.x / kWarp] = both >> 16;
+            share_cost(c, both & 0xffff);
+            share_cost(c + 1, both >> 16);
         }
     }
 
-    // The same in a full box, and the costs of orders 2, 2, 2 and 3, 3, 3.
-    __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle, u32 (&second_and_third)[2]) const {
+    // The warp's share of the costs of all candidates in a full box, and of each with order 2 instead of 1.
+    __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle) const {
         constexpr u32 kPlane = kFullHeight * kRow;
         static_assert((kMinDepth - 1) * kFullHeight < Sample::kMinRows && kMinDepth * kFullHeight >= Sample::kMinRows, "not all rows are sampled");
-        const W not_first = lane_id() > 0 ? ~W(0) : 0;
-        const auto second = [](const W (&v)[4]) { return v[0] - 2 * v[1] + v[2]; };
-        const auto third = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
-        u32 costs[6] = {}, cost_2 = 0, cost_3 = 0;
+        const auto second_of = [](const W (&v)[4]) { return v[0] - 2 * v[1] + v[2]; };
+        const auto third_of = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
+        u32 costs[second(kCubic)] = {};
 #pragma unroll 1
         for (u32 z = threadIdx.x / kWarp; z < shared.box.sz; z += kGroups) {
             // In each plane one row is sampled, with three before it.
             static_assert(Sample::kStep == kFullHeight + 1 && Sample::kFirst >= 3 && Sample::kFirst + kMaxDepth <= kFullHeight, "rows of a full box");
             const W* const at = numbers + (Sample::kFirst + z * Sample::kStep) * kRow + lane_id();
-            W own, above, before, change, seconds[4], thirds[4];
+            W rows[4], before, change, seconds[4], thirds[4];
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) {
                 // Numbers that there are not are the base.
                 W along_z[4];
 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) along_z[i] = i <= z ? *(at - i * kPlane - j * kRow) : first;
-                if (j == 0) own = along_z[0], before = along_z[1];
-                if (j == 1) above = along_z[0], change = above - along_z[1];
-                seconds[j] = second(along_z), thirds[j] = third(along_z);
+                if (j == 0) before = along_z[1];
+                if (j == 1) change = along_z[0] - along_z[1];
+                rows[j] = along_z[0], seconds[j] = second_of(along_z), thirds[j] = third_of(along_z);
             }
-            add_first_costs(own, above, before, change, first, middle, true, costs);
-            W d = second(seconds);
+            W d[kCubic];
+            first_differences(rows[0], rows[1], before, change, first, middle, d);
 #pragma unroll
-            for (u32 k = 0; k < 2; ++k) d += __shfl_up_sync(kAllLanes, d, 1) * not_first;
-            cost_2 += zigzag_length(d);
-            d = third(thirds);
+            for (u32 c = 0; c < kCubic; ++c) costs[c] += zigzag_length(d[c]);
+            d[2] = d[3] = second_of(rows), d[4] = seconds[0], d[5] = second_of(seconds);
 #pragma unroll
-            for (u32 k = 0; k < 3; ++k) d += __shfl_up_sync(kAllLanes, d, 1) * not_first;
-            cost_3 += zigzag_length(d);
+            for (u32 c = 1; c < kCubic; ++c) {
+                // Those of candidate 1 have been differenced once.
+                if (has_x(c) && c > 1) difference_x(d[c]);
+                if (has_x(c)) difference_x(d[c]);
+                costs[second(c)] += zigzag_length(d[c]);
+            }
+            W cubic = third_of(thirds);
+#pragma unroll
+            for (u32 k = 0; k < 3; ++k) difference_x(cubic);
+            costs[kCubic] += zigzag_length(cubic);
         }
-        share_first_costs(costs);
-        const u32 both = warp_sum(cost_2 | cost_3 << 16);
-        second_and_third[0] = both & 0xffff, second_and_third[1] = both >> 16;
+        share_costs(costs);
     }
 
-    // The warp's share of the costs of the candidates that a line can have but the last, and of orders 2 and 3.
-    __device__ __forceinline__ void line_costs(const W* numbers, W first, W middle, u32 (&second_and_third)[2]) const {
+    // The warp's share of the costs of the candidates that a line can have, and of order 2.
+    __device__ __forceinline__ void line_costs(const W* numbers, W first, W middle) const {
         const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, lane = lane_id();
         const Sample sample(n_rows);
         u32 costs[4] = {};
@@ -237,9 +246,7 @@ struct OrderChoice {
         }
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
-            costs[k] = warp_sum(costs[k]);
-            if (k < 2 && lane == 0) shared.costs[k][threadIdx.x / kWarp] = costs[k];
-            if (k >= 2) second_and_third[k - 2] = costs[k];
+            share_cost(k < 2 ? k : k == 2 ? second(1) : kCubic, warp_sum(costs[k]));
         }
     }
 

@@ -81,7 +81,8 @@ struct CellOf<u64> {
 constexpr u32 kCellBytes = 8;
 constexpr u32 kCells = 16;  // per thread
 
-template <typename W, int kRank, u32 kBlocks>
+// kSums: what is read is summed up for the payload's checksum.
+template <typename W, int kRank, u32 kBlocks, bool kSums = true>
 struct Decompressor : DecompressTile<Blocks> {
     using Cell = typename CellOf<W>::Type;
     using Shared = DecompressShared<W, kBlocks>;
@@ -99,6 +100,9 @@ struct Decompressor : DecompressTile<Blocks> {
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
         : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
           block(tile * kBlocks + part), dst(reinterpret_cast<W*>(array)) {}
+    // For another block than that of the tile.
+    __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared, u32 block)
+        : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(0), block(block), dst(reinterpret_cast<W*>(array)) {}
 
     __device__ __forceinline__ void run() {
         // Header and table can be read whatever the frame's length is, so all these loads are under way together.
@@ -138,9 +142,9 @@ struct Decompressor : DecompressTile<Blocks> {
     // Adds up the sums of the part's threads. A barrier of the part is passed.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
         constexpr u32 kWarps = kLines / kWarp;
-        shared.sums.share(sums);
+        if (kSums) shared.sums.share(sums);
         part_sync();
-        if (threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
+        if (kSums && threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
     }
 
     // Part `number` of the border, from payload to array.
@@ -263,6 +267,7 @@ struct Decompressor : DecompressTile<Blocks> {
             store_shared_16(staged(stage + n_copies * kUnitBytes), join(words));
         }
         wait_copies();
+        if (!kSums) return;
         UnitSums<kLines> unit_sums(first - skipped + t * kUnitWords);
 #pragma unroll 2
         for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));

@@ -2,6 +2,7 @@
 
 #include "compress.cuh"
 #include "decompress.cuh"
+#include "region.cuh"
 
 #define NDZIP_COMPRESS(type, Word, rank)                                                       \
     extern "C" __global__ void __launch_bounds__(kCompressThreads, kCompressCtas)              \
@@ -17,6 +18,14 @@
     }                                                                                                                 \
     extern "C" __device__ const LaunchInfo ndzip_decompress_##name##_info = kDecompressInfo<Word, blocks>;
 
+// Where each element goes takes registers.
+#define NDZIP_REGION(name, Word, rank)                                                                      \
+    extern "C" __global__ void __launch_bounds__((kDecompressThreads<Word, 1>), (kDecompressCtas<Word, 2>)) \
+        ndzip_region_##name##_##rank##d(const __grid_constant__ RegionArgs<Blocks> args) {                  \
+        decompress_region<Word, rank>(args);                                                                \
+    }                                                                                                       \
+    extern "C" __device__ const LaunchInfo ndzip_region_##name##_##rank##d_info = kDecompressInfo<Word, 1>;
+
 NDZIP_COMPRESS(f32, u32, 1)
 NDZIP_COMPRESS(f32, u32, 2)
 NDZIP_COMPRESS(f32, u32, 3)
@@ -30,3 +39,9 @@ NDZIP_DECOMPRESS(f32_3d_unaligned, u32, 3, 2)
 NDZIP_DECOMPRESS(f64_1d, u64, 1, 1)
 NDZIP_DECOMPRESS(f64_2d, u64, 2, 1)
 NDZIP_DECOMPRESS(f64_3d, u64, 3, 1)
+NDZIP_REGION(f32, u32, 1)
+NDZIP_REGION(f32, u32, 2)
+NDZIP_REGION(f32, u32, 3)
+NDZIP_REGION(f64, u64, 1)
+NDZIP_REGION(f64, u64, 2)
+NDZIP_REGION(f64, u64, 3)

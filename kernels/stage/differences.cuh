@@ -32,11 +32,17 @@ struct Differences {
     const RowBox& box;
 
     // Writes the residuals of the warp's group, and is its widths. Barriers.
-    __device__ __forceinline__ Widths write_residuals(const W* numbers, W* residuals, W base, const Orders& o) const {
+    __device__ __forceinline__ Widths write_residuals(const W* numbers, W* residuals, W base, const Orders& o, u32 (&lengths)[LengthCounts<W>::kCounts]) const {
         const u32 first = threadIdx.x / kWarp * kGroup, n = min(box.m - min(box.m, first), kGroup), rows = (n + kRow - 1) / kRow;
-        BitCounts<W> counts;
+        LengthCounts<W> counts(lengths);
         if (likely(o.z > 0 ? box.has_steps_in_planes : box.has_steps)) {
-            if (n > 0) difference_group(numbers, residuals, base, o, first / kRow, rows, counts);
+            if (n > 0) {
+                if (likely(!box.is_line() && (o.z | o.y | o.x) <= 1)) {
+                    difference_group_low(numbers, residuals, base, o, first / kRow, rows, counts);
+                } else {
+                    difference_group(numbers, residuals, base, o, first / kRow, rows, counts);
+                }
+            }
             return choose_widths(counts, n, rows);
         }
         if (box.sx <= kRow && !box.is_line() && o.y <= 1) {
@@ -47,19 +53,20 @@ struct Differences {
         // Numbers that are missing in the last row.
         if (box.m + threadIdx.x < (box.m + kRow - 1) / kRow * kRow) residuals[box.m + threadIdx.x] = 0;
         __syncthreads();
-        return widths_of(residuals, box.m);
+        return widths_of(residuals, box.m, lengths);
     }
 
     // The widths of the warp's group of m residuals, which zeros follow up to whole rows.
-    static __device__ __forceinline__ Widths widths_of(const W* residuals, u32 m) {
+    static __device__ __forceinline__ Widths widths_of(const W* residuals, u32 m, u32 (&lengths)[LengthCounts<W>::kCounts]) {
         const u32 first = threadIdx.x / kWarp * kGroup, n = min(m - min(m, first), kGroup), rows = (n + kRow - 1) / kRow;
-        BitCounts<W> counts;
+        LengthCounts<W> counts(lengths);
 #pragma unroll 1
         for (u32 r = 0; r < rows; r += kStepRows) {
             W v[kStepRows];
 #pragma unroll
             for (u32 i = 0; i < kStepRows; ++i) v[i] = r + i < rows ? residuals[first + (r + i) * kRow + lane_id()] : 0;
-            counts.add(v);
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) counts.add(v[i]);
         }
         return choose_widths(counts, n, rows);
     }
@@ -134,34 +141,49 @@ struct Differences {
         }
     }
 
-    // A row, differenced along z with an order up to 1.
-    __device__ __forceinline__ W low_row(const W* from, const Orders& o, u32 z) const {
-        return o.z > 0 && z > 0 ? *from - *(from - box.sy * kRow) : *from;
-    }
-
-    // A step of rows of 32 in one plane, differenced with orders up to 1. `above` is low_row of the row before it, then of its
-    // last one.
-    __device__ __forceinline__ void difference_step_low(const W* from, const Orders& o, u32 z, u32 y, W own_base, W& above, W (&v)[kStepRows]) const {
+    // The residuals of rows of 32 from `first` on with orders up to 1, in steps that are in one plane each.
+    __device__ __forceinline__ void difference_group_low(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
+                                                         LengthCounts<W>& counts) const {
+        const u32 lane = lane_id(), plane = box.sy * kRow;
+        const W not_first = o.x > 0 && lane > 0 ? ~W(0) : 0;
+        u32 z = 0, y = first;
+        if (o.z > 0) z = box.planes.divide(first, y);
+        const W* from = numbers + first * kRow + lane;
+        W* to = residuals + first * kRow + lane;
+        // The row before a step, differenced along z. Where it does not exist it is the base, as are, without differences along y, all
+        // rows; and after differences along z there is a base in the first plane only.
+        W above = y > 0 ? from[-static_cast<s32>(kRow)] : 0;
+        if (y > 0 && z > 0) above -= (from - plane)[-static_cast<s32>(kRow)];
+        const W* const end = from + rows * kRow;
+#pragma unroll 1
+        for (; from < end; from += kStepRows * kRow, to += kStepRows * kRow) {
+            const W own_base = z > 0 ? 0 : base;
+            W v[kStepRows];
 #pragma unroll
-        for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * kRow];
-        if (likely(o.z > 0 && z > 0)) {
-            from -= box.sy * kRow;
+            for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * kRow];
+            if (likely(z > 0)) {
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) v[i] -= from[i * kRow];
+                for (u32 i = 0; i < kStepRows; ++i) v[i] -= (from - plane)[i * kRow];
+            }
+            if (likely(o.y > 0)) {
+                const W last = v[kStepRows - 1];
+#pragma unroll
+                for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+                v[0] -= y > 0 ? above : own_base;
+                above = last;
+            } else if (z == 0) {
+#pragma unroll
+                for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
+            }
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) v[i] = zigzag(static_cast<W>(v[i] + __shfl_up_sync(kAllLanes, v[i], 1) * not_first));
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) to[i * kRow] = v[i];
+#pragma unroll
+            for (u32 i = 0; i < kStepRows; ++i) counts.add(v[i]);
+            y += kStepRows;
+            if (o.z > 0 && y >= box.sy) y = 0, ++z;
         }
-        if (likely(o.y > 0)) {
-            const W last = v[kStepRows - 1];
-#pragma unroll
-            for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
-            v[0] -= y > 0 ? above : own_base;
-            above = last;
-        } else if (own_base != 0) {
-#pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
-        }
-        const W not_first = o.x > 0 && lane_id() > 0 ? ~W(0) : 0;
-#pragma unroll
-        for (u32 i = 0; i < kStepRows; ++i) v[i] += __shfl_up_sync(kAllLanes, v[i], 1) * not_first;
     }
 
     // Differences along x, where all rows begin with the first lane. Without those along y they begin with the base.
@@ -213,17 +235,15 @@ struct Differences {
 
     // The residuals of rows from `first` on, in steps that are in one plane each.
     __device__ __forceinline__ void difference_group(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
-                                                     BitCounts<W>& counts) const {
-        const bool line = box.is_line(), is_low = !line && (o.z | o.y | o.x) <= 1;
+                                                     LengthCounts<W>& counts) const {
+        const bool line = box.is_line();
         const u32 lane = lane_id();
         u32 z = 0, y = first;
         if (o.z > 0) z = box.planes.divide(first, y);
-        // The row before a step, after differences along z. With higher orders, and of a line, which is rows of 32, there are
-        // more: after differences along y or x. They are kept where the last rows will be, and a step more than there are in the
-        // group finds what is before that.
-        W above = is_low && o.y > 0 && y > 0 ? low_row(numbers + (first - 1) * kRow + lane, o, z) : 0;
+        // The rows before a step, after differences along z and y or, of a line, which is rows of 32, x. They are kept where the
+        // last rows will be, and a step more than there are in the group finds what is before that.
         W* const before = residuals + (first + kGroupRows - kMaxOrder) * kRow + lane;
-        const u32 skipped = !is_low && y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
+        const u32 skipped = y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
         y -= skipped;
 #pragma unroll 1
         for (u32 row = first - skipped; row < first + rows; row += kStepRows) {
@@ -231,36 +251,32 @@ struct Differences {
             const W* const from = numbers + row * kRow + lane;
             // Less the base, of which differences are free but where they begin.
             const W own_base = base * factors_up_to(o.z, z);
-            if (likely(is_low)) {
-                difference_step_low(from, o, z, y, own_base, above, v);
-            } else {
-                load_step(from, kRow, box.sy * kRow, o, z, v);
-                if (o.y == 0 && o.x == 0 && own_base != 0) {
+            load_step(from, kRow, box.sy * kRow, o, z, v);
+            if (o.y == 0 && o.x == 0 && own_base != 0) {
 #pragma unroll
-                    for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
-                }
+                for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
+            }
 #pragma unroll 1
-                for (u32 k = 0; k < o.y; ++k) {
-                    const W last = v[kStepRows - 1];
+            for (u32 k = 0; k < o.y; ++k) {
+                const W last = v[kStepRows - 1];
 #pragma unroll
-                    for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
-                    v[0] -= y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
-                    before[k * kRow] = last;
-                }
-                if (line) {
+                for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+                v[0] -= y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
+                before[k * kRow] = last;
+            }
+            if (line) {
 #pragma unroll 1
-                    for (u32 k = 0; k < o.x; ++k) {
-                        const W first_before = y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
-                        before[k * kRow] = v[kStepRows - 1];
+                for (u32 k = 0; k < o.x; ++k) {
+                    const W first_before = y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
+                    before[k * kRow] = v[kStepRows - 1];
 #pragma unroll
-                        for (u32 i = kStepRows; i-- > 0;) {
-                            const W row_before = i > 0 ? v[i > 0 ? i - 1 : 0] : first_before;
-                            v[i] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
-                        }
+                    for (u32 i = kStepRows; i-- > 0;) {
+                        const W row_before = i > 0 ? v[i > 0 ? i - 1 : 0] : first_before;
+                        v[i] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
                     }
-                } else {
-                    difference_step_x(v, o, own_base);
                 }
+            } else {
+                difference_step_x(v, o, own_base);
             }
             y += kStepRows;
             if (o.z > 0 && y >= box.sy) y = 0, ++z;
@@ -269,8 +285,8 @@ struct Differences {
             for (u32 i = 0; i < kStepRows; ++i) {
                 v[i] = zigzag(v[i]);
                 residuals[(row + i) * kRow + lane] = v[i];
+                counts.add(v[i]);
             }
-            counts.add(v);
         }
     }
 };

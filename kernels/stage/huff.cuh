@@ -193,9 +193,10 @@ enum class Strings : u32 { kInTile, kInFrame };
 
 enum Outcome : u32 { kDecoded, kDamaged, kOverwritten };
 
-// Decodes all numbers of a block and undoes their signs, by a warp, to the tile in shared memory.
+// Decodes all numbers of a block and undoes their signs, by a warp, to the tile in shared memory. If they are in the frame, they
+// may come by columns of a box with rows of `stride` numbers; else it is 1.
 template <typename Place, Strings kStrings>
-__device__ __forceinline__ Outcome decode_strings(const unsigned char* from, const HuffPlan& plan, u32 m, const HuffTables& tables, unsigned char* to) {
+__device__ __forceinline__ Outcome decode_strings(const unsigned char* from, const HuffPlan& plan, u32 m, u32 stride, const HuffTables& tables, unsigned char* to) {
     using W = typename Place::Word;
     constexpr bool kCopied = kStrings == Strings::kInTile;
     const Runs runs(lane_id(), m);
@@ -207,10 +208,19 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
     s32 one = 0, two = 0;
     s32 slack = 0;  // between what is written and what is not read yet, where it is below 0
     u32 least = ~0u;  // entry
+    // The next number's place, if it is not the one behind the last.
+    u32 place_in_box = kCopied ? 0 : runs.first * kRow / (m / stride) + runs.first * kRow % (m / stride) * stride;
+    const auto next_place = [&]() {
+        const u32 own = place_in_box;
+        place_in_box += stride;
+        if (place_in_box >= m) place_in_box -= m - 1;
+        return reinterpret_cast<W*>(to + Place::number(own));
+    };
     for (u32 run = runs.first;; ++run) {
         for (; plan.flag && run < runs.last && empty[run / 8] >> run % 8 & 1; ++run) {
             one = two = -pivot;
-            for (u32 i = 0; i < kRow; ++i) *reinterpret_cast<W*>(to + Place::row(run) + Place::in_row(i)) = 0;
+            const u32 count = kCopied ? kRow : min(m - run * kRow, kRow);
+            for (u32 i = 0; i < count; ++i) *(kCopied ? reinterpret_cast<W*>(to + Place::row(run) + Place::in_row(i)) : next_place()) = 0;
             if (kCopied) slack = min(slack, static_cast<s32>(reinterpret_cast<const unsigned char*>(reader.unread()) - (to + Place::row(run + 1))));
         }
         if (run >= runs.last) break;
@@ -236,7 +246,7 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
                 r = r << n_low | static_cast<W>(low & low_bits(static_cast<u64>(0), n_low));
                 reader.skip(n_low);
             }
-            W* const number = reinterpret_cast<W*>(row + Place::in_row(i));
+            W* const number = kCopied ? reinterpret_cast<W*>(row + Place::in_row(i)) : next_place();
             *number = unzigzag(r);
             if (kCopied) slack = min(slack, static_cast<s32>(shared_address(reader.unread()) - shared_address(number + 1)));
         }

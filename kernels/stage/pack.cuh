@@ -1,7 +1,7 @@
 // Packs numbers of a group with the widths that were chosen (widths.cuh), by one warp, to shared memory.
 //
 // Lane j has the numbers j of all rows. Their low bits are a string, of which word k is stored 32 words behind word k - 1, so that
-// each store of the warp is 32 adjacent words. What is left of longer numbers goes to a list, whose fields are packed behind.
+// each store of the warp is 32 adjacent words. Longer numbers go to a list, and what is left of them is packed behind.
 
 #pragma once
 
@@ -30,15 +30,23 @@ __device__ __forceinline__ u64 completed(u64 string, u64 number, u32 filled) {
     const u32 a = far ? s0 : s1, b = far ? s1 : n0, c = far ? n0 : n1;
     return static_cast<u64>(__funnelshift_l(b, c, filled)) << 32 | __funnelshift_l(a, b, filled);
 }
-// What is left of a number, and whether that is anything.
-template <Width kWidth, typename W>
-__device__ __forceinline__ W behind(W number, u32 w) { return kWidth == Width::kFar ? static_cast<u32>(static_cast<u64>(number) >> 32) >> (w - 32) : number >> w; }
-template <Width kWidth>
-__device__ __forceinline__ bool is_longer(u32 number, u32 w) { return number > low_bits(0u, w); }
-template <Width kWidth>
-__device__ __forceinline__ bool is_longer(u64 number, u32 w) {
-    const u32 low = static_cast<u32>(number), high = static_cast<u32>(number >> 32);
-    return (kWidth == Width::kFar ? high >> (w - 32) : high | low >> w) != 0;
+// Marks the lanes whose number is more than `limit`, and stores these numbers behind each other from address `list` on; is the marks.
+// The compiler would compare twice.
+__device__ __forceinline__ u32 list_greater(u32 number, u32 limit, u32 below, u32 list) {
+    u32 marks;
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 at; setp.gt.u32 p, %1, %2; vote.sync.ballot.b32 %0, p, 0xffffffff; and.b32 at, %0, %3; popc.b32 at, at;"
+        " mad.lo.u32 at, at, 4, %4; @p st.shared.u32 [at], %1; }"
+        : "=&r"(marks) : "r"(number), "r"(limit), "r"(below), "r"(list) : "memory");
+    return marks;
+}
+__device__ __forceinline__ u32 list_greater(u64 number, u64 limit, u32 below, u32 list) {
+    u32 marks;
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 at; setp.gt.u64 p, %1, %2; vote.sync.ballot.b32 %0, p, 0xffffffff; and.b32 at, %0, %3; popc.b32 at, at;"
+        " mad.lo.u32 at, at, 8, %4; @p st.shared.u64 [at], %1; }"
+        : "=&r"(marks) : "l"(number), "l"(limit), "r"(below), "r"(list) : "memory");
+    return marks;
 }
 
 __device__ __forceinline__ void store_shared(u32 address, u32 word) { store_shared_4(address, word); }
@@ -46,8 +54,8 @@ __device__ __forceinline__ void store_shared(u32 address, u64 word) {
     store_shared_8(address, make_uint2(static_cast<u32>(word), static_cast<u32>(word >> 32)));
 }
 
-// Packs rows of a group. With patches, numbers that are longer than `w` are marked in the bitmap, and what is left of
-// them goes to a list in the place of the numbers.
+// Packs rows of a group. With patches, numbers that are longer than `w` are marked in the bitmap and go to a list in the place of
+// the numbers, which is never longer than what has been read.
 template <Patches kPatches, Width kWidth, typename W>
 __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* bitmap, W* numbers, u32 rows, u32 w) {
     constexpr u32 kBits = Word<W>::kBits, kAtOnce = 4;  // rows
@@ -65,14 +73,11 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
         string = appended<kWidth>(string, number, w);
         at += w;
     };
-    const auto mark = [&](W number) {
+    const W limit = low_bits(W(), w);
+    const auto mark = [&](u32 row, W number) {
         if (kPatches == Patches::kNone) return;
-        const bool is_patched = is_longer<kWidth>(number, w);
-        const u32 patched = __ballot_sync(kAllLanes, is_patched);
-        // The list is not longer than what has been read.
-        if (is_patched) store_shared(list + __popc(patched & below) * static_cast<u32>(sizeof(W)), behind<kWidth>(number, w));
-        if (lane == 0) store_shared_4(marks, patched);
-        marks += 4;
+        const u32 patched = list_greater(number, limit, below, list);
+        if (lane == 0) store_shared_4(marks + 4 * row, patched);
         list += __popc(patched) * static_cast<u32>(sizeof(W));
     };
     u32 r = 0;
@@ -86,17 +91,17 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
 #pragma unroll
         for (u32 i = 0; i < kAtOnce; ++i) append(v[i]);
 #pragma unroll
-        for (u32 i = 0; i < kAtOnce; ++i) mark(v[i]);
-        __syncwarp();
+        for (u32 i = 0; i < kAtOnce; ++i) mark(i, v[i]);
+        marks += 4 * kAtOnce;
     }
 #pragma unroll 1
-    for (; r < rows; ++r, from += kRow) {
+    for (; r < rows; ++r, from += kRow, marks += 4) {
         const W number = *from;
         __syncwarp();
         append(number);
-        mark(number);
-        __syncwarp();
+        mark(0, number);
     }
+    __syncwarp();
     // What is left of the string is its end, of which only half a word may be stored.
     const u32 filled = at % kBits;
     if (filled == 0) return;
@@ -128,9 +133,9 @@ __device__ __forceinline__ void end_list(W* list, u32 n) {
     __syncwarp();
 }
 
-// Adds a string of the low `bits` of n fields, from bit `first` on, to zeros in shared memory.
+// Adds a string of `bits` of each of n numbers, those from bit `shift` on, to zeros in shared memory, from bit `first` on.
 template <typename W>
-__device__ __forceinline__ void add_string(u32 words, u32 first, const W* fields, u32 n, u32 bits) {
+__device__ __forceinline__ void add_string(u32 words, u32 first, const W* numbers, u32 n, u32 shift, u32 bits) {
     if (likely(bits <= 8)) {
         // A lane has four fields, aligned, and a power of two for the place of each.
         const u32 mask = low_bits(0u, bits), one = 1u << bits, two = one * one, three = two * one;
@@ -140,15 +145,15 @@ __device__ __forceinline__ void add_string(u32 words, u32 first, const W* fields
 #pragma unroll
             for (u32 k = 0; k < 4; k += Word<W>::kPerUnit) {
                 W unit[Word<W>::kPerUnit];
-                split(*reinterpret_cast<const uint4*>(fields + i + k), unit);
+                split(*reinterpret_cast<const uint4*>(numbers + i + k), unit);
 #pragma unroll
-                for (u32 e = 0; e < Word<W>::kPerUnit; ++e) own[k + e] = static_cast<u32>(unit[e]) & mask;
+                for (u32 e = 0; e < Word<W>::kPerUnit; ++e) own[k + e] = static_cast<u32>(unit[e] >> shift) & mask;
             }
             add_bits(words, first + i * bits, own[0] + own[1] * one + own[2] * two + own[3] * three);
         }
     } else {
 #pragma unroll 1
-        for (u32 i = lane_id(); i < n; i += kWarp) add_bits(words, first + i * bits, fields[i] & low_bits(W(), bits));
+        for (u32 i = lane_id(); i < n; i += kWarp) add_bits(words, first + i * bits, numbers[i] >> shift & low_bits(W(), bits));
     }
     __syncwarp();
 }
@@ -165,24 +170,25 @@ __device__ __forceinline__ void pack(unsigned char* packed, unsigned char* bitma
         pack_rows<Patches::kSome, Width::kNear>(packed, bitmap, numbers, rows, w);
     }
     const u32 words = shared_address(stage), first = patches * 8, again = first + (widths.n1 * widths.e1 + 7) / 8 * 8;
-    u32 n = widths.n1, bits = widths.e1, at = first;
-    // Once more with the list of what is left behind the first patches.
+    u32 n = widths.n1, shift = w, bits = widths.e1, at = first;
+    // Once more with those of the list that are patched twice.
 #pragma unroll 1
     for (;;) {
         end_list(numbers, n);
-        add_string(words, at, numbers, n, bits);
+        add_string(words, at, numbers, n, shift, bits);
         if (widths.e2 == 0 || at != first) return;
+        shift += bits;
+        const W limit = low_bits(W(), shift);
         u32 n_again = 0;
 #pragma unroll 1
         for (u32 from = 0; from < n; from += kWarp) {
-            const W rest = numbers[from + lane] >> bits;
+            const W number = numbers[from + lane];
             __syncwarp();
-            const u32 twice = __ballot_sync(kAllLanes, rest != 0);
-            if (rest != 0) numbers[n_again + __popc(twice & below)] = rest;
+            const u32 twice = list_greater(number, limit, below, shared_address(numbers + n_again));
             if (lane == 0) add_bits(words, again + from, twice);
             n_again += __popc(twice);
-            __syncwarp();
         }
+        __syncwarp();
         at = again + (n + 7) / 8 * 8, n = n_again, bits = widths.e2;
     }
 }

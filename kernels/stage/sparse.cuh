@@ -1,6 +1,8 @@
-// Numbers of which nearly all are 0: marks say which are not, and a bit string has these.
+// Numbers of which nearly all are 0: marks say which are not, and a bit string has these; or a list says how many zeros are before
+// each, how long it is, and its bits.
 //
-// A warp has 32 numbers at a time. How many marked ones are before a number says where its bits are.
+// A warp has 32 numbers at a time. Of marked ones, how many are before a number says where its bits are; a list, which is short, is
+// read by one warp, which adds up what is before.
 
 #pragma once
 
@@ -10,22 +12,61 @@
 #include "unpack.cuh"
 #include "words.cuh"
 
-// Reads n such numbers and undoes their signs, by all threads of a CTA, from a payload that has `available` bytes from
-// `from`, which is aligned to 4, to the tile in shared memory. Is false, in all threads, if they are damaged.
-template <typename Place, u32 kNumbers, u32 kThreads>
-__device__ __forceinline__ bool read_sparse(const unsigned char* from, u32 available, u32 n, Marks<kNumbers, kThreads>& marks, unsigned char* tile) {
+constexpr u32 kMaxListed = 256;   // numbers of a list
+constexpr u32 kMaxGapBits = 14;
+
+// Bits of the length, less 1, of a number of up to so many bits.
+__device__ __forceinline__ u32 length_bits(u32 width) { return bit_length(max(width, 1u) - 1); }
+
+// Reads n such numbers from a list and undoes their signs; is the bytes of the list, or 0 if it is damaged.
+template <typename Place, u32 kThreads>
+__device__ __forceinline__ u32 read_list(const u32* string, u32 available, u32 n, unsigned char* tile) {
     using W = typename Place::Word;
-    if (available < kSparseHeader) return false;
+    const u32 n_listed = string[0] & 0xffff, w = string[0] >> 16 & 0xff, gap_bits = string[0] >> 24;
+    const u32 lengths = kSparseHeader + (n_listed * gap_bits + 7) / 8, fields = lengths + (n_listed * length_bits(w) + 7) / 8;
+    if (n_listed > kMaxListed || gap_bits > kMaxGapBits || fields > available) return 0;
+#pragma unroll 1
+    for (u32 row = threadIdx.x / kWarp; row * kRow < n; row += kThreads / kWarp) *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane_id())) = 0;
+    __syncthreads();
+    // Every warp looks at all, so that all know the end; the first one writes.
+    u32 next = 0, at = 8 * fields;
+    bool is_sound = true;
+#pragma unroll 1
+    for (u32 first = 0; first < n_listed; first += kWarp) {
+        const u32 i = first + lane_id();
+        const bool exists = i < n_listed;
+        const u32 step = exists ? load_bits(string, 8 * kSparseHeader + i * gap_bits, gap_bits, 0u) + 1 : 0;
+        const u32 low = exists && w > 1 ? load_bits(string, 8 * lengths + i * length_bits(w), length_bits(w), 0u) : 0;
+        const u32 number = next + warp_inclusive_sum(step) - 1, end = at + warp_inclusive_sum(low);
+        is_sound &= !exists || (number < n && end <= 8 * available);
+        if (threadIdx.x < kWarp && exists && is_sound) {
+            const W r = static_cast<W>(1) << low | (low > 0 ? load_bits(string, end - low, low, W()) : 0);
+            *reinterpret_cast<W*>(tile + Place::number(number)) = unzigzag(r);
+        }
+        next = __shfl_sync(kAllLanes, number, kWarp - 1) + 1;
+        at = __shfl_sync(kAllLanes, end, kWarp - 1);
+    }
+    return __syncthreads_and(is_sound) ? (at + 7) / 8 : 0;
+}
+
+// Reads n such numbers and undoes their signs, by all threads of a CTA, from a payload that has `available` bytes from
+// `from`, which is aligned to 4, to the tile in shared memory. Is their bytes, or 0, in all threads, if they are damaged.
+template <typename Place, u32 kNumbers, u32 kThreads>
+__device__ __forceinline__ u32 read_sparse(const unsigned char* from, u32 available, u32 n, Marks<kNumbers, kThreads>& marks, unsigned char* tile) {
+    using W = typename Place::Word;
+    if (available < kSparseHeader) return 0;
     const u32* const string = reinterpret_cast<const u32*>(from);
-    const u32 n_marked = string[0] & 0xffff, w = string[0] >> 16;  // and a byte that is 0
+    const u32 n_marked = string[0] & 0xffff, w = string[0] >> 16 & 0xff;
+    if (w > Word<W>::kBits || (w == 0) != (n_marked == 0)) return 0;
+    if (string[0] >> 24) return read_list<Place, kThreads>(string, available, n, tile);
     const CodedMarks coded(from + kSparseHeader, available - kSparseHeader, n);
-    const u32 fields = kSparseHeader + coded.n_bytes, n_bytes = fields + (n_marked * min(w, Word<W>::kBits) + 7) / 8;
-    if (!coded.is_sound || w > Word<W>::kBits || (w == 0) != (n_marked == 0) || n_bytes > available || available - n_bytes >= kUnitBytes) return false;
-    if (!marks.count(n, n_marked, marks.read(coded, n))) return false;
+    const u32 fields = kSparseHeader + coded.n_bytes, n_bytes = fields + (n_marked * w + 7) / 8;
+    if (!coded.is_sound || n_bytes > available) return 0;
+    if (!marks.count(n, n_marked, marks.read(coded, n))) return 0;
 #pragma unroll 1
     for (u32 row = threadIdx.x / kWarp; row * kRow < n; row += kThreads / kWarp) {
         const W r = marks.has(row) ? load_bits(string, fields * 8 + marks.n_before(row) * w, w, W()) : 0;
         *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane_id())) = unzigzag(r);
     }
-    return true;
+    return n_bytes;
 }

@@ -5,110 +5,45 @@
 #include "../common/bits.cuh"
 #include "../common/warp.cuh"
 #include "groups.cuh"
+#include "words.cuh"
 
-// Transposes 32×32 bit matrices of which each lane has a row.
-struct Transposition {
-    // By steps of 16 and 8 whole bytes are exchanged.
-    u32 bytes[2];
-    // By steps of 4, 2 and 1 the other lane's row is rotated, and has the bits that are not in the mask.
-    u32 rotations[3], masks[3];
-
-    __device__ __forceinline__ Transposition() {
-        bytes[0] = lane_id() & 16 ? 0x3276 : 0x5410;
-        bytes[1] = lane_id() & 8 ? 0x3715 : 0x6240;
-#pragma unroll
-        for (u32 i = 0; i < 3; ++i) {
-            const u32 step = 4 >> i, lower = 0xffffffffu / ((1u << step) + 1);
-            rotations[i] = lane_id() & step ? 32 - step : step;
-            masks[i] = lane_id() & step ? ~lower : lower;
-        }
-    }
-    __device__ __forceinline__ u32 operator()(u32 row) const {
-#pragma unroll
-        for (u32 i = 0; i < 2; ++i) row = __byte_perm(row, __shfl_xor_sync(kAllLanes, row, 16 >> i), bytes[i]);
-#pragma unroll
-        for (u32 i = 0; i < 3; ++i) {
-            const u32 other = __shfl_xor_sync(kAllLanes, row, 4 >> i);
-            row = select_bits(masks[i], row, __funnelshift_l(other, other, rotations[i]));
-        }
-        return row;
-    }
-};
-
-// Adds three bits at every position: sum, and carry of twice the weight.
-__device__ __forceinline__ void add_three(u32& carry, u32& sum, u32 a, u32 b) {
-    carry = (sum & a) | (sum & b) | (a & b);
-    sum = sum ^ a ^ b;
-}
-
-// How many numbers of the warp are longer than k bits, for every k. Until counted() each lane counts its own, at most 32
-// of them: bit k of plane p is bit p of the count for k.
-struct BitPlanes {
-    u32 planes[6] = {};
-
-    // Eight numbers: each has ones for all k below its length.
-    __device__ __forceinline__ void add(const u32 (&longer)[8]) {
-        u32 twos[4], fours[2], eights;
-#pragma unroll
-        for (u32 i = 0; i < 4; ++i) add_three(twos[i], planes[0], longer[2 * i], longer[2 * i + 1]);
-        add_three(fours[0], planes[1], twos[0], twos[1]);
-        add_three(fours[1], planes[1], twos[2], twos[3]);
-        add_three(eights, planes[2], fours[0], fours[1]);
-#pragma unroll
-        for (u32 p = 3; p < 6; ++p) {
-            const u32 carry = planes[p] & eights;
-            planes[p] ^= eights;
-            eights = carry;
-        }
-    }
-    // Of all lanes, for the lane's k.
-    __device__ __forceinline__ u32 counted(const Transposition& transposed) const {
-        u32 count = 0;
-#pragma unroll
-        for (u32 p = 0; p < 6; ++p) count += __popc(transposed(planes[p])) << p;
-        return count;
-    }
-};
-
-// Ones for all bits that a number has up to its highest. There are 2^32 - 1 zeros above that of 0; so far is shifted to
-// zero.
-__device__ __forceinline__ u32 ones_up_to_highest(u32 number) {
-    u32 above, ones;
-    asm("bfind.shiftamt.u32 %0, %1;" : "=r"(above) : "r"(number));
-    asm("shr.u32 %0, %1, %2;" : "=r"(ones) : "r"(~0u), "r"(above));
-    return ones;
-}
-
+// How many numbers of the warp have each length, in shared memory that is the warp's.
 template <typename W>
-struct BitCounts {
-    static constexpr u32 kParts = sizeof(W) / 4;
-    BitPlanes parts[kParts];
+struct LengthCounts {
+    static constexpr u32 kBits = 8 * sizeof(W), kParts = kBits / kWarp, kCounts = kBits + 1;
 
-    __device__ __forceinline__ void add(const W (&numbers)[8]) {
-        u32 longer[kParts][8];
+    const u32 counts;  // address
+
+    __device__ __forceinline__ explicit LengthCounts(u32 (&counts)[kCounts]) : counts(shared_address(counts)) {
 #pragma unroll
-        for (u32 i = 0; i < 8; ++i) {
-            const u32 low = static_cast<u32>(numbers[i]), high = static_cast<u32>(static_cast<u64>(numbers[i]) >> 32);
-            longer[0][i] = kParts == 2 && high ? ~0u : ones_up_to_highest(low);
-            if (kParts == 2) longer[kParts - 1][i] = ones_up_to_highest(high);
+        for (u32 p = 0; p < kParts; ++p) counts[1 + p * kWarp + lane_id()] = 0;
+        __syncwarp();
+    }
+    // Nobody asks for those of length 0, whose count is not cleared.
+    __device__ __forceinline__ void add(W number) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(counts + 4 * bit_length(number)) : "memory"); }
+    // How many are longer than the lane's k, that is lane and, of words of 64 bits, lane + 32.
+    __device__ __forceinline__ void longer(u32 (&longer)[kParts]) const {
+        __syncwarp();
+        u32 above = 0;
+#pragma unroll
+        for (u32 p = kParts; p-- > 0;) {
+            longer[p] = __shfl_sync(kAllLanes, warp_inclusive_sum(load_shared_4(counts + 4 * ((p + 1) * kWarp - lane_id()))), kWarp - 1 - lane_id()) + above;
+            above = __shfl_sync(kAllLanes, longer[p], 0);
         }
-#pragma unroll
-        for (u32 p = 0; p < kParts; ++p) parts[p].add(longer[p]);
     }
 };
 
 // The cheapest widths by the rule of the format's writer: the longest part of the numbers that all have is packed, one or
 // two more parts are patched where they are needed.
 template <typename W>
-__device__ __forceinline__ Widths choose_widths(const BitCounts<W>& counts, u32 n, u32 rows) {
-    constexpr u32 kParts = BitCounts<W>::kParts;
+__device__ __forceinline__ Widths choose_widths(const LengthCounts<W>& counts, u32 n, u32 rows) {
+    constexpr u32 kParts = LengthCounts<W>::kParts;
     const u32 lane = lane_id();
     // The lane has widths k = lane and, of words of 64 bits, lane + 32.
-    const Transposition transposed;
     u32 longer[kParts], mx = 0, k0 = 0;
+    counts.longer(longer);
 #pragma unroll
     for (u32 p = 0; p < kParts; ++p) {
-        longer[p] = counts.parts[p].counted(transposed);
         mx += __popc(__ballot_sync(kAllLanes, longer[p] > 0));
         k0 += __popc(__ballot_sync(kAllLanes, 16 * longer[p] > 15 * n));
     }

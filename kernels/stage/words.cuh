@@ -40,14 +40,6 @@ __device__ __forceinline__ u64 shifted_signed(u64 v, u32 n) { return static_cast
 // Words in two's complement.
 template <typename W>
 constexpr W kTopBit = static_cast<W>(1) << (8 * sizeof(W) - 1);
-__device__ __forceinline__ u32 signed_min(u32 a, u32 b) { return static_cast<u32>(min(static_cast<s32>(a), static_cast<s32>(b))); }
-__device__ __forceinline__ u32 signed_max(u32 a, u32 b) { return static_cast<u32>(max(static_cast<s32>(a), static_cast<s32>(b))); }
-__device__ __forceinline__ u64 signed_min(u64 a, u64 b) { return static_cast<s64>(a) < static_cast<s64>(b) ? a : b; }
-__device__ __forceinline__ u64 signed_max(u64 a, u64 b) { return static_cast<s64>(a) > static_cast<s64>(b) ? a : b; }
-template <typename W>
-__device__ __forceinline__ W warp_max(W v) { return warp_max_unsigned(v ^ kTopBit<W>) ^ kTopBit<W>; }
-template <typename W>
-__device__ __forceinline__ W warp_min(W v) { return ~warp_max(static_cast<W>(~v)); }
 
 // Differences to numbers without sign, small if the difference is, and back.
 template <typename W>

@@ -3,6 +3,8 @@
 
 #include "../common/checksum.cuh"
 #include "../common/frame.cuh"
+#include "../common/region.cuh"
+#include "../common/tile.cuh"
 
 constexpr u32 kStoredTileBytes = 65536;
 constexpr u32 kStoredThreads = 256;
@@ -77,5 +79,17 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     if (threadIdx.x == 0) args.statuses[tile.chunk] = status;
 }
 
+// A region: nothing is summed up, so nothing is read but what is copied.
+extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_region(const __grid_constant__ RegionArgs<Bytes> args) {
+    const DecompressTile<Bytes> tile(args);
+    const u32 damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + args.own.n_bytes);
+    // An element's bytes are in the header's fourth word.
+    if (damage == 0) copy_region<kStoredThreads>(args.region, args.stored.words[3], tile.frame + args.stored.n_bytes, tile.array, tile.tile, tile.tiles);
+    if (threadIdx.x == 0) tile.report(damage);
+    __syncthreads();
+    tile.finish(tile.count(), false);
+}
+
 extern "C" __device__ const LaunchInfo stored_compress_info = {kStoredThreads, 0, 0, kStoredTileBytes / kStoredBlockBytes, 0, sizeof(Totals), 0};
 extern "C" __device__ const LaunchInfo stored_decompress_info = {kStoredThreads, 0, 0, kStoredTileBytes / kStoredBlockBytes, 0, sizeof(Totals), 0};
+extern "C" __device__ const LaunchInfo stored_region_info = {kStoredThreads, 0, 0, 1, 0, kDecompressScratch, 0};

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 
 use crate::codec::Kept;
 use crate::cuda::KernelStruct;
-use crate::types::{Array, Shape};
+use crate::format::region::{self, FoldedRegion, Places};
+use crate::types::{Array, MAX_RANK, Shape};
 
 /// What GPUs transfer at least.
 pub const SECTOR: u64 = 32;
@@ -26,6 +27,55 @@ pub enum Direction {
 pub trait GpuCodec: Sync {
     /// What is to be done for chunks like `chunks`.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
+
+    /// To decompress no more than a region: one pass, whose kernel also gets a [`Region`]. `compares`: checksums, too.
+    fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer;
+}
+
+/// Most levels of the places of a region: those of an array of the largest rank, and two for axes of 1.
+const MAX_LEVELS: usize = MAX_RANK + 2;
+
+crate::kernel_struct! {
+    /// `Level` in `kernels/common/region.cuh`.
+    struct Level, size 32 {
+        stride: u64,
+        start: u64,
+        count: u64,
+        inner: u64,
+    }
+
+    /// A region as kernels know it (`Region` there).
+    pub struct Region, size 1200 {
+        extents: [u64; 3],
+        first: [u64; 3],
+        end: [u64; 3],
+        count: [u64; 3],
+        levels_of: [u32; 4],
+        levels: [Level; MAX_LEVELS],
+    }
+}
+
+impl From<&FoldedRegion> for Region {
+    fn from(region: &FoldedRegion) -> Self {
+        let axes = &region.axes;
+        let mut to = Self {
+            extents: axes.each_ref().map(Places::extent),
+            first: axes.each_ref().map(|axis| axis.span().start),
+            end: axes.each_ref().map(|axis| axis.span().end),
+            count: axes.each_ref().map(Places::count),
+            levels_of: [0; 4],
+            levels: [Level { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
+        };
+        let mut n = 0;
+        for (k, axis) in axes.iter().enumerate() {
+            for &region::Level { stride, start, count, inner } in axis.levels() {
+                to.levels[n] = Level { stride, start, count, inner };
+                n += 1;
+            }
+            to.levels_of[k + 1] = n as u32;
+        }
+        to
+    }
 }
 
 /// Chunks of one type and shape, as the codec sees them.
@@ -181,6 +231,21 @@ impl std::fmt::Debug for Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::fold::Fold;
+
+    #[test]
+    fn kernels_find_the_levels_where_they_look() {
+        assert_eq!(std::mem::offset_of!(Region, levels_of), 96);
+        assert_eq!(std::mem::offset_of!(Region, levels), 112);
+        let extents = [3; MAX_RANK];
+        let most = region::Region::new(&Shape::new(&extents).unwrap(), &[0; MAX_RANK], &[2; MAX_RANK]).unwrap();
+        for (fold, levels_of) in [(Fold::Merge, [0, 30, 31, 32]), (Fold::Flat, [0, 1, 2, 34])] {
+            let region = Region::from(&most.folded(fold, 3));
+            assert_eq!(region.levels_of, levels_of);
+            let Level { stride, count, inner, .. } = region.levels[region.levels_of[3] as usize - 1];
+            assert_eq!((stride, count, inner), (1, 2, 1));
+        }
+    }
 
     #[test]
     fn rows_begin_at_sectors_or_not() {

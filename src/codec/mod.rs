@@ -24,6 +24,7 @@ use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
+use crate::format::region::FoldedRegion;
 use crate::types::{Array, DType, Shape};
 
 /// What a codec answers when it is asked to encode arrays of some type and extents.
@@ -137,20 +138,10 @@ pub struct BlockCounts {
     pub sparse: u64,
     /// Of those with numbers: those in which floats are decimal fractions.
     pub decimal: u64,
+    /// Those of the cut map of lorenzo, with tails.
+    pub cut: u64,
     /// Of those with numbers: those that leave out elements with a fill value.
     pub masked: u64,
-}
-
-/// Boxes of an array that differ in their places along the first axis. Their elements are wanted one box after the
-/// other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Boxes {
-    /// The first place along the first axis, of each box.
-    pub starts: Vec<u64>,
-    /// Where they begin along the axes; 0 along the first.
-    pub origin: Vec<u64>,
-    /// Their extents.
-    pub count: Vec<u64>,
 }
 
 /// A compression method. Implementations are stateless; all methods may run at the same time.
@@ -188,10 +179,14 @@ pub trait Codec: Sync {
         None
     }
 
-    /// Decodes `boxes`, which lie within the job's shape and are not empty, into `dst`, which has exactly their bytes.
-    /// `None`: better decode everything. Otherwise as [`Codec::decode`], but
-    /// checks that are part of the payload, where `job` asks for them, are all that is compared.
-    fn decode_boxes(&self, _job: &Job, _payload: &[u8], _boxes: &Boxes, _dst: &mut [u8]) -> Option<Result<()>> {
-        None
-    }
+    /// Decodes the elements of `region`, which are some of the job's shape, into `dst`, which has exactly their bytes, and
+    /// no more blocks than it touches. As [`Codec::decode`], but the sums of the payload are made only where `job` asks for
+    /// checks and blocks have none of their own.
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Sums>>;
 }

@@ -458,6 +458,7 @@ mod tests {
     use crate::codec::{Codec, Decision, Encoded, Job, Kept};
     use crate::error::ErrorKind;
     use crate::format::checksum::Sums;
+    use crate::format::region::FoldedRegion;
     use crate::types::Shape;
 
     /// A codec that only tells what it is asked.
@@ -481,6 +482,9 @@ mod tests {
         }
 
         fn decode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Sums> {
+            unreachable!("it has no plan")
+        }
+        fn decode_region(&self, _: &Job, _: &[u8], _: &FoldedRegion, _: &mut [u8]) -> Result<Option<Sums>> {
             unreachable!("it has no plan")
         }
     }

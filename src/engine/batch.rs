@@ -10,6 +10,7 @@ use crate::engine::frame::Verify;
 use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::region::Region;
 use crate::settings::Backend;
 use crate::types::Array;
 
@@ -28,10 +29,12 @@ pub struct Batch {
 }
 
 /// A batch, and how its frames are made or read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct PreparedBatch {
     batch: Batch,
     prepared: Prepared,
+    /// What of each array is decompressed, if that is not everything.
+    region: Option<Region>,
 }
 
 /// The GPU memory of a batch. Nothing of it may overlap.
@@ -75,7 +78,17 @@ impl Batch {
     /// # Errors
     /// Those of [`Prepared::new`].
     pub fn prepare(&self, request: &Request) -> Result<PreparedBatch> {
-        Ok(PreparedBatch { batch: *self, prepared: Prepared::new(&self.array, request)? })
+        Ok(PreparedBatch { batch: *self, prepared: Prepared::new(&self.array, request)?, region: None })
+    }
+
+    /// Prepares the decompression of a region of what `request` makes: along each axis `count` elements from `start` on.
+    /// What is said of arrays then holds for the regions.
+    ///
+    /// # Errors
+    /// Those of [`Prepared::new`]; `InvalidArgument` if the region is not one of the array.
+    pub fn prepare_region(&self, request: &Request, start: &[u64], count: &[u64]) -> Result<PreparedBatch> {
+        let region = Region::new(self.array.shape(), start, count)?;
+        Ok(PreparedBatch { region: Some(region), ..self.prepare(request)? })
     }
 }
 
@@ -85,12 +98,12 @@ impl PreparedBatch {
     /// # Errors
     /// `InvalidArgument` naming what is wrong with a stride, or if so many bytes cannot be addressed.
     pub fn spans(&self, direction: Direction) -> Result<(u64, u64)> {
-        let Batch { array, n_chunks, array_stride, frame_stride } = self.batch;
+        let Batch { n_chunks, array_stride, frame_stride, .. } = self.batch;
         if n_chunks == 0 {
             return Ok((0, 0));
         }
         let names = names(direction);
-        let (array_bytes, slot_bytes) = (array.n_bytes(), self.slot_bytes());
+        let (array_bytes, slot_bytes) = (self.array_bytes(), self.slot_bytes());
         let alignment = self.prepared.alignment();
         let (stride, name) = (array_stride, names.array_stride);
         if n_chunks > 1 && (stride < array_bytes || !stride.is_multiple_of(alignment)) {
@@ -114,6 +127,14 @@ impl PreparedBatch {
             span(names.array_stride, array_stride, array_bytes)?,
             span(names.frame_stride, frame_stride, slot_bytes)?,
         ))
+    }
+
+    /// Bytes of an array, or of the region of it that is wanted.
+    fn array_bytes(&self) -> u64 {
+        match &self.region {
+            Some(region) => region.n_elements() * u64::from(self.batch.array.element_size()),
+            None => self.batch.array.n_bytes(),
+        }
     }
 
     /// Bytes of a slot that are a frame's.
@@ -212,7 +233,7 @@ impl PreparedBatch {
         enqueue(self, Direction::Compress, memory, None, Verify::Checksum, stream, context)
     }
 
-    /// As [`decompress_async`].
+    /// As [`decompress_async`], of whole arrays or regions.
     ///
     /// # Errors
     /// As that.
@@ -225,6 +246,23 @@ impl PreparedBatch {
         context: &Context,
     ) -> Result<()> {
         enqueue(self, Direction::Decompress, memory, Some(statuses), verify, stream, context)
+    }
+
+    /// # Errors
+    /// `UnsupportedJob` if there are no kernels: there is no way back to the CPU.
+    fn procedure(&self, direction: Direction, verify: Verify) -> Result<Procedure> {
+        match &self.region {
+            Some(region) => {
+                require(Procedure::region(&self.prepared, region, verify), "use gridz_decompress_region")
+            }
+            None => {
+                let remedy = match direction {
+                    Direction::Compress => "use gridz_compress, or another codec or level",
+                    Direction::Decompress => "use gridz_decompress",
+                };
+                require(Procedure::new(direction, &self.prepared, verify), remedy)
+            }
+        }
     }
 }
 
@@ -262,7 +300,7 @@ fn enqueue(
             });
         }
     }
-    let procedure = require(direction, &prepared.prepared, verify)?;
+    let procedure = prepared.procedure(direction, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };
     let launch = procedure.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
     let need = launch.scratch_bytes();
@@ -294,7 +332,7 @@ fn enqueue(
     unsafe { launch.start(&stream, &memory, scratch) }
 }
 
-/// Bytes of workspace for compression or decompression of `n_chunks` chunks on `stream`, as far as the codec has
+/// Bytes of workspace for compression or decompression, also of regions, of `n_chunks` chunks on `stream`, as far as the codec has
 /// kernels for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their
 /// stream.
 ///
@@ -316,13 +354,19 @@ pub fn async_workspace_bytes(
     context.check_device(stream.device())?;
     let prepared = Prepared::new(array, request)?;
     // What has been compressed by the CPU alone can be decompressed here.
-    let decompress = require(Direction::Decompress, &prepared, Verify::Checksum)?;
+    let decompress =
+        require(Procedure::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
+    // Working memory does not depend on the region.
+    let zeros = vec![0; array.shape().extents().len()];
+    let region = Region::new(array.shape(), &zeros, &zeros)?;
+    let region = Procedure::region(&prepared, &region, Verify::Structure);
+    let region = require(region, "use gridz_decompress_region")?;
     let compress = match Procedure::new(Direction::Compress, &prepared, Verify::Checksum) {
         Attempt::Done(procedure) => Some(procedure),
         Attempt::NotHere(_) => None,
     };
     let mut most = 0;
-    for procedure in [Some(decompress), compress].into_iter().flatten() {
+    for procedure in [Some(decompress), Some(region), compress].into_iter().flatten() {
         // Nobody knows yet whether the arrays will be aligned.
         for address in [0, 1] {
             most = most.max(procedure.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
@@ -338,17 +382,11 @@ fn not_gpu_memory(name: &str) -> Error {
 }
 
 /// # Errors
-/// `UnsupportedJob` if there are no kernels: there is no way back to the CPU.
-fn require(direction: Direction, prepared: &Prepared, verify: Verify) -> Result<Procedure> {
-    match Procedure::new(direction, prepared, verify) {
+/// `UnsupportedJob` if there are no kernels.
+fn require(attempt: Attempt<Procedure>, remedy: &str) -> Result<Procedure> {
+    match attempt {
         Attempt::Done(procedure) => Ok(procedure),
-        Attempt::NotHere(reason) => {
-            let remedy = match direction {
-                Direction::Compress => "use gridz_compress, or another codec or level",
-                Direction::Decompress => "use gridz_decompress",
-            };
-            Err(Error::unsupported(format!("{reason}; {remedy}")))
-        }
+        Attempt::NotHere(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use crate::codec::BlockCounts;
+use crate::codec::gpu::Direction;
 use crate::codec::registry::STORED;
 use crate::codec::request::Request;
 use crate::cuda::Device;
 use crate::engine::context::Context;
 use crate::engine::frame::{self, FrameInfo, Verify, check_destination, check_payload, check_source, stored_bytes};
+use crate::engine::launch::Procedure;
 use crate::engine::memory::{Destination, Source, device_of};
 use crate::engine::prepared::Prepared;
 use crate::engine::{backend, cpu, gpu, log};
@@ -134,7 +136,10 @@ pub fn decompress_from(frame: Source, mut dst: Destination, verify: Verify, cont
         None if entry.id == STORED => None,
         None => backend::for_host_memory(settings, n_bytes, context.pool().threads())?,
     };
-    let by_gpu = device.map(|device| gpu::decompress(device, &prepared, frame, dst.reborrow(), verify, context));
+    let by_gpu = device.map(|device| {
+        let procedure = Procedure::new(Direction::Decompress, &prepared, verify);
+        gpu::decompress(device, procedure, frame, dst.reborrow(), n_bytes, context)
+    });
     let by_gpu = by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))?;
     let by = match by_gpu {
         Some(()) => log::CUDA,
@@ -183,7 +188,11 @@ pub fn count_blocks_from(frame: Source, context: &Context) -> Result<BlockCounts
 }
 
 /// The frame, or, of one in memory of `device`, as many of its first bytes as fit into `start`.
-fn start_of<'a>(device: Option<&'static Device>, frame: Source<'a>, start: &'a mut [u8]) -> Result<&'a [u8]> {
+pub(super) fn start_of<'a>(
+    device: Option<&'static Device>,
+    frame: Source<'a>,
+    start: &'a mut [u8],
+) -> Result<&'a [u8]> {
     match (frame, device) {
         (Source::Device(frame), Some(device)) => {
             let n_bytes = frame.n_bytes().min(start.len() as u64);
@@ -198,7 +207,7 @@ fn start_of<'a>(device: Option<&'static Device>, frame: Source<'a>, start: &'a m
 
 /// What the CPU is to do: `work` on copies in host memory of what is in that of `device`, `need` bytes of the
 /// destination.
-fn through_host(
+pub(super) fn through_host(
     device: Option<&'static Device>,
     src: Source,
     dst: Destination,

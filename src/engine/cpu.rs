@@ -6,6 +6,7 @@ use crate::engine::context::Context;
 use crate::engine::frame::{Verify, stored_bytes};
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, Result};
+use crate::format::checksum::Sums;
 use crate::format::header::Header;
 use crate::types::DType;
 
@@ -57,13 +58,21 @@ pub fn decompress(
 ) -> Result<()> {
     let job = job(prepared, verify, context)?;
     let sums = prepared.entry.codec.decode(&job, payload, dst)?;
-    if verify == Verify::Checksum && sums.checksum(payload.len() as u64) != checksum {
-        return Err(Error::corrupt("the data is damaged: its checksum does not match"));
-    }
+    check_sums((verify == Verify::Checksum).then_some(sums), payload, checksum)?;
     if prepared.is_swapped() {
         swap_bytes(dst, prepared.array.dtype());
     }
     Ok(())
+}
+
+/// Compares the sums of a payload, if there are any, with its checksum.
+pub fn check_sums(sums: Option<Sums>, payload: &[u8], checksum: u64) -> Result<()> {
+    match sums {
+        Some(sums) if sums.checksum(payload.len() as u64) != checksum => {
+            Err(Error::corrupt("the data is damaged: its checksum does not match"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Counts the blocks of a payload by how they are coded, and compares their checks.

@@ -139,23 +139,24 @@ pub fn compress(
     Ok(Attempt::Done(n_bytes as usize))
 }
 
-/// Decompresses `frame`, which is one whole frame with that header, to `dst`, which has the array's bytes.
+/// Decompresses `frame`, which is one whole frame, or a region of it, as `procedure` says, to `dst`, which has the
+/// `array_bytes` bytes that this gives.
 ///
 /// # Errors
 /// `Corrupt`, `Truncated`, `Device`, `OutOfMemory`, `UnsupportedJob`.
 pub fn decompress(
     device: &'static Device,
-    prepared: &Prepared,
+    procedure: Attempt<Procedure>,
     frame: Source,
     dst: Destination,
-    verify: Verify,
+    array_bytes: u64,
     context: &Context,
 ) -> Result<Attempt<()>> {
-    let procedure = match Procedure::new(Direction::Decompress, prepared, verify) {
+    let procedure = match procedure {
         Attempt::Done(procedure) => procedure,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
-    let (frame_bytes, array_bytes) = (frame.n_bytes(), prepared.array.n_bytes());
+    let frame_bytes = frame.n_bytes();
     if frame_bytes < procedure.least_frame_bytes() {
         return Err(cut());
     }

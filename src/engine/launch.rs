@@ -1,14 +1,16 @@
 //! A codec's passes on a GPU, started for a batch of chunks: arguments, grids, working memory.
 #![allow(unsafe_code, reason = "starts kernels")]
 
-use crate::codec::gpu::{self, Answer, Direction, Pass, Passes, Scratch};
-use crate::codec::registry::STORED;
+use crate::codec::gpu::{self, Answer, Chunks, Direction, Pass, Passes, Scratch};
+use crate::codec::registry::{Entry, STORED};
 use crate::cuda::{Device, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream};
 use crate::engine::backend::Attempt;
 use crate::engine::form::FrameForm;
 use crate::engine::frame::Verify;
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::fold::Fold;
+use crate::format::region::Region;
 
 crate::kernel_struct! {
     /// What precedes the codec's own arguments in `CompressArgs` in `kernels/common/types.cuh`.
@@ -94,11 +96,32 @@ pub struct Procedure {
     /// Headers of those that it does not make smaller.
     stored: FrameForm,
     flags: u32,
+    /// What is to be decompressed, if that is not everything.
+    region: Option<Box<gpu::Region>>,
     /// What the addresses of arrays are multiples of.
     pub alignment: u64,
 }
 
 impl Procedure {
+    /// To decompress a region of such frames, or of those that are stored instead.
+    pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
+        let Prepared { array, shape, layout, entry, fold, .. } = prepared;
+        // The extents of what is verbatim are not folded for it.
+        let folded = region.folded(if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
+        let answer = match entry.gpu {
+            Some(gpu) => gpu.region(&Chunks { array, shape, layout }, &folded, verify == Verify::Checksum),
+            None => no_kernels(entry),
+        };
+        match answer {
+            Answer::Run(passes) => {
+                let whole = Self::of(Direction::Decompress, prepared, passes, verify);
+                Attempt::Done(Self { region: Some(Box::new(gpu::Region::from(&folded))), ..whole })
+            }
+            Answer::NotHere(reason) => Attempt::NotHere(reason),
+            Answer::Incompressible => Attempt::NotHere("a region is not compressed".into()),
+        }
+    }
+
     /// To compress such chunks, or to decompress such frames and those that are stored instead.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
         match ask(direction, prepared) {
@@ -123,7 +146,7 @@ impl Procedure {
         };
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
-        Self { passes, direction, encoded, stored, flags, alignment: prepared.alignment() }
+        Self { passes, direction, encoded, stored, flags, region: None, alignment: prepared.alignment() }
     }
 
     /// Bytes that any sound frame has, and that decompression reads however long the frame is.
@@ -169,9 +192,13 @@ impl Procedure {
 fn ask(direction: Direction, prepared: &Prepared) -> Answer {
     let Prepared { array, shape, layout, entry, .. } = prepared;
     match entry.gpu {
-        Some(gpu) => gpu.passes(direction, &gpu::Chunks { array, shape, layout }),
-        None => Answer::NotHere(format!("{} has no kernels", entry.name).into()),
+        Some(gpu) => gpu.passes(direction, &Chunks { array, shape, layout }),
+        None => no_kernels(entry),
     }
+}
+
+fn no_kernels(entry: &Entry) -> Answer {
+    Answer::NotHere(format!("{} has no kernels", entry.name).into())
 }
 
 /// Where the working memory of a pass is, in that of all: from `start` on, so many bytes.
@@ -256,15 +283,18 @@ impl Launch<'_> {
     /// All memory is what [`Memory`] says, for as many chunks as this was made for, and it lives until the stream has
     /// done the work. Memory that is freed in the order of the same stream does.
     pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
-        let Procedure { direction, encoded, stored, flags, .. } = *self.procedure;
+        let Procedure { direction, encoded, stored, flags, ref region, .. } = *self.procedure;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
-        for Ready { function, pass, grid, scratch: region } in std::iter::once(&self.first).chain(&self.then) {
-            let scratch = scratch.slice(region.start..region.end())?;
-            if pass.scratch == Scratch::Zeroed && region.n_bytes > 0 {
+        for Ready { function, pass, grid, scratch: place } in std::iter::once(&self.first).chain(&self.then) {
+            let scratch = scratch.slice(place.start..place.end())?;
+            if pass.scratch == Scratch::Zeroed && place.n_bytes > 0 {
                 // SAFETY: the scratch lives long enough by the caller's promise.
                 unsafe { stream.zero(scratch)? };
             }
-            let args = arguments(direction, memory, scratch.address(), pass, &tail)?;
+            let mut args = arguments(direction, memory, scratch.address(), pass, &tail)?;
+            if let Some(region) = region {
+                args.push(region.as_bytes());
+            }
             // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by
             // the caller's promise and what the codec says of its passes.
             unsafe { function.launch(*grid, stream, args.bytes())? };
@@ -273,10 +303,13 @@ impl Launch<'_> {
     }
 }
 
+/// Bytes of arguments that all GPUs and drivers take.
+const MAX_ARGUMENTS: usize = 4096;
+
 /// The argument struct of a kernel.
 #[repr(align(16))]
 struct Arguments {
-    bytes: [u8; 2560],
+    bytes: [u8; MAX_ARGUMENTS],
     n_bytes: usize,
 }
 
@@ -293,7 +326,7 @@ impl Arguments {
 }
 
 fn arguments(direction: Direction, memory: &Memory, scratch: u64, pass: &Pass, tail: &Tail) -> Result<Arguments> {
-    let mut args = Arguments { bytes: [0; 2560], n_bytes: 0 };
+    let mut args = Arguments { bytes: [0; MAX_ARGUMENTS], n_bytes: 0 };
     let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
     let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
     let frame_bytes = memory.frame_bytes.address();

@@ -37,7 +37,9 @@ impl<'a> Source<'a> {
     pub(super) fn on_host(self, function: &str) -> Result<&'a [u8]> {
         match self {
             Source::Host(bytes) => Ok(bytes),
-            Source::Device(_) => Err(on_gpu(function)),
+            Source::Device(_) => Err(Error::unsupported(format!(
+                "{function} does not take memory of a GPU; copy the frame to the host first"
+            ))),
         }
     }
 
@@ -58,17 +60,6 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// As [`Source::on_host`].
-    ///
-    /// # Errors
-    /// `UnsupportedJob` if it is the GPU's.
-    pub(super) fn on_host(self, function: &str) -> Result<&'a mut [u8]> {
-        match self {
-            Destination::Host(bytes) => Ok(bytes),
-            Destination::Device(_) => Err(on_gpu(function)),
-        }
-    }
-
     /// The same for a while.
     pub(super) fn reborrow(&mut self) -> Destination<'_> {
         match self {
@@ -83,10 +74,6 @@ impl<'a> Destination<'a> {
             Destination::Device(bytes) => Some(*bytes),
         }
     }
-}
-
-fn on_gpu(function: &str) -> Error {
-    Error::unsupported(format!("{function} does not take memory of a GPU; copy the frame to the host first"))
 }
 
 /// The device whose memory source or destination is, if one of them is a GPU's.

@@ -117,15 +117,17 @@ pub unsafe extern "C" fn gridz_decompress(
 ///
 /// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
 /// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
-/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
-/// the CPU works, on the calling thread.
+/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but where both buffers are in host memory
+/// the CPU works, on the calling thread. Where one of them is memory of a GPU, that works, in one launch;
+/// `gridz_decompress_region_async` does not wait.
 ///
-/// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
-/// `stored` the bytes are copied without looking at a checksum. `ndzip` decodes everything; so does `lorenzo` for
-/// regions of more than three axes that are scattered over most of its blocks.
+/// Only the blocks that the region touches are decoded. Of `lorenzo` these are compared with their checksums, and damage
+/// in other blocks is not seen. Blocks of `ndzip` have none, so the whole payload is read and compared with its own, which takes
+/// much less time than to decode it; with `GRIDZ_FLAG_SKIP_CHECKSUM` it is not read. Of `stored` the bytes are copied
+/// without looking at a checksum.
 ///
 /// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
-/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.
+/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_region(
     frame: *const c_void,

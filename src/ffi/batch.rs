@@ -4,18 +4,19 @@
 
 use std::ffi::c_void;
 
-use crate::engine::device::{self, Batch, BatchMemory, Direction};
-use crate::ffi::api::read_both;
+use crate::engine::device::{self, Batch, BatchMemory, Direction, PreparedBatch};
+use crate::error::Result;
+use crate::ffi::api::{Options, read_both};
 use crate::ffi::guard::guard;
 use crate::ffi::ptr::{self, Out};
 use crate::ffi::status::gridz_status;
 use crate::ffi::types::{gridz_array, gridz_options};
 
-/// Finds the GPU memory that a call of `gridz_compress_async` or `gridz_decompress_async` needs as
-/// workspace.
+/// Finds the GPU memory that a call of `gridz_compress_async`, `gridz_decompress_async` or
+/// `gridz_decompress_region_async` needs as workspace.
 ///
 /// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
-/// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
+/// `stream`, the largest of all these; it may differ between GPU models. The kernels of both
 /// directions (`lorenzo` at level 2 has only those that decompress) are loaded into the stream's CUDA
 /// context, which takes a moment the first time.
 /// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
@@ -157,18 +158,85 @@ pub unsafe extern "C" fn gridz_decompress_async(
         let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
         let batch = batch.prepare(&options.request)?;
-        let (array_span, frame_span) = batch.spans(Direction::Decompress)?;
         // SAFETY: the promises that the comment above asks of the caller.
-        let (memory, statuses, stream) = unsafe {
-            let memory = BatchMemory {
-                frames: ptr::device_memory("frames", frames, frame_span)?,
-                frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), 8 * n_chunks as u64)?,
-                arrays: ptr::device_memory("dst", dst, array_span)?,
-                workspace: ptr::optional_device_memory("workspace", workspace, workspace_bytes)?,
-            };
-            let statuses = ptr::device_memory("statuses", statuses.cast(), 4 * n_chunks as u64)?;
-            (memory, statuses, ptr::stream(stream))
-        };
-        options.with_context(|context| batch.decompress(&memory, statuses, options.verify, stream, context))
+        unsafe {
+            let (frames, workspace) = ((frames, frame_bytes), (workspace, workspace_bytes));
+            decompress(&batch, n_chunks, frames, (dst, statuses), workspace, stream, &options)
+        }
     })
+}
+
+/// Gives the decompression of a region of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU: along each
+/// axis of `array` `count` elements from `start` on.
+///
+/// As `gridz_decompress_async`, and all it says holds here, but region i goes to `dst + i * dst_stride`, its elements one
+/// behind the other in C order, and `dst_stride` is, with more than one chunk, at least the size of a region. `start` and
+/// `count` have `array->rank` numbers in elements, slowest-varying axis first, and are read during the call only.
+///
+/// In one launch the blocks that the region touches are decoded, no others, and what is compared with checksums is what
+/// `gridz_decompress_region` says: a frame may be damaged elsewhere and its status `GRIDZ_OK`.
+///
+/// Errors: as `gridz_decompress_async`; `INVALID_ARGUMENT` for a region that is not one of the array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_region_async(
+    array: *const gridz_array,
+    n_chunks: usize,
+    frames: *const c_void,
+    frame_stride: usize,
+    frame_bytes: *const usize,
+    start: *const u64,
+    count: *const u64,
+    dst: *mut c_void,
+    dst_stride: usize,
+    statuses: *mut gridz_status,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
+    stream: *mut c_void,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (array, options) = unsafe { read_both(array, options)? };
+        let rank = array.shape().rank();
+        // SAFETY: the same promises.
+        let [start, count] =
+            unsafe { [ptr::extents("start", start, rank.into())?, ptr::extents("count", count, rank.into())?] };
+        let [start, count] = [&start[..rank.into()], &count[..rank.into()]];
+        let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
+        let batch = Batch { array, n_chunks, array_stride, frame_stride };
+        let batch = batch.prepare_region(&options.request, start, count)?;
+        // SAFETY: the promises that the comment above asks of the caller.
+        unsafe {
+            let (frames, workspace) = ((frames, frame_bytes), (workspace, workspace_bytes));
+            decompress(&batch, n_chunks, frames, (dst, statuses), workspace, stream, &options)
+        }
+    })
+}
+
+/// Gives a decompression to the stream: of frames and their lengths, to arrays and statuses.
+///
+/// # Safety
+/// The caller's promise, as [`gridz_decompress_async`] states it.
+unsafe fn decompress(
+    batch: &PreparedBatch,
+    n_chunks: usize,
+    (frames, frame_bytes): (*const c_void, *const usize),
+    (dst, statuses): (*mut c_void, *mut gridz_status),
+    (workspace, workspace_bytes): (*mut c_void, usize),
+    stream: *mut c_void,
+    options: &Options,
+) -> Result<()> {
+    let (array_span, frame_span) = batch.spans(Direction::Decompress)?;
+    // SAFETY: the same promise.
+    let (memory, statuses, stream) = unsafe {
+        let memory = BatchMemory {
+            frames: ptr::device_memory("frames", frames, frame_span)?,
+            frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), 8 * n_chunks as u64)?,
+            arrays: ptr::device_memory("dst", dst, array_span)?,
+            workspace: ptr::optional_device_memory("workspace", workspace, workspace_bytes)?,
+        };
+        let statuses = ptr::device_memory("statuses", statuses.cast(), 4 * n_chunks as u64)?;
+        (memory, statuses, ptr::stream(stream))
+    };
+    options.with_context(|context| batch.decompress(&memory, statuses, options.verify, stream, context))
 }

@@ -143,7 +143,7 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
 
 /// The counts, for a struct of `struct_size` bytes.
 pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
-    let BlockCounts { all, raw, constant, packed, entropy, fixed_point, dictionary, sparse, decimal, masked } =
+    let BlockCounts { all, raw, constant, packed, entropy, fixed_point, dictionary, sparse, decimal, masked, cut } =
         *counts;
     gridz_block_counts {
         struct_size,
@@ -157,6 +157,7 @@ pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_cou
         sparse,
         decimal,
         masked,
+        cut,
     }
 }
 

@@ -163,9 +163,9 @@ pub struct gridz_context_options {
     pub device: u32,
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing numbers of big-endian order that the codec takes, and reading a region for which
-    /// everything must be decoded, take the array's size, everything else takes none, except that
-    /// where the CPU takes over from a GPU each of array and frame may be copied to the host. GPU
+    /// Compressing numbers of big-endian order that the codec takes takes the array's size,
+    /// everything else takes none, except that where the CPU takes over from a GPU each of array,
+    /// or region, and frame may be copied to the host. GPU
     /// memory, 32 MiB of pinned memory, and 1 MiB for each thread that works are not counted.
     /// 0 = no limit.
     pub memory_limit: u64,
@@ -258,6 +258,8 @@ pub struct gridz_block_counts {
     pub decimal: u64,
     /// Of those with numbers: those that leave out elements with one frequent value, such as a fill value.
     pub masked: u64,
+    /// Of those with numbers: those in which floats are cut at a power of two, and the bits below it are kept as they are.
+    pub cut: u64,
 }
 
 /// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.

@@ -1,4 +1,4 @@
-//! Everything that is on disk: the frame around a chunk, its checksums, and how extents fold.
+//! Everything that is on disk: the frame around a chunk, its checksums, and how extents, and regions of them, fold.
 #![doc = include_str!("SPEC.md")]
 
 #[doc(hidden)]
@@ -7,3 +7,5 @@ pub mod checksum;
 pub mod fold;
 #[doc(hidden)]
 pub mod header;
+#[doc(hidden)]
+pub mod region;

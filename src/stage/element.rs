@@ -30,6 +30,12 @@ impl Element {
         Some(Self { bytes, is_signed, is_float: matches!(dtype, F32 | F64) })
     }
 
+    /// Whether words have the top bit of elements that are narrower.
+    #[inline(always)]
+    pub fn is_signed(self) -> bool {
+        self.is_signed
+    }
+
     /// Bits of its words.
     pub fn word_bits(self) -> u32 {
         if self.bytes == 8 { 64 } else { 32 }

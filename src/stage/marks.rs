@@ -35,12 +35,6 @@ impl Marks {
         &mut self.words[..self.n.div_ceil(32)]
     }
 
-    /// Whether a number is marked. There are no others to be asked for: the remainder spares a check.
-    #[inline(always)]
-    pub fn has(&self, i: usize) -> bool {
-        self.words[i / 32 % MAX_WORDS] >> (i % 32) & 1 == 1
-    }
-
     /// The marks of 32 numbers from this one on.
     #[inline(always)]
     pub fn window(&self, at: usize) -> u32 {
@@ -52,6 +46,33 @@ impl Marks {
     #[inline(always)]
     pub fn others(&self, k: usize) -> u32 {
         !self.words[k] & first_lanes(self.n - 32 * k)
+    }
+
+    /// The numbers that are marked, in order.
+    #[inline(always)]
+    pub fn marked(&self) -> impl Iterator<Item = u32> {
+        self.words().iter().enumerate().flat_map(|(k, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let lowest = (left != 0).then(|| 32 * k as u32 + left.trailing_zeros())?;
+                left &= left - 1;
+                Some(lowest)
+            })
+        })
+    }
+
+    /// The first number that is not marked, if there is one.
+    #[inline(always)]
+    pub fn first_other(&self) -> Option<usize> {
+        let mut k = 0;
+        while k < self.words().len() {
+            let others = self.others(k);
+            if others != 0 {
+                return Some(32 * k + others.trailing_zeros() as usize);
+            }
+            k += 1;
+        }
+        None
     }
 
     /// How many numbers are marked.
@@ -204,6 +225,10 @@ mod tests {
         marks
     }
 
+    fn has(marks: &Marks, i: usize) -> bool {
+        marks.words()[i / 32] >> (i % 32) & 1 == 1
+    }
+
     const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 14];
 
     #[test]
@@ -230,8 +255,8 @@ mod tests {
             for distance in [1, 2, 3, 7, 31, 32, 33, 64, 100, 5000] {
                 let marks = marks(n, |i| (i * i / 7 + i / 5) % 3 == 0);
                 let mut back = marks.changes(distance);
-                let change = |i: usize| marks.has(i) != (i >= distance && marks.has(i - distance));
-                assert!((0..n).all(|i| back.has(i) == change(i)), "{n} {distance}");
+                let change = |i: usize| has(&marks, i) != (i >= distance && has(&marks, i - distance));
+                assert!((0..n).all(|i| has(&back, i) == change(i)), "{n} {distance}");
                 back.undo_changes(distance);
                 assert_eq!(back.words(), marks.words(), "{n} {distance}");
             }
@@ -240,7 +265,7 @@ mod tests {
 
     #[test]
     fn marks_behind_the_last_number_are_damage() {
-        assert!(Marks::read(&[1, 1, 0x10], 5).is_ok_and(|(marks, _)| marks.has(4)));
+        assert!(Marks::read(&[1, 1, 0x10], 5).is_ok_and(|(marks, _)| has(&marks, 4)));
         assert!(Marks::read(&[1, 1, 0x20], 5).is_err());
         assert!(Marks::read_plain(&[0x10, 0, 0, 0], 5).is_ok());
         assert!(Marks::read_plain(&[0x20, 0, 0, 0], 5).is_err());

@@ -34,6 +34,10 @@ pub trait Word:
     fn to_u64(self) -> u64;
     /// The word, filled up with its top bit.
     fn to_i64(self) -> i64;
+    /// The value of the float whose bits these are.
+    fn to_float(self) -> f64;
+    /// The bits of the float that is nearest to a value.
+    fn from_float(value: f64) -> Self;
     /// The word at the start of `bytes`.
     fn read(bytes: &[u8]) -> Self;
     /// Writes the word to the start of `bytes`.
@@ -69,7 +73,7 @@ pub trait Word:
 }
 
 macro_rules! word {
-    ($unsigned:ty, $signed:ty, $fraction_bits:literal) => {
+    ($unsigned:ty, $signed:ty, $float:ty, $fraction_bits:literal) => {
         impl Word for $unsigned {
             const ZERO: Self = 0;
             const BITS: u32 = <$unsigned>::BITS;
@@ -86,6 +90,14 @@ macro_rules! word {
             #[inline(always)]
             fn to_i64(self) -> i64 {
                 i64::from(self as $signed)
+            }
+            #[inline(always)]
+            fn to_float(self) -> f64 {
+                f64::from(<$float>::from_bits(self))
+            }
+            #[inline(always)]
+            fn from_float(value: f64) -> Self {
+                (value as $float).to_bits()
             }
             #[inline(always)]
             fn read(bytes: &[u8]) -> Self {
@@ -134,5 +146,5 @@ macro_rules! word {
     };
 }
 
-word!(u32, i32, 23);
-word!(u64, i64, 52);
+word!(u32, i32, f32, 23);
+word!(u64, i64, f64, 52);

@@ -288,6 +288,8 @@ typedef struct gridz_block_counts {
     uint64_t decimal;
     /// Of those with numbers: those that leave out elements with one frequent value, such as a fill value.
     uint64_t masked;
+    /// Of those with numbers: those in which floats are cut at a power of two, and the bits below it are kept as they are.
+    uint64_t cut;
 } gridz_block_counts;
 
 /// What a frame says about itself.
@@ -332,9 +334,9 @@ typedef struct gridz_context_options {
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing numbers of big-endian order that the codec takes, and reading a region for which
-    /// everything must be decoded, take the array's size, everything else takes none, except that
-    /// where the CPU takes over from a GPU each of array and frame may be copied to the host. GPU
+    /// Compressing numbers of big-endian order that the codec takes takes the array's size,
+    /// everything else takes none, except that where the CPU takes over from a GPU each of array,
+    /// or region, and frame may be copied to the host. GPU
     /// memory, 32 MiB of pinned memory, and 1 MiB for each thread that works are not counted.
     /// 0 = no limit.
     uint64_t memory_limit;
@@ -428,15 +430,17 @@ gridz_status gridz_decompress(const void *frame,
 ///
 /// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
 /// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
-/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but both buffers are in host memory and
-/// the CPU works, on the calling thread.
+/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but where both buffers are in host memory
+/// the CPU works, on the calling thread. Where one of them is memory of a GPU, that works, in one launch;
+/// `gridz_decompress_region_async` does not wait.
 ///
-/// Of a `lorenzo` frame only the blocks that the region touches are decoded and compared with their checksums, of
-/// `stored` the bytes are copied without looking at a checksum. `ndzip` decodes everything; so does `lorenzo` for
-/// regions of more than three axes that are scattered over most of its blocks.
+/// Only the blocks that the region touches are decoded. Of `lorenzo` these are compared with their checksums, and damage
+/// in other blocks is not seen. Blocks of `ndzip` have none, so the whole payload is read and compared with its own, which takes
+/// much less time than to decode it; with `GRIDZ_FLAG_SKIP_CHECKSUM` it is not read. Of `stored` the bytes are copied
+/// without looking at a checksum.
 ///
 /// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
-/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`; `UNSUPPORTED_JOB` for memory of a GPU.
+/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`.
 gridz_status gridz_decompress_region(const void *frame,
                                      size_t frame_bytes,
                                      uint32_t rank,
@@ -499,11 +503,11 @@ const char *gridz_last_error(void);
 /// NULL; lives as long as the process.
 const char *gridz_version(void);
 
-/// Finds the GPU memory that a call of `gridz_compress_async` or `gridz_decompress_async` needs as
-/// workspace.
+/// Finds the GPU memory that a call of `gridz_compress_async`, `gridz_decompress_async` or
+/// `gridz_decompress_region_async` needs as workspace.
 ///
 /// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
-/// `stream`, the larger of both directions; it may differ between GPU models. The kernels of both
+/// `stream`, the largest of all these; it may differ between GPU models. The kernels of both
 /// directions (`lorenzo` at level 2 has only those that decompress) are loaded into the stream's CUDA
 /// context, which takes a moment the first time.
 /// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
@@ -599,6 +603,32 @@ gridz_status gridz_decompress_async(const struct gridz_array *array,
                                     size_t workspace_bytes,
                                     void *stream,
                                     const struct gridz_options *options);
+
+/// Gives the decompression of a region of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU: along each
+/// axis of `array` `count` elements from `start` on.
+///
+/// As `gridz_decompress_async`, and all it says holds here, but region i goes to `dst + i * dst_stride`, its elements one
+/// behind the other in C order, and `dst_stride` is, with more than one chunk, at least the size of a region. `start` and
+/// `count` have `array->rank` numbers in elements, slowest-varying axis first, and are read during the call only.
+///
+/// In one launch the blocks that the region touches are decoded, no others, and what is compared with checksums is what
+/// `gridz_decompress_region` says: a frame may be damaged elsewhere and its status `GRIDZ_OK`.
+///
+/// Errors: as `gridz_decompress_async`; `INVALID_ARGUMENT` for a region that is not one of the array.
+gridz_status gridz_decompress_region_async(const struct gridz_array *array,
+                                           size_t n_chunks,
+                                           const void *frames,
+                                           size_t frame_stride,
+                                           const size_t *frame_bytes,
+                                           const uint64_t *start,
+                                           const uint64_t *count,
+                                           void *dst,
+                                           size_t dst_stride,
+                                           gridz_status *statuses,
+                                           void *workspace,
+                                           size_t workspace_bytes,
+                                           void *stream,
+                                           const struct gridz_options *options);
 
 /// How many codecs this library has.
 size_t gridz_codec_count(void);

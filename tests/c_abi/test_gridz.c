@@ -448,9 +448,22 @@ static void test_async_arguments(void)
                      (gridz_status *)((char *)statuses + 2));
     CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst and statuses overlap", 1, src, slot, lengths, dst, array, (gridz_status *)dst);
 
+    const uint64_t start[3] = {1, 2, 3}, count[3] = {4, 5, 6}, beyond[3] = {1, 2, SMALL - 2};
+#define CHECK_REGION(words, n, start, count, dst, stride)                                                             \
+    CHECK_FAILS(gridz_decompress_region_async(&small_array, n, src, slot, lengths, start, count, dst, stride, statuses, \
+                                              NULL, 0, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, words)
+    CHECK_REGION("start is NULL", 1, NULL, count, dst, 0);
+    CHECK_REGION("count is NULL", 1, start, NULL, dst, 0);
+    CHECK_REGION("axis 2", 1, start, beyond, dst, 0);
+    CHECK_REGION("dst is NULL", 1, start, count, NULL, 0);
+    CHECK_REGION("multiple of 4, at least 480", 2, start, count, dst, 476);
+    CHECK_REGION("dst is at", 1, start, count, dst + 2, 0);
+    CHECK_REGION("dst and frames overlap", 2, start, count, src + slot, 480);
+
     /* Nothing to do needs neither memory nor a GPU. */
     CHECK_OK(gridz_compress_async(&small_array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_OK(gridz_decompress_async(&small_array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
+    CHECK_OK(gridz_decompress_region_async(&small_array, 0, NULL, 0, NULL, start, count, NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_OK(gridz_async_workspace_bytes(&small_array, 0, NULL, NULL, &bytes));
     CHECK(bytes == 0);
 
@@ -460,7 +473,11 @@ static void test_async_arguments(void)
     status = gridz_decompress_async(&small_array, 1, src, slot, lengths, dst, 0, statuses, NULL, 0, NULL, NULL);
     CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
 #undef CHECK_COMPRESS
+    status = gridz_decompress_region_async(&small_array, 1, src, slot, lengths, start, count, dst, 0, statuses, NULL, 0,
+                                           NULL, NULL);
+    CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
 #undef CHECK_DECOMPRESS
+#undef CHECK_REGION
 }
 
 static gridz_status use_block_counts(void *counts)
@@ -486,7 +503,7 @@ static void test_struct_sizes(void)
         CHECK(sizeof(gridz_options) == 56 && offsetof(gridz_options, fill_value) == 48);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 312 && offsetof(gridz_frame_info, codec_name) == 296);
-        CHECK(sizeof(gridz_block_counts) == 88 && offsetof(gridz_block_counts, masked) == 80);
+        CHECK(sizeof(gridz_block_counts) == 96 && offsetof(gridz_block_counts, cut) == 88);
     }
 }
 
@@ -719,7 +736,7 @@ static void test_damaged_frames(void)
     }
     CHECK(unnoticed > 0);
 
-    frame[4] = 4; /* the format version */
+    frame[4] = 5; /* the format version */
     CHECK_STATUS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_UNSUPPORTED_FORMAT);
     random_bytes(frame, small_frame_bytes, 1);
     CHECK_FAILS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_CORRUPT, "not a gridz frame");

@@ -21,7 +21,7 @@ fn is_zero(seed: &u64) -> bool {
 }
 
 /// Every rule that makes an array of any extents.
-pub const GENERATORS: [&str; 19] = [
+pub const GENERATORS: [&str; 23] = [
     "zero",
     "negative_zero",
     "pi",
@@ -41,6 +41,10 @@ pub const GENERATORS: [&str; 19] = [
     "decimal_gaps",
     "jumps",
     "uneven",
+    "ripples",
+    "faint_ripples",
+    "ripple_gaps",
+    "steps",
 ];
 
 impl Input {
@@ -237,6 +241,33 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
                 })
                 .collect()
         }
+        // Waves that change sign and fade over many powers of two.
+        "ripples" => (0..n as u64).map(|i| ripple(i, extents, random.next(), bits, 0) & mask).collect(),
+        // The same around the least normal number.
+        "faint_ripples" => (0..n as u64)
+            .map(|i| ripple(i, extents, random.next(), bits, if bits == 64 { 1018 } else { 122 }) & mask)
+            .collect(),
+        // Ripples with gaps.
+        "ripple_gaps" => (0..n as u64)
+            .map(|i| {
+                let number = ripple(i, extents, random.next(), bits, 0) & mask;
+                if (i + i / 41 % 13) % 41 < 14 { mask } else { number }
+            })
+            .collect(),
+        // A level that seldom rises, and in every second stretch often.
+        "steps" => {
+            let mut level = mask / 3;
+            (0..n)
+                .map(|i| {
+                    let r = random.next();
+                    let seldom = if i / 1500 % 2 == 1 { 5 } else { 71 };
+                    if (r >> 20).is_multiple_of(seldom) {
+                        level = level.wrapping_add(r >> 58);
+                    }
+                    level & mask
+                })
+                .collect()
+        }
         // Small numbers, but every now and then as many as a lane of HUFF has that are any.
         "uneven" => (0..n)
             .map(|i| {
@@ -257,6 +288,38 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
 /// The bits of i/4 as a float, exact for i < 2^24.
 fn quarters(i: u64, bits: u32) -> u64 {
     if bits == 64 { (i as f64 * 0.25).to_bits() } else { u64::from((i as f32 * 0.25).to_bits()) }
+}
+
+/// The bits of a float: a product of arches along every axis, of alternating signs, times a factor that halves every 64
+/// elements along an axis and once for each of `halvings`, with noise in the last bits, and seldom a zero, negative zero,
+/// or the least number. Thousandths of it where the type has no floats.
+fn ripple(i: u64, extents: &[u64], noise: u64, bits: u32, halvings: u64) -> u64 {
+    let (mut rest, mut height, mut distance) = (i, 1.0, 0);
+    for (k, &extent) in extents.iter().enumerate().rev() {
+        let (x, half) = (rest % extent, 30 + 12 * k as u64);
+        // Twice the distances of the middle of the element from both ends of its arch.
+        let left = 2 * (x % half) + 1;
+        let arch = (left * (2 * half - left)) as f64 / (half * half) as f64;
+        height *= if x / half % 2 == 0 { arch } else { -arch };
+        distance += x;
+        rest /= extent;
+    }
+    let (halving, part) = (distance / 64 % 10 + halvings, distance % 64);
+    let factor = (128 - part) as f64 / 128.0;
+    // 1 + noise·2^−50
+    let noisy = 1.0 + (noise >> 40) as f64 / (1u64 << 50) as f64;
+    // A power of two that float64 has even where it has no normal numbers: its exponent field alone.
+    let power = |halvings: u64| f64::from_bits((1023 - halvings) << 52);
+    let height = height * factor * noisy * power(halving / 2) * power(halving - halving / 2);
+    let top = 1u64 << (bits - 1);
+    match (noise & 0xfff, bits) {
+        (0..5, _) => 0,
+        (5..7, _) => top,
+        (7, _) => 1,
+        (_, 64) => height.to_bits(),
+        (_, 32) => u64::from((height as f32).to_bits()),
+        _ => (height * 1000.0) as i64 as u64,
+    }
 }
 
 /// The bits of the float nearest to a number with few digits behind the point.

@@ -4,7 +4,9 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
 use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::batch::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
+use gridz::ffi::batch::{
+    gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
+};
 use gridz::ffi::types::{gridz_array, gridz_options};
 use gridz::{Array, ByteOrder, Request};
 
@@ -164,6 +166,33 @@ impl<'s> Batch<'s> {
                     self.lengths.ptr(),
                     self.back.ptr(),
                     self.stride,
+                    self.statuses.ptr(),
+                    workspace,
+                    workspace_bytes,
+                    self.stream.raw(),
+                    options,
+                )
+            }
+        });
+        assert_ok(status);
+    }
+
+    /// Gives the decompression of a region of each frame to the stream, to `dst`, `stride` bytes apart.
+    pub fn submit_region(&self, start: &[u64], count: &[u64], dst: &Memory, stride: usize, flags: u64) {
+        let (workspace, workspace_bytes) = self.workspace();
+        let status = self.with_c_structs(flags, |array, options| {
+            // SAFETY: as above, and as many numbers as the array has axes.
+            unsafe {
+                gridz_decompress_region_async(
+                    array,
+                    self.n_chunks,
+                    self.frames.ptr(),
+                    self.slot,
+                    self.lengths.ptr(),
+                    start.as_ptr(),
+                    count.as_ptr(),
+                    dst.ptr(),
+                    stride,
                     self.statuses.ptr(),
                     workspace,
                     workspace_bytes,

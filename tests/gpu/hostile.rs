@@ -37,18 +37,24 @@ fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Whether a frame's header is one of `array`, whatever its payload is.
+pub fn is_expected(array: &Array, spec: &Request, frame: &[u8]) -> bool {
+    headers(array, spec).iter().any(|header| {
+        frame.len() >= header.len() && frame[..16] == header[..16] && frame[36..header.len()] == header[36..]
+    })
+}
+
 /// What the CPU makes of a frame where one of `array` is expected.
 fn by_cpu(array: &Array, spec: &Request, frame: &[u8], verify: Verify) -> Option<Vec<u8>> {
-    let is_expected = |header: &Vec<u8>| {
-        frame.len() >= header.len() && frame[..16] == header[..16] && frame[36..header.len()] == header[36..]
-    };
-    headers(array, spec).iter().find(|header| is_expected(header))?;
+    if !is_expected(array, spec, frame) {
+        return None;
+    }
     let mut back = vec![0; array.n_bytes() as usize];
     gridz::decompress(frame, &mut back, verify, &cpu()).ok().map(|_| back)
 }
 
 /// One way to damage `frame`; `room` is the longest that it may become.
-fn damage(
+pub fn damage(
     frame: &[u8],
     array: &Array,
     spec: &Request,

@@ -19,6 +19,7 @@ mod faults;
 mod hostile;
 mod lanes;
 mod large;
+mod regions;
 mod shapes;
 mod streams;
 mod waiting;

@@ -64,7 +64,7 @@ check "frames of GPU and CPU" ./gpu_test --test-threads=4
 check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
 check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
 check "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
-    shapes:: boundaries:: hostile::
+    shapes:: boundaries:: hostile:: regions::
 check "CuPy's memory, streams and graphs" python3 streams.py "$library"
 check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
 [[ ${1:-} == quick ]] && finish
@@ -76,7 +76,7 @@ if command -v compute-sanitizer >/dev/null; then
     }
     for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
         "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
-        "memcheck hostile::damaged_frames 3"; do
+        "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
         # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
         # shellcheck disable=SC2086
         sanitizer $job >"$tmp/${job//[ :]/_}.sanitizer" &
@@ -92,6 +92,7 @@ if ! python3 fields.py "$fields/512" 512 >/dev/null || ! python3 fields.py "$fie
     echo "fields.py failed: no benches"
     exit 1
 fi
+python3 kinds.py "$fields/512" || fail
 
 to_words() { # the words of a table of fields, with the folder before each file
     sed "s|^|$fields/512/|" | tr ' ' '\n'
@@ -108,6 +109,13 @@ turb3d.f64 f64 256x512x512 1
 noisy1d.f64 f64 67108864 1
 noisy1d.f64 f64 8192x8192 1
 turb3d.f32 u8 536870912 1
+masked.f32 f32 512x512x512 1
+decimals.f32 f32 512x512x512 1
+signs.f32 f32 512x512x512 1
+narrow.i16 i16 512x512x512 1
+narrow.u8 u8 512x512x512 1
+turb3d.f32 f32 64540x7 200
+turb3d.f32 f32 100x101x103 128
 turb3d.f32 f32 64x64x64 512
 turb3d.f32 f32 64x64x64 1024
 turb3d.f32 f32 32x32x32 4096

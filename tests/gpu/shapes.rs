@@ -42,7 +42,7 @@ fn random_batches() {
 }
 
 /// Types take turns: those that the codec takes, and now and then one that it may have stored.
-fn dtype(spec: &Request, case: usize) -> DType {
+pub fn dtype(spec: &Request, case: usize) -> DType {
     const NUMBERS: [DType; 8] =
         [DType::F32, DType::F64, DType::F32, DType::I64, DType::U8, DType::F64, DType::I16, DType::U32];
     let (dtype, own) = (NUMBERS[case % 8], registry::find(spec.codec()).unwrap().dtypes);

@@ -22,7 +22,7 @@ STRUCTS = {
     ],
     "gridz_block_counts": [
         "struct_size", "all", "raw", "constant", "packed", "entropy", "fixed_point", "dictionary", "sparse", "decimal",
-        "masked",
+        "masked", "cut",
     ],
     "gridz_frame_info": [
         "struct_size", "dtype", "byte_order", "element_size", "rank", "extents", "array_bytes", "frame_bytes",

@@ -211,7 +211,8 @@ CUresult cuCtxSynchronize(void) {
 /* ---- modules and kernels: what is named like those of the self-test or of a codec exists ---- */
 
 static int is_known(const char *name) {
-    return strncmp(name, "selftest", 8) == 0 || strstr(name, "_compress") != NULL || strstr(name, "_decompress") != NULL;
+    return strncmp(name, "selftest", 8) == 0 || strstr(name, "_compress") != NULL || strstr(name, "_decompress") != NULL ||
+           strstr(name, "_region") != NULL;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
@@ -238,11 +239,13 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *n_bytes, void *modul
     static const uint32_t info[2] = {128, 0};
     /* LaunchInfo: 128 threads, persistent, 4 blocks a tile; scratch of 64 + chunks * (16 + tiles * 8) bytes. */
     static const uint32_t launch[10] = {128, 0, 1, 4, 64, 0, 16, 0, 8, 0};
+    /* Of those that read regions: one CTA a tile, scratch of 16 bytes a chunk. */
+    static const uint32_t region[10] = {128, 0, 0, 1, 0, 0, 16, 0, 0, 0};
     (void)module;
     CALLED();
     const char *end = strstr(name, "_info");
     int is_selftest = strcmp(name, "selftest_info") == 0;
-    *address = (CUdeviceptr)(uintptr_t)(is_selftest ? info : launch);
+    *address = (CUdeviceptr)(uintptr_t)(is_selftest ? info : strstr(name, "_region") != NULL ? region : launch);
     *n_bytes = is_selftest ? sizeof info : sizeof launch;
     return is_known(name) && end != NULL && end[5] == 0 ? 0 : 500;
 }
@@ -253,7 +256,10 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     *offset = 0;
     /* Of the codecs' own, 8 bytes of stored and 32 of the others. */
     size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : 32;
-    *n_bytes = strstr(name, "_decompress") != NULL ? 2232 + own : strstr(name, "_compress") != NULL ? 2216 + own : 48;
+    int is_region = strstr(name, "_region") != NULL;
+    *n_bytes = is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
+               : strstr(name, "_compress") != NULL              ? 2216 + own
+                                                                : 48;
     return index == 0 ? 0 : 1;
 }
 

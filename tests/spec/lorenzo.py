@@ -26,8 +26,8 @@ ELEMENTS = {
 }
 MANTISSA = {"float32": 23, "float64": 52}
 RAW, CONST, SPLIT, HUFF, SPARSE = range(5)
-BITS, FIXED, DICT, DECIMAL = range(4)
-PREDICTED = set(itertools.product((SPLIT, HUFF, SPARSE), (BITS, FIXED, DECIMAL)))
+BITS, FIXED, DICT, DECIMAL, CUT = range(5)
+PREDICTED = set(itertools.product((SPLIT, HUFF, SPARSE), (BITS, FIXED, DECIMAL, CUT)))
 COMBINATIONS = {(RAW, 0), (CONST, 0), (SPLIT, DICT)} | PREDICTED
 LANES, GROUP = 32, 1024
 
@@ -84,7 +84,7 @@ def decode_block(dtype, shape, content):
     head = source.take(16)
     coder, mapping = head[0] & 15, head[0] >> 4
     known((coder, mapping) in COMBINATIONS, "coder and map")
-    check(mapping not in (FIXED, DECIMAL) or dtype in MANTISSA, "map of this type")
+    check(mapping not in (FIXED, DECIMAL, CUT) or dtype in MANTISSA, "map of this type")
     t, n_entries, base = struct.unpack("<HHQ", head[4:])
     known(base >> w_bits == 0, "base")
     base = word.type(base)
@@ -103,15 +103,33 @@ def decode_block(dtype, shape, content):
     else:
         orders = head[2] & 7, head[1] >> 4 & 7, head[1] & 7
         known(not (head[1] & 0x88 or head[2] & 0xF8 or head[3] & 0xFE or n_entries), "header")
-        check({BITS: t < w_bits, FIXED: t >= 1, DECIMAL: 1 <= t <= 22}[mapping], "header")
+        check(t in parameters_of(mapping, dtype, w_bits), "header")
         masked, masked_word = mask(source, shape, word) if head[3] else (np.zeros(m, bool), base)
         r = np.zeros(m, word)
-        r[~masked] = {SPLIT: split, HUFF: huff, SPARSE: sparse}[coder](source, m - np.count_nonzero(masked), word)
-        v = integrate(r, shape, orders) + base
-        words = {BITS: bits, FIXED: fixed, DECIMAL: decimal}[mapping](v, t, dtype)
-        elements = np.where(masked, masked_word, words).astype(element)
+        numbers = {SPLIT: split, HUFF: huff, SPARSE: sparse}[coder](source, m - np.count_nonzero(masked), word)
+        if coder == HUFF and shape[2] < 32 and shape[0] * shape[1] > 1 and not head[3]:
+            numbers = numbers.reshape(shape[2], -1).T.ravel()
+        r[~masked] = numbers
+        v = (integrate(r, shape, orders) + base)[~masked]
+        words = np.full(m, masked_word)
+        if mapping == CUT:
+            words[~masked] = cut(v, t, dtype, source)
+        else:
+            words[~masked] = {BITS: bits, FIXED: fixed, DECIMAL: decimal}[mapping](v, t, dtype)
+        elements = words.astype(element)
     check(source.left() < 16, "length of a block")
     return elements.reshape(shape)
+
+
+def parameters_of(mapping, dtype, w_bits):
+    """What t or e may be."""
+    if mapping == BITS:
+        return range(w_bits)
+    if mapping == FIXED:
+        return range(1, 1 << 16)
+    if mapping == DECIMAL:
+        return range(1, 23)
+    return range(1, (1 << w_bits - 1 - MANTISSA[dtype]) - 1)
 
 
 def integrate(r, shape, orders):
@@ -186,6 +204,29 @@ def fixed(v, e, dtype):
     return np.where(n == 0, word.type(0), words)
 
 
+def cut(v, e, dtype, source):
+    """The map CUT back, with the tails."""
+    w_bits, mantissa = 8 * v.itemsize, MANTISSA[dtype]
+    sizes = v.view(f"<i{v.itemsize}").tolist()
+    check(all(abs(size) < 1 << mantissa + 1 for size in sizes), "number of a cut float")
+    places, lengths = [], []
+    for size in sizes:
+        l = abs(size).bit_length()
+        x = max(e + l - (mantissa + 1), 1)
+        places.append(x)
+        lengths.append(0 if l == 0 else w_bits if l == 1 else e - x)
+    string = int.from_bytes(source.take(-(-sum(lengths) // 8)), "little")
+    words, at = [], 0
+    for size, x, length in zip(sizes, places, lengths):
+        tail = string >> at & (1 << length) - 1
+        at += length
+        if abs(size) >= 2:
+            f = (abs(size) << length) + tail
+            tail = f + (x - 1 << mantissa) | int(size < 0) << w_bits - 1
+        words.append(tail)
+    return np.array(words, v.dtype)
+
+
 def dictionary(source, n_entries, base, width, shift):
     """The entries, in order."""
     word = base.dtype
@@ -239,12 +280,30 @@ def packed(source, n, w, word):
 
 def sparse(source, m, word):
     """The numbers coded by SPARSE."""
-    n_others, width, zero = struct.unpack("<HBB", source.take(4))
-    check(width <= 8 * word.itemsize and (width == 0) == (n_others == 0) and zero == 0, "numbers that are not 0")
+    n_others, width, gap = struct.unpack("<HBB", source.take(4))
+    check(width <= 8 * word.itemsize and (width == 0) == (n_others == 0) and gap <= 14, "numbers that are not 0")
+    if gap:
+        return sparse_list(source, m, word, n_others, width, gap)
     others = coded_marks(source, m)
     check(np.count_nonzero(others) == n_others, "number of those that are not 0")
     numbers = np.zeros(m, word)
     numbers[others] = fields(source, n_others, width, word)
+    return numbers
+
+
+def sparse_list(source, m, word, n_others, width, gap):
+    """The numbers by what lies between those that are not 0."""
+    check(n_others <= 256, "number of those that are not 0")
+    zeros = fields(source, n_others, gap, word).tolist()
+    lengths = fields(source, n_others, max(width - 1, 0).bit_length(), word).tolist()
+    rest = int.from_bytes(source.take(-(-sum(lengths) // 8)), "little")
+    numbers, at, bit = np.zeros(m, word), 0, 0
+    for n_zeros, length in zip(zeros, lengths):
+        at += n_zeros
+        check(at < m, "place of a number that is not 0")
+        numbers[at] = 1 << length | rest >> bit & (1 << length) - 1
+        at += 1
+        bit += length
     return numbers
 
 

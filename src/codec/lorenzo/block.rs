@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use crate::codec::lorenzo::header::{self, BITS, CONST, DECIMAL, FIXED, HUFF, Meaning, RAW, SPARSE, SPLIT};
+use crate::codec::lorenzo::header::{self, BITS, CONST, CUT, DECIMAL, FIXED, HUFF, Meaning, RAW, SPARSE, SPLIT};
 use crate::codec::lorenzo::layout::{Layout, UNIT};
 use crate::codec::lorenzo::mask::Mask;
 use crate::codec::lorenzo::params::Mode;
-use crate::codec::lorenzo::{decimal, dict, huff, map};
+use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
 use crate::error::{Error, Result};
 use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Target};
@@ -14,7 +14,7 @@ use crate::stage::element::Element;
 use crate::stage::marks::Marks;
 use crate::stage::pack;
 use crate::stage::predict::{self, ANY, LineSums};
-use crate::stage::rows::{CACHE_LINE, LANES, Rows};
+use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows};
 use crate::stage::samples::Samples;
 use crate::stage::sparse;
 use crate::stage::word::Word;
@@ -23,8 +23,11 @@ use crate::stage::word::Word;
 /// loaded from two lines.
 const ALIGNMENT: usize = CACHE_LINE / size_of::<u32>();
 
+/// Orders are chosen once more, by all rows, if the sampled rows of so many elements have less than a bit.
+const FEW_BITS: usize = 256;
+
 /// Buffers of a block.
-const BUFFERS: usize = 4;
+const BUFFERS: usize = 5;
 
 /// A block's numbers while it is coded. Longer than the block by more than a row, so that whole rows can be read and
 /// written anywhere. The memory is kept by the thread; what is in it does not matter.
@@ -59,7 +62,8 @@ impl<W: Word> Work<W> {
         let (first, rest) = self.memory[start..].split_at_mut(self.n);
         let (second, rest) = rest.split_at_mut(self.n);
         let (third, rest) = rest.split_at_mut(self.n);
-        ([first, second, third, &mut rest[..self.n]], &mut self.scratch)
+        let (fourth, rest) = rest.split_at_mut(self.n);
+        ([first, second, third, fourth, &mut rest[..self.n]], &mut self.scratch)
     }
 }
 
@@ -108,137 +112,293 @@ pub fn encode<W: Word, S: Rows<W>>(
     out: &mut [u8],
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
-    let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
-    let ([words, fixed, decimals, kept], scratch) = work.buffers();
-    let mut block = BlockWords::load(s, source, shape, element, words);
+    let is_dense = mode == Mode::Dense;
+    let ([words, fixed, decimals, cuts, kept], scratch) = work.buffers();
+    let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
         out[..UNIT].fill(0);
         out[0] = CONST;
         block.first.write(&mut out[8..]);
         return UNIT;
     }
-    let is_dense = mode == Mode::Dense;
     // A dictionary is of all words.
     let (dict_first, dict_shift) = (block.first, block.all.trailing_zeros());
     if is_dense {
         kept[..n].copy_from_slice(&words[..n]);
     }
     let mask = Mask::choose(s, &words[..n], block.first, shape, element.bytes);
-    if let Some(mask) = &mask {
-        block = mask.fill(&mut words[..n], block.first);
-    }
+    let block = match &mask {
+        Some(mask) => mask.fill(s, words, n, block.first),
+        None => block,
+    };
     let masked = mask.as_ref().map(|mask| &mask.marks);
-    let BlockWords { first, all, range: [lowest, highest] } = block;
+    let chosen = choose(s, [words, fixed, decimals, cuts], &block, shape, element, masked, is_dense);
+    // Half of the next block is fetched now, the rest when the numbers are packed or made a dictionary of.
+    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    let orders = chosen.prediction.orders;
+    let head = Head {
+        meaning: Meaning::Differences {
+            map: chosen.map,
+            unit: chosen.unit as u16,
+            orders,
+            base: chosen.base.plus(chosen.prediction.base),
+            is_masked: mask.is_some(),
+        },
+        mask: mask.as_ref(),
+        tails: chosen.tails,
+    };
+    let (numbers, spare, n_coded) = differences(s, chosen, shape, masked, &mut ahead(0));
+
+    let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
+    let mut shortest = Shortest { out, n_bytes: raw_bytes };
+    if is_dense {
+        write_entropy(&numbers[..n_coded], spare, shape, &head, &mut shortest);
+    }
+    write_differences(s, numbers, n_coded, &head, scratch, &mut ahead(1), &mut shortest);
+    if is_dense {
+        write_dictionary(s, kept, n, dict_first, dict_shift, numbers, scratch, &mut ahead(1), &mut shortest);
+    }
+    if shortest.n_bytes == raw_bytes {
+        let out = shortest.out;
+        out[..UNIT].fill(0);
+        fill(out, n * element.bytes);
+        source.copy(shape, element, &mut out[UNIT..]);
+        return raw_bytes;
+    }
+    shortest.n_bytes
+}
+
+/// A block's numbers and what they are, chosen together with their prediction.
+struct Chosen<'a, W> {
+    /// The numbers, each less `base`.
+    numbers: &'a mut [W],
+    base: W,
+    /// Room for as many, twice.
+    spare: [&'a mut [W]; 2],
+    map: u8,
+    /// What the map says of all.
+    unit: u32,
+    prediction: predict::Prediction<W>,
+    /// What is coded behind the numbers.
+    tails: Option<cut::Tails<'a, W>>,
+}
+
+/// Chooses map and prediction. The first buffer has the words, each less the first.
+#[inline(always)]
+fn choose<'a, W: Word, S: Rows<W>>(
+    s: S,
+    [words, fixed, decimals, cuts]: [&'a mut [W]; 4],
+    block: &BlockWords<W>,
+    shape: [usize; 3],
+    element: Element,
+    masked: Option<&'a Marks>,
+    is_dense: bool,
+) -> Chosen<'a, W> {
+    let n = shape[0] * shape[1] * shape[2];
+    let BlockWords { first, all, range: [lowest, highest] } = *block;
     let shift = all.trailing_zeros() % W::BITS;
     // Words of one sign and exponent are the same numbers in BITS and FIXED, up to a constant. All have the bits on top that
     // the smallest and the largest have in common.
     let is_fixed_better = element.is_float && (lowest ^ highest) >> W::FRACTION_BITS != W::default();
-    let unit = if is_fixed_better { map::to_fixed(&words[..n], first, &mut fixed[..n]) } else { None };
-    let digits = if element.is_float { decimal::to_decimal(&words[..n], first, &mut decimals[..n]) } else { None };
+    let unit = if is_fixed_better { map::to_fixed(s, words, n, first, fixed) } else { None };
+    let digits = if element.is_float { decimal::to_decimal(s, words, n, first, decimals) } else { None };
+    let cut_unit = if element.is_float { cut::to_cut(s, words, n, first, [lowest, highest], cuts) } else { None };
     if shift > 0 {
         shift_words(s, words, n, first, shift);
     }
     let first = first.shift_signed(shift);
 
     let (mut base, mut best, mut map, mut map_unit) = (first, predict::Prediction::NONE, BITS, shift);
-    for (other_map, other_unit) in [(BITS, Some(shift)), (FIXED, unit), (DECIMAL, digits)] {
+    for (other_map, other_unit) in [(BITS, Some(shift)), (FIXED, unit), (DECIMAL, digits), (CUT, cut_unit)] {
         let Some(other_unit) = other_unit else { continue };
         let v = match other_map {
             BITS => &mut *words,
             FIXED => &mut *fixed,
-            _ => &mut *decimals,
+            DECIMAL => &mut *decimals,
+            _ => &mut *cuts,
         };
         let other_base = if other_map == BITS { first } else { subtract_first(s, v, n) };
-        let candidate = predict::Numbers { v, shape, middle: Samples::middle(&v[..n], other_base), masked };
-        let prediction = predict::choose(s, &candidate, is_dense);
+        let candidate =
+            predict::Numbers { v, shape, middle: Samples::middle(&v[..n], other_base), in_full: false, masked };
+        let mut prediction = predict::choose(s, &candidate, is_dense);
+        if other_map == CUT {
+            prediction.cost +=
+                predict::measure(s, &candidate, &cut::TailBits { base: other_base, unit: other_unit });
+        }
         if prediction.cost < best.cost {
             (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
         }
     }
+    let mut tails = None;
     let (numbers, spare) = match map {
-        BITS => (words, fixed),
-        FIXED => (fixed, words),
-        _ => (decimals, words),
+        BITS => (words, [fixed, decimals]),
+        FIXED => (fixed, [words, decimals]),
+        DECIMAL => (decimals, [words, fixed]),
+        _ => {
+            let bits = cut::TailBits { base, unit: map_unit };
+            tails = Some(cut::Tails::new(s, cuts, bits, &words[..n], (first, shift), masked));
+            (cuts, [fixed, decimals])
+        }
     };
-    // Half of the next block is fetched now, the rest when the numbers are packed.
-    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    if is_dense && masked.is_none() && best.cost < (n / FEW_BITS) as u64 {
+        // The few bits that are left may all be in other rows.
+        let middle = Samples::middle(&numbers[..n], base);
+        best = predict::choose(s, &predict::Numbers { v: numbers, shape, middle, in_full: true, masked }, true);
+    }
+    Chosen { numbers, base, spare, map, unit: map_unit, prediction: best, tails }
+}
+
+/// The differences that are coded, room for as many, and how many there are; zeros follow up to a row.
+#[inline(always)]
+fn differences<'a, W: Word, S: Rows<W>>(
+    s: S,
+    chosen: Chosen<'a, W>,
+    shape: [usize; 3],
+    masked: Option<&Marks>,
+    ahead: &mut AheadOfSource,
+) -> (&'a mut [W], &'a mut [W], usize) {
+    let Chosen { numbers, spare: [spare, other], prediction: predict::Prediction { orders, base, .. }, .. } =
+        chosen;
     let (numbers, n_coded) = match masked {
         None => {
-            predict::apply(s, numbers, shape, best.orders, best.base, &mut ahead(0));
-            (numbers, n)
+            let numbers = predict::apply(s, numbers, spare, shape, orders, base, ahead);
+            (numbers, shape[0] * shape[1] * shape[2])
         }
         Some(masked) => {
-            let n_coded = predict::apply_masked(numbers, masked, shape, best.orders, best.base, spare);
+            let n_coded = predict::apply_masked(s, numbers, masked, shape, orders, base, other, spare, ahead);
             (spare, n_coded)
         }
     };
     numbers[n_coded..n_coded + LANES].fill(W::default());
-    let base = base.plus(best.base);
-    let meaning =
-        Meaning::Differences { map, unit: map_unit as u16, orders: best.orders, base, is_masked: mask.is_some() };
-    let mask_bytes = mask.as_ref().map_or(0, Mask::n_bytes);
-    // Writes header and mask.
-    let begin = |out: &mut [u8], coder: u8| {
-        header::emit(out, coder, meaning);
-        if let Some(mask) = &mask {
-            mask.write(&mut out[UNIT..][..mask_bytes]);
-        }
-    };
-    let contents = UNIT + mask_bytes;
-
-    let mut n_bytes = raw_bytes;
-    if is_dense {
-        let coding = huff::Coding::choose(&numbers[..n_coded]);
-        if let Some(out) = shorter(&mut n_bytes, mask_bytes + coding.n_bytes(), out) {
-            begin(out, HUFF);
-            coding.write(&numbers[..n_coded], &mut out[contents..]);
-        }
-    }
-    let coding = pack::Coding::choose(s, numbers, n_coded, scratch);
-    if let Some(out) = shorter(&mut n_bytes, mask_bytes + coding.n_bytes(), out) {
-        begin(out, SPLIT);
-        coding.write(s, numbers, scratch, &mut out[contents..], &mut ahead(1));
-    }
-    // SPARSE takes more than these, by its marks.
-    if coding.nonzero_bytes().is_some_and(|bytes| padded(mask_bytes + bytes) < n_bytes) {
-        let coding = sparse::Coding::choose(&numbers[..n_coded]);
-        if let Some(out) = shorter(&mut n_bytes, mask_bytes + coding.n_bytes(), out) {
-            begin(out, SPARSE);
-            coding.write(&numbers[..n_coded], &mut out[contents..]);
-        }
-    }
-    if is_dense {
-        let mut at = 0;
-        while at < n {
-            let row = s.plus(s.load(&kept[at..]), s.splat(dict_first));
-            s.store(s.shift_right_signed(row, dict_shift), &mut kept[at..]);
-            at += LANES;
-        }
-        if let Some(coding) = dict::Coding::choose(s, &kept[..n], numbers, scratch, n_bytes)
-            && let Some(out) = shorter(&mut n_bytes, coding.n_bytes(), out)
-        {
-            header::emit(out, SPLIT, Meaning::Dictionary(dict_shift as u16, coding.fields));
-            coding.write(s, numbers, scratch, &mut out[UNIT..]);
-        }
-    }
-    if n_bytes == raw_bytes {
-        out[..UNIT].fill(0);
-        fill(out, n * element.bytes);
-        source.copy(shape, element, &mut out[UNIT..]);
-    }
-    n_bytes
+    (numbers, other, n_coded)
 }
 
-/// The place for a header and `need` bytes behind it, if that is less than `n_bytes`, which it then becomes; what is
-/// behind them up to that is zeros.
-fn shorter<'a>(n_bytes: &mut usize, need: usize, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
-    let all = padded(need);
-    if all >= *n_bytes {
-        return None;
+/// What is in front of coded differences, and behind them.
+struct Head<'a, W> {
+    meaning: Meaning<W>,
+    mask: Option<&'a Mask<W>>,
+    tails: Option<cut::Tails<'a, W>>,
+}
+
+impl<W: Word> Head<'_, W> {
+    /// Bytes of the mask.
+    fn mask_bytes(&self) -> usize {
+        self.mask.map_or(0, Mask::n_bytes)
     }
-    *n_bytes = all;
-    fill(out, need);
-    Some(&mut out[..UNIT + need])
+
+    /// Bytes of mask and tails.
+    fn n_bytes(&self) -> usize {
+        self.mask_bytes() + self.tails.as_ref().map_or(0, |tails| tails.n_bytes)
+    }
+}
+
+/// The shortest way found so far to code a block.
+struct Shortest<'a> {
+    /// Where it is, unless it is RAW, which is not written yet.
+    out: &'a mut [u8],
+    n_bytes: usize,
+}
+
+impl Shortest<'_> {
+    /// The place for a header and `need` bytes behind it, if that is shorter; what is behind them is zeros.
+    fn replace(&mut self, need: usize) -> Option<&mut [u8]> {
+        let all = padded(need);
+        if all >= self.n_bytes {
+            return None;
+        }
+        self.n_bytes = all;
+        fill(self.out, need);
+        Some(&mut self.out[..UNIT + need])
+    }
+
+    /// The place for differences that a coder makes `n_bytes` of, behind header and mask, if that is shorter.
+    #[inline(always)]
+    fn replace_differences<W: Word>(&mut self, head: &Head<W>, coder: u8, n_bytes: usize) -> Option<&mut [u8]> {
+        let out = self.replace(head.n_bytes() + n_bytes)?;
+        header::emit(out, coder, head.meaning);
+        let (mask_place, contents) = out[UNIT..].split_at_mut(head.mask_bytes());
+        if let Some(mask) = head.mask {
+            mask.write(mask_place);
+        }
+        let (contents, tails_place) = contents.split_at_mut(n_bytes);
+        if let Some(tails) = &head.tails {
+            tails.write(tails_place);
+        }
+        Some(contents)
+    }
+}
+
+/// Codes differences with HUFF. The shape is that of the block.
+#[inline(always)]
+fn write_entropy<W: Word>(
+    numbers: &[W],
+    spare: &mut [W],
+    shape: [usize; 3],
+    head: &Head<W>,
+    shortest: &mut Shortest,
+) {
+    let by_columns = huff::is_by_columns(shape, head.mask.is_some());
+    if by_columns {
+        huff::to_columns(numbers, shape[2], spare);
+    }
+    let numbers = if by_columns { &spare[..numbers.len()] } else { numbers };
+    let coding = huff::Coding::choose(numbers);
+    if let Some(out) = shortest.replace_differences(head, HUFF, coding.n_bytes()) {
+        coding.write(numbers, out);
+    }
+}
+
+/// Codes differences with each other coder that may be good for them.
+#[inline(always)]
+fn write_differences<W: Word, S: Rows<W>>(
+    s: S,
+    numbers: &[W],
+    n: usize,
+    head: &Head<W>,
+    scratch: &mut pack::Scratch<W>,
+    ahead: &mut AheadOfSource,
+    shortest: &mut Shortest,
+) {
+    let coding = pack::Coding::choose(s, numbers, n, scratch);
+    if let Some(out) = shortest.replace_differences(head, SPLIT, coding.n_bytes()) {
+        coding.write(s, numbers, scratch, out, ahead);
+    }
+    let is_short = |(count, width)| padded(head.n_bytes() + sparse::least_bytes(count, width)) < shortest.n_bytes;
+    if coding.nonzero().is_some_and(is_short) {
+        let coding = sparse::Coding::choose(s, numbers, n);
+        if let Some(out) = shortest.replace_differences(head, SPARSE, coding.n_bytes()) {
+            coding.write(numbers, out);
+        }
+    }
+}
+
+/// Codes `n` words, each less `first`, with a dictionary of them without zero bits at the end that all have.
+#[inline(always)]
+#[expect(clippy::too_many_arguments)]
+fn write_dictionary<W: Word, S: Rows<W>>(
+    s: S,
+    words: &mut [W],
+    n: usize,
+    first: W,
+    shift: u32,
+    numbers: &mut [W],
+    scratch: &mut pack::Scratch<W>,
+    ahead: &mut AheadOfSource,
+    shortest: &mut Shortest,
+) {
+    let mut at = 0;
+    while at < n {
+        ahead.fetch(s);
+        let row = s.plus(s.load(&words[at..]), s.splat(first));
+        s.store(s.shift_right_signed(row, shift), &mut words[at..]);
+        at += LANES;
+    }
+    if let Some(coding) = dict::Coding::choose(s, &words[..n], numbers, scratch, shortest.n_bytes)
+        && let Some(out) = shortest.replace(coding.n_bytes())
+    {
+        header::emit(out, SPLIT, Meaning::Dictionary(shift as u16, coding.fields));
+        coding.write(s, numbers, scratch, &mut out[UNIT..]);
+    }
 }
 
 /// Bytes of a block whose header so many bytes follow.
@@ -268,9 +428,9 @@ pub fn decode<W: Word, S: Rows<W>>(
     let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
     let (header, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
     let (coder, meaning, base) = header::parse::<W>(header)?;
-    let ([words, other, numbers, _], scratch) = work.buffers();
+    let ([words, mut other, mut numbers, ..], scratch) = work.buffers();
     let mut mask = None;
-    let (n_bytes, left) = match meaning {
+    let (mut n_bytes, mut left) = match meaning {
         Some(Meaning::Differences { map, unit, orders, base, is_masked }) => {
             if map != BITS && !element.is_float {
                 return Err(Error::corrupt("a lorenzo block has floats where integers are"));
@@ -299,13 +459,18 @@ pub fn decode<W: Word, S: Rows<W>>(
                     + match coder {
                         SPLIT => pack::read(s, rest, n_coded, numbers, scratch)?,
                         SPARSE => sparse::read(rest, &mut numbers[..n_coded])?,
+                        _ if huff::is_by_columns(shape, is_masked) => {
+                            let n_bytes = huff::read(rest, &mut other[..n])?;
+                            huff::from_columns(&other[..n], shape[2], numbers);
+                            n_bytes
+                        }
                         _ => huff::read(rest, &mut numbers[..n_coded])?,
                     };
                 if let Some((_, marks)) = &mask {
                     spread(s, marks, numbers, n_coded, other);
-                    numbers[..n].copy_from_slice(&other[..n]);
+                    (numbers, other) = (other, numbers);
                 }
-                let left = if !predict::is_in_rows(shape, other.len()) {
+                let left = if !predict::is_in_rows(shape, orders, other.len()) {
                     predict::undo(s, numbers, shape, orders, base);
                     Some((numbers, map, unit))
                 } else if is_direct {
@@ -338,6 +503,10 @@ pub fn decode<W: Word, S: Rows<W>>(
             (0, Some((words, BITS, 0)))
         }
     };
+    if let Some((words, CUT, unit)) = &mut left {
+        let marks = mask.as_ref().map(|(_, marks)| marks);
+        n_bytes += cut::from_cut(&mut words[..n], marks, *unit, &rest[n_bytes..])?;
+    }
     if padded(n_bytes) != bytes.len() {
         return Err(damage());
     }
@@ -347,10 +516,10 @@ pub fn decode<W: Word, S: Rows<W>>(
             // What is predicted for them may be beyond the type.
             put_masked(s, W::default(), marks, words);
         }
-        map::from_fixed(&mut words[..n], unit)?;
+        map::from_fixed(s, words, n, unit)?;
     } else if map == DECIMAL {
-        decimal::from_decimal(&mut words[..n], unit);
-    } else if unit > 0 {
+        decimal::from_decimal(s, words, n, unit);
+    } else if map == BITS && unit > 0 {
         let mut at = 0;
         while at < n {
             s.store(s.shift_left(s.load(&words[at..]), unit), &mut words[at..]);
@@ -360,13 +529,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     if let Some((word, marks)) = &mask {
         put_masked(s, *word, marks, words);
     }
-    let [sz, sy, sx] = shape;
-    for z in 0..sz {
-        for y in 0..sy {
-            let row = target.row(z, y, element.bytes);
-            element.store(&words[(z * sy + y) * sx..][..sx], &mut row[..sx * element.bytes]);
-        }
-    }
+    target.store(s, words, shape, element);
     Ok(())
 }
 
@@ -391,8 +554,7 @@ fn put_masked<W: Word, S: Rows<W>>(s: S, word: W, masked: &Marks, words: &mut [W
     let mut k = 0;
     while k < masked.words().len() {
         let (marks, at) = (masked.words()[k], k * LANES);
-        let row = s.or(s.keep(marks, word), s.keep(!marks, s.load(&words[at..])));
-        s.store(row, &mut words[at..]);
+        s.store(s.select(marks, word, s.load(&words[at..])), &mut words[at..]);
         k += 1;
     }
 }

@@ -4,6 +4,7 @@ use crate::codec::gpu::{self, Answer, Direction, GpuCodec, Kernel, Names, Passes
 use crate::codec::lorenzo::layout::LOG2_SIZES;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{Chunk, Lorenzo};
+use crate::format::region::FoldedRegion;
 
 /// By the bits of a word: 32 or 64.
 const COMPRESS: [Names; 2] = [names!("lorenzo_compress_u32"), names!("lorenzo_compress_u64")];
@@ -11,6 +12,11 @@ const COMPRESS: [Names; 2] = [names!("lorenzo_compress_u32"), names!("lorenzo_co
 const DECOMPRESS: [[Names; 3]; 2] = [
     [names!("lorenzo_decompress_u32_12"), names!("lorenzo_decompress_u32_13"), names!("lorenzo_decompress_u32_14")],
     [names!("lorenzo_decompress_u64_12"), names!("lorenzo_decompress_u64_13"), names!("lorenzo_decompress_u64_14")],
+];
+
+const REGION: [[Names; 3]; 2] = [
+    [names!("lorenzo_region_u32_12"), names!("lorenzo_region_u32_13"), names!("lorenzo_region_u32_14")],
+    [names!("lorenzo_region_u64_12"), names!("lorenzo_region_u64_13"), names!("lorenzo_region_u64_14")],
 ];
 
 crate::kernel_struct! {
@@ -34,12 +40,25 @@ impl GpuCodec for Lorenzo {
             Direction::Compress => COMPRESS[of_word],
             Direction::Decompress => DECOMPRESS[of_word][usize::from(b - LOG2_SIZES.start())],
         };
-        let (mut extents, from) = ([1; 3], chunks.shape.extents());
-        extents[3 - from.len()..].copy_from_slice(from);
-        let n_blocks = layout.blocks.n_blocks() as u64;
-        // Where there are more, no launch is large enough.
-        let args = Blocks { extents, n_blocks: u32::try_from(n_blocks).unwrap_or(u32::MAX), reserved: 0 };
-        let (kernel, table_bytes) = (Kernel::Always(names), layout.table_bytes() as u64);
-        Answer::Run(Passes::one("lorenzo", kernel, [n_blocks, 0], &args, table_bytes))
+        run(chunks, names, layout.blocks.n_blocks() as u64)
     }
+
+    /// Blocks have checks of their own.
+    fn region(&self, chunks: &gpu::Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
+        let &Chunk { layout, element, b } = chunks.layout.get();
+        let names = REGION[usize::from(element.word_bits() == 64)][usize::from(b - LOG2_SIZES.start())];
+        run(chunks, names, layout.blocks.touched(region).iter().map(|along| along.end - along.start).product())
+    }
+}
+
+/// One pass over so many blocks.
+fn run(chunks: &gpu::Chunks, names: Names, n_tiles: u64) -> Answer {
+    let &Chunk { layout, .. } = chunks.layout.get();
+    let (mut extents, from) = ([1; 3], chunks.shape.extents());
+    extents[3 - from.len()..].copy_from_slice(from);
+    // A layout has fewer than 2^32.
+    let n_blocks = layout.blocks.n_blocks() as u32;
+    let args = Blocks { extents, n_blocks, reserved: 0 };
+    let (kernel, table_bytes) = (Kernel::Always(names), layout.table_bytes() as u64);
+    Answer::Run(Passes::one("lorenzo", kernel, [n_tiles, 0], &args, table_bytes))
 }

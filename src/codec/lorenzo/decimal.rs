@@ -4,7 +4,7 @@
 //! both types: every operation is one of IEEE 754 and rounded to nearest, so all machines agree. Whether a block's floats
 //! are such numbers is asked of some of them first; most blocks answer with the first one.
 
-use crate::stage::rows::LANES;
+use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -16,99 +16,99 @@ const POWERS: [f64; MAX_DIGITS as usize + 1] = [
     1e20, 1e21, 1e22,
 ];
 
+/// The same as integers.
+const POWERS_OF_INTEGERS: [i64; 19] = {
+    let mut powers = [1; 19];
+    let mut e = 1;
+    while e < powers.len() {
+        powers[e] = 10 * powers[e - 1];
+        e += 1;
+    }
+    powers
+};
+
 /// What samples may be multiples of at most: with more digits any float would be a decimal number.
 fn limit<W: Word>() -> f64 {
     if W::BITS == 32 { (1u64 << 23) as f64 } else { (1u64 << 51) as f64 }
 }
 
+/// Writes floats as multiples of 10^-e to `v` and returns e; `None` if that cannot be. The floats are the first `n` of
+/// `words`, each less `base`; there is room for a row behind them.
 #[inline(always)]
-fn value<W: Word>(word: W) -> f64 {
-    if W::BITS == 32 { f32::from_bits(word.to_u64() as u32).into() } else { f64::from_bits(word.to_u64()) }
-}
-
-#[inline(always)]
-fn word<W: Word>(value: f64) -> W {
-    W::from_u64(if W::BITS == 32 { (value as f32).to_bits().into() } else { value.to_bits() })
-}
-
-/// The float of a multiple of 1 / `power`.
-#[inline(always)]
-fn float<W: Word>(multiple: W, power: f64) -> W {
-    word(multiple.to_i64() as f64 / power)
-}
-
-/// The multiple that a float is, if it is one.
-#[inline(always)]
-fn multiple<W: Word>(float_word: W, power: f64) -> Option<W> {
-    let v = (value(float_word) * power).round_ties_even();
-    // A value that is not finite is not below the limit.
-    let multiple = W::from_u64(v as i64 as u64);
-    (v.abs() < 4.0 * limit::<W>() && float(multiple, power) == float_word).then_some(multiple)
-}
-
-/// Writes floats as multiples of 10^-e to `v` and returns e; `None` if that cannot be. The floats are `words`, each less
-/// `base`.
-#[inline(always)]
-pub fn to_decimal<W: Word>(words: &[W], base: W, v: &mut [W]) -> Option<u32> {
-    let least = least_digits(&Samples::new(words), base)?;
-    (least..=MAX_DIGITS.min(least + 1)).find(|&e| {
-        let power = POWERS[e as usize];
-        // In parts, because blocks that cannot be mapped show that soon.
-        v.chunks_mut(64).zip(words.chunks(64)).all(|(v, words)| {
-            let mut is_decimal = true;
-            for (v, &word) in v.iter_mut().zip(words) {
-                let multiple = multiple(word.plus(base), power);
-                is_decimal &= multiple.is_some();
-                *v = multiple.unwrap_or_default();
-            }
-            is_decimal
-        })
-    })
+pub fn to_decimal<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W, v: &mut [W]) -> Option<u32> {
+    let base = s.splat(base);
+    let least = least_digits(s, s.plus(s.load(&Samples::new(&words[..n]).0), base))?;
+    let mut e = least;
+    while e <= MAX_DIGITS.min(least + 1) {
+        let mut at = 0;
+        while at < n {
+            let floats = s.plus(s.load(&words[at..]), base);
+            let lanes = first_lanes(n - at);
+            // Blocks that cannot be mapped show that soon.
+            let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], 4.0 * limit::<W>()) else {
+                break;
+            };
+            s.store(multiples, &mut v[at..]);
+            at += LANES;
+        }
+        if at >= n {
+            return Some(e);
+        }
+        e += 1;
+    }
+    None
 }
 
 /// The least e, from 1 on, with which all samples are multiples.
 #[inline(always)]
-fn least_digits<W: Word>(samples: &Samples<W>, base: W) -> Option<u32> {
-    let largest = samples.0.iter().fold(0.0, |largest: f64, &word| largest.max(value(word.plus(base)).abs()));
-    if !(0.0 < largest && largest < limit::<W>()) {
+fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
+    // Without signs, floats are sorted as their words are, and NaN is behind the last one.
+    let largest = s.highest(s.and(samples, s.splat(W::low_mask(W::BITS - 1)))).to_float();
+    if !(0.0 < largest && largest < limit::<W>() && largest * POWERS[1] <= limit::<W>()) {
         return None;
     }
-    let most = (1..=MAX_DIGITS).rev().find(|&e| largest * POWERS[e as usize] <= limit::<W>())?;
-    let mut multiples = [0i64; LANES];
-    for (v, &word) in multiples.iter_mut().zip(&samples.0) {
-        *v = multiple(word.plus(base), POWERS[most as usize])?.to_i64();
+    let mut most = 1;
+    while most < MAX_DIGITS && largest * POWERS[most as usize + 1] <= limit::<W>() {
+        most += 1;
     }
-    let mut e = most;
-    while multiples.iter().all(|v| v % 10 == 0) {
-        e -= 1;
-        if e == 0 {
-            return None;
+    let multiples = s.to_multiples(u32::MAX, samples, POWERS[most as usize], 4.0 * limit::<W>())?;
+    let mut words = [W::default(); LANES];
+    s.store(multiples, &mut words);
+    // So many zeros all end in.
+    let mut n_zeros = most.min(POWERS_OF_INTEGERS.len() as u32 - 1);
+    for word in words {
+        let multiple = word.to_i64();
+        while multiple % POWERS_OF_INTEGERS[n_zeros as usize] != 0 {
+            n_zeros -= 1;
         }
-        multiples.iter_mut().for_each(|v| *v /= 10);
     }
-    Some(e)
+    (n_zeros < most).then(|| most - n_zeros)
 }
 
-/// Makes floats of multiples of 10^-`digits`.
+/// Makes floats of the first `n` of `v`, multiples of 10^-`digits`. There is room for a row behind them.
 #[inline(always)]
-pub fn from_decimal<W: Word>(v: &mut [W], digits: u32) {
-    let power = POWERS[digits as usize];
-    for v in v {
-        *v = float(*v, power);
+pub fn from_decimal<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, digits: u32) {
+    let mut at = 0;
+    while at < n {
+        s.store(s.quotients(s.load(&v[at..]), POWERS[digits as usize]), &mut v[at..]);
+        at += LANES;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::predict::tests::padded;
+    use crate::stage::rows::Portable;
 
     fn decimal(values: &[f64]) -> Option<(u32, Vec<i64>)> {
         let words: Vec<u64> = values.iter().map(|v| v.to_bits()).collect();
-        let mut v = vec![0; words.len()];
-        let digits = to_decimal(&words, 0, &mut v)?;
-        let multiples = v.iter().map(|&v| v as i64).collect();
-        from_decimal(&mut v, digits);
-        assert_eq!(v, words, "{values:?}");
+        let n = words.len();
+        let mut v = padded(&words);
+        let digits = to_decimal(Portable, &padded(&words), n, 0, &mut v)?;
+        let multiples = v[..n].iter().map(|&v| v as i64).collect();
+        from_decimal(Portable, &mut v, n, digits);
+        assert_eq!(v[..n], words, "{values:?}");
         Some((digits, multiples))
     }
 
@@ -142,11 +142,12 @@ mod tests {
     #[test]
     fn floats_of_32_bits_too() {
         let words: Vec<u32> = (-5000..5000).map(|k| (k as f32 / 100.0).to_bits()).collect();
-        let mut v = vec![0; words.len()];
-        let digits = to_decimal(&words, 0, &mut v).unwrap();
+        let (n, words) = (words.len(), padded(&words));
+        let mut v = words.clone();
+        let digits = to_decimal(Portable, &words, n, 0, &mut v).unwrap();
         assert_eq!((digits, v[0] as i32, v[9999] as i32), (2, -5000, 4999));
-        from_decimal(&mut v, digits);
-        assert_eq!(v, words);
-        assert_eq!(to_decimal(&[0x3dcc_cccdu32, 0x3dcc_ccce], 0, &mut [0; 2]), None);
+        from_decimal(Portable, &mut v, n, digits);
+        assert_eq!(v[..n], words[..n]);
+        assert_eq!(to_decimal(Portable, &padded(&[0x3dcc_cccdu32, 0x3dcc_ccce]), 2, 0, &mut v), None);
     }
 }

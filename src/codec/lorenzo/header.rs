@@ -2,7 +2,7 @@
 
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
-use crate::codec::lorenzo::{decimal, dict};
+use crate::codec::lorenzo::{decimal, dict, map};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::predict::{MAX_ORDER, Orders};
 use crate::stage::word::Word;
@@ -17,6 +17,7 @@ pub const BITS: u8 = 0;
 pub const FIXED: u8 = 1;
 pub const DICT: u8 = 2;
 pub const DECIMAL: u8 = 3;
+pub const CUT: u8 = 4;
 
 /// The bit of byte 3 that says that a mask follows.
 const MASKED: u8 = 1;
@@ -72,7 +73,7 @@ pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)
             }
             None
         }
-        (SPLIT | HUFF | SPARSE, BITS | FIXED | DECIMAL) => {
+        (SPLIT | HUFF | SPARSE, BITS | FIXED | DECIMAL | CUT) => {
             if header[1] & 0x88 != 0 || header[2] > MAX_ORDER || header[3] & !MASKED != 0 || pair(6) != 0 {
                 return Err(newer());
             }
@@ -80,6 +81,7 @@ pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)
             let is_sound = match map {
                 BITS => u32::from(unit) < W::BITS,
                 FIXED => unit > 0,
+                CUT => unit > 0 && u32::from(unit) < map::special::<W>(),
                 _ => (1..=decimal::MAX_DIGITS).contains(&unit.into()),
             };
             if !is_sound {
@@ -121,6 +123,7 @@ pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
         Some(Meaning::Differences { map, is_masked, .. }) => {
             counts.fixed_point += u64::from(map == FIXED);
             counts.decimal += u64::from(map == DECIMAL);
+            counts.cut += u64::from(map == CUT);
             counts.masked += u64::from(is_masked);
         }
         Some(Meaning::Dictionary(..)) => counts.dictionary += 1,

@@ -28,6 +28,30 @@ const AT_ONCE: usize = 4;
 /// Symbols that a number can have, in all contexts: a key is `symbol` + `MAX_SYMBOLS` · `context`.
 const KEYS: usize = CONTEXTS * MAX_SYMBOLS;
 
+/// Whether the numbers of a block come by columns: of short rows, neighbours along a row are often of other kinds, like
+/// the components of a vector.
+pub fn is_by_columns(shape: [usize; 3], is_masked: bool) -> bool {
+    shape[2] < RUN && shape[0] * shape[1] > 1 && !is_masked
+}
+
+/// Writes numbers, which lie in rows of `row`, by columns to the start of `out`.
+pub fn to_columns<W: Word>(numbers: &[W], row: usize, out: &mut [W]) {
+    for (x, column) in out.chunks_exact_mut(numbers.len() / row).take(row).enumerate() {
+        for (number, row) in column.iter_mut().zip(numbers.chunks_exact(row)) {
+            *number = row[x];
+        }
+    }
+}
+
+/// The inverse of [`to_columns`].
+pub fn from_columns<W: Word>(numbers: &[W], row: usize, out: &mut [W]) {
+    for (x, column) in numbers.chunks_exact(numbers.len() / row).enumerate() {
+        for (&number, row) in column.iter().zip(out.chunks_exact_mut(row)) {
+            row[x] = number;
+        }
+    }
+}
+
 /// The context after two symbols with this sum.
 #[inline(always)]
 fn context(sum: u32, pivot: u32) -> u32 {
@@ -586,6 +610,18 @@ mod tests {
                     round_trip(&numbers.iter().map(|&x| x as u32).collect::<Vec<_>>());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn columns_come_back() {
+        let numbers: Vec<u32> = (0..35).collect();
+        for row in [1, 5, 7, 35] {
+            let (mut columns, mut back) = ([0; 40], [0; 40]);
+            to_columns(&numbers, row, &mut columns);
+            assert_eq!(columns[1], if row < 35 { row as u32 } else { 1 });
+            from_columns(&columns[..35], row, &mut back);
+            assert_eq!(back[..35], numbers);
         }
     }
 

@@ -5,107 +5,138 @@
 //! rate of change where the exponent changes; it needs a block whose values are within a few powers of two.
 
 use crate::error::{Error, Result};
+use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// The value of a float, without its sign, is `significand` · 2^`exponent` in units of the smallest subnormal · 2^−1.
-#[inline(always)]
-fn parts<W: Word>(word: W) -> (W, u32) {
-    let fraction = word & W::low_mask(W::FRACTION_BITS);
-    match exponent_field(word) {
-        0 => (fraction, 1),
-        field => (fraction | W::from_u64(1) << W::FRACTION_BITS, field),
-    }
-}
+/// Rows after which it is looked whether a block can be mapped.
+const LOOK_EVERY: usize = 8;
+/// More than any exponent.
+const NO_UNIT: u64 = 0x7fff;
 
+/// The values of floats, without their signs, are `significands` · 2^`exponents` in units of the smallest subnormal · 2^−1.
 #[inline(always)]
-fn exponent_field<W: Word>(word: W) -> u32 {
-    ((word << 1) >> (W::FRACTION_BITS + 1)).to_u64() as u32
+pub fn parts<W: Word, S: Rows<W>>(s: S, words: S::Row) -> (S::Row, S::Row) {
+    let fractions = s.and(words, s.splat(W::low_mask(W::FRACTION_BITS)));
+    let fields = s.shift_right(s.plus(words, words), W::FRACTION_BITS + 1);
+    let are_normal = s.larger(fields, W::default());
+    let top_bit = s.splat(W::from_u64(1) << W::FRACTION_BITS);
+    (s.or(fractions, s.keep(are_normal, top_bit)), s.max_signed(fields, s.splat(W::from_u64(1))))
 }
 
 /// The exponent field of infinities and NaN.
-fn special<W: Word>() -> u32 {
+pub fn special<W: Word>() -> u32 {
     (1 << (W::BITS - 1 - W::FRACTION_BITS)) - 1
 }
 
-/// Writes the values of floats as multiples of 2^e to `v` and returns e; `None` if that cannot be. The floats are
-/// `words`, each less `base`.
+/// Writes the values of floats as multiples of 2^e to `v` and returns e; `None` if that cannot be. The floats are the
+/// first `n` of `words`, each less `base`; there is room for a row behind them.
 #[inline(always)]
-pub fn to_fixed<W: Word>(words: &[W], base: W, v: &mut [W]) -> Option<u32> {
-    let negative_zero = W::from_u64(1) << (W::BITS - 1);
-    let (mut unit, mut top) = (u32::MAX, 0);
-    // In parts, because most blocks that cannot be mapped show that soon.
-    for words in words.chunks(64) {
-        let mut is_finite = true;
-        for &word in words {
-            let word = word.plus(base);
-            let (significand, exponent) = parts(word);
-            is_finite &= exponent != special::<W>() && word != negative_zero;
-            if significand != W::default() {
-                unit = unit.min(exponent + significand.trailing_zeros());
-                top = top.max(exponent + significand.bit_length());
-            }
-        }
-        if !is_finite || top > unit.saturating_add(W::BITS - 2) {
-            return None;
-        }
-    }
-    if unit == u32::MAX {
-        return None;
-    }
-    for (v, &word) in v.iter_mut().zip(words) {
-        let word = word.plus(base);
-        let (significand, exponent) = parts(word);
-        // Shifts by more than a word has bits are those of zeros.
-        let left = exponent.saturating_sub(unit) % W::BITS;
-        let right = unit.saturating_sub(exponent) % W::BITS;
-        let size = (significand << left) >> right;
-        *v = if word & negative_zero == W::default() { size } else { W::default().minus(size) };
+pub fn to_fixed<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W, v: &mut [W]) -> Option<u32> {
+    let unit = unit_of(s, words, n, base)?;
+    let base = s.splat(base);
+    let (unit_row, zero) = (s.splat(W::from_u64(unit.into())), s.splat(W::default()));
+    let mut at = 0;
+    while at < n {
+        let row = s.plus(s.load(&words[at..]), base);
+        let (significands, exponents) = parts(s, row);
+        let left = s.minus(exponents, unit_row);
+        let sizes = s.shift_left_each(significands, s.max_signed(left, zero));
+        let sizes = s.shift_right_each(sizes, s.max_signed(s.minus(zero, left), zero));
+        s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
+        at += LANES;
     }
     Some(unit)
 }
 
-/// Makes floats of multiples of 2^`unit`.
+/// The largest e of which the floats are multiples of 2^e, if they are small enough multiples.
+#[inline(always)]
+fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W) -> Option<u32> {
+    let base = s.splat(base);
+    let (zero, bits) = (s.splat(W::default()), s.splat(W::from_u64(W::BITS.into())));
+    let negative_zero = s.splat(W::from_u64(1) << (W::BITS - 1));
+    let last_finite = (W::from_u64(special::<W>().into()) << (W::FRACTION_BITS + 1)).minus(W::from_u64(1));
+    let no_unit = s.splat(W::from_u64(NO_UNIT));
+    let (mut units, mut tops) = (no_unit, zero);
+    let mut is_finite = true;
+    let mut at = 0;
+    while at < n {
+        let lanes = first_lanes(n - at);
+        let row = s.plus(s.load(&words[at..]), base);
+        let are_others =
+            s.larger(s.plus(row, row), last_finite) | !s.larger(s.xor(row, negative_zero), W::default());
+        is_finite &= are_others & lanes == 0;
+        let (significands, exponents) = parts(s, row);
+        let lowest_bits = s.and(significands, s.minus(zero, significands));
+        let below = s.minus(bits, s.leading_zeros(lowest_bits));
+        let are_units = lanes & s.larger(significands, W::default());
+        // One too many, as exponents of lowest bits are at least 1.
+        units = s.min_signed(units, s.select(are_units, s.plus(exponents, below), no_unit));
+        let lengths = s.minus(bits, s.leading_zeros(significands));
+        tops = s.max_signed(tops, s.keep(are_units, s.plus(exponents, lengths)));
+        at += LANES;
+        // Most blocks that cannot be mapped show that soon.
+        if at == LANES || at % (LOOK_EVERY * LANES) == 0 || at >= n {
+            let (unit, top) = (s.lowest(units).to_u64() - 1, s.highest(tops).to_u64());
+            if !is_finite || top > unit + u64::from(W::BITS - 2) {
+                return None;
+            }
+        }
+    }
+    let unit = s.lowest(units).to_u64();
+    (unit < NO_UNIT).then_some(unit as u32 - 1)
+}
+
+/// Numbers of these sizes, negative where `signs` is −1 instead of 0.
+#[inline(always)]
+pub fn with_signs<W: Word, S: Rows<W>>(s: S, sizes: S::Row, signs: S::Row) -> S::Row {
+    s.minus(s.xor(sizes, signs), signs)
+}
+
+/// Makes floats of the first `n` of `v`, multiples of 2^`unit`. There is room for a row behind them.
 ///
 /// # Errors
 /// `Corrupt` for values that are too large.
 #[inline(always)]
-pub fn from_fixed<W: Word>(v: &mut [W], unit: u32) -> Result<()> {
-    let mut is_finite = true;
-    for v in v {
-        let sign = *v & W::from_u64(1) << (W::BITS - 1);
-        let size = if sign == W::default() { *v } else { W::default().minus(*v) };
-        if size == W::default() {
-            *v = size;
-            continue;
-        }
-        let length = size.bit_length();
-        // The exponent field, more by the bits of a significand.
-        let exponent = unit + length;
-        let bits = if exponent > W::FRACTION_BITS + 1 {
-            let field = exponent - (W::FRACTION_BITS + 1);
-            is_finite &= field < special::<W>();
-            let top_bit = W::BITS - length;
-            let fraction = (size << top_bit << 1) >> (W::BITS - W::FRACTION_BITS);
-            fraction | W::from_u64(u64::from(field)) << W::FRACTION_BITS
-        } else {
-            size << (unit - 1)
-        };
-        *v = bits | sign;
+pub fn from_fixed<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, unit: u32) -> Result<()> {
+    let implicit = W::FRACTION_BITS + 1;
+    let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
+    // The exponent field, more by the bits of a significand, is that less the zeros above a size.
+    let most = s.splat(W::from_u64((unit + W::BITS).into()));
+    let mut too_large = 0;
+    let mut at = 0;
+    while at < n {
+        let row = s.load(&v[at..]);
+        let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+        let zeros = s.leading_zeros(sizes);
+        let exponents = s.minus(most, zeros);
+        let are_normal = s.larger(exponents, W::from_u64(implicit.into())) & s.larger(sizes, W::default());
+        let fields = s.minus(exponents, s.splat(W::from_u64(implicit.into())));
+        let largest_field = W::from_u64((special::<W>() - 1).into());
+        too_large |= are_normal & s.larger(fields, largest_field) & first_lanes(n - at);
+        let aligned = s.shift_left_each(sizes, zeros);
+        let fractions = s.shift_right(s.plus(aligned, aligned), W::BITS - W::FRACTION_BITS);
+        let normal = s.or(fractions, s.shift_left(fields, W::FRACTION_BITS));
+        let subnormal = s.shift_left(sizes, (unit - 1).min(W::BITS));
+        s.store(s.or(s.select(are_normal, normal, subnormal), s.and(row, top_bit)), &mut v[at..]);
+        at += LANES;
     }
-    if is_finite { Ok(()) } else { Err(Error::corrupt("a lorenzo block has a value beyond its type")) }
+    if too_large == 0 { Ok(()) } else { Err(Error::corrupt("a lorenzo block has a value beyond its type")) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::predict::tests::padded;
+    use crate::stage::rows::Portable;
 
     fn fixed(values: &[f32]) -> Option<(u32, Vec<i32>)> {
         let words: Vec<u32> = values.iter().map(|v| v.to_bits()).collect();
-        let mut v = vec![0; words.len()];
-        let unit = to_fixed(&words, 0, &mut v)?;
-        let numbers = v.iter().map(|&v| v as i32).collect();
-        from_fixed(&mut v, unit).unwrap();
-        assert_eq!(v, words, "{values:?}");
+        let n = words.len();
+        let mut v = padded(&words);
+        let unit = to_fixed(Portable, &padded(&words), n, 0, &mut v)?;
+        let numbers = v[..n].iter().map(|&v| v as i32).collect();
+        from_fixed(Portable, &mut v, n, unit).unwrap();
+        assert_eq!(v[..n], words, "{values:?}");
         Some((unit, numbers))
     }
 
@@ -130,7 +161,7 @@ mod tests {
     fn values_beyond_the_type_are_damage() {
         for unit in [1, 23, 254, 255, 65535] {
             for v in [0u32, 1, u32::MAX, 1 << 31, 0x1234_5678] {
-                let is_value = from_fixed(&mut [v], unit).is_ok();
+                let is_value = from_fixed(Portable, &mut padded(&[v]), 1, unit).is_ok();
                 let size = (v as i32).unsigned_abs();
                 assert_eq!(is_value, size == 0 || unit + size.bit_length() < 255 + 24, "{v:#x} {unit}");
             }
@@ -140,9 +171,9 @@ mod tests {
     #[test]
     fn doubles_too() {
         let words = [1.0f64, -0.1, 4.0, 0.0].map(f64::to_bits);
-        let mut v = [0; 4];
-        let unit = to_fixed(&words, 0, &mut v).unwrap();
-        from_fixed(&mut v, unit).unwrap();
-        assert_eq!(v, words);
+        let mut v = padded(&words);
+        let unit = to_fixed(Portable, &padded(&words), 4, 0, &mut v).unwrap();
+        from_fixed(Portable, &mut v, 4, unit).unwrap();
+        assert_eq!(v[..4], words);
     }
 }

@@ -60,26 +60,31 @@ impl<W: Word> Mask<W> {
         UNIT + self.marks_bytes.next_multiple_of(UNIT)
     }
 
-    /// Replaces each masked word by the one before it that is not, or by the first one that is not; `words` are less
-    /// `first` before, and less the new first word after that.
+    /// Replaces each masked word by the one before it that is not, or by the first one that is not; the first `n` of
+    /// `words`, which have room for a row behind them, are less `first` before, and less the new first word after that.
     #[inline(always)]
-    pub fn fill(&self, words: &mut [W], first: W) -> BlockWords<W> {
-        let start = (0..words.len()).find(|&i| !self.marks.has(i)).expect("a word that is not masked");
+    pub fn fill<S: Rows<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
+        let start = self.marks.first_other().expect("a word that is not masked");
         let base = words[start];
-        let lowest = base.plus(first);
-        let mut found = BlockWords { first: lowest, all: W::default(), range: [lowest; 2] };
-        let mut last = W::default();
-        for (i, word) in words.iter_mut().enumerate() {
-            if !self.marks.has(i) {
-                last = word.minus(base);
-                let word = word.plus(first);
-                found.all |= word;
-                found.range[0] = found.range[0].min_max_signed(word).0;
-                found.range[1] = found.range[1].min_max_signed(word).1;
-            }
-            *word = last;
+        let new_first = base.plus(first);
+        let (base, to_word) = (s.splat(base), s.splat(new_first));
+        let mut before = s.splat(W::default());
+        let (mut all, mut lowest, mut highest) = (to_word, to_word, to_word);
+        let mut k = 0;
+        while k * LANES < n {
+            let at = k * LANES;
+            let others = self.marks.others(k);
+            let row = s.fill_forward(!others, s.minus(s.load(&words[at..]), base), before);
+            s.store(row, &mut words[at..]);
+            before = row;
+            // Those that are filled in are there already.
+            let row = s.plus(row, to_word);
+            all = s.or(all, row);
+            lowest = s.min_signed(lowest, row);
+            highest = s.max_signed(highest, row);
+            k += 1;
         }
-        found
+        BlockWords { first: new_first, all: s.any(all), range: [s.lowest(lowest), s.highest(highest)] }
     }
 
     /// Writes the mask to `out`, which has exactly [`Mask::n_bytes`].

@@ -10,6 +10,7 @@
 
 mod block;
 mod cuda;
+mod cut;
 mod decimal;
 mod dict;
 mod header;
@@ -19,11 +20,12 @@ mod map;
 mod mask;
 pub mod params;
 
-use crate::codec::{BlockCounts, Boxes, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
+use crate::format::region::FoldedRegion;
 use crate::stage::blocks::Block;
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
@@ -91,36 +93,20 @@ impl Codec for Lorenzo {
         Some(count())
     }
 
-    fn decode_boxes(&self, job: &Job, payload: &[u8], boxes: &Boxes, dst: &mut [u8]) -> Option<Result<()>> {
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Sums>> {
         let chunk: &Chunk = job.layout.get();
-        let regions = regions(boxes);
-        // Thin boxes share blocks, each of which would be decoded again for every box.
-        let n_decoded: usize = regions.iter().map(|region| chunk.layout.blocks.blocks_in(region).count()).sum();
-        if regions.len() > 1 && n_decoded > chunk.layout.blocks.n_blocks() {
-            return None;
-        }
-        Some(match chunk.element.word_bits() {
-            64 => decode_regions::<u64>(chunk, job, payload, &regions, dst),
-            _ => decode_regions::<u32>(chunk, job, payload, &regions, dst),
-        })
+        match chunk.element.word_bits() {
+            64 => decode_region::<u64>(chunk, job, payload, region, dst),
+            _ => decode_region::<u32>(chunk, job, payload, region, dst),
+        }?;
+        Ok(None)
     }
-}
-
-/// The boxes with three axes.
-fn regions(boxes: &Boxes) -> Vec<Block> {
-    let front = 3 - boxes.count.len();
-    let three = |extents: &[u64], fill: usize| {
-        let mut three = [fill; 3];
-        three[front..].iter_mut().zip(extents).for_each(|(to, &n)| *to = n as usize);
-        three
-    };
-    let (origin, shape) = (three(&boxes.origin, 0), three(&boxes.count, 1));
-    let at = |&start: &u64| {
-        let mut origin = origin;
-        origin[front] = start as usize;
-        Block { origin, shape }
-    };
-    boxes.starts.iter().map(at).collect()
 }
 
 /// What all blocks of a chunk have in common.
@@ -415,38 +401,26 @@ fn decode_block<W: RowWord>(
     Ok(sums)
 }
 
-/// Decodes the blocks that regions touch.
-fn decode_regions<W: RowWord>(
+/// Decodes the blocks that a region touches.
+fn decode_region<W: RowWord>(
     chunk: &Chunk,
     job: &Job,
     payload: &[u8],
-    regions: &[Block],
-    mut dst: &mut [u8],
+    region: &FoldedRegion,
+    dst: &mut [u8],
 ) -> Result<()> {
     let sections = Sections::parse(&chunk.layout, payload)?;
     let mut work = Work::<W>::new(&chunk.layout)?;
     let size = chunk.element.bytes;
     let mut elements = try_vec(chunk.layout.blocks.block_elements() * size, "bookkeeping")?;
     elements.resize(chunk.layout.blocks.block_elements() * size, 0);
-    for region in regions {
-        let (part, rest) = dst.split_at_mut(region.n_elements() * size);
-        dst = rest;
-        for index in chunk.layout.blocks.blocks_in(region) {
-            let block = chunk.layout.blocks.block(index);
-            let [_, sy, sx] = block.shape;
-            let bands = &mut [&mut elements[..]];
-            let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            decode_block(job, &mut work, chunk, &sections, index, &mut target)?;
-            let first = [0, 1, 2].map(|k| region.origin[k].max(block.origin[k]));
-            let end = [0, 1, 2].map(|k| region.end(k).min(block.end(k)));
-            let n_bytes = (end[2] - first[2]) * size;
-            for z in first[0]..end[0] {
-                for y in first[1]..end[1] {
-                    let [from, to] = [block, *region].map(|of| of.place([z, y, first[2]]) * size);
-                    part[to..to + n_bytes].copy_from_slice(&elements[from..from + n_bytes]);
-                }
-            }
-        }
+    for index in chunk.layout.blocks.blocks_in(region) {
+        let Block { origin, shape } = chunk.layout.blocks.block(index);
+        let [_, sy, sx] = shape;
+        let bands = &mut [&mut elements[..]];
+        let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
+        decode_block(job, &mut work, chunk, &sections, index, &mut target)?;
+        region.take(origin.map(|n| n as u64), shape.map(|n| n as u64), &elements, size, dst);
     }
     Ok(())
 }

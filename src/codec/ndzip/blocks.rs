@@ -10,6 +10,7 @@ use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
+use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Follower, Prefetch};
 use crate::stage::word::Word;
 
@@ -36,6 +37,16 @@ pub enum Places<'a> {
     Array(&'a mut [u8]),
     /// Of those of consecutive strips.
     Strips(Vec<Strip<'a>>),
+    /// Of those that a region touches, which need not be consecutive and are not summed up.
+    Region(Part<'a>),
+}
+
+/// A region of the array, and where its elements go.
+pub struct Part<'a> {
+    pub region: &'a FoldedRegion,
+    /// Room for a block.
+    pub block: &'a mut [u8],
+    pub dst: &'a mut [u8],
 }
 
 /// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first.
@@ -82,7 +93,7 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     (end, follower.map(|follower| follower.finish(&piece.out[..end])))
 }
 
-/// Decodes some consecutive blocks and returns their sums.
+/// Decodes blocks and returns the sums of those that are consecutive.
 #[inline(always)]
 pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     level: Level,
@@ -93,7 +104,7 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
 ) -> Result<Sums> {
     let (row, plane) = layout.strides();
     let mut end = match &places {
-        Places::Array(_) => 0,
+        Places::Array(_) | Places::Region(_) => 0,
         Places::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
     };
     let mut follower = Follower::new(level, prefetch(ROWS), sections.table.len() as u64, end);
@@ -122,6 +133,16 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
                     end = decode_next(&mut coder, sections, number, end, &mut strip.bands, i * ROW, row)?;
                     follower.follow(&sections.blocks[..end]);
                 }
+            }
+        }
+        Places::Region(Part { region, block, dst }) => {
+            for (number, origin) in layout.blocks_in(region) {
+                let mut planes = block.chunks_exact_mut(ROW * ROWS * W::BYTES);
+                let mut bands: [&mut [u8]; PLANES] =
+                    std::array::from_fn(|_| planes.next().expect("a block has as many planes"));
+                let start = sections.block::<W>(number).0;
+                decode_next(&mut coder, sections, number, start, &mut bands, 0, ROW)?;
+                region.take(origin, layout.sides(), block, W::BYTES, dst);
             }
         }
     }

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use crate::codec::counts;
+use crate::format::region::FoldedRegion;
 use crate::types::{DType, Shape};
 
 /// Elements of a block.
@@ -110,6 +111,77 @@ impl Layout {
         let (b2, rest) = (block % self.blocks[2], block / self.blocks[2]);
         let (b1, b0) = (rest % self.blocks[1], rest / self.blocks[1]);
         (b0 * self.sides[0] * n1 + b1 * self.sides[1]) * n2 + b2 * self.sides[2]
+    }
+
+    /// The array along its own axes: of each its extent, the side of a block, and the complete blocks.
+    fn axes(&self) -> [(u64, u64, u64); 3] {
+        let axes = |extents: [usize; 3], blocks: [usize; 3]| {
+            [0, 1, 2].map(|k| (extents[k] as u64, self.sides[k] as u64, blocks[k] as u64))
+        };
+        match self.rank() {
+            1 => axes([1, 1, self.n_elements], [1, 1, self.blocks[1]]),
+            _ => axes(self.extents, self.blocks),
+        }
+    }
+
+    /// The complete blocks that have elements of a region, with the place where each begins.
+    pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = (usize, [u64; 3])> {
+        let [z, y, x] = self.axes();
+        let along = |k: usize, (_, side, n): (u64, u64, u64)| {
+            region.axes[k].blocks(side).take_while(move |&block| block < n)
+        };
+        along(0, z).flat_map(move |b0| {
+            along(1, y).flat_map(move |b1| {
+                along(2, x).map(move |b2| (((b0 * y.2 + b1) * x.2 + b2) as usize, [b0 * z.1, b1 * y.1, b2 * x.1]))
+            })
+        })
+    }
+
+    /// Sides of a block along the array's axes.
+    pub fn sides(&self) -> [u64; 3] {
+        self.axes().map(|(_, side, _)| side)
+    }
+
+    /// From the first to behind the last of the complete blocks along each axis that have elements of a region, and its
+    /// elements in the border.
+    pub fn touched(&self, region: &FoldedRegion) -> ([Range<u64>; 3], u64) {
+        let (axes, covered) = (self.axes(), self.covered());
+        let blocks = [0, 1, 2].map(|k| {
+            let touched = region.axes[k].touched(axes[k].1);
+            touched.start.min(axes[k].2)..touched.end.min(axes[k].2)
+        });
+        let in_blocks: u64 = [0, 1, 2].map(|k| region.axes[k].before(covered[k])).iter().product();
+        (blocks, region.n_elements() - in_blocks)
+    }
+
+    /// Places along each axis that blocks cover.
+    fn covered(&self) -> [u64; 3] {
+        if self.n_blocks() == 0 { [0; 3] } else { self.axes().map(|(_, side, n)| side * n) }
+    }
+
+    /// The elements of a region in the border, as runs of elements that follow each other there: the number of the first in
+    /// the border, its number in the region, and how many.
+    pub fn border_in(&self, region: &FoldedRegion) -> impl Iterator<Item = (u64, u64, u64)> {
+        let [cz, cy, cx] = self.covered();
+        let [_, (ny, ..), (nx, ..)] = self.axes();
+        let per_plane = ny * nx - cy * cx;
+        let [_, rows, row] = [0, 1, 2].map(|k| region.axes[k].count());
+        let places = |k: usize| {
+            let axis = &region.axes[k];
+            axis.runs(0..axis.extent()).flat_map(|(place, index, n)| (0..n).map(move |i| (place + i, index + i)))
+        };
+        places(0).flat_map(move |(z, to_z)| {
+            places(1).flat_map(move |(y, to_y)| {
+                // Where a row's elements begin in the border, and which of its places are there.
+                let (start, first) = match (z < cz, y < cy) {
+                    (true, true) => (z * per_plane + y * (nx - cx), cx),
+                    (true, false) => (z * per_plane + cy * (nx - cx) + (y - cy) * nx, 0),
+                    _ => (cz * per_plane + ((z - cz) * ny + y) * nx, 0),
+                };
+                let runs = region.axes[2].runs(first..nx);
+                runs.map(move |(x, to_x, n)| (start + x - first, (to_z * rows + to_y) * row + to_x, n))
+            })
+        })
     }
 
     /// Elements from one row of a block to the next, and from one plane to the next.

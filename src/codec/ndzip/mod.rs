@@ -21,10 +21,11 @@ use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
+use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
-use blocks::{Piece, Places, Portable, Strip};
+use blocks::{Part, Piece, Places, Portable, Strip};
 use layout::{BLOCK, Layout};
 use word::FloatWord;
 
@@ -59,6 +60,20 @@ impl Codec for Ndzip {
         match job.dtype {
             DType::F64 => decode::<u64>(layout, job, payload, dst),
             _ => decode::<u32>(layout, job, payload, dst),
+        }
+    }
+
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Sums>> {
+        let layout = job.layout.get();
+        match job.dtype {
+            DType::F64 => decode_region::<u64>(layout, job, payload, region, dst),
+            _ => decode_region::<u32>(layout, job, payload, region, dst),
         }
     }
 }
@@ -212,6 +227,27 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
     }
     let decoded = job.pool.map(pieces, |places| decode_places::<W>(job.level, layout, &sections, places));
     decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.plus(piece?)))
+}
+
+/// Decodes the blocks that a region touches, and copies its elements from the border. Blocks have no checks, so it is the
+/// whole payload that is summed up.
+fn decode_region<W: Coded>(
+    layout: &Layout,
+    job: &Job,
+    payload: &[u8],
+    region: &FoldedRegion,
+    dst: &mut [u8],
+) -> Result<Option<Sums>> {
+    let sections = Sections::parse::<W>(layout, payload)?;
+    let border = (layout.n_border() > 0).then(|| layout.border_in(region));
+    for (from, to, n) in border.into_iter().flatten() {
+        let [from, to, n] = [from, to, n].map(|n| n as usize * W::BYTES);
+        dst[to..to + n].copy_from_slice(&sections.border[from..from + n]);
+    }
+    let mut block = try_vec(BLOCK * W::BYTES, "bookkeeping")?;
+    block.resize(BLOCK * W::BYTES, 0);
+    decode_places::<W>(job.level, layout, &sections, Places::Region(Part { region, block: &mut block, dst }))?;
+    Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
 }
 
 /// Cuts the destination into the bands of every strip.

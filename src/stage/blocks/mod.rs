@@ -7,6 +7,9 @@
 pub mod source;
 pub mod target;
 
+use std::ops::Range;
+
+use crate::format::region::FoldedRegion;
 use crate::types::Shape;
 
 /// Most elements along x of a block, unless other axes leave their share to x: 128 bytes of f32.
@@ -90,14 +93,16 @@ impl Blocks {
         Block { origin, shape }
     }
 
-    /// The blocks that have elements in common with a box.
-    pub fn blocks_in(&self, region: &Block) -> impl Iterator<Item = usize> + use<> {
-        let [z, y, x] = [0, 1, 2].map(|k| region.origin[k] / self.sides[k]..region.end(k).div_ceil(self.sides[k]));
+    /// The blocks that have elements of a region.
+    pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = usize> {
         let [_, n1, n2] = self.counts;
-        z.flat_map(move |z| {
-            let x = x.clone();
-            y.clone().flat_map(move |y| x.clone().map(move |x| (z * n1 + y) * n2 + x))
-        })
+        let along = |k: usize| region.axes[k].blocks(self.sides[k] as u64).map(|block| block as usize);
+        along(0).flat_map(move |z| along(1).flat_map(move |y| along(2).map(move |x| (z * n1 + y) * n2 + x)))
+    }
+
+    /// From the first to behind the last of these blocks along each axis.
+    pub fn touched(&self, region: &FoldedRegion) -> [Range<u64>; 3] {
+        [0, 1, 2].map(|k| region.axes[k].touched(self.sides[k] as u64))
     }
 
     /// How many blocks there are of each shape: along an axis whole ones and perhaps a clipped one, so of eight kinds at most.
@@ -180,6 +185,8 @@ fn sides([dz, dy, dx]: [usize; 3], size: usize) -> [usize; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::fold::Fold;
+    use crate::format::region::Region;
 
     fn blocks(extents: &[u64], b: u8) -> Blocks {
         Blocks::new(&Shape::new(extents).unwrap(), 1 << b).unwrap()
@@ -220,10 +227,25 @@ mod tests {
             assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
             assert_eq!(blocks.bands().map(|(n, _)| n as u64).sum::<u64>(), n_elements, "{extents:?}");
             assert!(blocks.bands().all(|(_, strip)| strip < blocks.n_strips()));
-            let all: Vec<usize> = blocks.blocks_in(&Block { origin: [0; 3], shape: blocks.extents }).collect();
-            assert_eq!(all, (0..blocks.n_blocks()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_block_is_the_only_one_of_its_region() {
+        for extents in [&[9000][..], &[63, 200], &[33, 35, 37], &[5, 700, 2], &[130, 2, 3]] {
+            let blocks = blocks(extents, 12);
+            let region = |block: Block| {
+                let front = 3 - extents.len();
+                let [start, count] = [block.origin, block.shape].map(|n| n.map(|n| n as u64));
+                let region = Region::new(&Shape::new(extents).unwrap(), &start[front..], &count[front..]).unwrap();
+                region.folded(Fold::Merge, 3)
+            };
+            let found = |block: Block| blocks.blocks_in(&region(block)).collect::<Vec<_>>();
+            let all = Block { origin: [0; 3], shape: blocks.extents };
+            assert_eq!(found(all), (0..blocks.n_blocks()).collect::<Vec<_>>());
+            assert_eq!(blocks.touched(&region(all)), blocks.counts.map(|n| 0..n as u64));
             for index in 0..blocks.n_blocks() {
-                assert_eq!(blocks.blocks_in(&blocks.block(index)).collect::<Vec<_>>(), [index]);
+                assert_eq!(found(blocks.block(index)), [index]);
             }
         }
     }

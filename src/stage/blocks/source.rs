@@ -126,33 +126,20 @@ impl<W: Word> BlockWords<W> {
                 }
             }
         }
-        Self { first: one[0], all: s.any(all), range: range(s, lowest, highest) }
+        Self { first: one[0], all: s.any(all), range: [s.lowest(lowest), s.highest(highest)] }
     }
-}
-
-/// The lowest of some numbers and the highest of others.
-#[inline(always)]
-pub fn range<W: Word, S: Rows<W>>(s: S, lowest: S::Row, highest: S::Row) -> [W; 2] {
-    let [mut low, mut high] = [[W::default(); LANES]; 2];
-    s.store(lowest, &mut low);
-    s.store(highest, &mut high);
-    let mut range = [low[0], high[0]];
-    for i in 1..LANES {
-        range = [range[0].min_max_signed(low[i]).0, range[1].min_max_signed(high[i]).1];
-    }
-    range
 }
 
 /// A row of `n` elements, and `fill` behind them.
 #[inline(always)]
 fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element, fill: S::Row) -> S::Row {
-    let row = if element.bytes == W::BYTES && bytes.len() >= LANES * W::BYTES {
-        s.load_bytes(bytes)
+    let row = if bytes.len() >= LANES * element.bytes {
+        s.load_elements(element, bytes)
     } else {
         let mut words = [W::default(); LANES];
         element.load(&bytes[..n * element.bytes], &mut words[..n]);
         s.load(&words)
     };
     let mask = first_lanes(n);
-    s.or(s.keep(mask, row), s.keep(!mask, fill))
+    s.select(mask, row, fill)
 }

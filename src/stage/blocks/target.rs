@@ -1,5 +1,6 @@
 //! Where a block's elements go, row by row as they are known.
 
+use crate::stage::element::Element;
 use crate::stage::predict::{Plane, Sink};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows};
 use crate::stage::word::Word;
@@ -39,6 +40,53 @@ impl Target<'_, '_> {
     pub fn row(&mut self, z: usize, y: usize, element_bytes: usize) -> &mut [u8] {
         let (band, start) = self.place(z, y);
         &mut self.bands[band][start * element_bytes..]
+    }
+
+    /// Writes the elements of a block of this shape, given their words, behind which there is room for a row.
+    #[inline(always)]
+    pub fn store<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
+        // Rows and planes that follow each other in the array too are one.
+        let [mut nz, mut ny, mut nx] = shape;
+        if nx == self.row {
+            (ny, nx) = (1, ny * nx);
+            if self.plane == Some(nx) {
+                (nz, nx) = (1, nz * nx);
+            }
+        }
+        let mut from = 0;
+        for z in 0..nz {
+            for y in 0..ny {
+                let row = self.row(z, y, element.bytes);
+                let (row, next) = row.split_at_mut(nx * element.bytes);
+                if nx <= LANES {
+                    // The next block is beside this one.
+                    for line in 0..LANES * W::BYTES / CACHE_LINE {
+                        s.prefetch(next.as_ptr().wrapping_add(line * CACHE_LINE));
+                    }
+                }
+                store_row(s, &words[from..], nx, row, element);
+                from += nx;
+            }
+        }
+    }
+}
+
+/// Writes `n` elements.
+#[inline(always)]
+fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], element: Element) {
+    let mut at = 0;
+    while at + LANES <= n {
+        s.store_elements(s.load(&words[at..]), element, &mut out[at * element.bytes..]);
+        at += LANES;
+    }
+    if at == n {
+        return;
+    }
+    let out = &mut out[at * element.bytes..];
+    if element.bytes == W::BYTES {
+        s.store_some_bytes(s.load(&words[at..]), n - at, out);
+    } else {
+        element.store(&words[at..n], out);
     }
 }
 

@@ -97,11 +97,10 @@ impl Coding {
         self.n_bytes
     }
 
-    /// The bytes of those numbers that are not zero, without anything else, unless these are more than 15 of 16 in any
-    /// group.
+    /// How many numbers are not zero, and the bits of the longest, unless these are more than 15 of 16 in any group.
     #[inline(always)]
-    pub fn nonzero_bytes(&self) -> Option<usize> {
-        self.n_nonzero.map(|n| string_bytes(n, self.longest))
+    pub fn nonzero(&self) -> Option<(usize, u32)> {
+        self.n_nonzero.map(|n| (n, self.longest))
     }
 
     /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`]. A line of `ahead` is

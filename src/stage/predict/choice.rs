@@ -20,11 +20,19 @@ pub struct Numbers<'a, W> {
     pub shape: [usize; 3],
     /// What is subtracted from numbers that are coded as they are.
     pub middle: W,
+    /// Whether all rows are looked at, however many there are.
+    pub in_full: bool,
     /// Numbers that do not count, whose differences will be zero; then no order is above 1.
     pub masked: Option<&'a Marks>,
 }
 
 impl<W: Word> Numbers<'_, W> {
+    /// The first of `n_rows` rows that is looked at, and from one to the next.
+    #[inline(always)]
+    fn sample(&self, n_rows: usize) -> (usize, usize) {
+        if self.in_full { (0, 1) } else { sample(n_rows) }
+    }
+
     /// Orders along axes that are there.
     #[inline(always)]
     fn is_possible(&self, [z, y, x]: Orders) -> bool {
@@ -113,10 +121,43 @@ pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> 
     }
 }
 
-/// The first number of the sampled rows, and from one to the next.
+/// The first sampled row of so many, and from one to the next.
 #[inline(always)]
 fn sample(n_rows: usize) -> (usize, usize) {
     if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
+}
+
+/// What is measured of numbers, row by row.
+pub trait Measure<W: Word> {
+    /// The measure of each number.
+    fn of<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row;
+}
+
+/// The sum of a measure over those of the numbers that are looked at, and that count.
+#[inline(always)]
+pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl Measure<W>) -> u64 {
+    let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
+    let n = sz * sy * sx;
+    let (n_rows, length) = if sz * sy == 1 { (sx.div_ceil(LANES), LANES) } else { (sz * sy, sx) };
+    let mut sums = s.splat(W::default());
+    let (mut row, step) = numbers.sample(n_rows);
+    while row < n_rows {
+        let end = n.min((row + 1) * length);
+        let mut at = row * length;
+        while at < end {
+            let lanes = numbers.counting(at, first_lanes(end - at));
+            sums = s.plus(sums, s.keep(lanes, measure.of(s, s.load(&v[at..]))));
+            at += LANES;
+        }
+        row += step;
+    }
+    let mut lanes = [W::default(); LANES];
+    s.store(sums, &mut lanes);
+    let mut sum = 0;
+    for lane in lanes {
+        sum += lane.to_u64();
+    }
+    sum
 }
 
 /// Adds the bits that the unsigned forms of the differences of a mask have not.
@@ -140,7 +181,7 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
     let zero = s.splat(W::default());
     let middle = s.splat(numbers.base([0; 3]));
     let mut missing = [s.no_sum(); 6];
-    let (first, step) = sample(sz * sy);
+    let (first, step) = numbers.sample(sz * sy);
     let mut number = first;
     while number < sz * sy {
         let at = number * sx;
@@ -186,7 +227,7 @@ fn cost<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W
     let zero = s.splat(W::default());
     let (mut missing, mut n) = (s.no_sum(), 0);
     if sz * sy == 1 {
-        let (mut run, step) = sample(sx.div_ceil(LANES));
+        let (mut run, step) = numbers.sample(sx.div_ceil(LANES));
         while run < sx.div_ceil(LANES) {
             let at = run * LANES;
             let mut this = s.minus(s.load(&v[at..]), base);
@@ -211,7 +252,7 @@ fn cost<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W
     // Differences along x of what is before this row of lanes, if anything can be.
     let mut before = [zero; MAX_ORDER as usize];
     let is_short = sx <= LANES;
-    let (mut number, step) = sample(sz * sy);
+    let (mut number, step) = numbers.sample(sz * sy);
     while number < sz * sy {
         let (z, y) = (number / rows, number % rows);
         if !is_short {
@@ -346,13 +387,14 @@ mod tests {
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
-                apply(Portable, &mut r, shape, orders, base, &mut Nothing);
+                let mut spare = r.clone();
+                let r = apply(Portable, &mut r, &mut spare, shape, orders, base, &mut Nothing);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {
                     continue;
                 }
-                let numbers = Numbers { v: &padded(&v), shape, middle: 0, masked: None };
+                let numbers = Numbers { v: &padded(&v), shape, middle: 0, in_full: false, masked: None };
                 assert_eq!(cost(Portable, &numbers, orders, base), bits, "{shape:?} {orders:?}");
             }
         }
@@ -363,7 +405,7 @@ mod tests {
     fn first_orders_are_estimated_together() {
         for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
             let v = padded(&noise(shape.iter().product()));
-            let numbers = Numbers { v: &v, shape, middle: 777, masked: None };
+            let numbers = Numbers { v: &v, shape, middle: 777, in_full: false, masked: None };
             let together = first_costs(Portable, &numbers);
             for (i, orders) in
                 [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]].into_iter().enumerate()
@@ -377,7 +419,11 @@ mod tests {
     #[test]
     fn polynomials_vanish() {
         let choose = |v: Vec<u64>, shape, search| {
-            choose(Portable, &Numbers { v: &padded(&v), shape, middle: v[v.len() / 2], masked: None }, search)
+            choose(
+                Portable,
+                &Numbers { v: &padded(&v), shape, middle: v[v.len() / 2], in_full: false, masked: None },
+                search,
+            )
         };
         let best = choose((0..4096u64).map(|i| i * i * i).collect(), [1, 1, 4096], false);
         assert_eq!((best.orders, best.cost), ([0, 0, 4], 0));

@@ -1,34 +1,31 @@
 //! Differences, by which numbers become small.
 
+use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{Orders, SHORT, plane_rows, strides};
 use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Replaces the numbers `v` by the unsigned differences of the numbers less `base`. There is room for a row behind the
-/// block. The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.
+/// Makes unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, whichever is returned. There is room for a
+/// row behind the block in both. The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.
 #[inline(always)]
-pub fn apply<W: Word, S: Rows<W>>(
+pub fn apply<'a, W: Word, S: Rows<W>>(
     s: S,
-    v: &mut [W],
+    v: &'a mut [W],
+    spare: &'a mut [W],
     shape: [usize; 3],
     orders: Orders,
     base: W,
     ahead: &mut impl Ahead,
-) {
+) -> &'a mut [W] {
     let n: usize = shape.iter().product();
     let [oz, oy, ox] = orders;
     if shape[2] <= LANES && shape[2] >= SHORT && oz <= 1 && oy <= 1 && ox <= 1 {
-        match orders {
-            [0, 0, 0] => row_differences::<_, _, _, false, false, false>(s, v, shape, base, ahead),
-            [0, 0, _] => row_differences::<_, _, _, false, false, true>(s, v, shape, base, ahead),
-            [0, _, 0] => row_differences::<_, _, _, false, true, false>(s, v, shape, base, ahead),
-            [0, _, _] => row_differences::<_, _, _, false, true, true>(s, v, shape, base, ahead),
-            [_, 0, 0] => row_differences::<_, _, _, true, false, false>(s, v, shape, base, ahead),
-            [_, 0, _] => row_differences::<_, _, _, true, false, true>(s, v, shape, base, ahead),
-            [_, _, 0] => row_differences::<_, _, _, true, true, false>(s, v, shape, base, ahead),
-            _ => row_differences::<_, _, _, true, true, true>(s, v, shape, base, ahead),
+        if shape[2] == LANES {
+            row_differences::<_, _, _, true>(s, v, spare, shape, orders, base, ahead);
+            return v;
         }
-        return;
+        row_differences::<_, _, _, false>(s, v, spare, shape, orders, base, ahead);
+        return spare;
     }
     let base = s.splat(base);
     let mut at = 0;
@@ -56,13 +53,39 @@ pub fn apply<W: Word, S: Rows<W>>(
         s.store(s.zigzag(s.load(&v[at..])), &mut v[at..]);
         at += LANES;
     }
+    v
 }
 
-/// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass.
+/// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass. Whole rows are
+/// replaced; shorter ones, which overlap when they are loaded and stored, go to `spare`.
 #[inline(always)]
-fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, const X: bool>(
+fn row_differences<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool>(
     s: S,
     v: &mut [W],
+    spare: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    ahead: &mut A,
+) {
+    match orders {
+        [0, 0, 0] => one_pass::<_, _, _, IS_WHOLE, false, false, false>(s, v, spare, shape, base, ahead),
+        [0, 0, _] => one_pass::<_, _, _, IS_WHOLE, false, false, true>(s, v, spare, shape, base, ahead),
+        [0, _, 0] => one_pass::<_, _, _, IS_WHOLE, false, true, false>(s, v, spare, shape, base, ahead),
+        [0, _, _] => one_pass::<_, _, _, IS_WHOLE, false, true, true>(s, v, spare, shape, base, ahead),
+        [_, 0, 0] => one_pass::<_, _, _, IS_WHOLE, true, false, false>(s, v, spare, shape, base, ahead),
+        [_, 0, _] => one_pass::<_, _, _, IS_WHOLE, true, false, true>(s, v, spare, shape, base, ahead),
+        [_, _, 0] => one_pass::<_, _, _, IS_WHOLE, true, true, false>(s, v, spare, shape, base, ahead),
+        _ => one_pass::<_, _, _, IS_WHOLE, true, true, true>(s, v, spare, shape, base, ahead),
+    }
+}
+
+/// [`row_differences`] for orders of 1 where `Z`, `Y` and `X`, else 0.
+#[inline(always)]
+fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, const Y: bool, const X: bool>(
+    s: S,
+    v: &mut [W],
+    spare: &mut [W],
     shape: [usize; 3],
     base: W,
     ahead: &mut A,
@@ -70,18 +93,17 @@ fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, 
     let zero = s.splat(W::default());
     let base = s.splat(base);
     let (row, plane) = strides(shape);
-    let mask = first_lanes(row);
     let n_rows = plane_rows(shape, [Z.into(), 0, 0]);
-    let mut start: usize = shape.iter().product();
-    while start > 0 {
-        // The last plane first, so that nothing is replaced that is still needed.
-        start -= n_rows * row;
+    let n: usize = shape.iter().product();
+    let mut n_done = 0;
+    while n_done < n {
+        // Where they are replaced, the last plane first, so that nothing is replaced that is still needed.
+        let start = if IS_WHOLE { n - n_done - n_rows * row } else { n_done };
         let mut above = zero;
         for y in 0..n_rows {
             ahead.fetch(s);
             let at = start + y * row;
-            let this = s.load(&v[at..]);
-            let mut t = this;
+            let mut t = s.load(&v[at..]);
             if Z && start > 0 {
                 t = s.minus(t, s.load(&v[at - plane..]));
             }
@@ -95,11 +117,14 @@ fn row_differences<W: Word, S: Rows<W>, A: Ahead, const Z: bool, const Y: bool, 
                 t = s.minus(t, s.predecessors(t, zero));
             }
             t = s.zigzag(t);
-            if row < LANES {
-                t = s.or(s.keep(mask, t), s.keep(!mask, this));
+            if IS_WHOLE {
+                s.store(t, &mut v[at..]);
+            } else {
+                // What is behind the row is written again with the next.
+                s.store(t, &mut spare[at..]);
             }
-            s.store(t, &mut v[at..]);
         }
+        n_done += n_rows * row;
     }
 }
 
@@ -128,37 +153,5 @@ fn neighbour_differences<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: 
         s.store(s.minus(this, predecessors), &mut v[at..]);
         before = this;
         at += LANES;
-    }
-}
-
-/// Where rows of the block start among every 32 numbers.
-struct Starts {
-    row: usize,
-    /// The next 32 numbers begin in a row, this far from its start.
-    offset: usize,
-    /// Every multiple of the length of a row.
-    multiples: u64,
-}
-
-impl Starts {
-    #[inline(always)]
-    fn new(row: usize) -> Self {
-        let mut multiples = 0;
-        let mut at = 0;
-        while at < 64 {
-            multiples |= 1 << at;
-            at += row;
-        }
-        Self { row, offset: 0, multiples }
-    }
-
-    #[inline(always)]
-    fn next(&mut self) -> u32 {
-        let first = if self.offset == 0 { 0 } else { self.row - self.offset };
-        self.offset = if self.row > LANES { self.offset + LANES } else { self.offset + LANES % self.row };
-        if self.offset >= self.row {
-            self.offset -= self.row;
-        }
-        if first < LANES { (self.multiples << first) as u32 } else { 0 }
     }
 }

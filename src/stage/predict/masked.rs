@@ -5,49 +5,67 @@
 
 use crate::stage::marks::Marks;
 use crate::stage::predict::{Orders, plane_rows, strides};
+use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
 /// Writes the unsigned differences of those numbers less `base` that are not masked behind each other to `r`, and returns
-/// how many there are. Masked numbers become their predictions. No order is above 1.
+/// how many there are. Numbers go to `predicted` too, masked ones as their predictions. No order is above 1. There is room
+/// for a row behind the block everywhere. Lines of `ahead` are fetched meanwhile.
 #[inline(always)]
-pub fn apply_masked<W: Word>(
-    v: &mut [W],
+#[expect(clippy::too_many_arguments)]
+pub fn apply_masked<W: Word, S: Rows<W>>(
+    s: S,
+    v: &[W],
     masked: &Marks,
     shape: [usize; 3],
     orders: Orders,
     base: W,
+    predicted: &mut [W],
     r: &mut [W],
+    ahead: &mut impl Ahead,
 ) -> usize {
     let (row, plane) = strides(shape);
     let n_rows = plane_rows(shape, orders);
-    let [oz, oy, ox] = orders.map(|order| order > 0);
+    let [oz, oy, ox] = [orders[0] > 0, orders[1] > 0, orders[2] > 0];
+    let (zero, base) = (s.splat(W::default()), s.splat(base));
     let mut n = 0;
-    for number in 0..shape[0] * shape[1] {
+    let mut number = 0;
+    while number < shape[0] * shape[1] {
         let (z, y) = (number / n_rows, number % n_rows);
-        let at = number * row;
-        let mut before = W::default();
-        for i in at..at + row {
-            let mut above = W::default();
+        let mut before = zero;
+        let mut start = 0;
+        while start < row {
+            ahead.fetch(s);
+            let at = number * row + start;
+            let lanes = first_lanes(row - start);
+            let marks = masked.window(at) & lanes;
+            let mut above = base;
             if oy && y > 0 {
-                above = v[i - row];
+                above = s.plus(above, s.load(&predicted[at - row..]));
             }
             if oz && z > 0 {
-                above = above.plus(v[i - plane]);
+                above = s.plus(above, s.load(&predicted[at - plane..]));
                 if oy && y > 0 {
-                    above = above.minus(v[i - plane - row]);
+                    above = s.minus(above, s.load(&predicted[at - plane - row..]));
                 }
             }
-            if masked.has(i) {
-                let u = if ox { before } else { W::default() };
-                v[i] = u.plus(above).plus(base);
-                continue;
-            }
-            let u = v[i].minus(base).minus(above);
-            let d = if ox { u.minus(before) } else { u };
+            let u = s.minus(s.load(&v[at..]), above);
+            // Where a number is masked there is no difference to the one before.
+            let (u, differences) = if ox {
+                let u = s.fill_forward(marks, u, before);
+                (u, s.minus(u, s.predecessors(u, before)))
+            } else {
+                (s.keep(!marks, u), u)
+            };
             before = u;
-            r[n] = d.plus(d) ^ d.shift_signed(W::BITS - 1);
-            n += 1;
+            // What is behind the row is written again with the next.
+            s.store(s.plus(u, above), &mut predicted[at..]);
+            let coded = lanes & !marks;
+            s.squeeze(coded, s.zigzag(differences), &mut r[n..]);
+            n += coded.count_ones() as usize;
+            start += LANES;
         }
+        number += 1;
     }
     n
 }

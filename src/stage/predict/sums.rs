@@ -1,5 +1,6 @@
 //! Sums, by which differences become numbers again.
 
+use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides};
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
@@ -21,10 +22,10 @@ pub trait Plane<W: Word, S: Rows<W>> {
     fn put(&mut self, s: S, y: usize, row: S::Row);
 }
 
-/// Whether [`undo_rows`] can be used, which needs a plane of whole rows.
+/// Whether [`undo_rows`] can be used, which needs a plane of whole rows for orders along z.
 #[inline(always)]
-pub fn is_in_rows([_, sy, sx]: [usize; 3], work: usize) -> bool {
-    (SHORT..=LANES).contains(&sx) && sy * LANES <= work
+pub fn is_in_rows([_, sy, sx]: [usize; 3], [oz, ..]: Orders, work: usize) -> bool {
+    (SHORT..=LANES).contains(&sx) && (oz == 0 || sy * LANES <= work)
 }
 
 /// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`]. `r` is changed, and `work` used.
@@ -197,38 +198,57 @@ fn unzigzag<W: Word, S: Rows<W>>(s: S, r: &mut [W], n: usize) {
 /// Adds to the first `n` numbers, but for the first `distance`, those that far before them.
 #[inline(always)]
 fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
-    if distance < LANES {
-        for at in distance..n {
-            v[at] = v[at].plus(v[at - distance]);
+    match distance {
+        1 => short_sums::<_, 1>(&mut v[..n]),
+        2 => short_sums::<_, 2>(&mut v[..n]),
+        3 => short_sums::<_, 3>(&mut v[..n]),
+        4 => short_sums::<_, 4>(&mut v[..n]),
+        5 => short_sums::<_, 5>(&mut v[..n]),
+        6 => short_sums::<_, 6>(&mut v[..n]),
+        7 => short_sums::<_, 7>(&mut v[..n]),
+        ..LANES => {
+            for at in distance..n {
+                v[at] = v[at].plus(v[at - distance]);
+            }
         }
-        return;
+        _ => {
+            let mut at = distance;
+            while at < n {
+                let before = s.keep(first_lanes(n - at), s.load(&v[at - distance..]));
+                s.store(s.plus(s.load(&v[at..]), before), &mut v[at..]);
+                at += LANES;
+            }
+        }
     }
-    let mut at = distance;
-    while at < n {
-        let before = s.keep(first_lanes(n - at), s.load(&v[at - distance..]));
-        s.store(s.plus(s.load(&v[at..]), before), &mut v[at..]);
-        at += LANES;
+}
+
+/// [`sums`] of all numbers, whose number is a multiple of `N`. Sums are not read back from memory, which would take longer
+/// than adding does.
+#[inline(always)]
+fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
+    let mut sums = [W::default(); N];
+    for row in v.as_chunks_mut::<N>().0 {
+        for (sum, v) in sums.iter_mut().zip(row) {
+            *sum = sum.plus(*v);
+            *v = *sum;
+        }
     }
 }
 
 /// Adds to every number of `n` all that are before it in its row.
 #[inline(always)]
 fn neighbour_sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
-    let mut start = 0;
-    while start < n {
-        let end = start + row;
-        let mut before = s.splat(W::default());
-        while start + LANES <= end {
-            let this = s.plus(s.running_sums(s.load(&v[start..])), before);
-            s.store(this, &mut v[start..]);
-            before = s.last(this);
-            start += LANES;
-        }
-        let mut sum = if row >= LANES && start < end { v[start - 1] } else { W::default() };
-        for v in &mut v[start..end] {
-            sum = sum.plus(*v);
-            *v = sum;
-        }
-        start = end;
+    let mut starts = Starts::new(row);
+    let zero = s.splat(W::default());
+    // The sum of all numbers before, and of those before this row.
+    let (mut all, mut before) = (zero, zero);
+    let mut at = 0;
+    while at < n {
+        let this = s.load(&v[at..]);
+        let sums = s.plus(s.running_sums(this), all);
+        before = s.fill_forward(!starts.next(), s.minus(sums, this), before);
+        s.store(s.minus(sums, before), &mut v[at..]);
+        all = s.last(sums);
+        at += LANES;
     }
 }

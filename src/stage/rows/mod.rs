@@ -19,6 +19,7 @@ pub use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub use simd::SimdWord as RowWord;
 
+use crate::stage::element::Element;
 use crate::stage::word::Word;
 
 /// Lanes of a row.
@@ -128,6 +129,27 @@ pub trait Rows<W: Word>: Copy {
         }
     }
 
+    /// The words of the first 32 elements.
+    #[inline(always)]
+    fn load_elements(self, element: Element, from: &[u8]) -> Self::Row {
+        if element.bytes == W::BYTES {
+            return self.load_bytes(from);
+        }
+        let mut words = [W::default(); LANES];
+        element.load(&from[..LANES * element.bytes], &mut words);
+        self.load(&words)
+    }
+    /// Writes the elements of 32 words.
+    #[inline(always)]
+    fn store_elements(self, row: Self::Row, element: Element, to: &mut [u8]) {
+        if element.bytes == W::BYTES {
+            return self.store_bytes(row, to);
+        }
+        let mut words = [W::default(); LANES];
+        self.store(row, &mut words);
+        element.store(&words, &mut to[..LANES * element.bytes]);
+    }
+
     fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row;
     fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row;
     fn and(self, a: Self::Row, b: Self::Row) -> Self::Row;
@@ -140,6 +162,9 @@ pub trait Rows<W: Word>: Copy {
     /// Shifts by fewer bits than a word has.
     fn shift_right(self, a: Self::Row, n: u32) -> Self::Row;
     fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row;
+    /// Shifts of every word by its own number of bits; all bits are shifted out by as many as a word has, or more.
+    fn shift_left_each(self, a: Self::Row, n: Self::Row) -> Self::Row;
+    fn shift_right_each(self, a: Self::Row, n: Self::Row) -> Self::Row;
     /// `a`, and the bits of `b` shifted to the left by fewer bits than a word has.
     #[inline(always)]
     fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
@@ -164,12 +189,67 @@ pub trait Rows<W: Word>: Copy {
     fn larger(self, a: Self::Row, limit: W) -> u32;
     /// The words of a mask, zeros elsewhere.
     fn keep(self, mask: u32, a: Self::Row) -> Self::Row;
+    /// The words of `a` in the lanes of a mask, those of `b` elsewhere.
+    #[inline(always)]
+    fn select(self, mask: u32, a: Self::Row, b: Self::Row) -> Self::Row {
+        self.or(self.keep(mask, a), self.keep(!mask, b))
+    }
     /// In every lane the word of the lane before; in the first one the last word of `before`.
     fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row;
     /// Every word plus all words before it.
     fn running_sums(self, a: Self::Row) -> Self::Row;
     /// The last word in all lanes.
     fn last(self, a: Self::Row) -> Self::Row;
+    /// In the lanes of a mask the word of the nearest lane before that is not in it or, if there is none, the last word
+    /// of `before`.
+    #[inline(always)]
+    fn fill_forward(self, mask: u32, a: Self::Row, before: Self::Row) -> Self::Row {
+        if mask == 0 {
+            return a;
+        }
+        if mask == u32::MAX {
+            return self.last(before);
+        }
+        let mut words = [W::default(); LANES];
+        self.store(before, &mut words);
+        let mut last = words[LANES - 1];
+        self.store(a, &mut words);
+        for (i, word) in words.iter_mut().enumerate() {
+            last = if mask >> i & 1 == 1 { last } else { *word };
+            *word = last;
+        }
+        self.load(&words)
+    }
+    /// Floats times a power of ten, rounded to integers, if all of a mask are smaller than `limit` then and the floats
+    /// nearest to their quotients by the power, to the last bit. Other lanes become anything.
+    #[inline(always)]
+    fn to_multiples(self, mask: u32, floats: Self::Row, power: f64, limit: f64) -> Option<Self::Row> {
+        let mut words = [W::default(); LANES];
+        self.store(floats, &mut words);
+        let mut i = 0;
+        while i < LANES {
+            let value = (words[i].to_float() * power).round_ties_even();
+            let multiple = W::from_u64(value as i64 as u64);
+            // A value that is not finite is not below the limit.
+            let is_multiple = value.abs() < limit && W::from_float(multiple.to_i64() as f64 / power) == words[i];
+            if mask >> i & 1 == 1 && !is_multiple {
+                return None;
+            }
+            words[i] = multiple;
+            i += 1;
+        }
+        Some(self.load(&words))
+    }
+    /// The floats nearest to integers divided by a power of ten.
+    #[inline(always)]
+    fn quotients(self, multiples: Self::Row, power: f64) -> Self::Row {
+        let mut words = [W::default(); LANES];
+        self.store(multiples, &mut words);
+        for word in &mut words {
+            *word = W::from_float(word.to_i64() as f64 / power);
+        }
+        self.load(&words)
+    }
 
     /// Writes the words of a mask behind each other; up to 32 words are overwritten.
     #[inline(always)]
@@ -319,6 +399,28 @@ pub trait Rows<W: Word>: Copy {
         let odd = self.and(a, self.splat(W::from_u64(1)));
         self.xor(self.shift_right(a, 1), self.minus(zero, odd))
     }
+    /// The smallest word, as signed numbers.
+    #[inline(always)]
+    fn lowest(self, a: Self::Row) -> W {
+        let mut words = [W::default(); LANES];
+        self.store(a, &mut words);
+        let mut lowest = words[0];
+        for word in words {
+            lowest = lowest.min_max_signed(word).0;
+        }
+        lowest
+    }
+    /// The largest word, as signed numbers.
+    #[inline(always)]
+    fn highest(self, a: Self::Row) -> W {
+        let mut words = [W::default(); LANES];
+        self.store(a, &mut words);
+        let mut highest = words[0];
+        for word in words {
+            highest = highest.min_max_signed(word).1;
+        }
+        highest
+    }
     /// The bits that are set in any lane.
     #[inline(always)]
     fn any(self, a: Self::Row) -> W {
@@ -329,5 +431,84 @@ pub trait Rows<W: Word>: Copy {
             any |= word;
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::DType;
+
+    /// Rows as what every CPU computes of them.
+    struct Computed<'a, W> {
+        words: &'a [W; 2 * LANES],
+        mask: u32,
+    }
+
+    impl<W: Word> Task<W> for Computed<'_, W> {
+        type Output = (Vec<Vec<W>>, Vec<u8>);
+
+        fn run<S: Rows<W>>(self, s: S) -> Self::Output {
+            let Self { words, mask } = self;
+            let (a, b) = (s.load(&words[..]), s.load(&words[LANES..]));
+            let counts = s.shift_right(b, W::BITS - 7);
+            let mut all = vec![
+                vec![s.lowest(a), s.highest(a), s.any(a)],
+                vec![W::from_u64(s.to_multiples(mask, a, 10.0, 1e6).is_some().into())],
+            ];
+            let multiples = s.to_multiples(mask, a, 10.0, 1e6).unwrap_or(a);
+            let rows = [
+                s.select(mask, a, b),
+                s.fill_forward(mask, a, b),
+                s.shift_left_each(a, counts),
+                s.shift_right_each(a, counts),
+                s.quotients(s.shift_right_signed(a, W::BITS / 2), 1000.0),
+                s.running_sums(a),
+                s.keep(mask, multiples),
+            ];
+            for row in rows {
+                let mut row_words = vec![W::default(); LANES];
+                s.store(row, &mut row_words);
+                all.push(row_words);
+            }
+            let mut bytes = vec![0; 8 * LANES];
+            for (dtype, place) in [DType::U8, DType::I16, DType::U16, DType::I8].iter().zip(bytes.chunks_mut(64)) {
+                let element = Element::of(*dtype).expect("numbers");
+                if W::BYTES == 4 {
+                    s.store_elements(a, element, place);
+                    let mut row_words = vec![W::default(); LANES];
+                    s.store(s.load_elements(element, place), &mut row_words);
+                    all.push(row_words);
+                }
+            }
+            (all, bytes)
+        }
+    }
+
+    /// Some decimal numbers, and some that are not.
+    fn check<W: RowWord + std::fmt::Debug>(not_decimal: &[f64]) {
+        for mask in [0, 1, 1 << 31, 0xffff, 0xffff_0000, 0x8421_1248, !0x10, u32::MAX] {
+            for &other in [0.5].iter().chain(not_decimal) {
+                let mut words = [W::default(); 2 * LANES];
+                for (i, word) in words.iter_mut().enumerate() {
+                    *word = W::from_float((i * i) as f64 / 10.0 - 7.0);
+                }
+                words[4] = W::from_float(other);
+                let portable = Computed { words: &words, mask }.run(Portable);
+                for level in Level::all() {
+                    let computed = at_level(level, Computed { words: &words, mask });
+                    assert!(
+                        computed == portable,
+                        "{level:?} {mask:x} {other}: {computed:?} instead of {portable:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_the_same_on_every_level() {
+        check::<u32>(&[-0.0, f64::from(f32::MIN_POSITIVE), 0.25, 1e5, 1e30, f64::INFINITY]);
+        check::<u64>(&[-0.0, f64::MIN_POSITIVE, 0.25, 0.1 + 0.2, 1e5, 1e300, f64::INFINITY]);
     }
 }

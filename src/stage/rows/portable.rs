@@ -85,6 +85,16 @@ impl<W: Word> Rows<W> for Portable {
     fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i].shift_signed(n))
     }
+    #[inline(never)] // as above
+    fn shift_left_each(self, a: Self::Row, n: Self::Row) -> Self::Row {
+        let bits = W::from_u64(W::BITS.into());
+        each!(i => if n[i] < bits { a[i] << n[i].to_u64() as u32 } else { W::default() })
+    }
+    #[inline(never)] // as above
+    fn shift_right_each(self, a: Self::Row, n: Self::Row) -> Self::Row {
+        let bits = W::from_u64(W::BITS.into());
+        each!(i => if n[i] < bits { a[i] >> n[i].to_u64() as u32 } else { W::default() })
+    }
     #[inline(always)]
     fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].min_max_signed(b[i]).0)
@@ -123,6 +133,10 @@ impl<W: Word> Rows<W> for Portable {
     #[inline(always)]
     fn keep(self, mask: u32, a: Self::Row) -> Self::Row {
         each!(i => if mask >> i & 1 == 1 { a[i] } else { W::default() })
+    }
+    #[inline(never)] // as above
+    fn select(self, mask: u32, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => if mask >> i & 1 == 1 { a[i] } else { b[i] })
     }
     #[inline(always)]
     fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {

@@ -2,6 +2,7 @@
 
 mod decimals;
 mod masks;
+mod ripples;
 mod sparse;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use gridz::format::fold::Fold;
 use gridz::{Array, ByteOrder, DType, Shape};
 use proptest::prelude::*;
 
-use super::{CONST, DICT, HUFF, Lorenzo, RAW, SPLIT, data, without_checks};
+use super::{CONST, DICT, HUFF, Lorenzo, RAW, SPARSE, SPLIT, data, without_checks};
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::real::arrays;
 use crate::common::{assert_same_bytes, cases, shared};
@@ -75,6 +76,7 @@ fn look(payload: &[u8], n_blocks: usize, seen: &mut BTreeMap<String, usize>) {
                 see(format!("{kind}, {} levels of patches", (contents[1] > 0) as u8 + (contents[2] > 0) as u8))
             }
             HUFF => see(format!("{kind}, flag {}", contents[3])),
+            SPARSE => see(format!("{kind}, {}", if contents[3] > 0 { "list" } else { "marks" })),
             _ => see(kind),
         }
         start = end;
@@ -256,7 +258,7 @@ proptest! {
         dtype in prop::sample::select(dtypes()),
         extents in extents(),
         log2 in FAST..=DENSE + 1,
-        make in prop::sample::select(vec![data::bytes as data::Make, data::gaps::bytes, data::jumps::bytes]),
+        make in prop::sample::select(vec![data::bytes as data::Make, data::gaps::bytes, data::jumps::bytes, data::ripples::bytes]),
         seed in any::<u32>(),
     ) {
         let raw = make(dtype, &extents, seed.into());

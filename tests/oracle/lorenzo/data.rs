@@ -4,6 +4,7 @@
 pub mod decimals;
 pub mod gaps;
 pub mod jumps;
+pub mod ripples;
 
 use gridz::DType;
 
@@ -13,7 +14,7 @@ use crate::common::generate::Xorshift;
 pub type Make = fn(DType, &[u64], u64) -> Vec<u8>;
 
 /// Draws numbers.
-struct Draw(Xorshift);
+pub struct Draw(Xorshift);
 
 impl Draw {
     fn new(seed: u64) -> Self {
@@ -54,6 +55,11 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
 /// The bytes of elements with these heights.
 fn elements(draw: &mut Draw, dtype: DType, heights: &[i64]) -> Vec<u8> {
     low_bytes(dtype, &dress(draw, dtype, heights))
+}
+
+fn coordinates(i: u64, extents: &[u64]) -> Vec<i64> {
+    let distance = |k: usize| extents[k + 1..].iter().product::<u64>();
+    (0..extents.len()).map(|k| (i / distance(k) % extents[k]) as i64).collect()
 }
 
 fn low_bytes(dtype: DType, words: &[u64]) -> Vec<u8> {

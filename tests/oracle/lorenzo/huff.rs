@@ -13,7 +13,15 @@ struct Coded {
     context: usize,
 }
 
-/// The bytes of the numbers; `None` if none has a code.
+/// The numbers in the order in which HUFF takes them.
+pub fn ordered(numbers: &[u64], [sz, sy, sx]: [usize; 3], is_masked: bool) -> Vec<u64> {
+    if sx >= 32 || sz * sy == 1 || is_masked {
+        return numbers.to_vec();
+    }
+    (0..sx).flat_map(|x| numbers.iter().copied().skip(x).step_by(sx)).collect()
+}
+
+/// The bytes of the numbers in that order; `None` if none has a code.
 pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     let symbol = |r: u64| bit_length(r) as usize;
     let up_to = |most: usize| numbers.iter().filter(|&&r| symbol(r) <= most).count();

@@ -1,52 +1,74 @@
-//! The maps BITS, FIXED and DECIMAL.
+//! The maps BITS, FIXED, DECIMAL and CUT.
 
 use super::{bit_length, samples};
 
 pub const BITS: u8 = 0;
 pub const FIXED: u8 = 1;
 pub const DECIMAL: u8 = 3;
+pub const CUT: u8 = 4;
 
 /// The numbers of a block by a map, with its t or e.
 pub struct Mapped {
     pub map: u8,
     pub parameter: u16,
     pub v: Vec<i64>,
+    /// What CUT leaves of each element, and how many bits that is; of no bits by the other maps.
+    pub tails: Vec<(u64, u32)>,
+}
+
+/// A float without its sign.
+struct Parts {
+    is_negative: bool,
+    x: u32,
+    f: u64,
+}
+
+/// M.
+fn fraction_bits(w: u32) -> u32 {
+    if w == 32 { 23 } else { 52 }
+}
+
+/// `None` where one is infinite or NaN.
+fn parts(words: &[i64], w: u32) -> Option<Vec<Parts>> {
+    let m = fraction_bits(w);
+    let special = (1 << (w - 1 - m)) - 1;
+    let parts = |&word: &i64| {
+        let field = word >> m & special;
+        let fraction = word & ((1 << m) - 1);
+        let f = if field > 0 { fraction | 1 << m } else { fraction };
+        (field < special).then_some(Parts { is_negative: word < 0, x: field.max(1) as u32, f: f as u64 })
+    };
+    words.iter().map(parts).collect()
 }
 
 impl Mapped {
+    fn new(map: u8, parameter: u32, v: Vec<i64>) -> Self {
+        let tails = vec![(0, 0); v.len()];
+        Self { map, parameter: parameter as u16, v, tails }
+    }
+
     pub fn bits(words: &[i64]) -> Self {
         let any = words.iter().fold(0, |any, word| any | word);
         let t = if any == 0 { 0 } else { any.trailing_zeros() };
-        Self { map: BITS, parameter: t as u16, v: words.iter().map(|word| word >> t).collect() }
+        Self::new(BITS, t, words.iter().map(|word| word >> t).collect())
     }
 
     /// `None` where FIXED is not considered. For words of floats.
     pub fn fixed(words: &[i64], w: u32) -> Option<Self> {
-        let m = if w == 32 { 23 } else { 52 };
-        let special = (1 << (w - 1 - m)) - 1;
+        let m = fraction_bits(w);
         let negative_zero = i64::MIN >> (64 - w);
         let (smallest, largest) = (words.iter().min()?, words.iter().max()?);
-        if smallest >> m == largest >> m {
+        if smallest >> m == largest >> m || words.contains(&negative_zero) {
             return None;
         }
-        // Sign, x and f of each.
-        let mut parts = vec![];
-        for &word in words {
-            let field = word >> m & special;
-            if field == special || word == negative_zero {
-                return None;
-            }
-            let fraction = word & ((1 << m) - 1);
-            let f = if field > 0 { fraction | 1 << m } else { fraction };
-            parts.push((word < 0, field.max(1) as u32, f as u64));
-        }
-        let not_zero = || parts.iter().filter(|part| part.2 > 0);
-        let e = not_zero().map(|(_, x, f)| x + f.trailing_zeros()).min()?;
-        let top = not_zero().map(|&(_, x, f)| x + bit_length(f)).max()?;
+        let parts = parts(words, w)?;
+        let not_zero = || parts.iter().filter(|part| part.f > 0);
+        let e = not_zero().map(|part| part.x + part.f.trailing_zeros()).min()?;
+        let top = not_zero().map(|part| part.x + bit_length(part.f)).max()?;
         if top - e > w - 2 {
             return None;
         }
-        let number = |&(is_negative, x, f): &(bool, u32, u64)| {
+        let number = |&Parts { is_negative, x, f }: &Parts| {
             let size = match f {
                 0 => 0,
                 _ if x >= e => (f as i64) << (x - e),
@@ -54,7 +76,33 @@ impl Mapped {
             };
             if is_negative { -size } else { size }
         };
-        Some(Self { map: FIXED, parameter: e as u16, v: parts.iter().map(number).collect() })
+        Some(Self::new(FIXED, e, parts.iter().map(number).collect()))
+    }
+
+    /// `None` where CUT is not considered. For words of floats.
+    pub fn cut(words: &[i64], w: u32) -> Option<Self> {
+        let parts = parts(words, w)?;
+        let e = parts.iter().map(|part| part.x).max()?;
+        let least = parts.iter().map(|part| part.x).min()?;
+        if e - least < 2 && parts.iter().all(|part| part.is_negative == parts[0].is_negative) {
+            return None;
+        }
+        let number = |(&word, &Parts { is_negative, x, f }): (&i64, &Parts)| {
+            let size = f.checked_shr(e - x).unwrap_or(0).max(1) as i64;
+            match word {
+                0 => 0,
+                _ if is_negative => -size,
+                _ => size,
+            }
+        };
+        let v: Vec<i64> = words.iter().zip(&parts).map(number).collect();
+        let tail = |i: usize| match v[i] {
+            0 => (0, 0),
+            1 | -1 => (words[i] as u64, w),
+            _ => (parts[i].f, e - parts[i].x),
+        };
+        let tails = (0..v.len()).map(tail).collect();
+        Some(Self { map: CUT, parameter: e as u16, v, tails })
     }
 
     /// `None` where DECIMAL is not considered. For words of floats.
@@ -89,7 +137,7 @@ impl Mapped {
                 return None;
             }
         }
-        let of_all = |e: u32| Some(Self { map: DECIMAL, parameter: e as u16, v: multiples(words, e)? });
+        let of_all = |e: u32| Some(Self::new(DECIMAL, e, multiples(words, e)?));
         of_all(e).or_else(|| if e < 22 { of_all(e + 1) } else { None })
     }
 }

@@ -130,15 +130,15 @@ impl Lorenzo {
         if self.element.is_float {
             maps.extend(Mapped::fixed(&words, w));
             maps.extend(Mapped::decimal(&words, w));
+            maps.extend(Mapped::cut(&words, w));
         }
-        let predicted = maps.iter().map(|mapped| predict::choose(mapped, mask.as_ref(), shape, w, self.is_dense));
-        let best = predicted.min_by_key(|predicted| predicted.cost).unwrap();
+        let best = predict::best(&maps, mask.as_ref(), shape, w, self.is_dense);
         let [oz, oy, ox] = best.orders;
         let with_header = |coder: u8, contents: Vec<u8>| {
             let three = [ox | oy << 4, oz, mask.is_some().into()];
             let header = header(coder, best.map, three, [best.parameter, 0], best.base, w);
             let mask = mask.iter().flat_map(|mask| mask.bytes.clone()).collect();
-            filled_up([header, mask, contents].concat())
+            filled_up([header, mask, contents, best.tails.clone()].concat())
         };
 
         let mut block = filled_up([header(RAW, 0, [0; 3], [0; 2], 0, w), elements.concat()].concat());
@@ -149,7 +149,7 @@ impl Lorenzo {
             block.len()
         };
         if self.is_dense
-            && let Some(contents) = huff::encode(&best.r)
+            && let Some(contents) = huff::encode(&huff::ordered(&best.r, shape, mask.is_some()))
         {
             consider(with_header(HUFF, contents));
         }

@@ -1,5 +1,6 @@
 //! Orders and base of a block.
 
+use super::bits::BitString;
 use super::map::Mapped;
 use super::mask::Mask;
 use super::{bit_length, samples, wrap};
@@ -16,14 +17,25 @@ pub struct Predicted {
     pub cost: u64,
     /// Of elements that are not masked.
     pub r: Vec<u64>,
+    /// What CUT leaves of them.
+    pub tails: Vec<u8>,
 }
 
 /// What orders and base are chosen for.
 struct Block {
     v: Vec<i64>,
+    tails: Vec<(u64, u32)>,
     is_masked: Option<Vec<bool>>,
     shape: [usize; 3],
     w: u32,
+    rows: Rows,
+}
+
+/// Which rows costs are of.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Rows {
+    Sampled,
+    All,
 }
 
 impl Block {
@@ -83,14 +95,22 @@ impl Block {
         fewer(i).wrapping_sub(before)
     }
 
-    fn cost(&self, orders: Orders) -> u64 {
+    /// Whether the number `i` counts in costs.
+    fn counts(&self, i: usize) -> bool {
         let [sz, sy, sx] = self.shape;
         let row = if sz * sy == 1 { 32 } else { sx };
+        let is_all = self.rows == Rows::All || self.v.len().div_ceil(row) < 34;
+        (is_all || i / row % 17 == 8) && !self.is_masked(i)
+    }
+
+    fn cost(&self, orders: Orders) -> u64 {
         let r = self.predict(orders, self.base(orders));
-        let n_rows = r.len().div_ceil(row);
-        let is_sampled = |number: usize| n_rows < 34 || number % 17 == 8;
-        let counts = |i: usize| is_sampled(i / row) && !self.is_masked(i);
-        (0..r.len()).filter(|&i| counts(i)).map(|i| u64::from(bit_length(r[i]))).sum()
+        (0..r.len()).filter(|&i| self.counts(i)).map(|i| u64::from(bit_length(r[i]))).sum()
+    }
+
+    /// What tails add to the cost of any orders.
+    fn tail_cost(&self) -> u64 {
+        (0..self.v.len()).filter(|&i| self.counts(i)).map(|i| u64::from(self.tails[i].1)).sum()
     }
 
     /// The first one of least cost.
@@ -134,15 +154,35 @@ impl Block {
     }
 }
 
-/// Chooses orders and base for the numbers of a block of this shape and predicts them.
-pub fn choose(mapped: &Mapped, mask: Option<&Mask>, shape: [usize; 3], w: u32, is_dense: bool) -> Predicted {
-    let &Mapped { map, parameter, ref v } = mapped;
+/// The best of these maps of a block of this shape, and its numbers predicted.
+pub fn best(maps: &[Mapped], mask: Option<&Mask>, shape: [usize; 3], w: u32, is_dense: bool) -> Predicted {
+    let predicted = |mapped: &Mapped, rows: Rows| choose(mapped, mask, shape, w, is_dense, rows);
+    let all = maps.iter().map(|mapped| (mapped, predicted(mapped, Rows::Sampled)));
+    let (mapped, best) = all.min_by_key(|(_, predicted)| predicted.cost).unwrap();
+    let m = mapped.v.len() as u64;
+    if is_dense && mask.is_none() && best.cost < m / 256 { predicted(mapped, Rows::All) } else { best }
+}
+
+/// Chooses orders and base for the numbers by a map and predicts them.
+fn choose(
+    mapped: &Mapped,
+    mask: Option<&Mask>,
+    shape: [usize; 3],
+    w: u32,
+    is_dense: bool,
+    rows: Rows,
+) -> Predicted {
+    let &Mapped { map, parameter, ref v, ref tails } = mapped;
     let is_masked = mask.map(|mask| mask.is_masked.clone());
-    let mut block = Block { v: v.clone(), is_masked, shape, w };
+    let mut block = Block { v: v.clone(), tails: tails.clone(), is_masked, shape, w, rows };
     let (cost, orders) = block.choose(is_dense);
+    let cost = cost + block.tail_cost();
     let base = block.base(orders);
     block.give_up(orders, base);
     let r = block.predict(orders, base).into_iter().enumerate();
     let r = r.filter(|&(i, _)| !block.is_masked(i)).map(|(_, r)| r).collect();
-    Predicted { map, parameter, orders, base, cost, r }
+    let mut string = BitString::default();
+    let kept = (0..tails.len()).filter(|&i| !block.is_masked(i)).map(|i| tails[i]);
+    kept.for_each(|(tail, n_bits)| string.push(tail, n_bits));
+    Predicted { map, parameter, orders, base, cost, r, tails: string.into_bytes() }
 }

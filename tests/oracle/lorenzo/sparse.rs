@@ -1,6 +1,6 @@
 //! SPARSE.
 
-use super::bits::string_of;
+use super::bits::{BitString, string_of};
 use super::split::GROUP;
 use super::{bit_length, marks};
 
@@ -11,10 +11,33 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
         return None;
     }
     let w = numbers.iter().map(|&r| bit_length(r)).max()?;
+    let c = not_zero(numbers);
     let marks: Vec<bool> = numbers.iter().map(|&r| r != 0).collect();
-    let mut bytes = (not_zero(numbers) as u16).to_le_bytes().to_vec();
-    bytes.extend([w as u8, 0]);
-    bytes.extend(marks::coded(&marks));
-    bytes.extend(string_of(numbers.iter().copied().filter(|&r| r != 0), w));
-    Some(bytes)
+    let marked = [marks::coded(&marks), string_of(numbers.iter().copied().filter(|&r| r != 0), w)].concat();
+    let (g, contents) = match list(numbers, w) {
+        (g, list) if c <= 256 && list.len() < marked.len() => (g, list),
+        _ => (0, marked),
+    };
+    Some([&(c as u16).to_le_bytes()[..], &[w as u8, g as u8], &contents].concat())
+}
+
+/// g, and the three strings.
+fn list(numbers: &[u64], w: u32) -> (u32, Vec<u8>) {
+    let mut zeros_before = vec![];
+    let mut zeros = 0;
+    for &r in numbers {
+        if r == 0 {
+            zeros += 1;
+        } else {
+            zeros_before.push(zeros);
+            zeros = 0;
+        }
+    }
+    let g = zeros_before.iter().map(|&zeros| bit_length(zeros)).max().unwrap_or(0).max(1);
+    let others = || numbers.iter().copied().filter(|&r| r != 0);
+    let mut rest = BitString::default();
+    others().for_each(|r| rest.push(r, bit_length(r) - 1));
+    let length_bits = bit_length(u64::from(w).saturating_sub(1));
+    let lengths = string_of(others().map(|r| u64::from(bit_length(r)) - 1), length_bits);
+    (g, [string_of(zeros_before, g), lengths, rest.into_bytes()].concat())
 }

@@ -130,7 +130,7 @@ macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $bytes:literal, $set1:ident, $add:ident, $sub:ident, $mul:ident,
         $sll:ident, $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $movemask:ident,
-        $cast:ident, $bits:ident
+        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident
     ) => {
         impl Rows<$word> for Avx2 {
             type Row = [__m256i; $n];
@@ -149,6 +149,8 @@ macro_rules! level {
             each! { shift_left(a; n: u32) = $sll(a, count(n)) }
             each! { shift_right(a; n: u32) = $srl(a, count(n)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, n) }
+            each! { shift_left_each(a, n) = $sllv(a, n) }
+            each! { shift_right_each(a, n) = $srlv(a, n) }
             each! { leading_zeros(a) = $lzcnt(a) }
 
             #[inline(always)]
@@ -336,7 +338,9 @@ level!(
     _mm256_cmpgt_epi32,
     _mm256_movemask_ps,
     _mm256_castsi256_ps,
-    bits_32
+    bits_32,
+    _mm256_sllv_epi32,
+    _mm256_srlv_epi32
 );
 level!(
     u64,
@@ -356,5 +360,7 @@ level!(
     _mm256_cmpgt_epi64,
     _mm256_movemask_pd,
     _mm256_castsi256_pd,
-    bits_64
+    bits_64,
+    _mm256_sllv_epi64,
+    _mm256_srlv_epi64
 );

@@ -4,6 +4,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
+use crate::stage::element::Element;
 use crate::stage::rows::{LANES, LENGTHS, Rows, first_lanes};
 use crate::stage::word::Word;
 
@@ -131,6 +132,100 @@ unsafe fn low_bytes_64(words: [__m512i; 8]) -> __m512i {
     }
 }
 
+/// Values times a power, rounded to integers, of which none is −0; and which are smaller than `limit`.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn rounded(values: __m512d, power: f64, limit: f64) -> (__m512d, __mmask8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let products = _mm512_mul_pd(values, _mm512_set1_pd(power));
+        let rounded = _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(products);
+        let are_small = _mm512_cmp_pd_mask::<_CMP_LT_OQ>(_mm512_abs_pd(rounded), _mm512_set1_pd(limit));
+        (_mm512_add_pd(rounded, _mm512_setzero_pd()), are_small)
+    }
+}
+
+/// Multiples as [`Rows::to_multiples`] makes them, and which floats are such.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn multiples_32(floats: __m512i, power: f64, limit: f64) -> (__m512i, __mmask16) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [_mm512_castsi512_si256(floats), _mm512_extracti64x4_epi64::<1>(floats)];
+        let low = _mm512_cvtps_pd(_mm256_castsi256_ps(low));
+        let high = _mm512_cvtps_pd(_mm256_castsi256_ps(high));
+        let ((low, low_mask), (high, high_mask)) = (rounded(low, power, limit), rounded(high, power, limit));
+        let multiples = join(_mm512_cvtpd_epi32(low), _mm512_cvtpd_epi32(high));
+        let are_equal = _mm512_cmpeq_epi32_mask(floats, quotients_32(low, high, power));
+        (multiples, are_equal & (u16::from(low_mask) | u16::from(high_mask) << 8))
+    }
+}
+
+/// As [`multiples_32`].
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn multiples_64(floats: __m512i, power: f64, limit: f64) -> (__m512i, __mmask8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (values, are_small) = rounded(_mm512_castsi512_pd(floats), power, limit);
+        let quotients = _mm512_castpd_si512(_mm512_div_pd(values, _mm512_set1_pd(power)));
+        (_mm512_cvtpd_epi64(values), are_small & _mm512_cmpeq_epi64_mask(floats, quotients))
+    }
+}
+
+/// [`Rows::quotients`] for a register.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn floats_32(multiples: __m512i, power: f64) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [_mm512_castsi512_si256(multiples), _mm512_extracti64x4_epi64::<1>(multiples)];
+        quotients_32(_mm512_cvtepi32_pd(low), _mm512_cvtepi32_pd(high), power)
+    }
+}
+
+/// As [`floats_32`].
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn floats_64(multiples: __m512i, power: f64) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_castpd_si512(_mm512_div_pd(_mm512_cvtepi64_pd(multiples), _mm512_set1_pd(power))) }
+}
+
+/// The floats of 32 bits nearest to quotients.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn quotients_32(low: __m512d, high: __m512d, power: f64) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let power = _mm512_set1_pd(power);
+        let [low, high] = [_mm512_cvtpd_ps(_mm512_div_pd(low, power)), _mm512_cvtpd_ps(_mm512_div_pd(high, power))];
+        join(_mm256_castps_si256(low), _mm256_castps_si256(high))
+    }
+}
+
+/// A register of two halves.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn join(low: __m256i, high: __m256i) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high) }
+}
+
 /// Bit k of each of eight neighbouring bytes says whether a length is larger than `limit` + k. Transposed, byte k has
 /// these bits, so the ones in it are what is to be counted.
 ///
@@ -181,12 +276,14 @@ macro_rules! level {
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
         $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident,
         $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident, $permute:ident, $store:ident, $squeeze:ident,
-        $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident, $blend:ident
+        $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident, $blend:ident, $least:ident,
+        $most:ident, $any:ident, $multiples:ident, $floats:ident, { $($narrow_elements:tt)* }
     ) => {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
             type Sum = __m512i;
 
+            $($narrow_elements)*
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
             each! { splat(word: $word) [__m512i; $n] = $set1(word as _) }
             each! { plus(a, b) = $add(a, b) }
@@ -200,7 +297,10 @@ macro_rules! level {
             each! { shift_left(a; n: u32) = $sll(a, $set1(n as _)) }
             each! { shift_right(a; n: u32) = $srl(a, $set1(n as _)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, $set1(n as _)) }
+            each! { shift_left_each(a, n) = $sll(a, n) }
+            each! { shift_right_each(a, n) = $srl(a, n) }
             each! { leading_zeros(a) = $lzcnt(a) }
+            each! { quotients(a; power: f64) = $floats(a, power) }
             each! { shift_pair_right(low, high; n: u32) = $shrd(low, high, $set1(n as _)) }
 
             #[inline(always)]
@@ -277,6 +377,88 @@ macro_rules! level {
                 a
             }
             #[inline(always)]
+            fn select(self, mask: u32, mut a: Self::Row, b: Self::Row) -> Self::Row {
+                for i in 0..$n {
+                    // SAFETY: the token is proof of the instructions.
+                    a[i] = unsafe { $blend((mask >> (i * $lanes)) as $mask, b[i], a[i]) };
+                }
+                a
+            }
+            #[inline(always)]
+            fn fill_forward(self, mask: u32, mut a: Self::Row, before: Self::Row) -> Self::Row {
+                /// Of every lane the bits of those up to it.
+                const UP_TO: [$word; $lanes] = {
+                    let mut table = [1; $lanes];
+                    let mut i = 1;
+                    while i < $lanes {
+                        table[i] = 2 * table[i - 1] + 1;
+                        i += 1;
+                    }
+                    table
+                };
+                // SAFETY: the token is proof of the instructions; the table is as long as a register.
+                unsafe {
+                    let up_to = _mm512_loadu_si512(UP_TO.as_ptr().cast());
+                    let mut last = $permute($set1($lanes - 1), before[$n - 1]);
+                    for (i, a) in a.iter_mut().enumerate() {
+                        let present = $set1((!mask >> (i * $lanes)) as $mask as _);
+                        let candidates = _mm512_and_si512(present, up_to);
+                        let nearest = $sub($set1((<$word>::BITS - 1) as _), $lzcnt(candidates));
+                        let is_there = $cmpgt(candidates, _mm512_setzero_si512());
+                        *a = $blend(is_there, last, $permute(nearest, *a));
+                        last = $permute($set1($lanes - 1), *a);
+                    }
+                }
+                a
+            }
+            #[inline(always)]
+            fn to_multiples(
+                self,
+                mask: u32,
+                mut floats: Self::Row,
+                power: f64,
+                limit: f64,
+            ) -> Option<Self::Row> {
+                let mut others = 0;
+                for (i, floats) in floats.iter_mut().enumerate() {
+                    // SAFETY: the token is proof of the instructions.
+                    let (multiples, are) = unsafe { $multiples(*floats, power, limit) };
+                    *floats = multiples;
+                    others |= u32::from(!are) << (i * $lanes);
+                }
+                if others & mask == 0 { Some(floats) } else { None }
+            }
+            #[inline(always)]
+            fn lowest(self, a: Self::Row) -> $word {
+                let mut lowest = a[0];
+                for a in &a[1..] {
+                    // SAFETY: the token is proof of the instructions.
+                    lowest = unsafe { $min(lowest, *a) };
+                }
+                // SAFETY: as above.
+                unsafe { $least(lowest) as $word }
+            }
+            #[inline(always)]
+            fn highest(self, a: Self::Row) -> $word {
+                let mut highest = a[0];
+                for a in &a[1..] {
+                    // SAFETY: the token is proof of the instructions.
+                    highest = unsafe { $max(highest, *a) };
+                }
+                // SAFETY: as above.
+                unsafe { $most(highest) as $word }
+            }
+            #[inline(always)]
+            fn any(self, a: Self::Row) -> $word {
+                let mut any = a[0];
+                for a in &a[1..] {
+                    // SAFETY: the token is proof of the instructions.
+                    any = unsafe { _mm512_or_si512(any, *a) };
+                }
+                // SAFETY: as above.
+                unsafe { $any(any) as $word }
+            }
+            #[inline(always)]
             fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
                 let mut row = a;
                 for i in 0..$n {
@@ -306,8 +488,11 @@ macro_rules! level {
                             *a = $add(*a, $align::<{ $lanes - 8 }>(*a, zero));
                         }
                     }
+                    let mut before = $permute($set1($lanes - 1), a[0]);
                     for i in 1..$n {
-                        a[i] = $add(a[i], $permute($set1($lanes - 1), a[i - 1]));
+                        let last = $permute($set1($lanes - 1), a[i]);
+                        a[i] = $add(a[i], before);
+                        before = $add(before, last);
                     }
                 }
                 a
@@ -462,7 +647,54 @@ level!(
     narrow_32,
     widen_32,
     low_bytes_32,
-    _mm512_mask_blend_epi32
+    _mm512_mask_blend_epi32,
+    _mm512_reduce_min_epi32,
+    _mm512_reduce_max_epi32,
+    _mm512_reduce_or_epi32,
+    multiples_32,
+    floats_32,
+    {
+        #[inline(always)]
+        fn load_elements(self, element: Element, from: &[u8]) -> Self::Row {
+            if element.bytes > 2 {
+                return Rows::<u32>::load_bytes(self, from);
+            }
+            let from = from[..LANES * element.bytes].as_ptr();
+            // SAFETY: the token is proof of the instructions; as many bytes are read as 32 elements have.
+            unsafe {
+                if element.bytes == 1 {
+                    let bytes = _mm256_loadu_si256(from.cast());
+                    if !element.is_signed() {
+                        return widen_32(bytes);
+                    }
+                    let [low, high] = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+                    return [_mm512_cvtepi8_epi32(low), _mm512_cvtepi8_epi32(high)];
+                }
+                let [low, high] = [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())];
+                if element.is_signed() {
+                    [_mm512_cvtepi16_epi32(low), _mm512_cvtepi16_epi32(high)]
+                } else {
+                    [_mm512_cvtepu16_epi32(low), _mm512_cvtepu16_epi32(high)]
+                }
+            }
+        }
+        #[inline(always)]
+        fn store_elements(self, row: Self::Row, element: Element, to: &mut [u8]) {
+            if element.bytes > 2 {
+                return Rows::<u32>::store_bytes(self, row, to);
+            }
+            let to = to[..LANES * element.bytes].as_mut_ptr();
+            // SAFETY: the token is proof of the instructions; as many bytes are written as 32 elements have.
+            unsafe {
+                if element.bytes == 1 {
+                    _mm256_storeu_si256(to.cast(), narrow_32(row));
+                } else {
+                    let [low, high] = [_mm512_cvtepi32_epi16(row[0]), _mm512_cvtepi32_epi16(row[1])];
+                    _mm512_storeu_si512(to.cast(), join(low, high));
+                }
+            }
+        }
+    }
 );
 level!(
     u64,
@@ -494,5 +726,11 @@ level!(
     narrow_64,
     widen_64,
     low_bytes_64,
-    _mm512_mask_blend_epi64
+    _mm512_mask_blend_epi64,
+    _mm512_reduce_min_epi64,
+    _mm512_reduce_max_epi64,
+    _mm512_reduce_or_epi64,
+    multiples_64,
+    floats_64,
+    {}
 );

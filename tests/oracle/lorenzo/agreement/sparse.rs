@@ -11,7 +11,13 @@ fn payloads_of_jumps_are_the_defined_ones() {
     let extents: [&[u64]; 8] =
         [&[60], &[1060], &[9000], &[3000, 4], &[1100, 8], &[2000, 3], &[100, 90], &[18, 20, 22]];
     let seen = agree_on_all(data::jumps::bytes, dtypes(), &extents, 1200);
-    for what in ["coder 4 map 0", "coder 4 map 1", "coder 4 map 3"] {
+    for what in [
+        "coder 4 map 0, list",
+        "coder 4 map 0, marks",
+        "coder 4 map 1, list",
+        "coder 4 map 1, marks",
+        "coder 4 map 3, list",
+    ] {
         assert!(seen.contains_key(what), "no block is {what}: {seen:#?}");
     }
 }
@@ -34,5 +40,23 @@ fn one_dense_group_is_enough_as_defined() {
         let raw: Vec<u8> = (0..4096).map(&mut next).flat_map(|height| height.to_le_bytes()).collect();
         let payload = agree(DType::I64, &[4096], &raw, FAST, "a dense group");
         assert_eq!((payload[16], payload[17], payload[19]), (coder, 1, 0), "{n_zeros} zeros");
+    }
+}
+
+/// A list has at most 256 numbers.
+#[test]
+fn lists_are_as_long_as_defined() {
+    for (n_jumps, is_list) in [(256, true), (257, false)] {
+        let mut height = 1i64;
+        let mut next = |i: usize| {
+            // Each of another size, most small, so that a list is shorter than marks with as many bits for each.
+            height += if i % 15 == 7 && i / 15 < n_jumps { 1 + ((i as i64 / 15) << (i % 4)) } else { 0 };
+            height += if i == 22 { 1 << 50 } else { 0 };
+            height
+        };
+        let raw: Vec<u8> = (0..4096).map(&mut next).flat_map(|height| height.to_le_bytes()).collect();
+        let payload = agree(DType::I64, &[4096], &raw, FAST, "jumps");
+        // Marks take more than SPLIT.
+        assert_eq!(payload[16] == SPARSE, is_list, "{n_jumps} jumps");
     }
 }

@@ -2,20 +2,25 @@
 
 use gridz::DType;
 
-use super::{Draw, decimals, elements};
+use super::{Draw, coordinates, decimals, elements};
 
 /// The elements' bytes.
 pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let mut draw = Draw::new(seed ^ 1 << 42);
+    let mut raw = field(&mut draw, dtype, extents, seed);
+    open(&mut draw, dtype, extents, &mut raw);
+    raw
+}
+
+/// Gives some elements the word.
+pub fn open(draw: &mut Draw, dtype: DType, extents: &[u64], raw: &mut [u8]) {
     let size = dtype.size().unwrap() as usize;
     let fills = fills(dtype);
     let fill = fills[draw.below(fills.len() as u64) as usize];
-    let mut raw = field(&mut draw, dtype, extents, seed);
-    let is_missing = missing(&mut draw, extents, raw.len() / size);
+    let is_missing = missing(draw, extents, raw.len() / size);
     for (element, _) in raw.chunks_mut(size).zip(is_missing).filter(|(_, is_missing)| *is_missing) {
         element.copy_from_slice(&fill.to_le_bytes()[..size]);
     }
-    raw
 }
 
 /// What stands for no value: zero, and what programs use.
@@ -46,11 +51,6 @@ fn field(draw: &mut Draw, dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
         }
         _ => super::bytes(dtype, extents, seed),
     }
-}
-
-fn coordinates(i: u64, extents: &[u64]) -> Vec<i64> {
-    let distance = |k: usize| extents[k + 1..].iter().product::<u64>();
-    (0..extents.len()).map(|k| (i / distance(k) % extents[k]) as i64).collect()
 }
 
 /// Which elements have no value.

@@ -1,0 +1,45 @@
+// Floats cut at a power of two, with the bits below it as a tail: the map CUT, and back. How many bits a tail has follows from
+// the number alone.
+
+#pragma once
+
+#include "words.cuh"
+
+// A number without its sign.
+template <typename W>
+__device__ __forceinline__ W size_of(W v) { return v >> (Word<W>::kBits - 1) ? 0 - v : v; }
+
+// Bits of the tail of a number of this size; `e` belongs to the block.
+template <typename W>
+__device__ __forceinline__ u32 tail_bits(W size, u32 e) {
+    const u32 length = bit_length(size);
+    const u32 below = Word<W>::kMantissa + 1 - min(length, Word<W>::kMantissa + 1);
+    return length == 0 ? 0 : length == 1 ? Word<W>::kBits : min(below, e - 1);
+}
+
+// The exponent of a float, and its fraction with the bit in front.
+template <typename W>
+__device__ __forceinline__ u32 exponent_of(W word) { return max(static_cast<u32>(word >> Word<W>::kMantissa) & Word<W>::kMaxExponent, 1u); }
+
+template <typename W>
+__device__ __forceinline__ W fraction_of(W word) {
+    const bool is_normal = (word >> Word<W>::kMantissa & Word<W>::kMaxExponent) != 0;
+    return (word & low_bits(W(), Word<W>::kMantissa)) | static_cast<W>(is_normal) << Word<W>::kMantissa;
+}
+
+// The number of a float by CUT.
+template <typename W>
+__device__ __forceinline__ W cut_of_float(W word, u32 e) {
+    const W size = max(fraction_of(word) >> min(e - exponent_of(word), Word<W>::kBits - 1), static_cast<W>(word != 0));
+    return word >> (Word<W>::kBits - 1) ? 0 - size : size;
+}
+
+// The float of a number and its tail. `damaged` is set where the number is too large.
+template <typename W>
+__device__ __forceinline__ W float_of_cut(W v, W tail, u32 e, bool& damaged) {
+    const W size = size_of(v);
+    damaged |= size >> (Word<W>::kMantissa + 1) != 0;
+    const u32 n = tail_bits(size, e);
+    if (size <= 1) return tail;
+    return ((size << n | tail) + (static_cast<W>(e - n - 1) << Word<W>::kMantissa)) | (v & kTopBit<W>);
+}

@@ -1,0 +1,26 @@
+"""kinds.py FOLDER: fields of other kinds than turb3d.f32 in the folder, made of it.
+
+masked.f32    a third of the values, in patches of some ten rows, are a fill value
+decimals.f32  two decimals
+signs.f32     the deviations from 300: both signs, many exponents
+narrow.i16    the decimals as integers of 16 bits; narrow.u8 without their lower half
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+
+folder = pathlib.Path(sys.argv[1])
+values = np.fromfile(folder / "turb3d.f32", np.float32)
+n = round(values.size ** (1 / 3))
+field = values.reshape(n, n, n)
+
+land = field[:, ::16, ::16] > np.quantile(field[:, ::16, ::16], 2 / 3)
+land = land.repeat(16, axis=1).repeat(16, axis=2)[:, :n, :n]
+np.where(land, np.float32(1e20), field).tofile(folder / "masked.f32")
+np.round(values.astype(np.float64), 2).astype(np.float32).tofile(folder / "decimals.f32")
+(values - np.float32(300)).tofile(folder / "signs.f32")
+integers = np.round((values - 300) * 100).clip(-32768, 32767).astype(np.int16)
+integers.tofile(folder / "narrow.i16")
+((integers >> 8) + 128).astype(np.uint8).tofile(folder / "narrow.u8")
