@@ -152,7 +152,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let raw_bytes = UNIT + (n * element.bytes).next_multiple_of(UNIT);
     let mut shortest = Shortest { out, n_bytes: raw_bytes };
     if is_dense {
-        write_entropy(&numbers[..n_coded], spare, shape, &head, &mut shortest);
+        write_entropy(s, &numbers[..n_coded], spare, shape, &head, &mut shortest);
     }
     write_differences(s, numbers, n_coded, &head, scratch, &mut ahead(1), &mut shortest);
     if is_dense {
@@ -313,7 +313,13 @@ impl Shortest<'_> {
 
     /// The place for differences that a coder makes `n_bytes` of, behind header and mask, if that is shorter.
     #[inline(always)]
-    fn replace_differences<W: Word>(&mut self, head: &Head<W>, coder: u8, n_bytes: usize) -> Option<&mut [u8]> {
+    fn replace_differences<W: Word, S: Rows<W>>(
+        &mut self,
+        s: S,
+        head: &Head<W>,
+        coder: u8,
+        n_bytes: usize,
+    ) -> Option<&mut [u8]> {
         let out = self.replace(head.n_bytes() + n_bytes)?;
         header::emit(out, coder, head.meaning);
         let (mask_place, contents) = out[UNIT..].split_at_mut(head.mask_bytes());
@@ -322,7 +328,7 @@ impl Shortest<'_> {
         }
         let (contents, tails_place) = contents.split_at_mut(n_bytes);
         if let Some(tails) = &head.tails {
-            tails.write(tails_place);
+            tails.write(s, tails_place);
         }
         Some(contents)
     }
@@ -330,7 +336,8 @@ impl Shortest<'_> {
 
 /// Codes differences with HUFF. The shape is that of the block.
 #[inline(always)]
-fn write_entropy<W: Word>(
+fn write_entropy<W: Word, S: Rows<W>>(
+    s: S,
     numbers: &[W],
     spare: &mut [W],
     shape: [usize; 3],
@@ -343,7 +350,7 @@ fn write_entropy<W: Word>(
     }
     let numbers = if by_columns { &spare[..numbers.len()] } else { numbers };
     let coding = huff::Coding::choose(numbers);
-    if let Some(out) = shortest.replace_differences(head, HUFF, coding.n_bytes()) {
+    if let Some(out) = shortest.replace_differences(s, head, HUFF, coding.n_bytes()) {
         coding.write(numbers, out);
     }
 }
@@ -360,13 +367,13 @@ fn write_differences<W: Word, S: Rows<W>>(
     shortest: &mut Shortest,
 ) {
     let coding = pack::Coding::choose(s, numbers, n, scratch);
-    if let Some(out) = shortest.replace_differences(head, SPLIT, coding.n_bytes()) {
+    if let Some(out) = shortest.replace_differences(s, head, SPLIT, coding.n_bytes()) {
         coding.write(s, numbers, scratch, out, ahead);
     }
     let is_short = |(count, width)| padded(head.n_bytes() + sparse::least_bytes(count, width)) < shortest.n_bytes;
     if coding.nonzero().is_some_and(is_short) {
         let coding = sparse::Coding::choose(s, numbers, n);
-        if let Some(out) = shortest.replace_differences(head, SPARSE, coding.n_bytes()) {
+        if let Some(out) = shortest.replace_differences(s, head, SPARSE, coding.n_bytes()) {
             coding.write(numbers, out);
         }
     }
@@ -505,7 +512,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     };
     if let Some((words, CUT, unit)) = &mut left {
         let marks = mask.as_ref().map(|(_, marks)| marks);
-        n_bytes += cut::from_cut(&mut words[..n], marks, *unit, &rest[n_bytes..])?;
+        n_bytes += cut::from_cut(s, words, n, marks, *unit, &rest[n_bytes..])?;
     }
     if padded(n_bytes) != bytes.len() {
         return Err(damage());

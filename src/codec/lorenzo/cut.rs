@@ -8,7 +8,7 @@
 
 use crate::codec::lorenzo::map::{parts, special, with_signs};
 use crate::error::{Error, Result};
-use crate::stage::bits::{Writer, peek, window};
+use crate::stage::bits::{peek, window};
 use crate::stage::marks::Marks;
 use crate::stage::predict::{self, Measure};
 use crate::stage::rows::{LANES, Rows, first_lanes};
@@ -69,16 +69,6 @@ pub fn to_cut<W: Word, S: Rows<W>>(
     Some(unit.to_u64() as u32)
 }
 
-/// Bits of the tail of a number of this size.
-#[inline(always)]
-fn tail_bits<W: Word>(size: W, unit: u32) -> u32 {
-    match size.bit_length() {
-        0 => 0,
-        1 => W::BITS,
-        length => (W::FRACTION_BITS + 1).saturating_sub(length).min(unit - 1),
-    }
-}
-
 /// The bits of the tails of numbers less `base`.
 #[derive(Clone, Copy)]
 pub struct TailBits<W> {
@@ -133,65 +123,134 @@ impl<'a, W: Word> Tails<'a, W> {
     }
 
     /// Writes them to `out`, which has exactly their bytes.
-    pub fn write(&self, out: &mut [u8]) {
-        let mut string = Writer::new(out);
-        for (k, words) in self.words.chunks(LANES).enumerate() {
-            let mut left = others(self.masked, k, words.len());
-            while left != 0 {
-                let word = words[left.trailing_zeros() as usize].plus(self.base) << self.shift;
-                left &= left - 1;
-                let is_normal = (word << 1) >> (W::FRACTION_BITS + 1) != W::default();
-                let top_bit = W::from_u64(is_normal.into()) << W::FRACTION_BITS;
-                let significand = word & W::low_mask(W::FRACTION_BITS) | top_bit;
-                let n_cut = (self.unit - exponent(word)).min(W::BITS - 1);
-                if significand >> n_cut > W::from_u64(1) {
-                    string.push((significand & W::low_mask(n_cut)).to_u64(), n_cut);
-                } else if word != W::default() {
-                    string.push(word.to_u64(), W::BITS);
-                }
-            }
+    #[inline(always)]
+    pub fn write<S: Rows<W>>(&self, s: S, out: &mut [u8]) {
+        let (base, units) = (s.splat(self.base), s.splat(W::from_u64(self.unit.into())));
+        let all_bits = s.splat(W::from_u64(W::BITS.into()));
+        let (mut tails, mut bits) = ([W::default(); LANES], [W::default(); LANES]);
+        let mut string = RowWriter { out, at: 0, waiting: 0, n_waiting: 0 };
+        let mut k = 0;
+        while k * LANES < self.words.len() {
+            let words = &self.words[k * LANES..];
+            let mut last = [W::default(); LANES];
+            let row = if words.len() >= LANES {
+                s.load(words)
+            } else {
+                last[..words.len()].copy_from_slice(words);
+                s.load(&last)
+            };
+            let row = s.shift_left(s.plus(row, base), self.shift);
+            let (significands, exponents) = parts(s, row);
+            let n_cut = s.minus(units, exponents);
+            let sizes = s.shift_right_each(significands, n_cut);
+            let below = s.minus(significands, s.shift_left_each(sizes, n_cut));
+            let are_cut = s.larger(sizes, W::from_u64(1));
+            let lanes = others(self.masked, k, words.len()) & s.larger(row, W::default());
+            s.store(s.keep(lanes, s.select(are_cut, below, row)), &mut tails);
+            s.store(s.keep(lanes, s.select(are_cut, n_cut, all_bits)), &mut bits);
+            string.push(&tails, &bits);
+            k += 1;
         }
         string.finish();
+    }
+}
+
+/// Writes rows of fields of up to as many bits as a word has behind each other.
+struct RowWriter<'a> {
+    out: &'a mut [u8],
+    /// Whole bytes that are written, and the bits behind them, fewer than eight.
+    at: usize,
+    waiting: u64,
+    n_waiting: u32,
+}
+
+impl RowWriter<'_> {
+    /// Appends the fields; there are no bits above them.
+    #[inline(always)]
+    fn push<W: Word>(&mut self, fields: &[W; LANES], bits: &[W; LANES]) {
+        // Eight bytes are written for each field: to a place that has room for that.
+        let mut bytes = [0u8; LANES * 8 + 16];
+        let (mut at, mut waiting, mut n_waiting) = (0, self.waiting, self.n_waiting);
+        for i in 0..LANES {
+            let (field, n_bits) = (fields[i].to_u64(), bits[i].to_u64() as u32);
+            waiting |= field << n_waiting;
+            bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+            let end = n_waiting + n_bits;
+            at += end as usize / 8;
+            // Of a field that goes on behind these eight bytes, those bits that do.
+            waiting = if end < 64 { waiting >> (end / 8 * 8) } else { field >> 1 >> (63 - n_waiting) };
+            n_waiting = end % 8;
+        }
+        self.out[self.at..self.at + at].copy_from_slice(&bytes[..at]);
+        (self.at, self.waiting, self.n_waiting) = (self.at + at, waiting, n_waiting);
+    }
+
+    /// Writes the last byte.
+    #[inline(always)]
+    fn finish(self) {
+        if self.n_waiting > 0 {
+            self.out[self.at] = self.waiting as u8;
+        }
     }
 }
 
 /// Those of `n` numbers of row `k` that are not masked.
 #[inline(always)]
 fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
-    masked.map_or(u32::MAX, |marks| marks.others(k)) & first_lanes(n)
+    let all = first_lanes(n);
+    match masked {
+        Some(marks) => marks.others(k) & all,
+        None => all,
+    }
 }
 
-/// Makes floats of numbers and the tails at the start of `bytes`, and returns the bytes of these. Masked numbers stay.
+/// Makes floats of `n` numbers, behind which there is room for a row, and the tails at the start of `bytes`, and returns the
+/// bytes of these. Masked numbers become anything.
 ///
 /// # Errors
 /// `Corrupt` for numbers that are too large, or if the bytes end early.
 #[inline(always)]
-pub fn from_cut<W: Word>(v: &mut [W], masked: Option<&Marks>, unit: u32, bytes: &[u8]) -> Result<usize> {
-    let (mut at, mut all) = (0, W::default());
-    for (k, v) in v.chunks_mut(LANES).enumerate() {
-        let mut left = others(masked, k, v.len());
-        while left != 0 {
-            let v = &mut v[left.trailing_zeros() as usize];
-            left &= left - 1;
-            let sign = v.shift_signed(W::BITS - 1);
-            let size = (*v ^ sign).minus(sign);
-            all |= size;
-            let n_bits = tail_bits(size, unit);
-            // A window may have fewer bits than a word of 64.
-            let is_whole = size == W::from_u64(1);
-            let next = if is_whole && W::BITS == 64 { peek(bytes, at) } else { window(bytes, at) };
-            let tail = W::from_u64(next) & W::low_mask(n_bits);
-            at += n_bits as usize;
-            *v = if is_whole || size == W::default() {
-                tail
-            } else {
-                let below = W::from_u64((unit - n_bits - 1).into()) << W::FRACTION_BITS;
-                (size << n_bits | tail).plus(below) | (sign << (W::BITS - 1))
-            };
+pub fn from_cut<W: Word, S: Rows<W>>(
+    s: S,
+    v: &mut [W],
+    n: usize,
+    masked: Option<&Marks>,
+    unit: u32,
+    bytes: &[u8],
+) -> Result<usize> {
+    let tail_bits = TailBits { base: W::default(), unit };
+    let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
+    let units = s.splat(W::from_u64((unit - 1).into()));
+    let mut bits = [W::default(); LANES];
+    let (mut at, mut k) = (0, 0);
+    while k * LANES < n {
+        let v = &mut v[k * LANES..][..LANES];
+        let lanes = others(masked, k, n - k * LANES);
+        let row = s.load(v);
+        let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+        if s.larger(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
+            return Err(Error::corrupt("a lorenzo block has numbers beyond their type"));
         }
+        let n_bits = s.keep(lanes, tail_bits.of(s, row));
+        // Without the tails, which are the words of the smallest.
+        let exponents = s.shift_left(s.minus(units, n_bits), W::FRACTION_BITS);
+        let floats = s.or(s.plus(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
+        s.store(s.keep(s.larger(sizes, W::from_u64(1)), floats), v);
+        s.store(n_bits, &mut bits);
+        for i in 0..LANES {
+            let n_bits = bits[i].to_u64() as u32;
+            let tail = if n_bits < 57 {
+                window(bytes, at) & ((1 << n_bits) - 1)
+            } else {
+                peek(bytes, at) & u64::low_mask(n_bits)
+            };
+            v[i] = v[i].plus(W::from_u64(tail));
+            at += n_bits as usize;
+        }
+        k += 1;
     }
-    if all >> (W::FRACTION_BITS + 1) != W::default() || at > 8 * bytes.len() {
-        return Err(Error::corrupt("a lorenzo block has numbers beyond their type, or its tails end too early"));
+    if at > 8 * bytes.len() {
+        return Err(Error::corrupt("the tails of a lorenzo block end too early"));
     }
     Ok(at.div_ceil(8))
 }
@@ -212,7 +271,7 @@ mod tests {
         let bits = TailBits { base: W::default(), unit };
         let tails = Tails::new(Portable, v, bits, words, (W::default(), 0), masked);
         let mut out = vec![0xee; tails.n_bytes];
-        tails.write(&mut out);
+        tails.write(Portable, &mut out);
         out
     }
 
@@ -223,7 +282,7 @@ mod tests {
         let unit = to_cut(Portable, &padded(words), n, W::default(), range(words), &mut v)?;
         let numbers = v[..n].iter().map(|v| v.to_i64()).collect();
         let tails = tails(words, &v, unit, None);
-        assert_eq!(from_cut(&mut v[..n], None, unit, &tails).unwrap(), tails.len());
+        assert_eq!(from_cut(Portable, &mut v, n, None, unit, &tails).unwrap(), tails.len());
         assert_eq!(v[..n], *words);
         Some((unit, numbers, tails.len()))
     }
@@ -270,19 +329,19 @@ mod tests {
         let mut v = padded(&words);
         let unit = to_cut(Portable, &padded(&words), 4, 0, range(&words), &mut v).unwrap();
         let tails = tails(&words, &v, unit, Some(&masked));
-        assert_eq!(from_cut(&mut v[..4], Some(&masked), unit, &tails).unwrap(), 11);
+        assert_eq!(from_cut(Portable, &mut v, 4, Some(&masked), unit, &tails).unwrap(), 11);
         assert_eq!([v[0], v[2], v[3]], [words[0], words[2], words[3]]);
     }
 
     #[test]
     fn numbers_beyond_the_type_and_missing_tails_are_damage() {
-        assert!(from_cut(&mut [1u32 << 24], None, 127, &[]).is_err());
-        assert!(from_cut(&mut [(1u32 << 24).wrapping_neg()], None, 127, &[]).is_err());
-        assert!(from_cut(&mut [1u32 << 31], None, 1, &[]).is_err());
-        assert_eq!(from_cut(&mut [(1u32 << 24) - 1], None, 127, &[]).unwrap(), 0);
+        assert!(from_cut(Portable, &mut padded(&[1u32 << 24]), 1, None, 127, &[]).is_err());
+        assert!(from_cut(Portable, &mut padded(&[(1u32 << 24).wrapping_neg()]), 1, None, 127, &[]).is_err());
+        assert!(from_cut(Portable, &mut padded(&[1u32 << 31]), 1, None, 1, &[]).is_err());
+        assert_eq!(from_cut(Portable, &mut padded(&[(1u32 << 24) - 1]), 1, None, 127, &[]).unwrap(), 0);
         for n in 0..8 {
-            assert!(from_cut(&mut [1u64], None, 1023, &[7; 8][..n]).is_err());
+            assert!(from_cut(Portable, &mut padded(&[1u64]), 1, None, 1023, &[7; 8][..n]).is_err());
         }
-        assert_eq!(from_cut(&mut [1u64], None, 1023, &[7; 8]).unwrap(), 8);
+        assert_eq!(from_cut(Portable, &mut padded(&[1u64]), 1, None, 1023, &[7; 8]).unwrap(), 8);
     }
 }
