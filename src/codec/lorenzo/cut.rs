@@ -174,7 +174,7 @@ impl RowWriter<'_> {
         for i in 0..LANES {
             let (field, n_bits) = (fields[i].to_u64(), bits[i].to_u64() as u32);
             waiting |= field << n_waiting;
-            bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+            *bytes[at..].first_chunk_mut().expect("eight bytes") = waiting.to_le_bytes();
             let end = n_waiting + n_bits;
             at += end as usize / 8;
             // Of a field that goes on behind these eight bytes, those bits that do.
