@@ -1,7 +1,7 @@
 #!/bin/bash
 # Golden files are append-only: a frame or a file once committed is never changed, moved or removed,
 # because somebody's data looks like it.  A MANIFEST.toml may gain lines but lose none.  Those of format
-# versions 1 to 3, which were never released, are gone.
+# versions 1 to 4, which were never released, are gone.
 #
 # Looks at the whole history and at what is not committed yet.
 set -euo pipefail
@@ -22,8 +22,8 @@ if [[ $(git rev-parse --is-shallow-repository) == true ]]; then
 fi
 
 # -m: merges too, against each parent.
-frames=(tests/golden/v4 tests/golden/v4_reject ':(exclude,glob)tests/golden/**/MANIFEST.toml')
-manifests=(':(glob)tests/golden/v4*/**/MANIFEST.toml')
+frames=(tests/golden/v5 tests/golden/v5_reject ':(exclude,glob)tests/golden/**/MANIFEST.toml')
+manifests=(':(glob)tests/golden/v5*/**/MANIFEST.toml')
 broken=$(
     git log -m --diff-filter=MDRT --name-status --format= -- "${frames[@]}"
     git diff HEAD --diff-filter=MDRT --name-status -- "${frames[@]}"

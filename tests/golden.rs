@@ -1,8 +1,8 @@
 //! Frames that were written once and must stay readable for ever.
 //!
-//! `golden/v4/<codec>/` holds frames of this format with their manifest; the encoder must still make
+//! `golden/v5/<codec>/` holds frames of this format with their manifest; the encoder must still make
 //! each of them byte for byte (a change of the bytes is a decision: a new codec version), and the
-//! decoder must read them. `golden/v4_reject/` holds frames that must be refused, and how. Files are only
+//! decoder must read them. `golden/v5_reject/` holds frames that must be refused, and how. Files are only
 //! ever added: by `cargo test --test golden -- --ignored bless`, which leaves existing ones alone.
 
 mod common;
@@ -101,14 +101,14 @@ fn spec(name: &str, level: u16) -> Request {
 
 #[test]
 fn goldens_decode() {
-    let v4 = folder("v4");
-    let rows: Vec<Golden> = manifest(&v4);
-    assert_same_files(&v4, rows.iter().map(|row| row.file.clone()).collect());
+    let v5 = folder("v5");
+    let rows: Vec<Golden> = manifest(&v5);
+    assert_same_files(&v5, rows.iter().map(|row| row.file.clone()).collect());
     for entry in CODECS {
         assert!(rows.iter().any(|row| row.codec == entry.name), "no golden of codec {}", entry.name);
     }
     for row in rows {
-        let frame = fs::read(v4.join(&row.file)).unwrap();
+        let frame = fs::read(v5.join(&row.file)).unwrap();
         assert_eq!(sha256(&frame), row.frame_sha256, "{} was changed", row.file);
         let info = gridz::inspect(&frame).unwrap();
         assert_eq!(info.array, row.input.array(), "{}", row.file);
@@ -125,13 +125,13 @@ fn goldens_decode() {
 
 #[test]
 fn goldens_are_encoded_to_the_same_bytes() {
-    let v4 = folder("v4");
+    let v5 = folder("v5");
     let mut n_current = 0;
-    for row in manifest::<Golden>(&v4) {
+    for row in manifest::<Golden>(&v5) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
         if entry.version == row.codec_version {
             let frame = make(&row.asked, row.level, row.chosen, &row.input);
-            assert_same_bytes(&frame, &fs::read(v4.join(&row.file)).unwrap(), &row.file);
+            assert_same_bytes(&frame, &fs::read(v5.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
         }
     }
@@ -140,7 +140,7 @@ fn goldens_are_encoded_to_the_same_bytes() {
 
 #[test]
 fn rejects_are_refused_with_the_right_kind() {
-    let reject = folder("v4_reject");
+    let reject = folder("v5_reject");
     let rows: Vec<Reject> = manifest(&reject);
     assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
     assert!(rows.len() >= rejects().len());
@@ -507,6 +507,9 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_cut_too_far_below_zero", Corrupt, || cut(DType::F32, 127, -1 << 24, 0)),
         ("lorenzo_cut_without_tails", Corrupt, || cut(DType::F32, 127, -1, 0)),
         ("lorenzo_cut_tails_cut", Corrupt, || cut(DType::F32, 127, -1, 16_000 - 16)),
+        // Five bits each: 608 words, and 17 bits are left over in 32 lanes.
+        ("lorenzo_cut_left_over_cut", Corrupt, || cut(DType::F32, 127, 1 << 18, 2432 + 68 - 16)),
+        ("lorenzo_cut_left_over_too_long", Corrupt, || cut(DType::F32, 127, 1 << 18, 2432 + 68 + 16)),
         ("lorenzo_cut_tails_too_long", Corrupt, || cut(DType::F32, 127, -1, 16_000 + 16)),
         ("lorenzo_huff_dict", UnsupportedFormat, || huff(|block| block[0] |= 2 << 4)),
         ("lorenzo_raw_fixed", UnsupportedFormat, || split(|block| block[0] = 1 << 4)),
@@ -642,7 +645,8 @@ fn other_rejects() -> Vec<Damage> {
         ("format_1", UnsupportedFormat, || changed(|frame| frame[4] = 1)),
         ("format_2", UnsupportedFormat, || changed(|frame| frame[4] = 2)),
         ("format_3", UnsupportedFormat, || changed(|frame| frame[4] = 3)),
-        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 5)),
+        ("format_4", UnsupportedFormat, || changed(|frame| frame[4] = 4)),
+        ("future_format", UnsupportedFormat, || changed(|frame| frame[4] = 6)),
         ("unknown_codec", UnsupportedFormat, || changed(|frame| frame[5] = 255)),
         ("codec_version_2", UnsupportedFormat, || changed(|frame| frame[6] = 2)),
         ("codec_version_0", UnsupportedFormat, || changed(|frame| frame[6] = 0)),
@@ -710,22 +714,22 @@ fn other_rejects() -> Vec<Damage> {
 #[test]
 #[ignore = "adds files to tests/golden"]
 fn bless() {
-    let v4 = folder("v4");
-    let mut rows: Vec<Golden> = manifest(&v4);
+    let v5 = folder("v5");
+    let mut rows: Vec<Golden> = manifest(&v5);
     let own = cases().into_iter().map(|(asked, level, name, input)| (asked, level, name, None, input));
     let others =
         others().into_iter().map(|(name, fold, b, input)| ("lorenzo", 2, name, Some(Chosen { fold, b }), input));
     for (asked, level, name, chosen, input) in own.chain(others) {
         let file = format!("{asked}/{name}.gridz");
-        if v4.join(&file).exists() {
+        if v5.join(&file).exists() {
             continue;
         }
         let array = input.bytes();
         let frame = make(asked, level, chosen, &input);
         let entry = registry::find(frame[5]).unwrap();
         let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
-        fs::create_dir_all(v4.join(asked)).unwrap();
-        fs::write(v4.join(&file), frame).unwrap();
+        fs::create_dir_all(v5.join(asked)).unwrap();
+        fs::write(v5.join(&file), frame).unwrap();
         rows.push(Golden {
             file,
             asked: asked.into(),
@@ -739,9 +743,9 @@ fn bless() {
             input,
         });
     }
-    write_manifest(&v4, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
+    write_manifest(&v5, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
 
-    let reject = folder("v4_reject");
+    let reject = folder("v5_reject");
     let mut rows: Vec<Reject> = manifest(&reject);
     fs::create_dir_all(&reject).unwrap();
     for (name, kind, make) in rejects() {

@@ -400,7 +400,7 @@ fn every_codec_has_all_its_parts() {
         assert!(root().join("src/codec").join(name).join("mod.rs").exists(), "no folder for codec {name}");
         let is_heading = |line: &str| line.starts_with('#') && line.contains(name);
         assert!(spec.lines().any(is_heading), "SPEC.md has no heading for codec {name}");
-        let goldens = fs::read_dir(root().join("tests/golden/v4").join(name));
+        let goldens = fs::read_dir(root().join("tests/golden/v5").join(name));
         assert!(goldens.is_ok_and(|mut files| files.next().is_some()), "no goldens of codec {name}");
     }
     for (file, _) in sources() {

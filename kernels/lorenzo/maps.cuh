@@ -81,7 +81,10 @@ struct MapChoice {
             // Shifts keep the order of words.
             const W middle = map == kBits ? shifted_signed(shared.middle, tried.shift) : shared.middle;
             u32 cost = OrderChoice<W>{shared}.choose_orders(map == kBits ? numbers : other, middle, tried.base, own);
-            if (map == kCut) cost += Tails<W>{shared}.sampled_bits(other, tried.shift);
+            if (map == kCut) {
+                cost += Tails<W>{shared}.sampled_bits(other, tried.shift);
+                cost += cost / kCutSaving;
+            }
             if (cost < lowest) lowest = cost, mapping = tried, orders = own;
             if (map == kBits && has_exponents && find_fixed(numbers, other, tried)) {
                 map = kFixed;

@@ -10,6 +10,9 @@
 #include "load.cuh"
 #include "orders.cuh"
 
+// Tails take time: CUT must save this part of the bits.
+constexpr u32 kCutSaving = 32;
+
 template <typename W>
 struct Tails {
     LorenzoShared<W>& shared;

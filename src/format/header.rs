@@ -10,7 +10,7 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
 /// Version of the frame that this library writes, and the only one that it reads. Versions 1 and 2 were never released.
-pub const FORMAT_VERSION: u8 = 4;
+pub const FORMAT_VERSION: u8 = 5;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
@@ -243,7 +243,8 @@ mod tests {
             (4, 1, ErrorKind::UnsupportedFormat),
             (4, 2, ErrorKind::UnsupportedFormat),
             (4, 3, ErrorKind::UnsupportedFormat),
-            (4, 5, ErrorKind::UnsupportedFormat),
+            (4, 4, ErrorKind::UnsupportedFormat),
+            (4, 6, ErrorKind::UnsupportedFormat),
             (7, 3, ErrorKind::UnsupportedFormat),
             (8, 200, ErrorKind::UnsupportedFormat),
             (10, 2, ErrorKind::UnsupportedFormat),

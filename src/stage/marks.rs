@@ -38,8 +38,8 @@ impl Marks {
     /// The marks of 32 numbers from this one on.
     #[inline(always)]
     pub fn window(&self, at: usize) -> u32 {
-        let [low, high] = [at / 32, at / 32 + 1].map(|i| u64::from(self.words.get(i).copied().unwrap_or(0)));
-        ((low | high << 32) >> (at % 32)) as u32
+        let word = |i: usize| u64::from(self.words.get(i).copied().unwrap_or(0));
+        ((word(at / 32) | word(at / 32 + 1) << 32) >> (at % 32)) as u32
     }
 
     /// The numbers of word `k` that are not marked.

@@ -76,7 +76,7 @@ def decode(frame):
     padding = source.take(-source.at % 16)
     check(crc32c(frame[:32] + bytes(4) + frame[36 : source.at]) == header.header_checksum, "header checksum")
 
-    known(header.version == 4, "format version")
+    known(header.version == 5, "format version")
     known(header.codec in CODECS, "codec")
     known(header.codec_version == VERSIONS[header.codec], "codec version")
     known(header.flags <= 1, "flags")

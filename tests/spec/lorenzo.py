@@ -113,7 +113,7 @@ def decode_block(dtype, shape, content):
         v = (integrate(r, shape, orders) + base)[~masked]
         words = np.full(m, masked_word)
         if mapping == CUT:
-            words[~masked] = cut(v, t, dtype, source)
+            words[~masked] = cut(v, t, dtype, source, masked)
         else:
             words[~masked] = {BITS: bits, FIXED: fixed, DECIMAL: decimal}[mapping](v, t, dtype)
         elements = words.astype(element)
@@ -204,7 +204,7 @@ def fixed(v, e, dtype):
     return np.where(n == 0, word.type(0), words)
 
 
-def cut(v, e, dtype, source):
+def cut(v, e, dtype, source, masked):
     """The map CUT back, with the tails."""
     w_bits, mantissa = 8 * v.itemsize, MANTISSA[dtype]
     sizes = v.view(f"<i{v.itemsize}").tolist()
@@ -215,16 +215,43 @@ def cut(v, e, dtype, source):
         x = max(e + l - (mantissa + 1), 1)
         places.append(x)
         lengths.append(0 if l == 0 else w_bits if l == 1 else e - x)
-    string = int.from_bytes(source.take(-(-sum(lengths) // 8)), "little")
-    words, at = [], 0
-    for size, x, length in zip(sizes, places, lengths):
-        tail = string >> at & (1 << length) - 1
-        at += length
+    source.take(-source.at % 8)
+    all_lengths = np.zeros(len(masked), int)
+    all_lengths[~masked] = lengths
+    all_tails = np.array(tails(all_lengths.tolist(), w_bits, source), object)
+    words = []
+    for size, x, length, tail in zip(sizes, places, lengths, all_tails[~masked]):
         if abs(size) >= 2:
             f = (abs(size) << length) + tail
             tail = f + (x - 1 << mantissa) | int(size < 0) << w_bits - 1
         words.append(tail)
     return np.array(words, v.dtype)
+
+
+def tails(lengths, w_bits, source):
+    """The tails of elements that have so many bits."""
+    n_lanes = -(-len(lengths) // 1024) * 32
+    # Lanes of all groups, and the bits of their strings.
+    lanes = [i // 1024 * 32 + i % 32 for i in range(len(lengths))]
+    bits, order = [0] * n_lanes, []
+    for lane, length in zip(lanes, lengths):
+        if (bits[lane] + length) // w_bits > bits[lane] // w_bits:
+            order.append(lane)
+        bits[lane] += length
+    strings = [[] for _ in range(n_lanes)]
+    for lane in order:
+        strings[lane].append(int.from_bytes(source.take(w_bits // 8), "little"))
+    left = [n % w_bits for n in bits]
+    rest, at = int.from_bytes(source.take(-(-sum(left) // 8)), "little"), 0
+    for lane, n in enumerate(left):
+        strings[lane].append(rest >> at & (1 << n) - 1)
+        at += n
+    strings = [sum(word << i * w_bits for i, word in enumerate(string)) for string in strings]
+    found = []
+    for lane, length in zip(lanes, lengths):
+        found.append(strings[lane] & (1 << length) - 1)
+        strings[lane] >>= length
+    return found
 
 
 def dictionary(source, n_entries, base, width, shift):

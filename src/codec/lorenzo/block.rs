@@ -26,6 +26,9 @@ const ALIGNMENT: usize = CACHE_LINE / size_of::<u32>();
 /// Orders are chosen once more, by all rows, if the sampled rows of so many elements have less than a bit.
 const FEW_BITS: usize = 256;
 
+/// Tails take time: where that counts, CUT must save this part of the bits.
+const LEAST_SAVING: u64 = 32;
+
 /// Buffers of a block.
 const BUFFERS: usize = 5;
 
@@ -224,6 +227,7 @@ fn choose<'a, W: Word, S: Rows<W>>(
         if other_map == CUT {
             prediction.cost +=
                 predict::measure(s, &candidate, &cut::TailBits { base: other_base, unit: other_unit });
+            prediction.cost += if is_dense { 0 } else { prediction.cost / LEAST_SAVING };
         }
         if prediction.cost < best.cost {
             (base, best, map, map_unit) = (other_base, prediction, other_map, other_unit);
@@ -235,8 +239,7 @@ fn choose<'a, W: Word, S: Rows<W>>(
         FIXED => (fixed, [words, decimals]),
         DECIMAL => (decimals, [words, fixed]),
         _ => {
-            let bits = cut::TailBits { base, unit: map_unit };
-            tails = Some(cut::Tails::new(s, cuts, bits, &words[..n], (first, shift), masked));
+            tails = Some(cut::Tails::new(s, words, n, (first, shift), map_unit, masked, fixed));
             (cuts, [fixed, decimals])
         }
     };
@@ -286,9 +289,10 @@ impl<W: Word> Head<'_, W> {
         self.mask.map_or(0, Mask::n_bytes)
     }
 
-    /// Bytes of mask and tails.
-    fn n_bytes(&self) -> usize {
-        self.mask_bytes() + self.tails.as_ref().map_or(0, |tails| tails.n_bytes)
+    /// Bytes of numbers that take so many, with mask and tails.
+    fn with(&self, n_bytes: usize) -> usize {
+        let all = self.mask_bytes() + n_bytes;
+        self.tails.as_ref().map_or(all, |tails| all.next_multiple_of(cut::ALIGNMENT) + tails.n_bytes)
     }
 }
 
@@ -320,14 +324,16 @@ impl Shortest<'_> {
         coder: u8,
         n_bytes: usize,
     ) -> Option<&mut [u8]> {
-        let out = self.replace(head.n_bytes() + n_bytes)?;
+        let out = self.replace(head.with(n_bytes))?;
         header::emit(out, coder, head.meaning);
         let (mask_place, contents) = out[UNIT..].split_at_mut(head.mask_bytes());
         if let Some(mask) = head.mask {
             mask.write(mask_place);
         }
-        let (contents, tails_place) = contents.split_at_mut(n_bytes);
+        let (contents, behind) = contents.split_at_mut(n_bytes);
         if let Some(tails) = &head.tails {
+            let (zeros, tails_place) = behind.split_at_mut(behind.len() - tails.n_bytes);
+            zeros.fill(0);
             tails.write(s, tails_place);
         }
         Some(contents)
@@ -370,7 +376,7 @@ fn write_differences<W: Word, S: Rows<W>>(
     if let Some(out) = shortest.replace_differences(s, head, SPLIT, coding.n_bytes()) {
         coding.write(s, numbers, scratch, out, ahead);
     }
-    let is_short = |(count, width)| padded(head.n_bytes() + sparse::least_bytes(count, width)) < shortest.n_bytes;
+    let is_short = |(count, width)| padded(head.with(sparse::least_bytes(count, width))) < shortest.n_bytes;
     if coding.nonzero().is_some_and(is_short) {
         let coding = sparse::Coding::choose(s, numbers, n);
         if let Some(out) = shortest.replace_differences(s, head, SPARSE, coding.n_bytes()) {
@@ -435,7 +441,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
     let (header, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
     let (coder, meaning, base) = header::parse::<W>(header)?;
-    let ([words, mut other, mut numbers, ..], scratch) = work.buffers();
+    let ([words, mut other, mut numbers, lengths, tail_words], scratch) = work.buffers();
     let mut mask = None;
     let (mut n_bytes, mut left) = match meaning {
         Some(Meaning::Differences { map, unit, orders, base, is_masked }) => {
@@ -512,7 +518,9 @@ pub fn decode<W: Word, S: Rows<W>>(
     };
     if let Some((words, CUT, unit)) = &mut left {
         let marks = mask.as_ref().map(|(_, marks)| marks);
-        n_bytes += cut::from_cut(s, words, n, marks, *unit, &rest[n_bytes..])?;
+        n_bytes = n_bytes.next_multiple_of(cut::ALIGNMENT);
+        let tails = rest.get(n_bytes..).ok_or_else(damage)?;
+        n_bytes += cut::from_cut(s, words, n, marks, *unit, tails, [lengths, tail_words])?;
     }
     if padded(n_bytes) != bytes.len() {
         return Err(damage());

@@ -8,12 +8,15 @@
 
 use crate::codec::lorenzo::map::{parts, special, with_signs};
 use crate::error::{Error, Result};
-use crate::stage::bits::{peek, window};
+use crate::stage::bits::peek;
 use crate::stage::marks::Marks;
-use crate::stage::predict::{self, Measure};
+use crate::stage::pack::GROUP;
+use crate::stage::predict::Measure;
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
+/// Tails begin at multiples of so many bytes.
+pub const ALIGNMENT: usize = 8;
 /// Exponents that differ less are left to the other maps.
 const LEAST_SPAN: u32 = 2;
 
@@ -42,17 +45,27 @@ pub fn to_cut<W: Word, S: Rows<W>>(
     if !is_uneven(range) {
         return None;
     }
+    let special = u64::from(special::<W>());
     let (base, one) = (s.splat(base), s.splat(W::from_u64(1)));
-    let mut largest = one;
     let mut at = 0;
-    while at < n {
-        let row = s.plus(s.load(&words[at..]), base);
-        let exponents = s.shift_right(s.plus(row, row), W::FRACTION_BITS + 1);
-        largest = s.max_signed(largest, s.keep(first_lanes(n - at), exponents));
-        at += LANES;
-    }
-    let unit = s.highest(largest);
-    if unit.to_u64() == u64::from(special::<W>()) {
+    let unit = if (range[0] ^ range[1]) >> (W::BITS - 1) == W::default() {
+        // Floats of one sign are sorted as their words are, or the other way round.
+        W::from_u64(exponent(range[0]).max(exponent(range[1])).into())
+    } else {
+        let mut largest = one;
+        while at < n {
+            let row = s.plus(s.load(&words[at..]), base);
+            let exponents = s.shift_right(s.plus(row, row), W::FRACTION_BITS + 1);
+            largest = s.max_signed(largest, s.keep(first_lanes(n - at), exponents));
+            at += LANES;
+            // Random bits show soon that they are no numbers.
+            if at == LANES && s.highest(largest).to_u64() == special {
+                return None;
+            }
+        }
+        s.highest(largest)
+    };
+    if unit.to_u64() == special {
         return None;
     }
     let units = s.splat(unit);
@@ -91,107 +104,102 @@ impl<W: Word> Measure<W> for TailBits<W> {
     }
 }
 
-/// The tails of a block.
+/// The tails of a block: 1024 elements are 32 rows of 32 lanes, and each lane has a string of its own, so that a row is
+/// appended to all strings by the same few shifts. A word that is full is written at once, behind those before it. So a
+/// reader finds the words of a lane in this order only from the last row to the first.
 #[derive(Clone, Copy)]
 pub struct Tails<'a, W> {
-    /// The words of the block, shifted to the right, each less `base`.
-    words: &'a [W],
-    base: W,
-    shift: u32,
-    unit: u32,
-    masked: Option<&'a Marks>,
+    /// The words of the strings, and what is left over.
+    string: &'a [W],
     /// Bytes of the tails.
     pub n_bytes: usize,
 }
 
 impl<'a, W: Word> Tails<'a, W> {
-    /// Those of the words behind these `numbers`. The words are shifted to the right by `shift` bits, and each is less
-    /// `base`.
+    /// Those of the first `n` words, which become the tails, in numbers of this unit. The words are shifted to the right by
+    /// `shift` bits, and each is less `base`. There is room for two rows behind them, and as much in `spare`.
     #[inline(always)]
     pub fn new<S: Rows<W>>(
         s: S,
-        numbers: &[W],
-        bits: TailBits<W>,
-        words: &'a [W],
+        words: &'a mut [W],
+        n: usize,
         (base, shift): (W, u32),
-        masked: Option<&'a Marks>,
+        unit: u32,
+        masked: Option<&Marks>,
+        spare: &mut [W],
     ) -> Self {
-        let shape = [1, 1, words.len()];
-        let numbers = predict::Numbers { v: numbers, shape, middle: W::default(), in_full: true, masked };
-        let n_bytes = predict::measure(s, &numbers, &bits).div_ceil(8) as usize;
-        Self { words, base, shift, unit: bits.unit, masked, n_bytes }
+        let (base, units) = (s.splat(base), s.splat(W::from_u64(unit.into())));
+        let all_bits = s.splat(W::from_u64(W::BITS.into()));
+        let (mut start, mut n_full) = (0, 0);
+        while start < n {
+            let (mut string, mut n_waiting) = (s.splat(W::default()), s.splat(W::default()));
+            let end = n.min(start + GROUP);
+            let mut at = start;
+            while at < end {
+                let row = s.shift_left(s.plus(s.load(&words[at..]), base), shift);
+                let (significands, exponents) = parts(s, row);
+                let n_cut = s.minus(units, exponents);
+                let sizes = s.shift_right_each(significands, n_cut);
+                let below = s.minus(significands, s.shift_left_each(sizes, n_cut));
+                let are_cut = s.larger(sizes, W::from_u64(1));
+                let lanes = others(masked, at / LANES, n - at) & s.larger(row, W::default());
+                let tails = s.keep(lanes, s.select(are_cut, below, row));
+                let n_bits = s.keep(lanes, s.select(are_cut, n_cut, all_bits));
+
+                string = s.or(string, s.shift_left_each(tails, n_waiting));
+                let rest = s.shift_right_each(tails, s.minus(all_bits, n_waiting));
+                n_waiting = s.plus(n_waiting, n_bits);
+                let are_full = s.larger(n_waiting, W::from_u64((W::BITS - 1).into()));
+                // Words are written where they have been read already.
+                s.squeeze(are_full, string, &mut words[n_full..]);
+                n_full += are_full.count_ones() as usize;
+                string = s.select(are_full, rest, string);
+                n_waiting = s.minus(n_waiting, s.keep(are_full, all_bits));
+                at += LANES;
+            }
+            let left_over = &mut spare[2 * LANES * (start / GROUP)..];
+            s.store(string, left_over);
+            s.store(n_waiting, &mut left_over[LANES..]);
+            start = end;
+        }
+        let n_left = append_left_over(&spare[..2 * LANES * n.div_ceil(GROUP)], &mut words[n_full..]);
+        Self { string: words, n_bytes: n_full * W::BYTES + n_left.div_ceil(8) }
     }
 
     /// Writes them to `out`, which has exactly their bytes.
     #[inline(always)]
     pub fn write<S: Rows<W>>(&self, s: S, out: &mut [u8]) {
-        let (base, units) = (s.splat(self.base), s.splat(W::from_u64(self.unit.into())));
-        let all_bits = s.splat(W::from_u64(W::BITS.into()));
-        let (mut tails, mut bits) = ([W::default(); LANES], [W::default(); LANES]);
-        let mut string = RowWriter { out, at: 0, waiting: 0, n_waiting: 0 };
-        let mut k = 0;
-        while k * LANES < self.words.len() {
-            let words = &self.words[k * LANES..];
-            let mut last = [W::default(); LANES];
-            let row = if words.len() >= LANES {
-                s.load(words)
-            } else {
-                last[..words.len()].copy_from_slice(words);
-                s.load(&last)
-            };
-            let row = s.shift_left(s.plus(row, base), self.shift);
-            let (significands, exponents) = parts(s, row);
-            let n_cut = s.minus(units, exponents);
-            let sizes = s.shift_right_each(significands, n_cut);
-            let below = s.minus(significands, s.shift_left_each(sizes, n_cut));
-            let are_cut = s.larger(sizes, W::from_u64(1));
-            let lanes = others(self.masked, k, words.len()) & s.larger(row, W::default());
-            s.store(s.keep(lanes, s.select(are_cut, below, row)), &mut tails);
-            s.store(s.keep(lanes, s.select(are_cut, n_cut, all_bits)), &mut bits);
-            string.push(&tails, &bits);
-            k += 1;
+        let mut at = 0;
+        let mut rows = out.chunks_exact_mut(LANES * W::BYTES);
+        for out in &mut rows {
+            s.store_bytes(s.load(&self.string[at..]), out);
+            at += LANES;
         }
-        string.finish();
+        for out in rows.into_remainder().chunks_mut(W::BYTES) {
+            out.copy_from_slice(&self.string[at].to_u64().to_le_bytes()[..out.len()]);
+            at += 1;
+        }
     }
 }
 
-/// Writes rows of fields of up to as many bits as a word has behind each other.
-struct RowWriter<'a> {
-    out: &'a mut [u8],
-    /// Whole bytes that are written, and the bits behind them, fewer than eight.
-    at: usize,
-    waiting: u64,
-    n_waiting: u32,
-}
-
-impl RowWriter<'_> {
-    /// Appends the fields; there are no bits above them.
-    #[inline(always)]
-    fn push<W: Word>(&mut self, fields: &[W; LANES], bits: &[W; LANES]) {
-        // Eight bytes are written for each field: to a place that has room for that.
-        let mut bytes = [0u8; LANES * 8 + 16];
-        let (mut at, mut waiting, mut n_waiting) = (0, self.waiting, self.n_waiting);
-        for i in 0..LANES {
-            let (field, n_bits) = (fields[i].to_u64(), bits[i].to_u64() as u32);
-            waiting |= field << n_waiting;
-            *bytes[at..].first_chunk_mut().expect("eight bytes") = waiting.to_le_bytes();
-            let end = n_waiting + n_bits;
-            at += end as usize / 8;
-            // Of a field that goes on behind these eight bytes, those bits that do.
-            waiting = if end < 64 { waiting >> (end / 8 * 8) } else { field >> 1 >> (63 - n_waiting) };
-            n_waiting = end % 8;
-        }
-        self.out[self.at..self.at + at].copy_from_slice(&bytes[..at]);
-        (self.at, self.waiting, self.n_waiting) = (self.at + at, waiting, n_waiting);
-    }
-
-    /// Writes the last byte.
-    #[inline(always)]
-    fn finish(self) {
-        if self.n_waiting > 0 {
-            self.out[self.at] = self.waiting as u8;
+/// Writes fields, rows of them and of their bits in turn, as one bit string to words; its bits.
+fn append_left_over<W: Word>(rows: &[W], string: &mut [W]) -> usize {
+    let (mut waiting, mut n_waiting, mut n) = (W::default(), 0, 0);
+    for rows in rows.chunks_exact(2 * LANES) {
+        let (fields, bits) = rows.split_at(LANES);
+        for (&field, bits) in fields.iter().zip(bits) {
+            waiting = waiting | field << n_waiting;
+            let end = n_waiting + bits.to_u64() as u32;
+            if end >= W::BITS {
+                string[n] = waiting;
+                n += 1;
+                waiting = field >> (W::BITS - n_waiting);
+            }
+            n_waiting = end % W::BITS;
         }
     }
+    string[n] = waiting;
+    n * W::BITS as usize + n_waiting as usize
 }
 
 /// Those of `n` numbers of row `k` that are not masked.
@@ -205,7 +213,7 @@ fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
 }
 
 /// Makes floats of `n` numbers, behind which there is room for a row, and the tails at the start of `bytes`, and returns the
-/// bytes of these. Masked numbers become anything.
+/// bytes of these. Masked numbers become anything. There is room for as many numbers, and two rows, in each of `spare`.
 ///
 /// # Errors
 /// `Corrupt` for numbers that are too large, or if the bytes end early.
@@ -217,42 +225,122 @@ pub fn from_cut<W: Word, S: Rows<W>>(
     masked: Option<&Marks>,
     unit: u32,
     bytes: &[u8],
+    [lengths, words]: [&mut [W]; 2],
 ) -> Result<usize> {
     let tail_bits = TailBits { base: W::default(), unit };
+    let (mut start, mut n_full, mut n_left) = (0, 0, 0);
+    while start < n {
+        let mut sums = s.splat(W::default());
+        let end = n.min(start + GROUP);
+        let mut at = start;
+        while at < end {
+            let lanes = others(masked, at / LANES, n - at);
+            let row = s.load(&v[at..]);
+            let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+            if s.larger(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
+                return Err(Error::corrupt("a lorenzo block has numbers beyond their type"));
+            }
+            let n_bits = s.keep(lanes, tail_bits.of(s, row));
+            s.store(n_bits, &mut lengths[at..]);
+            sums = s.plus(sums, n_bits);
+            at += LANES;
+        }
+        let [full, left] = totals(s, sums);
+        (n_full, n_left, start) = (n_full + full, n_left + left, end);
+    }
+    let n_bytes = n_full * W::BYTES + n_left.div_ceil(8);
+    let tails = bytes.get(..n_bytes).ok_or_else(|| Error::corrupt("the tails of a lorenzo block end too early"))?;
+    let (full, left_over) = tails.split_at(n_full * W::BYTES);
+    load_words(s, full, words);
+
     let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
+    let all_bits = s.splat(W::from_u64(W::BITS.into()));
     let units = s.splat(W::from_u64((unit - 1).into()));
-    let mut bits = [W::default(); LANES];
-    let (mut at, mut k) = (0, 0);
-    while k * LANES < n {
-        let v = &mut v[k * LANES..][..LANES];
-        let lanes = others(masked, k, n - k * LANES);
-        let row = s.load(v);
-        let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-        if s.larger(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
-            return Err(Error::corrupt("a lorenzo block has numbers beyond their type"));
+    // How many words are in front of the group's end, and bits left over in front of the group.
+    let (mut n_words, mut n_before) = (0, 0);
+    let mut start = 0;
+    while start < n {
+        let end = n.min(start + GROUP);
+        let mut sums = s.splat(W::default());
+        let mut at = start;
+        while at < end {
+            sums = s.plus(sums, s.load(&lengths[at..]));
+            at += LANES;
         }
-        let n_bits = s.keep(lanes, tail_bits.of(s, row));
-        // Without the tails, which are the words of the smallest.
-        let exponents = s.shift_left(s.minus(units, n_bits), W::FRACTION_BITS);
-        let floats = s.or(s.plus(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
-        s.store(s.keep(s.larger(sizes, W::from_u64(1)), floats), v);
-        s.store(n_bits, &mut bits);
-        for i in 0..LANES {
-            let n_bits = bits[i].to_u64() as u32;
-            let tail = if n_bits < 57 {
-                window(bytes, at) & ((1 << n_bits) - 1)
-            } else {
-                peek(bytes, at) & u64::low_mask(n_bits)
-            };
-            v[i] = v[i].plus(W::from_u64(tail));
-            at += n_bits as usize;
+        let [full, left] = totals(s, sums);
+        n_words += full;
+        // The last bits of the strings that are not read yet, at the top, and their number.
+        let mut n_waiting = s.and(sums, s.splat(W::from_u64((W::BITS - 1).into())));
+        let mut string = read_left_over(s, left_over, n_before, n_waiting);
+        n_before += left;
+        let mut from = n_words;
+        while at > start {
+            at -= LANES;
+            let n_bits = s.load(&lengths[at..]);
+            let n_rest = s.minus(n_waiting, n_bits);
+            let are_empty = s.larger(n_rest, W::low_mask(W::BITS - 1));
+            // As many as have been counted.
+            from -= are_empty.count_ones() as usize;
+            let next = s.spread(are_empty, &words[from..]);
+            let tails =
+                s.shift_right_each(s.or(string, s.shift_right_each(next, n_waiting)), s.minus(all_bits, n_bits));
+            string = s.or(s.shift_left_each(string, n_bits), s.shift_left_each(next, s.minus(n_bits, n_waiting)));
+            n_waiting = s.plus(n_rest, s.keep(are_empty, all_bits));
+
+            let row = s.load(&v[at..]);
+            let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+            // Without the tails, which are the words of the smallest.
+            let exponents = s.shift_left(s.minus(units, n_bits), W::FRACTION_BITS);
+            let floats = s.or(s.plus(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
+            let floats = s.keep(s.larger(sizes, W::from_u64(1)), floats);
+            s.store(s.plus(floats, tails), &mut v[at..]);
         }
-        k += 1;
+        start = end;
     }
-    if at > 8 * bytes.len() {
-        return Err(Error::corrupt("the tails of a lorenzo block end too early"));
+    Ok(n_bytes)
+}
+
+/// How many words there are in strings of so many bits, and how many bits are left over.
+#[inline(always)]
+fn totals<W: Word, S: Rows<W>>(s: S, bits: S::Row) -> [usize; 2] {
+    let mut lanes = [W::default(); LANES];
+    s.store(bits, &mut lanes);
+    let (mut n_full, mut n_left) = (0, 0);
+    for bits in lanes {
+        let bits = bits.to_u64() as usize;
+        n_full += bits / W::BITS as usize;
+        n_left += bits % W::BITS as usize;
     }
-    Ok(at.div_ceil(8))
+    [n_full, n_left]
+}
+
+/// Words of their bytes.
+#[inline(always)]
+fn load_words<W: Word, S: Rows<W>>(s: S, bytes: &[u8], words: &mut [W]) {
+    let rows = bytes.chunks_exact(LANES * W::BYTES);
+    let rest = rows.remainder();
+    let mut at = 0;
+    for row in rows {
+        s.store(s.load_bytes(row), &mut words[at..]);
+        at += LANES;
+    }
+    for word in rest.chunks_exact(W::BYTES) {
+        words[at] = W::read(word);
+        at += 1;
+    }
+}
+
+/// What is left over in the lanes of a group, each at the top of a word, from bit `at` on.
+#[inline(always)]
+fn read_left_over<W: Word, S: Rows<W>>(s: S, string: &[u8], mut at: usize, bits: S::Row) -> S::Row {
+    let (mut fields, mut n_bits) = ([W::default(); LANES], [W::default(); LANES]);
+    s.store(bits, &mut n_bits);
+    for (field, bits) in fields.iter_mut().zip(n_bits) {
+        *field = W::from_u64(peek(string, at));
+        at += bits.to_u64() as usize;
+    }
+    // Whatever is above a field is shifted out.
+    s.shift_left_each(s.load(&fields), s.minus(s.splat(W::from_u64(W::BITS.into())), bits))
 }
 
 #[cfg(test)]
@@ -267,12 +355,21 @@ mod tests {
             .fold([words[0]; 2], |[low, high], &word| [low.min_max_signed(word).0, high.min_max_signed(word).1])
     }
 
-    fn tails<W: Word>(words: &[W], v: &[W], unit: u32, masked: Option<&Marks>) -> Vec<u8> {
-        let bits = TailBits { base: W::default(), unit };
-        let tails = Tails::new(Portable, v, bits, words, (W::default(), 0), masked);
+    fn tails<W: Word>(words: &[W], unit: u32, masked: Option<&Marks>) -> Vec<u8> {
+        let (mut memory, mut spare) = (roomy(words), roomy(words));
+        let tails = Tails::new(Portable, &mut memory, words.len(), (W::default(), 0), unit, masked, &mut spare);
         let mut out = vec![0xee; tails.n_bytes];
         tails.write(Portable, &mut out);
         out
+    }
+
+    /// With room for two rows.
+    fn roomy<W: Word>(words: &[W]) -> Vec<W> {
+        padded(&padded(words))
+    }
+
+    fn from<W: Word>(v: &mut [W], n: usize, masked: Option<&Marks>, unit: u32, bytes: &[u8]) -> Result<usize> {
+        from_cut(Portable, v, n, masked, unit, bytes, [&mut roomy(v), &mut roomy(v)])
     }
 
     /// The numbers of floats, which come back with their tails, and the bytes of these.
@@ -281,8 +378,8 @@ mod tests {
         let mut v = padded(words);
         let unit = to_cut(Portable, &padded(words), n, W::default(), range(words), &mut v)?;
         let numbers = v[..n].iter().map(|v| v.to_i64()).collect();
-        let tails = tails(words, &v, unit, None);
-        assert_eq!(from_cut(Portable, &mut v, n, None, unit, &tails).unwrap(), tails.len());
+        let tails = tails(words, unit, None);
+        assert_eq!(from(&mut v, n, None, unit, &tails).unwrap(), tails.len());
         assert_eq!(v[..n], *words);
         Some((unit, numbers, tails.len()))
     }
@@ -328,20 +425,20 @@ mod tests {
         masked.words_mut()[0] = 0b10;
         let mut v = padded(&words);
         let unit = to_cut(Portable, &padded(&words), 4, 0, range(&words), &mut v).unwrap();
-        let tails = tails(&words, &v, unit, Some(&masked));
-        assert_eq!(from_cut(Portable, &mut v, 4, Some(&masked), unit, &tails).unwrap(), 11);
+        let tails = tails(&words, unit, Some(&masked));
+        assert_eq!(from(&mut v, 4, Some(&masked), unit, &tails).unwrap(), 11);
         assert_eq!([v[0], v[2], v[3]], [words[0], words[2], words[3]]);
     }
 
     #[test]
     fn numbers_beyond_the_type_and_missing_tails_are_damage() {
-        assert!(from_cut(Portable, &mut padded(&[1u32 << 24]), 1, None, 127, &[]).is_err());
-        assert!(from_cut(Portable, &mut padded(&[(1u32 << 24).wrapping_neg()]), 1, None, 127, &[]).is_err());
-        assert!(from_cut(Portable, &mut padded(&[1u32 << 31]), 1, None, 1, &[]).is_err());
-        assert_eq!(from_cut(Portable, &mut padded(&[(1u32 << 24) - 1]), 1, None, 127, &[]).unwrap(), 0);
+        assert!(from(&mut padded(&[1u32 << 24]), 1, None, 127, &[]).is_err());
+        assert!(from(&mut padded(&[(1u32 << 24).wrapping_neg()]), 1, None, 127, &[]).is_err());
+        assert!(from(&mut padded(&[1u32 << 31]), 1, None, 1, &[]).is_err());
+        assert_eq!(from(&mut padded(&[(1u32 << 24) - 1]), 1, None, 127, &[]).unwrap(), 0);
         for n in 0..8 {
-            assert!(from_cut(Portable, &mut padded(&[1u64]), 1, None, 1023, &[7; 8][..n]).is_err());
+            assert!(from(&mut padded(&[1u64]), 1, None, 1023, &[7; 8][..n]).is_err());
         }
-        assert_eq!(from_cut(Portable, &mut padded(&[1u64]), 1, None, 1023, &[7; 8]).unwrap(), 8);
+        assert_eq!(from(&mut padded(&[1u64]), 1, None, 1023, &[7; 8]).unwrap(), 8);
     }
 }

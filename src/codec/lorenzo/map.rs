@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
 /// Rows after which it is looked whether a block can be mapped.
@@ -58,10 +59,12 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W) -> Option<
     let no_unit = s.splat(W::from_u64(NO_UNIT));
     let (mut units, mut tops) = (no_unit, zero);
     let mut is_finite = true;
-    let mut at = 0;
-    while at < n {
-        let lanes = first_lanes(n - at);
-        let row = s.plus(s.load(&words[at..]), base);
+    // Most blocks that cannot be mapped show that by samples, or soon.
+    let mut row = s.load(&Samples::new(&words[..n]).0);
+    let mut lanes = u32::MAX;
+    let (mut at, mut n_rows) = (0, 0);
+    loop {
+        row = s.plus(row, base);
         let are_others =
             s.larger(s.plus(row, row), last_finite) | !s.larger(s.xor(row, negative_zero), W::default());
         is_finite &= are_others & lanes == 0;
@@ -73,14 +76,19 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W) -> Option<
         units = s.min_signed(units, s.select(are_units, s.plus(exponents, below), no_unit));
         let lengths = s.minus(bits, s.leading_zeros(significands));
         tops = s.max_signed(tops, s.keep(are_units, s.plus(exponents, lengths)));
-        at += LANES;
-        // Most blocks that cannot be mapped show that soon.
-        if at == LANES || at % (LOOK_EVERY * LANES) == 0 || at >= n {
+        if n_rows % LOOK_EVERY == 0 || at >= n {
             let (unit, top) = (s.lowest(units).to_u64() - 1, s.highest(tops).to_u64());
             if !is_finite || top > unit + u64::from(W::BITS - 2) {
                 return None;
             }
         }
+        if at >= n {
+            break;
+        }
+        row = s.load(&words[at..]);
+        lanes = first_lanes(n - at);
+        at += LANES;
+        n_rows += 1;
     }
     let unit = s.lowest(units).to_u64();
     (unit < NO_UNIT).then_some(unit as u32 - 1)

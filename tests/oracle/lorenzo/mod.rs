@@ -134,7 +134,10 @@ impl Lorenzo {
         }
         let best = predict::best(&maps, mask.as_ref(), shape, w, self.is_dense);
         let [oz, oy, ox] = best.orders;
-        let with_header = |coder: u8, contents: Vec<u8>| {
+        let with_header = |coder: u8, mut contents: Vec<u8>| {
+            if best.map == map::CUT {
+                contents.resize(contents.len().next_multiple_of(8), 0);
+            }
             let three = [ox | oy << 4, oz, mask.is_some().into()];
             let header = header(coder, best.map, three, [best.parameter, 0], best.base, w);
             let mask = mask.iter().flat_map(|mask| mask.bytes.clone()).collect();

@@ -1,7 +1,7 @@
 //! Orders and base of a block.
 
 use super::bits::BitString;
-use super::map::Mapped;
+use super::map::{CUT, Mapped};
 use super::mask::Mask;
 use super::{bit_length, samples, wrap};
 
@@ -176,13 +176,32 @@ fn choose(
     let is_masked = mask.map(|mask| mask.is_masked.clone());
     let mut block = Block { v: v.clone(), tails: tails.clone(), is_masked, shape, w, rows };
     let (cost, orders) = block.choose(is_dense);
-    let cost = cost + block.tail_cost();
+    let mut cost = cost + block.tail_cost();
+    if map == CUT && !is_dense {
+        cost += cost / 32;
+    }
     let base = block.base(orders);
     block.give_up(orders, base);
     let r = block.predict(orders, base).into_iter().enumerate();
     let r = r.filter(|&(i, _)| !block.is_masked(i)).map(|(_, r)| r).collect();
-    let mut string = BitString::default();
-    let kept = (0..tails.len()).filter(|&i| !block.is_masked(i)).map(|i| tails[i]);
-    kept.for_each(|(tail, n_bits)| string.push(tail, n_bits));
-    Predicted { map, parameter, orders, base, cost, r, tails: string.into_bytes() }
+    let tails: Vec<_> = (0..tails.len()).map(|i| if block.is_masked(i) { (0, 0) } else { tails[i] }).collect();
+    Predicted { map, parameter, orders, base, cost, r, tails: in_lanes(&tails, w as usize) }
+}
+
+/// The bytes of the tails of all elements.
+fn in_lanes(tails: &[(u64, u32)], w: usize) -> Vec<u8> {
+    let (mut words, mut left_over) = (BitString::default(), BitString::default());
+    for group in tails.chunks(1024) {
+        let mut full = vec![];
+        for lane in 0..32 {
+            let bits_of = |i: usize| (0..group[i].1).map(move |k| (i, group[i].0 >> k & 1));
+            let string: Vec<_> = (lane..group.len()).step_by(32).flat_map(bits_of).collect();
+            let in_words = string.chunks_exact(w);
+            in_words.remainder().iter().for_each(|&(_, bit)| left_over.push(bit, 1));
+            full.extend(in_words.map(<[_]>::to_vec));
+        }
+        full.sort_by_key(|word| word.last().unwrap().0);
+        full.concat().into_iter().for_each(|(_, bit)| words.push(bit, 1));
+    }
+    [words.into_bytes(), left_over.into_bytes()].concat()
 }
