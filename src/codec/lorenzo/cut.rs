@@ -188,7 +188,7 @@ fn append_left_over<W: Word>(rows: &[W], string: &mut [W]) -> usize {
     for rows in rows.chunks_exact(2 * LANES) {
         let (fields, bits) = rows.split_at(LANES);
         for (&field, bits) in fields.iter().zip(bits) {
-            waiting = waiting | field << n_waiting;
+            waiting |= field << n_waiting;
             let end = n_waiting + bits.to_u64() as u32;
             if end >= W::BITS {
                 string[n] = waiting;
