@@ -53,19 +53,26 @@ impl Target<'_, '_> {
                 (nz, nx) = (1, nz * nx);
             }
         }
+        let (row_bytes, n_bytes) = (self.row * element.bytes, nx * element.bytes);
         let mut from = 0;
         for z in 0..nz {
-            for y in 0..ny {
-                let row = self.row(z, y, element.bytes);
-                let (row, next) = row.split_at_mut(nx * element.bytes);
+            let plane = self.plane(z, element.bytes);
+            let mut at = 0;
+            for _ in 0..ny {
+                let (row, next) = plane[at..].split_at_mut(n_bytes);
                 if nx <= LANES {
                     // The next block is beside this one.
                     for line in 0..LANES * W::BYTES / CACHE_LINE {
                         s.prefetch(next.as_ptr().wrapping_add(line * CACHE_LINE));
                     }
                 }
-                store_row(s, &words[from..], nx, row, element);
+                if nx == LANES && element.bytes == W::BYTES {
+                    s.store_bytes(s.load(&words[from..]), row);
+                } else {
+                    store_row(s, &words[from..], nx, row, element);
+                }
                 from += nx;
+                at += row_bytes;
             }
         }
     }
