@@ -264,7 +264,7 @@ fn differences<'a, W: Word, S: Rows<W>>(
         chosen;
     let (numbers, n_coded) = match masked {
         None => {
-            let numbers = predict::apply(s, numbers, spare, shape, orders, base, ahead);
+            let numbers = predict::apply(s, numbers, spare, other, shape, orders, base, ahead);
             (numbers, shape[0] * shape[1] * shape[2])
         }
         Some(masked) => {

@@ -388,7 +388,7 @@ mod tests {
                 let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, shape, orders, base, &mut Nothing);
+                let r = apply(Portable, &mut r, &mut spare, &mut [], shape, orders, base, &mut Nothing);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {

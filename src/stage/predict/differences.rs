@@ -1,17 +1,20 @@
 //! Differences, by which numbers become small.
 
 use crate::stage::predict::starts::Starts;
-use crate::stage::predict::{Orders, SHORT, plane_rows, strides};
+use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
 use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
 /// Makes unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, whichever is returned. There is room for a
-/// row behind the block in both. The base is zero unless the orders are. Lines of `ahead` are fetched meanwhile.
+/// row behind the block in both. The base is zero unless the orders are. `work` is used if it is long enough. Lines of
+/// `ahead` are fetched meanwhile.
 #[inline(always)]
+#[expect(clippy::too_many_arguments)]
 pub fn apply<'a, W: Word, S: Rows<W>>(
     s: S,
     v: &'a mut [W],
     spare: &'a mut [W],
+    work: &mut [W],
     shape: [usize; 3],
     orders: Orders,
     base: W,
@@ -19,7 +22,18 @@ pub fn apply<'a, W: Word, S: Rows<W>>(
 ) -> &'a mut [W] {
     let n: usize = shape.iter().product();
     let [oz, oy, ox] = orders;
-    if shape[2] <= LANES && shape[2] >= SHORT && oz <= 1 && oy <= 1 && ox <= 1 {
+    let is_in_rows = (SHORT..=LANES).contains(&shape[2]);
+    let is_low = orders.iter().all(|&order| order <= 1);
+    if is_in_rows && !is_low && work_words(shape, orders) <= work.len() {
+        return if shape[2] == LANES {
+            rows_of_differences(s, v, None, work, shape, orders, ahead);
+            v
+        } else {
+            rows_of_differences(s, v, Some(spare), work, shape, orders, ahead);
+            spare
+        };
+    }
+    if is_in_rows && is_low {
         if shape[2] == LANES {
             row_differences::<_, _, _, true>(s, v, spare, shape, orders, base, ahead);
             return v;
@@ -54,6 +68,53 @@ pub fn apply<'a, W: Word, S: Rows<W>>(
         at += LANES;
     }
     v
+}
+
+/// As [`apply`] for any orders but 0 in one pass. Whole rows are replaced; shorter ones, which overlap when they are loaded
+/// and stored, go to `spare`.
+#[inline(always)]
+fn rows_of_differences<W: Word, S: Rows<W>>(
+    s: S,
+    v: &mut [W],
+    mut spare: Option<&mut [W]>,
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    ahead: &mut impl Ahead,
+) {
+    let zero = s.splat(W::default());
+    let [oz, oy, ox] = orders.map(usize::from);
+    let n_rows = plane_rows(shape, orders);
+    let mut above = [zero; MAX_ORDER as usize];
+    let mut number = 0;
+    while number < shape[0] * shape[1] {
+        ahead.fetch(s);
+        let (z, y) = (number / n_rows, number % n_rows);
+        if y == 0 {
+            above = [zero; MAX_ORDER as usize];
+        }
+        let at = number * shape[2];
+        let mut t = s.load(&v[at..]);
+        for level in 0..oz {
+            // What this was in the plane before.
+            let work = &mut work[(level * n_rows + y) * LANES..];
+            let before = if z == 0 { zero } else { s.load(work) };
+            s.store(t, work);
+            t = s.minus(t, before);
+        }
+        for above in &mut above[..oy] {
+            (t, *above) = (s.minus(t, *above), t);
+        }
+        for _ in 0..ox {
+            t = s.minus(t, s.predecessors(t, zero));
+        }
+        let to = match &mut spare {
+            Some(spare) => &mut **spare,
+            None => &mut *v,
+        };
+        s.store(s.zigzag(t), &mut to[at..]);
+        number += 1;
+    }
 }
 
 /// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass. Whole rows are

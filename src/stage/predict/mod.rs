@@ -14,6 +14,7 @@ mod masked;
 mod starts;
 mod sums;
 
+use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 pub use choice::{Measure, Numbers, choose, measure};
 pub use differences::apply;
@@ -57,10 +58,16 @@ fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
     if oz == 0 { sz * sy } else { sy }
 }
 
+/// Words that are needed to take differences along z, or to undo them, row by row: planes of whole rows.
+#[inline(always)]
+fn work_words([_, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
+    usize::from(oz) * sy * LANES
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::stage::rows::{LANES, Nothing, Portable, RowSink};
+    use crate::stage::rows::{Nothing, Portable, RowSink};
 
     /// Numbers with room for a row behind them.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -108,7 +115,8 @@ pub mod tests {
                 let n = v.len();
                 let mut r = padded(&v);
                 let mut spare = padded(&noise(n));
-                let r = apply(Portable, &mut r, &mut spare, shape, orders, 0, &mut Nothing);
+                let mut work = vec![0; 7 * 16 * LANES];
+                let r = apply(Portable, &mut r, &mut spare, &mut work, shape, orders, 0, &mut Nothing);
                 let mut sums = r.to_vec();
                 undo(Portable, &mut sums, shape, orders, 0);
                 assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
@@ -144,7 +152,7 @@ pub mod tests {
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let mut r = padded(&v);
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, [1, 1, n], orders, 0, &mut Nothing);
+                let r = apply(Portable, &mut r, &mut spare, &mut [], [1, 1, n], orders, 0, &mut Nothing);
                 let with_base = |base: u32| -> Vec<u32> { v.iter().map(|v| v.wrapping_add(base)).collect() };
                 assert_eq!(line::<ANY>(r, orders, 12345)[..n], with_base(12345), "{n} {orders:?}");
                 if orders[2] == 1 {

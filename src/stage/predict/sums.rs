@@ -1,7 +1,7 @@
 //! Sums, by which differences become numbers again.
 
 use crate::stage::predict::starts::Starts;
-use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides};
+use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
@@ -22,62 +22,38 @@ pub trait Plane<W: Word, S: Rows<W>> {
     fn put(&mut self, s: S, y: usize, row: S::Row);
 }
 
-/// Whether [`undo_rows`] can be used, which needs a plane of whole rows for orders along z.
+/// Whether [`undo_rows`] can be used, which needs planes of whole rows for orders along z.
 #[inline(always)]
-pub fn is_in_rows([_, sy, sx]: [usize; 3], [oz, ..]: Orders, work: usize) -> bool {
-    (SHORT..=LANES).contains(&sx) && (oz == 0 || sy * LANES <= work)
+pub fn is_in_rows(shape: [usize; 3], orders: Orders, work: usize) -> bool {
+    (SHORT..=LANES).contains(&shape[2]) && work_words(shape, orders) <= work
 }
 
-/// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`]. `r` is changed, and `work` used.
+/// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`].
 #[inline(always)]
 pub fn undo_rows<W: Word, S: Rows<W>>(
     s: S,
-    r: &mut [W],
+    r: &[W],
     work: &mut [W],
     shape: [usize; 3],
     orders: Orders,
     base: W,
     sink: &mut impl Sink<W, S>,
 ) {
-    let [oz, oy, ox] = orders;
-    if oz > 1 {
-        // Seldom so: sums along z first, up to the last ones.
-        let n: usize = shape.iter().product();
-        let (_, plane) = strides(shape);
-        unzigzag(s, r, n);
-        for _ in 1..oz {
-            sums(s, r, n, plane);
-        }
-        match (oy, ox) {
-            (1, 1) => sum_rows::<_, _, _, false, true, 1, 1>(s, r, work, shape, orders, base, sink),
-            _ => sum_rows::<_, _, _, false, true, 7, 7>(s, r, work, shape, orders, base, sink),
-        }
-        return;
-    }
     match orders {
-        [0, 0, 0] => sum_rows::<_, _, _, true, false, 0, 0>(s, r, work, shape, orders, base, sink),
-        [0, 0, 1] => sum_rows::<_, _, _, true, false, 0, 1>(s, r, work, shape, orders, base, sink),
-        [0, 1, 0] => sum_rows::<_, _, _, true, false, 1, 0>(s, r, work, shape, orders, base, sink),
-        [0, 1, 1] => sum_rows::<_, _, _, true, false, 1, 1>(s, r, work, shape, orders, base, sink),
-        [1, 0, 1] => sum_rows::<_, _, _, true, true, 0, 1>(s, r, work, shape, orders, base, sink),
-        [1, 1, 1] => sum_rows::<_, _, _, true, true, 1, 1>(s, r, work, shape, orders, base, sink),
-        [0, ..] => sum_rows::<_, _, _, true, false, 7, 7>(s, r, work, shape, orders, base, sink),
-        _ => sum_rows::<_, _, _, true, true, 7, 7>(s, r, work, shape, orders, base, sink),
+        [0, 0, 0] => sum_rows::<_, _, _, 0, 0, 0>(s, r, work, shape, orders, base, sink),
+        [0, 0, 1] => sum_rows::<_, _, _, 0, 0, 1>(s, r, work, shape, orders, base, sink),
+        [0, 1, 0] => sum_rows::<_, _, _, 0, 1, 0>(s, r, work, shape, orders, base, sink),
+        [0, 1, 1] => sum_rows::<_, _, _, 0, 1, 1>(s, r, work, shape, orders, base, sink),
+        [1, 0, 1] => sum_rows::<_, _, _, 1, 0, 1>(s, r, work, shape, orders, base, sink),
+        [1, 1, 1] => sum_rows::<_, _, _, 1, 1, 1>(s, r, work, shape, orders, base, sink),
+        [0, ..] => sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink),
+        _ => sum_rows::<_, _, _, ANY, ANY, ANY>(s, r, work, shape, orders, base, sink),
     }
 }
 
-/// The sums along x, y and, if `IS_Z`, once along z. `Y` and `X` are the orders along y and x, or 7 for those in
-/// `orders`.
+/// The sums along x, y and z. `Z`, `Y` and `X` are the orders along them, or [`ANY`].
 #[inline(always)]
-fn sum_rows<
-    W: Word,
-    S: Rows<W>,
-    K: Sink<W, S>,
-    const IS_ZIGZAG: bool,
-    const IS_Z: bool,
-    const Y: usize,
-    const X: usize,
->(
+fn sum_rows<W: Word, S: Rows<W>, K: Sink<W, S>, const Z: usize, const Y: usize, const X: usize>(
     s: S,
     r: &[W],
     work: &mut [W],
@@ -89,20 +65,17 @@ fn sum_rows<
     let zero = s.splat(W::default());
     let base = s.splat(base);
     let [sz, sy, sx] = shape;
-    let order = |fixed: usize, order: u8| if fixed == 7 { usize::from(order) } else { fixed };
-    let (oy, ox) = (order(Y, orders[1]), order(X, orders[2]));
+    let order = |fixed: usize, order: u8| if fixed == ANY { usize::from(order) } else { fixed };
+    let (oz, oy, ox) = (order(Z, orders[0]), order(Y, orders[1]), order(X, orders[2]));
     let mut above = [zero; MAX_ORDER as usize];
     for z in 0..sz {
-        if IS_Z {
+        if Z > 0 {
             above = [zero; MAX_ORDER as usize];
         }
         let r = &r[z * sy * sx..];
         let mut plane = sink.plane(z);
         for y in 0..sy {
-            let mut t = s.load(&r[y * sx..]);
-            if IS_ZIGZAG {
-                t = s.unzigzag(t);
-            }
+            let mut t = s.unzigzag(s.load(&r[y * sx..]));
             for _ in 0..ox {
                 t = s.running_sums(t);
             }
@@ -110,12 +83,15 @@ fn sum_rows<
                 t = s.plus(t, *above);
                 *above = t;
             }
-            if IS_Z {
-                let work = &mut work[y * LANES..];
-                t = s.plus(t, if z == 0 { base } else { s.load(work) });
-                s.store(t, work);
-            } else {
+            if Z == 0 {
                 t = s.plus(t, base);
+            }
+            for level in 0..oz {
+                // The sums of the plane before; the last ones begin with the base.
+                let work = &mut work[(level * sy + y) * LANES..];
+                let first = if level + 1 == oz { base } else { zero };
+                t = s.plus(t, if z == 0 { first } else { s.load(work) });
+                s.store(t, work);
             }
             plane.put(s, y, t);
         }
