@@ -12,7 +12,8 @@ time of the whole process: other work on the machine would slow down slow codecs
 gridz, Blosc2 and pcodec decompress into an array that is there already; the rest is allocated by the peers' packages.
 
 Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed.png and caption.txt. Needs
-numpy and matplotlib; of the peers openzl, blosc2, pcodec, fpzip and zfpy those that are missing are named and counted. xz is Python's own.
+numpy and matplotlib; of the peers openzl, blosc2, pcodec, fpzip and zfpy those that are missing are named and counted.
+xz is Python's own. FPC, for float64 only, is scripts/fpc.c, which is written from the paper and needs a C compiler.
 """
 
 import argparse
@@ -28,7 +29,9 @@ import os
 import pathlib
 import platform
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import namedtuple
 from ctypes import POINTER, byref, c_char_p, c_double, c_size_t, c_uint32, c_uint64, c_void_p
@@ -203,6 +206,31 @@ def of_lzma(lzma_):
     )
 
 
+def of_fpc():
+    """Of fpc.c, which the C compiler makes a library of."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = pathlib.Path(folder) / "fpc.so"
+        command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", library, ROOT / "scripts/fpc.c"]
+        subprocess.run(command, check=True)
+        fpc = ctypes.CDLL(str(library))
+    fpc.fpc_compress.restype = c_size_t
+    room = np.zeros(0, "u1")
+
+    def compress(values):
+        nonlocal room
+        if values.dtype != "f8":
+            raise ValueError("FPC is for float64")
+        if room.size < 9 * values.size + 16:
+            room = np.zeros(9 * values.size + 16, "u1")
+        n_bytes = fpc.fpc_compress(c_void_p(values.ctypes.data), c_size_t(values.size), c_void_p(room.ctypes.data))
+        return room[:n_bytes]
+
+    def decompress(packed, values):
+        fpc.fpc_decompress(c_void_p(packed.ctypes.data), c_size_t(values.size), c_void_p(values.ctypes.data))
+
+    return Peer("FPC", compress, decompress)
+
+
 PACKAGES = {"openzl.ext": of_openzl, "lzma": of_lzma, "blosc2": of_blosc2, "pcodec": of_pcodec, "fpzip": of_fpzip, "zfpy": of_zfpy}
 
 
@@ -215,6 +243,10 @@ def peers(library):
             found.append(gridz.peer(name, codec, level))
         except RuntimeError as error:
             missing.append((name, str(error)))
+    try:
+        found.append(of_fpc())
+    except (OSError, subprocess.CalledProcessError) as error:
+        missing.append(("FPC", str(error)))
     for package, make in PACKAGES.items():
         try:
             module = importlib.import_module(package)
