@@ -1,6 +1,6 @@
 //! The patches of a group: bytes where all fit these, which nearly all do, or else words.
 
-use crate::stage::bits::{WINDOW_BITS, Writer, peek, window};
+use crate::stage::bits::{Writer, peek};
 use crate::stage::pack::GROUP;
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
@@ -121,16 +121,27 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for W {
         }
     }
     #[inline(always)]
-    fn read_string(_: S, string: &[u8], patches: &mut Patches<W>, n: usize, shift: u32, width: u32) {
-        match width {
-            0..=14 => read_fields::<W, 4>(string, patches, n, shift, width),
-            15..=28 => read_fields::<W, 2>(string, patches, n, shift, width),
-            29..=WINDOW_BITS => read_fields::<W, 1>(string, patches, n, shift, width),
-            _ => {
-                for (i, patch) in patches[..n].iter_mut().enumerate() {
-                    *patch = (W::from_u64(peek(string, i * width as usize)) & W::low_mask(width)) << shift;
-                }
+    fn read_string(s: S, string: &[u8], patches: &mut Patches<W>, n: usize, shift: u32, width: u32) {
+        if width > W::BITS - 7 {
+            for (i, patch) in patches[..n].iter_mut().enumerate() {
+                *patch = (W::from_u64(peek(string, i * width as usize)) & W::low_mask(width)) << shift;
             }
+            return;
+        }
+        let n_bytes = LANES * W::BYTES;
+        let (mut at, mut from) = (0, 0);
+        while at < n {
+            let rest = &string[from..];
+            let row = if rest.len() >= n_bytes {
+                s.fields(rest, width)
+            } else {
+                let mut last = [0; LANES * size_of::<u64>()];
+                last[..rest.len()].copy_from_slice(rest);
+                s.fields(&last, width)
+            };
+            s.store(s.shift_left(row, shift), &mut patches[at..]);
+            at += LANES;
+            from += LANES * width as usize / 8;
         }
     }
 }
@@ -152,18 +163,4 @@ fn write_fields<W: Word, const N: usize>(out: &mut [u8], patches: &[W], shift: u
         writer.push((patch >> shift & mask).to_u64(), width);
     }
     writer.finish();
-}
-
-/// Reads `n` fields of `width` bits, at least one, to bit `shift` of patches: `N` at a time, which a window has.
-#[inline(always)]
-fn read_fields<W: Word, const N: usize>(string: &[u8], patches: &mut Patches<W>, n: usize, shift: u32, width: u32) {
-    let mask = W::low_mask(width);
-    let mut at = 0;
-    for several in patches[..n.next_multiple_of(N)].as_chunks_mut::<N>().0 {
-        let bits = window(string, at);
-        for (k, patch) in (0..).zip(several) {
-            *patch = (W::from_u64(bits >> (k * width)) & mask) << shift;
-        }
-        at += N * width as usize;
-    }
 }

@@ -19,6 +19,7 @@ pub use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub use simd::SimdWord as RowWord;
 
+use crate::stage::bits::window;
 use crate::stage::element::Element;
 use crate::stage::word::Word;
 
@@ -43,6 +44,21 @@ fn mask_of(flags: &[u8; LANES]) -> u32 {
         mask |= (bits as u32) << (8 * i);
     }
     mask
+}
+
+/// A row of fields of a bit string, `N` of which a window has.
+#[inline(always)]
+fn fields<W: Word, const N: usize>(from: &[u8], width: u32) -> [W; LANES] {
+    let mut row = [W::default(); LANES];
+    let mut at = 0;
+    for several in row.as_chunks_mut::<N>().0 {
+        let bits = window(from, at);
+        for (k, field) in (0..).zip(several) {
+            *field = W::from_u64(bits >> (k * width)) & W::low_mask(width);
+        }
+        at += N * width as usize;
+    }
+    row
 }
 
 /// Words with rows of every level.
@@ -273,6 +289,16 @@ pub trait Rows<W: Word>: Copy {
         }
         self.load(&words)
     }
+    /// Fields of `width` bits behind each other, from the first byte on. A word has at least 7 bits more, and there are as
+    /// many bytes as a row of words has.
+    #[inline(always)]
+    fn fields(self, from: &[u8], width: u32) -> Self::Row {
+        match width {
+            0..=14 => self.load(&fields::<W, 4>(from, width)),
+            15..=28 => self.load(&fields::<W, 2>(from, width)),
+            _ => self.load(&fields::<W, 1>(from, width)),
+        }
+    }
     /// Writes the bit lengths of whole rows, up to [`LENGTHS`] numbers, in any order; the largest one.
     #[inline(always)]
     fn lengths(self, numbers: &[W], lengths: &mut [u8; LENGTHS]) -> u32 {
@@ -452,6 +478,8 @@ mod tests {
             let Self { words, mask } = self;
             let (a, b) = (s.load(&words[..]), s.load(&words[LANES..]));
             let counts = s.shift_right(b, W::BITS - 7);
+            let mut string = vec![0; LANES * W::BYTES];
+            s.store_bytes(a, &mut string);
             let mut all = vec![
                 vec![s.lowest(a), s.highest(a), s.any(a)],
                 vec![W::from_u64(s.to_multiples(mask, a, 10.0, 1e6).is_some().into())],
@@ -465,6 +493,7 @@ mod tests {
                 s.quotients(s.shift_right_signed(a, W::BITS / 2), 1000.0),
                 s.running_sums(a),
                 s.keep(mask, multiples),
+                s.fields(&string, mask.count_ones().min(W::BITS - 7)),
             ];
             for row in rows {
                 let mut row_words = vec![W::default(); LANES];

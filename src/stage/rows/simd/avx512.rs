@@ -531,6 +531,36 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
+            fn fields(self, from: &[u8], width: u32) -> Self::Row {
+                const LANE: [$word; $lanes] = {
+                    let mut lane = [0; $lanes];
+                    let mut i = 0;
+                    while i < $lanes {
+                        lane[i] = i as $word;
+                        i += 1;
+                    }
+                    lane
+                };
+                let from = &from[..LANES * $bytes];
+                assert!(width <= <$word>::BITS - 7, "a field and what is before it in its first byte fit a word");
+                // SAFETY: the token is proof of the instructions; the fields for a register take up to as many bytes as
+                // that has less eight, so the last register begins that long before the end.
+                unsafe {
+                    let bits = $mul(_mm512_loadu_si512(LANE.as_ptr().cast()), $set1(width as _));
+                    let first_bytes = $mul($srl(bits, $set1(3)), $set1(0x0101_0101_0101_0101_u64 as _));
+                    let bytes = $add(first_bytes, $set1(0x0706_0504_0302_0100_u64 as _));
+                    let shifts = _mm512_and_si512(bits, $set1(7));
+                    let mask = $set1(<$word as Word>::low_mask(width) as _);
+                    let mut row = [mask; $n];
+                    for (i, row) in row.iter_mut().enumerate() {
+                        let all = _mm512_loadu_si512(from.as_ptr().add(i * $lanes * width as usize / 8).cast());
+                        let words = _mm512_permutexvar_epi8(bytes, all);
+                        *row = _mm512_and_si512($srl(words, shifts), mask);
+                    }
+                    row
+                }
+            }
+            #[inline(always)]
             fn lengths(self, numbers: &[$word], lengths: &mut [u8; LENGTHS]) -> u32 {
                 let mut any = self.splat(0 as $word);
                 let mut at = 0;
