@@ -11,7 +11,7 @@ bytes per second, from the median of N runs after one that warms up and is compa
 time of the whole process: other work on the machine would slow down slow codecs only, by interrupting every run.
 gridz, Blosc2 and pcodec decompress into an array that is there already; the rest is allocated by the peers' packages.
 
-Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed.png and caption.txt. Needs
+Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed*.png and caption.txt. Needs
 numpy and matplotlib; of the peers openzl, blosc2, pcodec, fpzip and zfpy those that are missing are named and counted.
 xz is Python's own. FPC, for float64 only, is scripts/fpc.c, which is written from the paper and needs a C compiler.
 """
@@ -411,6 +411,15 @@ def groups(inputs):
     return dict(sorted(found.items()))
 
 
+def pictures(inputs):
+    """Name -> the groups on it: those of each folder but the first are apart."""
+    found = {}
+    for group, members in groups(inputs).items():
+        _, _, folder = group.partition(", ")
+        found.setdefault(f"ratio-speed-{folder}" if folder else "ratio-speed", {})[group] = members
+    return found
+
+
 def caption(inputs, results, about):
     """What the picture shows, and where lorenzo is not better than a peer in both ratio and speed."""
     lines = [
@@ -448,19 +457,21 @@ def not_dominated(name, mean, direction):
     return found
 
 
-def plot(inputs, results, path):
+def plot(kinds, results, path):
+    """A row for each group."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    kinds = groups(inputs)
     figure, axes = pyplot.subplots(len(kinds), 2, figsize=(13, 5.6 * len(kinds)), dpi=130, squeeze=False)
     for row, (group, members) in zip(axes, kinds.items()):
         mean = means(results, group)
         memcpy = mean.pop("memcpy")
         for axis, (direction, doing) in zip(row, DIRECTIONS.items()):
             axis.set_xscale("log")
+            speeds = [getattr(m, direction) for m in mean.values()]
+            steps = (1,) if max(speeds) > 1000 * min(speeds) else (1, 2, 5)
             axis.axvline(memcpy.compress, color="0.6", linestyle=":", linewidth=1)
             for name, m in mean.items():
                 colour = "tab:red" if name in LORENZO else "tab:orange" if name == "ndzip" else "tab:blue"
@@ -468,7 +479,7 @@ def plot(inputs, results, path):
             axis.margins(0.12)
             axis.invert_yaxis()
             axis.grid(True, which="major", color="0.9")
-            axis.xaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+            axis.xaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=steps))
             axis.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
             axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
             axis.set_title(f"{doing} {arrays_of(group, members)}")
@@ -570,7 +581,8 @@ def main():
     print(text)
     if groups(inputs):
         (options.out / "caption.txt").write_text(caption(inputs, results, about))
-        plot(inputs, results, options.out / "ratio-speed.png")
+        for name, kinds in pictures(inputs).items():
+            plot(kinds, results, options.out / f"{name}.png")
     print(f"written to {options.out}", file=sys.stderr)
     wrong = [r for r in results if "came back" in r.problem]
     return 1 if wrong else 0
