@@ -129,13 +129,14 @@ pub fn encode<W: Word, S: Rows<W>>(
     if is_dense {
         kept[..n].copy_from_slice(&words[..n]);
     }
-    let mask = Mask::choose(s, &words[..n], block.first, shape, element.bytes);
-    let block = match &mask {
-        Some(mask) => mask.fill(s, words, n, block.first),
-        None => block,
+    let samples = Samples::new(&words[..n]);
+    let mask = Mask::choose(s, &words[..n], &samples, block.first, shape, element.bytes);
+    let (block, samples) = match &mask {
+        Some(mask) => (mask.fill(s, words, n, block.first), Samples::new(&words[..n])),
+        None => (block, samples),
     };
     let masked = mask.as_ref().map(|mask| &mask.marks);
-    let chosen = choose(s, [words, fixed, decimals, cuts], &block, shape, element, masked, is_dense);
+    let chosen = choose(s, [words, fixed, decimals, cuts], &block, &samples, shape, element, masked, is_dense);
     // Half of the next block is fetched now, the rest when the numbers are packed or made a dictionary of.
     let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
     let orders = chosen.prediction.orders;
@@ -186,12 +187,14 @@ struct Chosen<'a, W> {
     tails: Option<cut::Tails<'a, W>>,
 }
 
-/// Chooses map and prediction. The first buffer has the words, each less the first.
+/// Chooses map and prediction. The first buffer has the words, each less the first, of which these are samples.
 #[inline(always)]
+#[expect(clippy::too_many_arguments)]
 fn choose<'a, W: Word, S: Rows<W>>(
     s: S,
     [words, fixed, decimals, cuts]: [&'a mut [W]; 4],
     block: &BlockWords<W>,
+    samples: &Samples<W>,
     shape: [usize; 3],
     element: Element,
     masked: Option<&'a Marks>,
@@ -203,8 +206,8 @@ fn choose<'a, W: Word, S: Rows<W>>(
     // Words of one sign and exponent are the same numbers in BITS and FIXED, up to a constant. All have the bits on top that
     // the smallest and the largest have in common.
     let is_fixed_better = element.is_float && (lowest ^ highest) >> W::FRACTION_BITS != W::default();
-    let unit = if is_fixed_better { map::to_fixed(s, words, n, first, fixed) } else { None };
-    let digits = if element.is_float { decimal::to_decimal(s, words, n, first, decimals) } else { None };
+    let unit = if is_fixed_better { map::to_fixed(s, words, n, samples, first, fixed) } else { None };
+    let digits = if element.is_float { decimal::to_decimal(s, words, n, samples, first, decimals) } else { None };
     let cut_unit = if element.is_float { cut::to_cut(s, words, n, first, [lowest, highest], cuts) } else { None };
     if shift > 0 {
         shift_words(s, words, n, first, shift);

@@ -33,11 +33,18 @@ fn limit<W: Word>() -> f64 {
 }
 
 /// Writes floats as multiples of 10^-e to `v` and returns e; `None` if that cannot be. The floats are the first `n` of
-/// `words`, each less `base`; there is room for a row behind them.
+/// `words`, each less `base`, and these are samples of them; there is room for a row behind them.
 #[inline(always)]
-pub fn to_decimal<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W, v: &mut [W]) -> Option<u32> {
+pub fn to_decimal<W: Word, S: Rows<W>>(
+    s: S,
+    words: &[W],
+    n: usize,
+    samples: &Samples<W>,
+    base: W,
+    v: &mut [W],
+) -> Option<u32> {
     let base = s.splat(base);
-    let least = least_digits(s, s.plus(s.load(&Samples::new(&words[..n]).0), base))?;
+    let least = least_digits(s, s.plus(s.load(&samples.0), base))?;
     let mut e = least;
     while e <= MAX_DIGITS.min(least + 1) {
         let mut at = 0;
@@ -67,10 +74,7 @@ fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
     if !(0.0 < largest && largest < limit::<W>() && largest * POWERS[1] <= limit::<W>()) {
         return None;
     }
-    let mut most = 1;
-    while most < MAX_DIGITS && largest * POWERS[most as usize + 1] <= limit::<W>() {
-        most += 1;
-    }
+    let most = POWERS.partition_point(|power| largest * power <= limit::<W>()) as u32 - 1;
     let multiples = s.to_multiples(u32::MAX, samples, POWERS[most as usize], 4.0 * limit::<W>())?;
     let mut words = [W::default(); LANES];
     s.store(multiples, &mut words);
@@ -101,11 +105,15 @@ mod tests {
     use crate::stage::predict::tests::padded;
     use crate::stage::rows::Portable;
 
+    fn to_decimal<W: Word>(words: &[W], n: usize, v: &mut [W]) -> Option<u32> {
+        super::to_decimal(Portable, words, n, &Samples::new(&words[..n]), W::default(), v)
+    }
+
     fn decimal(values: &[f64]) -> Option<(u32, Vec<i64>)> {
         let words: Vec<u64> = values.iter().map(|v| v.to_bits()).collect();
         let n = words.len();
         let mut v = padded(&words);
-        let digits = to_decimal(Portable, &padded(&words), n, 0, &mut v)?;
+        let digits = to_decimal(&padded(&words), n, &mut v)?;
         let multiples = v[..n].iter().map(|&v| v as i64).collect();
         from_decimal(Portable, &mut v, n, digits);
         assert_eq!(v[..n], words, "{values:?}");
@@ -144,10 +152,10 @@ mod tests {
         let words: Vec<u32> = (-5000..5000).map(|k| (k as f32 / 100.0).to_bits()).collect();
         let (n, words) = (words.len(), padded(&words));
         let mut v = words.clone();
-        let digits = to_decimal(Portable, &words, n, 0, &mut v).unwrap();
+        let digits = to_decimal(&words, n, &mut v).unwrap();
         assert_eq!((digits, v[0] as i32, v[9999] as i32), (2, -5000, 4999));
         from_decimal(Portable, &mut v, n, digits);
         assert_eq!(v[..n], words[..n]);
-        assert_eq!(to_decimal(Portable, &padded(&[0x3dcc_cccdu32, 0x3dcc_ccce]), 2, 0, &mut v), None);
+        assert_eq!(to_decimal(&padded(&[0x3dcc_cccdu32, 0x3dcc_ccce]), 2, &mut v), None);
     }
 }

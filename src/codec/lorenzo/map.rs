@@ -30,10 +30,17 @@ pub fn special<W: Word>() -> u32 {
 }
 
 /// Writes the values of floats as multiples of 2^e to `v` and returns e; `None` if that cannot be. The floats are the
-/// first `n` of `words`, each less `base`; there is room for a row behind them.
+/// first `n` of `words`, each less `base`, and these are samples of them; there is room for a row behind them.
 #[inline(always)]
-pub fn to_fixed<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W, v: &mut [W]) -> Option<u32> {
-    let unit = unit_of(s, words, n, base)?;
+pub fn to_fixed<W: Word, S: Rows<W>>(
+    s: S,
+    words: &[W],
+    n: usize,
+    samples: &Samples<W>,
+    base: W,
+    v: &mut [W],
+) -> Option<u32> {
+    let unit = unit_of(s, words, n, samples, base)?;
     let base = s.splat(base);
     let (unit_row, zero) = (s.splat(W::from_u64(unit.into())), s.splat(W::default()));
     let mut at = 0;
@@ -51,7 +58,7 @@ pub fn to_fixed<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W, v: &m
 
 /// The largest e of which the floats are multiples of 2^e, if they are small enough multiples.
 #[inline(always)]
-fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W) -> Option<u32> {
+fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W>, base: W) -> Option<u32> {
     let base = s.splat(base);
     let (zero, bits) = (s.splat(W::default()), s.splat(W::from_u64(W::BITS.into())));
     let negative_zero = s.splat(W::from_u64(1) << (W::BITS - 1));
@@ -60,7 +67,7 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, base: W) -> Option<
     let (mut units, mut tops) = (no_unit, zero);
     let mut is_finite = true;
     // Most blocks that cannot be mapped show that by samples, or soon.
-    let mut row = s.load(&Samples::new(&words[..n]).0);
+    let mut row = s.load(&samples.0);
     let mut lanes = u32::MAX;
     let (mut at, mut n_rows) = (0, 0);
     loop {
@@ -137,11 +144,15 @@ mod tests {
     use crate::stage::predict::tests::padded;
     use crate::stage::rows::Portable;
 
+    fn to_fixed<W: Word>(words: &[W], n: usize, v: &mut [W]) -> Option<u32> {
+        super::to_fixed(Portable, words, n, &Samples::new(&words[..n]), W::default(), v)
+    }
+
     fn fixed(values: &[f32]) -> Option<(u32, Vec<i32>)> {
         let words: Vec<u32> = values.iter().map(|v| v.to_bits()).collect();
         let n = words.len();
         let mut v = padded(&words);
-        let unit = to_fixed(Portable, &padded(&words), n, 0, &mut v)?;
+        let unit = to_fixed(&padded(&words), n, &mut v)?;
         let numbers = v[..n].iter().map(|&v| v as i32).collect();
         from_fixed(Portable, &mut v, n, unit).unwrap();
         assert_eq!(v[..n], words, "{values:?}");
@@ -180,7 +191,7 @@ mod tests {
     fn doubles_too() {
         let words = [1.0f64, -0.1, 4.0, 0.0].map(f64::to_bits);
         let mut v = padded(&words);
-        let unit = to_fixed(Portable, &padded(&words), 4, 0, &mut v).unwrap();
+        let unit = to_fixed(&padded(&words), 4, &mut v).unwrap();
         from_fixed(Portable, &mut v, 4, unit).unwrap();
         assert_eq!(v[..4], words);
     }

@@ -28,12 +28,13 @@ pub struct Mask<W> {
 }
 
 impl<W: Word> Mask<W> {
-    /// The mask of a block of this shape, if it takes few bytes beside those of the elements that it masks. The `words` are
-    /// less `first`.
+    /// The mask of a block of this shape, if it takes few bytes beside those of the elements that it masks. The `words`, of which
+    /// these are samples, are less `first`.
     #[inline(always)]
     pub fn choose<S: Rows<W>>(
         s: S,
         words: &[W],
+        samples: &Samples<W>,
         first: W,
         shape: [usize; 3],
         element_bytes: usize,
@@ -41,7 +42,7 @@ impl<W: Word> Mask<W> {
         if words.len() < LEAST_ELEMENTS {
             return None;
         }
-        let (word, n_samples) = Samples::new(words).most_frequent(s);
+        let (word, n_samples) = samples.most_frequent(s);
         if n_samples < LEAST_SAMPLES {
             return None;
         }
