@@ -47,12 +47,13 @@ struct LorenzoShared {
     Buffer<W> buffers[2];
     // What each warp knows of the words, or of its costs: bits that any or all have, and others.
     W any[kGroups], all[kGroups];
-    u32 first_bits[kGroups], last_bits[kGroups], bad[kGroups];
+    u32 first_bits[kGroups], last_bits[kGroups];
+    u32 lowest[kGroups], highest[kGroups];  // exponents
     alignas(16) u32 costs[14][kGroups];
     u32 lengths[kGroups][LengthCounts<W>::kCounts];
     uint4 sections[kGroups];  // bytes of a group's sections
     u32 n_nonzero, longest;   // numbers that are not 0, and their bits
-    u32 tail_bits[kGroups], tail_bytes;  // of CUT, behind the numbers
+    u32 tail_words[kGroups], tail_bits[kGroups], tail_bytes;  // of CUT, behind the numbers
     uint2 group_headers[kGroups];
     uint4 header;             // of the block, in SPLIT
     CtaSums<kGroups> sums;

@@ -7,8 +7,8 @@
 //      Where exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well; where samples are
 //      decimal fractions, so are those of DECIMAL, and where signs differ, or exponents more, those of CUT (tails.cuh).
 //   3. Residuals go to the other buffer (stage/differences.cuh): a warp makes eight rows at a time, in registers. Of whole
-//      planes these are its group's; of other boxes each row is for itself. Of a masked block one warp makes those of the
-//      numbers that are left.
+//      planes these are its group's; of other boxes each row is for itself. Masked numbers become what is
+//      predicted before, and are left out afterwards.
 //   4. A warp has a group: it counts in shared memory how many residuals have each length. Then lane k knows how many are longer
 //      than k bits, and what width k costs (stage/widths.cuh). If few are not 0, SPARSE may be shorter.
 //   5. The size of the block is published; mask, and groups (stage/pack.cuh) or sparse numbers, are written to a stage in the place
@@ -95,12 +95,22 @@ struct LorenzoCompressor {
             Mapping<W> mapping;
             Orders orders = {0, 0, 0};
             maps.choose(numbers, residuals, any, all, mapping, orders);
+            if (threadIdx.x == 0) shared.header = block_header(mapping, orders, shared.mask.is_used);
+            if (unlikely(mapping.map == kCut) && threadIdx.x == 0) shared.tail_bytes = Tails<W>{shared}.n_bytes();
             // Read again where it is needed.
-            const bool is_masked = shared.mask.is_used;
-            if (threadIdx.x == 0) shared.header = block_header(mapping, orders, is_masked);
-            if (unlikely(mapping.map == kCut)) Tails<W>{shared}.count(numbers, mapping.shift);
-            const Widths own = unlikely(is_masked) ? masked_residuals(numbers, residuals, mapping.base, orders)
-                                                   : Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
+            if (unlikely(shared.mask.is_used)) {
+                masks.fill(numbers, residuals, mapping.base, orders);
+                __syncthreads();
+            }
+            Widths own = Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
+            if (unlikely(shared.mask.is_used)) {
+                __syncthreads();
+                masks.leave_out(residuals, numbers);
+                W* const coded = numbers;
+                numbers = residuals, residuals = coded;
+                __syncthreads();
+                own = Differences<W, kGroups>::widths_of(residuals, shared.mask.n_coded, shared.lengths[warp]);
+            }
             if (lane == 0) shared.group_headers[warp] = own.header();
             if (lane == 0) {
                 shared.sections[warp] = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
@@ -122,13 +132,13 @@ struct LorenzoCompressor {
             all_patches += bytes.z;
         }
         const u32 raw_units = 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
-        const u32 split_units = (all_packed + all_bitmaps + all_patches + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
+        const u32 split_units = (tails_at(all_packed + all_bitmaps + all_patches) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
         u32 coder = is_const ? kConst : split_units < raw_units ? kSplit : kRaw;
         u32 n_units = coder == kConst ? 1 : coder == kSplit ? split_units : raw_units;
         // Numbers that are not 0 take more than their bits, if there is no list of them.
         const u32 n_nonzero = shared.n_nonzero;
         if (unlikely(!is_const && n_nonzero < Widths::kMany && (n_nonzero <= kMaxListed || contents + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes))) {
-            const u32 sparse_units = (contents + sparse_bytes(residuals, n_coded) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
+            const u32 sparse_units = (tails_at(contents + sparse_bytes(residuals, n_coded)) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
             if (sparse_units < n_units) coder = kSparse, n_units = sparse_units;
         }
         if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, n_units);
@@ -161,7 +171,12 @@ struct LorenzoCompressor {
             if (is_masked) masks.write(stage);
             write_sparse(stage, contents, residuals, n_coded);
         }
-        if (unlikely(coder != kConst && (shared.header.x >> 4 & 0xf) == kCut)) write_tails(tile, coder, stage, coder == kSparse ? contents + shared.sparse_bytes : all_packed + all_bitmaps + all_patches);
+        const bool is_cut = (shared.header.x >> 4 & 0xf) == kCut;
+        if (unlikely(coder == kRaw && (is_cut || is_masked))) {
+            reload(tile, numbers, m);
+        } else if (unlikely(coder != kConst && is_cut)) {
+            write_tails(tile, stage, tails_at(coder == kSparse ? contents + shared.sparse_bytes : all_packed + all_bitmaps + all_patches));
+        }
         __syncthreads();
         if (warp == 0) {
             const u32 before = frames.place(tile.chunk, tile.index, n_units);
@@ -205,16 +220,6 @@ struct LorenzoCompressor {
         return sums;
     }
 
-    // The same as differences of a block without a mask: makes the numbers residuals, and is the widths of the warp's group.
-    __device__ __forceinline__ Widths masked_residuals(W* numbers, W* residuals, W base, const Orders& orders) const {
-        if (threadIdx.x < kWarp) {
-            const u32 n = MaskChoice<W>{shared, element}.difference(numbers, residuals, base, orders);
-            if (threadIdx.x == 0) shared.mask.n_coded = n;
-        }
-        __syncthreads();
-        return Differences<W, kGroups>::widths_of(residuals, shared.mask.n_coded, shared.lengths[threadIdx.x / kWarp]);
-    }
-
     __device__ __forceinline__ static void write_zeros(unsigned char* stage, u32 n_bytes) {
 #pragma unroll 1
         for (u32 at = threadIdx.x * kUnitBytes; at < n_bytes; at += kLorenzoThreads * kUnitBytes) {
@@ -222,28 +227,31 @@ struct LorenzoCompressor {
         }
     }
 
-    // CUT: the tails to the stage, behind the numbers; in the place of a block that will be in RAW, its words.
-    __device__ __forceinline__ void write_tails(const Drawn& tile, u32 coder, unsigned char* stage, u32 begin) const {
+    // Where tails begin, if numbers end there.
+    static __device__ __forceinline__ u32 tails_at(u32 numbers_end) { return (numbers_end + 7) / 8 * 8; }
+
+    // The words of a block in RAW whose numbers are gone, as those of BITS.
+    __device__ __forceinline__ void reload(const Drawn& tile, W* words, u32 m) const {
         const BlockLoader<W> loader{args, shared.box, element};
-        const char* const array = frames.source(tile.chunk);
-        if (coder == kRaw) {
-            // As numbers of BITS without a mask.
-            __syncthreads();
-            loader.load_words(array, reinterpret_cast<W*>(stage));
-            if (threadIdx.x == 0) shared.header = make_uint4(0, 0, 0, 0), shared.mask.is_used = false;
-        } else {
-            Tails<W>{shared}.write(loader, array, shared.header.y, stage, begin);
+        const typename BlockLoader<W>::Finder elements(loader);
+        __syncthreads();
+        if (threadIdx.x == 0) shared.header = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) {
+            words[i] = load_element<W>(elements.find(frames.source(tile.chunk), i, element.bytes), element, args.flags & kSwapBytes);
         }
+    }
+
+    // CUT: the tails to the stage, behind the numbers.
+    __device__ __forceinline__ void write_tails(const Drawn& tile, unsigned char* stage, u32 begin) const {
+        Tails<W>{shared}.write(BlockLoader<W>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
     }
 
     // SPARSE. Marks of those of n numbers that are not 0 are kept for write_sparse.
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
-        for (u32 row = threadIdx.x / kWarp; row < kElements / kRow; row += kGroups) {
-            const u32 i = row * kRow + lane_id(), marks = __ballot_sync(kAllLanes, i < n && residuals[i] != 0);
-            if (lane_id() == 0) shared.nonzero[row] = marks;
-        }
-        __syncthreads();
-        const WrittenMarks<kLorenzoThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[0]);
+        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_marks(residuals, [](W r) { return r != 0; }) & exist;
+        shared.nonzero[threadIdx.x] = own;
+        const WrittenMarks<kLorenzoThreads> marks(own, (n + 31) / 32, shared.mask.totals[0]);
         const u32 n_marked = marks.n_marked(), width = shared.longest;
         u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
         bool is_list = false;
@@ -286,16 +294,14 @@ struct LorenzoCompressor {
             return make_uint4(coder, 0, static_cast<u32>(base), static_cast<u32>(base >> 32));
         }
         const u32 map = shared.header.x >> 4 & 0xf, shift = shared.header.y;
-        const bool is_masked = shared.mask.is_used;
-        if (likely(map == kBits && shift == 0 && element.bytes == sizeof(W) && !is_masked && u * kPerUnit <= m)) return reinterpret_cast<const uint4*>(numbers)[u - 1];
+        if (likely(map == kBits && shift == 0 && element.bytes == sizeof(W) && u * kPerUnit <= m)) return reinterpret_cast<const uint4*>(numbers)[u - 1];
         u64 halves[2] = {0, 0};
 #pragma unroll 1
         for (u32 byte = 0; byte < kUnitBytes; byte += element.bytes) {
             const u32 i = ((u - 1) * kUnitBytes + byte) / element.bytes;
             bool damaged;
-            W own = i >= m ? 0 : map == kBits ? numbers[i] << shift : map == kFixed ? float_of_fixed(numbers[i], shift, damaged)
-                                                                               : float_of_decimal(numbers[i], kPowersOfTen[shift]);
-            if (is_masked && i < m && shared.mask.has(i)) own = shared.mask.word;
+            const W own = i >= m ? 0 : map == kBits ? numbers[i] << shift : map == kFixed ? float_of_fixed(numbers[i], shift, damaged)
+                                                                                     : float_of_decimal(numbers[i], kPowersOfTen[shift]);
             const u64 bits = static_cast<u64>(own) & low_bits(static_cast<u64>(0), 8 * element.bytes);
             halves[0] |= byte < 8 ? bits << 8 * byte : 0;
             halves[1] |= byte < 8 ? 0 : bits << 8 * (byte - 8);

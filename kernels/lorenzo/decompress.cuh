@@ -7,9 +7,9 @@
 //   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16 bytes at a time where
 //      rows allow.
 //
-// Blocks whose rows are not of 32 elements, clipped ones for instance, are added up in the tile, axis by axis, by one
-// body for all shapes. HUFF is decoded by one warp, while the others wait. Only whole blocks of 4096
-// elements in SPLIT, without DICT, CUT or a mask, are unpacked from the stage; all others are read from the frame.
+// Blocks whose rows are not of 32 elements are added up in the tile, axis by axis, by one body for all shapes. HUFF is decoded by
+// one warp, while the others wait. Only blocks of up to 4096 elements in SPLIT, without DICT, are unpacked from the stage; all
+// others are read from the frame.
 //
 // Where elements are DECIMAL, CUT or masked, their words are made in the tile, before it is stored. Tails are read from the frame.
 //
@@ -37,6 +37,7 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 #include "mask.cuh"
+#include "tails_read.cuh"
 
 constexpr u32 kMasked = 8;  // added to a Map: some elements are masked
 
@@ -78,11 +79,13 @@ struct DecompressShared {
     static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * (sizeof(W) == 4 ? 13 : 15);
     static constexpr u32 kStageBytes = kStaged ? kMaxStaged + kRow * sizeof(W) : sizeof(HuffTables);
 
-    // What is read ahead of a block that is staged: its header, the groups of one that is whole and in SPLIT, whether they
-    // are sound.
+    // What is read ahead of a block that is staged: its header, that of its mask, the groups of one in SPLIT, which begin so many bytes
+    // behind its start and have so many numbers, and whether they are sound.
     struct Ahead {
         BlockPlan plan;
+        MaskPlan mask;
         u32 damage;
+        u32 n_numbers;
         bool is_whole;
         GroupPlan groups[4096 / kGroup];
     };
@@ -96,9 +99,9 @@ struct DecompressShared {
     static constexpr u32 kRowsAt = kStaged ? kStageBytes : kStageBytes - sizeof(Rows);
     static_assert(kStaged || kEntryBytes + sizeof(Rows) <= kStageBytes, "rows are in the place of the tables");
 
-    alignas(16) unsigned char tile[kTileBytes];
-    // Behind the stage a row of words can be read.
+    // Behind the stage some rows of words can be read.
     alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
+    alignas(16) unsigned char tile[kTileBytes];
     Box box;
     u32 tails;  // of CUT: where they begin, in bytes from the block's start
     Offset<W> offset;
@@ -113,7 +116,11 @@ struct DecompressShared {
     // What numbers are marked, in place of the stage or the tables, until the elements are stored.
     using Masked = Mask<Place, 1u << kLog, kThreads>;
     __device__ __forceinline__ Masked& mask() { return *reinterpret_cast<Masked*>(stage); }
-    static_assert(sizeof(Masked) <= kRowsAt, "rows are behind the mask");
+    // What is known of tails, behind that.
+    using Tails = TailReader<Place, 1u << kLog, kWarps>;
+    static constexpr u32 kTailsAt = (sizeof(Masked) + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+    __device__ __forceinline__ Tails& tail_reader() { return *reinterpret_cast<Tails*>(stage + kTailsAt); }
+    static_assert(kTailsAt + sizeof(Tails) <= kRowsAt, "rows are behind mask and tails");
 
     __device__ __forceinline__ Rows& rows() { return *reinterpret_cast<Rows*>(stage + kRowsAt); }
 };
@@ -219,8 +226,6 @@ struct Decompressor : DecompressTile<Blocks> {
                 const u32 to = shared_address(stage);
 #pragma unroll 1
                 for (u32 u = t - kWarp; u < n_units; u += kCopiers) copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
-                // The last thread finds the block in the array.
-                if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
                 wait_copies();
                 UnitSums<kCopiers> unit_sums(first / 4 + 4 * (t - kWarp));
 #pragma unroll 1
@@ -277,28 +282,38 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
         if (unlikely(damage)) return finish(count());
         add_up(plan);
-        const bool is_fixed = complete(plan) == kFixed;
+        complete(plan);
         // Counting takes a while, so it is begun before the elements are stored.
-        u32 n_before = is_fixed ? 0 : count();
-        store(plan, is_fixed);
-        if (is_fixed) {
+        u32 n_before = is_fixed() ? 0 : count();
+        store(plan);
+        if (is_fixed()) {
             __syncthreads();
             n_before = count();
         }
         finish(n_before);
     }
 
-    // Reads header and groups of a block from the frame, by the first warp.
+    // Finds a block in the array, and reads header and groups of it from the frame, by the first warp.
     __device__ __forceinline__ void read_ahead(const unsigned char* source, u32 block_bytes) const {
         if (block_bytes == 0) return;
+        const uint4 header = *reinterpret_cast<const uint4*>(source);
+        const Box box = find_box(args.own.extents, kLog, block);
         Plan plan = {};
-        const u32 damage = read_header(*reinterpret_cast<const uint4*>(source), plan);
-        const PackedSections<W, kBlock / kGroup> split(source + kHeaderBytes, block_bytes - kHeaderBytes, kBlock);
-        if (lane_id() < kBlock / kGroup) shared.rows().ahead.groups[lane_id()] = split.own_group();
+        MaskPlan mask;
+        u32 damage = read_header(header, plan);
+        if (unlikely(damage == 0 && plan.map & kMasked)) {
+            damage = mask.template read<W>(source, block_bytes, box.m);
+            if (damage) mask = MaskPlan();
+        }
+        const u32 n_numbers = box.m - mask.n_masked;
+        const PackedSections<W, kBlock / kGroup> split(source + mask.numbers, block_bytes - mask.numbers, n_numbers);
+        auto& ahead = shared.rows().ahead;
+        if (lane_id() < kBlock / kGroup) ahead.groups[lane_id()] = split.own_group();
         if (lane_id() != 0) return;
-        shared.rows().ahead.plan = plan;
-        shared.rows().ahead.damage = damage;
-        shared.rows().ahead.is_whole = split.is_sound && block_bytes - kHeaderBytes - split.n_bytes < kUnitBytes;
+        shared.box = box;
+        ahead.plan = plan, ahead.mask = mask;
+        ahead.damage = damage, ahead.n_numbers = n_numbers;
+        ahead.is_whole = split.is_sound && ends_at(mask.numbers + split.n_bytes, block_bytes, plan);
     }
 
     // The header of a block. The first thread keeps its offset for store, which is behind a barrier.
@@ -333,11 +348,17 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     __device__ __forceinline__ u32 fill(bool is_staged, const unsigned char* stage, const unsigned char* source, u32 block_bytes, Plan& plan) {
-        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict && plan.map < kCut && shared.box.m == kBlock)) {
-            if (!shared.rows().ahead.is_whole) return kMarkCorrupt;
+        if (Shared::kStaged && likely(is_staged && plan.coder == kSplit && plan.map != kDict)) {
+            const auto& ahead = shared.rows().ahead;
+            if (!ahead.is_whole) return kMarkCorrupt;
             const u32 first = threadIdx.x / kWarp * kWarpRows;
-            fill_rows<Source::kStage>(stage + kHeaderBytes, shared.rows().ahead.groups[first / kGroupRows], first, plan);
-            return 0;
+            // As far as the rows of a warp go, numbers are added up along y once.
+            const bool adds_y = plan.y == 1 && y_in_rows(plan) && !(plan.map & kMasked);
+            if (first * kRow < ahead.n_numbers) fill_rows<Source::kStage>(stage + ahead.mask.numbers, ahead.groups[first / kGroupRows], first, plan, adds_y);
+            // In the plane of a whole block what is above goes on.
+            if (adds_y) plan.y = 0, plan.adds_above = plan.z == 0;
+            u32 block_bytes;
+            return likely(!(plan.map & kMasked)) ? 0 : spread(find_again(block_bytes), ahead.mask);
         }
         // The stage has been read.
         __syncthreads();
@@ -345,9 +366,9 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Rows [first, first + kWarpRows) of a block in SPLIT, by a warp, from its sections to the tile. For others than DICT
-    // without signs and, of a block that is staged and as far as the rows go, added up along y once.
+    // without signs.
     template <Source kSource>
-    __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, Plan& plan) const {
+    __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, const Plan& plan, bool adds_y) const {
         constexpr u32 kN = 4;  // rows at a time: of more there are too many instructions to be fetched
         const u32 in_group = first % kGroupRows;
         unsigned char* const own = shared.tile + Place::row(first);
@@ -357,10 +378,10 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 u = 0; u < kUnits; ++u) zeros[u] = make_uint4(0, 0, 0, 0);
         __syncwarp();
         if (likely(group.e1 > 0) && !unpack_patches<Place, kSource, kWarpRows>(sections, group, in_group, own)) report(kMarkCorrupt);
-        const bool adds_y = kSource == Source::kStage && plan.y == 1 && y_in_rows(plan);
+        const u32 n_rows = kSource == Source::kStage ? min(group.rows - in_group, kWarpRows) : kWarpRows;
         W sum = 0;
 #pragma unroll 1
-        for (u32 r = 0; r < kWarpRows; r += kN) {
+        for (u32 r = 0; r < n_rows; r += kN) {
             W v[kN];
             unpack<kSource>(sections + group.packed, group, in_group + r, v);
             unsigned char* const to = own + Place::row(r) + Place::in_row(lane_id());
@@ -380,9 +401,6 @@ struct Decompressor : DecompressTile<Blocks> {
             for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + Place::row(i)) = v[i];
         }
         if (!adds_y) return;
-        plan.y = 0;
-        // In the plane of a whole block what is above goes on.
-        plan.adds_above = plan.z == 0;
         // An address that is found here only needs no register later.
         u32 warp = threadIdx.x / kWarp;
         keep(warp);
@@ -399,11 +417,25 @@ struct Decompressor : DecompressTile<Blocks> {
             if (damage) return damage;
         }
         const u32 damage = fill_numbers(from, mask.numbers, words, block_bytes, m - mask.n_masked, plan);
-        if (!is_masked || damage) return damage;
-        // The numbers are there, and tables are needed no more.
+        return !is_masked || damage ? damage : spread(from, mask);
+    }
+
+    // The block in the payload, and its bytes, where they take no registers before.
+    __device__ __forceinline__ const unsigned char* find_again(u32& block_bytes) const {
+        u32 block = this->block;
+        keep(block);
+        const u32* const table = reinterpret_cast<const u32*>(payload);
+        const u32 begin = block ? table[2 * block - 2] : 0;
+        block_bytes = (table[2 * block] - begin) * kUnitBytes;
+        return reinterpret_cast<const unsigned char*>(payload) + table_bytes(args.own.n_blocks) + static_cast<u64>(begin) * kUnitBytes;
+    }
+
+    // From the numbers that are coded to those of a block with a mask.
+    __device__ __forceinline__ u32 spread(const unsigned char* from, const MaskPlan& mask) const {
+        // The numbers are there, and stage or tables are needed no more.
         __syncthreads();
         if (!shared.mask().read(from, mask, shared.box)) return kMarkCorrupt;
-        shared.mask().spread(shared.tile, m);
+        shared.mask().spread(shared.tile, shared.box.m);
         return 0;
     }
 
@@ -435,7 +467,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (!split.is_sound || !ends_at(skipped + split.n_bytes, block_bytes, plan)) return kMarkCorrupt;
 #pragma unroll 1
         for (u32 first = threadIdx.x / kWarp * kWarpRows; first * kRow < m; first += kStepRows) {
-            fill_rows<Source::kFrame>(from + skipped, split.group(first / kGroupRows), first, plan);
+            fill_rows<Source::kFrame>(from + skipped, split.group(first / kGroupRows), first, plan, false);
         }
         if (is_dict) {
             __syncthreads();
@@ -447,7 +479,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // Whether a block may end so many bytes behind the numbers; where tails follow, they are told where.
     __device__ __forceinline__ bool ends_at(u32 numbers_end, u32 block_bytes, const Plan& plan) const {
         if ((plan.map & ~kMasked) != kCut) return block_bytes - numbers_end < kUnitBytes;
-        if (threadIdx.x == 0) shared.tails = numbers_end;
+        if (threadIdx.x == 0) shared.tails = (numbers_end + 7) / 8 * 8;
         return true;
     }
 
@@ -589,25 +621,31 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Does what store leaves to be done in the tile: adds up along z where rows are not of 32 elements, and makes the words of
-    // elements that are DECIMAL, CUT or masked. Is the map that store has to undo.
-    __device__ __forceinline__ u32 complete(Plan& plan) const {
+    // elements that are DECIMAL, CUT or masked.
+    __device__ __forceinline__ void complete(Plan& plan) const {
         const Box& box = shared.box;
-        const u32 map = shared.offset.map();
-        const bool needs_words = map >= kDecimal;
-        if (plan.z > 0 && (!(box.sx == kRow && stores_rows()) || needs_words)) {
+        // Read again where it is needed.
+        const auto needs_words = [&] { return shared.offset.map() >= kDecimal; };
+        if (plan.z > 0 && (!(box.sx == kRow && stores_rows()) || needs_words())) {
             const u32 plane = box.sy * box.sx;
-            add_up_axis(plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
+            if (box.sx == kRow) {
+                add_up_planes(plan.z);
+            } else {
+                add_up_axis(plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
+            }
             plan.z = 0;
         }
-        if (likely(!needs_words)) return map;
-        make_words(map);
-        return kBits;
+        if (unlikely(needs_words())) make_words();
     }
+    // Whether store has to undo FIXED, which may report damage.
+    __device__ __forceinline__ bool is_fixed() const { return shared.offset.map() == kFixed; }
 
-    // Whether elements are stored by rows of 32.
-    __device__ __forceinline__ bool stores_rows() const {
+    // Whether elements are stored by rows of 32: those of the block, or rows of elements that follow each other in the array.
+    __device__ __forceinline__ bool stores_rows() const { return !kPart && (shared.box.sx == kRow || is_contiguous()); }
+    __device__ __forceinline__ bool is_contiguous() const {
         const Box& box = shared.box;
-        return !kPart && Element(args.encoded).bytes == sizeof(W) && (box.sx == kRow || (box.sz * box.sy == 1 && box.m % kRow == 0));
+        const u64 (&extents)[3] = args.own.extents;
+        return box.sz * box.sy == 1 || (box.sx == extents[2] && (box.sz == 1 || box.sy == extents[1]));
     }
 
     // Along y, in registers.
@@ -691,6 +729,30 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
+    // Along z, in a box of rows of 32: a thread has columns of adjacent numbers.
+    __device__ __forceinline__ void add_up_planes(u32 order) const {
+        constexpr u32 kPerUnit = Word<W>::kPerUnit, kPerRow = kRow / kPerUnit;
+        const u32 height = shared.box.sy, n_rows = shared.box.sz * height;
+#pragma unroll 1
+        for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
+            unsigned char* const first = shared.tile + Place::in_row(column % kPerRow * kPerUnit);
+#pragma unroll 1
+            for (u32 k = 0; k < order; ++k) {
+                W sum[kPerUnit] = {};
+#pragma unroll 4
+                for (u32 row = column / kPerRow; row < n_rows; row += height) {
+                    uint4& unit = *reinterpret_cast<uint4*>(first + Place::row(row));
+                    W own[kPerUnit];
+                    split(unit, own);
+#pragma unroll
+                    for (u32 i = 0; i < kPerUnit; ++i) sum[i] += own[i];
+                    unit = join(sum);
+                }
+            }
+        }
+        __syncthreads();
+    }
+
     // Lines along an axis: line l begins with number l / a * b + l % a * c.
     struct Lines {
         u32 a, b, c;
@@ -728,58 +790,33 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // The numbers of the tile become the words of their elements, as if these were numbers of BITS without shift and base.
-    __device__ __forceinline__ void make_words(u32 map) const {
+    __device__ __forceinline__ void make_words() const {
         const Offset<W> offset = shared.offset;
-        const bool is_masked = map & kMasked;
-        map &= ~kMasked;
-        const double power = kPowersOfTen[map == kDecimal ? offset.shift() : 0];
+        const bool is_masked = offset.map() & kMasked;
+        const u32 map = offset.map() & ~kMasked;
         bool damaged = false;
         __syncthreads();
-        if (map == kCut) add_tails(offset, is_masked);
         if (threadIdx.x == 0) shared.offset = Offset<W>{};
+        if (map == kCut) {
+            u32 block_bytes;
+            const unsigned char* const source = find_again(block_bytes);
+            const auto* const mask = is_masked ? &shared.mask() : nullptr;
+            damaged = !shared.tail_reader().read(shared.tile, shared.box.m, mask, offset.base, offset.shift(), source, shared.tails, block_bytes,
+                                                 damaged) ||
+                      damaged;
+        } else {
+            const double power = kPowersOfTen[map == kDecimal ? offset.shift() : 0];
 #pragma unroll 1
-        for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
-            W& number = *row_numbers(row, 0);
-            if (is_masked && shared.mask().marks.has(row)) {
-                number = shared.mask().word;
-            } else if (row * kRow + lane_id() < shared.box.m && map != kCut) {
-                number = map == kDecimal ? float_of_decimal(number + offset.base, power)
-                       : map == kFixed   ? word_of<kFixed>(number, offset, damaged)
-                                         : word_of<kBits>(number, offset, damaged);
+            for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
+                W& number = *row_numbers(row, 0);
+                if (is_masked && shared.mask().marks.has(row)) {
+                    number = shared.mask().word;
+                } else if (row * kRow + lane_id() < shared.box.m) {
+                    number = map == kDecimal ? float_of_decimal(number + offset.base, power)
+                           : map == kFixed   ? word_of<kFixed>(number, offset, damaged)
+                                             : word_of<kBits>(number, offset, damaged);
+                }
             }
-        }
-        if (damaged) report(kMarkCorrupt);
-        __syncthreads();
-    }
-
-    // CUT: the numbers of the tile, but masked ones, become words. Every warp has rows that follow each other, and so a part of the
-    // tails.
-    __device__ __forceinline__ void add_tails(const Offset<W>& offset, bool is_masked) const {
-        const u32* const table = reinterpret_cast<const u32*>(payload);
-        const u32 begin = block ? table[2 * block - 2] : 0, block_bytes = (table[2 * block] - begin) * kUnitBytes, tails = shared.tails;
-        const u32* const source = reinterpret_cast<const u32*>(payload + table_bytes(args.own.n_blocks) + static_cast<u64>(begin) * kUnitBytes);
-        const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, own_rows = (n_rows + kWarps - 1) / kWarps;
-        const u32 first = min(threadIdx.x / kWarp * own_rows, n_rows), last = min(first + own_rows, n_rows);
-        const auto bits_of = [&](u32 row, W v) {
-            const bool has_tail = row * kRow + lane_id() < m && !(is_masked && shared.mask().marks.has(row));
-            return has_tail ? tail_bits(size_of(v), offset.shift()) : 0;
-        };
-        u32 own = 0;
-#pragma unroll 1
-        for (u32 row = first; row < last; ++row) own += bits_of(row, *row_numbers(row, 0) + offset.base);
-        W all;
-        const u32 before = __shfl_sync(kAllLanes, static_cast<u32>(sum_before(own, all)), 0), n_bytes = (static_cast<u32>(all) + 7) / 8;
-        if (n_bytes > block_bytes - tails || block_bytes - tails - n_bytes >= kUnitBytes) return report(kMarkCorrupt);
-        bool damaged = false;
-        u32 at = 8 * tails + before;
-#pragma unroll 1
-        for (u32 row = first; row < last; ++row) {
-            W& number = *row_numbers(row, 0);
-            const W v = number + offset.base;
-            const u32 n = bits_of(row, v), through = warp_inclusive_sum(n);
-            const W tail = n > 0 ? load_bits(source, at + through - n, n, W()) : 0;
-            if (row * kRow + lane_id() < m && !(is_masked && shared.mask().marks.has(row))) number = float_of_cut(v, tail, offset.shift(), damaged);
-            at += __shfl_sync(kAllLanes, through, kWarp - 1);
         }
         if (damaged) report(kMarkCorrupt);
         __syncthreads();
@@ -797,36 +834,71 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // The tile, to the array.
-    __device__ __forceinline__ void store(const Plan& plan, bool is_fixed) const {
+    __device__ __forceinline__ void store(const Plan& plan) const {
+        constexpr u32 kPerUnit = Word<W>::kPerUnit;
         const Box& box = shared.box;
         bool damaged = false;
         if (likely(stores_rows())) {
-            W* const to = reinterpret_cast<W*>(dst) + box.start;
-            const u64 misaligned = reinterpret_cast<u64>(to) | (box.sz * box.sy > 1 ? args.own.extents[2] * sizeof(W) : 0);
-            const bool is_aligned = misaligned % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-            if (is_fixed && !(is_aligned && plan.z <= 1)) {
-                store_rows_by<1, kFixed>(to, plan, damaged);
-            } else if (is_fixed) {
-                store_rows_by<Word<W>::kPerUnit, kFixed>(to, plan, damaged);
+            const u32 element_bytes = Element(args.encoded).bytes;
+            const bool is_narrow = sizeof(W) == 4 && element_bytes != sizeof(W);
+            const auto is_aligned_to = [&](u32 bytes) {
+                // The low bits are enough; a remainder of 64 bits would take long.
+                const u32 misaligned = static_cast<u32>(reinterpret_cast<u64>(dst + box.start * bytes)) |
+                                       (box.sx == kRow ? static_cast<u32>(args.own.extents[2]) * bytes : 0);
+                return misaligned % (kPerUnit * bytes) == 0 && !(args.flags & kSwapBytes);
+            };
+            const bool is_aligned = !is_narrow && is_aligned_to(sizeof(W));
+            if (unlikely(is_narrow)) {
+                if (element_bytes == 2 ? is_aligned_to(2) : is_aligned_to(1)) {
+                    store_rows_by<kPerUnit, kBits, Size::kNarrow>(plan, damaged);
+                } else {
+                    store_rows_by<1, kBits, Size::kNarrow>(plan, damaged);
+                }
+            } else if (is_fixed() && !(is_aligned && plan.z <= 1)) {
+                store_rows_by<1, kFixed>(plan, damaged);
+            } else if (is_fixed()) {
+                store_rows_by<kPerUnit, kFixed>(plan, damaged);
             } else if (likely(is_aligned)) {
-                store_rows_by<Word<W>::kPerUnit, kBits>(to, plan, damaged);
+                store_rows_by<kPerUnit, kBits>(plan, damaged);
             } else {
-                store_rows_by<1, kBits>(to, plan, damaged);
+                store_rows_by<1, kBits>(plan, damaged);
             }
         } else {
-            store_box(is_fixed, damaged);
+            store_box(damaged);
         }
         if (damaged) report(kMarkCorrupt);
     }
 
-    // Adds up along z and stores kWords adjacent elements of a row at a time; if it is one, maybe in the other byte order. A
-    // block of one row is seen as rows of 32.
-    template <u32 kWords, Map kMap>
-    __device__ __forceinline__ void store_rows_by(W* to, const Plan& plan, bool& damaged) const {
+    // Whether elements are as long as words, or shorter.
+    enum class Size : u32 { kWord, kNarrow };
+
+    // Stores the elements of adjacent numbers; if it is one, maybe in the other byte order.
+    template <u32 kWords, Size kSize>
+    __device__ __forceinline__ void store_words(char* to, const Element& element, bool swaps, const W (&v)[kWords]) const {
+        if (kWords == 1 && kSize == Size::kWord) {
+            *reinterpret_cast<W*>(to) = swaps ? swapped_bytes(v[0]) : v[0];
+        } else if (kWords == 1) {
+            store_element(to, element, swaps, v[0]);
+        } else if (kSize == Size::kWord) {
+            store_global_16(to, join(v));
+        } else if (element.bytes == 2) {
+            *reinterpret_cast<uint2*>(to) = make_uint2(__byte_perm(v[0], v[1], 0x5410), __byte_perm(v[2 % kWords], v[3 % kWords], 0x5410));
+        } else {
+            *reinterpret_cast<u32*>(to) = __byte_perm(__byte_perm(v[0], v[1], 0x0040), __byte_perm(v[2 % kWords], v[3 % kWords], 0x0040), 0x5410);
+        }
+    }
+
+    // Adds up along z and stores kWords adjacent elements of a row at a time. A block of elements that follow each other in the array is seen as
+    // rows of 32, and maybe some more elements.
+    template <u32 kWords, Map kMap, Size kSize = Size::kWord>
+    __device__ __forceinline__ void store_rows_by(const Plan& plan, bool& damaged) const {
         const Box& box = shared.box;
-        const bool is_line = box.sz * box.sy == 1;
-        const u32 depth = box.sz, height = is_line ? box.m / kRow : box.sy;
-        const u64 row = is_line ? kRow : args.own.extents[2], plane = args.own.extents[1] * args.own.extents[2];
+        const Element element(args.encoded);
+        const bool is_line = box.sx != kRow;
+        const u32 element_bytes = kSize == Size::kWord ? static_cast<u32>(sizeof(W)) : element.bytes;
+        const u32 depth = is_line ? 1 : box.sz, height = is_line ? box.m / kRow : box.sy;
+        const u64 row = (is_line ? kRow : args.own.extents[2]) * element_bytes, plane = args.own.extents[1] * row;
+        char* const to = dst + box.start * element_bytes;
         constexpr u32 kPerRow = kRow / kWords;
         const Offset<W> offset = shared.offset;
         // Else there are not enough registers: store has others do it.
@@ -836,7 +908,7 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
             const u32 y = column / kPerRow, x = column % kPerRow * kWords;
             const unsigned char* const from = shared.tile + Place::in_row(x);
-            W* out = to + y * row + x;
+            char* out = to + y * row + x * element_bytes;
             const auto load = [&](u32 z, W (&v)[kWords]) {
                 const unsigned char* const at = from + Place::row(z * height + y);
                 if (kWords == 1) {
@@ -848,11 +920,7 @@ struct Decompressor : DecompressTile<Blocks> {
             const auto put = [&](W (&v)[kWords]) {
 #pragma unroll
                 for (u32 i = 0; i < kWords; ++i) v[i] = word_of<kMap>(v[i], offset, damaged);
-                if (kWords == 1) {
-                    *out = swaps ? swapped_bytes(v[0]) : v[0];
-                } else {
-                    store_global_16(out, join(v));
-                }
+                store_words<kWords, kSize>(out, element, swaps, v);
                 out += plane;
             };
             if (likely(!kSumsMore || plan.z <= 1)) {
@@ -883,24 +951,37 @@ struct Decompressor : DecompressTile<Blocks> {
                 }
             }
         }
+        if (is_line && threadIdx.x < box.m % kRow) {
+            const u32 i = height * kRow + threadIdx.x;
+            const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
+            store_element(to + i * element_bytes, element, args.flags & kSwapBytes, word_of<kMap>(v, offset, damaged));
+        }
     }
 
     // Stores elements of any size in a box of any shape, or those of a region.
-    __device__ __forceinline__ void store_box(bool is_fixed, bool& damaged) const {
+    __device__ __forceinline__ void store_box(bool& damaged) const {
         const Box& box = shared.box;
+        const bool is_fixed = this->is_fixed();
         const Element element(args.encoded);
         const SmallDivisor rows(box.sx), planes(box.sy);
         const Offset<W> offset = shared.offset;
         const u64 first_row = kPart ? box.start / args.own.extents[2] : 0, first_x = box.start - first_row * args.own.extents[2];
         const u64 first_z = kPart ? first_row / args.own.extents[1] : 0, first_y = first_row - first_z * args.own.extents[1];
+        char* const to = dst + box.start * element.bytes;
+        const u64 row_bytes = args.own.extents[2] * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
+#pragma unroll 1
         for (u32 i = threadIdx.x; i < box.m; i += kThreads) {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
             const W word = is_fixed ? word_of<kFixed>(v, offset, damaged) : word_of<kBits>(v, offset, damaged);
-            u64 at = box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x;
-            if (kPart && !region().find(first_z + z, first_y + y, first_x + x, at)) continue;
-            store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
+            char* out = to + z * plane_bytes + y * row_bytes + x * element.bytes;
+            if (kPart) {
+                u64 at;
+                if (!region().find(first_z + z, first_y + y, first_x + x, at)) continue;
+                out = dst + at * element.bytes;
+            }
+            store_element(out, element, args.flags & kSwapBytes, word);
         }
     }
 };

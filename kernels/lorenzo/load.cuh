@@ -59,13 +59,14 @@ struct BlockLoader {
         wait_copies();
     }
 
-    // The same for rows that are not aligned. A warp has a quarter of them.
+    // The same for rows that are not aligned. As many threads as a row takes have a share of them.
     __device__ __forceinline__ void load_rows(const char* start, W* words) const {
         const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length, height = box.planes.divisor;
-        const u32 share = (n_rows + kGroups - 1) / kGroups, first = threadIdx.x / kWarp * share, last = min(first + share, n_rows);
+        const u32 sharers = kLorenzoThreads >> box.log_lanes, share = (n_rows + sharers - 1) / kGroups >> (5 - box.log_lanes);
+        const u32 first = (threadIdx.x >> box.log_lanes) * share, last = min(first + share, n_rows);
 #pragma unroll 1
-        for (u32 x = lane_id(); x < length; x += kWarp) {
+        for (u32 x = threadIdx.x & low_bits(0u, box.log_lanes); x < length; x += kWarp) {
             u32 y;
             const u32 z = box.planes.divide(first, y);
             const W* from = reinterpret_cast<const W*>(start) + (z * next_plane + y * next_row + x);
@@ -121,11 +122,19 @@ struct BlockLoader {
         }
     }
 
-    // The word of element i of the block, where elements are words.
-    __device__ __forceinline__ W word(const char* array, u32 i) const {
-        u32 x = i, y = 0, z = 0;
-        if (!box.is_line()) z = box.planes.divide(SmallDivisor(box.sx).divide(i, x), y);
-        const W own = reinterpret_cast<const W*>(array)[box.start + (z * args.own.extents[1] + y) * args.own.extents[2] + x];
-        return args.flags & kSwapBytes ? swapped_bytes(own) : own;
-    }
+    // Finds elements by their numbers.
+    struct Finder {
+        const BlockLoader& loader;
+        const SmallDivisor rows;  // by the elements of a row
+
+        __device__ __forceinline__ explicit Finder(const BlockLoader& loader) : loader(loader), rows(loader.box.is_line() ? kRow : loader.box.sx) {}
+
+        __device__ __forceinline__ const char* find(const char* array, u32 i, u32 element_bytes) const {
+            const RowBox& box = loader.box;
+            const u64 next_row = box.is_line() ? kRow : loader.args.own.extents[2];
+            u32 x, y;
+            const u32 z = box.planes.divide(rows.divide(i, x), y);
+            return array + (box.start + z * loader.args.own.extents[1] * next_row + y * next_row + x) * element_bytes;
+        }
+    };
 };

@@ -65,8 +65,7 @@ struct MapChoice {
     __device__ __forceinline__ void choose(W*& numbers, W*& other, W any, W all, Mapping<W>& mapping, Orders& orders) const {
         const u32 t = any ? trailing_zeros(any) : 0;
         if (t > 0) {
-#pragma unroll 1
-            for (u32 i = threadIdx.x; i < shared.box.m; i += kLorenzoThreads) numbers[i] = shifted_signed(numbers[i], t);
+            convert(numbers, numbers, 0, [=](W word) { return shifted_signed(word, t); });
             __syncthreads();
         }
         // Read again where it is seldom needed.
@@ -75,6 +74,8 @@ struct MapChoice {
         Mapping<W> tried = mapping;
         u32 lowest = ~0u;
         const bool has_exponents = element.is_float && (any & ~all) >> Word<W>::kMantissa != 0;
+        const bool has_signs = (any & ~all) >> (Word<W>::kBits - 1) != 0;
+        if (has_exponents) look_at_exponents(numbers, t);
 #pragma unroll 1
         for (u32 map = kBits;;) {
             Orders own;
@@ -85,13 +86,15 @@ struct MapChoice {
                 cost += Tails<W>{shared}.sampled_bits(other, tried.shift);
                 cost += cost / kCutSaving;
             }
-            if (cost < lowest) lowest = cost, mapping = tried, orders = own;
-            if (map == kBits && has_exponents && find_fixed(numbers, other, tried)) {
-                map = kFixed;
-            } else if (map < kDecimal && unlikely(shared.decimals > 0) && find_decimal(numbers, other, tried)) {
-                map = kDecimal;
-            } else if (map < kCut && has_exponents && find_cut(numbers, other, tried)) {
+            // Of equal costs the first map in the order of the rule is the best. CUT, the last one, comes early, because where FIXED can be
+            // used as well it is hardly ever better, and then the numbers of FIXED are still there.
+            if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, orders = own;
+            if (map == kBits && has_exponents && find_cut(numbers, other, has_signs, tried)) {
                 map = kCut;
+            } else if ((map == kBits || map == kCut) && has_exponents && find_fixed(numbers, other, tried)) {
+                map = kFixed;
+            } else if (map != kDecimal && unlikely(shared.decimals > 0) && find_decimal(numbers, other, tried)) {
+                map = kDecimal;
             } else {
                 break;
             }
@@ -99,52 +102,89 @@ struct MapChoice {
         if (mapping.map == kBits) return;
         // The numbers of the last map that was tried are there.
         if (mapping.map != tried.map) {
-#pragma unroll 1
-            for (u32 i = threadIdx.x; i < shared.box.m; i += kLorenzoThreads) other[i] = number_of(static_cast<W>(numbers[i] << shared.shift), mapping);
+            convert(numbers, other, shared.shift, [=](W word) { return number_of(word, mapping); });
             __syncthreads();
         }
         W* const words = numbers;
         numbers = other, other = words;
     }
 
+    // Makes something of all words of a block, given those of the map BITS or other words; what is behind the last ones may be made, too.
+    template <typename F>
+    __device__ __forceinline__ void convert(const W* words, W* numbers, u32 t, F f) const {
+        const u32 n_units = (shared.box.m + kPerUnit - 1) / kPerUnit;
+#pragma unroll 1
+        for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) {
+            W own[kPerUnit];
+            split(reinterpret_cast<const uint4*>(words)[u], own);
+#pragma unroll
+            for (u32 i = 0; i < kPerUnit; ++i) own[i] = f(static_cast<W>(own[i] << t));
+            reinterpret_cast<uint4*>(numbers)[u] = join(own);
+        }
+    }
+
     // The number of a float that the mapping suits.
     static __device__ __forceinline__ W number_of(W word, const Mapping<W>& mapping) {
         if (mapping.map == kFixed) return fixed_of_float(word, mapping.shift);
+        if (mapping.map == kCut) return cut_of_float(word, mapping.shift);
         s64 v;
         decimal_of_float(word, kPowersOfTen[mapping.shift], v);
         return static_cast<W>(v);
     }
 
+    // The least and the greatest exponent of the warp's share of the floats, given the numbers of the map BITS, to shared memory. If one is
+    // infinite or none, the others may be left out.
+    __device__ __forceinline__ void look_at_exponents(const W* numbers, u32 t) const {
+        // Without signs floats are in the order of their upper halves.
+        constexpr u32 kMantissa = Word<W>::kMantissa % 32, kInfinity = Word<W>::kMaxExponent << kMantissa;
+        const u32 n_units = shared.box.m / kPerUnit, n_rest = shared.box.m % kPerUnit;
+        u32 lowest = ~0u, highest = 0;
+        const auto look = [&](W number) {
+            const u32 size = static_cast<u32>((number << t) >> (Word<W>::kBits - 32)) & ~kTopBit<u32>;
+            lowest = min(lowest, size), highest = max(highest, size);
+        };
+#pragma unroll 1
+        for (u32 first = threadIdx.x / kWarp * kWarp; first < n_units; first += kLorenzoThreads) {
+            // The last one may be seen more than once.
+            W own[kPerUnit];
+            split(reinterpret_cast<const uint4*>(numbers)[min(first + lane_id(), n_units - 1)], own);
+#pragma unroll
+            for (u32 i = 0; i < kPerUnit; ++i) look(own[i]);
+            if (__any_sync(kAllLanes, highest >= kInfinity)) break;
+        }
+        if (threadIdx.x < n_rest) look(numbers[n_units * kPerUnit + threadIdx.x]);
+        lowest = warp_min_unsigned(lowest) >> kMantissa;
+        highest = warp_max_unsigned(highest) >> kMantissa;
+        if (lane_id() == 0) shared.lowest[threadIdx.x / kWarp] = max(lowest, 1u), shared.highest[threadIdx.x / kWarp] = max(highest, 1u);
+    }
+    // The same of all warps, behind a barrier.
+    __device__ __forceinline__ void find_exponents(u32& lowest, u32& highest) const {
+        lowest = shared.lowest[0], highest = shared.highest[0];
+#pragma unroll
+        for (u32 w = 1; w < kGroups; ++w) lowest = min(lowest, shared.lowest[w]), highest = max(highest, shared.highest[w]);
+    }
+
     // Whether floats are worth cutting: they are finite and have two signs, or exponents that differ by two; their numbers, given
     // those of the map BITS. Barriers.
-    __device__ __forceinline__ bool find_cut(const W* numbers, W* cut_numbers, Mapping<W>& cut) const {
+    __device__ __forceinline__ bool find_cut(const W* numbers, W* cut_numbers, bool has_signs, Mapping<W>& cut) const {
         constexpr u32 kMinSpan = 2;
-        const u32 t = shared.shift, m = shared.box.m, warp = threadIdx.x / kWarp;
-        u32 lowest = ~0u, highest = 0, signs = 0;
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) {
+        u32 lowest, e;
+        find_exponents(lowest, e);
+        if (e == Word<W>::kMaxExponent || (!has_signs && e - lowest < kMinSpan)) return false;
+        cut.map = kCut, cut.shift = e;
+        const u32 t = shared.shift, m = shared.box.m, first = threadIdx.x / kWarp * kGroup + lane_id();
+        const bool is_masked = shared.mask.is_used;
+        u32 bits = 0;
+#pragma unroll 4
+        for (u32 i = first; i < min(first + kGroup, m); i += kRow) {
             const W word = numbers[i] << t;
-            lowest = min(lowest, exponent_of(word));
-            highest = max(highest, exponent_of(word));
-            signs |= 1u << (word >> (Word<W>::kBits - 1));
+            cut_numbers[i] = cut_of_float(word, e);
+            u32 n;
+            tail_of_float(word, e, n);
+            bits += is_masked && shared.mask.has(i) ? 0 : n;
         }
-        lowest = warp_min_unsigned(lowest);
-        highest = warp_max_unsigned(highest);
-        signs = warp_or(signs);
-        // Who has come this far may be ahead of others in choose_orders.
-        __syncthreads();
-        if (lane_id() == 0) shared.first_bits[warp] = lowest, shared.last_bits[warp] = highest, shared.bad[warp] = signs;
-        __syncthreads();
-        for (u32 w = 0; w < kGroups; ++w) {
-            lowest = min(lowest, shared.first_bits[w]);
-            highest = max(highest, shared.last_bits[w]);
-            signs |= shared.bad[w];
-        }
-        if (highest == Word<W>::kMaxExponent || (signs != 3 && highest - lowest < kMinSpan)) return false;
-        cut.map = kCut, cut.shift = highest;
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) cut_numbers[i] = cut_of_float(static_cast<W>(numbers[i] << t), highest);
-        if (warp == 1) share_middle(cut_of_float(static_cast<W>(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t), highest));
+        Tails<W>{shared}.share_counts(bits);
+        if (threadIdx.x / kWarp == 1) share_middle(cut_of_float(static_cast<W>(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t), e));
         __syncthreads();
         return true;
     }
@@ -175,37 +215,33 @@ struct MapChoice {
 
     // Whether FIXED can be used, its e, and its numbers, given those of the map BITS. Barriers.
     __device__ __forceinline__ bool find_fixed(const W* numbers, W* fixed_numbers, Mapping<W>& fixed) const {
-        const u32 t = shared.shift;
-        const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
-        constexpr u32 kMantissa = Word<W>::kMantissa, kMaxExponent = Word<W>::kMaxExponent;
-        u32 lowest = ~0u, highest = 0;
-        bool bad = false;
+        constexpr u32 kMostBits = Word<W>::kBits - 2;
+        u32 lowest, highest;
+        find_exponents(lowest, highest);
+        if (highest == Word<W>::kMaxExponent) return false;
+        const u32 t = shared.shift, m = shared.box.m, warp = threadIdx.x / kWarp, end = highest + Word<W>::kMantissa + 1;
+        // Where the lowest bit of any is, in exponents; 0 where FIXED cannot be used.
+        u32 lowest_bit = end;
 #pragma unroll 1
         for (u32 first = warp * kWarp; first < m; first += kLorenzoThreads) {
             // The last one may be seen more than once.
-            const W word = numbers[min(first + lane_id(), m - 1)] << t;
-            const u32 exponent = static_cast<u32>(word >> kMantissa) & kMaxExponent, x = max(exponent, 1u);
-            const W f = (word & low_bits(W(), kMantissa)) | static_cast<W>(exponent > 0) << kMantissa;
-            bad = __any_sync(kAllLanes, exponent == kMaxExponent || word == kTopBit<W>);
-            if (bad) break;
-            if (f == 0) continue;
-            lowest = min(lowest, x + trailing_zeros(f));
-            highest = max(highest, x + bit_length(f));
+            const W word = numbers[min(first + lane_id(), m - 1)] << t, f = fraction_of(word);
+            if (f != 0) lowest_bit = min(lowest_bit, exponent_of(word) + trailing_zeros(f));
+            if (__any_sync(kAllLanes, end - lowest_bit > kMostBits || word == kTopBit<W>)) {
+                lowest_bit = 0;
+                break;
+            }
         }
-        lowest = warp_min_unsigned(lowest);
-        highest = warp_max_unsigned(highest);
-        if (lane_id() == 0) shared.first_bits[warp] = lowest, shared.last_bits[warp] = highest, shared.bad[warp] = bad;
+        lowest_bit = warp_min_unsigned(lowest_bit);
+        // Who has come this far may be ahead of others in choose_orders.
         __syncthreads();
-        for (u32 w = 0; w < kGroups; ++w) {
-            lowest = min(lowest, shared.first_bits[w]);
-            highest = max(highest, shared.last_bits[w]);
-            bad |= shared.bad[w] != 0;
-        }
-        if (bad || highest - lowest > Word<W>::kBits - 2) return false;
-        fixed.map = kFixed, fixed.shift = lowest;
-#pragma unroll 2
-        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) fixed_numbers[i] = fixed_of_float(numbers[i] << t, lowest);
-        if (warp == 1) share_middle(fixed_of_float(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t, lowest));
+        if (lane_id() == 0) shared.first_bits[warp] = lowest_bit;
+        __syncthreads();
+        for (u32 w = 0; w < kGroups; ++w) lowest_bit = min(lowest_bit, shared.first_bits[w]);
+        if (lowest_bit == 0) return false;
+        fixed.map = kFixed, fixed.shift = lowest_bit;
+        convert(numbers, fixed_numbers, t, [=](W word) { return fixed_of_float(word, lowest_bit); });
+        if (warp == 1) share_middle(fixed_of_float(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t, lowest_bit));
         __syncthreads();
         return true;
     }

@@ -2,8 +2,7 @@
 //
 // Which word that is, samples say. Its marks are kept in shared memory, a word a thread. From then on a masked
 // element is seen as the last one before it that is not, so that maps and orders are chosen as if it were like the
-// others. At last it becomes what the prediction says it is, which takes one row after the other: a warp does so, and
-// writes the residuals of the others behind each other.
+// others. At last it becomes what the prediction says it is, so that its residual is 0, and is left out.
 
 #pragma once
 
@@ -35,15 +34,8 @@ struct MaskChoice {
         MaskState<W>& mask = shared.mask;
         const u32 m = shared.box.m, t = threadIdx.x, warp = t / kWarp, lane = lane_id(), n_words = (m + 31) / 32;
         const W word = shared.frequent;
-        mask.marks[t] = 0;
-        __syncthreads();
-#pragma unroll 1
-        for (u32 row = warp; row < n_words; row += kGroups) {
-            const u32 i = row * kRow + lane, marks = __ballot_sync(kAllLanes, i < m && words[i] == word);
-            if (lane == 0) mask.marks[row] = marks;
-        }
-        __syncthreads();
-        const u32 own = mask.marks[t], exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0;
+        const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_marks(words, [=](W own) { return own == word; }) & exist;
+        mask.marks[t] = own;
         const WrittenMarks<kLorenzoThreads> marks(own, n_words, mask.totals[0]);
         const WrittenMarks<kLorenzoThreads> coded(written(exist), n_words, mask.totals[1]);
         const u32 plain = 4 * n_words, n_masked = marks.n_marked(), n_bytes = min(plain, coded.n_bytes());
@@ -61,7 +53,10 @@ struct MaskChoice {
         // Nobody reads the totals any more that were written before the last barrier but one.
         if (lane == kWarp - 1) mask.totals[0][warp] = last;
         if (lane == 0) mask.firsts[warp] = first;
-        if (t == 0) mask.word = word, mask.is_used = true, mask.n_masked = n_masked, mask.n_bytes = n_bytes, mask.all_bytes = all_bytes, mask.is_coded = coded.n_bytes() <= plain;
+        if (t == 0) {
+            mask.word = word, mask.is_used = true, mask.n_masked = n_masked, mask.n_coded = m - n_masked;
+            mask.n_bytes = n_bytes, mask.all_bytes = all_bytes, mask.is_coded = coded.n_bytes() <= plain;
+        }
         last = __shfl_up_sync(kAllLanes, last, 1);
         if (lane == 0) last = 0;
         __syncthreads();
@@ -88,41 +83,80 @@ struct MaskChoice {
         return (has_rows ? changed_marks(shared.mask.marks, shared.box.sx) : shared.mask.marks[threadIdx.x]) & exist;
     }
 
-    // Writes the residuals of the numbers that are not masked behind each other, and makes the others what is predicted, by
-    // the first warp. No order is above 1. Is how many residuals there are.
-    __device__ __forceinline__ u32 difference(W* numbers, W* residuals, W base, const Orders& o) const {
+    // Makes masked numbers what is predicted. No order is above 1. Steps of rows need those before along y and z: with differences along y a
+    // warp has every fourth plane, and is a step behind the one before; else it has every fourth step of each plane. There is room for a
+    // number a row in `lasts`. Barriers.
+    __device__ __forceinline__ void fill(W* numbers, W* lasts, W base, const Orders& o) const {
+        constexpr u32 kAtOnce = 4;  // rows
         const RowBox& box = shared.box;
-        const u32 lane = lane_id(), row_length = box.sx, height = o.z > 0 ? box.sy : box.sz * box.sy, plane = height * row_length;
-        u32 n = 0, y = 0, z = 0;
+        const u32 warp = threadIdx.x / kWarp, lane = lane_id(), up_to_lane = lanes_below() | 1u << lane, length = box.sx;
+        const u32 depth = o.z > 0 ? box.sz : 1, height = o.z > 0 ? box.sy : box.sz * box.sy, plane = height * length;
+        if (box.is_line()) {
+            // They are as they must be: like the one before, or the base.
+            if (o.x > 0) return;
 #pragma unroll 1
-        for (u32 first = 0; first < box.m; first += row_length) {
-            W before = 0;
-#pragma unroll 1
-            for (u32 x = lane; x - lane < row_length; x += kWarp) {
-                const u32 i = first + x;
-                const bool exists = x < row_length, is_masked = exists && shared.mask.has(i);
-                W predicted = 0;
-                if (exists && o.y > 0 && y > 0) predicted += numbers[i - row_length] - base;
-                if (exists && o.z > 0 && z > 0) predicted += numbers[i - plane] - base;
-                if (exists && o.y > 0 && y > 0 && o.z > 0 && z > 0) predicted -= numbers[i - plane - row_length] - base;
-                const W own = exists ? numbers[i] - base - predicted : 0;
-                const u32 others = __ballot_sync(kAllLanes, exists && !is_masked), up_to_here = others & (lanes_below() | 1u << lane);
-                W filled = __shfl_sync(kAllLanes, own, up_to_here ? 31 - __clz(up_to_here) : 0);
-                if (up_to_here == 0) filled = before;
-                if (o.x == 0) filled = is_masked ? 0 : own;
-                W left = __shfl_up_sync(kAllLanes, filled, 1);
-                if (lane == 0) left = before;
-                if (o.x == 0) left = 0;
-                before = __shfl_sync(kAllLanes, filled, kWarp - 1);
-                if (is_masked) numbers[i] = filled + predicted + base;
-                if (exists && !is_masked) residuals[n + __popc(others & lanes_below())] = zigzag(static_cast<W>(filled - left));
-                n += __popc(others);
-            }
-            if (++y == height) y = 0, ++z;
-            __syncwarp();
+            for (u32 i = threadIdx.x; i < box.m; i += kLorenzoThreads) numbers[i] = shared.mask.has(i) ? base : numbers[i];
+            return;
         }
-        if (lane < (0 - n) % kRow) residuals[n + lane] = 0;
-        return n;
+        const u32 in_plane = (height + kAtOnce - 1) / kAtOnce, steps = o.y > 0 ? in_plane + kGroups - 1 : (in_plane + kGroups - 1) / kGroups;
+#pragma unroll 1
+        for (u32 x = lane; x - lane < length; x += kWarp) {
+            // Numbers that there are not are the base.
+            W above = base, above_before = base;
+#pragma unroll 1
+            for (u32 first_z = 0; first_z < depth; first_z += o.y > 0 ? kGroups : 1) {
+#pragma unroll 1
+                for (u32 step = 0; step < steps; ++step) {
+                    const u32 z = first_z + (o.y > 0 ? warp : 0), y = (o.y > 0 ? step - warp : step * kGroups + warp) * kAtOnce;
+                    if (y == 0) above = above_before = base;
+                    if (z < depth && y < height) {
+                        W own[kAtOnce], before[kAtOnce];
+                        u32 others[kAtOnce];
+#pragma unroll
+                        for (u32 k = 0; k < kAtOnce; ++k) {
+                            const u32 i = (z * height + y + k) * length + x;
+                            const bool exists = x < length && y + k < height;
+                            own[k] = exists ? numbers[i] : 0;
+                            before[k] = exists && z > 0 ? numbers[i - plane] : base;
+                            others[k] = __ballot_sync(kAllLanes, exists && !shared.mask.has(i));
+                        }
+#pragma unroll
+                        for (u32 k = 0; k < kAtOnce; ++k) {
+                            const u32 i = (z * height + y + k) * length + x, known = others[k] & up_to_lane;
+                            const W predicted = above + before[k] - above_before;
+                            W filled = __shfl_sync(kAllLanes, static_cast<W>(own[k] - predicted), 31 - __clz(known)) * o.x;
+                            if (known == 0) filled = 0;
+                            if (length > kRow) {
+                                W& last = lasts[z * height + y + k];
+                                if (known == 0 && x >= kWarp) filled = last;
+                                __syncwarp();
+                                if (lane == kWarp - 1) last = filled;
+                            }
+                            if (x < length && y + k < height && !(others[k] >> lane & 1)) {
+                                own[k] = filled + predicted;
+                                numbers[i] = own[k];
+                            }
+                            if (o.y > 0) above = own[k], above_before = before[k];
+                        }
+                    }
+                    __syncthreads();
+                }
+            }
+        }
+    }
+    // Moves the residuals of numbers that are not masked to `coded`, behind each other, with zeros up to whole rows. A warp has a group.
+    __device__ __forceinline__ void leave_out(const W* residuals, W* coded) const {
+        const u32 lane = lane_id(), below = lanes_below(), n = shared.mask.n_coded, group = threadIdx.x / kWarp, m = shared.box.m;
+        W* to = coded;
+#pragma unroll 1
+        for (u32 g = 0; g < group; ++g) to += kGroup - warp_sum(static_cast<u32>(__popc(shared.mask.marks[g * kGroupRows + lane])));
+#pragma unroll 4
+        for (u32 i = group * kGroup; i < min((group + 1) * kGroup, m); i += kRow) {
+            const u32 others = ~shared.mask.marks[i / kRow] & low_bits(0u, min(m - i, kRow));
+            if (others >> lane & 1) to[__popc(others & below)] = residuals[i + lane];
+            to += __popc(others);
+        }
+        if (threadIdx.x < (0 - n) % kRow) coded[n + threadIdx.x] = 0;
     }
 
     // Adds the mask to zeros behind the header of a block, by all threads. Barriers.

@@ -42,9 +42,9 @@ struct OrderChoice {
         if (unlikely(is_masked)) {
             masked_costs(numbers, first, middle);
         } else if (likely(shared.is_full)) {
-            full_costs(numbers, first, middle);
+            full_costs<false>(numbers, first, middle);
         } else if (has_short_rows) {
-            first_costs(numbers, first, middle);
+            first_costs<false>(numbers, first, middle);
             share_cost(kCubic, low_cost(numbers, first, candidate(kCubic)));
         } else if (is_line) {
             line_costs(numbers, first, middle);
@@ -122,6 +122,8 @@ struct OrderChoice {
 
     // The warp's share of the costs of all candidates but the last, where masked elements do not count.
     __device__ __forceinline__ void masked_costs(const W* numbers, W first, W middle) const {
+        if (shared.is_full) return full_costs<true>(numbers, first, middle);
+        if (shared.box.sx <= kRow && !shared.box.is_line()) return first_costs<true>(numbers, first, middle);
         const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy);
 #pragma unroll 1
         for (u32 c = 0; c < kCubic; ++c) {
@@ -135,22 +137,26 @@ struct OrderChoice {
     }
 
     // The warp's share of the costs of all candidates but the last, in a box of rows of 32 at most.
+    template <bool kIsMasked>
     __device__ __forceinline__ void first_costs(const W* numbers, W first, W middle) const {
         const RowBox& box = shared.box;
-        const u32 lane = lane_id(), n_rows = box.sz * box.sy;
+        const u32 n_rows = box.sz * box.sy, x = lane_id() & low_bits(0u, box.log_lanes);
         const Sample sample(n_rows);
+        const u32 own_rows = (kWarp >> box.log_lanes) * sample.step;
+        const W not_first = x > 0 ? ~W(0) : 0;
         u32 costs[kCubic] = {};
 #pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
+        for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += kGroups * own_rows) {
+            const u32 wanted = first_row + (lane_id() >> box.log_lanes) * sample.step, row = min(wanted, n_rows - 1);
             u32 y;
             const u32 z = shared.box.planes.divide(row, y);
-            const W* const at = numbers + row * box.sx + lane;
+            const W* const at = numbers + row * box.sx + x;
             // Numbers that there are not are the base.
             const W own = *at, above = row > 0 ? *(at - box.sx) : first, before = z > 0 ? *(at - box.sy * box.sx) : first;
             const W both = z > 0 && y > 0 ? *(at - box.sy * box.sx - box.sx) : first;
             W d[kCubic];
-            first_differences(own, above, before, y > 0 ? above - both : 0, first, middle, d);
-            if (lane >= box.sx) continue;
+            first_differences(own, above, before, y > 0 ? above - both : 0, first, middle, not_first, d);
+            if (x >= box.sx || wanted >= n_rows || (kIsMasked && shared.mask.has(row * box.sx + x))) continue;
 #pragma unroll
             for (u32 c = 0; c < kCubic; ++c) costs[c] += zigzag_length(d[c]);
         }
@@ -159,17 +165,17 @@ struct OrderChoice {
 
     // The differences of a lane's number for the first candidates, with the numbers before it along y and z, and how much along y the
     // one plane differs from the other.
-    static __device__ __forceinline__ void first_differences(W own, W above, W before, W change, W first, W middle, W (&d)[kCubic]) {
+    static __device__ __forceinline__ void first_differences(W own, W above, W before, W change, W first, W middle, W not_first, W (&d)[kCubic]) {
         const W along_y = own - above, along_z = own - before;
         d[0] = own - middle, d[1] = own - first, d[2] = d[3] = along_y, d[4] = along_z, d[5] = along_z - change;
 #pragma unroll
         for (u32 c = 0; c < kCubic; ++c) {
-            if (has_x(c)) difference_x(d[c]);
+            if (has_x(c)) difference_x(d[c], not_first);
         }
     }
     static __device__ constexpr bool has_x(u32 c) { return kAlongX >> c & 1; }
-    // Less the number before it along x.
-    static __device__ __forceinline__ void difference_x(W& d) { d += __shfl_up_sync(kAllLanes, d, 1) * (lane_id() > 0 ? ~W(0) : 0); }
+    // Less the number before it along x; `not_first` is -1, or 0 where there is none.
+    static __device__ __forceinline__ void difference_x(W& d, W not_first) { d += __shfl_up_sync(kAllLanes, d, 1) * not_first; }
 
     // Shares the sums of a warp's costs.
     template <u32 kCosts>
@@ -183,12 +189,14 @@ struct OrderChoice {
         }
     }
 
-    // The warp's share of the costs of all candidates in a full box, and of each with order 2 instead of 1.
+    // The warp's share of the costs of all candidates in a full box, and of each with order 2 instead of 1; of a masked one only the first ones.
+    template <bool kIsMasked>
     __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle) const {
         constexpr u32 kPlane = kFullHeight * kRow;
         static_assert((kMinDepth - 1) * kFullHeight < Sample::kMinRows && kMinDepth * kFullHeight >= Sample::kMinRows, "not all rows are sampled");
         const auto second_of = [](const W (&v)[4]) { return v[0] - 2 * v[1] + v[2]; };
         const auto third_of = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
+        const W not_first = lane_id() > 0 ? ~W(0) : 0;
         u32 costs[second(kCubic)] = {};
 #pragma unroll 1
         for (u32 z = threadIdx.x / kWarp; z < shared.box.sz; z += kGroups) {
@@ -207,21 +215,27 @@ struct OrderChoice {
                 rows[j] = along_z[0], seconds[j] = second_of(along_z), thirds[j] = third_of(along_z);
             }
             W d[kCubic];
-            first_differences(rows[0], rows[1], before, change, first, middle, d);
+            first_differences(rows[0], rows[1], before, change, first, middle, not_first, d);
+            if (kIsMasked) {
+                const bool counts = !shared.mask.has((Sample::kFirst + z * Sample::kStep) * kRow + lane_id());
 #pragma unroll
-            for (u32 c = 0; c < kCubic; ++c) costs[c] += zigzag_length(d[c]);
-            d[2] = d[3] = second_of(rows), d[4] = seconds[0], d[5] = second_of(seconds);
+                for (u32 c = 0; c < kCubic; ++c) costs[c] += counts ? zigzag_length(d[c]) : 0;
+            } else {
 #pragma unroll
-            for (u32 c = 1; c < kCubic; ++c) {
-                // Those of candidate 1 have been differenced once.
-                if (has_x(c) && c > 1) difference_x(d[c]);
-                if (has_x(c)) difference_x(d[c]);
-                costs[second(c)] += zigzag_length(d[c]);
+                for (u32 c = 0; c < kCubic; ++c) costs[c] += zigzag_length(d[c]);
+                d[2] = d[3] = second_of(rows), d[4] = seconds[0], d[5] = second_of(seconds);
+#pragma unroll
+                for (u32 c = 1; c < kCubic; ++c) {
+                    // Those of candidate 1 have been differenced once.
+                    if (has_x(c) && c > 1) difference_x(d[c], not_first);
+                    if (has_x(c)) difference_x(d[c], not_first);
+                    costs[second(c)] += zigzag_length(d[c]);
+                }
+                W cubic = third_of(thirds);
+#pragma unroll
+                for (u32 k = 0; k < 3; ++k) difference_x(cubic, not_first);
+                costs[kCubic] += zigzag_length(cubic);
             }
-            W cubic = third_of(thirds);
-#pragma unroll
-            for (u32 k = 0; k < 3; ++k) difference_x(cubic);
-            costs[kCubic] += zigzag_length(cubic);
         }
         share_costs(costs);
     }
@@ -253,17 +267,19 @@ struct OrderChoice {
     // As sampled_cost, of orders up to 3 in a box of rows of 32 at most.
     __device__ __forceinline__ u32 low_cost(const W* numbers, W base, const Orders& o) const {
         const RowBox& box = shared.box;
-        const u32 lane = lane_id(), n_rows = box.sz * box.sy, plane = box.sy * box.sx;
+        const u32 n_rows = box.sz * box.sy, plane = box.sy * box.sx, x = lane_id() & low_bits(0u, box.log_lanes);
         const Sample sample(n_rows);
+        const u32 own_rows = (kWarp >> box.log_lanes) * sample.step;
         const W z1 = D::factor(o.z, 1), z2 = D::factor(o.z, 2), z3 = D::factor(o.z, 3);
         const W y_factors[4] = {1, D::factor(o.y, 1), D::factor(o.y, 2), D::factor(o.y, 3)};
-        const W is_right = lane > 0 ? ~W(0) : 0;
+        const W not_first = x > 0 ? ~W(0) : 0;
         u32 cost = 0;
 #pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
+        for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += kGroups * own_rows) {
+            const u32 wanted = first_row + (lane_id() >> box.log_lanes) * sample.step, row = min(wanted, n_rows - 1);
             u32 z = 0, y = row;
             if (o.z > 0) z = shared.box.planes.divide(row, y);
-            const W* at = numbers + row * box.sx + lane;
+            const W* at = numbers + row * box.sx + x;
             // Numbers that there are not are the base.
             W d = 0;
 #pragma unroll
@@ -282,8 +298,8 @@ struct OrderChoice {
             }
             if ((o.z | o.y) == 0) d -= base;
 #pragma unroll 1
-            for (u32 k = 0; k < o.x; ++k) d -= __shfl_up_sync(kAllLanes, d, 1) & is_right;
-            if (lane < box.sx) cost += zigzag_length(d);
+            for (u32 k = 0; k < o.x; ++k) d -= __shfl_up_sync(kAllLanes, d, 1) & not_first;
+            if (x < box.sx && wanted < n_rows) cost += zigzag_length(d);
         }
         return warp_sum(cost);
     }

@@ -1,5 +1,6 @@
-// The tails of a block whose map is CUT (stage/cut.cuh), by all threads of a compressing CTA. A warp has those of a group. The
-// numbers say how long they are; their bits are read from the array again, since the words are gone when there is room for them.
+// The tails of a block whose map is CUT (stage/cut.cuh), by all threads of a compressing CTA. A warp has those of a group, a lane a
+// string of them. The numbers say how long they are; their bits are read from the array again, since the words are gone when there is
+// room for them.
 
 #pragma once
 
@@ -15,6 +16,8 @@ constexpr u32 kCutSaving = 32;
 
 template <typename W>
 struct Tails {
+    static constexpr u32 kBits = Word<W>::kBits;
+
     LorenzoShared<W>& shared;
 
     // Bits of the tails in the rows that orders are chosen by. Barriers.
@@ -22,10 +25,14 @@ struct Tails {
         const RowBox& box = shared.box;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length;
         const typename OrderChoice<W>::Sample sample(n_rows);
+        const bool is_masked = shared.mask.is_used;
         u32 bits = 0;
 #pragma unroll 1
         for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
-            for (u32 x = lane_id(); x < length; x += kWarp) bits += bits_of(numbers, row * length + x, e);
+            for (u32 x = lane_id(); x < length; x += kWarp) {
+                const u32 i = row * length + x;
+                if (i < box.m && !(is_masked && shared.mask.has(i))) bits += tail_bits(size_of(numbers[i]), e);
+            }
         }
         const OrderChoice<W> costs{shared};
         __syncthreads();
@@ -34,39 +41,65 @@ struct Tails {
         return costs.cost_of(0);
     }
 
-    // Finds how many bits each group has. Barriers.
-    __device__ __forceinline__ void count(const W* numbers, u32 e) const {
-        u32 bits = 0;
-#pragma unroll 1
-        for (u32 i = 0; i < kGroup; i += kWarp) bits += bits_of(numbers, first() + i, e);
-        bits = warp_sum(bits);
-        if (lane_id() == 0) shared.tail_bits[threadIdx.x / kWarp] = bits;
-        __syncthreads();
-        if (threadIdx.x != 0) return;
-        bits = 0;
-        for (u32 g = 0; g < kGroups; ++g) bits += shared.tail_bits[g];
-        shared.tail_bytes = (bits + 7) / 8;
+    // Keeps how many words the warp's group has, and bits that are left over, given the bits of the lane's string.
+    __device__ __forceinline__ void share_counts(u32 bits) const {
+        const u32 words = warp_sum(bits / kBits), left = warp_sum(bits % kBits);
+        if (lane_id() == 0) shared.tail_words[threadIdx.x / kWarp] = words, shared.tail_bits[threadIdx.x / kWarp] = left;
     }
+    // Bytes of the words of all groups, and of all that is behind the numbers, behind a barrier.
+    __device__ __forceinline__ u32 word_bytes() const { return before(shared.tail_words, kGroups) * static_cast<u32>(sizeof(W)); }
+    __device__ __forceinline__ u32 n_bytes() const { return word_bytes() + (before(shared.tail_bits, kGroups) + 7) / 8; }
 
-    // Adds the tails to zeros from byte `begin` of the stage on.
+    // Writes the tails to the stage, where there are zeros, from byte `begin` on, a multiple of 8.
     __device__ __forceinline__ void write(const BlockLoader<W>& loader, const char* array, u32 e, unsigned char* stage, u32 begin) const {
-        u32 at = 8 * begin;
-        for (u32 g = 0; g < threadIdx.x / kWarp; ++g) at += shared.tail_bits[g];
+        constexpr u32 kAtOnce = 4;  // rows whose loads are under way
+        const u32 group = threadIdx.x / kWarp, below = lanes_below(), first = group * kGroup + lane_id();
+        u32 to = shared_address(stage) + begin + before(shared.tail_words, group) * static_cast<u32>(sizeof(W));
+        W string = 0;  // what is not yet a word
+        u32 filled = 0;
+        const typename BlockLoader<W>::Finder elements(loader);
+        const bool swaps = loader.args.flags & kSwapBytes;
+        const auto word_at = [=](const char* at) {
+            const W word = *reinterpret_cast<const W*>(at);
+            return swaps ? swapped_bytes(word) : word;
+        };
+        const u32 m = shared.box.m;
+        const bool is_masked = shared.mask.is_used;
 #pragma unroll 1
-        for (u32 k = 0; k < kGroup; k += kWarp) {
-            const u32 i = first() + k;
-            W word = has_tail(i) ? loader.word(array, i) : 0;
-            const u32 n_cut = min(e - exponent_of(word), Word<W>::kBits - 1);
-            u32 n = word == 0 ? 0 : Word<W>::kBits;
-            if (fraction_of(word) >> n_cut > 1) n = n_cut, word = fraction_of(word) & low_bits(W(), n_cut);
-            const u32 through = warp_inclusive_sum(n);
-            if (n > 0) add_bits(shared_address(stage), at + through - n, word);
-            at += __shfl_sync(kAllLanes, through, kWarp - 1);
+        for (u32 i = first; i < first + kGroup; i += kAtOnce * kRow) {
+            W words[kAtOnce];
+#pragma unroll
+            for (u32 k = 0; k < kAtOnce; ++k) {
+                const u32 own = i + k * kRow;
+                words[k] = own < m && !(is_masked && shared.mask.has(own)) ? word_at(elements.find(array, own, sizeof(W))) : 0;
+            }
+#pragma unroll
+            for (u32 k = 0; k < kAtOnce; ++k) {
+                u32 n;
+                const W tail = tail_of_float(words[k], e, n);
+                const W all = string | tail << filled;
+                filled += n;
+                const bool is_full = filled >= kBits;
+                const u32 full = __ballot_sync(kAllLanes, is_full);
+                string = all;
+                if (is_full) {
+                    store_shared(to + __popc(full & below) * static_cast<u32>(sizeof(W)), all);
+                    // What is left of the tail.
+                    filled -= kBits;
+                    string = filled > 0 ? tail >> (n - filled) : 0;
+                }
+                to += __popc(full) * static_cast<u32>(sizeof(W));
+            }
         }
+        const u32 at = 8 * (begin + word_bytes()) + before(shared.tail_bits, group) + warp_inclusive_sum(filled) - filled;
+        if (filled > 0) add_bits(shared_address(stage), at, string);
     }
 
-    // The lane's first element of the warp's group.
-    __device__ __forceinline__ u32 first() const { return threadIdx.x / kWarp * kGroup + lane_id(); }
-    __device__ __forceinline__ bool has_tail(u32 i) const { return i < shared.box.m && !(shared.mask.is_used && shared.mask.has(i)); }
-    __device__ __forceinline__ u32 bits_of(const W* numbers, u32 i, u32 e) const { return has_tail(i) ? tail_bits(size_of(numbers[i]), e) : 0; }
+    // The sum of the groups' counts before a group.
+    static __device__ __forceinline__ u32 before(const u32 (&counts)[kGroups], u32 group) {
+        u32 sum = 0;
+#pragma unroll
+        for (u32 g = 0; g < kGroups; ++g) sum += g < group ? counts[g] : 0;
+        return sum;
+    }
 };

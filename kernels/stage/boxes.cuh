@@ -64,6 +64,7 @@ constexpr u32 kStepRows = 8;  // rows that a warp has at a time
 // A box, and what follows from it for warps that have rows of it, in shared memory.
 struct RowBox : Box {
     SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
+    u32 log_lanes;                          // of the lanes of a warp that a row takes: the others have other rows
     bool has_steps, has_steps_in_planes;    // rows of 32, so many that a step is of one group, and of one plane
 
     // By one thread, of blocks of at most 2^log_block elements.
@@ -71,6 +72,7 @@ struct RowBox : Box {
         static_cast<Box&>(*this) = found;
         // A line is seen as rows of 32 in one plane.
         planes = SmallDivisor(found.sz * found.sy == 1 ? (1u << log_block) / kRow : found.sy);
+        log_lanes = found.sz * found.sy == 1 ? 5 : min(ceil_log2(found.sx), 5u);
         has_steps = (found.sx == kRow || found.sz * found.sy == 1) && found.m % (kStepRows * kRow) == 0;
         has_steps_in_planes = has_steps && found.sy % kStepRows == 0;
     }

@@ -34,12 +34,21 @@ __device__ __forceinline__ W cut_of_float(W word, u32 e) {
     return word >> (Word<W>::kBits - 1) ? 0 - size : size;
 }
 
-// The float of a number and its tail. `damaged` is set where the number is too large.
+// The tail of a float, and its bits.
 template <typename W>
-__device__ __forceinline__ W float_of_cut(W v, W tail, u32 e, bool& damaged) {
+__device__ __forceinline__ W tail_of_float(W word, u32 e, u32& n) {
+    const u32 n_cut = min(e - exponent_of(word), Word<W>::kBits - 1);
+    const W fraction = fraction_of(word);
+    const bool is_long = fraction >> n_cut > 1;
+    n = is_long ? n_cut : word == 0 ? 0 : Word<W>::kBits;
+    return is_long ? fraction & low_bits(W(), n_cut) : word;
+}
+
+// The float of a number and its tail, which has n bits. `damaged` is set where the number is too large.
+template <typename W>
+__device__ __forceinline__ W float_of_cut(W v, W tail, u32 n, u32 e, bool& damaged) {
     const W size = size_of(v);
     damaged |= size >> (Word<W>::kMantissa + 1) != 0;
-    const u32 n = tail_bits(size, e);
     if (size <= 1) return tail;
     return ((size << n | tail) + (static_cast<W>(e - n - 1) << Word<W>::kMantissa)) | (v & kTopBit<W>);
 }

@@ -186,9 +186,8 @@ struct Differences {
         }
     }
 
-    // Differences along x, where all rows begin with the first lane. Without those along y they begin with the base.
-    __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base) const {
-        const W not_first = lane_id() > 0 ? ~W(0) : 0;
+    // Differences along x; `not_first` is -1, or 0 where rows begin. Without differences along y they begin with the base.
+    __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base, W not_first) const {
 #pragma unroll 1
         for (u32 k = 0; k < o.x; ++k) {
 #pragma unroll
@@ -199,17 +198,19 @@ struct Differences {
         }
     }
 
-    // The residuals of a box of rows of 32 at most, with an order along y up to 1. A warp has steps of rows, each in one
-    // plane.
+    // The residuals of a box of rows of 32 at most, with an order along y up to 1. As many lanes as a row takes have steps of rows, each in
+    // one plane.
     __device__ __forceinline__ void difference_rows(const W* numbers, W* residuals, W base, const Orders& o) const {
-        const u32 lane = lane_id(), height = o.z > 0 ? box.sy : box.sz * box.sy, in_plane = (height + kStepRows - 1) / kStepRows;
-        const u32 n_steps = in_plane * (o.z > 0 ? box.sz : 1), share = (n_steps + kWarps - 1) / kWarps;
-        const u32 first = threadIdx.x / kWarp * share;
+        const u32 x = lane_id() & low_bits(0u, box.log_lanes), height = o.z > 0 ? box.sy : box.sz * box.sy, in_plane = (height + kStepRows - 1) / kStepRows;
+        const u32 n_steps = in_plane * (o.z > 0 ? box.sz : 1), sharers = kWarps * kWarp >> box.log_lanes, share = (n_steps + sharers - 1) / kWarps >> (5 - box.log_lanes);
+        const u32 first = (threadIdx.x >> box.log_lanes) * share;
+        const W not_first = x > 0 ? ~W(0) : 0;
+        u32 z = min(first, n_steps - 1) / in_plane, y = (min(first, n_steps - 1) - z * in_plane) * kStepRows;
         W above = 0;
 #pragma unroll 1
-        for (u32 step = first; step < min(first + share, n_steps); ++step) {
-            const u32 z = step / in_plane, y = step % in_plane * kStepRows, row = z * height + y;
-            const W* const from = numbers + row * box.sx + lane;
+        for (u32 step = first; step < first + share; ++step) {
+            const u32 row = z * height + y, n_rows = step < n_steps && x < box.sx ? min(height - y, kStepRows) : 0;
+            const W* const from = numbers + row * box.sx + x;
             const W own_base = base * factors_up_to(o.z, z);
             W v[kStepRows];
             load_step(from, box.sx, height * box.sx, o, z, v);
@@ -225,11 +226,15 @@ struct Differences {
 #pragma unroll
                 for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
             }
-            difference_step_x(v, o, own_base);
+            difference_step_x(v, o, own_base, not_first);
+            W* to = residuals + row * box.sx + x;
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) {
-                if (y + i < height && lane < box.sx) residuals[(row + i) * box.sx + lane] = zigzag(v[i]);
+            for (u32 i = 0; i < kStepRows; ++i, to += box.sx) {
+                if (i < n_rows) *to = zigzag(v[i]);
             }
+            // Behind the last step is none.
+            if (step + 1 < n_steps) y += kStepRows;
+            if (y >= height) y = 0, ++z;
         }
     }
 
@@ -276,7 +281,7 @@ struct Differences {
                     }
                 }
             } else {
-                difference_step_x(v, o, own_base);
+                difference_step_x(v, o, own_base, lane > 0 ? ~W(0) : 0);
             }
             y += kStepRows;
             if (o.z > 0 && y >= box.sy) y = 0, ++z;

@@ -7,6 +7,20 @@
 #include "../common/warp.cuh"
 #include "pack.cuh"
 
+// The word of marks of the thread's 32 numbers, where a warp has those of a group: `f` says of a number whether it is marked. Numbers
+// behind the last one may be marked, too.
+template <typename W, typename F>
+__device__ __forceinline__ u32 own_marks(const W* numbers, F f) {
+    const W* const group = numbers + threadIdx.x / kWarp * kGroup + lane_id();
+    u32 own = 0;
+#pragma unroll 8
+    for (u32 row = 0; row < kGroupRows; ++row) {
+        const u32 marks = __ballot_sync(kAllLanes, f(group[row * kRow]));
+        if (row == lane_id()) own = marks;
+    }
+    return own;
+}
+
 // The word that the marks of a thread's 32 numbers become when each is XORed with that of the number `distance` before it.
 __device__ __forceinline__ u32 changed_marks(const u32* words, u32 distance) {
     const u32 i = threadIdx.x, whole = distance / 32;

@@ -113,8 +113,7 @@ struct PackedSections {
     }
 };
 
-// Where sections are read: in a frame; or in shared memory, and then groups have all rows, and any word behind them, or row of words,
-// can be read.
+// Where sections are read: in a frame; or in shared memory, and then any word behind them, or some rows of words, can be read.
 enum class Source : u32 { kFrame, kStage };
 
 // The low bits of the numbers in rows [first, first + kRows) of a group.
