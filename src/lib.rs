@@ -31,9 +31,9 @@
 //! may use `format`, `types`, `error` and `settings`. `tests/layers.rs` holds them to it.
 //!
 //! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,dl,buf,filter}.rs`, `ffi/`,
-//! `codec/kept.rs`, `codec/ndzip/simd/`, `stage/rows/`, `stage/sums.rs`, `cuda/`, `engine/{batch,gpu,launch}.rs`. That is
-//! what C calls and what calls C, what gives memory to GPUs, and vector instructions with the loads and stores between
-//! them.
+//! `codec/kept.rs`, `codec/ndzip/simd/`, `stage/rows/`, `stage/sums.rs`, `cpu/float.rs`, `cuda/`,
+//! `engine/{batch,gpu,launch}.rs`. That is what C calls and what calls C, what gives memory to GPUs, the state of
+//! arithmetic, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");

@@ -12,6 +12,7 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 
+use crate::cpu::float::Ieee;
 use crate::cpu::level::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::settings::CpuLevel;
@@ -75,9 +76,10 @@ pub trait Task<W: Word> {
     fn run<S: Rows<W>>(self, s: S) -> Self::Output;
 }
 
-/// Does a task with the instructions of a level.
+/// Does a task with the instructions of a level, and with arithmetic as IEEE 754 has it.
 #[allow(unsafe_code)] // functions that need instructions
 pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
+    let _ieee = Ieee::new();
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` is proof that the CPU has its instructions.

@@ -1,0 +1,85 @@
+//! The state of floating-point arithmetic: threads are used by programs that round in other directions, or that flush
+//! small numbers to zero, as every program does that has loaded a library built for speed (`-ffast-math`). What is coded
+//! must not depend on it.
+
+#![allow(unsafe_code)] // the register of the state
+
+/// Arithmetic as IEEE 754 has it, to nearest and with subnormal numbers, while this lives.
+pub struct Ieee {
+    #[cfg(target_arch = "x86_64")]
+    before: u32,
+}
+
+/// All exceptions masked, none seen, to nearest, nothing flushed.
+#[cfg(target_arch = "x86_64")]
+const DEFAULT: u32 = 0x1f80;
+/// The exceptions that have been seen; they change nothing.
+#[cfg(target_arch = "x86_64")]
+const SEEN: u32 = 0x3f;
+
+impl Ieee {
+    /// Changes the state of this thread if it is another one.
+    #[inline]
+    pub fn new() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let before = state();
+            if before & !SEEN != DEFAULT {
+                set_state(DEFAULT);
+            }
+            Self { before }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Self {}
+    }
+}
+
+impl Drop for Ieee {
+    /// Puts the state back.
+    #[inline]
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.before & !SEEN != DEFAULT {
+            set_state(self.before);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn state() -> u32 {
+    let mut state = 0u32;
+    // SAFETY: the register is written to a word.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut state, options(nostack, preserves_flags)) };
+    state
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn set_state(state: u32) {
+    // SAFETY: the state is the default one, which Rust expects, or the one that this thread had.
+    unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const state, options(nostack, preserves_flags)) };
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[test]
+    fn the_state_is_the_default_one_and_put_back() {
+        // Rounding up and flushing results and operands to zero; and each alone, and rounding down.
+        for hostile in [0xdfc0, 0x5f80, 0x9f80, 0x1fc0, 0x3f80] {
+            let before = state();
+            set_state(hostile);
+            let ieee = Ieee::new();
+            let sum = black_box(1f32) + black_box(1e-20);
+            let small = black_box(1e-38f32) * black_box(0.5);
+            drop(ieee);
+            let after = state();
+            set_state(before);
+            assert_eq!((sum, small), (1.0, 5e-39), "{hostile:x}");
+            assert_eq!(after & !SEEN, hostile & !SEEN, "{hostile:x}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Programs may round in other directions or flush small numbers to zero; what is compressed and decompressed in them
+//! must be the same.
+#![cfg(target_arch = "x86_64")]
+#![allow(unsafe_code)] // the register of the state
+
+use std::arch::asm;
+
+use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape, Verify};
+
+/// Does something with the register of the state set to this.
+fn in_state<T>(state: u32, work: impl FnOnce() -> T) -> T {
+    let mut before = 0u32;
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut before) };
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const state) };
+    let result = work();
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const before) };
+    result
+}
+
+/// Rounding up with results and operands flushed to zero; rounding down, up, towards zero; flushing alone.
+const HOSTILE: [u32; 5] = [0xdfc0, 0x3f80, 0x5f80, 0x7f80, 0x9fc0];
+
+#[test]
+fn decimal_fractions_are_coded_alike_however_the_program_rounds() {
+    // Fractions that are not multiples of a power of two; a chunk of one thread, and one for several.
+    for n in [5000u64, 300_000] {
+        let f64s: Vec<u8> = (0..n).flat_map(|i| ((i * i % 9973) as f64 / 100.0).to_le_bytes()).collect();
+        let f32s: Vec<u8> = (0..n).flat_map(|i| ((i * i % 9973) as f32 / 100.0).to_le_bytes()).collect();
+        for (dtype, values) in [(DType::F64, f64s), (DType::F32, f32s)] {
+            let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
+            for text in ["lorenzo", "lorenzo,level=dense"] {
+                let request: Request = text.parse().unwrap();
+                let compress = |context: &Context| {
+                    let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
+                    let n = gridz::compress(&array, &request, &values, &mut frame, context).unwrap();
+                    frame.truncate(n);
+                    frame
+                };
+                let frame = compress(&Context::default());
+                assert!(gridz::count_blocks(&frame, &Context::default()).unwrap().decimal > 0, "{text}");
+                for level in [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512] {
+                    let Ok(context) = Context::default().with_level(level) else { continue };
+                    for state in HOSTILE {
+                        let mut back = vec![0; values.len()];
+                        let same = in_state(state, || {
+                            let same = compress(&context);
+                            gridz::decompress(&frame, &mut back, Verify::Checksum, &context).unwrap();
+                            same
+                        });
+                        assert!(same == frame && back == values, "{text} {dtype:?} {n} {level:?} {state:x}");
+                    }
+                }
+            }
+        }
+    }
+}
