@@ -16,10 +16,10 @@ __device__ __forceinline__ u64 swapped_bytes(u64 w) {
 }
 
 // Inverts the lower bits where the top bit is set. Its own inverse.
-__device__ __forceinline__ u32 fold_sign(u32 w) { return w ^ (static_cast<u32>(static_cast<s32>(w) >> 31) >> 1); }
+__device__ __forceinline__ u32 fold_sign(u32 w) { return w ^ (static_cast<u32>(static_cast<s32>(w) >> 31) & 0x7fffffffu); }
 __device__ __forceinline__ u64 fold_sign(u64 w) {
     const u32 sign = static_cast<u32>(static_cast<s32>(w >> 32) >> 31);
-    return w ^ (static_cast<u64>(sign >> 1) << 32 | sign);
+    return w ^ (static_cast<u64>(sign & 0x7fffffffu) << 32 | sign);
 }
 
 // Bit by bit: `set` where `mask` has ones, `clear` elsewhere. One instruction, which the compiler does not find.
@@ -29,13 +29,21 @@ __device__ __forceinline__ u32 select_bits(u32 mask, u32 set, u32 clear) {
     return selected;
 }
 
-// Exchanges the off-diagonal quarters, kHalf bits wide and high, of all matrices on the diagonal.
-template <u32 kHalf>
-__device__ __forceinline__ void exchange_quarters(u32 (&rows)[32]) {
+// Byte kByte as a signed number.
+template <u32 kByte>
+__device__ __forceinline__ u32 signed_byte(u32 w) {
+    u32 number;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(number) : "r"(w), "n"(0x8880 + 0x1111 * kByte));
+    return number;
+}
+
+// Exchanges the off-diagonal quarters, kHalf bits wide and high, of all matrices beside and below each other.
+template <u32 kHalf, u32 kRows>
+__device__ __forceinline__ void exchange_quarters(u32 (&rows)[kRows]) {
     // Ones in the lower half of every field of 2·kHalf bits.
     constexpr u32 mask = 0xffffffffu / ((1u << kHalf) + 1);
 #pragma unroll
-    for (u32 i = 0; i < 32; ++i) {
+    for (u32 i = 0; i < kRows; ++i) {
         if (i & kHalf) continue;
         const u32 upper = rows[i], lower = rows[i + kHalf];
         if (kHalf == 16) {
@@ -56,6 +64,13 @@ __device__ __forceinline__ void exchange_quarters(u32 (&rows)[32]) {
 __device__ __forceinline__ void transpose(u32 (&rows)[32]) {
     exchange_quarters<16>(rows);
     exchange_quarters<8>(rows);
+    exchange_quarters<4>(rows);
+    exchange_quarters<2>(rows);
+    exchange_quarters<1>(rows);
+}
+
+// Transposes four 8×8 bit matrices side by side.
+__device__ __forceinline__ void transpose_bytes(u32 (&rows)[8]) {
     exchange_quarters<4>(rows);
     exchange_quarters<2>(rows);
     exchange_quarters<1>(rows);

@@ -188,11 +188,25 @@ __device__ __forceinline__ void store_global_16(void* p, uint4 v) {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// Starts the copy of kBytes (4, 8 or 16, both sides aligned to it) from global to shared memory.
-template <u32 kBytes>
+// What nobody reads soon: it leaves the L2 cache before what was only read. For whole lines; parts of lines stay until others have
+// written the rest.
+__device__ __forceinline__ void store_global_streaming(u32* p, u32 word) { __stcs(p, word); }
+__device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+// What the L2 cache is to fetch from memory around what is copied.
+enum class Fetch : u32 { kNoMore, k128Bytes, k256Bytes };
+
+// Starts the copy of kBytes (4, 8 or 16, both sides aligned to it) from global to shared memory. kFetch is a hint, for 16 bytes.
+template <u32 kBytes, Fetch kFetch = Fetch::kNoMore>
 __device__ __forceinline__ void copy_async(u32 shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
-    if (kBytes == 16) {
+    if (kBytes == 16 && kFetch == Fetch::k256Bytes) {
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+    } else if (kBytes == 16 && kFetch == Fetch::k128Bytes) {
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+    } else if (kBytes == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared), "l"(global), "n"(kBytes) : "memory");

@@ -5,7 +5,7 @@
 // The tiles of a chunk are first those of blocks, then those of the border. The compute warps, for every tile of blocks:
 //   1. wait for its copy to shared memory (the slot), read it, difference it: now the heads, and so the
 //      size, are known;
-//   2. publish the size, hand it to the writer warps, start the copy of the next tile into the slot;
+//   2. start the copy of the next tile into the slot, publish the size, hand it to the writer warps;
 //   3. transpose, and write heads and columns, as they will be in the payload, to a stage in shared memory.
 // Meanwhile the writer warps look back for the place of the tile (each by itself), one writes the offset
 // table, then they copy the stage to the payload and sum it up for the checksum. Tiles of the border are
@@ -47,6 +47,7 @@ __device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
         for (Gate& gate : shared.full_gates) gate.init(kComputeThreads);
         for (Gate& gate : shared.empty_gates) gate.init(kWriterWarps * kWarp);
         shared.tiles[0].kind = kStart;
+        shared.by_x = Divisor(layout.blocks_x), shared.by_y = Divisor(layout.blocks_y);
     }
     __syncthreads();
     if (threadIdx.x < kComputeThreads) {

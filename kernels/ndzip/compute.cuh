@@ -25,18 +25,21 @@ struct ComputeWarps {
         Tile tile{drawn, {0, 0}};
         if (!has_blocks(tile)) return tile;
         const u32 first = tile.index * kTileBlocks<W>;
-        tile.starts[0] = layout.block_start(first);
-        tile.starts[1] = first + 1 < layout.n_blocks ? layout.block_start(first + 1) : tile.starts[0];
+        tile.starts[0] = layout.block_start(first, shared.by_x, shared.by_y);
+        tile.starts[1] = first + 1 < layout.n_blocks ? layout.block_start(first + 1, shared.by_x, shared.by_y) : tile.starts[0];
         return tile;
     }
 
-    // Starts the copy of a tile into the slot. Adjacent threads copy adjacent kBytes of a row and, in three
+    // Starts the copy of a tile into the slot, if it has blocks. Adjacent threads copy adjacent kBytes of a row and, in three
     // dimensions, of the same row of the second block, which mostly follows in memory.
     template <u32 kBytes>
     __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot) const {
+        if (!has_blocks(tile)) return;
         constexpr u32 kBlocks = kTileBlocks<W>, kX = Sides<kRank>::kX, kY = Sides<kRank>::kY;
         constexpr u32 kElements = kBytes / Type<W>::kBytes;
         constexpr u32 kCopies = kTileBytes / kBytes / kComputeThreads;
+        // Of rows of 128 bytes, two CTAs side by side spare memory a way.
+        constexpr Fetch kFetch = kRank == 3 && kBlocks == 1 ? Fetch::k256Bytes : Fetch::k128Bytes;
         const u32 t = threadIdx.x;
         const W* src = source(tile.chunk);
         // So many threads copy a row, or the same row of both blocks; so many rows at a time. In one dimension
@@ -60,12 +63,11 @@ struct ComputeWarps {
             const u32 rows = i * kRows;
             const bool in_second = kRank < 3 && rows >= kBlockRows;
             const u64 skip = kRank == 3 ? rows / kY * plane_bytes + rows % kY * row_bytes : rows % kBlockRows * row_bytes;
-            copy_async<kBytes>(slot + (to ^ swizzled<128>(rows * kRowBytes)), (in_second ? second : start) + skip);
+            copy_async<kBytes, kFetch>(slot + (to ^ swizzled<128>(rows * kRowBytes)), (in_second ? second : start) + skip);
         }
     }
 
     __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot, bool aligned) const {
-        if (!has_blocks(tile)) return;
         if (likely(aligned)) {
             copy_tile<kUnitBytes>(tile, slot);
         } else {
@@ -126,7 +128,11 @@ struct ComputeWarps {
             }
             u32 head = 0;
 #pragma unroll
-            for (u32 i = 0; i < 32; ++i) head |= square[i];
+            for (u32 i = 0; i < 32; ++i) {
+                if (i % 16) head |= square[i];
+            }
+            const bool is_narrow = Type<W>::kParts == 1 && !__any_sync(kAllLanes, head & ~kNarrowBits);
+            head |= square[0] | square[16];
             if (Type<W>::kParts == 2) head |= __shfl_xor_sync(kAllLanes, head, 2);
             // The last tile may have no second block.
             const bool whole = index * kTileBlocks<W> + kTileBlocks<W> <= layout.n_blocks;
@@ -139,6 +145,7 @@ struct ComputeWarps {
             // Now the slot has been read, too.
             barrier_sync(kComputeBarrier, kComputeThreads);
 
+            if (kAsyncCopy && likely(aligned)) copy_tile<kUnitBytes>(next, slot);
             // Words of the blocks; the thread's columns begin at word `at` of the tile.
             u32 first_words = Type<W>::kHeads, words = kTileBlocks<W> == 2 && whole ? 2 * Type<W>::kHeads : Type<W>::kHeads;
 #pragma unroll
@@ -153,10 +160,16 @@ struct ComputeWarps {
             if (t == 0 && kind == kFirst) frames.publish(chunk, index, words);
             const bool stored = kind == kFirst && guess_stored(n, chunk, words >= (whole ? kTileBlocks<W> : 1) * kBlock);
             hand_over(n, SizedTile{kind, chunk, index, first_words, words, stored});
-            if (kAsyncCopy) copy_tile(next, slot, aligned);
+            // Many small copies would hold the size up.
+            if (kAsyncCopy && unlikely(!aligned)) copy_tile<Type<W>::kBytes>(next, slot);
 
             if (likely(!stored)) {
-                transpose(square);
+                // A warp without columns has nothing to transpose.
+                if (is_narrow) {
+                    if (in_warp) transpose_narrow(square);
+                } else {
+                    transpose(square);
+                }
                 if (kAsyncCopy) await_stage(n);
                 const u32 stage = shared.stage_address(n);
                 if (present && Part<W>::leads()) {
@@ -164,13 +177,21 @@ struct ComputeWarps {
                     const u32 word = (in_second * first_words + group) * Type<W>::kParts + Part<W>::head_half();
                     store_shared_4(stage + 4 * padded(word), head);
                 }
-                u32 word = at * Type<W>::kParts + Part<W>::column_half();
+                if (likely(in_warp)) {
+                    u32 word = at * Type<W>::kParts + Part<W>::column_half();
+                    const auto store = [&](u32 c) {
+                        if (head >> (31 - c) & 1) {
+                            store_shared_4(stage + 4 * padded(word), square[c]);
+                            word += Type<W>::kParts;
+                        }
+                    };
+                    store(0);
+                    if (has_long_words(head)) {
 #pragma unroll
-                for (u32 c = 0; c < 32; ++c) {
-                    if (head >> (31 - c) & 1) {
-                        store_shared_4(stage + 4 * padded(word), square[c]);
-                        word += Type<W>::kParts;
+                        for (u32 c = 1; c < kLongColumns; ++c) store(c);
                     }
+#pragma unroll
+                    for (u32 c = kLongColumns; c < 32; ++c) store(c);
                 }
             } else {
                 if (kAsyncCopy) await_stage(n);

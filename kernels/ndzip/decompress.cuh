@@ -162,6 +162,7 @@ struct Decompressor : DecompressTile<Blocks> {
 
     // The tile's blocks, of which each part decodes one, from the words that the table says.
     __device__ __forceinline__ void decode_blocks(u32 begin, u32 end) {
+        if (kBlocks == 1 && unlikely(end - begin == Type<W>::kHeads)) return store_zeros(begin, end);
         const u32 damage = kBlocks == 1 || block < layout.n_blocks ? decode_block(begin, end) : 0;
         if (threadIdx.x % kLines == 0) report(damage);
         if (kRank == 3) __syncthreads();
@@ -178,24 +179,51 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(n_before);
     }
 
+    // A block without columns, to the array. Its heads must be zeros, then its elements are, too. They add nothing to the checksum.
+    __device__ __forceinline__ void store_zeros(u32 begin, u32 end) const {
+        const u32 t = threadIdx.x;
+        if (t == 0) shared.starts[0] = layout.block_start(block);
+        u32 damage = end < begin ? kMarkCorrupt : check_place(end);
+        const u64 first = layout.table_bytes() / 4 + static_cast<u64>(begin) * Type<W>::kParts;
+        if (damage == 0 && t < Type<W>::kHeads * Type<W>::kParts && reinterpret_cast<const u32*>(payload)[first + t]) damage = kMarkCorrupt;
+        report(damage);
+        if (t == 0) {
+            Sums sums;
+            add_entry(end, sums);
+            slot()->add(sums);
+        }
+        __syncthreads();
+        const u32 n_before = count();
+        store_blocks<Order::kNative, true>();
+        finish(n_before);
+    }
+
+    // What is wrong with the payload's length, if the block ends there.
+    __device__ __forceinline__ u32 check_place(u32 end) const {
+        const u64 need = layout.payload_bytes(end);
+        return need > n_bytes ? kMarkTruncated : (block + 1 == layout.n_blocks) & (need < n_bytes) ? kMarkCorrupt : 0;
+    }
+    // The block's entry of the table, and the pad behind the last.
+    __device__ __forceinline__ void add_entry(u32 end, Sums& sums) const {
+        sums.add(block, end);
+        if (layout.has_pad() && block + 1 == layout.n_blocks) sums.add(block + 1, reinterpret_cast<const u32*>(payload)[block + 1]);
+    }
+
     // The part's block, to shared memory, added up along x. Is what is wrong.
     __device__ __forceinline__ u32 decode_block(u32 begin, u32 end) {
         const u32 t = threadIdx.x % kLines, warp = t / kWarp;
         const u32 stage = shared_address(shared.bytes[part]);
-        if (warp == 0) shared.starts[part] = layout.block_start(block);
-
-        const u64 need = layout.payload_bytes(end);
-        const bool is_corrupt = (end < begin) | (end - begin < Type<W>::kHeads) | (end - begin > Type<W>::kMaxWords) |
-                                ((block + 1 == layout.n_blocks) & (need < n_bytes));
-        const u32 damage = is_corrupt ? kMarkCorrupt : need > n_bytes ? kMarkTruncated : 0;
+        const bool is_corrupt = (end < begin) | (end - begin < Type<W>::kHeads) | (end - begin > Type<W>::kMaxWords);
+        const u32 damage = is_corrupt ? kMarkCorrupt : check_place(end);
         const u32 n = damage ? 0 : (end - begin) * Type<W>::kParts;
         const u64 first = layout.table_bytes() / 4 + static_cast<u64>(begin) * Type<W>::kParts;
         Sums sums;
-        if (t == 0) {
-            sums.add(block, end);
-            if (layout.has_pad() && block + 1 == layout.n_blocks) sums.add(block + 1, reinterpret_cast<const u32*>(payload)[block + 1]);
-        }
-        stage_words(stage, t, first, n, sums);
+        stage_words(stage, t, first, n);
+        // While they are under way:
+        if (warp == 0) shared.starts[part] = layout.block_start(block);
+        if (t == 0) add_entry(end, sums);
+        wait_copies();
+        if (kSums) sum_up(stage, t, first, n, sums);
         finish_sums(sums);
         if (unlikely(damage)) return damage;
 
@@ -218,19 +246,9 @@ struct Decompressor : DecompressTile<Blocks> {
         at += Type<W>::kHeads + warp_sum(columns_before);
 
         // Whatever the heads are, they have no more columns than a block can have, so this stays in the stage.
-        u32 square[32];
         u32 column = begin_of_block + 4 * (at * Type<W>::kParts + Part<W>::column_half());
-#pragma unroll
-        for (u32 c = 0; c < 32; ++c) {
-            square[c] = 0;
-            if (head >> (31 - c) & 1) {
-                square[c] = load_shared_4(staged(column));
-                column += Type<W>::kBytes;
-            }
-        }
-        transpose(square);
         W line[Type<W>::kLineElements];
-        from_square(square, line);
+        read_columns(head, column, line);
         add_up_x(line);
         // The stage has been read.
         part_sync();
@@ -244,10 +262,10 @@ struct Decompressor : DecompressTile<Blocks> {
         return 0;
     }
 
-    // Copies words [first, first + n) of the payload to the stage, and adds up their sums. Whole units of 16 bytes
+    // Starts the copy of words [first, first + n) of the payload to the stage. Whole units of 16 bytes
     // are copied, past the first level cache, whose few lines next to so much shared memory would limit the
     // loads in flight. So the stage begins with first % 4 words of what is before.
-    __device__ __forceinline__ void stage_words(u32 stage, u32 t, u64 first, u32 n, Sums& sums) const {
+    __device__ __forceinline__ void stage_words(u32 stage, u32 t, u64 first, u32 n) const {
         constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
         const u32 skipped = first % kUnitWords;
         const u32 n_units = n ? (skipped + n + kUnitWords - 1) / kUnitWords : 0;
@@ -258,7 +276,7 @@ struct Decompressor : DecompressTile<Blocks> {
         // kStep is a multiple of a swizzle's period of 1024 bytes.
         const u32 to = staged(stage + t * kUnitBytes);
 #pragma unroll 2
-        for (u32 u = t, step = 0; u < n_copies; u += kLines, step += kStep) copy_async<kUnitBytes>(to + step, from + step);
+        for (u32 u = t, step = 0; u < n_copies; u += kLines, step += kStep) copy_async<kUnitBytes, Fetch::k128Bytes>(to + step, from + step);
         if (unlikely(is_cut && t == n_copies % kLines)) {
             const u32* const last = reinterpret_cast<const u32*>(payload) + (first - skipped) + n_copies * kUnitWords;
             u32 words[kUnitWords];
@@ -266,8 +284,14 @@ struct Decompressor : DecompressTile<Blocks> {
             for (u32 w = 0; w < kUnitWords; ++w) words[w] = n_copies * kUnitWords + w < skipped + n ? last[w] : 0;
             store_shared_16(staged(stage + n_copies * kUnitBytes), join(words));
         }
-        wait_copies();
-        if (!kSums) return;
+    }
+
+    // Adds up the sums of these words, of which the thread has copied those that it reads.
+    __device__ __forceinline__ void sum_up(u32 stage, u32 t, u64 first, u32 n, Sums& sums) const {
+        constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
+        const u32 skipped = first % kUnitWords;
+        const u32 n_units = n ? (skipped + n + kUnitWords - 1) / kUnitWords : 0;
+        const u32 to = staged(stage + t * kUnitBytes);
         UnitSums<kLines> unit_sums(first - skipped + t * kUnitWords);
 #pragma unroll 2
         for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));
@@ -285,12 +309,46 @@ struct Decompressor : DecompressTile<Blocks> {
     // threads reading runs of equal length side by side meet few bank conflicts.
     static __device__ __forceinline__ u32 staged(u32 address) { return address ^ (address >> 3 & 7 * kUnitBytes); }
 
-    // Undoes the sign folding, then the differences along x.
+    // The residuals of the thread's line, with the sign folding undone, from the columns that the head names. The first of them is at
+    // address `column`.
+    __device__ __forceinline__ static void read_columns(u32 head, u32 column, W (&line)[Type<W>::kLineElements]) {
+        u32 square[32];
+        const auto load = [&](u32 c) {
+            square[c] = 0;
+            if (head >> (31 - c) & 1) {
+                square[c] = load_shared_4(staged(column));
+                column += Type<W>::kBytes;
+            }
+        };
+        load(0);
+        const bool has_long = has_long_words(head);
+#pragma unroll
+        for (u32 c = 1; c < kLongColumns; ++c) square[c] = 0;
+        if (has_long) {
+#pragma unroll
+            for (u32 c = 1; c < kLongColumns; ++c) load(c);
+        }
+#pragma unroll
+        for (u32 c = kLongColumns; c < 32; ++c) load(c);
+        if constexpr (Type<W>::kParts == 1) {
+            if (!has_long) {
+                u32 middle = 0;
+#pragma unroll
+                for (u32 c = kLongColumns; c < 25; ++c) middle |= square[c];
+                if (!__any_sync(kAllLanes, middle & ~kEdgeBits)) return unfold_narrow(square, line);
+            }
+        }
+        transpose(square);
+        from_square(square, line);
+#pragma unroll
+        for (W& residual : line) residual = fold_sign(residual);
+    }
+
+    // Undoes the differences along x.
     __device__ __forceinline__ void add_up_x(W (&v)[Type<W>::kLineElements]) const {
         constexpr u32 kElements = Type<W>::kLineElements, kX = Sides<kRank>::kX;
 #pragma unroll
         for (u32 i = 0; i < kElements; ++i) {
-            v[i] = fold_sign(v[i]);
             if (i % kX) v[i] += v[i - 1];
         }
         if (kRank == 3) return;
@@ -316,17 +374,24 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 i = 0; i < kElements; ++i) v[i] += before;
     }
 
-    // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>.
-    template <Order kOrder>
+    // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>, or all zeros.
+    template <Order kOrder, bool kZeros = false>
     __device__ __forceinline__ void store_blocks() const {
         // Rows whose words are not all at multiples of 8 bytes are of f32, and in three dimensions of pairs of blocks.
         constexpr bool kAligned = Type<W>::kBytes == kCellBytes || (kRank == 3 && kBlocks == 1);
         const u64 misaligned = reinterpret_cast<u64>(dst) | (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);
         if (kAligned || likely(misaligned % kCellBytes == 0)) {
-            store_columns<kCellBytes, kOrder>();
+            store_columns<kCellBytes, kOrder, kZeros>();
         } else {
-            store_columns<4, kOrder>();
+            store_columns<4, kOrder, kZeros>();
         }
+    }
+
+    // In shared memory from `base` on, the address of what is `further` bytes behind offset o, where at = swizzled<8>(o) and
+    // o has none of the bits of further / kLineBytes. The sum of lines is known when compiled, unlike with an XOR.
+    static __device__ __forceinline__ u32 address(u32 base, u32 at, u32 further) {
+        const u32 lines = further / kLineBytes * kLineBytes;
+        return base + (at ^ swizzled<8>(further) ^ lines) + lines;
     }
 
     // Adds up along y in three dimensions: every thread has a column of cells of a plane of its block.
@@ -336,7 +401,7 @@ struct Decompressor : DecompressTile<Blocks> {
         Cell sum = Cell::of(make_uint2(0, 0));
 #pragma unroll
         for (u32 y = 0; y < kCells; ++y) {
-            const u32 cell = stage + (at ^ swizzled<8>(y * kRowBytes));
+            const u32 cell = address(stage, at, y * kRowBytes);
             sum += Cell::of(load_shared_8(cell));
             store_shared_8(cell, sum.bits());
         }
@@ -345,7 +410,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // The cells that a thread adds up along the slowest axis and stores. Their words are adjacent if kWidth is
     // 8. If it is 4, the second word is at such a distance that the warp still stores whole rows. Adjacent threads
     // have a row of the first block, then the same row of the second.
-    template <u32 kWidth, Order kOrder>
+    template <u32 kWidth, Order kOrder, bool kZeros>
     __device__ __forceinline__ void store_columns() const {
         // Bytes and rows from a cell's first word to its second; threads per row.
         constexpr u32 kRowThreads = kRank == 1 ? kThreads : kWidth == 8 ? kRowCells : kRank == 2 ? 32 : 16;
@@ -358,9 +423,11 @@ struct Decompressor : DecompressTile<Blocks> {
         const u64 columns = layout.columns, plane = layout.plane;
         char* to = reinterpret_cast<char*>(dst + shared.starts[beside]) + x;
         const u64 far = kRank == 3 ? kFarRows * columns * Type<W>::kBytes : kFar;
-        const auto load = [=](u32 at) {
-            if (kWidth == 8) return Cell::of(load_shared_8(block + at));
-            return Cell::of(make_uint2(load_shared_4(block + at), load_shared_4(block + (at ^ swizzled<8>(kFar)))));
+        const auto load = [=](u32 at, u32 further) {
+            if (kZeros) return Cell::of(make_uint2(0, 0));
+            const u32 first = address(block, at, further);
+            if (kWidth == 8) return Cell::of(load_shared_8(first));
+            return Cell::of(make_uint2(load_shared_4(first), load_shared_4(address(block, at ^ swizzled<8>(kFar), further))));
         };
         const auto store = [=](char* to, const Cell& cell) {
             const uint2 v = cell.template value<kOrder>();
@@ -374,7 +441,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (kRank == 1) {
             const u32 at = swizzled<8>(x);
 #pragma unroll
-            for (u32 i = 0; i < kCells; ++i) store(to + i * kThreads * kCellBytes, load(at ^ swizzled<8>(i * kThreads * kCellBytes)));
+            for (u32 i = 0; i < kCells; ++i) store(to + i * kThreads * kCellBytes, load(at, i * kThreads * kCellBytes));
         }
         if (kRank == 2) {
             // A quarter of a column.
@@ -382,7 +449,7 @@ struct Decompressor : DecompressTile<Blocks> {
             Cell cells[kCells];
 #pragma unroll
             for (u32 i = 0; i < kCells; ++i) {
-                cells[i] = load(at ^ swizzled<8>(i * kRowBytes));
+                cells[i] = load(at, i * kRowBytes);
                 if (i > 0) cells[i] += cells[i - 1];
             }
             // The last cell of a quarter is read by none but its owner, who has it now: there goes the sum.
@@ -398,7 +465,7 @@ struct Decompressor : DecompressTile<Blocks> {
             Cell before = Cell::of(make_uint2(0, 0));
 #pragma unroll
             for (u32 quarter = 0; quarter < 3; ++quarter) {
-                if (quarter < row) before += load(swizzled<8>(x) ^ swizzled<8>((quarter * kCells + kCells - 1) * kRowBytes));
+                if (quarter < row) before += load(swizzled<8>(x), (quarter * kCells + kCells - 1) * kRowBytes);
             }
             to += row * kCells * columns * Type<W>::kBytes;
 #pragma unroll
@@ -414,7 +481,7 @@ struct Decompressor : DecompressTile<Blocks> {
             Cell sum = Cell::of(make_uint2(0, 0));
 #pragma unroll
             for (u32 z = 0; z < kCells; ++z) {
-                sum += load(at ^ swizzled<8>(z * 16 * kRowBytes));
+                sum += load(at, z * 16 * kRowBytes);
                 store(to, sum);
                 to += plane * Type<W>::kBytes;
             }

@@ -86,10 +86,23 @@ struct Layout {
     // First element of a block.
     __device__ __forceinline__ u32 block_start(u32 block) const {
         if (kRank == 1) return block * kBlock;
-        const u32 bx = block % blocks_x, rest = block / blocks_x;
-        const u32 by = kRank == 3 ? rest % blocks_y : rest, bz = kRank == 3 ? rest / blocks_y : 0;
-        const u32 row = bz * Sides<kRank>::kZ * rows + by * Sides<kRank>::kY;
-        return row * columns + bx * Sides<kRank>::kX;
+        const u32 rest = block / blocks_x;
+        return block_start(block % blocks_x, kRank == 3 ? rest % blocks_y : rest, kRank == 3 ? rest / blocks_y : 0);
+    }
+    // The same, for who asks often and has divisors by blocks_x and blocks_y.
+    __device__ __forceinline__ u32 block_start(u32 block, const Divisor& by_x, const Divisor& by_y) const {
+        if (kRank == 1) return block * kBlock;
+        u32 bx, by, bz = 0;
+        const u32 rest = by_x.divide(block, bx);
+        if (kRank == 3) {
+            bz = by_y.divide(rest, by);
+        } else {
+            by = rest;
+        }
+        return block_start(bx, by, bz);
+    }
+    __device__ __forceinline__ u32 block_start(u32 bx, u32 by, u32 bz) const {
+        return (bz * Sides<kRank>::kZ * rows + by * Sides<kRank>::kY) * columns + bx * Sides<kRank>::kX;
     }
 
     // Bytes of the table with its pad: where block 0 begins.

@@ -50,6 +50,7 @@ struct CompressShared {
     alignas(128) unsigned char stages[kStages][kStageBytes];
     alignas(128) unsigned char slot[kAsyncCopy ? kTileBytes : 128];
     alignas(128) uint4 zeros[kLineBytes / kUnitBytes];
+    Divisor by_x, by_y;  // blocks along x and y
     Tile tiles[2];  // this and the next
     SizedTile sized[kSizedSlots];
     Progress progress[kSizedSlots];  // up to the tiles in `sized`, by a writer warp

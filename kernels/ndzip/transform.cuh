@@ -113,6 +113,59 @@ __device__ __forceinline__ void from_square(const u32 (&square)[32], u64 (&line)
     }
 }
 
+// Columns 1 to 11, of bits 30 to 20, belong to long words. Where no lane of a warp has any, nobody looks for them.
+constexpr u32 kLongColumns = 12;
+__device__ __forceinline__ bool has_long_words(u32 head) { return __any_sync(kAllLanes, head & 0x7ff00000u); }
+
+// Where a field is smooth its residuals are short, except those of the first words of rows, which have no predecessor along x. A square
+// of f32 is narrow if no word has other bits than the top one and the lowest seven, apart from words 0 and 16, which may begin
+// rows. Then the bits of all other columns than the first and the last seven are of these two words, and the rest is a byte a word.
+constexpr u32 kNarrowBits = 0x8000007fu;  // of a word
+constexpr u32 kEdgeBits = 0x80008000u;    // of a column: those of words 0 and 16
+
+// As transpose, of a narrow square.
+__device__ __forceinline__ void transpose_narrow(u32 (&square)[32]) {
+    const u32 upper = __byte_perm(square[16], square[0], 0x7632), lower = __byte_perm(square[16], square[0], 0x5410);
+    u32 bytes[8];
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+        const u32 low = __byte_perm(__byte_perm(square[i + 24], square[i + 16], 0x0040), __byte_perm(square[i + 8], square[i], 0x0040), 0x5410);
+        const u32 top = __byte_perm(__byte_perm(square[i + 24], square[i + 16], 0x0073), __byte_perm(square[i + 8], square[i], 0x0073), 0x5410);
+        bytes[i] = select_bits(0x7f7f7f7fu, low, top);
+    }
+    transpose_bytes(bytes);
+    square[0] = bytes[0];
+#pragma unroll
+    for (u32 c = 1; c < 16; ++c) square[c] = upper << c & kEdgeBits;
+#pragma unroll
+    for (u32 c = 0; c < 9; ++c) square[16 + c] = lower << c & kEdgeBits;
+#pragma unroll
+    for (u32 c = 1; c < 8; ++c) square[24 + c] = bytes[c];
+}
+
+// The words of a narrow square, from its columns, with fold_sign undone.
+__device__ __forceinline__ void unfold_narrow(const u32 (&square)[32], u32 (&line)[32]) {
+    u32 upper = 0, lower = 0;
+#pragma unroll
+    for (u32 c = 1; c < 16; ++c) upper |= square[c] >> c;
+#pragma unroll
+    for (u32 c = 0; c < 9; ++c) lower |= square[16 + c] >> c;
+    u32 bytes[8];
+    bytes[0] = square[0];
+#pragma unroll
+    for (u32 c = 1; c < 8; ++c) bytes[c] = square[24 + c] ^ square[0];
+    transpose_bytes(bytes);
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+        line[i] = signed_byte<3>(bytes[i]);
+        line[i + 8] = signed_byte<2>(bytes[i]);
+        line[i + 16] = signed_byte<1>(bytes[i]);
+        line[i + 24] = signed_byte<0>(bytes[i]);
+    }
+    line[0] ^= __byte_perm(lower, upper, 0x7632);
+    line[16] ^= __byte_perm(lower, upper, 0x5410);
+}
+
 // The part of a group that a thread holds: a group is one lane for f32, four for f64.
 template <typename W>
 struct Part {

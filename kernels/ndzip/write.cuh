@@ -101,7 +101,7 @@ struct WriterWarps {
 #pragma unroll 2
         for (u32 at = thread * kUnitBytes; at < n_units * kUnitBytes; at += kThreads * kUnitBytes) {
             const uint4 unit = load_shared_16(stage + at);
-            store_global_16(to + at, unit);
+            store_global_streaming(to + at, unit);
             unit_sums.add(unit);
         }
         unit_sums.finish(weights, sums);
@@ -147,7 +147,7 @@ struct WriterWarps {
             const u32 keys = key_of(steps);
 #pragma unroll
             for (u32 j = 0; j < kBatch; ++j) {
-                out[i + j * kStride] = words[j];
+                store_global_streaming(out + i + j * kStride, words[j]);
                 add(keys, j, words[j]);
             }
             steps += kBatch * kStepRows * kKeyStep;
