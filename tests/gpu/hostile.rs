@@ -7,7 +7,7 @@ use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
-use crate::common::{assert_same_bytes, compress, repair::repair, specs_of_gpus};
+use crate::common::{assert_same_bytes, compress, ndzip, repair::repair, specs_of_gpus};
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
@@ -216,6 +216,43 @@ fn damaged_frames_by(spec: &Request) {
         batch.check(&[raw.clone(), raw.clone(), raw], &format!("{spec:?} case {case}, after all that"));
     }
     println!("{spec:?}: {n_refused} refused, {n_read} read, as by the CPU");
+}
+
+/// Blocks of zeros have no columns, and where a head says that there is one, nothing is there.
+#[test]
+fn heads_without_columns() {
+    if !has_gpu("heads_without_columns") {
+        return;
+    }
+    let (spec, stream, mut random) = (ndzip(), Stream::new(), Random::new(8));
+    for (dtype, extents, n_blocks) in [
+        (DType::F32, &[48, 48, 48][..], 27),
+        (DType::F64, &[48, 48, 48], 27),
+        (DType::F32, &[64, 192], 3),
+        (DType::F64, &[20_480], 5),
+    ] {
+        let array = array(dtype, ByteOrder::Little, extents);
+        let raw = vec![0; array.n_bytes() as usize];
+        let frame = compress(&array, &spec, &raw, &cpu());
+        let start =
+            header_bytes(extents.len(), 0) + usize::next_multiple_of(4 * n_blocks, dtype.size().unwrap() as usize);
+        // Heads take as many bytes as there are bits in 4096 of them.
+        assert_eq!(frame.len(), start + 512 * n_blocks, "{extents:?}");
+        let batch = Batch::new(&stream, array, &spec, Layout::of(3));
+        for _ in 0..20 {
+            let mut bad = frame.clone();
+            bad[start + random.below(512 * n_blocks)] ^= 1 << random.below(8);
+            repair(&mut bad);
+            batch.write_frames(&[&frame, &bad, &frame]);
+            for (verify, flags) in [(Verify::Checksum, 0), (Verify::Structure, SKIP_CHECKSUM)] {
+                assert_eq!(by_cpu(&array, &spec, &bad, verify), None);
+                batch.poison_results();
+                batch.submit_decompress(flags);
+                assert_eq!(batch.read_statuses(), [0, CORRUPT, 0], "{dtype:?} {extents:?}");
+                assert_same_bytes(batch.chunk(&batch.back.read_all(), 2), &raw, "the frame behind it");
+            }
+        }
+    }
 }
 
 /// Lengths are the caller's, but they lie in memory that anything may have written to.
