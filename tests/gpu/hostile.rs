@@ -234,8 +234,8 @@ fn heads_without_columns() {
         let array = array(dtype, ByteOrder::Little, extents);
         let raw = vec![0; array.n_bytes() as usize];
         let frame = compress(&array, &spec, &raw, &cpu());
-        let start =
-            header_bytes(extents.len(), 0) + usize::next_multiple_of(4 * n_blocks, dtype.size().unwrap() as usize);
+        let start = header_bytes(array.shape().rank(), 0)
+            + usize::next_multiple_of(4 * n_blocks, dtype.size().unwrap() as usize);
         // Heads take as many bytes as there are bits in 4096 of them.
         assert_eq!(frame.len(), start + 512 * n_blocks, "{extents:?}");
         let batch = Batch::new(&stream, array, &spec, Layout::of(3));
