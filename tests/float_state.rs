@@ -10,9 +10,10 @@ use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape, Verify};
 /// Does something with the register of the state set to this.
 fn in_state<T>(state: u32, work: impl FnOnce() -> T) -> T {
     let mut before = 0u32;
-    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut before) };
-    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const state) };
+    // SAFETY: the register is written to a word, and set to what C programs may set it to; what runs then is to be right.
+    unsafe { asm!("stmxcsr [{}]", "ldmxcsr [{}]", in(reg) &raw mut before, in(reg) &raw const state) };
     let result = work();
+    // SAFETY: as above, to what it was.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const before) };
     result
 }

@@ -20,7 +20,7 @@ const SEEN: u32 = 0x3f;
 impl Ieee {
     /// Changes the state of this thread if it is another one.
     #[inline]
-    pub fn new() -> Self {
+    pub fn begin() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             let before = state();
@@ -72,7 +72,7 @@ mod tests {
         for hostile in [0xdfc0, 0x5f80, 0x9f80, 0x1fc0, 0x3f80] {
             let before = state();
             set_state(hostile);
-            let ieee = Ieee::new();
+            let ieee = Ieee::begin();
             let sum = black_box(1f32) + black_box(1e-20);
             let small = black_box(1e-38f32) * black_box(0.5);
             drop(ieee);

@@ -79,7 +79,7 @@ pub trait Task<W: Word> {
 /// Does a task with the instructions of a level, and with arithmetic as IEEE 754 has it.
 #[allow(unsafe_code)] // functions that need instructions
 pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
-    let _ieee = Ieee::new();
+    let _ieee = Ieee::begin();
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` is proof that the CPU has its instructions.
