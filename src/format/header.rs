@@ -9,7 +9,7 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Version of the frame that this library writes, and the only one that it reads. Versions 1 and 2 were never released.
+/// Version of the frame that this library writes, and the only one that it reads. Versions 1 to 4 were never released.
 pub const FORMAT_VERSION: u8 = 5;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
