@@ -1,6 +1,6 @@
 //! The state of floating-point arithmetic: threads are used by programs that round in other directions, or that flush
 //! small numbers to zero, as every program does that has loaded a library built for speed (`-ffast-math`). What is coded
-//! must not depend on it.
+//! must not depend on it. Only x86-64 has such a state here; on other machines nothing is changed.
 
 #![allow(unsafe_code)] // the register of the state
 
