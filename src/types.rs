@@ -84,12 +84,18 @@ impl DType {
         }
     }
 
+    /// The type of the numbers that an element is made of, and how many there are: two in complex ones, else one.
+    pub fn parts(self) -> (Self, usize) {
+        match self {
+            DType::C64 => (DType::F32, 2),
+            DType::C128 => (DType::F64, 2),
+            other => (other, 1),
+        }
+    }
+
     /// Bytes of one number: of a complex element, one of its two parts.
     pub fn number_size(self) -> Option<u32> {
-        match self {
-            DType::C64 | DType::C128 => self.size().map(|size| size / 2),
-            _ => self.size(),
-        }
+        self.parts().0.size()
     }
 
     /// Short name, as numpy spells it where numpy has the type.

@@ -15,9 +15,11 @@ pub mod ndzip;
 pub mod registry;
 pub mod request;
 pub mod stored;
+pub mod szp;
 pub mod terms;
 
 pub use crate::codec::kept::Kept;
+use crate::codec::mode::Mode;
 pub use crate::codec::terms::Terms;
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
@@ -27,6 +29,7 @@ use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::types::{Array, DType, Shape};
 
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
 /// What a codec answers when it is asked to encode arrays of some type and extents.
 #[derive(Debug, Clone)]
 pub enum Decision {
@@ -142,6 +145,27 @@ pub struct BlockCounts {
     pub cut: u64,
     /// Of those with numbers: those that leave out elements with a fill value.
     pub masked: u64,
+    /// Elements, of complex ones parts, that a codec with a bound keeps exactly in blocks of several values.
+    pub exact: u64,
+}
+
+/// What a frame promises of its elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Promise {
+    /// What the codec was allowed to do.
+    pub mode: Mode,
+    /// The number that belongs to the mode; 0 if none does.
+    pub value: f64,
+    /// The largest absolute error that there can be: `None` if there is no such bound, or it is not known from what was
+    /// given of the frame.
+    pub bound: Option<f64>,
+}
+
+impl Promise {
+    /// Every bit.
+    pub const LOSSLESS: Self = Self { mode: Mode::Lossless, value: 0.0, bound: Some(0.0) };
+    /// Nothing: the frame is not known.
+    pub const NONE: Self = Self { mode: Mode::Expert, value: 0.0, bound: None };
 }
 
 /// A compression method. Implementations are stateless; all methods may run at the same time.
@@ -173,6 +197,11 @@ pub trait Codec: Sync {
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
+
+    /// What frames with these parameters promise, of whose payload there may be as little as nothing.
+    fn promise(&self, _params: &[u8], _payload: &[u8]) -> Promise {
+        Promise::LOSSLESS
+    }
 
     /// Counts the blocks of a payload by how they are coded. `None`: the codec has no kinds of blocks.
     fn count_blocks(&self, _job: &Job, _payload: &[u8]) -> Option<Result<BlockCounts>> {

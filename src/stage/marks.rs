@@ -23,6 +23,13 @@ impl Marks {
         Self { words: [0; MAX_WORDS], n }
     }
 
+    /// The same for other numbers.
+    #[inline(always)]
+    pub fn restart(&mut self, n: usize) {
+        self.n = n;
+        self.words_mut().fill(0);
+    }
+
     /// The words.
     #[inline(always)]
     pub fn words(&self) -> &[u32] {

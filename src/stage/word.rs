@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
 use std::thread::LocalKey;
 
+use crate::stage::quantise::{Float, Uniform};
+
 /// `u32` or `u64`; arithmetic is modulo 2^BITS.
 pub trait Word:
     Copy
@@ -56,6 +58,13 @@ pub trait Word:
     fn trailing_zeros(self) -> u32;
     /// The smaller and the larger of two words in two's complement.
     fn min_max_signed(self, other: Self) -> (Self, Self);
+
+    /// The quantiser of floats of this width, see [`Uniform`].
+    fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
+    /// As [`Rows::codes`](crate::stage::rows::Rows::codes): the code, whether there is one, whether it is within the bound.
+    fn code(self, uniform: &Uniform<Self>) -> (Self, bool, bool);
+    /// As [`Rows::values`](crate::stage::rows::Rows::values), of a code.
+    fn value(self, uniform: &Uniform<Self>) -> Self;
 
     /// Memory that this thread keeps.
     fn kept() -> &'static LocalKey<Cell<Vec<Self>>>;
@@ -130,6 +139,17 @@ macro_rules! word {
             #[inline(always)]
             fn trailing_zeros(self) -> u32 {
                 <$unsigned>::trailing_zeros(self)
+            }
+            fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>> {
+                Uniform::<$unsigned>::new(float, bound)
+            }
+            #[inline(always)]
+            fn code(self, uniform: &Uniform<Self>) -> (Self, bool, bool) {
+                uniform.code(self)
+            }
+            #[inline(always)]
+            fn value(self, uniform: &Uniform<Self>) -> Self {
+                uniform.value(self)
             }
             fn kept() -> &'static LocalKey<Cell<Vec<Self>>> {
                 thread_local! {

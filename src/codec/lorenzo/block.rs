@@ -3,17 +3,18 @@
 use std::cell::Cell;
 
 use crate::codec::lorenzo::header::{self, BITS, CONST, CUT, DECIMAL, FIXED, HUFF, Meaning, RAW, SPARSE, SPLIT};
-use crate::codec::lorenzo::layout::{Layout, UNIT};
+use crate::codec::lorenzo::layout::UNIT;
 use crate::codec::lorenzo::mask::Mask;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
 use crate::error::{Error, Result};
+use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
-use crate::stage::blocks::target::{Buffered, Direct, Line, Target};
+use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
 use crate::stage::marks::Marks;
 use crate::stage::pack;
-use crate::stage::predict::{self, ANY, LineSums};
+use crate::stage::predict::{self, ANY, Each, LineSums};
 use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows};
 use crate::stage::samples::Samples;
 use crate::stage::sparse;
@@ -226,7 +227,7 @@ fn choose<'a, W: Word, S: Rows<W>>(
         let other_base = if other_map == BITS { first } else { subtract_first(s, v, n) };
         let candidate =
             predict::Numbers { v, shape, middle: Samples::middle(&v[..n], other_base), in_full: false, masked };
-        let mut prediction = predict::choose(s, &candidate, is_dense);
+        let mut prediction = predict::choose::<_, _, Each>(s, &candidate, is_dense);
         if other_map == CUT {
             prediction.cost +=
                 predict::measure(s, &candidate, &cut::TailBits { base: other_base, unit: other_unit });
@@ -249,7 +250,11 @@ fn choose<'a, W: Word, S: Rows<W>>(
     if is_dense && masked.is_none() && best.cost < (n / FEW_BITS) as u64 {
         // The few bits that are left may all be in other rows.
         let middle = Samples::middle(&numbers[..n], base);
-        best = predict::choose(s, &predict::Numbers { v: numbers, shape, middle, in_full: true, masked }, true);
+        best = predict::choose::<_, _, Each>(
+            s,
+            &predict::Numbers { v: numbers, shape, middle, in_full: true, masked },
+            true,
+        );
     }
     Chosen { numbers, base, spare, map, unit: map_unit, prediction: best, tails }
 }
@@ -454,7 +459,8 @@ pub fn decode<W: Word, S: Rows<W>>(
             let unit = u32::from(unit);
             let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked;
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
-                let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], shift: unit };
+                let mut line =
+                    Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish: Shifted(unit) };
                 let n_bytes = if orders[2] == 1 {
                     let mut sums = LineSums::<_, _, 1>::new(s, orders, base, &mut line);
                     pack::read_rows(s, rest, n, scratch, &mut sums)?
@@ -490,7 +496,7 @@ pub fn decode<W: Word, S: Rows<W>>(
                     predict::undo(s, numbers, shape, orders, base);
                     Some((numbers, map, unit))
                 } else if is_direct {
-                    let mut sink = Direct { target, shape, shift: unit };
+                    let mut sink = Direct { target, shape, finish: Shifted(unit) };
                     predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
                     None
                 } else {

@@ -4,6 +4,8 @@
 //! Blocks with the same leading coordinates are a strip. [`source`] brings a block's elements into rows, [`target`]
 //! takes them back to their places.
 
+pub mod layout;
+pub mod payload;
 pub mod source;
 pub mod target;
 

@@ -14,6 +14,8 @@ pub struct Source<'a> {
     pub row: usize,
     /// Elements from one plane to the next.
     pub plane: usize,
+    /// Which part of the elements of the array these are.
+    pub part: usize,
 }
 
 impl Source<'_> {
@@ -22,6 +24,18 @@ impl Source<'_> {
         for (r, out) in out.chunks_exact_mut(sx * element.bytes).take(sz * sy).enumerate() {
             let at = (r / sy * self.plane + r % sy * self.row) * element.bytes;
             out.copy_from_slice(&self.bytes[at..at + sx * element.bytes]);
+        }
+    }
+
+    /// Copies one of so many parts of the elements of a block of this shape to the start of `out`.
+    pub fn copy_part(&self, [sz, sy, sx]: [usize; 3], part_bytes: usize, [i, parts]: [usize; 2], out: &mut [u8]) {
+        let size = part_bytes * parts;
+        for (r, out) in out.chunks_exact_mut(sx * part_bytes).take(sz * sy).enumerate() {
+            let at = (r / sy * self.plane + r % sy * self.row) * size;
+            let elements = self.bytes[at..at + sx * size].chunks_exact(size);
+            for (out, element) in out.chunks_exact_mut(part_bytes).zip(elements) {
+                out.copy_from_slice(&element[i * part_bytes..(i + 1) * part_bytes]);
+            }
         }
     }
 }

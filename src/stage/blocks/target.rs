@@ -42,6 +42,17 @@ impl Target<'_, '_> {
         &mut self.bands[band][start * element_bytes..]
     }
 
+    /// Writes one of so many parts of the elements of a block of this shape.
+    pub fn store_part(&mut self, part: &[u8], [sz, sy, sx]: [usize; 3], part_bytes: usize, [i, parts]: [usize; 2]) {
+        let size = part_bytes * parts;
+        for (r, part) in part.chunks_exact(sx * part_bytes).take(sz * sy).enumerate() {
+            let row = &mut self.row(r / sy, r % sy, size)[..sx * size];
+            for (element, part) in row.chunks_exact_mut(size).zip(part.chunks_exact(part_bytes)) {
+                element[i * part_bytes..(i + 1) * part_bytes].copy_from_slice(part);
+            }
+        }
+    }
+
     /// Writes the elements of a block of this shape, given their words, behind which there is room for a row.
     #[inline(always)]
     pub fn store<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
@@ -97,18 +108,34 @@ fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], e
     }
 }
 
-/// The places of a line's words that are elements, once they are shifted.
-pub struct Line<'a> {
-    /// Those that are left.
-    pub bytes: &'a mut [u8],
-    /// By so many bits to the left.
-    pub shift: u32,
+/// What is still to be done with a block's rows until they are words.
+pub trait Finish<W: Word, S: Rows<W>> {
+    /// The words of a row.
+    fn words(&self, s: S, row: S::Row) -> S::Row;
 }
 
-impl<W: Word, S: Rows<W>> RowSink<W, S> for Line<'_> {
+/// They are shifted to the left by so many bits.
+pub struct Shifted(pub u32);
+
+impl<W: Word, S: Rows<W>> Finish<W, S> for Shifted {
+    #[inline(always)]
+    fn words(&self, s: S, row: S::Row) -> S::Row {
+        if self.0 > 0 { s.shift_left(row, self.0) } else { row }
+    }
+}
+
+/// The places of a line's elements, which are as long as words.
+pub struct Line<'a, F> {
+    /// Those that are left.
+    pub bytes: &'a mut [u8],
+    /// What makes them words.
+    pub finish: F,
+}
+
+impl<W: Word, S: Rows<W>, F: Finish<W, S>> RowSink<W, S> for Line<'_, F> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
-        let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
+        let row = self.finish.words(s, row);
         for line in 0..LANES * W::BYTES / CACHE_LINE {
             s.prefetch(self.bytes.as_ptr().wrapping_add((LINES_AHEAD + line) * CACHE_LINE));
         }
@@ -123,14 +150,14 @@ impl<W: Word, S: Rows<W>> RowSink<W, S> for Line<'_> {
     }
 }
 
-/// Planes of words that are elements, once they are shifted.
-pub struct Direct<'s, 't, 'a> {
+/// Planes of elements that are as long as words.
+pub struct Direct<'s, 't, 'a, F> {
     /// Where the block goes.
     pub target: &'s mut Target<'t, 'a>,
     /// The extents of the block.
     pub shape: [usize; 3],
-    /// By so many bits to the left.
-    pub shift: u32,
+    /// What makes them words.
+    pub finish: F,
 }
 
 /// How far ahead places are fetched into the cache. Not a whole block, because rows whose distance is a power of two share
@@ -140,14 +167,14 @@ const ROWS_AHEAD: usize = 8;
 /// The same where all lines follow each other.
 const LINES_AHEAD: usize = 16;
 
-impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
+impl<W: Word, S: Rows<W>, F: Finish<W, S>> Sink<W, S> for Direct<'_, '_, '_, F> {
     type Plane<'p>
-        = DirectPlane<'p>
+        = DirectPlane<'p, F>
     where
         Self: 'p;
 
     #[inline(always)]
-    fn plane(&mut self, z: usize) -> DirectPlane<'_> {
+    fn plane(&mut self, z: usize) -> DirectPlane<'_, F> {
         let [sz, sy, sx] = self.shape;
         // At the end of the block the next one's, which is beside it.
         let (rows_ahead, planes_ahead) = if sz > 1 { (0, z + PLANES_AHEAD) } else { (ROWS_AHEAD, 0) };
@@ -161,13 +188,13 @@ impl<W: Word, S: Rows<W>> Sink<W, S> for Direct<'_, '_, '_> {
             at: 0,
             sy,
             sx,
-            shift: self.shift,
+            finish: &self.finish,
         }
     }
 }
 
 /// A plane of it.
-pub struct DirectPlane<'p> {
+pub struct DirectPlane<'p, F> {
     bytes: &'p mut [u8],
     /// Where the next row begins.
     at: usize,
@@ -178,10 +205,10 @@ pub struct DirectPlane<'p> {
     rows_ahead: usize,
     sy: usize,
     sx: usize,
-    shift: u32,
+    finish: &'p F,
 }
 
-impl<W: Word, S: Rows<W>> Plane<W, S> for DirectPlane<'_> {
+impl<W: Word, S: Rows<W>, F: Finish<W, S>> Plane<W, S> for DirectPlane<'_, F> {
     #[inline(always)]
     fn put(&mut self, s: S, y: usize, row: S::Row) {
         let y_ahead = y + self.rows_ahead;
@@ -193,7 +220,7 @@ impl<W: Word, S: Rows<W>> Plane<W, S> for DirectPlane<'_> {
         for line in 0..LANES * W::BYTES / CACHE_LINE {
             s.prefetch(self.ahead.wrapping_add(at + line * CACHE_LINE));
         }
-        let row = if self.shift > 0 { s.shift_left(row, self.shift) } else { row };
+        let row = self.finish.words(s, row);
         let out = &mut self.bytes[self.at..];
         self.at += self.row_bytes;
         if self.sx == LANES {

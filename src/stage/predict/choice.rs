@@ -5,12 +5,63 @@ use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Of so many rows one is looked at for the estimate …
-const SAMPLE_EVERY: usize = 17;
-/// … this one …
+/// Of the rows of which one in so many is looked at, this is the first …
 const SAMPLED: usize = 8;
 /// … unless there are fewer rows than this: then all are.
 const SAMPLE_FROM: usize = 34;
+
+/// What numbers take, as an estimate sees it.
+pub trait Cost<W: Word> {
+    /// Of so many rows one is looked at.
+    const SAMPLE_EVERY: usize;
+    /// How many orders up to 1 are tried first.
+    const N_FIRST: usize;
+
+    /// How many times the bits of a word are counted for a row of lanes of which those of a mask count.
+    fn units(mask: u32) -> usize;
+
+    /// Adds those bits that the numbers of the mask, in unsigned form, do not need.
+    fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
+}
+
+/// Every number takes its own bits.
+pub struct Each;
+
+impl<W: Word> Cost<W> for Each {
+    const SAMPLE_EVERY: usize = 17;
+    const N_FIRST: usize = 6;
+
+    #[inline(always)]
+    fn units(mask: u32) -> usize {
+        mask.count_ones() as usize
+    }
+
+    #[inline(always)]
+    fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
+        s.plus_leading_zeros(missing, mask, numbers)
+    }
+}
+
+/// Of every eight numbers from the start of a row on, only the longest counts.
+pub struct Octets;
+
+impl<W: Word> Cost<W> for Octets {
+    const SAMPLE_EVERY: usize = 13;
+    const N_FIRST: usize = 8;
+
+    #[inline(always)]
+    fn units(_: u32) -> usize {
+        LANES / 8
+    }
+
+    #[inline(always)]
+    fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
+        s.plus_octet_zeros(missing, s.keep(mask, numbers))
+    }
+}
+
+/// Orders up to 1 that may be good for a block.
+const FIRST: [Orders; 8] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], [1, 0, 0], [1, 1, 0]];
 
 /// The numbers of a block less the first of them.
 pub struct Numbers<'a, W> {
@@ -29,8 +80,8 @@ pub struct Numbers<'a, W> {
 impl<W: Word> Numbers<'_, W> {
     /// The first of `n_rows` rows that is looked at, and from one to the next.
     #[inline(always)]
-    fn sample(&self, n_rows: usize) -> (usize, usize) {
-        if self.in_full { (0, 1) } else { sample(n_rows) }
+    fn sample<C: Cost<W>>(&self, n_rows: usize) -> (usize, usize) {
+        if self.in_full || n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, C::SAMPLE_EVERY) }
     }
 
     /// Orders along axes that are there.
@@ -55,28 +106,27 @@ impl<W: Word> Numbers<'_, W> {
     }
 
     #[inline(always)]
-    fn estimate<S: Rows<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
+    fn estimate<S: Rows<W>, C: Cost<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
         let base = self.base(orders);
-        Prediction { orders, base, cost: cost(s, self, orders, base) }
+        Prediction { orders, base, cost: cost::<_, _, C>(s, self, orders, base) }
     }
 }
 
 /// Chooses the prediction of a block. With `search`, orders of which none is that of another axis are tried too.
 #[inline(always)]
-pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
-    const FIRST: [Orders; 6] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]];
+pub fn choose<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
     let shape = numbers.shape;
     let order = |n: usize| if n > 1 { 3 } else { 0 };
     let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
     let is_rows = shape[0] * shape[1] > 1 && shape[2] <= LANES;
-    let first_costs = if is_rows { first_costs(s, numbers) } else { [0; 6] };
+    let first_costs = if is_rows { first_costs::<_, _, C>(s, numbers) } else { [0; 8] };
     let mut best = Prediction::NONE;
-    let n_first = if numbers.masked.is_some() { 6 } else { 7 };
-    for i in 0..n_first {
-        let orders = if i < 6 { FIRST[i] } else { cubic };
+    for i in 0..C::N_FIRST + usize::from(numbers.masked.is_none()) {
+        let orders = if i < C::N_FIRST { FIRST[i] } else { cubic };
         if numbers.is_possible(orders) && (i == 0 || orders != [0; 3]) {
             let base = numbers.base(orders);
-            let cost = if is_rows && i < 6 { first_costs[i] } else { cost(s, numbers, orders, base) };
+            let cost =
+                if is_rows && i < C::N_FIRST { first_costs[i] } else { cost::<_, _, C>(s, numbers, orders, base) };
             if cost < best.cost {
                 best = Prediction { orders, base, cost };
             }
@@ -90,7 +140,7 @@ pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> 
         // All orders are that, or none.
         let [uz, uy, ux] = best.orders.map(|o| u8::from(o > 0));
         for order in order + 1..=MAX_ORDER {
-            let other = numbers.estimate(s, [uz * order, uy * order, ux * order]);
+            let other = numbers.estimate::<_, C>(s, [uz * order, uy * order, ux * order]);
             if other.cost >= best.cost {
                 break;
             }
@@ -109,7 +159,7 @@ pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> 
             };
             orders[axis] = order;
             if numbers.is_possible(orders) {
-                let other = numbers.estimate(s, orders);
+                let other = numbers.estimate::<_, C>(s, orders);
                 if other.cost < best.cost {
                     best = other;
                 }
@@ -119,12 +169,6 @@ pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, search: bool) -> 
             return best;
         }
     }
-}
-
-/// The first sampled row of so many, and from one to the next.
-#[inline(always)]
-fn sample(n_rows: usize) -> (usize, usize) {
-    if n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, SAMPLE_EVERY) }
 }
 
 /// What is measured of numbers, row by row.
@@ -140,7 +184,7 @@ pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl M
     let n = sz * sy * sx;
     let (n_rows, length) = if sz * sy == 1 { (sx.div_ceil(LANES), LANES) } else { (sz * sy, sx) };
     let mut sums = s.splat(W::default());
-    let (mut row, step) = numbers.sample(n_rows);
+    let (mut row, step) = numbers.sample::<Each>(n_rows);
     while row < n_rows {
         let end = n.min((row + 1) * length);
         let mut at = row * length;
@@ -162,26 +206,31 @@ pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl M
 
 /// Adds the bits that the unsigned forms of the differences of a mask have not.
 #[inline(always)]
-fn plus_missing_bits<W: Word, S: Rows<W>>(s: S, missing: S::Sum, mask: u32, differences: S::Row) -> S::Sum {
-    s.plus_leading_zeros(missing, mask, s.zigzag(differences))
+fn plus_missing_bits<W: Word, S: Rows<W>, C: Cost<W>>(
+    s: S,
+    missing: S::Sum,
+    mask: u32,
+    differences: S::Row,
+) -> S::Sum {
+    C::plus_missing(s, missing, mask, s.zigzag(differences))
 }
 
-/// The bits that so many numbers have of which these are missing.
+/// The bits of so many words of which these are missing.
 #[inline(always)]
-fn present_bits<W: Word, S: Rows<W>>(s: S, n: usize, missing: S::Sum) -> u64 {
-    n as u64 * u64::from(W::BITS) - s.total(missing)
+fn present_bits<W: Word, S: Rows<W>>(s: S, units: usize, missing: S::Sum) -> u64 {
+    units as u64 * u64::from(W::BITS) - s.total(missing)
 }
 
 /// [`cost`] of the orders up to 1 that are always tried, for blocks whose rows are no longer than a row of lanes.
 #[inline(always)]
-fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
+fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [u64; 8] {
     let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
     let lanes = first_lanes(sx);
-    let mut n = 0;
+    let mut units = 0;
     let zero = s.splat(W::default());
     let middle = s.splat(numbers.base([0; 3]));
-    let mut missing = [s.no_sum(); 6];
-    let (first, step) = numbers.sample(sz * sy);
+    let mut missing = [s.no_sum(); 8];
+    let (first, step) = numbers.sample::<C>(sz * sy);
     let mut number = first;
     while number < sz * sy {
         let at = number * sx;
@@ -203,31 +252,33 @@ fn first_costs<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>) -> [u64; 6] {
             s.minus(along_y, s.predecessors(along_y, zero)),
             s.minus(along_z, s.predecessors(along_z, zero)),
             s.minus(along_zy, s.predecessors(along_zy, zero)),
+            along_z,
+            along_zy,
         ];
         let mask = numbers.counting(at, lanes);
-        n += mask.count_ones() as usize;
-        for i in 0..6 {
-            missing[i] = plus_missing_bits(s, missing[i], mask, differences[i]);
+        units += C::units(mask);
+        for i in 0..C::N_FIRST {
+            missing[i] = plus_missing_bits::<_, _, C>(s, missing[i], mask, differences[i]);
         }
         number += step;
     }
-    let mut costs = [0; 6];
-    for i in 0..6 {
-        costs[i] = present_bits(s, n, missing[i]);
+    let mut costs = [0; 8];
+    for i in 0..C::N_FIRST {
+        costs[i] = present_bits(s, units, missing[i]);
     }
     costs
 }
 
-/// Bits of the sampled numbers after a prediction. The base is zero unless the orders are.
+/// What the sampled numbers take after a prediction. The base is zero unless the orders are.
 #[inline(always)]
-fn cost<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
+fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
     let Numbers { v, shape, .. } = *numbers;
     let [sz, sy, sx] = shape;
     let base = s.splat(base);
     let zero = s.splat(W::default());
-    let (mut missing, mut n) = (s.no_sum(), 0);
+    let (mut missing, mut units) = (s.no_sum(), 0);
     if sz * sy == 1 {
-        let (mut run, step) = numbers.sample(sx.div_ceil(LANES));
+        let (mut run, step) = numbers.sample::<C>(sx.div_ceil(LANES));
         while run < sx.div_ceil(LANES) {
             let at = run * LANES;
             let mut this = s.minus(s.load(&v[at..]), base);
@@ -241,18 +292,18 @@ fn cost<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W
                 before = s.minus(before, s.predecessors(before, s.splat(W::default())));
             }
             let mask = numbers.counting(at, first_lanes(sx - at));
-            missing = plus_missing_bits(s, missing, mask, this);
-            n += mask.count_ones() as usize;
+            missing = plus_missing_bits::<_, _, C>(s, missing, mask, this);
+            units += C::units(mask);
             run += step;
         }
-        return present_bits(s, n, missing);
+        return present_bits(s, units, missing);
     }
     let rows = plane_rows(shape, orders);
     let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
     // Differences along x of what is before this row of lanes, if anything can be.
     let mut before = [zero; MAX_ORDER as usize];
     let is_short = sx <= LANES;
-    let (mut number, step) = numbers.sample(sz * sy);
+    let (mut number, step) = numbers.sample::<C>(sz * sy);
     while number < sz * sy {
         let (z, y) = (number / rows, number % rows);
         if !is_short {
@@ -287,13 +338,13 @@ fn cost<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W
                 }
             }
             let mask = numbers.counting(at, first_lanes(sx - start));
-            missing = plus_missing_bits(s, missing, mask, this);
-            n += mask.count_ones() as usize;
+            missing = plus_missing_bits::<_, _, C>(s, missing, mask, this);
+            units += C::units(mask);
             start += LANES;
         }
         number += step;
     }
-    present_bits(s, n, missing)
+    present_bits(s, units, missing)
 }
 
 /// A row of numbers and those before it.
@@ -395,7 +446,7 @@ mod tests {
                     continue;
                 }
                 let numbers = Numbers { v: &padded(&v), shape, middle: 0, in_full: false, masked: None };
-                assert_eq!(cost(Portable, &numbers, orders, base), bits, "{shape:?} {orders:?}");
+                assert_eq!(cost::<_, _, Each>(Portable, &numbers, orders, base), bits, "{shape:?} {orders:?}");
             }
         }
     }
@@ -406,12 +457,14 @@ mod tests {
         for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
             let v = padded(&noise(shape.iter().product()));
             let numbers = Numbers { v: &v, shape, middle: 777, in_full: false, masked: None };
-            let together = first_costs(Portable, &numbers);
-            for (i, orders) in
-                [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]].into_iter().enumerate()
-            {
+            let together = first_costs::<_, _, Each>(Portable, &numbers);
+            let octets = first_costs::<_, _, Octets>(Portable, &numbers);
+            for (i, orders) in FIRST.into_iter().enumerate() {
                 let base = if i == 0 { 777 } else { 0 };
-                assert_eq!(together[i], cost(Portable, &numbers, orders, base), "{shape:?} {orders:?}");
+                let each = cost::<_, _, Each>(Portable, &numbers, orders, base);
+                let one_by_one = cost::<_, _, Octets>(Portable, &numbers, orders, base);
+                assert!(i >= <Each as Cost<u32>>::N_FIRST || together[i] == each, "{shape:?} {orders:?}");
+                assert_eq!(octets[i], one_by_one, "{shape:?} {orders:?}");
             }
         }
     }
@@ -419,7 +472,7 @@ mod tests {
     #[test]
     fn polynomials_vanish() {
         let choose = |v: Vec<u64>, shape, search| {
-            choose(
+            super::choose::<_, _, Each>(
                 Portable,
                 &Numbers { v: &padded(&v), shape, middle: v[v.len() / 2], in_full: false, masked: None },
                 search,

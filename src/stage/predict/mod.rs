@@ -5,7 +5,7 @@
 //! degree. Since differences along different axes commute, a block is predicted by plain passes over its rows.
 //!
 //! Which orders suit a block is estimated on some of its rows by the bits that the differences would
-//! take. Smooth arrays of f64 gain from orders as high as 5, noisy ones from order 1 or 0; so after a few orders that are
+//! take, each for itself or in groups of eight. Smooth arrays of f64 gain from orders as high as 5, noisy ones from order 1 or 0; so after a few orders that are
 //! good for most arrays the estimate follows the direction in which it improves.
 
 mod choice;
@@ -16,7 +16,7 @@ mod sums;
 
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
-pub use choice::{Measure, Numbers, choose, measure};
+pub use choice::{Each, Measure, Numbers, Octets, choose, measure};
 pub use differences::apply;
 pub use masked::apply_masked;
 pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};
@@ -36,7 +36,7 @@ pub struct Prediction<W> {
     pub orders: Orders,
     /// What is subtracted from every number beforehand, in addition to the first one.
     pub base: W,
-    /// Estimated bits of the sampled numbers.
+    /// Estimated bits of the sampled numbers, or of a number in each group of them.
     pub cost: u64,
 }
 

@@ -22,12 +22,16 @@ pub use simd::SimdWord as RowWord;
 
 use crate::stage::bits::window;
 use crate::stage::element::Element;
+use crate::stage::quantise::{Coded, Uniform, in_lanes, map_lanes};
 use crate::stage::word::Word;
 
 /// Lanes of a row.
 pub const LANES: usize = 32;
 /// Bit lengths that are counted together.
 pub const LENGTHS: usize = 1024;
+
+/// Bytes of four groups of eight numbers at most, and eight more.
+pub const OCTETS_ROOM: usize = LANES * 8 + 8;
 
 /// The first `n` of 32 lanes.
 #[inline(always)]
@@ -201,6 +205,8 @@ pub trait Rows<W: Word>: Copy {
     fn no_sum(self) -> Self::Sum;
     /// Adds the zero bits above the highest one of each word of a mask.
     fn plus_leading_zeros(self, sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum;
+    /// Adds the zero bits above the highest one of every eight words: those that all of them have.
+    fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum;
     /// The whole sum.
     fn total(self, sum: Self::Sum) -> u64;
     /// Which words are larger than `limit`, without signs.
@@ -411,6 +417,85 @@ pub trait Rows<W: Word>: Copy {
         }
         bytes
     }
+    /// Quantises floats.
+    #[inline(always)]
+    fn codes(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
+        in_lanes(self, floats, |word| word.code(uniform))
+    }
+    /// The floats that codes stand for.
+    #[inline(always)]
+    fn values(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
+        map_lanes(self, codes, |code: W| code.value(uniform))
+    }
+    /// The bit lengths of the longest of every eight numbers of whole rows.
+    #[inline(always)]
+    fn octet_lengths(self, numbers: &[W], lengths: &mut [u8]) {
+        let mut g = 0;
+        while g < lengths.len() {
+            let mut any = W::default();
+            let mut i = 0;
+            while i < 8 {
+                any |= numbers[8 * g + i];
+                i += 1;
+            }
+            lengths[g] = any.bit_length() as u8;
+            g += 1;
+        }
+    }
+    /// Replaces bytes below 128, of which there are a multiple of 64, by what a table has for them.
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 128], bytes: &mut [u8]) {
+        for byte in bytes {
+            *byte = table[usize::from(*byte) % 128];
+        }
+    }
+    /// Writes four groups of eight numbers, each in as many bytes as its width, see [`octets`](crate::stage::octets). There is
+    /// room for [`OCTETS_ROOM`] bytes, which are anything behind those.
+    #[inline(always)]
+    fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
+        let mut words = [W::default(); LANES];
+        self.store(row, &mut words);
+        let mut at = 0;
+        for (eight, width) in words.as_chunks::<8>().0.iter().zip(widths) {
+            let (mut n_bits, mut start) = (u32::from(width), 0);
+            while n_bits > 0 {
+                let mut bytes = 0;
+                let mut i = 0;
+                while i < 8 {
+                    bytes |= (eight[i] >> start & W::low_mask(8)).to_u64() << (8 * i);
+                    i += 1;
+                }
+                let n = n_bits.min(8);
+                out[at..at + 8].copy_from_slice(&self.gather_bits(bytes, n).to_le_bytes());
+                at += n as usize;
+                start += 8;
+                n_bits -= n;
+            }
+        }
+    }
+    /// The numbers of four groups; [`OCTETS_ROOM`] bytes are there.
+    #[inline(always)]
+    fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
+        let mut words = [W::default(); LANES];
+        let mut at = 0;
+        for (eight, width) in words.as_chunks_mut::<8>().0.iter_mut().zip(widths) {
+            let (mut n_bits, mut start) = (u32::from(width), 0);
+            while n_bits > 0 {
+                let n = n_bits.min(8);
+                let bits = u64::from_le_bytes(*from[at..].first_chunk().expect("eight bytes"));
+                let bytes = self.scatter_bits(bits, n);
+                let mut i = 0;
+                while i < 8 {
+                    eight[i] |= W::from_u64(bytes >> (8 * i) & 0xff) << start;
+                    i += 1;
+                }
+                at += n as usize;
+                start += 8;
+                n_bits -= n;
+            }
+        }
+        self.load(&words)
+    }
     /// Tells the CPU that this byte, if there is one, will be used.
     #[inline(always)]
     fn prefetch(self, _byte: *const u8) {}
@@ -502,6 +587,26 @@ mod tests {
                 s.store(row, &mut row_words);
                 all.push(row_words);
             }
+            // Groups of eight of any width, packed behind each other and unpacked again.
+            let numbers = s.shift_right(a, mask.count_ones() % W::BITS);
+            let mut lengths = [0; LANES / 8];
+            let mut plain = [W::default(); LANES];
+            s.store(numbers, &mut plain);
+            s.octet_lengths(&plain, &mut lengths);
+            let mut packed = vec![0; OCTETS_ROOM];
+            s.pack_octets(numbers, lengths, &mut packed);
+            packed[lengths.iter().map(|&length| usize::from(length)).sum()..].fill(0xa5);
+            let mut unpacked = vec![W::default(); LANES];
+            s.store(s.unpack_octets(lengths, &packed), &mut unpacked);
+            assert!(unpacked == plain);
+            all.push(unpacked);
+            let zeros = s.total(s.plus_octet_zeros(s.plus_octet_zeros(s.no_sum(), numbers), a));
+            all.push(vec![W::from_u64(zeros)]);
+            let table: [u8; 128] = std::array::from_fn(|i| (i as u8).wrapping_mul(77));
+            let mut looked_up: Vec<u8> = string.iter().chain(&packed).map(|byte| byte % 128).collect();
+            looked_up.resize(looked_up.len().next_multiple_of(64), 3);
+            s.look_up(&table, &mut looked_up);
+            all.push(looked_up.iter().chain(&packed).map(|&byte| W::from_u64(byte.into())).collect());
             let mut bytes = vec![0; 8 * LANES];
             for (dtype, place) in [DType::U8, DType::I16, DType::U16, DType::I8].iter().zip(bytes.chunks_mut(64)) {
                 let element = Element::of(*dtype).expect("numbers");

@@ -171,6 +171,18 @@ macro_rules! level {
                 sum
             }
             #[inline(always)]
+            fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
+                let mut words = [0 as $word; LANES];
+                Rows::<$word>::store(self, a, &mut words);
+                let mut zeros = [0 as $word; $lanes];
+                for eight in words.as_chunks::<8>().0 {
+                    let [a, b, c, d, e, f, g, h] = *eight;
+                    zeros[0] += <$word>::from((a | b | c | d | e | f | g | h).leading_zeros());
+                }
+                // SAFETY: the token is proof of the instructions; there are as many words as a register has.
+                unsafe { $add(sum, _mm256_loadu_si256(zeros.as_ptr().cast())) }
+            }
+            #[inline(always)]
             fn total(self, sum: Self::Sum) -> u64 {
                 let mut words = [0 as $word; $lanes];
                 // SAFETY: the token is proof of the instructions; there are as many words as a register has.

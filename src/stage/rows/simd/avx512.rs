@@ -3,9 +3,10 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Token, each, rows};
+use super::{Token, each, octets, quantise, rows};
 use crate::stage::element::Element;
-use crate::stage::rows::{LANES, LENGTHS, Rows, first_lanes};
+use crate::stage::quantise::{Coded, Uniform, in_lanes, map_lanes};
+use crate::stage::rows::{LANES, LENGTHS, OCTETS_ROOM, Rows, first_lanes};
 use crate::stage::word::Word;
 
 /// Proof that the CPU has the instructions of the level.
@@ -23,10 +24,10 @@ impl Token for Avx512 {
 /// destination even where that is not used, so a compiler's choice of register would chain rows together that
 /// have nothing to do with each other. Here the destination is the source.
 macro_rules! in_place {
-    ($name:ident, $instruction:literal, $mask:ty, $vector:ty, $class:ident) => {
+    ($visibility:vis $name:ident, $instruction:literal, $mask:ty, $vector:ty, $class:ident) => {
         #[inline]
-        #[target_feature(enable = "avx512f,avx512vl,avx512vbmi2")]
-        fn $name(present: $mask, mut words: $vector) -> $vector {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2")]
+        $visibility fn $name(present: $mask, mut words: $vector) -> $vector {
             // SAFETY: the instruction changes nothing but the register.
             unsafe {
                 asm!(
@@ -45,8 +46,10 @@ in_place!(squeeze_32, "vpcompressd", __mmask16, __m512i, zmm_reg);
 in_place!(squeeze_64, "vpcompressq", __mmask8, __m512i, zmm_reg);
 in_place!(spread_32, "vpexpandd", __mmask16, __m512i, zmm_reg);
 in_place!(spread_64, "vpexpandq", __mmask8, __m512i, zmm_reg);
-in_place!(squeeze_8, "vpcompressb", __mmask32, __m256i, ymm_reg);
-in_place!(spread_8, "vpexpandb", __mmask32, __m256i, ymm_reg);
+in_place!(pub squeeze_8, "vpcompressb", __mmask32, __m256i, ymm_reg);
+in_place!(pub spread_8, "vpexpandb", __mmask32, __m256i, ymm_reg);
+in_place!(pub squeeze_wide_8, "vpcompressb", __mmask64, __m512i, zmm_reg);
+in_place!(pub spread_wide_8, "vpexpandb", __mmask64, __m512i, zmm_reg);
 
 /// The lowest byte of every word.
 ///
@@ -277,7 +280,7 @@ macro_rules! level {
         $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident,
         $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident, $permute:ident, $store:ident, $squeeze:ident,
         $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident, $blend:ident, $least:ident,
-        $most:ident, $any:ident, $multiples:ident, $floats:ident, { $($narrow_elements:tt)* }
+        $most:ident, $any:ident, $multiples:ident, $floats:ident, $floating:ident, { $($narrow_elements:tt)* }
     ) => {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
@@ -315,6 +318,15 @@ macro_rules! level {
                     sum = unsafe { $add(sum, $keep((mask >> (i * $lanes)) as $mask, $lzcnt(a))) };
                 }
                 sum
+            }
+            #[inline(always)]
+            fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
+                // SAFETY: the token is proof of the instructions.
+                unsafe {
+                    let zeros = $narrow(Rows::<$word>::leading_zeros(self, a));
+                    let least = _mm256_and_si256(octets::least(zeros), _mm256_set1_epi64x(0xff));
+                    $add(sum, _mm512_zextsi256_si512(least))
+                }
             }
             #[inline(always)]
             fn total(self, sum: Self::Sum) -> u64 {
@@ -629,6 +641,95 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
+            fn codes(self, uniform: &Uniform<$word>, floats: Self::Row) -> Coded<Self::Row> {
+                if uniform.float.is_narrow() {
+                    return in_lanes(self, floats, |word: $word| word.code(uniform));
+                }
+                let mut coded = Coded { codes: floats, are_coded: 0, are_within: 0 };
+                for (i, code) in coded.codes.iter_mut().enumerate() {
+                    // SAFETY: the token is proof of the instructions.
+                    let (codes, are_coded, are_within) = unsafe { quantise::$floating::codes(*code, uniform) };
+                    *code = codes;
+                    coded.are_coded |= u32::from(are_coded) << (i * $lanes);
+                    coded.are_within |= u32::from(are_within) << (i * $lanes);
+                }
+                coded
+            }
+            #[inline(always)]
+            fn values(self, uniform: &Uniform<$word>, mut codes: Self::Row) -> Self::Row {
+                if uniform.float.is_narrow() {
+                    return map_lanes(self, codes, |code: $word| code.value(uniform));
+                }
+                for code in &mut codes {
+                    // SAFETY: the token is proof of the instructions.
+                    *code = unsafe { quantise::$floating::values(*code, uniform) };
+                }
+                codes
+            }
+            #[inline(always)]
+            fn octet_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
+                for (k, out) in lengths.chunks_exact_mut(LANES / 8).enumerate() {
+                    let mut zeros = Rows::<$word>::load(self, &numbers[k * LANES..]);
+                    // SAFETY: the token is proof of the instructions.
+                    unsafe {
+                        for zeros in &mut zeros {
+                            *zeros = $lzcnt(*zeros);
+                        }
+                        let least = octets::least($narrow(zeros));
+                        let four = _mm256_cvtepi64_epi8(least);
+                        let lengths = _mm_sub_epi8(_mm_set1_epi8(<$word>::BITS as i8), four);
+                        out.copy_from_slice(&_mm_cvtsi128_si32(lengths).to_le_bytes());
+                    }
+                }
+            }
+            #[inline(always)]
+            fn look_up(self, table: &[u8; 128], bytes: &mut [u8]) {
+                // SAFETY: the token is proof of the instructions; a register has 64 bytes.
+                unsafe {
+                    let low = _mm512_loadu_si512(table.as_ptr().cast());
+                    let high = _mm512_loadu_si512(table.as_ptr().add(64).cast());
+                    for bytes in bytes.as_chunks_mut::<64>().0 {
+                        let found = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(bytes.as_ptr().cast()), high);
+                        _mm512_storeu_si512(bytes.as_mut_ptr().cast(), found);
+                    }
+                }
+            }
+            #[inline(always)]
+            fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
+                let out = out[..OCTETS_ROOM].as_mut_ptr();
+                // SAFETY: the token is proof of the instructions; no register's bytes are more than it has.
+                unsafe {
+                    if octets::are_up_to(widths, 8) {
+                        return _mm256_storeu_si256(out.cast(), octets::pack_one(widths, $narrow(row)));
+                    }
+                    let mut at = 0;
+                    for (i, words) in row.into_iter().enumerate() {
+                        let (bytes, n_bytes) = octets::pack::<$bytes>(widths, i * $lanes / 8, words);
+                        _mm512_storeu_si512(out.add(at).cast(), bytes);
+                        at += n_bytes;
+                    }
+                }
+            }
+            #[inline(always)]
+            fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
+                let from = from[..OCTETS_ROOM].as_ptr();
+                // SAFETY: the token is proof of the instructions; no register's bytes are more than it has.
+                unsafe {
+                    if octets::are_up_to(widths, 8) {
+                        return $widen(octets::unpack_one(widths, _mm256_loadu_si256(from.cast())));
+                    }
+                    let mut row = [_mm512_setzero_si512(); $n];
+                    let mut at = 0;
+                    for (i, row) in row.iter_mut().enumerate() {
+                        let bytes = _mm512_loadu_si512(from.add(at).cast());
+                        let (words, n_bytes) = octets::unpack::<$bytes>(widths, i * $lanes / 8, bytes);
+                        *row = words;
+                        at += n_bytes;
+                    }
+                    row
+                }
+            }
+            #[inline(always)]
             fn prefetch(self, byte: *const u8) {
                 // SAFETY: nothing is accessed.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(byte.cast()) };
@@ -683,6 +784,7 @@ level!(
     _mm512_reduce_or_epi32,
     multiples_32,
     floats_32,
+    f32x16,
     {
         #[inline(always)]
         fn load_elements(self, element: Element, from: &[u8]) -> Self::Row {
@@ -762,5 +864,6 @@ level!(
     _mm512_reduce_or_epi64,
     multiples_64,
     floats_64,
+    f64x8,
     {}
 );

@@ -4,6 +4,8 @@
 
 mod avx2;
 mod avx512;
+mod octets;
+mod quantise;
 
 use crate::cpu::level::features;
 use crate::stage::rows::{Rows, Task};

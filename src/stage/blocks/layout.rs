@@ -1,0 +1,88 @@
+//! Where everything is: blocks in the array, blocks in the payload.
+//!
+//! Blocks have up to 2^b elements. A table of their ends is in front of them, so that each can be found, and checked, alone.
+//! Where elements have two parts there are two blocks for each box of the array, one behind the other.
+//!
+//! ```text
+//! head | table: u32 end in units, u32 check of each block | zeros to a unit | blocks
+//! ```
+
+use crate::stage::blocks::Blocks;
+use crate::types::Shape;
+
+/// Bytes of a table entry.
+pub const ENTRY: usize = 8;
+
+/// What a codec's payloads have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// Bytes in front of the table.
+    pub head_bytes: usize,
+    /// Blocks begin at multiples of this in the payload; a power of two.
+    pub unit: usize,
+    /// Most bytes of a block beside its elements as they are.
+    pub block_head: usize,
+    /// Parts of an element, which have blocks of their own.
+    pub parts: usize,
+}
+
+/// Geometry of one folded array: its blocks, and the bytes of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The boxes of the array.
+    pub blocks: Blocks,
+    part_bytes: usize,
+    form: Form,
+}
+
+impl Layout {
+    /// The layout of an array of rank 1 to 3 in blocks of up to 2^b parts of so many bytes. `None` if there are no elements,
+    /// or a payload could pass what the table can tell.
+    pub fn new(shape: &Shape, part_bytes: usize, b: u8, form: Form) -> Option<Self> {
+        let layout = Self { blocks: Blocks::new(shape, 1 << b)?, part_bytes, form };
+        let units = layout.payload_bound() / form.unit as u64;
+        u32::try_from(units).ok()?;
+        Some(layout)
+    }
+
+    /// Blocks begin at multiples of this.
+    #[inline(always)]
+    pub fn unit(&self) -> usize {
+        self.form.unit
+    }
+
+    /// Parts of an element.
+    #[inline(always)]
+    pub fn parts(&self) -> usize {
+        self.form.parts
+    }
+
+    /// Number of blocks.
+    pub fn n_blocks(&self) -> usize {
+        self.blocks.n_blocks() * self.form.parts
+    }
+
+    /// Bytes in front of the table.
+    pub fn head_bytes(&self) -> usize {
+        self.form.head_bytes
+    }
+
+    /// Bytes of head and table with its zeros: where the blocks begin.
+    pub fn table_bytes(&self) -> usize {
+        (self.form.head_bytes + self.n_blocks() * ENTRY).next_multiple_of(self.form.unit)
+    }
+
+    /// Most bytes of a block with `n` elements.
+    pub fn block_bound(&self, n: usize) -> usize {
+        (self.form.block_head + n * self.part_bytes).next_multiple_of(self.form.unit)
+    }
+
+    /// Most bytes of a payload.
+    pub fn payload_bound(&self) -> u64 {
+        let mut bytes = self.table_bytes() as u64;
+        for (n_blocks, [sz, sy, sx]) in self.blocks.kinds() {
+            bytes += (n_blocks * self.form.parts) as u64 * self.block_bound(sz * sy * sx) as u64;
+        }
+        bytes
+    }
+}

@@ -1,0 +1,447 @@
+//! Payloads of blocks that know nothing of each other: a chunk is cut into pieces for threads, and a table tells where
+//! each block is and what its check is. The bytes do not depend on how many threads there were.
+
+use std::marker::PhantomData;
+
+use crate::cpu::level::Level;
+use crate::cpu::ordered;
+use crate::cpu::pool::Pool;
+use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::format::checksum::Sums;
+use crate::format::region::FoldedRegion;
+use crate::stage::blocks::Block;
+use crate::stage::blocks::layout::{ENTRY, Layout};
+use crate::stage::blocks::source::Source;
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::rows::{RowWord, Rows, Task, at_level};
+use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::word::Word;
+
+/// How the blocks of a chunk are coded.
+pub trait BlockCoder<W: RowWord>: Sync {
+    /// The codec's name, for messages.
+    const NAME: &'static str;
+    /// Memory for the work on blocks, one after the other.
+    type Work;
+
+    /// Where everything is.
+    fn layout(&self) -> &Layout;
+    /// How elements become words.
+    fn element(&self) -> Element;
+    /// Some of that memory.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn work(&self) -> Result<Self::Work>;
+    /// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, whole units.
+    fn encode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut Self::Work,
+        source: &Source,
+        shape: [usize; 3],
+        out: &mut [u8],
+    ) -> usize;
+    /// Decodes the bytes of a block of this shape to its place.
+    ///
+    /// # Errors
+    /// `Corrupt` or `UnsupportedFormat`.
+    fn decode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut Self::Work,
+        shape: [usize; 3],
+        bytes: &[u8],
+        target: &mut Target,
+    ) -> Result<()>;
+}
+
+/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
+fn check_of(sums: Sums, n_bytes: usize) -> u32 {
+    sums.checksum(n_bytes as u64) as u32
+}
+
+/// Who works on a payload, and how.
+pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
+    /// The coder of its blocks.
+    pub coder: &'a C,
+    /// Workers for large chunks.
+    pub pool: &'a Pool,
+    /// Instructions that may be used.
+    pub level: Level,
+    /// Whether the checks of blocks are compared.
+    pub verify: bool,
+    /// The words of blocks.
+    pub word: PhantomData<W>,
+}
+
+impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
+    /// Encodes `src` into `dst`, of which the head is written already; the payload's bytes and their sums.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn encode(&self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Sums)> {
+        let layout = self.coder.layout();
+        let n_blocks = layout.n_blocks();
+        let data_start = layout.table_bytes();
+        let (front, data) = dst.split_at_mut(data_start);
+        let (entries, pad) = front[layout.head_bytes()..].split_at_mut(ENTRY * n_blocks);
+        pad.fill(0);
+
+        if self.pool.pieces(src.len() as u64) == 1 {
+            let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(data_start))?;
+            let of_front = sums_of(self.level, Prefetch::Nothing, front, 0);
+            return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.plus(sums))));
+        }
+        let block_bytes = layout.blocks.block_elements() * self.coder.element().bytes;
+        let per_piece = PIECE_BYTES.div_ceil(block_bytes);
+        let mut pieces = try_vec(n_blocks.div_ceil(per_piece), "bookkeeping")?;
+        pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
+        let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
+            let (first_block, table) = item;
+            let start = start.map(|start| data_start + start);
+            match self.encode_piece(src, *first_block, table, out, start) {
+                Ok((n_bytes, sums)) => (n_bytes, Ok(sums)),
+                Err(error) => (0, Err(error)),
+            }
+        };
+        let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
+            Ok(sums?.unwrap_or_else(|| self.finish_entries(table, data_start + start, output)))
+        };
+        let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
+        let (n_bytes, sums) = ordered::concatenate(self.pool, pieces, most_bytes, data, make, place);
+        let mut all = sums_of(self.level, Prefetch::Nothing, front, 0);
+        for sums in sums {
+            all = all.plus(sums?);
+        }
+        Ok((data_start + n_bytes, all))
+    }
+
+    /// Encodes blocks from `first_block` on, one for each entry of the table. If it is known where in the payload they are,
+    /// the entries are completed, and the sums of the blocks returned; else the ends count from the start of `out`.
+    fn encode_piece(
+        &self,
+        src: &[u8],
+        first_block: usize,
+        table: &mut [u8],
+        out: &mut [u8],
+        start: Option<usize>,
+    ) -> Result<(usize, Option<Sums>)> {
+        let layout = self.coder.layout();
+        let mut work = self.coder.work()?;
+        let (row, plane) = layout.blocks.strides();
+        let (size, parts) = (self.coder.element().bytes, layout.parts());
+        let from = |block: &Block| {
+            let [z, y, x] = block.origin;
+            (z * plane + y * row + x) * size * parts
+        };
+        // The elements of a block, where they are only parts.
+        let mut part = self.bytes_of_block(parts > 1)?;
+        let mut end = 0;
+        let mut all = Sums::default();
+        for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
+            let index = first_block + i;
+            let block = layout.blocks.block(index / parts);
+            let next = layout.blocks.block((index / parts + 1).min(layout.blocks.n_blocks() - 1));
+            let mut source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane, part: 0 };
+            if parts > 1 {
+                source.copy_part(block.shape, size, [index % parts, parts], &mut part);
+                let [_, sy, sx] = block.shape;
+                source = Source { bytes: &part, next: &part, row: sx, plane: sy * sx, part: index % parts };
+            }
+            let task = EncodeBlock {
+                coder: self.coder,
+                work: &mut work,
+                source: &source,
+                shape: block.shape,
+                out: &mut out[end..],
+            };
+            let n_bytes = at_level(self.level, task);
+            let bytes = &out[end..end + n_bytes];
+            match start {
+                Some(start) => all = all.plus(self.finish_entry(entry, start + end, bytes)),
+                None => (((end + n_bytes) / layout.unit()) as u32).write(entry),
+            }
+            end += n_bytes;
+        }
+        Ok((end, start.map(|_| all)))
+    }
+
+    /// Completes entries whose ends count from the start of their blocks' bytes, which are in the payload from `start` on.
+    fn finish_entries(&self, table: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+        let mut all = Sums::default();
+        let mut first = 0;
+        for entry in table.chunks_exact_mut(ENTRY) {
+            let end = u32::read(entry) as usize * self.coder.layout().unit();
+            all = all.plus(self.finish_entry(entry, start + first, &bytes[first..end]));
+            first = end;
+        }
+        all
+    }
+
+    /// Writes the entry of the block with these bytes, which are in the payload from `start` on, and returns their sums.
+    fn finish_entry(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+        let layout = self.coder.layout();
+        let sums = sums_of(self.level, Prefetch::Following, bytes, start as u64);
+        let end = start + bytes.len() - layout.table_bytes();
+        ((end / layout.unit()) as u32).write(entry);
+        check_of(sums, bytes.len()).write(&mut entry[4..]);
+        sums
+    }
+
+    /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the sums of the payload.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
+    pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        let sections = self.sections(payload)?;
+        let n_pieces = self.pool.pieces(self.coder.layout().payload_bound());
+        let of_front = sums_of(self.level, Prefetch::Nothing, sections.front, 0);
+        if n_pieces == 1 {
+            return Ok(of_front.plus(self.decode_all(&sections, dst)?));
+        }
+        let mut strips = self.strips_of(dst)?;
+        let per_piece = strips.len().div_ceil(n_pieces);
+        let mut pieces = try_vec(n_pieces, "bookkeeping")?;
+        pieces.extend(strips.chunks_mut(per_piece));
+        let decoded = self.pool.map(pieces, |strips| self.decode_strips(&sections, strips));
+        decoded.into_iter().try_fold(of_front, |sums, piece| Ok(sums.plus(piece?)))
+    }
+
+    /// Decodes all blocks to an array, and returns their sums.
+    fn decode_all(&self, sections: &Sections, dst: &mut [u8]) -> Result<Sums> {
+        let blocks = &self.coder.layout().blocks;
+        let mut work = self.work()?;
+        let (row, plane) = blocks.strides();
+        let bands = &mut [dst];
+        let mut all = Sums::default();
+        for index in 0..blocks.n_blocks() {
+            let [z, y, x] = blocks.block(index).origin;
+            let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
+            all = all.plus(self.decode_box(&mut work, sections, index, &mut target)?);
+        }
+        Ok(all)
+    }
+
+    /// Cuts the destination into the bands of every strip.
+    fn strips_of<'d>(&self, mut dst: &'d mut [u8]) -> Result<Vec<Strip<'d>>> {
+        let blocks = &self.coder.layout().blocks;
+        let mut strips: Vec<Strip> = try_vec(blocks.n_strips(), "bookkeeping")?;
+        for (n_elements, number) in blocks.bands() {
+            if number == strips.len() {
+                strips.push(Strip { number, bands: try_vec(blocks.bands_per_strip(), "bookkeeping")? });
+            }
+            let (band, rest) = dst.split_at_mut(n_elements * self.element_bytes());
+            strips[number].bands.push(band);
+            dst = rest;
+        }
+        Ok(strips)
+    }
+
+    /// Decodes some consecutive strips and returns the sums of their blocks.
+    fn decode_strips(&self, sections: &Sections, strips: &mut [Strip]) -> Result<Sums> {
+        let blocks = &self.coder.layout().blocks;
+        let mut work = self.work()?;
+        let (row, _) = blocks.strides();
+        let mut all = Sums::default();
+        for strip in strips {
+            for i in 0..blocks.blocks_per_strip() {
+                let index = strip.number * blocks.blocks_per_strip() + i;
+                let (bands, plane) = (&mut strip.bands, blocks.band_plane());
+                let mut target = Target { bands, plane, offset: i * blocks.block_step(), row };
+                all = all.plus(self.decode_box(&mut work, sections, index, &mut target)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Bytes of an element, with all its parts.
+    fn element_bytes(&self) -> usize {
+        self.coder.element().bytes * self.coder.layout().parts()
+    }
+
+    /// Memory for the elements of a block, if it is needed.
+    fn bytes_of_block(&self, is_needed: bool) -> Result<Vec<u8>> {
+        let layout = self.coder.layout();
+        let n = if is_needed { layout.blocks.block_elements() * self.coder.element().bytes } else { 0 };
+        let mut bytes = try_vec(n, "a block")?;
+        bytes.resize(n, 0);
+        Ok(bytes)
+    }
+
+    /// Memory for decoding: the coder's, and where elements have parts those of a block.
+    fn work(&self) -> Result<(C::Work, Vec<u8>)> {
+        Ok((self.coder.work()?, self.bytes_of_block(self.coder.layout().parts() > 1)?))
+    }
+
+    /// Decodes the blocks of box `index` to its place, and returns their sums.
+    fn decode_box(
+        &self,
+        (work, part): &mut (C::Work, Vec<u8>),
+        sections: &Sections,
+        index: usize,
+        target: &mut Target,
+    ) -> Result<Sums> {
+        let parts = self.coder.layout().parts();
+        if parts == 1 {
+            return self.decode_block(work, sections, index, target);
+        }
+        let shape = self.coder.layout().blocks.block(index).shape;
+        let [_, sy, sx] = shape;
+        let mut all = Sums::default();
+        for i in 0..parts {
+            let bands = &mut [&mut part[..]];
+            let mut into = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
+            all = all.plus(self.decode_block(work, sections, index * parts + i, &mut into)?);
+            target.store_part(part, shape, self.coder.element().bytes, [i, parts]);
+        }
+        Ok(all)
+    }
+
+    /// Decodes block `index` to its place, and returns its sums.
+    fn decode_block(
+        &self,
+        work: &mut C::Work,
+        sections: &Sections,
+        index: usize,
+        target: &mut Target,
+    ) -> Result<Sums> {
+        let (bytes, sums) = self.block(sections, index)?;
+        let layout = self.coder.layout();
+        let shape = layout.blocks.block(index / layout.parts()).shape;
+        at_level(self.level, DecodeBlock { coder: self.coder, work, shape, bytes, target })?;
+        Ok(sums)
+    }
+
+    /// Decodes the blocks that a region touches.
+    ///
+    /// # Errors
+    /// As [`Worker::decode`].
+    pub fn decode_region(&self, payload: &[u8], region: &FoldedRegion, dst: &mut [u8]) -> Result<()> {
+        let sections = self.sections(payload)?;
+        let blocks = &self.coder.layout().blocks;
+        let mut work = self.work()?;
+        let size = self.element_bytes();
+        let mut elements = try_vec(blocks.block_elements() * size, "bookkeeping")?;
+        elements.resize(blocks.block_elements() * size, 0);
+        for index in blocks.blocks_in(region) {
+            let Block { origin, shape } = blocks.block(index);
+            let [_, sy, sx] = shape;
+            let bands = &mut [&mut elements[..]];
+            let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
+            self.decode_box(&mut work, &sections, index, &mut target)?;
+            region.take(origin.map(|n| n as u64), shape.map(|n| n as u64), &elements, size, dst);
+        }
+        Ok(())
+    }
+
+    /// What `look` says of the bytes of every block and its shape.
+    ///
+    /// # Errors
+    /// As [`Worker::decode`]; those of `look`.
+    pub fn for_blocks(&self, payload: &[u8], mut look: impl FnMut(&[u8], [usize; 3]) -> Result<()>) -> Result<()> {
+        let sections = self.sections(payload)?;
+        for index in 0..self.coder.layout().n_blocks() {
+            let layout = self.coder.layout();
+            look(self.block(&sections, index)?.0, layout.blocks.block(index / layout.parts()).shape)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the sections of a payload and checks the ends of its blocks, so that each can be sliced.
+    fn sections<'p>(&self, payload: &'p [u8]) -> Result<Sections<'p>> {
+        let (layout, name) = (self.coder.layout(), C::NAME);
+        let (front, blocks) = payload.split_at_checked(layout.table_bytes()).ok_or_else(|| {
+            let (have, need) = (payload.len(), layout.table_bytes());
+            Error::new(ErrorKind::Truncated, format!("a {name} payload has {have} of {need} bytes of its table"))
+        })?;
+        let sections = Sections { front, blocks };
+        let mut last = 0;
+        for index in 0..layout.n_blocks() {
+            let end = sections.entry(layout, index).0;
+            if end < last {
+                return Err(Error::corrupt(format!("{name} block {index} ends before it begins")));
+            }
+            last = end;
+        }
+        if last != blocks.len() {
+            let have = blocks.len();
+            return Err(Error::corrupt(format!("a {name} payload has {have} bytes of blocks instead of {last}")));
+        }
+        Ok(sections)
+    }
+
+    /// The bytes of a block, and their sums, which are compared with its check.
+    fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Sums)> {
+        let layout = self.coder.layout();
+        let start = if index == 0 { 0 } else { sections.entry(layout, index - 1).0 };
+        let (end, check) = sections.entry(layout, index);
+        let bytes = &sections.blocks[start..end];
+        let sums = sums_of(self.level, Prefetch::Following, bytes, (sections.front.len() + start) as u64);
+        if self.verify && check_of(sums, bytes.len()) != check {
+            let name = C::NAME;
+            return Err(Error::corrupt(format!("{name} block {index} is damaged: its check does not match")));
+        }
+        Ok((bytes, sums))
+    }
+}
+
+/// Encodes a block to the start of `out`, and returns its bytes.
+struct EncodeBlock<'a, W: RowWord, C: BlockCoder<W>> {
+    coder: &'a C,
+    work: &'a mut C::Work,
+    source: &'a Source<'a>,
+    shape: [usize; 3],
+    out: &'a mut [u8],
+}
+
+impl<W: RowWord, C: BlockCoder<W>> Task<W> for EncodeBlock<'_, W, C> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) -> usize {
+        self.coder.encode(s, self.work, self.source, self.shape, self.out)
+    }
+}
+
+/// Decodes the bytes of a block to its place.
+struct DecodeBlock<'a, 't, 'b, W: RowWord, C: BlockCoder<W>> {
+    coder: &'a C,
+    work: &'a mut C::Work,
+    shape: [usize; 3],
+    bytes: &'a [u8],
+    target: &'a mut Target<'t, 'b>,
+}
+
+impl<W: RowWord, C: BlockCoder<W>> Task<W> for DecodeBlock<'_, '_, '_, W, C> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) -> Result<()> {
+        self.coder.decode(s, self.work, self.shape, self.bytes, self.target)
+    }
+}
+
+/// A payload's head with the table, and its blocks.
+struct Sections<'a> {
+    front: &'a [u8],
+    blocks: &'a [u8],
+}
+
+impl Sections<'_> {
+    /// End and check of a block.
+    fn entry(&self, layout: &Layout, index: usize) -> (usize, u32) {
+        let entry = &self.front[layout.head_bytes() + ENTRY * index..];
+        (u32::read(entry) as usize * layout.unit(), u32::read(&entry[4..]))
+    }
+}
+
+/// The blocks that share their leading coordinates, and where their elements go: a band per plane.
+struct Strip<'a> {
+    number: usize,
+    bands: Vec<&'a mut [u8]>,
+}
