@@ -21,12 +21,12 @@ mod prepared;
 mod region;
 mod staging;
 
-pub use crate::codec::BlockCounts;
 pub use crate::codec::fill::{Fill, MAX_FILL_BYTES};
 pub use crate::codec::mode::Mode;
 pub use crate::codec::registry::STORED;
 pub use crate::codec::request::Request;
 pub use crate::codec::terms::MAX_EXTRAS;
+pub use crate::codec::{BlockCounts, Promise};
 pub use crate::cuda::release_caches;
 pub use crate::engine::chunk::{compress, compress_bound, count_blocks, decompress, store};
 pub use crate::engine::context::{Context, check_backend, check_environment};

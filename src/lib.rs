@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi` and `hdf5`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
+//! Layers, each using only those below it: `ffi` and `hdf5`, `quality`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
 //! may use `format`, `types`, `error` and `settings`. `tests/layers.rs` holds them to it.
 //!
 //! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,dl,buf,filter}.rs`, `ffi/`,
@@ -54,6 +54,8 @@ pub mod format;
 #[doc(hidden)]
 pub mod hdf5;
 #[doc(hidden)]
+pub mod quality;
+#[doc(hidden)]
 pub mod settings;
 #[doc(hidden)]
 pub mod stage;
@@ -61,8 +63,8 @@ pub mod stage;
 pub mod types;
 
 pub use engine::{
-    BlockCounts, Context, Fill, FrameInfo, Mode, Prepared, Request, Verify, array_bytes, compress, compress_bound,
-    count_blocks, decompress, decompress_region, device, inspect, store,
+    BlockCounts, Context, Fill, FrameInfo, Mode, Prepared, Promise, Request, Verify, array_bytes, compress,
+    compress_bound, count_blocks, decompress, decompress_region, device, inspect, store,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use settings::{Backend, CpuLevel};

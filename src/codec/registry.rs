@@ -2,7 +2,7 @@
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
-use crate::codec::{Codec, Plan, lorenzo, ndzip, stored};
+use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -73,8 +73,8 @@ impl Extra {
     }
 }
 
-/// Integers and floats.
-const NUMBERS: &[DType] = &[
+/// Integers, floats and complex numbers, in this order.
+const ALL_NUMBERS: &[DType] = &[
     DType::U8,
     DType::U16,
     DType::U32,
@@ -87,7 +87,11 @@ const NUMBERS: &[DType] = &[
     DType::Bf16,
     DType::F32,
     DType::F64,
+    DType::C64,
+    DType::C128,
 ];
+/// Integers and floats.
+const NUMBERS: &[DType] = ALL_NUMBERS.split_at(12).0;
 
 /// What is the same for most codecs, which are lossless. An entry has its own id, name, description, expansion, types and
 /// implementation.
@@ -142,6 +146,19 @@ pub static CODECS: &[Entry] = &[
         gpu: Some(&lorenzo::Lorenzo),
         ..LOSSLESS
     },
+    Entry {
+        id: 3,
+        name: "szp",
+        about: "numbers of all types, each within a bound of what it was, however often they are rewritten",
+        levels: &[Level { number: 1, name: "fast" }],
+        modes: &[Mode::Abs, Mode::Rel, Mode::Pwrel],
+        wants_fill: true,
+        max_expansion: 4096,
+        dtypes: ALL_NUMBERS,
+        codec: &szp::Szp,
+        gpu: Some(&szp::Szp),
+        ..LOSSLESS
+    },
 ];
 
 /// The codec that every chunk can fall back to.
@@ -180,8 +197,14 @@ mod tests {
             let array = Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), shape).unwrap();
             let is_planned = entry
                 .level_numbers()
-                .map(Terms::lossless)
-                .all(|terms| matches!(entry.codec.plan(&array, &terms), Decision::Take(_)));
+                .flat_map(|level| entry.modes.iter().map(move |&mode| (level, mode)))
+                .all(|(level, mode)| {
+                    // Integers have no relative bounds.
+                    let value = if mode == Mode::Lossless { 0.0 } else { 0.5 };
+                    let terms = Terms { mode, value, ..Terms::lossless(level) };
+                    matches!(entry.codec.plan(&array, &terms), Decision::Take(_))
+                        || mode == Mode::Pwrel && dtype.name().contains("int")
+                });
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
         }
     }

@@ -326,7 +326,8 @@ impl Request {
         if takes(self.entry) {
             return None;
         }
-        let remedy = match registry::CODECS.iter().find(|entry| entry.id != registry::STORED && takes(entry)) {
+        let may_be_named = |entry: &&Entry| entry.id != registry::STORED && entry.modes.contains(&self.mode());
+        let remedy = match registry::CODECS.iter().filter(may_be_named).find(|entry| takes(entry)) {
             Some(entry) => format!("{} (codec {}) takes them", entry.name, entry.id),
             None => format!("no codec of gridz {} takes them", crate::VERSION),
         };

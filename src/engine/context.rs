@@ -124,7 +124,8 @@ impl Context {
         }
     }
 
-    pub(super) fn pool(&self) -> &Pool {
+    /// Its workers or those of the process.
+    pub(crate) fn pool(&self) -> &Pool {
         self.pool.as_ref().unwrap_or_else(|| Pool::global())
     }
 

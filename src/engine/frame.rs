@@ -1,12 +1,13 @@
 //! Frames: what they say of themselves, and what must fit together before one is read or written.
 
+use crate::codec::Promise;
 use crate::codec::registry::{self, Entry, STORED};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::{Header, header_bytes};
 use crate::types::Array;
 
 /// What a frame says about itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrameInfo {
     /// The array inside.
     pub array: Array,
@@ -16,6 +17,8 @@ pub struct FrameInfo {
     pub codec_name: Option<&'static str>,
     /// Bytes of the whole frame.
     pub frame_bytes: u64,
+    /// What it promises of the elements; `None` if this version does not have the codec.
+    pub promise: Option<Promise>,
 }
 
 /// Whether decompression compares the payload with its checksum.
@@ -38,11 +41,14 @@ pub fn stored_bytes(array: &Array) -> u64 {
 /// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used.
 pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
     let header = Header::parse(frame)?;
+    let entry = registry::find(header.codec);
+    let payload = frame.get(header.n_bytes()..).unwrap_or_default();
     Ok(FrameInfo {
         array: header.array,
         codec: header.codec,
-        codec_name: registry::find(header.codec).map(|entry| entry.name),
+        codec_name: entry.map(|entry| entry.name),
         frame_bytes: header.frame_bytes()?,
+        promise: entry.map(|entry| entry.codec.promise(header.params, payload)),
     })
 }
 

@@ -1,0 +1,533 @@
+//! One block: codes or words, predicted, in octets; and the elements that are kept exactly.
+//!
+//! ```text
+//! u16 header | widths | base | holes | other exceptions | entries | octets
+//! ```
+//!
+//! Every section begins at a multiple of four bytes. A block without bytes has elements whose words are 0.
+
+use std::cell::Cell;
+
+use crate::codec::BlockCounts;
+use crate::codec::szp::exceptions::{ALIGNMENT, Holes, Others, others_bytes, place, write_others};
+use crate::error::{Error, ErrorKind, Result};
+use crate::stage::blocks::layout::Layout;
+use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
+use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
+use crate::stage::element::Element;
+use crate::stage::marks::Marks;
+use crate::stage::octets::Widths;
+use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Octets, Orders};
+use crate::stage::quantise::Quantiser;
+use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
+use crate::stage::samples::Samples;
+use crate::stage::word::Word;
+
+/// Headers of blocks that are not predicted.
+const RAW: u16 = 1 << 15;
+const CONST: u16 = RAW | 1;
+/// In other headers: elements have words instead of codes; there are holes; there are other exceptions.
+const WORDS: u16 = 1 << 12;
+const HOLES: u16 = 1 << 13;
+const OTHERS: u16 = 1 << 14;
+/// Bits of an order.
+const ORDER_BITS: u16 = 3;
+/// Where the number of widths, less one, is.
+const WIDTHS_AT: u16 = 9;
+/// Of so many elements one may be another exception; with more the block has words.
+const FEW: usize = 8;
+/// Most bytes of a block beside its elements as they are.
+pub const RAW_HEAD: usize = ALIGNMENT;
+
+/// Words of which buffers have a multiple, so that all begin with a line of the cache if one does.
+const LINE_WORDS: usize = CACHE_LINE / size_of::<u32>();
+/// Most parts of an element.
+pub const MAX_PARTS: usize = 2;
+/// Buffers of a block.
+const BUFFERS: usize = 4;
+
+/// A block's numbers while it is coded. The memory is kept by the thread; what is in it does not matter.
+pub struct Work<W: Word> {
+    memory: Vec<W>,
+    /// Words of each buffer.
+    n: usize,
+    widths: Widths,
+    exceptions: Exceptions<W>,
+}
+
+impl<W: Word> Work<W> {
+    /// For the blocks of a layout.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(layout: &Layout) -> Result<Self> {
+        let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(LINE_WORDS);
+        // At the end of a thread there may be nothing kept any more.
+        let mut memory = W::kept().try_with(Cell::take).unwrap_or_default();
+        let need = BUFFERS * n + LINE_WORDS;
+        let missing = need.saturating_sub(memory.len());
+        let bytes = (need * W::BYTES) as u64;
+        memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
+        memory.resize(memory.len() + missing, W::default());
+        Ok(Self { memory, n, widths: Widths::new(), exceptions: Exceptions::new() })
+    }
+
+    #[inline(always)]
+    fn buffers(&mut self) -> ([&mut [W]; BUFFERS], &mut Widths, &mut Exceptions<W>) {
+        let start = self.memory.as_ptr().align_offset(CACHE_LINE).min(LINE_WORDS);
+        let (first, rest) = self.memory[start..].split_at_mut(self.n);
+        let (second, rest) = rest.split_at_mut(self.n);
+        let (third, rest) = rest.split_at_mut(self.n);
+        ([first, second, third, &mut rest[..self.n]], &mut self.widths, &mut self.exceptions)
+    }
+}
+
+impl<W: Word> Drop for Work<W> {
+    fn drop(&mut self) {
+        // Blocks are small, so this is.
+        let _ = W::kept().try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
+    }
+}
+
+/// How the elements of a chunk become codes.
+#[derive(Clone, Copy)]
+pub struct Coding<W> {
+    /// How they become words.
+    pub element: Element,
+    /// How those become codes; `None` if all elements are kept exactly.
+    pub quantiser: Option<Quantiser<W>>,
+    /// The words of the parts of the fill value.
+    pub fills: Option<[W; MAX_PARTS]>,
+}
+
+/// The elements of a block that are kept exactly.
+struct Exceptions<W> {
+    /// Those that have no code.
+    uncoded: Marks,
+    holes: Option<Holes<W>>,
+    /// All others that are kept exactly, and their number.
+    others: Marks,
+    n_others: usize,
+}
+
+impl<W: Word> Exceptions<W> {
+    /// None.
+    fn new() -> Self {
+        Self { uncoded: Marks::new(0), holes: None, others: Marks::new(0), n_others: 0 }
+    }
+
+    /// None of a block with `n` elements.
+    #[inline(always)]
+    fn restart(&mut self, n: usize) {
+        self.uncoded.restart(n);
+        self.others.restart(n);
+        (self.holes, self.n_others) = (None, 0);
+    }
+
+    /// What a header says of them.
+    fn flags(&self) -> u16 {
+        let holes = if self.holes.is_some() { HOLES } else { 0 };
+        holes | if self.n_others > 0 { OTHERS } else { 0 }
+    }
+
+    /// Bytes of what is written.
+    fn n_bytes(&self, element: Element) -> usize {
+        self.holes.as_ref().map_or(0, Holes::n_bytes)
+            + if self.n_others > 0 { others_bytes(self.n_others, element) } else { 0 }
+    }
+
+    /// Writes them, given all words, which are less `first`.
+    fn write(&self, words: &[W], first: W, element: Element, out: &mut &mut [u8]) {
+        if let Some(holes) = &self.holes {
+            holes.write(out);
+        }
+        if self.n_others > 0 {
+            write_others(&self.others, |at| words[at].plus(first), element, out);
+        }
+    }
+}
+
+impl<W: Word> Coding<W> {
+    /// The code of a word, 0 if it has none.
+    #[inline(always)]
+    fn code<S: Rows<W>>(&self, s: S, word: W) -> W {
+        let Some(quantiser) = self.quantiser else { return word };
+        let mut lanes = [W::default(); LANES];
+        s.store(quantiser.code(s, s.splat(word)).codes, &mut lanes);
+        lanes[0]
+    }
+
+    /// The word that a code stands for.
+    #[inline(always)]
+    fn value<S: Rows<W>>(&self, s: S, code: W) -> W {
+        let Some(quantiser) = self.quantiser else { return code };
+        let mut lanes = [W::default(); LANES];
+        s.store(quantiser.value(s, s.splat(code)), &mut lanes);
+        lanes[0]
+    }
+}
+
+/// The words of a block, each less the first one.
+struct Words<'a, W> {
+    words: &'a [W],
+    first: W,
+    shape: [usize; 3],
+    /// What may only stand where it stood.
+    fill: Option<W>,
+}
+
+/// Makes codes of words, each less the first one, which is returned; `None` if too many elements would have to be kept
+/// exactly. There is room for a row behind the block.
+#[inline(always)]
+fn quantise<W: Word, S: Rows<W>>(
+    s: S,
+    coding: &Coding<W>,
+    block: &Words<W>,
+    codes: &mut [W],
+    exceptions: &mut Exceptions<W>,
+) -> Option<W> {
+    let Words { words, first, shape, fill } = *block;
+    let n = shape[0] * shape[1] * shape[2];
+    exceptions.restart(n);
+    let quantiser = coding.quantiser?;
+    let base = s.splat(first);
+    let mut first_code = coding.code(s, first);
+    let first_row = s.splat(first_code);
+    let (mut any_uncoded, mut n_others) = (0, 0);
+    let mut at = 0;
+    while at < n {
+        let row = s.plus(s.load(&words[at..]), base);
+        let mut coded = quantiser.code(s, row);
+        if let Some(fill) = fill {
+            let fill = s.splat(fill);
+            coded.are_coded &= s.larger(s.xor(row, fill), W::default());
+            // Nothing else may become the fill value.
+            coded.are_within &= s.larger(s.xor(quantiser.value(s, coded.codes), fill), W::default());
+        }
+        let lanes = first_lanes(n - at);
+        let uncoded = lanes & !coded.are_coded;
+        let others = lanes & coded.are_coded & !coded.are_within;
+        exceptions.uncoded.words_mut()[at / LANES] = uncoded;
+        exceptions.others.words_mut()[at / LANES] = others;
+        any_uncoded |= uncoded;
+        n_others += others.count_ones() as usize;
+        s.store(s.minus(coded.codes, first_row), &mut codes[at..]);
+        at += LANES;
+    }
+    if any_uncoded != 0 {
+        let start = exceptions.uncoded.first_other()?;
+        first_code = fill_up(s, codes, n, &exceptions.uncoded, start, first_code);
+        let first_uncoded = exceptions.uncoded.marked().next().map_or(0, |at| at as usize);
+        let (hole, mut holes) = (words[first_uncoded], Marks::new(n));
+        let hole_row = s.splat(hole);
+        let mut k = 0;
+        while k * LANES < n {
+            let are_holes = !s.larger(s.xor(s.load(&words[k * LANES..]), hole_row), W::default());
+            let uncoded = exceptions.uncoded.words()[k];
+            holes.words_mut()[k] = uncoded & are_holes;
+            exceptions.others.words_mut()[k] |= uncoded & !are_holes;
+            k += 1;
+        }
+        n_others = exceptions.others.count();
+        exceptions.holes = Some(Holes::new(hole.plus(first), holes, shape));
+    }
+    exceptions.n_others = n_others;
+    (n_others * FEW <= n).then_some(first_code)
+}
+
+/// Gives what has no code that of the element before it or, at the front, of the first one that has one, which is number
+/// `start`. Codes are less `first`; then they are less the new first one, which is returned.
+#[inline(always)]
+fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks, start: usize, first: W) -> W {
+    let base = codes[start];
+    let base_row = s.splat(base);
+    let mut before = s.splat(W::default());
+    let mut k = 0;
+    while k * LANES < n {
+        let at = k * LANES;
+        let row = s.fill_forward(uncoded.words()[k], s.minus(s.load(&codes[at..]), base_row), before);
+        s.store(row, &mut codes[at..]);
+        before = row;
+        k += 1;
+    }
+    base.plus(first)
+}
+
+/// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of `unit`.
+#[inline(always)]
+pub fn encode<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    coding: &Coding<W>,
+    unit: usize,
+    source: &Source,
+    shape: [usize; 3],
+    out: &mut [u8],
+) -> usize {
+    let n = shape[0] * shape[1] * shape[2];
+    let element = coding.element;
+    let ([words, codes, spare, other], widths, exceptions) = work.buffers();
+    let block = BlockWords::load(s, source, shape, element, words);
+    if block.range[0] == block.range[1] {
+        return constant(block.first, unit, out);
+    }
+    let fill = coding.fills.map(|fills| fills[source.part % MAX_PARTS]);
+    let of_block = Words { words, first: block.first, shape, fill };
+    let first_code = quantise(s, coding, &of_block, codes, exceptions);
+    let (v, words, first, kind) = match first_code {
+        Some(first) => (codes, &*words, first, exceptions.flags()),
+        None => (words, &*codes, block.first, WORDS),
+    };
+    if kind == 0 && is_zero(s, v, n) {
+        return constant(coding.value(s, first), unit, out);
+    }
+    let numbers =
+        predict::Numbers { v, shape, middle: Samples::middle(&v[..n], first), in_full: false, masked: None };
+    let predict::Prediction { orders, base, .. } = predict::choose::<_, _, Octets>(s, &numbers, false);
+    // Half of the next block is fetched now, the rest when the numbers are packed.
+    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    let r = predict::apply(s, v, spare, other, shape, orders, base, &mut ahead(0));
+    r[n..n + LANES].fill(W::default());
+    widths.choose(s, r, n);
+
+    let exceptions_bytes = if kind == WORDS { 0 } else { exceptions.n_bytes(element) };
+    let n_bytes = (2 + widths.table().len()).next_multiple_of(ALIGNMENT)
+        + W::BYTES
+        + exceptions_bytes
+        + widths.index_bytes().next_multiple_of(ALIGNMENT)
+        + widths.n_bytes;
+    let n_bytes = n_bytes.next_multiple_of(unit);
+    let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
+    if n_bytes >= raw_bytes {
+        out[..raw_bytes].fill(0);
+        out[..2].copy_from_slice(&RAW.to_le_bytes());
+        source.copy(shape, element, &mut out[RAW_HEAD..RAW_HEAD + n * element.bytes]);
+        return raw_bytes;
+    }
+    let [oz, oy, ox] = orders.map(u16::from);
+    let n_widths = widths.table().len();
+    let header = ox | oy << ORDER_BITS | oz << (2 * ORDER_BITS) | (n_widths as u16 - 1) << WIDTHS_AT | kind;
+    let mut rest = &mut out[..n_bytes];
+    let front = place(&mut rest, 2 + n_widths);
+    front[..2].copy_from_slice(&header.to_le_bytes());
+    front[2..].copy_from_slice(widths.table());
+    first.plus(base).write(place(&mut rest, W::BYTES));
+    if kind != WORDS {
+        exceptions.write(words, block.first, element, &mut rest);
+    }
+    widths.write_index(s, place(&mut rest, widths.index_bytes()));
+    let (octets, zeros) = rest.split_at_mut(widths.n_bytes);
+    widths.pack(s, r, octets, &mut ahead(1));
+    zeros.fill(0);
+    n_bytes
+}
+
+/// A block whose elements all have this word.
+fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
+    if word == W::default() {
+        return 0;
+    }
+    let n_bytes = (ALIGNMENT + W::BYTES).next_multiple_of(unit);
+    out[..n_bytes].fill(0);
+    out[..2].copy_from_slice(&CONST.to_le_bytes());
+    word.write(&mut out[ALIGNMENT..]);
+    n_bytes
+}
+
+/// Whether all of `n` numbers are 0.
+#[inline(always)]
+fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
+    let mut at = 0;
+    while at < n {
+        if s.larger(s.load(&v[at..]), W::default()) & first_lanes(n - at) != 0 {
+            return false;
+        }
+        at += LANES;
+    }
+    true
+}
+
+/// Codes, or words as they are, become words.
+#[derive(Clone, Copy)]
+struct Values<W>(Option<Quantiser<W>>);
+
+impl<W: Word, S: Rows<W>> Finish<W, S> for Values<W> {
+    #[inline(always)]
+    fn words(&self, s: S, row: S::Row) -> S::Row {
+        match &self.0 {
+            Some(quantiser) => quantiser.value(s, row),
+            None => row,
+        }
+    }
+}
+
+/// Decodes the block of this shape in `bytes` to its place.
+///
+/// # Errors
+/// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
+#[inline(always)]
+pub fn decode<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    coding: &Coding<W>,
+    unit: usize,
+    shape: [usize; 3],
+    bytes: &[u8],
+    target: &mut Target,
+) -> Result<()> {
+    let n = shape[0] * shape[1] * shape[2];
+    let element = coding.element;
+    let damage = || Error::corrupt("an szp block is not as long as its contents");
+    let ([words, numbers, other, _], widths, _) = work.buffers();
+    let whole = |n_bytes: usize| if n_bytes.next_multiple_of(unit) == bytes.len() { Ok(()) } else { Err(damage()) };
+    if bytes.is_empty() {
+        words[..n].fill(W::default());
+        target.store(s, words, shape, element);
+        return Ok(());
+    }
+    let header = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(damage)?);
+    if header & RAW != 0 {
+        let zeros_and_rest = bytes.get(2..).ok_or_else(damage)?;
+        let (zeros, rest) = zeros_and_rest.split_at_checked(ALIGNMENT - 2).ok_or_else(damage)?;
+        if !matches!(header, RAW | CONST) || zeros.iter().any(|&byte| byte != 0) {
+            return Err(newer());
+        }
+        if header == RAW {
+            whole(RAW_HEAD + n * element.bytes)?;
+            for (r, row) in rest[..n * element.bytes].chunks_exact(shape[2] * element.bytes).enumerate() {
+                target.row(r / shape[1], r % shape[1], element.bytes)[..row.len()].copy_from_slice(row);
+            }
+            return Ok(());
+        }
+        whole(ALIGNMENT + W::BYTES)?;
+        words[..n].fill(W::read(rest));
+        target.store(s, words, shape, element);
+        return Ok(());
+    }
+    let order = |k: u16| (header >> (k * ORDER_BITS)) as u8 & MAX_ORDER;
+    let orders: Orders = [order(2), order(1), order(0)];
+    let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
+    if header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
+        return Err(newer());
+    }
+    let mut rest = &bytes[2..];
+    let n_widths = usize::from(header >> WIDTHS_AT & 7) + 1;
+    let table = rest.get(..n_widths).ok_or_else(damage)?;
+    rest = bytes.get((2 + n_widths).next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
+    let base = W::read(rest.get(..W::BYTES).ok_or_else(damage)?);
+    rest = &rest[W::BYTES..];
+    let holes = if header & HOLES != 0 { Some(Holes::read(&mut rest, shape)?) } else { None };
+    let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
+    let index_bytes = Widths::bytes_of_index(n_widths, n);
+    let index = rest.get(..index_bytes).ok_or_else(damage)?;
+    widths.read(s, table, index, n)?;
+    rest = rest.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
+    let octets = rest.get(..widths.n_bytes).ok_or_else(damage)?;
+    whole(bytes.len() - rest.len() + octets.len())?;
+
+    let finish = Values(quantiser);
+    let is_direct = element.bytes == W::BYTES && holes.is_none();
+    if is_direct && shape[..2] == [1, 1] {
+        let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
+        if orders[2] == 1 {
+            widths.unpack(s, octets, &mut LineSums::<_, _, 1>::new(s, orders, base, &mut line));
+        } else {
+            widths.unpack(s, octets, &mut LineSums::<_, _, ANY>::new(s, orders, base, &mut line));
+        }
+        put_others(&others, element, shape, target);
+        return Ok(());
+    }
+    widths.unpack(s, octets, &mut Numbers { numbers: &mut *numbers, at: 0 });
+    let words = if !predict::is_in_rows(shape, orders, other.len()) {
+        numbers[n..n + LANES].fill(W::default());
+        predict::undo(s, numbers, shape, orders, base);
+        numbers
+    } else if is_direct {
+        let mut sink = Direct { target, shape, finish };
+        predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+        put_others(&others, element, shape, target);
+        return Ok(());
+    } else {
+        let mut sink = Buffered { words: &mut *words, shape };
+        predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+        words
+    };
+    let mut at = 0;
+    while at < n {
+        let mut row = finish.words(s, s.load(&words[at..]));
+        if let Some((word, marks)) = &holes {
+            row = s.select(marks.words()[at / LANES], s.splat(*word), row);
+        }
+        s.store(row, &mut words[at..]);
+        at += LANES;
+    }
+    target.store(s, words, shape, element);
+    put_others(&others, element, shape, target);
+    Ok(())
+}
+
+/// Puts the other exceptions of a block of this shape to their places.
+fn put_others(others: &Option<Others>, element: Element, [_, sy, sx]: [usize; 3], target: &mut Target) {
+    for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
+        let row = target.row(at / sx / sy, at / sx % sy, element.bytes);
+        row[at % sx * element.bytes..][..element.bytes].copy_from_slice(bytes);
+    }
+}
+
+/// Rows of a block behind each other.
+struct Numbers<'a, W> {
+    numbers: &'a mut [W],
+    at: usize,
+}
+
+impl<W: Word, S: Rows<W>> RowSink<W, S> for Numbers<'_, W> {
+    #[inline(always)]
+    fn take(&mut self, s: S, row: S::Row) {
+        s.store(row, &mut self.numbers[self.at..]);
+        self.at += LANES;
+    }
+}
+
+fn newer() -> Error {
+    let text = "an szp block is of a kind unknown to this version; a newer gridz may read this data";
+    Error::new(ErrorKind::UnsupportedFormat, text)
+}
+
+fn no_codes() -> Error {
+    Error::corrupt("an szp block has codes, and there is no bound for them")
+}
+
+/// Counts a block of this shape by how it is coded, and the elements that it keeps exactly.
+///
+/// # Errors
+/// `Corrupt` or `UnsupportedFormat`.
+pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
+    let n = shape.iter().product::<usize>();
+    let damage = || Error::corrupt("an szp block ends within its header");
+    counts.all += 1;
+    if bytes.is_empty() {
+        counts.constant += 1;
+        return Ok(());
+    }
+    let header = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(damage)?);
+    match header {
+        RAW => (counts.raw, counts.exact) = (counts.raw + 1, counts.exact + n as u64),
+        CONST => counts.constant += 1,
+        _ if header & RAW != 0 => return Err(newer()),
+        _ => {
+            counts.packed += 1;
+            counts.exact += if header & WORDS != 0 { n as u64 } else { 0 };
+            let n_widths = usize::from(header >> WIDTHS_AT & 7) + 1;
+            let front = (2 + n_widths).next_multiple_of(ALIGNMENT) + W::BYTES;
+            let mut rest = bytes.get(front..).ok_or_else(damage)?;
+            if header & HOLES != 0 {
+                counts.masked += 1;
+                counts.exact += Holes::<W>::read(&mut rest, shape)?.1.count() as u64;
+            }
+            if header & OTHERS != 0 {
+                counts.exact += Others::read(&mut rest, n, element)?.elements(element).count() as u64;
+            }
+        }
+    }
+    Ok(())
+}

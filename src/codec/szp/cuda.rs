@@ -1,0 +1,82 @@
+//! szp on a GPU: the kernels in `kernels/szp`.
+
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
+use crate::codec::mode::Mode;
+use crate::codec::szp::{Chunk, Szp};
+use crate::format::region::FoldedRegion;
+
+/// By the bits of a word: 32 or 64.
+const COMPRESS: [Names; 2] = [names!("szp_compress_u32"), names!("szp_compress_u64")];
+const RANGE: [Names; 2] = [names!("szp_range_u32"), names!("szp_range_u64")];
+const DECOMPRESS: [Names; 2] = [names!("szp_decompress_u32"), names!("szp_decompress_u64")];
+const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
+
+crate::kernel_struct! {
+    /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
+    struct Asked, size 48 {
+        extents: [u64; 3],
+        n_blocks: u32,
+        how: u32,
+        value: u64,
+        fill: u64,
+    }
+}
+
+impl GpuCodec for Szp {
+    /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
+        answer(chunks, |chunk| {
+            let of_word = usize::from(chunk.element.word_bits() == 64);
+            let n_blocks = chunk.layout.n_blocks() as u64;
+            match direction {
+                Direction::Decompress => passes(chunks, DECOMPRESS[of_word], n_blocks),
+                Direction::Compress if chunk.asked.mode == Mode::Rel => {
+                    let range = passes(chunks, RANGE[of_word], n_blocks);
+                    let kernel = Kernel::Always(COMPRESS[of_word]);
+                    let then = vec![Pass { kernel, scratch: Scratch::Of(0), ..range.first }];
+                    Passes { then, ..range }
+                }
+                Direction::Compress => passes(chunks, COMPRESS[of_word], n_blocks),
+            }
+        })
+    }
+
+    /// Blocks have checks of their own.
+    fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
+        answer(chunks, |chunk| {
+            let touched = chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
+            passes(chunks, REGION[usize::from(chunk.element.word_bits() == 64)], touched)
+        })
+    }
+}
+
+/// The answer for chunks that there are kernels for.
+fn answer(chunks: &Chunks, passes: impl FnOnce(&Chunk) -> Passes) -> Answer {
+    let chunk: &Chunk = chunks.layout.get();
+    if chunk.layout.parts() > 1 {
+        return Answer::NotHere("szp has no kernels for complex elements".into());
+    }
+    Answer::Run(passes(chunk))
+}
+
+/// One pass over so many blocks.
+fn passes(chunks: &Chunks, names: Names, n_tiles: u64) -> Passes {
+    let chunk: &Chunk = chunks.layout.get();
+    let (mut extents, from) = ([1; 3], chunks.shape.extents());
+    extents[3 - from.len()..].copy_from_slice(from);
+    let asked = &chunk.asked;
+    let fill = match chunk.element.word_bits() {
+        64 => chunk.fills::<u64>().map(|fills| fills[0]),
+        _ => chunk.fills::<u32>().map(|fills| fills[0].into()),
+    };
+    let how = [asked.log2_unit, asked.mode.id(), u8::from(fill.is_some()), chunk.number.id()];
+    let args = Asked {
+        extents,
+        // A layout has fewer than 2^32.
+        n_blocks: chunk.layout.n_blocks() as u32,
+        how: u32::from_le_bytes(how),
+        value: asked.value.to_bits(),
+        fill: fill.unwrap_or_default(),
+    };
+    Passes::one("szp", Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64)
+}

@@ -1,0 +1,156 @@
+//! Elements that are kept exactly: holes, which all have one word, and others, with a word each.
+//!
+//! A fill value or NaN may cover half of a block: only marks are kept for it, which are coded as changes from row to row.
+//! All other elements that have no code, or would not be within the bound, are few: a place and the element of each.
+
+use crate::error::{Error, Result};
+use crate::stage::element::Element;
+use crate::stage::marks::Marks;
+use crate::stage::word::Word;
+
+/// Sections of a block are filled up with zeros to a multiple of this.
+pub const ALIGNMENT: usize = 4;
+/// Set in the bytes of marks that are coded.
+const CODED: u16 = 1 << 15;
+
+fn damage() -> Error {
+    Error::corrupt("the exceptions of an szp block are not what it says")
+}
+
+/// The next bytes, with the zeros behind them.
+fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
+    let (section, rest) = bytes.split_at_checked(n.next_multiple_of(ALIGNMENT)).ok_or_else(damage)?;
+    *bytes = rest;
+    Ok(&section[..n])
+}
+
+/// The place of the next bytes, behind which zeros are written.
+pub fn place<'b>(out: &mut &'b mut [u8], n: usize) -> &'b mut [u8] {
+    let (section, rest) = std::mem::take(out).split_at_mut(n.next_multiple_of(ALIGNMENT));
+    *out = rest;
+    let (section, zeros) = section.split_at_mut(n);
+    zeros.fill(0);
+    section
+}
+
+/// Elements that all have the same word.
+pub struct Holes<W> {
+    /// That word.
+    pub word: W,
+    /// Where they are.
+    pub marks: Marks,
+    /// What is written of the marks, if they are coded: changes from row to row or, in a block of one row, they
+    /// themselves.
+    coded: Option<Marks>,
+    /// Bytes of the marks.
+    marks_bytes: usize,
+}
+
+impl<W: Word> Holes<W> {
+    /// Holes in a block of this shape.
+    pub fn new(word: W, marks: Marks, shape: [usize; 3]) -> Self {
+        let changes = if shape[0] * shape[1] > 1 { marks.changes(shape[2]) } else { marks.clone() };
+        let (plain_bytes, coded_bytes) = (4 * marks.words().len(), changes.n_bytes());
+        let is_coded = coded_bytes <= plain_bytes;
+        Self { word, marks, coded: is_coded.then_some(changes), marks_bytes: coded_bytes.min(plain_bytes) }
+    }
+
+    /// Bytes of what is written.
+    pub fn n_bytes(&self) -> usize {
+        W::BYTES + ALIGNMENT + self.marks_bytes.next_multiple_of(ALIGNMENT)
+    }
+
+    /// Writes them, with the zeros behind them.
+    pub fn write(&self, out: &mut &mut [u8]) {
+        self.word.write(place(out, W::BYTES));
+        let head = place(out, ALIGNMENT);
+        let flag = if self.coded.is_some() { CODED } else { 0 };
+        head[..2].copy_from_slice(&(self.marks.count() as u16).to_le_bytes());
+        head[2..].copy_from_slice(&(self.marks_bytes as u16 | flag).to_le_bytes());
+        let marks = place(out, self.marks_bytes);
+        match &self.coded {
+            Some(changes) => changes.write(marks),
+            None => {
+                for (out, word) in marks.chunks_exact_mut(4).zip(self.marks.words()) {
+                    out.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// The word and the marks of holes at the start of `bytes`, which become what is behind them.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn read(bytes: &mut &[u8], shape: [usize; 3]) -> Result<(W, Marks)> {
+        let n: usize = shape.iter().product();
+        let word = W::read(take(bytes, W::BYTES)?);
+        let head = take(bytes, ALIGNMENT)?;
+        let pair = |k: usize| u16::from_le_bytes([head[k], head[k + 1]]);
+        let (n_marked, n_bytes, is_coded) = (pair(0), usize::from(pair(2) & !CODED), pair(2) & CODED != 0);
+        let coded = take(bytes, n_bytes)?;
+        let (mut marks, used) = if is_coded { Marks::read(coded, n)? } else { Marks::read_plain(coded, n)? };
+        if is_coded && shape[0] * shape[1] > 1 {
+            marks.undo_changes(shape[2]);
+        }
+        if used != n_bytes || n_marked == 0 || marks.count() != usize::from(n_marked) {
+            return Err(damage());
+        }
+        Ok((word, marks))
+    }
+}
+
+/// Bytes of so many other exceptions.
+pub fn others_bytes(n: usize, element: Element) -> usize {
+    (2 + 2 * n).next_multiple_of(ALIGNMENT) + (n * element.bytes).next_multiple_of(ALIGNMENT)
+}
+
+/// Writes the other exceptions of a block, given by the words of all its elements.
+pub fn write_others<W: Word>(marks: &Marks, word: impl Fn(usize) -> W, element: Element, out: &mut &mut [u8]) {
+    let n = marks.count();
+    let places = place(out, 2 + 2 * n);
+    places[..2].copy_from_slice(&(n as u16).to_le_bytes());
+    for (at, out) in marks.marked().zip(places[2..].chunks_exact_mut(2)) {
+        out.copy_from_slice(&(at as u16).to_le_bytes());
+    }
+    let elements = place(out, n * element.bytes);
+    for (at, out) in marks.marked().zip(elements.chunks_exact_mut(element.bytes)) {
+        element.store(&[word(at as usize)], out);
+    }
+}
+
+/// The other exceptions of a block.
+pub struct Others<'b> {
+    places: &'b [u8],
+    elements: &'b [u8],
+}
+
+impl<'b> Others<'b> {
+    /// Those at the start of `bytes`, which become what is behind them, of a block with `n` elements.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn read(bytes: &mut &'b [u8], n: usize, element: Element) -> Result<Self> {
+        let count = usize::from(u16::from_le_bytes(*bytes.first_chunk().ok_or_else(damage)?));
+        let places = &take(bytes, 2 + 2 * count)?[2..];
+        let elements = take(bytes, count * element.bytes)?;
+        let others = Self { places, elements };
+        let mut next = 0;
+        for at in others.places() {
+            if at < next || at >= n {
+                return Err(damage());
+            }
+            next = at + 1;
+        }
+        if count == 0 { Err(damage()) } else { Ok(others) }
+    }
+
+    fn places(&self) -> impl Iterator<Item = usize> + use<'b> {
+        self.places.as_chunks().0.iter().map(|&place| usize::from(u16::from_le_bytes(place)))
+    }
+
+    /// Their places, and their bytes.
+    pub fn elements(&self, element: Element) -> impl Iterator<Item = (usize, &'b [u8])> {
+        self.places().zip(self.elements.chunks_exact(element.bytes))
+    }
+}

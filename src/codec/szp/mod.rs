@@ -1,0 +1,284 @@
+//! `szp`: error-bounded compression of numbers of all types, after cuSZp (Huang et al., SC '23).
+//!
+//! Elements become whole numbers, their codes, which stand for elements within the bound (`stage::quantise`); those of
+//! which no code does are kept exactly (`exceptions`). Codes are predicted in blocks as lorenzo predicts words
+//! (`stage::predict`), and what is left is packed in groups of eight (`stage::octets`, `block`). A code depends on its
+//! element alone, so arrays can be rewritten in parts for ever without drifting. Of complex elements real and imaginary
+//! parts have blocks of their own.
+
+mod block;
+mod cuda;
+mod exceptions;
+pub mod params;
+mod range;
+
+use std::marker::PhantomData;
+
+use crate::codec::mode::Mode;
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
+use crate::cpu::float::Ieee;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::Sums;
+use crate::format::fold::Fold;
+use crate::format::region::FoldedRegion;
+use crate::stage::blocks::layout::{Form, Layout};
+use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::source::Source;
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::quantise::{Numbers, Quantiser};
+use crate::stage::rows::{RowWord, Rows};
+use crate::stage::word::Word;
+use crate::types::{Array, DType, Shape};
+use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
+use params::{Asked, LOG2_SIZE, LOG2_UNITS, MAX_RANK, RESERVED};
+use range::Ranger;
+
+/// Bytes in front of a payload's table: the bound in force.
+const HEAD_BYTES: usize = 8;
+
+/// The codec.
+pub struct Szp;
+
+impl Codec for Szp {
+    fn max_rank(&self) -> usize {
+        MAX_RANK
+    }
+
+    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
+        let refuse = |text: String| Decision::Refuse(Error::unsupported(text));
+        let (dtype, name) = (array.dtype(), array.dtype().name());
+        let (number, parts) = dtype.parts();
+        let Some(element) = Element::of(number) else {
+            return refuse(format!("szp does not take {name} elements; use a lossless codec"));
+        };
+        if terms.mode == Mode::Pwrel && Quantiser::<u64>::relative(number, terms.value).is_none() {
+            return refuse(format!("szp, pwrel: {name} elements are integers; use abs"));
+        }
+        if array.shape().n_elements() == 0 {
+            return Decision::Store;
+        }
+        let fold = Fold::Merge;
+        let shape = fold.apply(array.shape(), MAX_RANK);
+        for log2_unit in LOG2_UNITS {
+            let asked = match Asked::new(terms, dtype, log2_unit) {
+                Ok(asked) => asked,
+                Err(error) => return Decision::Refuse(error),
+            };
+            if let Some(chunk) = Chunk::new(dtype, &shape, asked) {
+                let (bound, params) = (chunk.layout.payload_bound(), asked.to_params(element.bytes * parts));
+                return Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) });
+            }
+        }
+        refuse("szp: chunks must be below 64 GiB; use smaller ones".into())
+    }
+
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        let wrong = || Error::corrupt("szp cannot have written a chunk of this type, size or parameters");
+        if params.get(RESERVED).is_some_and(|&byte| byte != 0) {
+            let text = "szp parameters unknown to this version; a newer gridz may read this data";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+        }
+        let (number, parts) = dtype.parts();
+        let element = Element::of(number).ok_or_else(wrong)?;
+        let asked = Asked::of_params(params, Some(element.bytes * parts)).ok_or_else(wrong)?;
+        Chunk::new(dtype, shape, asked).map(Kept::new).ok_or_else(wrong)
+    }
+
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+        let chunk: &Chunk = job.layout.get();
+        match chunk.element.word_bits() {
+            64 => encode::<u64>(chunk, job, src, dst),
+            _ => encode::<u32>(chunk, job, src, dst),
+        }
+    }
+
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        let chunk: &Chunk = job.layout.get();
+        let bound = chunk.bound_of(payload)?;
+        match chunk.element.word_bits() {
+            64 => worker::<u64>(&Coder::new(chunk, bound), job).decode(payload, dst),
+            _ => worker::<u32>(&Coder::new(chunk, bound), job).decode(payload, dst),
+        }
+    }
+
+    fn promise(&self, params: &[u8], payload: &[u8]) -> Promise {
+        let Some(Asked { mode, value, .. }) = Asked::of_params(params, None) else { return Promise::NONE };
+        let bound = match mode {
+            Mode::Abs => Some(value),
+            Mode::Rel => payload.first_chunk().map(|&head| f64::from_le_bytes(head)),
+            _ => None,
+        };
+        Promise { mode, value, bound }
+    }
+
+    fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
+        let chunk: &Chunk = job.layout.get();
+        let mut counts = BlockCounts::default();
+        let mut looked = || {
+            let bound = chunk.bound_of(payload)?;
+            match chunk.element.word_bits() {
+                64 => count::<u64>(&Coder::new(chunk, bound), job, payload, &mut counts),
+                _ => count::<u32>(&Coder::new(chunk, bound), job, payload, &mut counts),
+            }
+        };
+        Some(looked().map(|()| counts))
+    }
+
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Sums>> {
+        let chunk: &Chunk = job.layout.get();
+        let bound = chunk.bound_of(payload)?;
+        match chunk.element.word_bits() {
+            64 => worker::<u64>(&Coder::new(chunk, bound), job).decode_region(payload, region, dst),
+            _ => worker::<u32>(&Coder::new(chunk, bound), job).decode_region(payload, region, dst),
+        }?;
+        Ok(None)
+    }
+}
+
+/// Where everything is in payloads of such arrays, of rank 1 to 3. `None` for other elements, if there are none, or if a
+/// payload could pass what the table can tell.
+pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8) -> Option<Layout> {
+    let (number, parts) = dtype.parts();
+    let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, block_head: RAW_HEAD, parts };
+    Layout::new(shape, Element::of(number)?.bytes, LOG2_SIZE, form)
+}
+
+/// What all blocks of a chunk have in common.
+#[derive(Clone, Copy)]
+struct Chunk {
+    layout: Layout,
+    /// How a part of an element becomes a word, and what kind of number it is.
+    element: Element,
+    number: DType,
+    asked: Asked,
+}
+
+impl Chunk {
+    /// `None` if there are no elements, or a payload could pass what the table can tell.
+    fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
+        counts::a_layout();
+        let number = dtype.parts().0;
+        let layout = layout(dtype, shape, asked.log2_unit)?;
+        Some(Self { layout, element: Element::of(number)?, number, asked })
+    }
+
+    /// The words of the parts of the fill value; that of elements of one part is the first.
+    fn fills<W: Word>(&self) -> Option<[W; MAX_PARTS]> {
+        let mut words = [W::default(); MAX_PARTS];
+        self.asked.fill.map(|bytes| {
+            let n = self.layout.parts();
+            self.element.load(&bytes[..n * self.element.bytes], &mut words[..n]);
+            words
+        })
+    }
+
+    /// The bound in force that a payload begins with.
+    fn bound_of(&self, payload: &[u8]) -> Result<f64> {
+        let bound = payload.first_chunk().ok_or_else(|| {
+            let have = payload.len();
+            Error::new(
+                ErrorKind::Truncated,
+                format!("an szp payload has {have} of {HEAD_BYTES} bytes of its bound"),
+            )
+        })?;
+        let bound = f64::from_le_bytes(*bound);
+        let Asked { mode, value, .. } = self.asked;
+        let is_sound =
+            if mode == Mode::Rel { bound.is_finite() && bound >= 0.0 } else { bound.to_bits() == value.to_bits() };
+        if is_sound {
+            Ok(bound)
+        } else {
+            Err(Error::corrupt("an szp payload has another bound than was asked for"))
+        }
+    }
+}
+
+/// A chunk and how its elements become codes.
+struct Coder<W> {
+    chunk: Chunk,
+    coding: Coding<W>,
+}
+
+impl<W: RowWord> Coder<W> {
+    fn new(chunk: &Chunk, bound: f64) -> Self {
+        let _ieee = Ieee::begin();
+        let quantiser = match chunk.asked.mode {
+            Mode::Pwrel => Quantiser::relative(chunk.number, bound),
+            _ if bound > 0.0 => Quantiser::absolute(chunk.number, bound),
+            _ => None,
+        };
+        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, fills: chunk.fills() } }
+    }
+}
+
+fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+    let _ieee = Ieee::begin();
+    let Asked { mode, value, .. } = chunk.asked;
+    let bound = if mode == Mode::Rel {
+        let numbers = Numbers::of(chunk.number);
+        let ranger = Ranger { pool: job.pool, level: job.level, element: chunk.element, numbers };
+        ranger.bound::<W>(src, chunk.fills(), chunk.layout.parts(), value)?
+    } else {
+        value
+    };
+    dst[..HEAD_BYTES].copy_from_slice(&bound.to_le_bytes());
+    let (n_bytes, sums) = worker::<W>(&Coder::new(chunk, bound), job).encode(src, dst)?;
+    Ok(Encoded { n_bytes, sums })
+}
+
+fn count<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
+    let element = coder.chunk.element;
+    worker(coder, job).for_blocks(payload, |bytes, shape| block::count::<W>(bytes, shape, element, counts))
+}
+
+fn worker<'a, W: RowWord>(coder: &'a Coder<W>, job: &Job<'a>) -> Worker<'a, W, Coder<W>> {
+    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
+}
+
+impl<W: RowWord> BlockCoder<W> for Coder<W> {
+    const NAME: &'static str = "szp";
+    type Work = Work<W>;
+
+    fn layout(&self) -> &Layout {
+        &self.chunk.layout
+    }
+
+    fn element(&self) -> Element {
+        self.chunk.element
+    }
+
+    fn work(&self) -> Result<Work<W>> {
+        Work::new(&self.chunk.layout)
+    }
+
+    #[inline(always)]
+    fn encode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut Work<W>,
+        source: &Source,
+        shape: [usize; 3],
+        out: &mut [u8],
+    ) -> usize {
+        block::encode(s, work, &self.coding, self.chunk.layout.unit(), source, shape, out)
+    }
+
+    #[inline(always)]
+    fn decode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut Work<W>,
+        shape: [usize; 3],
+        bytes: &[u8],
+        target: &mut Target,
+    ) -> Result<()> {
+        block::decode(s, work, &self.coding, self.chunk.layout.unit(), shape, bytes, target)
+    }
+}
