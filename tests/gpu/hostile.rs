@@ -1,24 +1,23 @@
 //! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
 
+use gridz::codec::Decision;
 use gridz::codec::registry::{self, STORED};
-use gridz::codec::{Decision, Terms};
 use gridz::format::header::{Header, header_bytes};
 use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
-use crate::common::{assert_same_bytes, compress, ndzip, repair::repair, specs_of_gpus};
+use crate::common::{assert_same_bytes, compress, decompress, ndzip, repair::repair, specs_of_gpus, terms};
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
 /// The headers that a frame of `array` by the codec has, or by `stored`, their variable fields aside.
 fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
     let entries = [spec.codec(), STORED].map(|id| registry::find(id).unwrap());
-    let planned =
-        entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &Terms::lossless(spec.level())) {
-            Decision::Take(plan) => Some((entry, plan)),
-            Decision::Store | Decision::Refuse(_) => None,
-        });
+    let planned = entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &terms(spec)) {
+        Decision::Take(plan) => Some((entry, plan)),
+        Decision::Store | Decision::Refuse(_) => None,
+    });
     planned
         .map(|(entry, plan)| {
             let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
@@ -175,6 +174,7 @@ fn damaged_frames_by(spec: &Request) {
         let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
         let raw = arrays::bytes(&array, kind, &mut random);
         let good = compress(&array, spec, &raw, &cpu());
+        let kept = decompress(&good, &cpu()).unwrap();
         let layout = Layout { gap: 3, slot_gap: 128, ..Layout::of(3) };
         let batch = Batch::new(&stream, array, spec, layout);
         for round in 0..12 {
@@ -205,7 +205,7 @@ fn damaged_frames_by(spec: &Request) {
                 }
                 for i in [0, 2] {
                     assert_eq!(statuses[i], 0, "{what}: status of the good frame {i}");
-                    assert_same_bytes(batch.chunk(&back, i), &raw, &format!("{what}: good frame {i}"));
+                    assert_same_bytes(batch.chunk(&back, i), &kept, &format!("{what}: good frame {i}"));
                 }
                 for gap in back.chunks(batch.stride).map(|chunk| &chunk[raw.len()..]) {
                     assert!(gap.iter().all(|&byte| byte == POISON), "{what}: written between the arrays");
@@ -271,6 +271,7 @@ fn wrong_lengths_by(spec: &Request) {
         let array = array(dtype, ByteOrder::Little, extents);
         let raw = arrays::bytes(&array, Kind::Walk, &mut random);
         let frame = compress(&array, spec, &raw, &cpu());
+        let kept = decompress(&frame, &cpu()).unwrap();
         let n = frame.len() as u64;
         let lengths =
             [0, 1, 4, 39, 40, 47, 48, 63, 64, n - 1, n + 1, n + 16, 1 << 31, (1 << 32) + n, 1 << 40, u64::MAX];
@@ -289,7 +290,7 @@ fn wrong_lengths_by(spec: &Request) {
                 );
             }
             assert_eq!(statuses[lengths.len()], 0);
-            assert_same_bytes(batch.chunk(&batch.back.read_all(), lengths.len()), &raw, "the right length");
+            assert_same_bytes(batch.chunk(&batch.back.read_all(), lengths.len()), &kept, "the right length");
             batch.assert_guards("wrong lengths");
         }
     }

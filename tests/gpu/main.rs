@@ -14,6 +14,7 @@ mod mock_cuda;
 mod arrays;
 mod batch;
 mod boundaries;
+mod bounded;
 mod driver;
 mod faults;
 mod hostile;

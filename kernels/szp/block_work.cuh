@@ -1,0 +1,50 @@
+// What the threads of a compressing CTA have in common: its block, in shared memory. See the head of compress.cuh.
+
+#pragma once
+
+#include "../common/ordered_frames.cuh"
+#include "../stage/boxes.cuh"
+#include "../stage/differences.cuh"
+#include "layout.cuh"
+#include "quantise.cuh"
+
+constexpr u32 kCandidates = 9;  // orders that are tried first
+
+template <typename W>
+struct alignas(128) Buffer {
+    // A step of rows behind the numbers can be read.
+    W words[kElements + kStepRows * kRow];
+};
+
+// What threads have found of a block's elements, as bits.
+enum Found : u32 {
+    kWordsDiffer = 1,
+    kCodesDiffer = 2,
+    kUncoded = 4,  // some have no code
+    kOutside = 8,  // some are not within the bound
+    kFar = 16,     // numbers are too large for the way that was tried
+};
+
+template <typename W>
+struct SzpShared {
+    // Codes, then the stage; and residuals, where threads do not keep them.
+    Buffer<W> buffers[2];
+    Quantiser<W> quantiser;
+    u32 quantised_chunk;  // that it is for
+    CtaSums<kSzpWarps> sums;
+    alignas(16) u32 found[kSzpWarps];
+    alignas(16) u32 costs[kCandidates + 3][kSzpWarps];
+    u32 totals[kSzpWarps];
+    u32 marks_totals[kSzpWarps];
+    u32 n_of_length[72];     // groups of each length
+    u32 width_of_length[72]; // the width that a group of this length gets, and its entry in the upper half
+    alignas(8) unsigned char table[kMaxWidths];
+    u32 n_widths, octet_bytes;
+    u32 uncoded[kElements / 32], others[kElements / 32], holes[kElements / 32];  // marks
+    W first_word, first_code, middle, hole;
+    u32 n_holes, n_others, marks_bytes;  // exceptions
+    u32 are_marks_coded;
+    RowBox box;
+    Drawn drawn[2];
+    u32 before;  // units of all blocks before
+};

@@ -1,0 +1,595 @@
+// Compression in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time, many CTAs per
+// multiprocessor. For every block:
+//   1. Its words become codes in registers, and these go to shared memory (quantise.cuh). Where all elements are in the first zone of the
+//      quantiser, that takes one product; else words are quantised one by one, and those that have no code, or are not within the
+//      bound, are marked (exceptions.cuh).
+//   2. Some rows are predicted with each candidate for the orders (orders.cuh).
+//   3. A thread has a row of 32 numbers: it differences them in registers, with the rows before, and counts in shared memory how many
+//      groups of eight have each length.
+//   4. The first warp chooses the widths, and the size of the block is published; meanwhile the others clear the stage, which takes the
+//      place of the numbers. A scan says where groups begin, and threads add their groups to the stage (octets.cuh).
+//   5. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
+//
+// Blocks whose rows are not of 32 elements are differenced row by row (stage/differences.cuh), to a buffer of their own; as are those with
+// numbers that may need 64 bits.
+//
+// A relative bound is found by a pass before (range.cuh).
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/elements.cuh"
+#include "../common/ordered_frames.cuh"
+#include "../common/warp.cuh"
+#include "../stage/boxes.cuh"
+#include "../stage/differences.cuh"
+#include "../stage/words.cuh"
+#include "block_work.cuh"
+#include "exceptions.cuh"
+#include "layout.cuh"
+#include "numbers.cuh"
+#include "octets.cuh"
+#include "orders.cuh"
+#include "quantise.cuh"
+#include "range.cuh"
+
+template <typename W>
+struct SzpCompressor {
+    using Shared = SzpShared<W>;
+    static constexpr u32 kPerUnit = Word<W>::kPerUnit;
+    // Codes of 64 bits that are smaller than this stay in 32 bits in all differences of such orders together.
+    static constexpr u32 kNarrowBits = 19, kNarrowOrders = 10;
+
+    const CompressArgs<Chunk>& args;
+    Shared& shared;
+    const Element element;
+    const OrderedFrames<FrameLayout> frames;
+
+    __device__ __forceinline__ SzpCompressor(const CompressArgs<Chunk>& args, Shared& shared)
+        : args(args), shared(shared), element(args.encoded), frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
+
+    __device__ __forceinline__ void run() const {
+        if (threadIdx.x == kSzpThreads - 1) shared.quantised_chunk = ~0u;
+        frames.run<kSzpThreads>(
+            shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
+    }
+
+    __device__ __forceinline__ double bound_of(u32 chunk) const {
+        const double value = __longlong_as_double(static_cast<s64>(args.own.value));
+        return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
+    }
+
+    // What all threads have to know of a block, by one.
+    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+        shared.box.set(find_box(args.own.extents, kLogBlock, tile.index), kLogBlock);
+        const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
+        if (unlikely(shared.quantised_chunk != chunk)) {
+            shared.quantiser.set(args.own, bound_of(chunk));
+            shared.quantised_chunk = chunk;
+        }
+        shared.n_holes = shared.n_others = 0;
+    }
+
+    // What a block becomes.
+    struct Made {
+        u32 header;  // of plain ones
+        u32 n_units;
+        W word;      // of a constant one
+    };
+
+    // Makes the frame's block, and is the sums in the first thread. By all threads.
+    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
+        const RowBox& box = shared.box;
+        const bool has_rows = box.sx == kRow || box.is_line();
+        Made made;
+        bool is_made = false;
+        if (likely(has_rows)) is_made = make<true>(tile, made);
+        if (unlikely(!is_made)) {
+            __syncthreads();
+            make<false>(tile, made);
+        }
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            const u32 before = frames.place(tile.chunk, tile.index, made.n_units);
+            if (lane_id() == 0) shared.before = before;
+        }
+        __syncthreads();
+        return copy(tile, made);
+    }
+
+    // Copies the stage to the payload.
+    __device__ __forceinline__ Sums copy(const Drawn& tile, const Made& made) const {
+        const u32 before = shared.before, log_unit = args.own.log_unit(), n_units = made.n_units, n_bytes = n_units << log_unit;
+        char* const to = frames.payload(tile.chunk);
+        const u32 tiles = frames.tiles, block = tile.index;
+        const u64 table_end = args.own.table_bytes(), first = table_end + (static_cast<u64>(before) << log_unit);
+        StridedSums<kSzpThreads> word_sums(first / 4 + threadIdx.x);
+        u32* const out = reinterpret_cast<u32*>(to + first);
+        const auto put = [&](u32 i, u32 word) {
+            out[i] = word;
+            word_sums.add(word);
+        };
+        const u32 n_words = n_bytes / 4;
+        if (likely(!(made.header & kRawBlock))) {
+            const u32* const stage = reinterpret_cast<const u32*>(shared.buffers[0].words);
+#pragma unroll 2
+            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, stage[i]);
+        } else {
+            const Finder elements(args.own, shared.box);
+#pragma unroll 1
+            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, frames.source(tile.chunk)));
+        }
+        Sums sums;
+        word_sums.finish(first / 4 + threadIdx.x, sums);
+        shared.sums.share(sums);
+        const double bound = bound_in_force(tile.chunk, block);
+        __syncthreads();
+        sums = Sums();
+        if (threadIdx.x == 0) {
+            sums = shared.sums.sum();
+            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_bytes)), end = before + n_units;
+            u32* const words = reinterpret_cast<u32*>(to);
+            constexpr u32 table_word = kHeadBytes / 4;
+            reinterpret_cast<uint2*>(to + kHeadBytes)[block] = make_uint2(end, check);
+            sums.add(table_word + 2ull * block, end);
+            sums.add(table_word + 2ull * block + 1, check);
+            if (block == 0) {
+                const u64 bits = static_cast<u64>(__double_as_longlong(bound));
+                words[0] = static_cast<u32>(bits), words[1] = static_cast<u32>(bits >> 32);
+                sums.add(0, static_cast<u32>(bits));
+                sums.add(1, static_cast<u32>(bits >> 32));
+            }
+            if (block + 1 == tiles) {
+                // Zeros add nothing.
+                for (u64 word = table_word + 2ull * tiles; word < table_end / 4; ++word) words[word] = 0;
+            }
+        }
+        return sums;
+    }
+    // Before the last barrier of a tile.
+    __device__ __forceinline__ double bound_in_force(u32 chunk, u32 block) const { return block == 0 && threadIdx.x == 0 ? bound_of(chunk) : 0; }
+
+    // Word i of a block without numbers.
+    __device__ __forceinline__ u32 plain_word(const Made& made, u32 i, const Finder& elements, const char* array) const {
+        if (i == 0) return made.header;
+        const u32 first = (i - 1) * kAlignment;
+        if (made.header == kConstBlock) return first < sizeof(W) ? static_cast<u32>(static_cast<u64>(made.word) >> 8 * first) : 0;
+        const bool swaps = args.flags & kSwapBytes;
+        const u32 size = element.bytes, m = shared.box.m;
+        if (sizeof(W) == 8) {
+            if (i > 2 * m) return 0;
+            return static_cast<u32>(static_cast<u64>(load_element<W>(elements.find(array, first / 8, 8), element, swaps)) >> first % 8 * 8);
+        }
+        u32 word = 0;
+#pragma unroll 1
+        for (u32 byte = 0; byte < 4; byte += size) {
+            const u32 number = (first + byte) / size;
+            if (number >= m) break;
+            word |= (static_cast<u32>(load_element<W>(elements.find(array, number, size), element, swaps)) & low_bits(0u, 8 * size)) << 8 * byte;
+        }
+        return word;
+    }
+
+    // What all threads have found; a barrier.
+    __device__ __forceinline__ u32 share(u32 found) const {
+        found = warp_or(found);
+        if (lane_id() == 0) shared.found[threadIdx.x / kWarp] = found;
+        __syncthreads();
+        const uint4 all = *reinterpret_cast<const uint4*>(shared.found);
+        return all.x | all.y | all.z | all.w;
+    }
+
+    // Rows of which all threads load so many elements each.
+    template <u32 kN>
+    static constexpr u32 kRowsOf = kSzpThreads / (kRow / kN);
+    // The numbers of a block, less the first one, if all elements are in the first zone; else it is told that one is not.
+    static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;  // loads under way, as many as registers allow
+    __device__ __forceinline__ bool may_be_near() const {
+        return shared.quantiser.near_limit > Float<W>(0) && !args.own.has_fill() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
+    }
+    __device__ __forceinline__ u32 load_near(const char* start, const Numbers<W, true>& numbers) const {
+        const u32 next_row = shared.box.is_line() ? 0 : static_cast<u32>(args.own.extents[2] * sizeof(W));
+        const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
+        return likely(is_aligned) ? load_near_by<kPerUnit>(start, numbers) : load_near_by<1>(start, numbers);
+    }
+    // The same, by so many elements at a time.
+    template <u32 kN>
+    __device__ __forceinline__ u32 load_near_by(const char* start, const Numbers<W, true>& numbers) const {
+        using F = Float<W>;
+        constexpr u32 kPerRow = kRow / kN, kRowsAtOnce = kRowsOf<kN>;
+        const RowBox& box = shared.box;
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const bool swaps = args.flags & kSwapBytes;
+        // Added to a small number it makes that whole; its bits are then those of the sum.
+        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
+        const W first_word = load_element<W>(start, element, swaps);
+        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
+        const u32 n_rows = box.m / kRow, height = box.planes.divisor;
+        const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        const u32 own_row = threadIdx.x / kPerRow, x = threadIdx.x % kPerRow;
+        u32 y;
+        const u32 z = box.planes.divide(own_row, y);
+        const char* from = start + z * plane_bytes + y * row_bytes + x * kN * sizeof(W);
+        // Where a plane has as many rows as are loaded at once, or there is one, all are as far from each other.
+        const bool is_even = height == kRowsAtOnce || box.sz == 1;
+        const u64 next_rows = height == kRowsAtOnce ? plane_bytes : kRowsAtOnce * row_bytes, next_plane = plane_bytes - height * row_bytes;
+        bool is_near = true;
+        W words_differ = 0;
+        u32 codes_differ = 0;
+#pragma unroll 1
+        for (u32 row = own_row; row - own_row < n_rows; row += kBatch * kRowsAtOnce) {
+            W words[kBatch][kN];
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                // In place of rows that there are not it is the first one.
+                const char* const at = row + k * kRowsAtOnce < n_rows ? from : start + x * kN * sizeof(W);
+                if (kN == 1) {
+                    words[k][0] = *reinterpret_cast<const W*>(at);
+                } else {
+                    split(*reinterpret_cast<const uint4*>(at), words[k]);
+                }
+                from += next_rows;
+                if (kN == 1) {
+                    // Planes are as high as that, so there is one at most that ends.
+                    y += kRowsAtOnce;
+                    const bool ends = !is_even && y >= height;
+                    y -= ends ? height : 0;
+                    from += ends ? next_plane : 0;
+                } else if (unlikely(!is_even)) {
+                    y += kRowsAtOnce;
+                    while (y >= height) y -= height, from += next_plane;
+                }
+            }
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                const u32 at = row + k * kRowsAtOnce;
+                u32 codes[kN];
+#pragma unroll
+                for (u32 i = 0; i < kN; ++i) {
+                    if (kN == 1 && swaps) words[k][i] = swapped_bytes(words[k][i]);
+                    const F value = float_of(words[k][i]), whole = value * inverse + magic;
+                    is_near &= (size_of(value - (whole - magic) * step) <= bound) & (size_of(value) < limit);
+                    codes[i] = static_cast<u32>(bits_of(whole)) - first;
+                    words_differ |= words[k][i] ^ first_word, codes_differ |= codes[i];
+                }
+                if (at >= n_rows) continue;
+                if (kN == 4) {
+                    numbers.chunk(at, x) = make_uint4(codes[0], codes[1 % kN], codes[2 % kN], codes[3 % kN]);
+                } else if (kN == 2) {
+                    reinterpret_cast<uint2*>(&numbers.chunk(at, x / 2))[x % 2] = make_uint2(codes[0], codes[1 % kN]);
+                } else {
+                    numbers[at * kRow + x] = codes[0];
+                }
+            }
+        }
+        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
+    }
+    static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
+
+    // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
+    template <bool kRows>
+    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes) const {
+        using N = typename Numbers<W, kRows>::N;
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
+        const W fill = static_cast<W>(args.own.fill);
+        const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
+        const W first_word = load_element<W>(elements.find(array, 0, element.bytes), element, swaps);
+        const W first = are_codes ? quantiser.code(first_word).code : first_word;
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
+        u32 found = 0;
+#pragma unroll 1
+        for (u32 k = warp; k < kElements / 32; k += kSzpWarps) {
+            const u32 i = k * 32 + lane_id();
+            bool is_uncoded = false, is_beyond = false;
+            if (i < m) {
+                const W word = load_element<W>(elements.find(array, i, element.bytes), element, swaps);
+                W number = word;
+                if (are_codes) {
+                    Coded<W> coded = quantiser.code(word);
+                    if (has_fill) {
+                        coded.is_coded &= word != fill;
+                        // Nothing else may become the fill value.
+                        coded.is_within &= quantiser.value(coded.code) != fill;
+                    }
+                    number = coded.code;
+                    is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
+                }
+                number -= first;
+                if (sizeof(N) < sizeof(W) && shifted_signed(static_cast<W>(number), kNarrowBits) != shifted_signed(static_cast<W>(number), 63)) found |= kFar;
+                numbers[i] = static_cast<N>(number);
+                found |= (word != first_word ? kWordsDiffer : 0) | (number != 0 ? kCodesDiffer : 0);
+            }
+            if (!are_codes) continue;
+            const u32 uncoded = __ballot_sync(kAllLanes, is_uncoded), others = __ballot_sync(kAllLanes, is_beyond);
+            if (lane_id() == 0) shared.uncoded[k] = uncoded, shared.others[k] = others;
+            found |= (uncoded ? kUncoded : 0) | (others ? kOutside : 0);
+        }
+        return found;
+    }
+
+    // Makes a block as far as its stage, and publishes its size; is false, in all threads, if its numbers are too large for that. Barriers.
+    template <bool kRows>
+    __device__ __forceinline__ bool make(const Drawn& tile, Made& made) const {
+        using N = typename Numbers<W, kRows>::N;
+        const RowBox& box = shared.box;
+        const Numbers<W, kRows> numbers(shared);
+        const Finder elements(args.own, box);
+        const char* const array = frames.source(tile.chunk);
+        const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
+        if (t < 72) shared.n_of_length[t] = 0;
+        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        u32 found = kFar;
+        const bool has_long_rows = kRows ? m % kRow == 0 : box.sx >= kRow / 2 && !box.is_line();
+        if (likely(has_long_rows && may_be_near())) {
+            found = share(load_rows(array + box.start * element.bytes, numbers));
+            if (unlikely(found & kFar)) __syncthreads();
+        }
+        if (unlikely(found & kFar)) {
+            found = share(load_any<kRows>(elements, array, numbers, has_codes));
+            if (sizeof(N) < sizeof(W) && found & kFar) return false;
+        }
+        if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
+        u32 header = 0;
+        bool is_coded = has_codes;
+        const SzpExceptions<W, kRows> exceptions{shared, numbers, elements, array, element, (args.flags & kSwapBytes) != 0};
+        if (unlikely(has_codes && found & (kUncoded | kOutside))) {
+            is_coded = exceptions.find();
+            header = (is_coded && shared.n_holes ? kHasHoles : 0) | (is_coded && shared.n_others ? kHasOthers : 0);
+        } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
+            return make_const(tile, made, shared.quantiser.value(shared.first_code));
+        }
+        if (unlikely(!is_coded)) {
+            header = kHasWords;
+            if (has_codes) {
+                __syncthreads();
+                found = share(load_any<kRows>(elements, array, numbers, false));
+                if (sizeof(N) < sizeof(W) && found & kFar) return false;
+            }
+        }
+
+        Orders orders;
+        N base;
+        SzpOrders<W, kRows>(shared).choose(static_cast<N>(shared.first_code), orders, base);
+        if (sizeof(N) < sizeof(W) && orders.z + orders.y + orders.x > kNarrowOrders) return false;
+        const Residuals<kRows> residuals{shared};
+        const Four lengths = make_residuals(residuals, numbers, base, orders);
+        const u32 n_groups = (m + kOctet - 1) / kOctet;
+#pragma unroll
+        for (u32 c = 0; c < 4; ++c) {
+            if (4 * t + c < n_groups) atomicAdd(&shared.n_of_length[lengths >> 8 * c & 0xff], 1u);
+        }
+        __syncthreads();
+        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers[0].words);
+        if (t < kWarp) {
+            choose_table(shared, n_groups);
+        } else {
+            // Numbers of 32 bits, and exceptions, take no more than half as many bytes again.
+            constexpr u32 n_units = (sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>)) / kUnitBytes;
+#pragma unroll 4
+            for (u32 u = t - kWarp; u < n_units; u += kSzpThreads - kWarp) reinterpret_cast<uint4*>(stage)[u] = make_uint4(0, 0, 0, 0);
+        }
+        __syncthreads();
+        const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
+        const bool has_exceptions = header & (kHasHoles | kHasOthers);
+        const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.holes_bytes() + exceptions.others_bytes() : 0);
+        const u32 octets = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
+        made.n_units = units_of(octets + shared.octet_bytes, log_unit), made.header = 0;
+        const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);
+        if (unlikely(made.n_units >= raw_units)) made.n_units = raw_units, made.header = kRawBlock;
+        if (t == 0) frames.publish(tile.chunk, tile.index, made.n_units);
+        if (unlikely(made.header)) return true;
+
+        u32 entries = 0;
+        Four widths = 0;
+#pragma unroll
+        for (u32 c = 0; c < 4; ++c) {
+            const u32 both = 4 * t + c < n_groups ? shared.width_of_length[lengths >> 8 * c & 0xff] : 0;
+            widths |= (both & 0xff) << 8 * c;
+            entries |= both >> 16 << c * bits;
+        }
+        const u32 own = (widths & 0xff) + (widths >> 8 & 0xff) + (widths >> 16 & 0xff) + (widths >> 24);
+        const u32 through = warp_inclusive_sum(own);
+        if (lane_id() == kWarp - 1) shared.totals[t / kWarp] = through;
+        const u32 to = shared_address(stage);
+        if (t < n_widths) stage[2 + t] = shared.table[t];
+        if (t == 0) {
+            header |= orders.x | orders.y << 3 | orders.z << 6 | (n_widths - 1) << kWidthsAt;
+            *reinterpret_cast<unsigned short*>(stage) = static_cast<unsigned short>(header);
+            const u64 all = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
+            u32* const words = reinterpret_cast<u32*>(stage + base_at);
+            words[0] = static_cast<u32>(all);
+            if (sizeof(W) == 8) words[1] = static_cast<u32>(all >> 32);
+        }
+        if (bits > 0) add_bits(to, 8 * index + 4 * t * bits, entries);
+        if (unlikely(has_exceptions)) exceptions.write(stage, exceptions_at);
+        __syncthreads();
+        u32 at = to + octets + through - own;
+#pragma unroll
+        for (u32 w = 0; w < kSzpWarps - 1; ++w) {
+            if (w < t / kWarp) at += shared.totals[w];
+        }
+#pragma unroll 1
+        for (u32 c = 0; c < 4; ++c) {
+            N r[kOctet];
+            residuals.load(c, r);
+            const u32 width = widths >> 8 * c & 0xff;
+            add_octet(r, width, at);
+            at += width;
+        }
+        return true;
+    }
+    __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, true>& numbers) const { return load_near(start, numbers); }
+// The same in a box of other rows, of which a warp has some.
+    __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, false>& numbers) const {
+        using F = Float<W>;
+        constexpr u32 kBatch = 4;
+        const RowBox& box = shared.box;
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const bool swaps = args.flags & kSwapBytes;
+        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
+        const W first_word = load_element<W>(start, element, swaps);
+        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
+        const u32 n_rows = box.sz * box.sy;
+        const u64 row_bytes = args.own.extents[2] * sizeof(W), next_rows = kSzpWarps * row_bytes;
+        const u64 next_plane = next_rows + (args.own.extents[1] - box.sy) * row_bytes;
+        bool is_near = true;
+        W words_differ = 0;
+        u32 codes_differ = 0;
+#pragma unroll 1
+        for (u32 x = lane_id(); x < box.sx; x += kWarp) {
+            u32 y;
+            const u32 z = box.planes.divide(threadIdx.x / kWarp, y);
+            const char* from = start + (z * args.own.extents[1] + y) * row_bytes + x * sizeof(W);
+#pragma unroll 1
+            for (u32 row = threadIdx.x / kWarp; row < n_rows; row += kBatch * kSzpWarps) {
+                W words[kBatch];
+#pragma unroll
+                for (u32 k = 0; k < kBatch; ++k) {
+                    words[k] = *reinterpret_cast<const W*>(row + k * kSzpWarps < n_rows ? from : start);
+                    y += kSzpWarps;
+                    const bool ends = y >= box.sy;
+                    if (ends) y -= box.sy;
+                    from += ends ? next_plane : next_rows;
+                }
+#pragma unroll
+                for (u32 k = 0; k < kBatch; ++k) {
+                    if (swaps) words[k] = swapped_bytes(words[k]);
+                    const F value = float_of(words[k]), whole = value * inverse + magic;
+                    is_near &= (size_of(value - (whole - magic) * step) <= bound) & (size_of(value) < limit);
+                    const u32 code = static_cast<u32>(bits_of(whole)) - first;
+                    words_differ |= words[k] ^ first_word, codes_differ |= code;
+                    if (row + k * kSzpWarps < n_rows) numbers[(row + k * kSzpWarps) * box.sx + x] = sign_extended(code);
+                }
+            }
+        }
+        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
+    }
+
+    // A block of elements that are all the same.
+    __device__ __forceinline__ bool make_const(const Drawn& tile, Made& made, W word) const {
+        made.header = kConstBlock, made.word = word;
+        made.n_units = word == 0 ? 0 : units_of(kAlignment + sizeof(W), args.own.log_unit());
+        if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, made.n_units);
+        return true;
+    }
+
+    // What is left of numbers, in the other buffer. Of rows a thread has its own, 16 bytes at a time next to those of other threads.
+    template <bool kRows, typename = void>
+    struct Residuals {
+        Shared& shared;
+        __device__ __forceinline__ void load(u32 c, W (&r)[kOctet]) const {
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) r[i] = shared.buffers[1].words[(4 * threadIdx.x + c) * kOctet + i];
+        }
+    };
+    template <typename Any>
+    struct Residuals<true, Any> {
+        Shared& shared;
+        __device__ __forceinline__ uint4* at(u32 c) const { return reinterpret_cast<uint4*>(shared.buffers[1].words) + threadIdx.x + 2 * c * kSzpThreads; }
+        __device__ __forceinline__ void store(u32 c, const u32 (&r)[kOctet]) const { at(c)[0] = join(r), at(c)[kSzpThreads] = join(r + 4); }
+        __device__ __forceinline__ void load(u32 c, u32 (&r)[kOctet]) const { split(at(c)[0], r), split(at(c)[kSzpThreads], r + 4); }
+    };
+    // The lengths or widths of a thread's four groups, a byte each.
+    using Four = u32;
+
+    // Differences a thread's row, and finds the lengths of its groups.
+    __device__ __forceinline__ Four make_residuals(const Residuals<true>& residuals, const Numbers<W, true>& numbers, u32 base, const Orders& o) const {
+        const RowBox& box = shared.box;
+        const u32 row = threadIdx.x;
+        if (row * kRow >= box.m) return 0;
+        const RowDifferences<W> differences{numbers, box};
+        u32 y;
+        const u32 z = differences.place(row, o, y), n = min(box.m - row * kRow, kRow);
+        const auto put = [&](u32 c, u32 (&d)[kOctet]) {
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) d[i] = zigzag(d[i]);
+            if (unlikely(n < (c + 1) * kOctet)) {
+#pragma unroll
+                for (u32 i = 0; i < kOctet; ++i) d[i] = c * kOctet + i < n ? d[i] : 0;
+            }
+            u32 any = 0;
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) any |= d[i];
+            residuals.store(c, d);
+            return bit_length(any) << 8 * c;
+        };
+        Four lengths = 0;
+        if (likely((o.z | o.y | o.x) <= 1)) {
+            const u32 keeps = 0 - o.x;
+            // What is before along y, along z, and along both.
+            const bool has_y = o.y > 0 && y > 0, has_z = o.z > 0 && z > 0;
+            u32 before = box.is_line() && row > 0 ? numbers[row * kRow - 1] - base : 0;
+#pragma unroll 1
+            for (u32 c = 0; c < 4; ++c) {
+                u32 d[kOctet];
+                differences.load(row, c * kOctet, d);
+                if (has_y) differences.add(row - 1, c * kOctet, ~0u, d);
+                if (has_z) {
+                    differences.add(row - box.sy, c * kOctet, ~0u, d);
+                    if (has_y) differences.add(row - box.sy - 1, c * kOctet, 1u, d);
+                }
+                if (unlikely(base != 0)) {
+#pragma unroll
+                    for (u32 i = 0; i < kOctet; ++i) d[i] -= base;
+                }
+                const u32 last = d[kOctet - 1];
+#pragma unroll
+                for (u32 i = kOctet - 1; i > 0; --i) d[i] += d[i - 1] * keeps;
+                d[0] += before * keeps;
+                before = last;
+                lengths |= put(c, d);
+            }
+            return lengths;
+        }
+        Carries carries;
+        // Of a line what is before the row.
+#pragma unroll 1
+        for (u32 c = box.is_line() && row > 0 ? 0 : 1; c < 5; ++c) {
+            u32 d[kOctet];
+            if (c == 0) {
+                differences.load(row - 1, kRow - kOctet, d);
+            } else {
+                differences.load_zy(row, z, y, (c - 1) * kOctet, o, 0, d);
+            }
+            carries.difference(d, o.x);
+            if (c > 0) lengths |= put(c - 1, d);
+        }
+        return lengths;
+    }
+    __device__ __forceinline__ Four make_residuals(const Residuals<false>&, const Numbers<W, false>& numbers, W base, const Orders& o) const {
+        const RowBox& box = shared.box;
+        const Differences<W, kSzpWarps> differences{box};
+        W* const residuals = shared.buffers[1].words;
+        if (box.sx <= kRow && !box.is_line() && o.y <= 1) {
+            differences.difference_rows(numbers.at, residuals, base, o);
+        } else {
+            differences.for_residuals(numbers.at, base, o, 0, 1, [&](u32 i, W r) { residuals[i] = r; });
+        }
+        // Numbers that are missing in the last group.
+        if (threadIdx.x < aligned_up(box.m, kOctet) - box.m) residuals[box.m + threadIdx.x] = 0;
+        __syncthreads();
+        Four lengths = 0;
+#pragma unroll 1
+        for (u32 c = 0; c < 4; ++c) {
+            W any = 0;
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) any |= residuals[(4 * threadIdx.x + c) * kOctet + i];
+            lengths |= bit_length(any) << 8 * c;
+        }
+        return lengths;
+    }
+};
+
+template <typename W>
+__device__ __forceinline__ void szp_compress(const CompressArgs<Chunk>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    SzpCompressor<W>(args, *reinterpret_cast<SzpShared<W>*>(bytes)).run();
+}
+
+template <typename W>
+constexpr LaunchInfo kSzpCompressInfo = szp_launch(kSzpThreads, sizeof(SzpShared<W>));

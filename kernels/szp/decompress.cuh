@@ -1,0 +1,659 @@
+// Decompression in one pass: one CTA a block of 4096 elements, many CTAs per multiprocessor hide each other's waiting.
+//
+//   1. The table says where the block is; its bytes are copied to shared memory (the stage) and summed up for the check and the
+//      checksum. If the frame is stored, the CTA copies as many bytes instead.
+//   2. A thread has four entries of groups, and so four widths; a scan says where groups begin.
+//   3. A thread unpacks four groups, in registers: of four rows that follow each other or, of a line, 32 numbers. It adds them up
+//      along x and y with those of other threads, and writes them to shared memory (the tile), in place of the stage.
+//   4. A thread adds up a column along z, makes words of the codes, and stores them, 16 bytes at a time where rows allow.
+//
+// Blocks whose rows are not of 32 elements, and those with holes or numbers that may need 64 bits, are added up in the tile, axis by
+// axis, by one body for all. Numbers of 64 bits are read from the frame.
+//
+// Of a region there is a CTA for each block from the first to the last that it touches, which stores the elements that are wanted, one by one.
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/elements.cuh"
+#include "../common/frame.cuh"
+#include "../common/region.cuh"
+#include "../common/tile.cuh"
+#include "../common/warp.cuh"
+#include "../stage/boxes.cuh"
+#include "../stage/marks.cuh"
+#include "../stage/words.cuh"
+#include "block.cuh"
+#include "layout.cuh"
+#include "quantise.cuh"
+
+template <typename W>
+struct SzpDecompressShared {
+    // The longest block, from any place in a unit of 16 bytes on, and what is read behind it.
+    static constexpr u32 kMostBytes = kElements * sizeof(W) + kUnitBytes;
+    static constexpr u32 kStageBytes = kMostBytes + 3 * kUnitBytes;
+
+    alignas(128) unsigned char stage[kStageBytes];  // then the tile
+    Quantiser<W> quantiser;
+    Box box;
+    CtaSums<kSzpWarps> sums;
+    u32 totals[kSzpWarps];             // bytes of a warp's groups
+    u32 carries[kSzpWarps][kRow];      // what a warp's numbers add up to
+    Marks<kElements, kSzpThreads> marks;
+};
+
+// kPart: only the elements of a region are stored, from the arguments of region.cuh.
+template <typename W, bool kPart = false>
+struct SzpDecompressor : DecompressTile<Chunk> {
+    using Shared = SzpDecompressShared<W>;
+    using Plan = BlockPlan<W>;
+    static constexpr u32 kRowBytes = kRow * sizeof(u32);
+    static constexpr u32 kSinglePlane = ~0u;
+
+    Shared& shared;
+    const u32 block;
+    char* const dst;
+
+    __device__ __forceinline__ SzpDecompressor(const DecompressArgs<Chunk>& args, Shared& shared)
+        : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile), dst(array) {}
+
+    __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload + kHeadBytes); }
+
+    __device__ __forceinline__ void run() {
+        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        const u32 begin = block ? table()[block - 1].x : 0;
+        const uint2 entry = table()[block];
+        const bool stored = is_stored(args.stored, frame);
+        u32 damage = check_frame(args.own.table_bytes());
+        if (likely(!stored & (damage == 0))) return decode_block(begin, entry.x, entry.y);
+        Sums sums;
+        if (stored) {
+            const u64 raw_bytes = args.own.elements() * Element(args.encoded).bytes;
+            damage = copy_share<kSzpThreads, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
+        }
+        add(shared.sums, sums, damage);
+        finish(count());
+    }
+
+    // The same for a tile of a region.
+    __device__ __forceinline__ void run_part() {
+        const bool stored = is_stored(args.stored, frame);
+        const u32 element_bytes = Element(args.encoded).bytes;
+        const u64 raw_bytes = args.own.elements() * element_bytes, table_end = args.own.table_bytes();
+        u32 damage = stored ? check_length(frame_bytes, args.stored.n_bytes + raw_bytes) : check_frame(table_end);
+        if (damage == 0 && !stored) {
+            const u64 n_units = table()[args.own.n_blocks - 1].x;
+            damage = check_length(n_bytes, table_end + (n_units << args.own.log_unit()));
+        }
+        if (damage == 0 && !stored && block != kNoBlock) return decode_block(block ? table()[block - 1].x : 0, table()[block].x, table()[block].y);
+        if (damage == 0 && stored) copy_region<kSzpThreads>(region(), element_bytes, frame + args.stored.n_bytes, dst, tile, tiles);
+        if (threadIdx.x == 0) report(damage);
+        __syncthreads();
+        finish(count());
+    }
+    __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Chunk>&>(args).region; }
+
+    // The block of a region's tile, or kNoBlock if there is nothing of the region in it.
+    static constexpr u32 kNoBlock = ~0u;
+    __device__ __forceinline__ u32 touched_block() const {
+        const u64 (&extents)[3] = args.own.extents;
+        const Shape shape = block_shape(extents, kLogBlock);
+        const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
+        u32 n_blocks[3], at[3];
+        for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
+        const Touched touched(region(), logs, n_blocks);
+        if (tile >= touched.count()) return kNoBlock;
+        touched.locate(tile, at);
+        return has_some(region(), logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
+    }
+    // Of a region, blocks have been checked, not the payload.
+    __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }
+
+    // The bound in force, and whether it can be that.
+    __device__ __forceinline__ double bound(bool& is_sound) const {
+        const u64 bits = *reinterpret_cast<const u64*>(payload);
+        is_sound = args.own.mode() == kRel ? bits < 0x7ff0000000000000ull || bits == u64{1} << 63 : bits == args.own.value;
+        return __longlong_as_double(static_cast<s64>(bits));
+    }
+
+    // The block that the table says is in units [begin, end).
+    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
+        const u32 t = threadIdx.x, log_unit = args.own.log_unit();
+        const u64 table_end = args.own.table_bytes();
+        const u64 first = table_end + (static_cast<u64>(begin) << log_unit), last = table_end + (static_cast<u64>(end) << log_unit);
+        const bool is_last = block + 1 == args.own.n_blocks;
+        bool is_bound_sound;
+        const double in_force = bound(is_bound_sound);
+        const bool is_corrupt = (end < begin) | (is_last & (last < n_bytes)) | !is_bound_sound;
+        u32 damage = is_corrupt ? kMarkCorrupt : last > n_bytes ? kMarkTruncated : 0;
+        const u64 all_bytes = damage ? 0 : last - first;
+        // A longer block is damaged, or of a later version.
+        const bool is_staged = all_bytes <= Shared::kMostBytes;
+        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + first;
+        const u32 n_bytes = static_cast<u32>(all_bytes), offset = static_cast<u32>(first) % kUnitBytes;
+        Sums sums;
+        if (t == kSzpThreads - 1) {
+            shared.box = find_box(args.own.extents, kLogBlock, block);
+            shared.quantiser.set(args.own, in_force);
+        }
+        if (likely(is_staged)) {
+            stage_block(first - offset, offset, n_bytes, sums);
+        } else {
+            StridedSums<kSzpThreads> word_sums(first / 4 + t);
+            for (u64 word = t; word < all_bytes / 4; word += kSzpThreads) word_sums.add(reinterpret_cast<const u32*>(source)[word]);
+            word_sums.finish(first / 4 + t, sums);
+        }
+        shared.sums.share(sums);
+        __syncthreads();
+        bool is_checked = true;
+        if (t == 0) {
+            sums = shared.sums.sum();
+            is_checked = static_cast<u32>(checksum_of(sums.a, sums.b, all_bytes)) == check;
+            constexpr u32 table_word = kHeadBytes / 4;
+            sums.add(table_word + 2ull * block, end);
+            sums.add(table_word + 2ull * block + 1, check);
+            const u32* const words = reinterpret_cast<const u32*>(payload);
+            if (block == 0) sums.add(0, words[0]), sums.add(1, words[1]);
+            if (is_last) {
+                for (u64 word = table_word + 2ull * args.own.n_blocks; word < table_end / 4; ++word) sums.add(word, words[word]);
+            }
+            slot()->add(sums);
+            // What is cut off has no check.
+            if (damage == 0 && !is_checked && !(args.flags & kSkipChecksum)) damage = kMarkCorrupt;
+            report(damage);
+        }
+        // As all threads know it.
+        damage = is_corrupt || last > this->n_bytes ? kMarkCorrupt : 0;
+        Plan plan;
+        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
+        u32 four_widths = 0, start = 0;
+        if (damage == 0 && n_bytes > 0) {
+            const unsigned char* const stage = shared.stage + offset;
+            const u32 m = shared.box.m;
+            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, Element(args.encoded).bytes, shared.quantiser.kind != Quantised::kNothing);
+            if (damage == 0 && !is_staged) damage = kMarkCorrupt;
+            if (damage == 0 && plan.header == kConstBlock) {
+                const u32* const words = reinterpret_cast<const u32*>(stage);
+                plan.base = sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[2]) << 32 | words[1]) : static_cast<W>(words[1]);
+            }
+            if (damage == 0 && !plan.is_plain()) damage = find_groups(plan, stage, n_bytes, log_unit, m, four_widths, start);
+            if (damage == 0 && plan.n_others > 0) check_others(plan, stage, m);
+            if (t == 2 * kWarp && damage == 0 && !plan.is_plain() && !plan.is_table_sound()) report(kMarkCorrupt);
+            // A block that a later version has written is none that is damaged, if its check is right.
+            if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
+        }
+        if (unlikely(damage)) {
+            __syncthreads();
+            return finish(count());
+        }
+        if (unlikely(plan.header == kRawBlock)) {
+            const unsigned char* const elements = shared.stage + offset + kAlignment;
+            const Element element(args.encoded);
+            store_elements([&](u32 i) { return load_unaligned(elements + i * element.bytes, element); });
+        } else if (unlikely(plan.header == kConstBlock)) {
+            const W word = plan.base;
+            store_elements([&](u32) { return word; });
+        } else {
+            decode_numbers(plan, source, offset, four_widths, start);
+        }
+        __syncthreads();
+        if (plan.n_others > 0) {
+            put_others(plan, source);
+            __syncthreads();
+        }
+        finish(count());
+    }
+
+    // Copies bytes of the payload from `from`, a multiple of a unit of 16 bytes, to the stage, and adds up those of the block.
+    __device__ __forceinline__ void stage_block(u64 from, u32 offset, u32 n_bytes, Sums& sums) const {
+        // Nothing is there to be read where nothing is wanted.
+        const u32 end = offset + n_bytes, n_units = n_bytes ? (end + kUnitBytes - 1) / kUnitBytes : 0, to = shared_address(shared.stage);
+        const char* const source = payload + from;
+        const u64 available = this->n_bytes - from;
+#pragma unroll 2
+        for (u32 u = threadIdx.x; u < n_units; u += kSzpThreads) {
+            if (likely((u + 1) * kUnitBytes <= available)) {
+                copy_async<kUnitBytes>(to + u * kUnitBytes, source + u * kUnitBytes);
+            } else {
+                for (u32 at = u * kUnitBytes; at < end; at += 4) store_shared_4(to + at, *reinterpret_cast<const u32*>(source + at));
+            }
+        }
+        wait_copies();
+        UnitSums<kSzpThreads> unit_sums(from / 4 + 4 * threadIdx.x);
+#pragma unroll 1
+        for (u32 u = threadIdx.x; u < n_units; u += kSzpThreads) {
+            uint4 unit = load_shared_16(to + u * kUnitBytes);
+            const u32 at = u * kUnitBytes;
+            if (unlikely(at < offset || at + kUnitBytes > end)) {
+                if (at < offset || at >= end) unit.x = 0;
+                if (at + 4 < offset || at + 4 >= end) unit.y = 0;
+                if (at + 8 < offset || at + 8 >= end) unit.z = 0;
+                if (at + 12 < offset || at + 12 >= end) unit.w = 0;
+            }
+            unit_sums.add(unit);
+        }
+        unit_sums.finish(sums);
+    }
+
+    // The widths of the thread's four groups, and where they begin. A barrier.
+    __device__ __forceinline__ u32 find_groups(const Plan& plan, const unsigned char* stage, u32 n_bytes, u32 log_unit, u32 m, u32& four_widths, u32& start) const {
+        const u32 n_groups = (m + kOctet - 1) / kOctet, bits = index_bits(plan.n_widths);
+        const u32 at = (shared_address(stage) + plan.index) * 8 + 4 * threadIdx.x * bits;
+        four_widths = plan.widths_of(load_shared_bits(at, 4 * bits, 0u)) & low_bits(0u, 8 * min(n_groups - min(n_groups, 4 * threadIdx.x), 4u));
+        const u32 own = __dp4a(four_widths, 0x01010101u, 0u), through = warp_inclusive_sum(own);
+        if (lane_id() == kWarp - 1) shared.totals[threadIdx.x / kWarp] = through;
+        if (__syncthreads_or((four_widths & 0x80808080u) != 0)) return kMarkCorrupt;
+        u32 before = 0, all = 0;
+#pragma unroll
+        for (u32 w = 0; w < kSzpWarps; ++w) {
+            if (w < threadIdx.x / kWarp) before += shared.totals[w];
+            all += shared.totals[w];
+        }
+        start = plan.octets + before + through - own;
+        return units_of(plan.octets + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
+    }
+
+    // Whether the places of other exceptions ascend, and are places. No such place is used.
+    __device__ __forceinline__ void check_others(const Plan& plan, const unsigned char* block, u32 m) const {
+        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
+        bool is_sound = true;
+        for (u32 i = threadIdx.x + 1; i <= plan.n_others; i += kSzpThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
+        if (!is_sound) report(kMarkCorrupt);
+    }
+    // Stores the other exceptions, from the frame.
+    __device__ __forceinline__ void put_others(const Plan& plan, const unsigned char* block) const {
+        const Element element(args.encoded);
+        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
+        for (u32 i = threadIdx.x; i < plan.n_others; i += kSzpThreads) {
+            const u32 place = places[i + 1];
+            if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.other_elements + i * element.bytes, element));
+        }
+    }
+    // The word of an element that is aligned to 4 bytes at most.
+    static __device__ __forceinline__ W load_unaligned(const unsigned char* from, const Element& element) {
+        if (sizeof(W) == 8) {
+            const u32* const words = reinterpret_cast<const u32*>(from);
+            return static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]);
+        }
+        return load_element<W>(from, element, false);
+    }
+
+    // Numbers become the elements of the array.
+    __device__ __forceinline__ void decode_numbers(Plan& plan, const unsigned char* source, u32 offset, u32 four_widths, u32 start) {
+        const Box& box = shared.box;
+        const bool is_line = box.sz * box.sy == 1;
+        // Sums of differences of order 1 of so few bits, and the base, stay in 32 bits.
+        const bool is_narrow = sizeof(W) == 4 || (plan.longest() <= 16 && !(plan.header & kHasWords) && static_cast<u64>(plan.base) + (1u << 29) < 1u << 30);
+        const bool is_high = !plan_is_low(plan), has_rows = box.sx == kRow && (plan.z == 0 || box.sz == 1 || (box.sy % 8 == 0 && (box.sy & (box.sy - 1)) == 0));
+        const bool is_fast = !kPart && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasHoles) && !is_high);
+        W* const numbers = reinterpret_cast<W*>(shared.stage);
+        if (sizeof(W) == 4 || likely(is_fast)) {
+            // Of a box a thread has a column of groups in four rows, else groups that follow each other.
+            const bool by_columns = is_fast && !is_line;
+            u32 v[4][kOctet];
+            read(by_columns, offset, four_widths, start, v);
+            if (likely(by_columns)) {
+                if (likely(plan.x > 0)) add_up_x(v);
+                if (likely(plan.y > 0)) add_up_y(v, plan.z > 0 && box.sz > 1 ? box.sy / 4 : kSinglePlane);
+                const u32 column = threadIdx.x % 4, first = threadIdx.x / 4 * 4, y = plan.z > 0 ? first & (box.sy - 1) : first;
+                __syncthreads();
+#pragma unroll
+                for (u32 k = 0; k < 4; ++k) put_octet(first + k, y + k, column, v[k]);
+            } else if (is_fast) {
+                if (plan.x > 0) add_up_line(v);
+                __syncthreads();
+#pragma unroll
+                for (u32 k = 0; k < 4; ++k) put_octet(threadIdx.x, threadIdx.x, k, v[k]);
+            } else {
+                __syncthreads();
+                uint4* const to = reinterpret_cast<uint4*>(shared.stage) + 8 * threadIdx.x;
+#pragma unroll
+                for (u32 k = 0; k < 4; ++k) to[2 * k] = join(v[k]), to[2 * k + 1] = join(v[k] + 4);
+            }
+            if (likely(is_fast)) {
+                __syncthreads();
+                return store_codes(plan);
+            }
+        } else {
+            __syncthreads();
+            u32 at = start;
+#pragma unroll 1
+            for (u32 k = 0; k < 4; ++k) {
+                const u32 width = four_widths >> 8 * k & 0xff;
+#pragma unroll 1
+                for (u32 i = 0; i < kOctet; ++i) numbers[(4 * threadIdx.x + k) * kOctet + i] = unzigzag(static_cast<W>(OctetReader::number(source + at, width, i)));
+                at += width;
+            }
+        }
+        __syncthreads();
+        const u32 plane = box.sy * box.sx, lines = plan.z == 0 ? 1 : box.sz, height = box.sz * box.sy / lines;
+        add_up_axis(numbers, plan.x, box.sx, 1, box.sz * box.sy, Lines{1, box.sx, 0});
+        if (height > 1) add_up_axis(numbers, plan.y, height, box.sx, lines * box.sx, Lines{box.sx, height * box.sx, 1});
+        if (box.sz > 1) add_up_axis(numbers, plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
+        const bool has_holes = plan.header & kHasHoles;
+        if (has_holes && !read_holes(plan, source)) return;
+        const W hole = has_holes ? hole_of(plan, source) : 0, base = plan.base;
+        const bool is_words = plan.header & kHasWords;
+        store_elements([&](u32 i) {
+            if (has_holes && shared.marks.words[i / 32] >> i % 32 & 1) return hole;
+            const W number = numbers[i] + base;
+            return is_words ? number : shared.quantiser.value(number);
+        });
+    }
+
+    __device__ __forceinline__ W hole_of(const Plan& plan, const unsigned char* source) const {
+        const u32* const words = reinterpret_cast<const u32*>(source + plan.holes);
+        return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
+    }
+    // Which elements are holes. Is false, in all threads, if that is damaged, which is reported.
+    __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {
+        const Box& box = shared.box;
+        const unsigned char* const from = source + plan.marks();
+        bool is_sound = true;
+        if (plan.are_marks_coded) {
+            const CodedMarks coded(from, plan.marks_bytes, box.m);
+            is_sound = coded.is_sound && coded.n_bytes == plan.marks_bytes;
+            if (is_sound) {
+                is_sound = shared.marks.read(coded, box.m);
+                if (box.sz * box.sy > 1) shared.marks.undo_changes(box.m, box.sx);
+            }
+        } else {
+            is_sound = shared.marks.read(reinterpret_cast<const u32*>(from), box.m);
+        }
+        is_sound = shared.marks.count(box.m, plan.n_holes, is_sound);
+        if (!is_sound && threadIdx.x == 0) report(kMarkCorrupt);
+        return is_sound;
+    }
+
+    static __device__ __forceinline__ bool plan_is_low(const Plan& plan) { return (plan.x | plan.y | plan.z) <= 1; }
+
+    // The numbers of four groups: those that the thread knows the widths of, or a column of groups in the four rows that four threads
+    // know them of.
+    __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kOctet]) const {
+        const u32 stage = shared_address(shared.stage) + offset;
+        u32 at[4], widths[4];
+        if (likely(by_columns)) {
+            const u32 column = lane_id() % 4, before = low_bits(0u, 8 * column) & 0x01010101u;
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) {
+                const u32 lane = lane_id() / 4 * 4 + k;
+                const u32 in_row = __shfl_sync(kAllLanes, four_widths, lane), row_start = __shfl_sync(kAllLanes, start, lane);
+                widths[k] = in_row >> 8 * column & 0xff;
+                at[k] = stage + __dp4a(in_row, before, row_start);
+            }
+        } else {
+            u32 next = stage + start;
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) {
+                widths[k] = four_widths >> 8 * k & 0xff, at[k] = next;
+                next += widths[k];
+            }
+        }
+        OctetReader::read(at, widths, v);
+    }
+
+    // Where 16 bytes of the tile are: so that threads that write groups, and those that read rows, meet few bank conflicts.
+    // `y` is the row's number in its plane, or in all.
+    __device__ __forceinline__ static u32 chunk_at(u32 row, u32 y, u32 chunk) { return row * kRowBytes + (chunk ^ (y & 7) ^ (y >> 2 & 1)) * kUnitBytes; }
+    __device__ __forceinline__ void put_octet(u32 row, u32 y, u32 column, const u32 (&v)[kOctet]) const {
+        const u32 at = chunk_at(row, y, 2 * column);
+        *reinterpret_cast<uint4*>(shared.stage + at) = join(v);
+        *reinterpret_cast<uint4*>(shared.stage + (at ^ kUnitBytes)) = join(v + 4);
+    }
+
+    // Adds up along rows, of which four threads have a part each.
+    static __device__ __forceinline__ void add_up_x(u32 (&v)[4][kOctet]) {
+        const u32 column = lane_id() % 4;
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) {
+#pragma unroll
+            for (u32 i = 1; i < kOctet; ++i) v[k][i] += v[k][i - 1];
+            u32 through = v[k][kOctet - 1];
+            const u32 one = __shfl_up_sync(kAllLanes, through, 1);
+            if (column >= 1) through += one;
+            const u32 two = __shfl_up_sync(kAllLanes, through, 2);
+            if (column >= 2) through += two;
+            const u32 before = through - v[k][kOctet - 1];
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) v[k][i] += before;
+        }
+    }
+    // Along y in planes of so many times four rows, a power of two, or in one plane. Barriers, where planes are more than a warp's.
+    __device__ __forceinline__ void add_up_y(u32 (&v)[4][kOctet], u32 height) const {
+        const u32 own = threadIdx.x / 4, warp = threadIdx.x / kWarp;
+        const u32 in_plane = height == kSinglePlane ? own : own & (height - 1), in_warp = min(in_plane, own % 8);
+#pragma unroll
+        for (u32 k = 1; k < 4; ++k) {
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) v[k][i] += v[k - 1][i];
+        }
+        u32 before[kOctet];
+#pragma unroll
+        for (u32 i = 0; i < kOctet; ++i) {
+            u32 through = v[3][i];
+            const u32 one = __shfl_up_sync(kAllLanes, through, 4);
+            if (in_warp >= 1) through += one;
+            const u32 two = __shfl_up_sync(kAllLanes, through, 8);
+            if (in_warp >= 2) through += two;
+            before[i] = through - v[3][i];
+        }
+        if (height > 4) {
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) {
+                const u32 four = __shfl_up_sync(kAllLanes, before[i] + v[3][i], 16);
+                if (in_warp >= 4) before[i] += four;
+            }
+        }
+        if (height > 8) {
+            if (own % 8 == 7) {
+#pragma unroll
+                for (u32 i = 0; i < kOctet; ++i) shared.carries[warp][threadIdx.x % 4 * kOctet + i] = before[i] + v[3][i];
+            }
+            __syncthreads();
+#pragma unroll 1
+            for (u32 w = warp - in_plane / 8; w < warp; ++w) {
+#pragma unroll
+                for (u32 i = 0; i < kOctet; ++i) before[i] += shared.carries[w][threadIdx.x % 4 * kOctet + i];
+            }
+        }
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) {
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) v[k][i] += before[i];
+        }
+    }
+    // Along a line, of which a thread has 32 numbers. A barrier.
+    __device__ __forceinline__ void add_up_line(u32 (&v)[4][kOctet]) const {
+        const u32 warp = threadIdx.x / kWarp;
+#pragma unroll
+        for (u32 i = 1; i < kRow; ++i) v[i / kOctet][i % kOctet] += v[(i - 1) / kOctet][(i - 1) % kOctet];
+        const u32 own = v[3][kOctet - 1], through = warp_inclusive_sum(own);
+        if (lane_id() == kWarp - 1) shared.carries[warp][0] = through;
+        __syncthreads();
+        u32 before = through - own;
+        for (u32 w = 0; w < warp; ++w) before += shared.carries[w][0];
+#pragma unroll
+        for (u32 i = 0; i < kRow; ++i) v[i / kOctet][i % kOctet] += before;
+    }
+
+    // Lines along an axis: line l begins with number l / a * b + l % a * c.
+    struct Lines {
+        u32 a, b, c;
+    };
+    // Adds up along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
+    __device__ __forceinline__ void add_up_axis(W* numbers, u32 order, u32 length, u32 distance, u32 n_lines, Lines lines) const {
+        const SmallDivisor divisor(lines.a);
+        // So many adjacent threads share a line.
+        u32 sharers = 1;
+        while (sharers < kWarp && 2 * sharers * n_lines <= kSzpThreads && 2 * sharers <= length) sharers *= 2;
+        const u32 share = (length + sharers - 1) / sharers, mine = threadIdx.x % sharers;
+#pragma unroll 1
+        for (u32 k = 0; k < order; ++k) {
+#pragma unroll 1
+            for (u32 from = 0; from < n_lines; from += kSzpThreads / sharers) {
+                const u32 line = from + threadIdx.x / sharers;
+                u32 rest;
+                const u32 quotient = divisor.divide(line, rest), start = quotient * lines.b + rest * lines.c;
+                const u32 begin = line < n_lines ? min(mine * share, length) : 0, end = line < n_lines ? min(begin + share, length) : 0;
+                W sum = 0;
+                if (sharers > 1) {
+                    W own = 0;
+                    for (u32 i = begin; i < end; ++i) own += numbers[start + i * distance];
+                    W through = own;
+                    for (u32 step = 1; step < sharers; step *= 2) {
+                        const W before = __shfl_up_sync(kAllLanes, through, step);
+                        if (mine >= step) through += before;
+                    }
+                    sum = through - own;
+                }
+                for (u32 i = begin; i < end; ++i) numbers[start + i * distance] = sum += numbers[start + i * distance];
+            }
+            __syncthreads();
+        }
+    }
+
+    // Stores the elements of any box, or those of a region, by the words of their numbers.
+    template <typename F>
+    __device__ __forceinline__ void store_elements(F word_of) const {
+        const Element element(args.encoded);
+        const SmallDivisor rows(shared.box.sx), planes(shared.box.sy);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < shared.box.m; i += kSzpThreads) store_at(i, rows, planes, element, word_of(i));
+    }
+    __device__ __forceinline__ void store_place(u32 i, const Element& element, W word) const {
+        store_at(i, SmallDivisor(shared.box.sx), SmallDivisor(shared.box.sy), element, word);
+    }
+    __device__ __forceinline__ void store_at(u32 i, const SmallDivisor& rows, const SmallDivisor& planes, const Element& element, W word) const {
+        const Box& box = shared.box;
+        const u64 width = args.own.extents[2], height = args.own.extents[1];
+        u32 x, y;
+        const u32 row = rows.divide(i, x), z = planes.divide(row, y);
+        u64 at = box.start + (z * height + y) * width + x;
+        if (kPart) {
+            const u64 first_row = box.start / width, first_x = box.start - first_row * width, first_z = first_row / height;
+            if (!region().find(first_z + z, first_row - first_z * height + y, first_x + x, at)) return;
+        }
+        store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
+    }
+
+    // Stores the codes of the tile: rows of 32.
+    __device__ __forceinline__ void store_codes(const Plan& plan) const {
+        const Box& box = shared.box;
+        const u32 element_bytes = Element(args.encoded).bytes;
+        constexpr u32 kPerUnit = Word<W>::kPerUnit;
+        const u32 misaligned = static_cast<u32>(reinterpret_cast<u64>(dst) + box.start * element_bytes) |
+                               (box.sz * box.sy > 1 ? static_cast<u32>(args.own.extents[2]) * element_bytes : 0);
+        const bool is_aligned = misaligned % (kPerUnit * element_bytes) == 0 && !(args.flags & kSwapBytes) && element_bytes == sizeof(W);
+        if (likely(is_aligned)) {
+            store_rows<kPerUnit>(plan);
+        } else {
+            store_rows<1>(plan);
+        }
+    }
+
+    // The word of a code.
+    __device__ __forceinline__ W word_of(u32 code, const Plan& plan) const {
+        const W number = static_cast<W>(static_cast<s64>(static_cast<s32>(code)));
+        return plan.header & kHasWords ? number : shared.quantiser.value(number);
+    }
+    static __device__ __forceinline__ Float<W> signed_float(u32 code) {
+        return sizeof(W) == 8 ? static_cast<Float<W>>(__int2double_rn(static_cast<s32>(code))) : static_cast<Float<W>>(__int2float_rn(static_cast<s32>(code)));
+    }
+
+    // Adds up along z and stores kN adjacent elements of a row at a time. A line is seen as rows of 32, and maybe some more elements.
+    template <u32 kN>
+    __device__ __forceinline__ void store_rows(const Plan& plan) const {
+        const Box& box = shared.box;
+        const Element element(args.encoded);
+        const bool is_line = box.sz * box.sy == 1, swaps = args.flags & kSwapBytes;
+        // Without differences along z all planes are one for the tile, and yet go to their places.
+        const u32 depth = is_line ? 1 : box.sz, height = is_line ? box.m / kRow : box.sy;
+        const u64 row = (is_line ? kRow : args.own.extents[2]) * element.bytes, plane = args.own.extents[1] * row;
+        char* const to = dst + box.start * element.bytes;
+        constexpr u32 kPerRow = kRow / kN;
+        // Elements of the first zone are their codes times a step.
+        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(plan.header & kHasWords);
+        const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
+        const u32 base = static_cast<u32>(plan.base);
+        const bool adds = plan.z > 0, is_one_plane = !adds && !is_line;
+        const auto number_at = [&](u32 z, u32 y, u32 x) {
+            const u32 r = z * height + y;
+            return reinterpret_cast<const u32*>(shared.stage + chunk_at(r, is_one_plane ? r : y, x / 4)) + x % 4;
+        };
+        const auto load = [&](u32 z, u32 y, u32 x, u32 (&v)[kN]) {
+            const u32* const at = number_at(z, y, x);
+            if (kN == 4) {
+                split(*reinterpret_cast<const uint4*>(at), v);
+            } else if (kN == 2) {
+                const uint2 two = *reinterpret_cast<const uint2*>(at);
+                v[0] = two.x, v[kN - 1] = two.y;
+            } else {
+                v[0] = *at;
+            }
+        };
+#pragma unroll 1
+        for (u32 column = threadIdx.x; column < height * kPerRow; column += kSzpThreads) {
+            const u32 y = column / kPerRow, x = column % kPerRow * kN;
+            char* const first = to + y * row + x * element.bytes;
+            // What the next plane is added to.
+            u32 before[kN];
+#pragma unroll
+            for (u32 i = 0; i < kN; ++i) before[i] = base;
+            Float<W> greatest = 0;
+            if (likely(is_near)) {
+                char* out = first;
+#pragma unroll 2
+                for (u32 z = 0; z < depth; ++z, out += plane) {
+                    u32 v[kN];
+                    load(z, y, x, v);
+                    W words[kN];
+#pragma unroll
+                    for (u32 i = 0; i < kN; ++i) {
+                        v[i] += before[i];
+                        if (adds) before[i] = v[i];
+                        const Float<W> value = signed_float(v[i]) * step;
+                        greatest = fmax(greatest, size_of(value));
+                        words[i] = bits_of(value);
+                    }
+                    if (kN == 1) {
+                        store_element(out, element, swaps, words[0]);
+                    } else {
+                        store_global_16(out, join(words));
+                    }
+                }
+            }
+            // Others are looked up, one by one.
+            if (likely(greatest < limit)) continue;
+#pragma unroll 1
+            for (u32 i = 0; i < kN; ++i) {
+                u32 code = base;
+                char* out = first + i * element.bytes;
+#pragma unroll 1
+                for (u32 z = 0; z < depth; ++z, out += plane) {
+                    const u32 sum = code + *number_at(z, y, x + i);
+                    if (adds) code = sum;
+                    store_element(out, element, swaps, word_of(sum, plan));
+                }
+            }
+        }
+        if (is_line && threadIdx.x < box.m % kRow) {
+            const u32 code = *reinterpret_cast<const u32*>(shared.stage + chunk_at(height, height, threadIdx.x / 4) + threadIdx.x % 4 * 4) + base;
+            store_element(to + (height * kRow + threadIdx.x) * element.bytes, element, swaps, word_of(code, plan));
+        }
+    }
+};
+
+template <typename W>
+__device__ __forceinline__ void szp_decompress(const DecompressArgs<Chunk>& args) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    SzpDecompressor<W>(args, *reinterpret_cast<SzpDecompressShared<W>*>(shared)).run();
+}
+
+template <typename W>
+__device__ __forceinline__ void szp_decompress_region(const RegionArgs<Chunk>& args) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    SzpDecompressor<W, true>(args, *reinterpret_cast<SzpDecompressShared<W>*>(shared)).run_part();
+}
+
+template <typename W>
+constexpr LaunchInfo kSzpDecompressInfo = {kSzpThreads, sizeof(SzpDecompressShared<W>), 0, 1, 0, kDecompressScratch, 0};

@@ -1,0 +1,66 @@
+// Where everything is: blocks in the payload, sections in a block. The twin of the layout of the CPU codec.
+//
+//   bound, a float64 | table: u32 end of each block in units of U bytes, u32 its check | zeros to U | blocks
+
+#pragma once
+
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+#include "../stage/groups.cuh"
+
+constexpr u32 kLogBlock = 12;
+constexpr u32 kElements = 1 << kLogBlock;
+constexpr u32 kSzpThreads = kElements / kRow;  // a thread has a row of 32 numbers, or as many
+constexpr u32 kSzpWarps = kSzpThreads / kWarp;
+constexpr u32 kHeadBytes = 8;   // in front of the table
+constexpr u32 kAlignment = 4;   // of a block's sections
+constexpr u32 kOctet = 8;       // numbers of a group
+constexpr u32 kOctets = kElements / kOctet;
+constexpr u32 kMaxWidths = 8;   // in a block's table
+
+// A block's header.
+enum Header : u32 { kHasWords = 1 << 12, kHasHoles = 1 << 13, kHasOthers = 1 << 14, kRawBlock = 1 << 15, kConstBlock = kRawBlock | 1 };
+constexpr u32 kWidthsAt = 9;         // where the number of widths is
+constexpr u32 kCodedMarks = 1 << 15; // in the bytes of marks
+
+enum Mode : u32 { kAbs = 1, kRel = 2, kPwrel = 5 };
+
+// What the host says of a chunk.
+struct Chunk {
+    u64 extents[3];  // slowest first, with leading ones
+    u32 n_blocks;    // clipped ones too
+    u32 how;         // log2 of a unit, mode, whether there is a fill value, type of the elements: a byte each
+    u64 value;       // bits of what was asked for
+    u64 fill;        // the word of the fill value
+
+    __device__ __forceinline__ u32 log_unit() const { return how & 0xff; }
+    __device__ __forceinline__ u32 mode() const { return how >> 8 & 0xff; }
+    __device__ __forceinline__ bool has_fill() const { return how >> 16 & 0xff; }
+    __device__ __forceinline__ u32 dtype() const { return how >> 24; }
+    __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2]; }
+    // Bytes of head and table.
+    __device__ __forceinline__ u64 table_bytes() const {
+        const u64 unit = u64{1} << log_unit();
+        return (kHeadBytes + 8ull * n_blocks + unit - 1) / unit * unit;
+    }
+};
+static_assert(sizeof(Chunk) == 48 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
+
+__device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
+__device__ __forceinline__ u32 units_of(u32 n_bytes, u32 log_unit) { return (n_bytes + (1u << log_unit) - 1) >> log_unit; }
+
+// Bits of the number of one of n widths.
+__device__ __forceinline__ u32 index_bits(u32 n) { return n <= 1 ? 0 : 32 - __clz(n - 1); }
+
+// How long things of a frame are, for ordered_frames.cuh: a tile is a block, of so many units.
+struct FrameLayout {
+    using Own = Chunk;
+    using Sum = u32;
+    static constexpr u32 kPartsPerTile = 1;
+
+    const Chunk& chunk;
+    const u32 element_bytes;
+
+    __device__ __forceinline__ u64 raw_bytes() const { return chunk.elements() * element_bytes; }
+    __device__ __forceinline__ u64 payload_bytes(u32 units) const { return chunk.table_bytes() + (static_cast<u64>(units) << chunk.log_unit()); }
+};

@@ -1,0 +1,245 @@
+// Quantisers: words become codes, and these become words within a bound. The twin of src/stage/quantise.rs, which says how and
+// why; operation by operation the same arithmetic.
+
+#pragma once
+
+#include "../stage/words.cuh"
+#include "layout.cuh"
+
+// Floats of a word's size.
+__device__ __forceinline__ float float_of(u32 word) { return __uint_as_float(word); }
+__device__ __forceinline__ double float_of(u64 word) { return __longlong_as_double(static_cast<s64>(word)); }
+__device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
+__device__ __forceinline__ u64 bits_of(double x) { return static_cast<u64>(__double_as_longlong(x)); }
+template <typename W>
+using Float = decltype(float_of(W()));
+__device__ __forceinline__ float size_of(float x) { return fabsf(x); }
+__device__ __forceinline__ double size_of(double x) { return fabs(x); }
+__device__ __forceinline__ float to_float(u32 n) { return __uint2float_rn(n); }
+__device__ __forceinline__ double to_float(u64 n) { return __ull2double_rn(n); }
+__device__ __forceinline__ u32 whole_of(float x) { return __float2uint_rz(x); }
+__device__ __forceinline__ u64 whole_of(double x) { return __double2ull_rz(x); }
+__device__ __forceinline__ float rounded_down(double x, u32) { return fminf(__double2float_rz(x), __uint_as_float(0x7f7fffffu)); }
+__device__ __forceinline__ double rounded_down(double x, u64) { return fmin(x, __longlong_as_double(0x7fefffffffffffffll)); }
+
+// Types of elements.
+enum Type : u32 { kU8 = 1, kU16 = 2, kU32 = 3, kU64 = 4, kI8 = 5, kF16 = 9, kBf16 = 10, kF32 = 11, kF64 = 12 };
+__device__ __forceinline__ bool is_float(u32 type) { return type >= kF16; }
+__device__ __forceinline__ u32 fraction_bits_of(u32 type) { return type == kF16 ? 10 : type == kBf16 ? 7 : type == kF32 ? 23 : 52; }
+__device__ __forceinline__ u32 bits_of_type(u32 type) {
+    return type == kF64 ? 64 : type == kF32 ? 32 : type >= kF16 ? 16 : 8u << ((type - 1) & 3);
+}
+
+// The float of a word, and back: that of a narrower one is computed with as binary32.
+__device__ __forceinline__ float widened(u32 type, u32 word) {
+    if (type == kBf16) return __uint_as_float(word << 16);
+    if (type == kF16) {
+        float x;
+        asm("{ .reg .b16 h, t; mov.b32 {h, t}, %1; cvt.f32.f16 %0, h; }" : "=f"(x) : "r"(word));
+        return x;
+    }
+    return __uint_as_float(word);
+}
+__device__ __forceinline__ double widened(u32, u64 word) { return float_of(word); }
+__device__ __forceinline__ u32 narrowed(u32 type, float x) {
+    const u32 bits = __float_as_uint(x);
+    if (type > kBf16) return bits;
+    u32 half;
+    if (type == kF16) {
+        asm("{ .reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h; }" : "=r"(half) : "f"(x));
+        half &= 0x7fff;
+    } else {
+        const u32 size = bits & 0x7fffffffu;
+        half = (size + 0x7fff + (size >> 16 & 1)) >> 16;
+    }
+    return half | (bits >> 31 ? 0xffff8000u : 0);
+}
+__device__ __forceinline__ u64 narrowed(u32, double x) { return bits_of(x); }
+
+constexpr u32 kZones = 4;
+
+enum class Quantised : u32 { kNothing, kUniform, kWhole, kRelative };
+
+// A word as it is quantised.
+template <typename W>
+struct Coded {
+    W code;
+    bool is_coded, is_within;
+};
+
+// In shared memory.
+template <typename W>
+struct Quantiser {
+    using F = Float<W>;
+    static constexpr u32 kCountingBits = 8 * sizeof(W) - 2;  // of a code's size
+
+    Quantised kind;
+    u32 type;
+    // Floats with an absolute bound: where zones begin, their steps, the inverses of these, and the codes of the starts.
+    F starts[kZones], steps[kZones], inverses[kZones];
+    W firsts[kZones];
+    F most, bound;
+    F near_limit;  // smaller elements of a word's bits are in the first zone, and not at its end
+    // Integers, and floats with a bound of their own: places to either side, and all that become one.
+    W half, whole, first;
+    W greatest, least_size;  // integers: the greatest, and the size of the least
+    bool is_far;             // the step is more than any word
+
+    // By one thread.
+    __device__ __forceinline__ void set(const Chunk& chunk, double bound) {
+        type = chunk.dtype();
+        kind = Quantised::kNothing;
+        near_limit = 0;
+        if (chunk.mode() == kPwrel) {
+            set_relative(bound);
+        } else if (bound > 0 && is_float(type)) {
+            set_uniform(bound);
+        } else if (bound > 0) {
+            set_whole(bound);
+        }
+    }
+
+    __device__ __forceinline__ void set_relative(double asked) {
+        kind = Quantised::kRelative;
+        const u32 fraction_bits = fraction_bits_of(type);
+        half = static_cast<W>(__double2ull_rz(asked * static_cast<double>(u64{1} << fraction_bits)));
+        whole = 2 * half + 1;
+        first = ((static_cast<W>(1) << fraction_bits) + half) / whole;
+    }
+    __device__ __forceinline__ void set_whole(double asked) {
+        kind = Quantised::kWhole;
+        const u32 bits = bits_of_type(type);
+        const bool is_unsigned = type <= kU64;
+        greatest = low_bits(W(), is_unsigned ? bits : bits - 1);
+        least_size = is_unsigned ? 0 : greatest + 1;
+        const u64 floor = __double2ull_rz(asked), limited = floor < greatest ? floor : greatest;
+        half = static_cast<W>(limited);
+        whole = 2 * half + 1;
+        is_far = half >> (8 * sizeof(W) - 1);
+    }
+
+    // The n highest bits of what is left of a step with so many significant ones.
+    static __device__ __forceinline__ F cut(F all, u32 length, u32 n) {
+        const u32 cleared = length - min(length, n);
+        return float_of(static_cast<W>(bits_of(all) >> cleared << cleared));
+    }
+    __device__ __forceinline__ void set_uniform(double asked) {
+        constexpr u32 kMantissa = Word<W>::kMantissa;
+        const F all = rounded_down(2.0 * asked * (1.0 - 1.0 / 1024.0), W());
+        const W bits = bits_of(all);
+        const u32 length = bit_length(static_cast<W>((bits & low_bits(W(), kMantissa)) | static_cast<W>(bits >> kMantissa != 0) << kMantissa));
+        const u32 fraction_bits = fraction_bits_of(type);
+        const F unit = cut(all, length, 1);
+        const F inverse = F(1) / unit;
+        if (unit == F(0) || bits_of(inverse) == static_cast<W>(Word<W>::kMaxExponent) << kMantissa) return;
+        kind = Quantised::kUniform;
+        constexpr u32 step_bits[kZones] = {10, 6, 3, 1};
+#pragma unroll
+        for (u32 k = 0; k < kZones; ++k) {
+            steps[k] = cut(all, length, step_bits[k]);
+            inverses[k] = F(1) / steps[k];
+        }
+        most = to_float(static_cast<W>(static_cast<W>(1) << (fraction_bits + 2)));
+        bound = rounded_down(asked, W());
+        starts[0] = 0, firsts[0] = 0;
+#pragma unroll
+        for (u32 k = 1; k < kZones; ++k) {
+            const u32 log = fraction_bits + 1 - min(fraction_bits + 1, step_bits[k - 1]);
+            starts[k] = unit * to_float(static_cast<W>(static_cast<W>(1) << log));
+            const bool is_finite = bits_of(starts[k]) >> kMantissa != Word<W>::kMaxExponent;
+            firsts[k] = is_finite ? firsts[k - 1] + whole_of(steps_to(starts[k], starts[k - 1], steps[k - 1], inverses[k - 1], k - 1)) + 1
+                                  : static_cast<W>(1) << kCountingBits;
+        }
+        // Of float64 also so small that differences of codes fit 32 bits.
+        if (type > kBf16) near_limit = starts[1] - F(2) * steps[0];
+        if (sizeof(W) == 8) near_limit = fmin(near_limit, steps[0] * F(1 << 18));
+    }
+
+    // The number of steps from the start of a zone that a magnitude is nearest to.
+    static __device__ __forceinline__ F steps_to(F size, F start, F step, F inverse, u32 zone) {
+        const F rest = size - start;
+        const F n = rint(rest * inverse);
+        if (zone == 0) return n;
+        const F error = rest - n * step, half = step * F(0.5);
+        return n + (error > half ? F(1) : F(0)) - (error < -half ? F(1) : F(0));
+    }
+
+    __device__ __forceinline__ Coded<W> code(W word) const {
+        if (kind == Quantised::kUniform) return uniform_code(word);
+        if (kind == Quantised::kWhole) return {whole_code(word), true, true};
+        if (kind == Quantised::kRelative) return relative_code(word);
+        return {0, false, false};
+    }
+    __device__ __forceinline__ W value(W code) const {
+        if (kind == Quantised::kUniform) return uniform_value(code);
+        if (kind == Quantised::kWhole) return whole_value(code);
+        if (kind == Quantised::kRelative) return relative_value(code);
+        return code;
+    }
+
+    __device__ __forceinline__ Coded<W> uniform_code(W word) const {
+        const F x = widened(type, word), size = size_of(x);
+        if (likely(size < near_limit)) {
+            const F n = rint(x * inverses[0]);
+            const W code = sizeof(W) == 8 ? static_cast<W>(static_cast<s64>(__double2int_rn(n))) : static_cast<W>(__float2int_rn(n));
+            return {code, true, size_of(x - n * steps[0]) <= bound};
+        }
+        u32 k = 0;
+#pragma unroll
+        for (u32 i = 1; i < kZones; ++i) k += size >= starts[i];
+        const F n = steps_to(size, starts[k], steps[k], inverses[k], k);
+        if (!(n < most)) return {0, false, false};
+        const W code_size = whole_of(n) + firsts[k], code = x < F(0) ? 0 - code_size : code_size;
+        const F error = x - widened(type, uniform_value(code));
+        return {code, true, size_of(error) <= bound};
+    }
+    __device__ __forceinline__ W uniform_value(W code) const {
+        const bool is_negative = code >> (8 * sizeof(W) - 1);
+        const W size = (is_negative ? 0 - code : code) & low_bits(W(), kCountingBits);
+        u32 k = 0;
+#pragma unroll
+        for (u32 i = 1; i < kZones; ++i) k += size >= firsts[i];
+        F x = to_float(static_cast<W>(size - firsts[k])) * steps[k] + starts[k];
+        if (k + 1 < kZones) x = x < starts[k + 1] ? x : starts[k + 1];
+        return narrowed(type, is_negative ? -x : x);
+    }
+
+    __device__ __forceinline__ bool is_unsigned_word() const { return sizeof(W) == 8 ? type == kU64 : type == kU32; }
+    __device__ __forceinline__ W whole_code(W word) const {
+        const bool is_negative = !is_unsigned_word() && word >> (8 * sizeof(W) - 1);
+        const W size = is_negative ? 0 - word : word;
+        if (is_far) return size > half;
+        const W quotient = size / whole, nearest = quotient + (size - quotient * whole > half);
+        return is_negative ? 0 - nearest : nearest;
+    }
+    __device__ __forceinline__ W whole_value(W code) const {
+        const bool is_negative = !is_unsigned_word() && code >> (8 * sizeof(W) - 1);
+        const W n = is_negative ? 0 - code : code, limit = is_negative ? least_size : greatest;
+        const W product = n * whole;
+        const bool is_beyond = (is_far && n > 0) || high_product(n, whole) != 0 || product > limit;
+        const W size = is_beyond ? limit : product;
+        return is_negative ? 0 - size : size;
+    }
+    static __device__ __forceinline__ u32 high_product(u32 a, u32 b) { return __umulhi(a, b); }
+    static __device__ __forceinline__ u64 high_product(u64 a, u64 b) { return __umul64hi(a, b); }
+
+    __device__ __forceinline__ Coded<W> relative_code(W word) const {
+        const u32 fraction_bits = fraction_bits_of(type), bits = bits_of_type(type);
+        const bool is_negative = word >> (bits - 1) & 1;
+        const W place = word & low_bits(W(), bits - 1), infinity = low_bits(W(), bits - 1 - fraction_bits) << fraction_bits;
+        if (place == 0 && !is_negative) return {0, true, true};
+        if (place >> fraction_bits == 0 || place >= infinity) return {0, false, false};
+        const W multiple = (place + half) / whole;
+        if (multiple * whole >= infinity) return {0, false, false};
+        const W size = multiple - first + 1;
+        return {is_negative ? 0 - size : size, true, true};
+    }
+    __device__ __forceinline__ W relative_value(W code) const {
+        if (code == 0) return 0;
+        const u32 bits = bits_of_type(type);
+        const bool is_negative = code >> (8 * sizeof(W) - 1);
+        const W multiple = (is_negative ? 0 - code : code) + first - 1;
+        const W mask = low_bits(W(), bits - 1);
+        return (multiple * whole & mask) | (is_negative ? ~mask : 0);
+    }
+};

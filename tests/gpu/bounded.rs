@@ -1,0 +1,168 @@
+//! szp: bounds of all modes, fill values, and elements that have no code or are not within their bound.
+
+use gridz::codec::mode::Mode;
+use gridz::{Array, ByteOrder, DType, Request};
+
+use crate::arrays::{self, Kind, Random, array};
+use crate::batch::{Batch, Layout};
+use crate::common::szp;
+use crate::driver::Stream;
+use crate::{has_gpu, n_cases};
+
+const TYPES: [DType; 16] = [
+    DType::F32,
+    DType::F64,
+    DType::F32,
+    DType::I16,
+    DType::F64,
+    DType::F16,
+    DType::F32,
+    DType::U8,
+    DType::I64,
+    DType::Bf16,
+    DType::I32,
+    DType::F64,
+    DType::U32,
+    DType::U16,
+    DType::U64,
+    DType::I8,
+];
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
+}
+
+/// An element of a type that is this number, or the nearest.
+fn element(dtype: DType, x: f64) -> Vec<u8> {
+    match dtype {
+        DType::F32 => (x as f32).to_le_bytes().to_vec(),
+        DType::F64 => x.to_le_bytes().to_vec(),
+        DType::Bf16 => ((x as f32).to_bits().wrapping_shr(16) as u16).to_le_bytes().to_vec(),
+        DType::F16 => half(x as f32).to_le_bytes().to_vec(),
+        _ => (x as i64).to_le_bytes()[..dtype.size().unwrap() as usize].to_vec(),
+    }
+}
+
+/// A binary16 float, rounded towards zero; 0 if it is too small.
+fn half(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let size = bits & 0x7fff_ffff;
+    let place = (size >> 13).saturating_sub((127 - 15) << 10).min(0x7bff);
+    (bits >> 16 & 0x8000) as u16 | place as u16
+}
+
+/// A smooth array with noise, and in it some of everything that is hard: other magnitudes, NaN, infinities, -0, and the fill value.
+fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
+    let dtype = array.dtype();
+    let size = dtype.size().unwrap() as usize;
+    let extents = array.shape().extents();
+    let row = extents.last().copied().unwrap_or(1).max(1) as usize;
+    let scale = 2f64.powi(random.below(16) as i32 - 4);
+    let (noise, hole, rare) =
+        (random.pick(&[0.0, 1e-3, 0.1, 1.0]), random.below(4), random.pick(&[0, 0, 0, 3, 50, 3000]));
+    let offset = random.pick(&[0.0, 0.0, 5.0, 100.0]);
+    let mut bytes = Vec::with_capacity(array.n_bytes() as usize);
+    for i in 0..array.shape().n_elements() as usize {
+        let (x, y) = (i % row, i / row);
+        let wave = (x as f64 * 0.05).sin() * (y as f64 * 0.03).cos() + offset;
+        let u = (random.word() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut value = element(dtype, scale * (wave + noise * (u - 0.5)));
+        let in_hole = match hole {
+            1 => (x as f64 * 0.03).sin() + (y as f64 * 0.02).sin() > 0.9,
+            2 => i / 700 % 9 == 4,
+            _ => false,
+        };
+        if in_hole {
+            value =
+                if is_float(dtype) && random.once_in(9) { element(dtype, f64::NAN) } else { element(dtype, fill) };
+        }
+        if rare > 0 && random.once_in(rare) {
+            let others =
+                [fill, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -0.0, 1e30, 3e38, 1e300, 1e-40, scale * 1e4];
+            value = element(dtype, random.pick(&others));
+        }
+        if rare > 0 && random.once_in(4 * rare) {
+            value = random.word().to_le_bytes()[..size].to_vec();
+        }
+        if array.order() == ByteOrder::Big {
+            value.reverse();
+        }
+        bytes.extend_from_slice(&value);
+    }
+    bytes
+}
+
+/// A bound that suits some elements of these arrays.
+fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request {
+    let mode = random.pick(if is_float(dtype) {
+        &[Mode::Abs, Mode::Rel, Mode::Pwrel][..]
+    } else {
+        &[Mode::Abs, Mode::Rel][..]
+    });
+    let value = match mode {
+        Mode::Abs => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
+        _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
+    };
+    let spec = szp(mode, value);
+    if random.once_in(2) { spec } else { spec.with_fill(array, &in_order(array, element(dtype, fill))).unwrap() }
+}
+
+fn in_order(array: &Array, mut bytes: Vec<u8>) -> Vec<u8> {
+    if array.order() == ByteOrder::Big {
+        bytes.reverse();
+    }
+    bytes
+}
+
+/// Extents: often those whose blocks have paths of their own.
+fn extents(random: &mut Random, most: usize) -> Vec<u64> {
+    let sides = |random: &mut Random, n: usize| (0..n).map(|_| 32 * (1 + random.below(3)) as u64).collect();
+    match random.below(6) {
+        0 => vec![4096 * (1 + random.below(4)) as u64],
+        1 => sides(random, 3),
+        2 => sides(random, 2),
+        3 => vec![1 + random.below(9) as u64, 1 + random.below(40) as u64, 32 * (1 + random.below(2)) as u64],
+        n => {
+            let rank = n - 3 + random.below(2);
+            arrays::extents(random, rank, most)
+        }
+    }
+}
+
+#[test]
+fn bounds_of_all_kinds() {
+    if !has_gpu("bounds_of_all_kinds") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(77);
+    let n_cases = n_cases(600);
+    let most = if n_cases < 20 { 60_000 } else { 300_000 };
+    for case in 0..n_cases as usize {
+        let dtype = TYPES[case % TYPES.len()];
+        let order = if random.once_in(6) { ByteOrder::Big } else { ByteOrder::Little };
+        let extents = extents(&mut random, most);
+        let array = array(dtype, order, &extents);
+        if array.shape().n_elements() == 0 {
+            continue;
+        }
+        let fill = random.pick(&[-99.0, 0.0, 1.0, 37.5]);
+        let spec = spec(dtype, &array, fill, &mut random);
+        let n_chunks = random.pick(&[1, 1, 1, 2, 7]);
+        let shift = if random.once_in(4) { random.below(4) } else { 0 };
+        let layout = Layout { shift, gap: if shift > 0 { random.below(3) } else { 0 }, ..Layout::of(n_chunks) };
+        let chunks: Vec<Vec<u8>> = (0..n_chunks)
+            .map(|_| {
+                let n = array.shape().n_elements() as usize;
+                if random.once_in(8) {
+                    let kind = Kind::random(&mut random, n);
+                    arrays::bytes(&array, kind, &mut random)
+                } else {
+                    hard(&array, fill, &mut random)
+                }
+            })
+            .collect();
+        let what = format!("case {case}: {spec:?} {dtype:?} {order:?} {extents:?} {layout:?}");
+        Batch::new(&stream, array, &spec, layout).check(&chunks, &what);
+    }
+}
