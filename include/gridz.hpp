@@ -130,7 +130,7 @@ struct Options {
     gridz_mode mode = GRIDZ_MODE_LOSSLESS;
     double value = 0;
     // The value that stands where there is no data: one element of the array's type, which must outlive the call; nullptr =
-    // none. Codecs that give back every element bit for bit, as all of this version do, have no use for it.
+    // none. Codecs that give back every element bit for bit have no use for it.
     const void *fill_value = nullptr;
 
     gridz_options c() const noexcept

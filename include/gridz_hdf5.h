@@ -36,8 +36,9 @@ extern "C" {
 #define GRIDZ_CODEC_STORED 0
 #define GRIDZ_CODEC_NDZIP 1
 #define GRIDZ_CODEC_LORENZO 2
+#define GRIDZ_CODEC_SZP 3
 
-/* Levels: 0 is a codec's default; the others are those of GRIDZ_CODEC_LORENZO. */
+/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has both others, GRIDZ_CODEC_SZP has fast alone. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
@@ -89,8 +90,8 @@ static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 }
 
 /*
- * The same in a mode that has a value, such as a bound for the error, which no codec of this version takes; H5Dcreate
- * says so. Also negative for GRIDZ_MODE_LOSSLESS.
+ * The same in a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_SZP takes
+ * GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL. H5Dcreate says what is allowed. Also negative for GRIDZ_MODE_LOSSLESS.
  */
 static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode, double value, unsigned level)
 {

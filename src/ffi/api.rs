@@ -319,7 +319,7 @@ pub(super) unsafe fn read_both<'a>(
 
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
-unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
+pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
     // SAFETY: the same promise.
     let c = unsafe { ptr::read(from)? };
     // SAFETY: the same promise, for what the struct points to.

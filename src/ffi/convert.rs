@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicPtr;
 use once_cell::race::OnceBox;
 
 use crate::codec::registry::{CODECS, Entry};
-use crate::engine::{BlockCounts, Context, FrameInfo, Request, Verify, device};
+use crate::engine::{BlockCounts, Context, FrameInfo, Mode, Request, Verify, device};
 use crate::error::{Error, Result};
 use crate::ffi::types::*;
+use crate::quality::{Bound, Report};
 use crate::settings::Backend;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -137,14 +138,16 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
         frame_bytes: info.frame_bytes,
         codec_name: codec_name(info.codec),
         codec: u32::from(info.codec),
-        reserved: 0,
+        mode: info.promise.map_or(0, |promise| promise.mode.id().into()),
+        value: info.promise.map_or(0.0, |promise| promise.value),
+        bound: info.promise.and_then(|promise| promise.bound).unwrap_or(f64::NAN),
     }
 }
 
 /// The counts, for a struct of `struct_size` bytes.
 pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
-    let BlockCounts { all, raw, constant, packed, entropy, fixed_point, dictionary, sparse, decimal, masked, cut } =
-        *counts;
+    let BlockCounts { all, raw, constant, packed, entropy, .. } = *counts;
+    let BlockCounts { fixed_point, dictionary, sparse, decimal, masked, cut, exact, .. } = *counts;
     gridz_block_counts {
         struct_size,
         all,
@@ -158,6 +161,49 @@ pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_cou
         decimal,
         masked,
         cut,
+        exact,
+    }
+}
+
+/// What errors are compared with.
+pub fn bound(c: &gridz_quality_options) -> Result<Bound> {
+    if c.reserved != 0 {
+        return Err(Error::invalid(format!("reserved is {}, but must be 0", c.reserved)));
+    }
+    let mode = Mode::from_id(c.mode).ok_or_else(|| {
+        let last = Mode::ALL.len() - 1;
+        Error::invalid(format!("mode {} is none of GRIDZ_MODE_*, which are 0 to {last}", c.mode))
+    })?;
+    Bound::new(mode, c.value)
+}
+
+/// What was found, for a struct of `struct_size` bytes.
+pub fn quality_report(report: &Report, struct_size: usize) -> gridz_quality_report {
+    let Report { elements, numbers, fill_mismatches, nan_mismatches, infinity_mismatches, .. } = *report;
+    gridz_quality_report {
+        struct_size,
+        elements,
+        numbers,
+        fill_mismatches,
+        nan_mismatches,
+        infinity_mismatches,
+        largest_error: report.largest_error,
+        largest_error_rest: report.largest_error_rest,
+        largest_error_index: report.largest_error_index.unwrap_or(u64::MAX),
+        largest_relative_error: report.largest_relative_error,
+        largest_relative_error_index: report.largest_relative_error_index.unwrap_or(u64::MAX),
+        bound: report.bound,
+        error_over_bound: report.error_over_bound,
+        minimum: report.minimum,
+        maximum: report.maximum,
+        range: report.range,
+        l2_error: report.l2_error,
+        rmse: report.rmse,
+        nrmse: report.nrmse,
+        psnr: report.psnr,
+        correlation: report.correlation,
+        ssim_2d: report.ssim_2d,
+        ssim_3d: report.ssim_3d,
     }
 }
 
@@ -170,7 +216,6 @@ fn codec_name(id: u8) -> *const c_char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Mode;
 
     #[test]
     fn the_constants_of_c_are_those_of_the_library() {

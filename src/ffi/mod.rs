@@ -4,13 +4,13 @@
 //! converts the result back:
 //!
 //! - [`types`] and [`status`]: what C sees beside the functions
-//! - [`api`], [`batch`] and [`codecs`]: the functions, each one call of a guard that stops panics and keeps the error
-//! text
+//! - [`api`], [`batch`], [`codecs`] and [`quality`]: the functions, each one call of a guard that stops panics and keeps
+//! the error text
 //! - `ptr`: pointers become slices and values, and results go out; the only place that follows them
 //! - `convert`: C's descriptions become the engine's
 //!
-//! The doc comments of `types`, `status`, `api`, `batch` and `codecs` are the C manual: cbindgen copies them into
-//! `include/gridz.h`, and `tests/c_api.rs` keeps that file fresh.
+//! The doc comments of `types`, `status`, `api`, `batch`, `codecs` and `quality` are the C manual: cbindgen copies them
+//! into `include/gridz.h`, and `tests/c_api.rs` keeps that file fresh.
 
 #![allow(non_camel_case_types, reason = "the types are spelt as in C")]
 
@@ -20,5 +20,6 @@ pub mod codecs;
 mod convert;
 mod guard;
 mod ptr;
+pub mod quality;
 pub mod status;
 pub mod types;

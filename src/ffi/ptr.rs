@@ -15,7 +15,7 @@ use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_
 use crate::error::{Error, Result};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
-    gridz_options,
+    gridz_options, gridz_quality_options, gridz_quality_report,
 };
 use crate::types::MAX_RANK;
 
@@ -48,9 +48,11 @@ versioned! {
     gridz_array: size_of::<gridz_array>(),
     gridz_options: size_of::<gridz_options>(),
     gridz_context_options: size_of::<gridz_context_options>(),
-    gridz_frame_info: size_of::<gridz_frame_info>(),
-    gridz_block_counts: size_of::<gridz_block_counts>(),
+    gridz_frame_info: 312,
+    gridz_block_counts: 96,
     gridz_codec: size_of::<gridz_codec>(),
+    gridz_quality_options: size_of::<gridz_quality_options>(),
+    gridz_quality_report: size_of::<gridz_quality_report>(),
 }
 
 /// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.
@@ -197,6 +199,20 @@ pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Res
             false => Source::Host(bytes(name, from, n_bytes)?),
         }
     })
+}
+
+/// The bytes at `from`, called `name` in C, where a function works in host memory only.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn host_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<&'a [u8]> {
+    // SAFETY: the same promise.
+    match unsafe { source(name, from, n_bytes)? } {
+        Source::Host(bytes) => Ok(bytes),
+        Source::Device(_) => {
+            Err(Error::unsupported(format!("{name} is memory of a GPU; copy it to the host first")))
+        }
+    }
 }
 
 /// A source and a destination, which must not overlap, each in host memory or that of a GPU.

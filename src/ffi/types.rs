@@ -130,8 +130,7 @@ pub struct gridz_options {
     /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     pub codec: *const c_char,
-    /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;
-    /// `gridz_codec_info` tells.
+    /// What the codec may do to the values: `gridz_codec_info` tells which of these it takes.
     pub mode: gridz_mode,
     /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
     /// others.
@@ -142,9 +141,9 @@ pub struct gridz_options {
     pub flags: u64,
     /// The value that stands in the array where there is no data, such as -999: one element of the array's type, size
     /// and byte order, in host memory. NULL = none. A codec that keeps an error bound gives such elements back bit for
-    /// bit. Codecs that give back every element so, as all of this version do, have no use for it: it may be set, and
-    /// is not read. In a request in text form it is written `fill=-999`, and this is NULL. Read during the call only,
-    /// and not by `gridz_decompress` and `gridz_decompress_region`.
+    /// bit. Codecs that give back every element so have no use for it: it may be set, and is not read. In a request in
+    /// text form it is written `fill=-999`, and this is NULL. Read during the call only, and not by `gridz_decompress`
+    /// and `gridz_decompress_region`.
     pub fill_value: *const c_void,
 }
 
@@ -198,8 +197,15 @@ pub struct gridz_frame_info {
     pub codec_name: *const c_char,
     /// Its number in the frame.
     pub codec: u32,
-    /// Always 0.
-    pub reserved: u32,
+    /// What the codec was allowed to do to the values: `GRIDZ_MODE_LOSSLESS`, `GRIDZ_MODE_ABS` and so on. (0 in the
+    /// first version, which knew lossless codecs only.)
+    pub mode: u32,
+    /// The number that belongs to the mode.
+    pub value: f64,
+    /// No element differs by more from what it was. 0 if none differs; NaN if there is no such bound (in mode
+    /// `GRIDZ_MODE_PWREL`), or it is behind the header in a part of the frame that was not given. It is a promise, not
+    /// the error that there is.
+    pub bound: f64,
 }
 
 /// A codec of this library. What it points to lives as long as the process.
@@ -260,6 +266,89 @@ pub struct gridz_block_counts {
     pub masked: u64,
     /// Of those with numbers: those in which floats are cut at a power of two, and the bits below it are kept as they are.
     pub cut: u64,
+    /// Elements (of complex ones parts) that a codec with a bound keeps exactly in blocks of several values, since no other
+    /// value is within the bound, or they are fill values, infinite or NaN.
+    pub exact: u64,
+}
+
+/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no fill value, and so does
+/// NULL in place of the struct.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_quality_options {
+    /// `sizeof(gridz_quality_options)`.
+    pub struct_size: usize,
+    /// Threads. NULL = those of the process.
+    pub context: *const gridz_context,
+    /// What `value` bounds: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`; `GRIDZ_MODE_LOSSLESS` = no bound.
+    pub mode: gridz_mode,
+    /// 0.
+    pub reserved: u32,
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    pub value: f64,
+    /// The value that stands in the array where there is no data: one element of the array's type, size and byte order,
+    /// in host memory. NULL = none. Read during the call only.
+    pub fill_value: *const c_void,
+}
+
+/// How close an array is to the original. Numbers are elements, or the two parts of each complex one. An index is that
+/// of an element, in C order; of equal errors the first one counts. NaN is what there is no answer to: of no numbers, of
+/// a range of 0, of too few axes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_quality_report {
+    /// `sizeof(gridz_quality_report)`, set by the caller.
+    pub struct_size: usize,
+    /// Elements of the array.
+    pub elements: u64,
+    /// Numbers that are finite, and not fill values, in both arrays. All that follows is about them, but for the three
+    /// mismatches.
+    pub numbers: u64,
+    /// Elements that are the fill value, bit for bit, in one of the arrays only.
+    pub fill_mismatches: u64,
+    /// Numbers that are NaN in one array, and not the same NaN, bit for bit, in the other.
+    pub nan_mismatches: u64,
+    /// Numbers that are infinite in one array, and not the same infinity in the other.
+    pub infinity_mismatches: u64,
+    /// Largest absolute error. It is the exact one, rounded to the nearest double.
+    pub largest_error: f64,
+    /// The exact one minus that; both together are exact. 0 unless elements have more bits than a double, or magnitudes
+    /// that are far apart.
+    pub largest_error_rest: f64,
+    /// Where it is. `UINT64_MAX` if there are no numbers.
+    pub largest_error_index: u64,
+    /// Largest error divided by the magnitude of the original number; infinite where a zero has become another number.
+    pub largest_relative_error: f64,
+    /// Where it is. `UINT64_MAX` if there are no numbers.
+    pub largest_relative_error_index: u64,
+    /// The bound on the absolute error: `value` for `GRIDZ_MODE_ABS`, for `GRIDZ_MODE_REL` `value` × `range`, rounded
+    /// down. NaN for the other modes.
+    pub bound: f64,
+    /// Largest error divided by the bound. It is above 1 if, and only if, an error is larger than the bound in exact
+    /// arithmetic. NaN without a bound.
+    pub error_over_bound: f64,
+    /// Smallest number of the original.
+    pub minimum: f64,
+    /// Largest number of the original.
+    pub maximum: f64,
+    /// `maximum` − `minimum`.
+    pub range: f64,
+    /// Root of the sum of the squares of all errors.
+    pub l2_error: f64,
+    /// Root of the mean of these squares.
+    pub rmse: f64,
+    /// `rmse` / `range`.
+    pub nrmse: f64,
+    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB; infinite if there are no errors.
+    pub psnr: f64,
+    /// Pearson's correlation coefficient.
+    pub correlation: f64,
+    /// Mean structural similarity (SSIM) of planes of the last two axes that are longer than 1. Windows are squares of 7
+    /// × 7 numbers of equal weight, at every place where they fit and have no element that does not count; K1 = 0.01, K2
+    /// = 0.03, L = `range`; variances are those of samples. So has scikit-image it by default.
+    pub ssim_2d: f64,
+    /// The same of volumes of the last three of these axes, in cubes of 7 × 7 × 7 numbers.
+    pub ssim_3d: f64,
 }
 
 /// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.

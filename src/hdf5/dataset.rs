@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use super::abi::{self, Hid, class, order};
 use super::cd::Values;
 use super::dl::{Api, FloatFields, PipelineEntry};
-use crate::engine::{self, Request};
+use crate::engine::{self, Mode, Request};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::header::MAX_PARAMS;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
@@ -58,7 +58,8 @@ impl Before {
 }
 
 impl Dataset {
-    /// Asks the calling library about filter `id` in `dcpl`, datatype and chunk extents.
+    /// Asks the calling library about filter `id` in `dcpl`, datatype and chunk extents. Without the fill value: where a
+    /// dataset is not new it is in the record, and to ask for it makes some versions of libhdf5 crash.
     ///
     /// # Errors
     /// Whatever forbids to write such a dataset, in words for its creator.
@@ -85,9 +86,22 @@ impl Dataset {
             _ => array,
         };
         request.check_dataset(array.dtype(), before.name().as_deref())?;
-        let request = with_fill(api, dcpl, dtype, &array, request)?;
+        if request.mode() != Mode::Lossless {
+            // The codec may refuse such chunks.
+            engine::compress_bound(&array, &request.with_fill_of(&array))?;
+        }
         check_frame_fits(api, &array)?;
         Ok(Self { request, array, flags, before })
+    }
+
+    /// The same with its fill value, for a dataset that is being created. HDF5 crashes when it is asked for that of one
+    /// that exists, while it opens that for writing; its record has it.
+    ///
+    /// # Errors
+    /// If the codec wants a fill value that it cannot be given.
+    pub fn with_fill(self, api: &Api, dcpl: Hid, dtype: Hid) -> Result<Self> {
+        let request = with_fill(api, dcpl, dtype, &self.array, self.request)?;
+        Ok(Self { request, ..self })
     }
 
     /// Why gridz will not compress any chunk of the dataset, where that is so and was not asked for.

@@ -95,6 +95,7 @@ macro_rules! with_caller {
 with_caller!(can_apply => can_apply_from);
 with_caller!(set_local => set_local_from);
 
+/// Called when a dataset is created, before `set_local`, and again when one that exists is first written to.
 /// Positive: the filter applies. Zero would not keep libhdf5 from using an optional filter, so a
 /// refusal is always negative.
 extern "C" fn can_apply_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
@@ -105,7 +106,7 @@ extern "C" fn can_apply_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
 /// Zero: the cd_values are now the dataset's record.
 extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
     let result = prepare(Callback::SetLocal, caller, |api| {
-        let dataset = describe(api, dcpl, dtype, space)?;
+        let dataset = describe(api, dcpl, dtype, space)?.with_fill(api, dcpl, dtype)?;
         let shuffle = match dataset.before {
             Before::Shuffle(size) => Some(size),
             _ => None,

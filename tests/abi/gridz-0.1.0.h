@@ -246,8 +246,7 @@ typedef struct gridz_options {
     /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
     /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
     const char *codec;
-    /// What the codec may do to the values. The codecs of this version take `GRIDZ_MODE_LOSSLESS` only;
-    /// `gridz_codec_info` tells.
+    /// What the codec may do to the values: `gridz_codec_info` tells which of these it takes.
     gridz_mode mode;
     /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
     /// others.
@@ -258,9 +257,9 @@ typedef struct gridz_options {
     uint64_t flags;
     /// The value that stands in the array where there is no data, such as -999: one element of the array's type, size
     /// and byte order, in host memory. NULL = none. A codec that keeps an error bound gives such elements back bit for
-    /// bit. Codecs that give back every element so, as all of this version do, have no use for it: it may be set, and
-    /// is not read. In a request in text form it is written `fill=-999`, and this is NULL. Read during the call only,
-    /// and not by `gridz_decompress` and `gridz_decompress_region`.
+    /// bit. Codecs that give back every element so have no use for it: it may be set, and is not read. In a request in
+    /// text form it is written `fill=-999`, and this is NULL. Read during the call only, and not by `gridz_decompress`
+    /// and `gridz_decompress_region`.
     const void *fill_value;
 } gridz_options;
 
@@ -290,6 +289,9 @@ typedef struct gridz_block_counts {
     uint64_t masked;
     /// Of those with numbers: those in which floats are cut at a power of two, and the bits below it are kept as they are.
     uint64_t cut;
+    /// Elements (of complex ones parts) that a codec with a bound keeps exactly in blocks of several values, since no other
+    /// value is within the bound, or they are fill values, infinite or NaN.
+    uint64_t exact;
 } gridz_block_counts;
 
 /// What a frame says about itself.
@@ -317,8 +319,15 @@ typedef struct gridz_frame_info {
     const char *codec_name;
     /// Its number in the frame.
     uint32_t codec;
-    /// Always 0.
-    uint32_t reserved;
+    /// What the codec was allowed to do to the values: `GRIDZ_MODE_LOSSLESS`, `GRIDZ_MODE_ABS` and so on. (0 in the
+    /// first version, which knew lossless codecs only.)
+    uint32_t mode;
+    /// The number that belongs to the mode.
+    double value;
+    /// No element differs by more from what it was. 0 if none differs; NaN if there is no such bound (in mode
+    /// `GRIDZ_MODE_PWREL`), or it is behind the header in a part of the frame that was not given. It is a promise, not
+    /// the error that there is.
+    double bound;
 } gridz_frame_info;
 
 /// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.
@@ -369,6 +378,82 @@ typedef struct gridz_codec {
     /// Always 0.
     uint32_t reserved;
 } gridz_codec;
+
+/// How close an array is to the original. Numbers are elements, or the two parts of each complex one. An index is that
+/// of an element, in C order; of equal errors the first one counts. NaN is what there is no answer to: of no numbers, of
+/// a range of 0, of too few axes.
+typedef struct gridz_quality_report {
+    /// `sizeof(gridz_quality_report)`, set by the caller.
+    size_t struct_size;
+    /// Elements of the array.
+    uint64_t elements;
+    /// Numbers that are finite, and not fill values, in both arrays. All that follows is about them, but for the three
+    /// mismatches.
+    uint64_t numbers;
+    /// Elements that are the fill value, bit for bit, in one of the arrays only.
+    uint64_t fill_mismatches;
+    /// Numbers that are NaN in one array, and not the same NaN, bit for bit, in the other.
+    uint64_t nan_mismatches;
+    /// Numbers that are infinite in one array, and not the same infinity in the other.
+    uint64_t infinity_mismatches;
+    /// Largest absolute error. It is the exact one, rounded to the nearest double.
+    double largest_error;
+    /// The exact one minus that; both together are exact. 0 unless elements have more bits than a double, or magnitudes
+    /// that are far apart.
+    double largest_error_rest;
+    /// Where it is. `UINT64_MAX` if there are no numbers.
+    uint64_t largest_error_index;
+    /// Largest error divided by the magnitude of the original number; infinite where a zero has become another number.
+    double largest_relative_error;
+    /// Where it is. `UINT64_MAX` if there are no numbers.
+    uint64_t largest_relative_error_index;
+    /// The bound on the absolute error: `value` for `GRIDZ_MODE_ABS`, for `GRIDZ_MODE_REL` `value` × `range`, rounded
+    /// down. NaN for the other modes.
+    double bound;
+    /// Largest error divided by the bound. It is above 1 if, and only if, an error is larger than the bound in exact
+    /// arithmetic. NaN without a bound.
+    double error_over_bound;
+    /// Smallest number of the original.
+    double minimum;
+    /// Largest number of the original.
+    double maximum;
+    /// `maximum` − `minimum`.
+    double range;
+    /// Root of the sum of the squares of all errors.
+    double l2_error;
+    /// Root of the mean of these squares.
+    double rmse;
+    /// `rmse` / `range`.
+    double nrmse;
+    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB; infinite if there are no errors.
+    double psnr;
+    /// Pearson's correlation coefficient.
+    double correlation;
+    /// Mean structural similarity (SSIM) of planes of the last two axes that are longer than 1. Windows are squares of 7
+    /// × 7 numbers of equal weight, at every place where they fit and have no element that does not count; K1 = 0.01, K2
+    /// = 0.03, L = `range`; variances are those of samples. So has scikit-image it by default.
+    double ssim_2d;
+    /// The same of volumes of the last three of these axes, in cubes of 7 × 7 × 7 numbers.
+    double ssim_3d;
+} gridz_quality_report;
+
+/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no fill value, and so does
+/// NULL in place of the struct.
+typedef struct gridz_quality_options {
+    /// `sizeof(gridz_quality_options)`.
+    size_t struct_size;
+    /// Threads. NULL = those of the process.
+    const struct gridz_context *context;
+    /// What `value` bounds: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`; `GRIDZ_MODE_LOSSLESS` = no bound.
+    gridz_mode mode;
+    /// 0.
+    uint32_t reserved;
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    double value;
+    /// The value that stands in the array where there is no data: one element of the array's type, size and byte order,
+    /// in host memory. NULL = none. Read during the call only.
+    const void *fill_value;
+} gridz_quality_options;
 
 #ifdef __cplusplus
 extern "C" {
@@ -641,6 +726,24 @@ size_t gridz_codec_count(void);
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index,
                               struct gridz_codec *codec);
+
+/// Compares an array with its original, into `*report`, whose `struct_size` the caller has set: the largest errors and
+/// where they are, whether they keep a bound, and the figures that codecs are compared by.
+///
+/// `original` and `decoded` are two arrays such as `array` says, of `original_bytes` and `decoded_bytes` bytes, which are the
+/// same number, in host memory; any codec may have made the second one. What is not finite, or a fill value, in one of
+/// them counts in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
+/// does not depend on the number of threads.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with integers, for modes that
+/// bound no single error, and for memory of a GPU, `OUT_OF_MEMORY`.
+gridz_status gridz_quality(const struct gridz_array *array,
+                           const void *original,
+                           size_t original_bytes,
+                           const void *decoded,
+                           size_t decoded_bytes,
+                           struct gridz_quality_report *report,
+                           const struct gridz_quality_options *options);
 
 #ifdef __cplusplus
 }  // extern "C"

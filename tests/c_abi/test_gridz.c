@@ -117,7 +117,7 @@ static void check_round_trip(const gridz_array *array, size_t element_size, cons
     CHECK(info.frame_bytes == frame_bytes);
     CHECK(info.codec_name != NULL);
     CHECK(strcmp(info.codec_name, info.codec == 0 ? "stored" : "lorenzo") == 0);
-    CHECK(info.reserved == 0);
+    CHECK(info.mode == GRIDZ_MODE_LOSSLESS && info.value == 0 && info.bound == 0);
 
     /* What was in the destination before is no input. */
     size_t bound = 0, again_bytes = 0;
@@ -362,8 +362,10 @@ static gridz_status use_frame_info(void *bytes)
     return gridz_inspect(small_frame, small_frame_bytes, bytes);
 }
 
-/* Programs and libraries of different versions. `known` is a good struct of this version. */
-static void check_struct_sizes(gridz_status (*use)(void *), const void *known, size_t known_bytes, int is_input)
+/* Programs and libraries of different versions. `known` is a good struct of this version, and the first one with such a
+ * struct had its first `first_bytes`. */
+static void check_struct_sizes(gridz_status (*use)(void *), const void *known, size_t known_bytes, size_t first_bytes,
+                               int is_input)
 {
     static const size_t WRONG[] = {0, 1, 8, 4097, (size_t)1 << 60, SIZE_MAX};
     unsigned char *bytes = exactly(known_bytes + 24);
@@ -375,9 +377,19 @@ static void check_struct_sizes(gridz_status (*use)(void *), const void *known, s
         memcpy(bytes, &WRONG[i], sizeof(size_t));
         CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size");
     }
-    size_t struct_size = known_bytes - 1;
+    size_t struct_size = first_bytes - 1;
     memcpy(bytes, &struct_size, sizeof struct_size);
     CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size");
+
+    /* An older program: what it does not have stays as it is. */
+    struct_size = first_bytes;
+    memcpy(bytes, &struct_size, sizeof struct_size);
+    memset(bytes + first_bytes, 0xa5, known_bytes + 24 - first_bytes);
+    CHECK_OK(use(bytes));
+    for (size_t i = first_bytes; i < known_bytes + 24; i++)
+        CHECK(bytes[i] == 0xa5);
+    memset(bytes, 0, known_bytes + 24);
+    memcpy(bytes, known, known_bytes);
 
     /* A newer program that does not use what is new. */
     struct_size = known_bytes + 24;
@@ -485,26 +497,117 @@ static gridz_status use_block_counts(void *counts)
     return gridz_inspect_blocks(small_frame, small_frame_bytes, counts);
 }
 
+static gridz_status use_quality_options(void *options)
+{
+    gridz_quality_report report = {.struct_size = sizeof report};
+    return gridz_quality(&small_array, small, sizeof small, small, sizeof small, &report, options);
+}
+
+static gridz_status use_quality_report(void *report)
+{
+    return gridz_quality(&small_array, small, sizeof small, small, sizeof small, report, NULL);
+}
+
 static void test_struct_sizes(void)
 {
+    gridz_quality_options quality_options = {.struct_size = sizeof quality_options};
+    gridz_quality_report quality_report = {.struct_size = sizeof quality_report};
     gridz_block_counts counts = {.struct_size = sizeof counts};
     gridz_options options = {.struct_size = sizeof options};
     gridz_context_options context_options = {.struct_size = sizeof context_options};
     gridz_frame_info info = {.struct_size = sizeof info};
-    check_struct_sizes(use_array, &small_array, sizeof small_array, 1);
-    check_struct_sizes(use_options, &options, sizeof options, 1);
-    check_struct_sizes(use_context_options, &context_options, sizeof context_options, 1);
-    check_struct_sizes(use_frame_info, &info, sizeof info, 0);
-    check_struct_sizes(use_block_counts, &counts, sizeof counts, 0);
+    check_struct_sizes(use_array, &small_array, sizeof small_array, sizeof small_array, 1);
+    check_struct_sizes(use_options, &options, sizeof options, sizeof options, 1);
+    check_struct_sizes(use_context_options, &context_options, sizeof context_options, sizeof context_options, 1);
+    /* As in 0.1.0. */
+    check_struct_sizes(use_frame_info, &info, sizeof info, 312, 0);
+    check_struct_sizes(use_block_counts, &counts, sizeof counts, 96, 0);
+    check_struct_sizes(use_quality_options, &quality_options, sizeof quality_options, sizeof quality_options, 1);
+    check_struct_sizes(use_quality_report, &quality_report, sizeof quality_report, sizeof quality_report, 0);
 
     /* Programs were compiled with these sizes: a struct may grow at its end and change in no other way. */
     if (sizeof(void *) == 8) {
         CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
         CHECK(sizeof(gridz_options) == 56 && offsetof(gridz_options, fill_value) == 48);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
-        CHECK(sizeof(gridz_frame_info) == 312 && offsetof(gridz_frame_info, codec_name) == 296);
-        CHECK(sizeof(gridz_block_counts) == 96 && offsetof(gridz_block_counts, cut) == 88);
+        CHECK(sizeof(gridz_frame_info) == 328 && offsetof(gridz_frame_info, bound) == 320);
+        CHECK(sizeof(gridz_block_counts) == 104 && offsetof(gridz_block_counts, exact) == 96);
+        CHECK(sizeof(gridz_quality_options) == 40 && offsetof(gridz_quality_options, fill_value) == 32);
+        CHECK(sizeof(gridz_quality_report) == 184 && offsetof(gridz_quality_report, ssim_3d) == 176);
     }
+}
+
+/* What came back beside the original: figures, mismatches, bounds, refusals. */
+static void test_quality(void)
+{
+    static float back[SMALL * SMALL * SMALL];
+    memcpy(back, small, sizeof small);
+    back[7] += 0.25f;
+    back[4000] -= 0.125f;
+    gridz_quality_report report = {.struct_size = sizeof report};
+    gridz_quality_options options = {.struct_size = sizeof options, .mode = GRIDZ_MODE_ABS, .value = 0.25};
+    CHECK_OK(gridz_quality(&small_array, small, sizeof small, back, sizeof back, &report, &options));
+    CHECK(report.elements == COUNT(small) && report.numbers == COUNT(small));
+    CHECK(report.fill_mismatches == 0 && report.nan_mismatches == 0 && report.infinity_mismatches == 0);
+    CHECK(report.largest_error == 0.25 && report.largest_error_rest == 0 && report.largest_error_index == 7);
+    CHECK(report.largest_relative_error == 0.25 / (1 + 7 * 0.125) && report.largest_relative_error_index == 7);
+    CHECK(report.bound == 0.25 && report.error_over_bound == 1);
+    CHECK(report.minimum == 1 && report.maximum == 1 + 19 * 0.125 && report.range == 19 * 0.125);
+    const double squares = 0.25 * 0.25 + 0.125 * 0.125, rmse = sqrt(squares / COUNT(small));
+    CHECK(fabs(report.l2_error - sqrt(squares)) < 1e-12 && fabs(report.rmse - rmse) < 1e-12);
+    CHECK(fabs(report.nrmse - rmse / report.range) < 1e-12);
+    CHECK(fabs(report.psnr - 20 * log10(report.range / rmse)) < 1e-9);
+    CHECK(report.correlation > 0.9999 && report.correlation < 1);
+    CHECK(report.ssim_2d > 0.99 && report.ssim_2d < 1 && report.ssim_3d > 0.99 && report.ssim_3d < 1);
+
+    /* The same array, and no bound. */
+    CHECK_OK(gridz_quality(&small_array, small, sizeof small, small, sizeof small, &report, NULL));
+    CHECK(report.largest_error == 0 && isinf(report.psnr) && isnan(report.error_over_bound) && isnan(report.bound));
+    CHECK(fabs(report.correlation - 1) < 1e-12 && fabs(report.ssim_3d - 1) < 1e-9);
+
+    /* A bound by the range, of the numbers that are not fill; and threads of one's own. */
+    const float fill = 99;
+    gridz_context_options two = {.struct_size = sizeof two, .threads = 2};
+    gridz_context *context = NULL;
+    CHECK_OK(gridz_context_create(&two, &context));
+    static float with_fill[COUNT(small)];
+    memcpy(with_fill, small, sizeof small);
+    with_fill[0] = back[0] = with_fill[1] = fill;
+    options.mode = GRIDZ_MODE_REL;
+    options.value = 0.1;
+    options.fill_value = &fill;
+    options.context = context;
+    CHECK_OK(gridz_quality(&small_array, with_fill, sizeof small, back, sizeof back, &report, &options));
+    CHECK(report.numbers == COUNT(small) - 2 && report.fill_mismatches == 1 && report.range == 19 * 0.125);
+    CHECK(fabs(report.bound - 0.2375) < 1e-12 && report.bound <= 0.2375);
+    CHECK(report.error_over_bound > 1.05 && report.error_over_bound < 1.06);
+    gridz_context_destroy(context);
+    options.context = NULL;
+
+    /* Refused, and the report is left alone. */
+    report.elements = 77;
+#define QUALITY(n, from, m, to) gridz_quality(&small_array, from, n, to, m, &report, &options)
+    CHECK_FAILS(QUALITY(sizeof small, small, sizeof back - 4, back), GRIDZ_ERROR_INVALID_ARGUMENT, "decoded has");
+    CHECK_FAILS(QUALITY(sizeof small, NULL, sizeof back, back), GRIDZ_ERROR_INVALID_ARGUMENT, "original is NULL");
+    options.value = 0;
+    CHECK_FAILS(QUALITY(sizeof small, small, sizeof back, back), GRIDZ_ERROR_INVALID_ARGUMENT, "rel=0");
+    options.value = 8;
+    options.mode = GRIDZ_MODE_RATE;
+    CHECK_FAILS(QUALITY(sizeof small, small, sizeof back, back), GRIDZ_ERROR_UNSUPPORTED_JOB, "abs, rel or pwrel");
+    options.mode = 99;
+    CHECK_FAILS(QUALITY(sizeof small, small, sizeof back, back), GRIDZ_ERROR_INVALID_ARGUMENT, "mode 99");
+    options.mode = GRIDZ_MODE_ABS;
+    options.reserved = 1;
+    CHECK_FAILS(QUALITY(sizeof small, small, sizeof back, back), GRIDZ_ERROR_INVALID_ARGUMENT, "reserved");
+    const uint64_t extents[1] = {sizeof small};
+    gridz_array opaque = describe(GRIDZ_DTYPE_OPAQUE, 1, extents);
+    opaque.element_size = 1;
+    CHECK_FAILS(gridz_quality(&opaque, small, sizeof small, back, sizeof back, &report, NULL),
+                GRIDZ_ERROR_UNSUPPORTED_JOB, "opaque");
+    CHECK_FAILS(gridz_quality(&small_array, small, sizeof small, back, sizeof back, NULL, NULL),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_quality_report is NULL");
+    CHECK(report.elements == 77);
+#undef QUALITY
 }
 
 static gridz_status with_options(const gridz_options *options)
@@ -575,7 +678,7 @@ static void test_options(void)
     options.mode = GRIDZ_MODE_EXPERT + 1;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "there is no mode 8");
     options = defaults;
-    options.value = 1e-3;
+    options.value = 1e-300; /* which only the numbers themselves keep */
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
     options.value = NAN;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
@@ -647,7 +750,14 @@ static void test_codecs(void)
         CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
         /* What is said can be asked for: by text and by number, at every level. */
         gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
-        CHECK(codec.modes == 1u << GRIDZ_MODE_LOSSLESS && (codec.dtypes & 1u << GRIDZ_DTYPE_F32));
+        CHECK(codec.modes != 0 && (codec.dtypes & 1u << GRIDZ_DTYPE_F32));
+        const char *mode = "";
+        if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
+            CHECK(codec.modes & 1u << GRIDZ_MODE_ABS);
+            options.mode = GRIDZ_MODE_ABS;
+            options.value = 1e-300; /* which only the numbers themselves keep */
+            mode = ",abs=1e-300";
+        }
         CHECK_OK(with_options(&options));
         for (uint32_t k = 0; k < codec.n_levels; k++) {
             char text[64];
@@ -655,7 +765,7 @@ static void test_codecs(void)
             CHECK(options.level > 0);
             CHECK_OK(with_options(&options));
             gridz_options in_text = {.struct_size = sizeof in_text, .codec = text};
-            snprintf(text, sizeof text, "%s,level=%s", codec.name, codec.level_names[k]);
+            snprintf(text, sizeof text, "%s%s,level=%s", codec.name, mode, codec.level_names[k]);
             CHECK_OK(with_options(&in_text));
         }
     }
@@ -925,6 +1035,7 @@ static int bad_environment(void)
     gridz_context *context = NULL;
     gridz_frame_info info = {.struct_size = sizeof info};
     gridz_codec codec = {.struct_size = sizeof codec};
+    gridz_quality_report report = {.struct_size = sizeof report};
     const gridz_array array = describe(GRIDZ_DTYPE_F32, 0, NULL);
     for (int again = 0; again < 2; again++) {
 #define CHECK_BAD(call) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_THREADS=many")
@@ -933,6 +1044,7 @@ static int bad_environment(void)
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
         CHECK_BAD(gridz_codec_info(0, &codec));
+        CHECK_BAD(gridz_quality(&array, src, sizeof src, src, sizeof src, &report, NULL));
         CHECK_BAD(gridz_context_create(NULL, &context));
         CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, NULL, &n_bytes));
         CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
@@ -980,6 +1092,7 @@ int main(int argc, char **argv)
         {"options in text", test_options_in_text},
         {"fill values", test_fill_values},
         {"codecs", test_codecs},
+        {"quality", test_quality},
         {"regions", test_regions},
         {"damaged frames", test_damaged_frames},
         {"contexts", test_contexts},

@@ -22,7 +22,11 @@ enum { NZ = 20, NY = 30, NX = 40, N = NZ * NY * NX };
 int main(void)
 {
     static double field[N], back[N];
-    static const char *const codecs[] = {NULL, "stored", "ndzip", "lorenzo"};
+    static const struct {
+        const char *name;
+        uint32_t mode;
+        double bound;
+    } codecs[] = {{NULL, 0, 0}, {"stored", 0, 0}, {"ndzip", 0, 0}, {"lorenzo", 0, 0}, {"szp", GRIDZ_MODE_ABS, 0.01}};
     const uint64_t extents[3] = {NZ, NY, NX}, start[3] = {1, 2, 3}, count[3] = {4, 5, 6};
     const gridz_array array = {
         .struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F64, .rank = 3, .extents = extents};
@@ -33,7 +37,11 @@ int main(void)
         field[i] = i % NX * 0.25 + i / NX;
     MUST(gridz_context_create(&threads, &context) == GRIDZ_OK);
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
-        const gridz_options options = {.struct_size = sizeof options, .context = context, .codec = codecs[i]};
+        const gridz_options options = {.struct_size = sizeof options,
+                                       .context = context,
+                                       .codec = codecs[i].name,
+                                       .mode = codecs[i].mode,
+                                       .value = codecs[i].bound};
         gridz_frame_info info = {.struct_size = sizeof info};
         size_t bound, n, n_back;
         MUST(gridz_compress_bound(&array, &options, &bound) == GRIDZ_OK);
@@ -44,9 +52,12 @@ int main(void)
         MUST(info.rank == 3 && memcmp(info.extents, extents, sizeof extents) == 0 && info.frame_bytes == n);
         memset(back, 0, sizeof back);
         MUST(gridz_decompress(frame, n, back, sizeof back, &n_back, &options) == GRIDZ_OK);
-        MUST(n_back == sizeof field && memcmp(field, back, sizeof field) == 0);
+        MUST(n_back == sizeof field);
+        for (int k = 0; k < N; k++)
+            MUST(back[k] - field[k] <= codecs[i].bound && field[k] - back[k] <= codecs[i].bound);
+        const double corner = back[(1 * NY + 2) * NX + 3];
         MUST(gridz_decompress_region(frame, n, 3, start, count, back, sizeof back, &n_back, NULL) == GRIDZ_OK);
-        MUST(n_back == 4 * 5 * 6 * sizeof(double) && back[0] == field[(NY + 2) * NX + 3]);
+        MUST(n_back == 4 * 5 * 6 * sizeof(double) && back[0] == corner);
         ((unsigned char *)frame)[n / 2] ^= 1;
         MUST(gridz_decompress(frame, n, back, sizeof back, &n_back, NULL) == GRIDZ_ERROR_CORRUPT);
         free(frame);

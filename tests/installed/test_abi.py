@@ -22,11 +22,20 @@ STRUCTS = {
     ],
     "gridz_block_counts": [
         "struct_size", "all", "raw", "constant", "packed", "entropy", "fixed_point", "dictionary", "sparse", "decimal",
-        "masked", "cut",
+        "masked", "cut", "exact",
     ],
     "gridz_frame_info": [
         "struct_size", "dtype", "byte_order", "element_size", "rank", "extents", "array_bytes", "frame_bytes",
-        "codec_name", "codec", "reserved",
+        "codec_name", "codec", "mode", "value", "bound",
+    ],
+    "gridz_quality_options": [
+        "struct_size", "context", "mode", "reserved", "value", "fill_value",
+    ],
+    "gridz_quality_report": [
+        "struct_size", "elements", "numbers", "fill_mismatches", "nan_mismatches", "infinity_mismatches",
+        "largest_error", "largest_error_rest", "largest_error_index", "largest_relative_error",
+        "largest_relative_error_index", "bound", "error_over_bound", "minimum", "maximum", "range", "l2_error",
+        "rmse", "nrmse", "psnr", "correlation", "ssim_2d", "ssim_3d",
     ],
     "gridz_context_options": ["struct_size", "threads", "device", "memory_limit"],
 }  # fmt: skip

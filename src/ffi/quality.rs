@@ -1,0 +1,81 @@
+//! The function of `gridz.h` that compares what came back with the original.
+#![allow(unsafe_code, reason = "functions that C calls")]
+#![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
+
+use std::ffi::c_void;
+
+use crate::engine::Context;
+use crate::error::Result;
+use crate::ffi::api::read_array;
+use crate::ffi::convert;
+use crate::ffi::guard::guard;
+use crate::ffi::ptr::{self, OutStruct};
+use crate::ffi::status::gridz_status;
+use crate::ffi::types::{gridz_array, gridz_quality_options, gridz_quality_report};
+use crate::quality::{self, Bound};
+use crate::types::Array;
+
+/// Compares an array with its original, into `*report`, whose `struct_size` the caller has set: the largest errors and
+/// where they are, whether they keep a bound, and the figures that codecs are compared by.
+///
+/// `original` and `decoded` are two arrays such as `array` says, of `original_bytes` and `decoded_bytes` bytes, which are the
+/// same number, in host memory; any codec may have made the second one. What is not finite, or a fill value, in one of
+/// them counts in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
+/// does not depend on the number of threads.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with integers, for modes that
+/// bound no single error, and for memory of a GPU, `OUT_OF_MEMORY`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_quality(
+    array: *const gridz_array,
+    original: *const c_void,
+    original_bytes: usize,
+    decoded: *const c_void,
+    decoded_bytes: usize,
+    report: *mut gridz_quality_report,
+    options: *const gridz_quality_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (report, array, original, decoded) = unsafe {
+            (
+                OutStruct::new(report)?,
+                read_array(array)?,
+                ptr::host_bytes("original", original, original_bytes)?,
+                ptr::host_bytes("decoded", decoded, decoded_bytes)?,
+            )
+        };
+        // SAFETY: the same promises.
+        let Asked { bound, fill, context } = unsafe { Asked::read(options, &array)? };
+        let of_process = Context::default();
+        let found = quality::compare(&array, original, decoded, bound, fill, context.unwrap_or(&of_process))?;
+        let struct_size = report.n_bytes();
+        report.write(&convert::quality_report(&found, struct_size));
+        Ok(())
+    })
+}
+
+/// What the options say.
+struct Asked<'a> {
+    bound: Bound,
+    fill: Option<&'a [u8]>,
+    context: Option<&'a Context>,
+}
+
+impl Asked<'_> {
+    /// With the fill value of an array.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn read(from: *const gridz_quality_options, array: &Array) -> Result<Self> {
+        // SAFETY: the same promise.
+        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
+            return Ok(Self { bound: Bound::None, fill: None, context: None });
+        };
+        let element_bytes = array.element_size() as usize;
+        // SAFETY: the same promise, for what the struct points to.
+        let (fill, context) =
+            unsafe { (ptr::optional_bytes("fill_value", c.fill_value, element_bytes)?, ptr::context(c.context)) };
+        Ok(Self { bound: convert::bound(&c)?, fill, context: context.map(|context| &context.0) })
+    }
+}
