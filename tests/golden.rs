@@ -28,6 +28,9 @@ struct Golden {
     asked: String,
     #[serde(default, skip_serializing_if = "is_default")]
     level: u16,
+    /// What was asked for besides, such as `abs=1e-3,fill=-999`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    terms: String,
     /// Where the frame is as the format allows, and not as this release writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen: Option<Chosen>,
@@ -37,19 +40,26 @@ struct Golden {
     /// Release that wrote the file.
     writer: String,
     frame_sha256: String,
+    /// Of what the frame is decoded to. With terms that need not be the input.
     array_sha256: String,
     input: Input,
 }
 
-/// Fold and block exponent of a `lorenzo` frame.
+impl Golden {
+    fn request(&self) -> Request {
+        request(&self.asked, self.level, &self.terms)
+    }
+}
+
+/// Fold, and the block exponent of a `lorenzo` frame, or the unit exponent of one of `szp`.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 struct Chosen {
     fold: u8,
     b: u8,
 }
 
-fn is_default(level: &u16) -> bool {
-    *level == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,8 +105,13 @@ fn assert_same_files(folder: &Path, mut rows: Vec<String>) {
 }
 
 fn spec(name: &str, level: u16) -> Request {
-    let entry = CODECS.iter().find(|entry| entry.name == name).unwrap();
-    Request::new(u32::from(entry.id), u32::from(level)).unwrap()
+    request(name, level, "")
+}
+
+fn request(codec: &str, level: u16, terms: &str) -> Request {
+    let level = if level > 0 { format!("level={level}") } else { String::new() };
+    let parts = [codec, &level, terms].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(",").parse().unwrap()
 }
 
 #[test]
@@ -118,9 +133,27 @@ fn goldens_decode() {
         for threads in [1, 2] {
             let array = decompress(&frame, &Context::new(Some(threads), None).unwrap()).unwrap();
             assert_eq!(sha256(&array), row.array_sha256, "{}", row.file);
-            assert_same_bytes(&array, &row.input.bytes(), &row.file);
+            if row.terms.is_empty() {
+                assert_same_bytes(&array, &row.input.bytes(), &row.file);
+            }
         }
     }
+}
+
+/// What was decoded is encoded to what is decoded to the same: nothing drifts. With `rel` the range is another one.
+#[test]
+fn decoded_goldens_stay_as_they_are() {
+    let v5 = folder("v5");
+    let mut n = 0;
+    for row in manifest::<Golden>(&v5).iter().filter(|row| !row.terms.is_empty() && !row.terms.starts_with("rel="))
+    {
+        let (frame, context) = (fs::read(v5.join(&row.file)).unwrap(), Context::default());
+        let array = decompress(&frame, &context).unwrap();
+        let again = compress(&row.input.array(), &row.request(), &array, &context);
+        assert_same_bytes(&decompress(&again, &context).unwrap(), &array, &row.file);
+        n += 1;
+    }
+    assert!(n > 20);
 }
 
 #[test]
@@ -130,7 +163,7 @@ fn goldens_are_encoded_to_the_same_bytes() {
     for row in manifest::<Golden>(&v5) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
         if entry.version == row.codec_version {
-            let frame = make(&row.asked, row.level, row.chosen, &row.input);
+            let frame = make(&row.request(), row.chosen, &row.input);
             assert_same_bytes(&frame, &fs::read(v5.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
         }
@@ -144,62 +177,104 @@ fn rejects_are_refused_with_the_right_kind() {
     let rows: Vec<Reject> = manifest(&reject);
     assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
     assert!(rows.len() >= rejects().len());
+    let mut wrong = Vec::new();
     for row in rows {
         let frame = fs::read(reject.join(&row.file)).unwrap();
         let mut dst = vec![0; 1 << 20];
-        let error = gridz::decompress(&frame, &mut dst, Verify::Checksum, &Context::default()).unwrap_err();
-        println!("{}: {error}", row.file);
-        assert_eq!(format!("{:?}", error.kind()), row.error, "{}: {error}", row.file);
-        assert!(error.context().len() > 10, "{}: {error}", row.file);
+        let result = gridz::decompress(&frame, &mut dst, Verify::Checksum, &Context::default());
+        println!("{}: {result:?}", row.file);
+        match result {
+            Err(error) if format!("{:?}", error.kind()) == row.error && error.context().len() > 10 => {}
+            _ => wrong.push(format!("{}: {result:?}, not {}", row.file, row.error)),
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 // ---- making them ----------------------------------------------------------------------------------
 
 /// The frame of a case.
-fn make(asked: &str, level: u16, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
+fn make(request: &Request, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
     let (array, bytes) = (input.array(), input.bytes());
-    let frame = compress(&array, &spec(asked, level), &bytes, &Context::default());
+    let frame = compress(&array, request, &bytes, &Context::default());
     let Some(Chosen { fold, b }) = chosen else { return frame };
-    assert_eq!(frame[5], 2, "a frame of lorenzo");
+    assert_eq!(frame[5], request.codec(), "the frame of another codec");
     let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
     let (pool, level) = (Pool::new(1), Level::best());
-    let codec = registry::find(2).unwrap().codec;
-    let layout = codec.layout(array.dtype(), &folded, &[b]).unwrap();
+    let codec = registry::find(frame[5]).unwrap().codec;
+    let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
+    let mut header = frame[..header_bytes].to_vec();
+    header[10] = fold;
+    let params = 40 + 8 * usize::from(array.shape().rank());
+    let params = params..params + usize::from(header[11]);
+    let exponent = if request.name() == "szp" { 1 } else { 0 };
+    header[params.clone()][exponent] = b;
+    let layout = codec.layout(array.dtype(), &folded, &header[params]).unwrap();
     let job = Job { dtype: array.dtype(), shape: folded, layout: &layout, pool: &pool, level, verify: true };
     let mut payload = vec![0; 2 * bytes.len() + 4096];
     let n_bytes = codec.encode(&job, &bytes, &mut payload).unwrap().n_bytes;
-    let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
-    let mut frame = [&frame[..header_bytes], &payload[..n_bytes]].concat();
-    frame[10] = fold;
-    frame[40 + 8 * usize::from(array.shape().rank())] = b;
-    frame[16..24].copy_from_slice(&(n_bytes as u64).to_le_bytes());
+    header[16..24].copy_from_slice(&(n_bytes as u64).to_le_bytes());
+    let mut frame = [&header, &payload[..n_bytes]].concat();
     repair(&mut frame);
     frame
 }
 
-/// What every release reads and this one does not write: name, fold, block exponent, input.
-fn others() -> Vec<(&'static str, u8, u8, Input)> {
-    let case =
-        |name, fold, b, generator, dtype, extents: &[u64]| (name, fold, b, Input::new(generator, dtype, extents));
+/// A frame to be made.
+struct Case {
+    /// The file's folder, and the codec that is asked for.
+    codec: &'static str,
+    level: u16,
+    terms: &'static str,
+    name: &'static str,
+    chosen: Option<Chosen>,
+    input: Input,
+}
+
+fn case(codec: &'static str, name: &'static str, generator: &str, dtype: DType, extents: &[u64]) -> Case {
+    let input = Input::new(generator, dtype, extents);
+    Case { codec, level: 0, terms: "", name, chosen: None, input }
+}
+
+fn big(codec: &'static str, name: &'static str, generator: &str, dtype: DType, extents: &[u64]) -> Case {
+    let case = case(codec, name, generator, dtype, extents);
+    Case { input: Input { big_endian: true, ..case.input }, ..case }
+}
+
+/// What every release reads and this one does not write.
+fn others() -> Vec<Case> {
+    let case = |name, fold, b, generator, dtype, extents: &[u64]| Case {
+        level: 2,
+        chosen: Some(Chosen { fold, b }),
+        ..case("lorenzo", name, generator, dtype, extents)
+    };
+    let bounded = |terms, name, fold, b, generator, dtype, extents: &[u64]| Case {
+        codec: "szp",
+        level: 0,
+        terms,
+        ..case(name, fold, b, generator, dtype, extents)
+    };
     vec![
         case("b14_f32_3d", 0, 14, "wave", DType::F32, &[40, 33, 37]),
         case("b14_f64_1d", 0, 14, "patches", DType::F64, &[20000]),
         case("b14_f32_few_values", 0, 14, "few", DType::F32, &[150, 130]),
         case("flat_f32_3d", 1, 12, "wave", DType::F32, &[20, 30, 40]),
         case("flat_f64_dense", 1, 13, "cubic", DType::F64, &[30, 30, 20]),
+        bounded("abs=1e-2", "units_of_8", 0, 3, "field_gaps", DType::F32, &[90, 60]),
+        bounded("abs=1e-2", "units_of_16", 0, 4, "field_nan", DType::F64, &[30, 20, 10]),
+        bounded("abs=1e-2", "flat", 1, 2, "field", DType::F32, &[30, 20, 10]),
     ]
 }
 
-/// What this release writes: folder (the codec asked for), level, name, input.
-fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
-    let case =
-        |codec, name, generator, dtype, extents: &[u64]| (codec, 0, name, Input::new(generator, dtype, extents));
-    let big = |codec, name, generator, dtype, extents: &[u64]| {
-        (codec, 0, name, Input { big_endian: true, ..Input::new(generator, dtype, extents) })
+/// What this release writes.
+fn cases() -> Vec<Case> {
+    let dense = |name, generator, dtype, extents: &[u64]| Case {
+        level: 2,
+        ..case("lorenzo", name, generator, dtype, extents)
     };
-    let dense =
-        |name, generator, dtype, extents: &[u64]| ("lorenzo", 2, name, Input::new(generator, dtype, extents));
+    let bounded = |terms, name, generator, dtype, extents: &[u64]| Case {
+        terms,
+        ..case("szp", name, generator, dtype, extents)
+    };
     vec![
         case("stored", "f32_2d", "ramp", DType::F32, &[7, 11]),
         big("stored", "f64_big_endian", "special", DType::F64, &[3, 5]),
@@ -299,6 +374,47 @@ fn cases() -> Vec<(&'static str, u16, &'static str, Input)> {
         dense("dense_i64_jumps", "jumps", DType::I64, &[10, 2000]),
         dense("dense_i64_steps", "steps", DType::I64, &[10000]),
         dense("dense_one_element", "pi", DType::F64, &[1, 1]),
+        bounded("abs=1e-3", "f32_3d_clipped", "field", DType::F32, &[17, 33, 37]),
+        bounded("abs=1e-2", "f64_2d", "field", DType::F64, &[130, 65]),
+        bounded("abs=0.05", "f32_zones", "cubic", DType::F32, &[4000]),
+        bounded("abs=2e-13", "f64_zones", "field_noise", DType::F64, &[3000]),
+        bounded("abs=0.25", "f16_2d", "field", DType::F16, &[90, 91]),
+        bounded("abs=0.25", "bf16_thin", "field", DType::Bf16, &[2, 700, 3]),
+        bounded("abs=2", "u8_2d", "field", DType::U8, &[100, 60]),
+        bounded("abs=1", "i8_1d", "field", DType::I8, &[5000]),
+        bounded("abs=3.9", "u16_3d", "field", DType::U16, &[12, 20, 30]),
+        bounded("abs=0.5", "i16_lossless", "field", DType::I16, &[64, 65]),
+        bounded("abs=1e300", "u32_to_one_value", "field_noise", DType::U32, &[4097]),
+        bounded("abs=7", "i32_1d", "walk", DType::I32, &[5000]),
+        bounded("abs=100", "u64_2d", "patches", DType::U64, &[100, 45]),
+        bounded("abs=1e9", "i64_3d", "patches", DType::I64, &[9, 18, 27]),
+        bounded("rel=1e-3", "rel_f32_4d", "field_spikes", DType::F32, &[3, 4, 20, 30]),
+        bounded("rel=1e-4,fill=-999", "rel_f64_gaps", "field_gaps", DType::F64, &[90, 91]),
+        bounded("rel=1e-2", "rel_f32_still", "pi", DType::F32, &[5000]),
+        bounded("rel=1e-2", "rel_i16", "field", DType::I16, &[5000]),
+        bounded("pwrel=1e-3", "pwrel_f32", "field_scales", DType::F32, &[9000]),
+        bounded("pwrel=1e-2,fill=-999", "pwrel_f64_gaps", "field_gaps", DType::F64, &[20, 21, 22]),
+        bounded("pwrel=0.1", "pwrel_f16", "field_scales", DType::F16, &[60, 70]),
+        bounded("pwrel=0.9", "pwrel_bf16", "field_nan", DType::Bf16, &[5000]),
+        bounded("abs=1e-2,fill=-999", "f32_holes", "field_gaps", DType::F32, &[20, 30, 40]),
+        bounded("abs=1e-2", "f32_nan_holes", "field_nan", DType::F32, &[70, 130]),
+        bounded("abs=1e-2", "f64_nan_holes_1d", "field_nan", DType::F64, &[6000]),
+        // 100 steps, which the code of 25 stands for.
+        bounded("abs=0.125,fill=24.9755859375", "f32_fill_among_codes", "ramp", DType::F32, &[5000]),
+        bounded("abs=1e-2,fill=0x7fc00001", "f32_nan_fill", "field_nan", DType::F32, &[3000]),
+        bounded("abs=1e-2", "f32_random_holes", "field_random_holes", DType::F32, &[5000]),
+        bounded("abs=0.9", "i64_smooth", "field_power", DType::I64, &[3000]),
+        bounded("abs=1e-3", "f32_spikes", "field_spikes", DType::F32, &[70, 80]),
+        bounded("abs=1e-300", "f32_no_codes", "field", DType::F32, &[4000]),
+        bounded("abs=1e-3", "f64_raw_block", "field_after_bits", DType::F64, &[9000]),
+        bounded("abs=1e-3", "f32_zero_blocks", "field_growing", DType::F32, &[14000]),
+        bounded("abs=1e-2", "f32_still", "field_still", DType::F32, &[9000]),
+        Case { terms: "abs=1e-2,fill=-999", ..big("szp", "f32_big_endian", "field_gaps", DType::F32, &[64, 65]) },
+        bounded("abs=1e-3", "f64_rank_0", "pi", DType::F64, &[]),
+        bounded("abs=1e-3", "f32_no_elements", "zero", DType::F32, &[0, 3]),
+        bounded("abs=1e-2", "complex64", "field", DType::C64, &[17, 20, 15]),
+        bounded("rel=1e-3,fill=-999", "complex128_holes", "field_gaps", DType::C128, &[60, 50]),
+        Case { terms: "pwrel=1e-2", ..big("szp", "complex64_big_endian", "field_nan", DType::C64, &[3000]) },
     ]
 }
 
@@ -625,8 +741,183 @@ fn lorenzo_rejects() -> Vec<Damage> {
     ]
 }
 
+/// A frame of szp of one axis with 4000 elements, after a change of its header and its payload.
+fn szp_frame(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let input = Input::new("field", dtype, &[4000]);
+    let mut frame = compress(&input.array(), &request("szp", 0, terms), &input.bytes(), &Context::default());
+    assert_eq!((frame[5], frame[49]), (3, 2), "{terms} is not coded in units of 4 bytes");
+    change(&mut frame);
+    finished(frame)
+}
+
+/// Its one block after a change, its check too.
+fn szp_block(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    szp_frame(terms, dtype, |frame| {
+        let mut block = frame.split_off(LORENZO_HEADER + 16);
+        change(&mut block);
+        block.resize(block.len().next_multiple_of(4), 0);
+        let table = &mut frame[LORENZO_HEADER + 8..];
+        table[..4].copy_from_slice(&(block.len() as u32 / 4).to_le_bytes());
+        table[4..].copy_from_slice(&(Sums::of(&block, 16).checksum(block.len() as u64) as u32).to_le_bytes());
+        frame.extend(block);
+    })
+}
+
+/// A block of float32 that consists of these sections.
+fn szp_sections(h: u16, widths: &[u8], sections: &[&[u8]]) -> Vec<u8> {
+    szp_block("abs=1e-2", DType::F32, |block| {
+        let base = &[0; 4][..];
+        block.clear();
+        for section in
+            [&[&[h as u8, (h >> 8) as u8], widths].concat(), base].into_iter().chain(sections.iter().copied())
+        {
+            block.extend(section);
+            block.resize(block.len().next_multiple_of(4), 0);
+        }
+    })
+}
+
+/// Two blocks of szp, and a change of their table.
+fn szp_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let input = Input::new("field", DType::F32, &[8000]);
+    let mut frame = compress(&input.array(), &request("szp", 0, "abs=1e-2"), &input.bytes(), &Context::default());
+    change(&mut frame[LORENZO_HEADER + 8..LORENZO_HEADER + 24]);
+    finished(frame)
+}
+
+/// Each is sound but for what its name says.
+fn szp_rejects() -> Vec<Damage> {
+    use ErrorKind::{Corrupt, Truncated, UnsupportedFormat};
+    const HOLES: u16 = 1 << 13;
+    const OTHERS: u16 = 1 << 14;
+    const WORDS: u16 = 1 << 12;
+    fn params(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+        szp_frame("abs=1e-2", DType::F32, |frame| change(&mut frame[48..]))
+    }
+    fn value(value: f64) -> Vec<u8> {
+        params(|rest| {
+            rest[4..12].copy_from_slice(&value.to_le_bytes());
+            rest[16..24].copy_from_slice(&value.to_le_bytes());
+        })
+    }
+    fn bound_of_rel(bound: f64) -> Vec<u8> {
+        szp_frame("rel=1e-2", DType::F32, |frame| {
+            frame[LORENZO_HEADER..LORENZO_HEADER + 8].copy_from_slice(&bound.to_le_bytes());
+        })
+    }
+    fn n_params(n: u8) -> Vec<u8> {
+        params(|rest| {
+            rest[12..16].fill(1);
+        })
+        .into_iter()
+        .enumerate()
+        .map(|(i, byte)| if i == 11 { n } else { byte })
+        .collect()
+    }
+    /// One hole, the first element: its word, number, bytes of marks, marks.
+    fn hole(n: u16, n_bytes: u16, marks: &[u8]) -> Vec<u8> {
+        let numbers = [n.to_le_bytes(), n_bytes.to_le_bytes()].concat();
+        szp_sections(HOLES, &[0], &[&[0; 4], &numbers, marks])
+    }
+    /// Others with these places, where `n` is said to be their number.
+    fn others(n: u16, places: &[u16]) -> Vec<u8> {
+        let numbers: Vec<u8> = [n].iter().chain(places).flat_map(|place| place.to_le_bytes()).collect();
+        szp_sections(OTHERS, &[0], &[&numbers, &vec![7; 4 * places.len()]])
+    }
+    const CODED: u16 = 1 << 15;
+    vec![
+        ("szp_size_13", Corrupt, || params(|rest| rest[0] = 13)),
+        ("szp_units_of_2_bytes", Corrupt, || params(|rest| rest[1] = 1)),
+        ("szp_units_of_32_bytes", Corrupt, || params(|rest| rest[1] = 5)),
+        ("szp_mode_0", Corrupt, || params(|rest| rest[2] = 0)),
+        ("szp_mode_3", Corrupt, || params(|rest| rest[2] = 3)),
+        ("szp_mode_6", Corrupt, || params(|rest| rest[2] = 6)),
+        ("szp_reserved_parameter", UnsupportedFormat, || params(|rest| rest[3] = 1)),
+        ("szp_value_0", Corrupt, || value(0.0)),
+        ("szp_value_negative", Corrupt, || value(-1e-2)),
+        ("szp_value_infinite", Corrupt, || value(f64::INFINITY)),
+        ("szp_value_nan", Corrupt, || value(f64::NAN)),
+        ("szp_value_1_of_pwrel", Corrupt, || {
+            szp_frame("pwrel=0.5", DType::F32, |frame| {
+                frame[52..60].copy_from_slice(&1f64.to_le_bytes());
+                frame[64..72].copy_from_slice(&1f64.to_le_bytes());
+            })
+        }),
+        ("szp_bound_is_not_the_value", Corrupt, || params(|rest| rest[16] ^= 1)),
+        ("szp_bound_is_not_the_value_of_pwrel", Corrupt, || {
+            szp_frame("pwrel=0.5", DType::F32, |frame| frame[64] ^= 1)
+        }),
+        ("szp_bound_of_rel_nan", Corrupt, || bound_of_rel(f64::NAN)),
+        ("szp_bound_of_rel_infinite", Corrupt, || bound_of_rel(f64::INFINITY)),
+        ("szp_bound_of_rel_negative", Corrupt, || bound_of_rel(-1.0)),
+        ("szp_bound_of_rel_0_with_codes", Corrupt, || bound_of_rel(0.0)),
+        ("szp_fill_zero", Corrupt, || szp_frame("abs=1e-2,fill=-999", DType::F32, |frame| frame[60..64].fill(0))),
+        ("szp_parameters_of_11_bytes", Corrupt, || {
+            let mut frame = n_params(11);
+            frame[59..64].fill(0);
+            finished(frame)
+        }),
+        ("szp_parameters_of_13_bytes", Corrupt, || {
+            let mut frame = n_params(13);
+            frame[61..64].fill(0);
+            finished(frame)
+        }),
+        ("szp_pwrel_of_integers", Corrupt, || szp_frame("pwrel=0.5", DType::F32, |frame| frame[8] = 7)),
+        ("szp_of_opaque", Corrupt, || szp_frame("abs=1e-2", DType::F32, |frame| frame[8] = 0)),
+        ("szp_without_elements", Corrupt, || szp_frame("abs=1e-2", DType::F32, |frame| frame[40..48].fill(0))),
+        ("szp_of_other_extents", Corrupt, || szp_frame("abs=1e-2", DType::F32, |frame| frame[41] = 0x10)),
+        ("szp_bound_cut", Truncated, || szp_frame("abs=1e-2", DType::F32, |frame| frame.truncate(71))),
+        ("szp_table_cut", Truncated, || szp_frame("abs=1e-2", DType::F32, |frame| frame.truncate(79))),
+        ("szp_table_decreases", Corrupt, || szp_table(|table| table[8..12].fill(0))),
+        ("szp_table_past_the_end", Corrupt, || szp_table(|table| table[11] = 1)),
+        ("szp_table_before_the_end", Corrupt, || szp_table(|table| table[8] -= 1)),
+        ("szp_check", Corrupt, || szp_table(|table| table[4] ^= 1)),
+        ("szp_h_8002", UnsupportedFormat, || szp_sections(0x8002, &[0], &[])),
+        ("szp_h_9000", UnsupportedFormat, || szp_sections(0x9000, &[0], &[])),
+        ("szp_words_with_holes", UnsupportedFormat, || szp_sections(WORDS | HOLES, &[0], &[])),
+        ("szp_words_with_others", UnsupportedFormat, || szp_sections(WORDS | OTHERS, &[0], &[])),
+        ("szp_raw_with_more", UnsupportedFormat, || szp_sections(0x8000, &[1], &[&[0; 15_996]])),
+        ("szp_constant_with_more", UnsupportedFormat, || szp_sections(0x8001, &[0, 1], &[])),
+        ("szp_raw_cut", Corrupt, || szp_sections(0x8000, &[0], &[&[0; 4 * 3998]])),
+        ("szp_raw_too_long", Corrupt, || szp_sections(0x8000, &[0], &[&[0; 4 * 4000]])),
+        ("szp_constant_cut", Corrupt, || szp_block("abs=1e-2", DType::F32, |block| *block = vec![1, 0x80, 0, 0])),
+        ("szp_constant_too_long", Corrupt, || szp_sections(0x8001, &[0], &[&[0; 4]])),
+        ("szp_base_cut", Corrupt, || szp_block("abs=1e-2", DType::F32, |block| *block = vec![0; 4])),
+        ("szp_numbers_too_long", Corrupt, || szp_sections(0, &[0], &[&[0; 4]])),
+        ("szp_width_33", Corrupt, || szp_sections(0, &[33], &[&[0; 33 * 500]])),
+        ("szp_widths_out_of_order", Corrupt, || szp_sections(1 << 9, &[1, 0], &[&[0xff; 63]])),
+        ("szp_widths_equal", Corrupt, || szp_sections(1 << 9, &[0, 0], &[&[0; 63]])),
+        ("szp_entry_past_the_table", Corrupt, || {
+            szp_sections(2 << 9, &[0, 1, 2], &[&[&[3][..], &[0; 124]].concat()])
+        }),
+        ("szp_entries_cut", Corrupt, || szp_sections(7 << 9, &[0, 1, 2, 3, 4, 5, 6, 7], &[&[0; 184]])),
+        ("szp_groups_cut", Corrupt, || szp_sections(0, &[1], &[&[0; 496]])),
+        ("szp_groups_too_long", Corrupt, || szp_sections(0, &[1], &[&[0; 504]])),
+        ("szp_holes_none", Corrupt, || hole(0, 500, &[0; 500])),
+        ("szp_holes_one_more", Corrupt, || hole(2, 500, &[&[1][..], &[0; 499]].concat())),
+        ("szp_holes_one_less", Corrupt, || hole(1, 500, &[&[3][..], &[0; 499]].concat())),
+        ("szp_holes_marks_of_496_bytes", Corrupt, || hole(1, 496, &[&[1][..], &[0; 495]].concat())),
+        ("szp_holes_marks_of_504_bytes", Corrupt, || hole(1, 504, &[&[1][..], &[0; 503]].concat())),
+        // 16 bytes say that only the first word is not 0, one that only its first byte is not.
+        ("szp_holes_coded_one_more", Corrupt, || hole(2, CODED | 18, &[&[1][..], &[0; 15], &[1, 1]].concat())),
+        ("szp_holes_coded_marks_cut", Corrupt, || hole(1, CODED | 17, &[&[1][..], &[0; 15], &[1]].concat())),
+        ("szp_holes_coded_marks_too_long", Corrupt, || {
+            hole(1, CODED | 19, &[&[1][..], &[0; 15], &[1, 1, 0]].concat())
+        }),
+        ("szp_holes_cut", Corrupt, || hole(1, 0x7fff, &[1])),
+        ("szp_others_none", Corrupt, || others(0, &[])),
+        ("szp_others_equal", Corrupt, || others(2, &[5, 5])),
+        ("szp_others_descending", Corrupt, || others(3, &[7, 9, 8])),
+        ("szp_others_past_the_end", Corrupt, || others(2, &[5, 4000])),
+        ("szp_others_cut", Corrupt, || others(0xffff, &[5])),
+        ("szp_codes_of_a_bound_without", Corrupt, || {
+            szp_block("abs=1e-60", DType::F32, |block| *block = vec![0, 0, 0, 0, 5, 0, 0, 0])
+        }),
+    ]
+}
+
 fn rejects() -> Vec<Damage> {
-    [other_rejects(), lorenzo_rejects()].concat()
+    [other_rejects(), lorenzo_rejects(), szp_rejects()].concat()
 }
 
 fn other_rejects() -> Vec<Damage> {
@@ -716,24 +1007,22 @@ fn other_rejects() -> Vec<Damage> {
 fn bless() {
     let v5 = folder("v5");
     let mut rows: Vec<Golden> = manifest(&v5);
-    let own = cases().into_iter().map(|(asked, level, name, input)| (asked, level, name, None, input));
-    let others =
-        others().into_iter().map(|(name, fold, b, input)| ("lorenzo", 2, name, Some(Chosen { fold, b }), input));
-    for (asked, level, name, chosen, input) in own.chain(others) {
-        let file = format!("{asked}/{name}.gridz");
+    for Case { codec, level, terms, name, chosen, input } in cases().into_iter().chain(others()) {
+        let file = format!("{codec}/{name}.gridz");
         if v5.join(&file).exists() {
             continue;
         }
-        let array = input.bytes();
-        let frame = make(asked, level, chosen, &input);
+        let frame = make(&request(codec, level, terms), chosen, &input);
+        let array = decompress(&frame, &Context::default()).unwrap();
         let entry = registry::find(frame[5]).unwrap();
         let (frame_sha256, array_sha256) = (sha256(&frame), sha256(&array));
-        fs::create_dir_all(v5.join(asked)).unwrap();
+        fs::create_dir_all(v5.join(codec)).unwrap();
         fs::write(v5.join(&file), frame).unwrap();
         rows.push(Golden {
             file,
-            asked: asked.into(),
+            asked: codec.into(),
             level,
+            terms: terms.into(),
             chosen,
             codec: entry.name.into(),
             codec_version: entry.version,

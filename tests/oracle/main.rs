@@ -1,9 +1,10 @@
-//! The crate's codecs against second, naive ones; see [`ndzip`] and [`lorenzo`].
+//! The crate's codecs against second, naive ones; see [`ndzip`], [`lorenzo`] and [`szp`].
 
 #[path = "../common/mod.rs"]
 mod common;
 mod lorenzo;
 mod ndzip;
+mod szp;
 
 use std::io::Write;
 use std::path::Path;
@@ -15,6 +16,17 @@ use gridz::DType;
 use gridz::cpu::pool::Pool;
 use ndzip::Ndzip;
 use proptest::prelude::*;
+
+/// Extents of rank 1 to 5 with few elements or some blocks.
+fn extents_of_blocks() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        (1..20_000u64).prop_map(|n| vec![n]),
+        (1..200u64, 1..100u64).prop_map(|(y, x)| vec![y, x]),
+        (1..40u64, 1..20u64, 1..40u64).prop_map(|(z, y, x)| vec![z, y, x]),
+        (1..4u64, 1..4u64, 1..3000u64).prop_map(|(z, y, x)| vec![z, y, x]),
+        prop::collection::vec(1..8u64, 4..=5),
+    ]
+}
 
 fn oracle(dtype: DType, extents: &[u64]) -> Ndzip {
     Ndzip::new(8 * dtype.size().unwrap() as usize, extents)

@@ -145,18 +145,25 @@ def integrate(r, shape, orders):
 
 def mask(source, shape, word):
     """Which elements are masked, and their word."""
-    m, row = math.prod(shape), shape[2]
+    m = math.prod(shape)
     masked_word, k, n_bytes, coded, *zeros = struct.unpack("<QHH4B", source.take(16))
     known(masked_word >> 8 * word.itemsize == 0 and coded <= 1 and not any(zeros), "mask")
     check(1 <= k < m, "number of masked elements")
-    own = Bytes(source.take(n_bytes))
-    masked = coded_marks(own, m) if coded else marks_of(np.frombuffer(own.take(4 * -(-m // 32)), "u1"), m)
-    check(own.left() == 0, "bytes of a mask")
+    masked = marked(source, shape, n_bytes, coded, k)
     source.take(-source.at % 16)
-    if coded and shape[0] * shape[1] > 1:
-        masked = np.logical_xor.accumulate(masked.reshape(-1, row), axis=0).ravel()
-    check(np.count_nonzero(masked) == k, "number of masked elements")
     return masked, word.type(masked_word)
+
+
+def marked(source, shape, n_bytes, coded, k):
+    """Which `k` elements of a block have marks in `n_bytes`."""
+    m = math.prod(shape)
+    own = Bytes(source.take(n_bytes))
+    marks = coded_marks(own, m) if coded else marks_of(np.frombuffer(own.take(4 * -(-m // 32)), "u1"), m)
+    check(own.left() == 0, "bytes of marks")
+    if coded and shape[0] * shape[1] > 1:
+        marks = np.logical_xor.accumulate(marks.reshape(-1, shape[2]), axis=0).ravel()
+    check(np.count_nonzero(marks) == k, "number of marks")
+    return marks
 
 
 def coded_marks(source, n):

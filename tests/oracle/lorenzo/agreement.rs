@@ -19,6 +19,7 @@ use super::{CONST, DICT, HUFF, Lorenzo, RAW, SPARSE, SPLIT, data, without_checks
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::real::arrays;
 use crate::common::{assert_same_bytes, cases, shared};
+use crate::extents_of_blocks;
 
 /// Types 1 to 12.
 fn dtypes() -> &'static [DType] {
@@ -239,24 +240,13 @@ fn dictionaries_are_tried_as_defined() {
     }
 }
 
-/// Extents of rank 1 to 5 with few elements or some blocks.
-fn extents() -> impl Strategy<Value = Vec<u64>> {
-    prop_oneof![
-        (1..20_000u64).prop_map(|n| vec![n]),
-        (1..200u64, 1..100u64).prop_map(|(y, x)| vec![y, x]),
-        (1..40u64, 1..20u64, 1..40u64).prop_map(|(z, y, x)| vec![z, y, x]),
-        (1..4u64, 1..4u64, 1..3000u64).prop_map(|(z, y, x)| vec![z, y, x]),
-        prop::collection::vec(1..8u64, 4..=5),
-    ]
-}
-
 proptest! {
     #![proptest_config(cases(120))]
 
     #[test]
     fn payloads_of_any_shape_are_the_defined_ones(
         dtype in prop::sample::select(dtypes()),
-        extents in extents(),
+        extents in extents_of_blocks(),
         log2 in FAST..=DENSE + 1,
         make in prop::sample::select(vec![data::bytes as data::Make, data::gaps::bytes, data::jumps::bytes, data::ripples::bytes]),
         seed in any::<u32>(),

@@ -9,7 +9,7 @@ fn words(marks: &[bool]) -> Vec<[u8; 4]> {
 }
 
 /// The words as they are.
-pub fn plain(marks: &[bool]) -> Vec<u8> {
+fn plain(marks: &[bool]) -> Vec<u8> {
     words(marks).concat()
 }
 
@@ -21,4 +21,12 @@ pub fn coded(marks: &[bool]) -> Vec<u8> {
     let which_bytes = string_of(not_zero().map(|byte| u64::from(byte != 0)), 1);
     let bytes = not_zero().filter(|&byte| byte != 0).collect();
     [which_words, which_bytes, bytes].concat()
+}
+
+/// The marks of a block's elements in fewer bytes, and whether they are coded.
+pub fn of_block(marks: &[bool], [sz, sy, sx]: [usize; 3]) -> (bool, Vec<u8>) {
+    let is_before = |i: usize| sz * sy > 1 && i >= sx && marks[i - sx];
+    let changes: Vec<bool> = (0..marks.len()).map(|i| marks[i] ^ is_before(i)).collect();
+    let (plain, coded) = (plain(marks), coded(&changes));
+    if coded.len() <= plain.len() { (true, coded) } else { (false, plain) }
 }

@@ -11,7 +11,7 @@ pub struct Mask {
 
 impl Mask {
     /// `None` where the block is not masked. `words` are not all equal.
-    pub fn of(words: &[i64], [sz, sy, sx]: [usize; 3], element: Element) -> Option<Self> {
+    pub fn of(words: &[i64], shape: [usize; 3], element: Element) -> Option<Self> {
         let m = words.len();
         if m < 64 {
             return None;
@@ -24,11 +24,7 @@ impl Mask {
 
         let is_masked: Vec<bool> = words.iter().map(|&word| word == masked).collect();
         let k = is_masked.iter().filter(|&&is_masked| is_masked).count();
-        let is_before = |i: usize| sz * sy > 1 && i >= sx && is_masked[i - sx];
-        let changes: Vec<bool> = (0..m).map(|i| is_masked[i] ^ is_before(i)).collect();
-        let (plain, coded) = (marks::plain(&is_masked), marks::coded(&changes));
-        let is_coded = coded.len() <= plain.len();
-        let marks = if is_coded { coded } else { plain };
+        let (is_coded, marks) = marks::of_block(&is_masked, shape);
 
         let mut bytes = masked.to_le_bytes()[..element.word_bits() as usize / 8].to_vec();
         bytes.resize(8, 0);

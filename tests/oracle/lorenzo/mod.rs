@@ -4,14 +4,14 @@
 //! what is made of them are in two's complement in i64, whatever their width; the r_i are u64.
 
 mod agreement;
-mod bits;
-mod data;
+pub mod bits;
+pub mod data;
 mod dict;
 mod huff;
 mod map;
-mod marks;
+pub mod marks;
 mod mask;
-mod predict;
+pub mod predict;
 mod sparse;
 mod split;
 
@@ -29,13 +29,13 @@ const DICT: u8 = 2;
 /// How elements become words.
 #[derive(Clone, Copy)]
 pub struct Element {
-    bytes: usize,
+    pub bytes: usize,
     is_unsigned: bool,
     is_float: bool,
 }
 
 impl Element {
-    fn of(dtype: DType) -> Self {
+    pub fn of(dtype: DType) -> Self {
         Self {
             bytes: dtype.size().unwrap() as usize,
             is_unsigned: matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64),
@@ -44,11 +44,11 @@ impl Element {
     }
 
     /// W.
-    fn word_bits(self) -> u32 {
+    pub fn word_bits(self) -> u32 {
         if self.bytes == 8 { 64 } else { 32 }
     }
 
-    fn word(self, bytes: &[u8]) -> i64 {
+    pub fn word(self, bytes: &[u8]) -> i64 {
         let word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | i64::from(byte));
         let is_narrow = self.bytes < 4;
         if self.is_unsigned && is_narrow { word } else { wrap(word, 8 * self.bytes as u32) }
@@ -56,7 +56,7 @@ impl Element {
 }
 
 /// The number with the same low bits that a word of so many bits can have.
-fn wrap(number: i64, bits: u32) -> i64 {
+pub fn wrap(number: i64, bits: u32) -> i64 {
     number << (64 - bits) >> (64 - bits)
 }
 
@@ -66,7 +66,7 @@ fn samples(values: &[i64]) -> Vec<i64> {
 }
 
 /// bl.
-fn bit_length(number: u64) -> u32 {
+pub fn bit_length(number: u64) -> u32 {
     64 - number.leading_zeros()
 }
 
@@ -187,7 +187,7 @@ fn filled_up(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Fold 0 to three extents, with ones in front.
-fn folded(extents: &[u64]) -> [usize; 3] {
+pub fn folded(extents: &[u64]) -> [usize; 3] {
     let mut extents: Vec<usize> = extents.iter().map(|&n| n as usize).filter(|&n| n != 1).collect();
     while extents.len() > 3 {
         let first = extents.remove(0);
@@ -200,7 +200,7 @@ fn folded(extents: &[u64]) -> [usize; 3] {
 }
 
 /// The block shape.
-fn sides([dz, dy, dx]: [usize; 3], e: usize) -> [usize; 3] {
+pub fn sides([dz, dy, dx]: [usize; 3], e: usize) -> [usize; 3] {
     let p = usize::next_power_of_two;
     if dz == 1 && dy == 1 {
         return [1, 1, e];

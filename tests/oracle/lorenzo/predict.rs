@@ -22,14 +22,29 @@ pub struct Predicted {
 }
 
 /// What orders and base are chosen for.
-struct Block {
-    v: Vec<i64>,
-    tails: Vec<(u64, u32)>,
-    is_masked: Option<Vec<bool>>,
-    shape: [usize; 3],
-    w: u32,
-    rows: Rows,
+pub struct Block {
+    pub v: Vec<i64>,
+    pub tails: Vec<(u64, u32)>,
+    pub is_masked: Option<Vec<bool>>,
+    pub shape: [usize; 3],
+    pub w: u32,
+    pub rows: Rows,
+    pub rule: Rule,
 }
+
+/// In what codecs choose differently.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// What is tried first, but for the one that is the same on every axis.
+    pub first: &'static [Orders],
+    /// Of how many rows one is sampled.
+    pub one_of: usize,
+    /// Of so many numbers of a row only the longest one counts.
+    pub together: usize,
+}
+
+const LORENZO: Rule =
+    Rule { first: &[[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]], one_of: 17, together: 1 };
 
 /// Which rows costs are of.
 #[derive(Clone, Copy, PartialEq)]
@@ -47,7 +62,7 @@ impl Block {
         self.is_masked.as_ref().is_some_and(|is_masked| is_masked[i])
     }
 
-    fn base(&self, orders: Orders) -> i64 {
+    pub fn base(&self, orders: Orders) -> i64 {
         if orders != [0; 3] {
             return self.v[0];
         }
@@ -66,7 +81,7 @@ impl Block {
     }
 
     /// The r_i.
-    fn predict(&self, orders: Orders, base: i64) -> Vec<u64> {
+    pub fn predict(&self, orders: Orders, base: i64) -> Vec<u64> {
         let mut d: Vec<i64> = self.v.iter().map(|v| wrap(v.wrapping_sub(base), self.w)).collect();
         for axis in 0..3 {
             for _ in 0..orders[axis] {
@@ -97,15 +112,23 @@ impl Block {
 
     /// Whether the number `i` counts in costs.
     fn counts(&self, i: usize) -> bool {
-        let [sz, sy, sx] = self.shape;
-        let row = if sz * sy == 1 { 32 } else { sx };
+        let row = self.row();
         let is_all = self.rows == Rows::All || self.v.len().div_ceil(row) < 34;
-        (is_all || i / row % 17 == 8) && !self.is_masked(i)
+        (is_all || i / row % self.rule.one_of == 8) && !self.is_masked(i)
+    }
+
+    fn row(&self) -> usize {
+        let [sz, sy, sx] = self.shape;
+        if sz * sy == 1 { 32 } else { sx }
     }
 
     fn cost(&self, orders: Orders) -> u64 {
         let r = self.predict(orders, self.base(orders));
-        (0..r.len()).filter(|&i| self.counts(i)).map(|i| u64::from(bit_length(r[i]))).sum()
+        let length = |i: usize| if self.counts(i) { u64::from(bit_length(r[i])) } else { 0 };
+        let rows = (0..r.len()).step_by(self.row()).map(|i| i..r.len().min(i + self.row()));
+        let longest = |numbers: &[usize]| numbers.iter().map(|&i| length(i)).max().unwrap();
+        let cost = |row: Vec<usize>| row.chunks(self.rule.together).map(longest).sum::<u64>();
+        rows.map(|row| cost(row.collect())).sum()
     }
 
     /// What tails add to the cost of any orders.
@@ -119,13 +142,13 @@ impl Block {
         possible.map(|orders| (self.cost(orders), orders)).min_by_key(|(cost, _)| *cost)
     }
 
-    fn choose(&self, is_dense: bool) -> (u64, Orders) {
+    pub fn choose(&self, is_dense: bool) -> (u64, Orders) {
         let cubic = self.shape.map(|extent| if extent > 1 { 3 } else { 0 });
-        let first = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]];
+        let first = self.rule.first.iter().copied();
         if self.is_masked.is_some() {
             return self.best(first).unwrap();
         }
-        let (mut cost, mut orders) = self.best(first.into_iter().chain([cubic])).unwrap();
+        let (mut cost, mut orders) = self.best(first.chain([cubic])).unwrap();
         let o = *orders.iter().max().unwrap();
         if o > 0 {
             for o in o + 1..=7 {
@@ -174,7 +197,7 @@ fn choose(
 ) -> Predicted {
     let &Mapped { map, parameter, ref v, ref tails } = mapped;
     let is_masked = mask.map(|mask| mask.is_masked.clone());
-    let mut block = Block { v: v.clone(), tails: tails.clone(), is_masked, shape, w, rows };
+    let mut block = Block { v: v.clone(), tails: tails.clone(), is_masked, shape, w, rows, rule: LORENZO };
     let (cost, orders) = block.choose(is_dense);
     let mut cost = cost + block.tail_cost();
     if map == CUT && !is_dense {

@@ -1,0 +1,76 @@
+"""The library's own encoder and decoder, for tests that compare: target/release/libgridz.so, or GRIDZ_LIBRARY."""
+
+import ctypes
+import functools
+import os
+import pathlib
+
+import pytest
+
+from decode import TYPES
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIBRARY = pathlib.Path(os.environ.get("GRIDZ_LIBRARY") or ROOT / "target" / "release" / "libgridz.so")
+NAMES = [name for name, *_ in TYPES[1:]]
+"""The types of numbers, in the order of their ids."""
+CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT = 200, 201, 202
+
+
+class Array(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("dtype", ctypes.c_uint32),
+        ("byte_order", ctypes.c_uint32),
+        ("element_size", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("extents", ctypes.POINTER(ctypes.c_uint64)),
+    ]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("context", ctypes.c_void_p),
+        ("codec", ctypes.c_char_p),
+        ("mode", ctypes.c_uint32),
+        ("level", ctypes.c_uint32),
+        ("value", ctypes.c_double),
+        ("flags", ctypes.c_uint64),
+        ("fill_value", ctypes.c_void_p),
+    ]
+
+
+@functools.cache
+def library():
+    if not LIBRARY.exists():
+        pytest.skip(f"no {LIBRARY.name}; make build makes it")
+    library = ctypes.CDLL(str(LIBRARY))
+    library.gridz_last_error.restype = ctypes.c_char_p
+    return library
+
+
+def compress(dtype, extents, data, mode, value, fill):
+    """The frame that szp makes."""
+    n_extents = len(extents)
+    array = Array(ctypes.sizeof(Array), NAMES.index(dtype) + 1, 0, 0, n_extents, (ctypes.c_uint64 * n_extents)(*extents))
+    mode = {"abs": 1, "rel": 2, "pwrel": 5}[mode]
+    fill = ctypes.cast(ctypes.create_string_buffer(fill, len(fill)), ctypes.c_void_p) if fill else None
+    options = Options(ctypes.sizeof(Options), None, b"szp", mode, 0, value, 0, fill)
+    n = ctypes.c_size_t()
+
+    def call(name, *arguments):
+        status = getattr(library(), name)(ctypes.byref(array), *arguments)
+        assert status == 0, library().gridz_last_error()
+
+    call("gridz_compress_bound", ctypes.byref(options), ctypes.byref(n))
+    frame = ctypes.create_string_buffer(n.value)
+    call("gridz_compress", data, ctypes.c_size_t(len(data)), frame, n, ctypes.byref(n), ctypes.byref(options))
+    return frame.raw[: n.value]
+
+
+def decompress(frame, n_bytes):
+    """0 and the array, or an error and what is said about it."""
+    array, n = ctypes.create_string_buffer(max(n_bytes, 1)), ctypes.c_size_t()
+    capacity = ctypes.c_size_t(n_bytes)
+    status = library().gridz_decompress(frame, ctypes.c_size_t(len(frame)), array, capacity, ctypes.byref(n), None)
+    return status, array.raw[: n.value] if status == 0 else library().gridz_last_error().decode()

@@ -1,0 +1,91 @@
+"""Blocks of szp that are damaged, with checks that are right again: the library and the decoder here decode them to the same
+array, or refuse them alike."""
+
+import functools
+import os
+import pathlib
+import random
+import struct
+
+import pytest
+
+from decode import crc32c, decode
+from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress
+from parts import Damage, Later, checksum
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "szp"
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
+"""Of each frame."""
+SZP = 3
+
+
+class Frame:
+    """A frame in pieces."""
+
+    def __init__(self, frame):
+        rank, n_parameters = frame[9], frame[11]
+        end = -(-(40 + 8 * rank + n_parameters) // 16) * 16
+        self.header, payload = frame[:end], frame[end:]
+        self.unit = 1 << frame[40 + 8 * rank + 1]
+        self.bound, self.blocks = payload[:8], []
+        # The table ends where its last entry says that all blocks have room behind it.
+        n = next(n for n in range(1, 1000) if self.base(n) + self.unit * self.end(payload, n - 1) == len(payload))
+        ends = [0] + [self.end(payload, i) for i in range(n)]
+        data = payload[self.base(n) :]
+        self.blocks = [data[self.unit * begin : self.unit * end] for begin, end in zip(ends, ends[1:])]
+
+    def base(self, n_blocks):
+        return -(-(8 + 8 * n_blocks) // self.unit) * self.unit
+
+    @staticmethod
+    def end(payload, i):
+        return struct.unpack_from("<I", payload, 8 + 8 * i)[0] if 16 + 8 * i <= len(payload) else 0
+
+    def with_block(self, i, block):
+        """The frame with another block."""
+        base, table, data = self.base(len(self.blocks)), b"", b""
+        for other in self.blocks[:i] + [block + bytes(-len(block) % self.unit)] + self.blocks[i + 1 :]:
+            low = checksum(other, base + len(data)) % (1 << 32)
+            data += other
+            table += struct.pack("<II", len(data) // self.unit, low)
+        payload = (self.bound + table).ljust(base, b"\0") + data
+        header = self.header[:16] + struct.pack("<QQ", len(payload), checksum(payload))
+        rest = self.header[36:]
+        return header + struct.pack("<I", crc32c(header + bytes(4) + rest)) + rest + payload
+
+
+def damaged(rng, block, unit):
+    block = bytearray(block)
+    way = rng.randrange(7)
+    if way == 0 or not block:
+        return bytes(block) + bytes(unit)
+    if way == 1:
+        return bytes(block[:-unit])
+    # Most is said by the first bytes.
+    at = rng.randrange(min(len(block), [2, 48, 48, 48, len(block)][way - 2]))
+    block[at] = rng.choice([block[at] ^ 1 << rng.randrange(8), rng.randrange(256), 0, 255])
+    return bytes(block)
+
+
+@functools.cache
+def goldens():
+    frames = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.gridz"))}
+    return {name: frame for name, frame in frames.items() if frame[5] == SZP and len(frame) < 16000}
+
+
+@pytest.mark.parametrize("name", goldens())
+def test_damage_is_judged_alike(name):
+    golden = goldens()[name]
+    frame, rng, n_bytes = Frame(golden), random.Random(name), len(decode(golden))
+    for i, block in enumerate(frame.blocks):
+        assert frame.with_block(i, block) == golden
+    for _ in range(N_DAMAGES):
+        i = rng.randrange(len(frame.blocks))
+        bad = frame.with_block(i, damaged(rng, frame.blocks[i], frame.unit))
+        status, array = decompress(bad, n_bytes)
+        try:
+            assert (status, array) == (0, decode(bad))
+        except Damage as damage:
+            assert status in (CORRUPT, TRUNCATED), f"{damage}: {array}"
+        except Later as later:
+            assert status == UNSUPPORTED_FORMAT, f"{later}: {array}"
