@@ -6,11 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [roundtrip] [cd_values]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [roundtrip] [cd_values]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode roundtrip cd_values)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode roundtrip cd_values)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
 # Fuzzing is of the code for the CPU; the kernels need not be compiled once more.
 export GRIDZ_CUDA=off
@@ -44,6 +44,12 @@ seed() {
             { printf '\6\0\x20\x20\4\7'; tail -c +97 "$frame"; } > "$corpus/$name.f32"
             { printf '\x16\1\x20\x20\4\7'; tail -c +97 "$frame"; } > "$corpus/$name.f64"
             { printf '\x24\0\x60\x30\0\7'; tail -c +97 "$frame"; } > "$corpus/$name.u8"
+            ;;
+        # Kind, mode, three extents, a corner, the value, then the blocks behind head and table of a frame with one.
+        szp_decode)
+            { printf '\6\0\x20\x20\4\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.f32"
+            { printf '\x16\1\x20\x20\4\7\5\1'; tail -c +113 "$frame"; } > "$corpus/$name.f64"
+            { printf '\x76\2\x20\x20\1\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.c64"
             ;;
         # Codec ndzip or lorenzo, float32, little, rank 3, extents 16 × 17 × 33.
         roundtrip)

@@ -28,8 +28,9 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("registry", &["codec", "codec/*"], true),
     ("request", &["codec", "registry"], true),
     ("engine", &["codec", "registry", "request", "cpu", "cuda"], true),
+    ("quality", &["engine", "cpu"], true),
     ("hdf5", &["engine"], true),
-    ("ffi", &["engine", "hdf5", "registry"], true),
+    ("ffi", &["engine", "quality", "hdf5", "registry"], true),
 ];
 
 /// Layers whose files form no circle: each uses only those below it.

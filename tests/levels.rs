@@ -15,7 +15,7 @@ use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::settings::CpuLevel;
-use gridz::{Array, ByteOrder, Context, DType, Error, Request, Result, Shape};
+use gridz::{Array, ByteOrder, Context, DType, Error, Fill, Mode, Result, Shape};
 use proptest::prelude::*;
 
 /// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin
@@ -86,23 +86,42 @@ struct Case {
     dtype: DType,
     shape: Shape,
     plan: Plan,
+    is_lossless: bool,
     what: String,
 }
 
 impl Case {
     /// `None` if the codec does not take such arrays.
-    fn new(entry: &'static Entry, level: u16, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
+    fn new(entry: &'static Entry, terms: Terms, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let Decision::Take(plan) = entry.codec.plan(&array, &Terms::lossless(level)) else { return None };
+        let Decision::Take(plan) = entry.codec.plan(&array, &terms) else { return None };
         let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
-        let what = format!("{} {level} {what} {} {extents:?}", entry.name, dtype.name());
-        Some(Self { entry, dtype, shape, plan, what })
+        let Terms { mode, value, level, .. } = terms;
+        let is_lossless = mode == Mode::Lossless;
+        let what = format!("{} {mode:?} {value} {level} {what} {} {extents:?}", entry.name, dtype.name());
+        Some(Self { entry, dtype, shape, plan, is_lossless, what })
     }
 
-    /// Every codec that takes such arrays, at each of its levels.
+    /// Every codec that takes such arrays, at each of its levels, and in its modes with some value.
     fn all(dtype: DType, extents: &[u64], what: &str) -> Vec<Self> {
-        let cases = CODECS.iter().flat_map(|entry| entry.level_numbers().map(move |level| (entry, level)));
-        cases.filter_map(|(entry, level)| Self::new(entry, level, dtype, extents, what)).collect()
+        let mut cases = Vec::new();
+        for entry in CODECS {
+            for terms in entry.level_numbers().map(Terms::lossless) {
+                for &mode in entry.modes {
+                    let values: &[_] = match mode {
+                        Mode::Lossless => &[(0.0, None)],
+                        Mode::Abs => &[(1e-3, None), (40.0, Some(Fill::Whole(0x3f))), (1e6, None)],
+                        _ => &[(1e-3, None)],
+                    };
+                    for &(value, fill) in values {
+                        let mut terms = terms;
+                        (terms.mode, terms.value, terms.fill) = (mode, value, fill);
+                        cases.extend(Self::new(entry, terms, dtype, extents, what));
+                    }
+                }
+            }
+        }
+        cases
     }
 
     fn job<'a>(&'a self, level: Level, pool: &'a Pool) -> Job<'a> {
@@ -138,6 +157,10 @@ impl Case {
             }
         }
         let payload = payload.unwrap();
+        let mut expected = raw.to_vec();
+        if !self.is_lossless {
+            self.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+        }
         let mut stream = Guarded::new(&payload, at);
         for (level, pool) in ways(raw.len()) {
             let what = format!("{} by {level:?}", self.what);
@@ -147,7 +170,7 @@ impl Case {
                 Sums::of(&payload, 0),
                 "{what}"
             );
-            assert_same_bytes(dst.bytes(), raw, &what);
+            assert_same_bytes(dst.bytes(), &expected, &what);
         }
         payload
     }
@@ -187,7 +210,7 @@ fn levels_that_this_cpu_has_not() {
 fn all_reference_vectors_by_every_level() {
     for vector in vectors("all_reference_vectors_by_every_level").unwrap_or_default() {
         let entry = CODECS.iter().find(|entry| entry.name == "ndzip").unwrap();
-        let case = Case::new(entry, 0, vector.dtype, &vector.extents, &vector.name).unwrap();
+        let case = Case::new(entry, Terms::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
             assert_same_bytes(&case.check(&vector.raw, at), &vector.stream, &vector.name);
         }
@@ -354,6 +377,8 @@ fn nothing_needs_to_be_aligned() {
             for case in Case::all(dtype, extents, "unaligned") {
                 let raw = Input::new("walk", dtype, extents).bytes();
                 let payload = case.check(&raw, At::End);
+                let mut expected = vec![0; raw.len()];
+                case.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
                 for (level, shift) in
                     Level::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
                 {
@@ -368,7 +393,7 @@ fn nothing_needs_to_be_aligned() {
                     let room = &mut dst[shift..shift + raw.len()];
                     let pool = &Pool::new(1);
                     case.decode((level, pool), &src[shift..shift + payload.len()], room, true).unwrap();
-                    assert_same_bytes(&dst, &shifted(&raw), &case.what);
+                    assert_same_bytes(&dst, &shifted(&expected), &case.what);
                 }
             }
         }
@@ -383,10 +408,7 @@ fn frames_are_the_same() {
         let (array, raw) = (input.array(), input.bytes());
         let context =
             |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
-        let specs = CODECS.iter().flat_map(|entry| {
-            entry.level_numbers().map(|level| Request::new(entry.id.into(), level.into()).unwrap())
-        });
-        for spec in specs {
+        for spec in common::specs() {
             let want = common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
             for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {
                 let context = context(level, threads);

@@ -2,6 +2,8 @@
 
 use gridz::{Array, ByteOrder, DType, Shape};
 
+use super::fields;
+
 /// One input: a rule, an element type and extents, as written in `vectors.toml` and the golden
 /// manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -20,7 +22,7 @@ fn is_zero(seed: &u64) -> bool {
     *seed == 0
 }
 
-/// Every rule that makes an array of any extents.
+/// Every rule that makes an array of any extents, but those of [`fields`].
 pub const GENERATORS: [&str; 23] = [
     "zero",
     "negative_zero",
@@ -71,11 +73,18 @@ impl Input {
     pub fn bytes(&self) -> Vec<u8> {
         let array = self.array();
         let size = array.element_size() as usize;
+        if let Some(words) = fields::words(&self.generator, array.dtype(), &self.extents, self.seed) {
+            return self.in_order(&words, size / fields::parts(array.dtype()).1);
+        }
         // Elements of up to 8 bytes come from one word each; the others are filled with noise.
         if !matches!(size, 1 | 2 | 4 | 8) {
             return noise(array.n_bytes() as usize);
         }
-        let words = words(&self.generator, &self.extents, 8 * size as u32, self.seed);
+        self.in_order(&words(&self.generator, &self.extents, 8 * size as u32, self.seed), size)
+    }
+
+    /// The low bytes of each word, in the array's byte order.
+    fn in_order(&self, words: &[u64], size: usize) -> Vec<u8> {
         words
             .iter()
             .flat_map(|word| {

@@ -1,6 +1,8 @@
 //! What several test programs share.
 #![allow(dead_code)] // each test program uses its own part
 
+pub mod bounds;
+pub mod fields;
 pub mod generate;
 pub mod ndzip;
 pub mod real;
@@ -14,26 +16,52 @@ use std::path::{Path, PathBuf};
 use gridz::codec::gpu::{Answer, Chunks, Direction};
 use gridz::codec::registry::{self, CODECS};
 use gridz::codec::{Decision, Terms};
-use gridz::{Array, Context, Request, Verify};
+use gridz::{Array, Context, DType, Mode, Request, Verify};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 
-/// Every codec at every level that means something of its own.
+/// Every lossless codec at every level that means something of its own.
 pub fn specs() -> impl Iterator<Item = Request> {
-    CODECS.iter().flat_map(|entry| {
+    CODECS.iter().filter(|entry| entry.modes.contains(&Mode::Lossless)).flat_map(|entry| {
         entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
 }
 
-/// Those of the codecs that have kernels.
+/// Requests of every codec that keeps bounds, for the numbers of generators.
+pub fn lossy_specs() -> impl Iterator<Item = Request> {
+    ["szp,abs=1e-3", "szp,abs=40", "szp,pwrel=1e-3", "szp,rel=1e-4"].into_iter().map(|text| text.parse().unwrap())
+}
+
+/// Whether a codec may be asked for arrays of this type.
+pub fn takes(spec: &Request, dtype: DType) -> bool {
+    let is_integer = dtype.name().contains("int");
+    match spec.mode() {
+        Mode::Lossless => true,
+        Mode::Pwrel => registry::find(spec.codec()).unwrap().dtypes.contains(&dtype) && !is_integer,
+        _ => registry::find(spec.codec()).unwrap().dtypes.contains(&dtype),
+    }
+}
+
+/// Those of the codecs that have kernels, and those that keep a bound.
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
-    specs().filter(|spec| registry::find(spec.codec()).unwrap().gpu.is_some())
+    specs().filter(|spec| registry::find(spec.codec()).unwrap().gpu.is_some()).chain([szp(Mode::Abs, 1e-3)])
+}
+
+/// szp, with a bound.
+pub fn szp(mode: Mode, value: f64) -> Request {
+    Request::with_mode(3, mode.id().into(), value, 1).unwrap()
+}
+
+/// What a request asks of its codec.
+pub fn terms(spec: &Request) -> Terms {
+    let (mode, value, fill) = (spec.mode(), spec.value(), spec.fill());
+    Terms { mode, value, fill, ..Terms::lossless(spec.level()) }
 }
 
 /// Whether there are kernels that make frames of such arrays; some codecs have only those that read them.
 pub fn compresses_on_gpu(array: &Array, spec: &Request) -> bool {
     let entry = registry::find(spec.codec()).unwrap();
-    let Decision::Take(plan) = entry.codec.plan(array, &Terms::lossless(spec.level())) else { return true };
+    let Decision::Take(plan) = entry.codec.plan(array, &terms(spec)) else { return true };
     let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
     let chunks = Chunks { array, shape: &shape, layout: &plan.layout };
     let answer = entry.gpu.map(|gpu| gpu.passes(Direction::Compress, &chunks));

@@ -18,14 +18,16 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO = 0, 1, 2
+STORED, NDZIP, LORENZO, SZP = 0, 1, 2, 3
 """Numbers of the codecs."""
 FAST, DENSE = 1, 2
-"""Levels of lorenzo."""
+"""Levels of lorenzo; szp has the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE)]
-"""Every codec with every level."""
+"""Every lossless codec with every level."""
+BOUNDED = [(SZP, FAST)]
+"""And those that keep bounds."""
 
 
 def same(got, expected):
@@ -109,10 +111,18 @@ def header_bytes(frame):
     return (40 + 8 * frame[9] + frame[11] + 15) // 16 * 16
 
 
+def options(codec, mode, value, level=0):
+    """cd_values for a mode with a value."""
+    low, high = np.frombuffer(np.float64(value).tobytes(), "u4")
+    return (codec, mode, int(low), int(high), level)
+
+
 def spec_of(frame):
     """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
-    the size of its blocks."""
+    the size of its blocks, and szp."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
+    if codec == SZP:
+        return codec, FAST
     if codec != LORENZO:
         assert n_parameters == 0
         return codec, 0

@@ -14,6 +14,7 @@ from support import (
     NDZIP,
     SPECS,
     STORED,
+    SZP,
     frames,
     noise,
     placed_frames,
@@ -50,6 +51,23 @@ def test_early_allocation_writes_the_fill_value(tmp_path, bits):
     with h5py.File(tmp_path / "x.h5", "r+") as file:
         file["x"][70:, 5] = expected[70:, 5] = 3.5
     same(reopened(tmp_path / "x.h5"), expected)
+
+
+def test_a_fill_value_is_known_when_the_file_is_opened_again(tmp_path):
+    """HDF5 asks filters once more when it first writes to a dataset of an opened file, and there it has no datatype of the
+    fill value: H5Pget_fill_value crashes."""
+    bound = np.frombuffer(np.float64(0.01).tobytes(), "<u4")
+    options = {"compression": GRIDZ, "compression_opts": (SZP, 1, *map(int, bound))}
+    expected = smooth("f4", (40, 90))
+    expected[:, 30:60] = -999.25
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=expected, chunks=(20, 90), fillvalue=-999.25, **options)
+    for row in range(0, 40, 7):
+        with h5py.File(tmp_path / "x.h5", "r+") as file:
+            file["x"][row] = expected[row] = np.roll(expected[row], row)
+    got = reopened(tmp_path / "x.h5")
+    assert ((got == -999.25) == (expected == -999.25)).all()
+    assert np.abs(got.astype("f8") - expected).max() <= 0.01
 
 
 def test_chunks_never_written_read_as_fill_value(tmp_path):

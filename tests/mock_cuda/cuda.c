@@ -212,7 +212,7 @@ CUresult cuCtxSynchronize(void) {
 
 static int is_known(const char *name) {
     return strncmp(name, "selftest", 8) == 0 || strstr(name, "_compress") != NULL || strstr(name, "_decompress") != NULL ||
-           strstr(name, "_region") != NULL;
+           strstr(name, "_region") != NULL || strstr(name, "_range") != NULL;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
@@ -254,12 +254,12 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    /* Of the codecs' own, 8 bytes of stored and 32 of the others. */
-    size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : 32;
+    /* Of the codecs' own, 8 bytes of stored, 48 of szp and 32 of the others. */
+    size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : strncmp(name, "szp_", 4) == 0 ? 48 : 32;
     int is_region = strstr(name, "_region") != NULL;
     *n_bytes = is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
-               : strstr(name, "_compress") != NULL              ? 2216 + own
-                                                                : 48;
+               : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2216 + own
+                                                                     : 48;
     return index == 0 ? 0 : 1;
 }
 

@@ -1,0 +1,94 @@
+//! What targets share that decode payloads of blocks: any blocks for a small array, on every CPU level; parts of it are
+//! those of the whole.
+
+use std::sync::LazyLock;
+
+use gridz::codec::{Codec, Job};
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
+use gridz::format::checksum::Sums;
+use gridz::format::fold::Fold;
+use gridz::format::region::Region;
+use gridz::{DType, Shape};
+
+static SERIAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
+
+/// The extents of a folded array, from any three bytes.
+pub fn extents(mode: u8, sides: [u8; 3]) -> Vec<u64> {
+    let [x, y, z] = sides.map(|n| u64::from(n) + 1);
+    let mut extents = match mode & 3 {
+        0 => vec![x * y % 20_000 + 1],
+        1 => vec![y, x],
+        _ => vec![z % 20 + 1, y % 40 + 1, x % 80 + 1],
+    };
+    // Folded, there are no others.
+    extents.retain(|&n| n > 1);
+    if extents.is_empty() {
+        extents.push(1);
+    }
+    extents
+}
+
+/// A payload with this head whose blocks share `bytes` evenly, given their number, the bytes in front of them, and what they
+/// begin at multiples of.
+pub fn with_table([n_blocks, table_bytes, unit]: [usize; 3], head: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let mut payload = head.to_vec();
+    payload.resize(table_bytes, 0);
+    let share = (bytes.len() / n_blocks).max(1);
+    for (block, content) in bytes.chunks(share).chain(std::iter::repeat(&[][..])).take(n_blocks).enumerate() {
+        payload.extend(content);
+        payload.resize(payload.len().next_multiple_of(unit), 0);
+        let end = (payload.len() - table_bytes) / unit;
+        payload[head.len() + 8 * block..][..4].copy_from_slice(&(end as u32).to_le_bytes());
+    }
+    payload
+}
+
+/// Decodes a payload in every way, and what comes of it is encoded again.
+pub fn attack(codec: &dyn Codec, dtype: DType, shape: &Shape, params: &[u8], bound: u64, payload: &[u8], at: u8) {
+    let size = dtype.size().unwrap() as usize;
+    let layout = codec.layout(dtype, shape, params).unwrap();
+    let job = |level| Job { dtype, shape: *shape, layout: &layout, pool: &SERIAL, level, verify: false };
+    let mut array = vec![0; shape.n_elements() as usize * size];
+    let result = codec.decode(&job(Level::PORTABLE), payload, &mut array);
+    for level in Level::all() {
+        let mut same = vec![0; array.len()];
+        assert_eq!(codec.decode(&job(level), payload, &mut same).is_ok(), result.is_ok(), "{level:?}");
+        assert!(result.is_err() || same == array, "{level:?}");
+    }
+    let Ok(sums) = result else { return };
+    assert_eq!(sums, Sums::of(payload, 0));
+
+    // A box from one corner, and one to the other.
+    let extents = shape.extents();
+    let first: Vec<u64> = extents.iter().map(|n| u64::from(at) % n).collect();
+    let rest: Vec<u64> = extents.iter().zip(&first).map(|(n, first)| n - first).collect();
+    for (origin, count) in [(&vec![0; extents.len()], &rest), (&first, &rest)] {
+        let mut part = vec![0; count.iter().product::<u64>() as usize * size];
+        let region = Region::new(shape, origin, count).unwrap().folded(Fold::Merge, codec.max_rank());
+        codec.decode_region(&job(Level::best()), payload, &region, &mut part).unwrap();
+        let row = *count.last().unwrap() as usize * size;
+        for (number, part) in part.chunks_exact(row).enumerate() {
+            let (mut number, mut place, mut stride) = (number as u64, 0, 1);
+            for axis in (0..extents.len()).rev() {
+                let k = if axis + 1 == extents.len() { 0 } else { number % count[axis] };
+                number /= if axis + 1 == extents.len() { 1 } else { count[axis] };
+                place += (origin[axis] + k) * stride;
+                stride *= extents[axis];
+            }
+            assert!(array[place as usize * size..][..row] == *part);
+        }
+    }
+
+    // Other encoders may have made other payloads of this array, but what ours makes of it must come back.
+    let mut ours = vec![0; bound as usize];
+    let mut encode = |array: &[u8]| {
+        let encoded = codec.encode(&job(Level::best()), array, &mut ours).unwrap();
+        let mut back = vec![1; array.len()];
+        codec.decode(&job(Level::best()), &ours[..encoded.n_bytes], &mut back).unwrap();
+        back
+    };
+    // A codec with a bound may change it once.
+    let back = encode(&array);
+    assert!(back == array || params.len() > 1 && encode(&back) == back);
+}
