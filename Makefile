@@ -122,7 +122,7 @@ test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C
 	$(PYTHON) -m pytest -q tests/installed
 
 .PHONY: test-spec
-test-spec: $(VENV) ## the golden frames, decoded by a second decoder that is written from SPEC.md alone
+test-spec: build $(VENV) ## the golden frames and damaged ones, decoded by a second decoder that is written from SPEC.md alone
 	$(PYTHON) -m pytest -q tests/spec
 
 .PHONY: test-demo
