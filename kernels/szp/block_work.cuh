@@ -34,6 +34,9 @@ struct SzpShared {
     CtaSums<kSzpWarps> sums;
     alignas(16) u32 found[kSzpWarps];
     alignas(16) u32 costs[kCandidates + 3][kSzpWarps];
+    alignas(16) u32 narrow_costs[8];  // see narrow.cuh
+    u32 narrow_middle;
+    u32 narrow_misses;                // blocks of late that were not narrow
     u32 totals[kSzpWarps];
     u32 marks_totals[kSzpWarps];
     u32 n_of_length[72];     // groups of each length

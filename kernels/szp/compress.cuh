@@ -27,6 +27,7 @@
 #include "block_work.cuh"
 #include "exceptions.cuh"
 #include "layout.cuh"
+#include "narrow.cuh"
 #include "numbers.cuh"
 #include "octets.cuh"
 #include "orders.cuh"
@@ -40,6 +41,9 @@ struct SzpCompressor {
     // Codes of 64 bits that are smaller than this stay in 32 bits in all differences of such orders together.
     static constexpr u32 kNarrowBits = 19, kNarrowOrders = 10;
 
+    // The lengths or widths of a thread's four groups, a byte each.
+    using Four = u32;
+
     const CompressArgs<Chunk>& args;
     Shared& shared;
     const Element element;
@@ -49,7 +53,7 @@ struct SzpCompressor {
         : args(args), shared(shared), element(args.encoded), frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        if (threadIdx.x == kSzpThreads - 1) shared.quantised_chunk = ~0u;
+        if (threadIdx.x == kSzpThreads - 1) shared.quantised_chunk = ~0u, shared.narrow_misses = 0;
         frames.run<kSzpThreads>(
             shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
     }
@@ -68,6 +72,7 @@ struct SzpCompressor {
             shared.quantised_chunk = chunk;
         }
         shared.n_holes = shared.n_others = 0;
+        if (shared.narrow_misses >= kMiss) --shared.narrow_misses;
     }
 
     // What a block becomes.
@@ -75,6 +80,7 @@ struct SzpCompressor {
         u32 header;  // of plain ones
         u32 n_units;
         W word;      // of a constant one
+        u32 stage;   // of others: where it is, in the first buffer
     };
 
     // Makes the frame's block, and is the sums in the first thread. By all threads.
@@ -83,12 +89,15 @@ struct SzpCompressor {
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
         bool is_made = false;
-        if (likely(has_rows)) is_made = make<true>(tile, made);
-        if (unlikely(!is_made)) {
-            __syncthreads();
-            make<false>(tile, made);
+        if (likely(may_be_narrow())) {
+            is_made = make_narrow(tile, made);
+            if (unlikely(!is_made)) __syncthreads();
         }
-        __syncthreads();
+        if (has_rows && unlikely(!is_made)) {
+            is_made = make<true>(tile, made);
+            if (unlikely(!is_made)) __syncthreads();
+        }
+        if (unlikely(!is_made)) make<false>(tile, made);
         if (threadIdx.x < kWarp) {
             const u32 before = frames.place(tile.chunk, tile.index, made.n_units);
             if (lane_id() == 0) shared.before = before;
@@ -111,7 +120,7 @@ struct SzpCompressor {
         };
         const u32 n_words = n_bytes / 4;
         if (likely(!(made.header & kRawBlock))) {
-            const u32* const stage = reinterpret_cast<const u32*>(shared.buffers[0].words);
+            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers[0].words) + made.stage);
 #pragma unroll 2
             for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, stage[i]);
         } else {
@@ -310,6 +319,170 @@ struct SzpCompressor {
         return found;
     }
 
+    // Blocks of small numbers (narrow.cuh). Not tried for a while where they are not small.
+    static constexpr u32 kMiss = 8, kMostMisses = 15;
+    __device__ __forceinline__ bool may_be_narrow() const {
+        const RowBox& box = shared.box;
+        return shared.quantiser.near_limit > Float<W>(0) && !args.own.has_fill() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
+               (box.sz == 1 || box.sy >= kRowsOf<1>) && shared.narrow_misses < kMiss;
+    }
+    // Their numbers, and the bits of all sizes from bit kSizesAt on.
+    static constexpr u32 kSizesAt = 16;
+    __device__ __forceinline__ u32 load_narrow(const char* start, const NarrowNumbers<W>& numbers) const {
+        const u32 next_row = static_cast<u32>(args.own.extents[2] * sizeof(W));
+        const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
+        return likely(is_aligned && shared.box.sx == kRow) ? load_narrow_by<kPerUnit, kBatch>(start, numbers) : load_narrow_by<1, 8>(start, numbers);
+    }
+    // The same, by so many elements at a time, with so many loads under way.
+    template <u32 kN, u32 kLoads>
+    __device__ __forceinline__ u32 load_narrow_by(const char* start, const NarrowNumbers<W>& numbers) const {
+        using F = Float<W>;
+        constexpr u32 kPerRow = kRow / kN, kRowsAtOnce = kRowsOf<kN>;
+        const RowBox& box = shared.box;
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const bool swaps = args.flags & kSwapBytes;
+        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
+        const W first_word = load_element<W>(start, element, swaps);
+        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic)), zero = first - 0x8000;
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
+        const u32 n_rows = box.sz * box.sy, height = box.sz == 1 ? kNarrowRows : box.sy;
+        const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        // Behind the end of a row it is its last element.
+        const u32 own_row = threadIdx.x / kPerRow, x = kN == 1 ? min(threadIdx.x % kPerRow, box.sx - 1) : threadIdx.x % kPerRow * kN;
+        u32 y;
+        const u32 z = box.planes.divide(own_row, y);
+        const char* from = start + z * plane_bytes + y * row_bytes + x * sizeof(W);
+        const bool is_even = height == kRowsAtOnce || box.sz == 1;
+        const u64 next_rows = height == kRowsAtOnce ? plane_bytes : kRowsAtOnce * row_bytes, next_plane = plane_bytes - height * row_bytes;
+        bool is_near = true;
+        W words_differ = 0;
+        u32 codes_differ = 0, not_sizes = ~0u;
+#pragma unroll 1
+        for (u32 row = own_row; row < n_rows; row += kLoads * kRowsAtOnce) {
+            W words[kLoads][kN];
+#pragma unroll
+            for (u32 k = 0; k < kLoads; ++k) {
+                // In place of rows that there are not it is the first one.
+                const char* const at = row + k * kRowsAtOnce < n_rows ? from : start + x * sizeof(W);
+                if (kN == 1) {
+                    words[k][0] = *reinterpret_cast<const W*>(at);
+                } else {
+                    split(*reinterpret_cast<const uint4*>(at), words[k]);
+                }
+                from += next_rows;
+                if (kN == 1) {
+                    y += kRowsAtOnce;
+                    const bool ends = !is_even && y >= height;
+                    y -= ends ? height : 0;
+                    from += ends ? next_plane : 0;
+                } else if (unlikely(!is_even)) {
+                    y += kRowsAtOnce;
+                    while (y >= height) y -= height, from += next_plane;
+                }
+            }
+#pragma unroll
+            for (u32 k = 0; k < kLoads; ++k) {
+                u32 numbers_of[kN];
+#pragma unroll
+                for (u32 i = 0; i < kN; ++i) {
+                    if (kN == 1 && swaps) words[k][i] = swapped_bytes(words[k][i]);
+                    const F value = float_of(words[k][i]), whole = value * inverse + magic;
+                    // The product is exact, so it may be left unrounded.
+                    is_near &= (size_of(less_product(value, whole - magic, step)) <= bound) & (size_of(value) < limit);
+                    numbers_of[i] = static_cast<u32>(bits_of(whole)) - zero;
+                    // Words of 32 bits have fewer codes in the first zone than that.
+                    if (sizeof(W) == 8) is_near &= numbers_of[i] < 0x10000;
+                    words_differ |= words[k][i] ^ first_word;
+                }
+                const auto look = [&](u32 pair) {
+                    codes_differ |= pair ^ kZeros;
+                    not_sizes &= pair ^ spread_signs(pair);
+                    return pair;
+                };
+                const u32 at = row + k * kRowsAtOnce;
+                if (kN == 1) {
+                    look(numbers_of[0] + (kZeros & 0xffff0000u));
+                    if (at < n_rows) numbers.number(at, threadIdx.x % kPerRow) = static_cast<unsigned short>(numbers_of[0]);
+                } else if (kN == 2) {
+                    const u32 pair = look(numbers_of[0] + (numbers_of[1 % kN] << 16));
+                    reinterpret_cast<u32*>(&numbers.octet(at, x / kOctet))[x % kOctet / 2] = pair;
+                } else {
+                    const u32 low = look(numbers_of[0] + (numbers_of[1 % kN] << 16)), high = look(numbers_of[2 % kN] + (numbers_of[3 % kN] << 16));
+                    reinterpret_cast<uint2*>(&numbers.octet(at, x / kOctet))[x % kOctet / 4] = make_uint2(low, high);
+                }
+            }
+        }
+        const u32 sizes = (~not_sizes | ~not_sizes >> 16) & 0x7fff;
+        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar) | sizes << kSizesAt;
+    }
+    static __device__ __forceinline__ float less_product(float x, float n, float step) { return __fmaf_rn(-n, step, x); }
+    static __device__ __forceinline__ double less_product(double x, double n, double step) { return __fma_rn(-n, step, x); }
+
+    // As make; also false if numbers are not small.
+    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made) const {
+        const RowBox& box = shared.box;
+        const NarrowNumbers<W> numbers(shared);
+        const u32 m = box.m, t = threadIdx.x, n_rows = box.sz * box.sy;
+        if (t < 72) shared.n_of_length[t] = 0;
+        if (t < 8) shared.narrow_costs[t] = 0;
+        const u32 found = share(load_narrow(frames.source(tile.chunk) + box.start * sizeof(W), numbers)), sizes = found >> kSizesAt;
+        Orders orders;
+        u32 base = 0;
+        bool is_narrow = !(found & kFar) && sizes < kMostNarrow;
+        if (likely(is_narrow)) {
+            if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
+            if (unlikely(!(found & kCodesDiffer))) return make_const(tile, made, shared.quantiser.value(shared.first_code));
+            is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
+        }
+        if (t == 0) shared.narrow_misses = is_narrow ? shared.narrow_misses - min(shared.narrow_misses, 1u) : min(shared.narrow_misses + kMiss, kMostMisses);
+        if (unlikely(!is_narrow)) return false;
+        NarrowRow<W> row;
+        if (likely(t < n_rows)) {
+            row.difference(numbers, box, t, orders, base);
+        } else {
+            row.clear();
+        }
+        if (unlikely(box.sx < kRow)) {
+            // Rows become shorter: a thread gets 32 numbers that follow each other.
+            unsigned short* const line = reinterpret_cast<unsigned short*>(shared.buffers[1].words);
+#pragma unroll
+            for (u32 i = 0; i < kPairs; ++i) {
+                if (t < n_rows && 2 * i < box.sx) line[t * box.sx + 2 * i] = static_cast<unsigned short>(row.pairs[i]);
+                if (t < n_rows && 2 * i + 1 < box.sx) line[t * box.sx + 2 * i + 1] = static_cast<unsigned short>(row.pairs[i] >> 16);
+            }
+            if (t < aligned_up(m, kOctet) - m) line[m + t] = 0;
+            __syncthreads();
+#pragma unroll
+            for (u32 c = 0; c < 4; ++c) split(reinterpret_cast<const uint4*>(line)[4 * t + c], &row.pairs[4 * c]);
+        }
+        Four lengths = 0;
+#pragma unroll
+        for (u32 c = 0; c < 4; ++c) lengths |= row.length(c) << 8 * c;
+        made.stage = kElements * 2, made.header = 0;
+        constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
+        const u32 n_groups = (m + kOctet - 1) / kOctet;
+        finish<n_stage_bytes>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups});
+        return true;
+    }
+    struct AddRow {
+        const NarrowRow<W>& row;
+        const u32 n_groups;
+        __device__ __forceinline__ void operator()(Four widths, u32 at) const {
+#pragma unroll
+            for (u32 c = 0; c < 4; ++c) {
+                const u32 width = widths >> 8 * c & 0xff;
+                if (4 * threadIdx.x + c < n_groups) add_narrow_octet(row.pairs[4 * c], row.pairs[4 * c + 1], row.pairs[4 * c + 2], row.pairs[4 * c + 3], width, at);
+                at += width;
+            }
+        }
+    };
+    struct NoExceptions {
+        __device__ __forceinline__ u32 holes_bytes() const { return 0; }
+        __device__ __forceinline__ u32 others_bytes() const { return 0; }
+        __device__ __forceinline__ void write(unsigned char*, u32) const {}
+    };
+
     // Makes a block as far as its stage, and publishes its size; is false, in all threads, if its numbers are too large for that. Barriers.
     template <bool kRows>
     __device__ __forceinline__ bool make(const Drawn& tile, Made& made) const {
@@ -356,23 +529,35 @@ struct SzpCompressor {
         if (sizeof(N) < sizeof(W) && orders.z + orders.y + orders.x > kNarrowOrders) return false;
         const Residuals<kRows> residuals{shared};
         const Four lengths = make_residuals(residuals, numbers, base, orders);
-        const u32 n_groups = (m + kOctet - 1) / kOctet;
+        // Numbers of 32 bits, and exceptions, take no more than half as many bytes again.
+        constexpr u32 n_stage_bytes = sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>);
+        made.stage = 0, made.header = header;
+        const W start = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
+        finish<n_stage_bytes>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals});
+        return true;
+    }
+
+    // What follows when it is known how long groups are: publishes the block's size and makes its stage, to which `add` adds
+    // the thread's groups, of these widths, from an address on. Barriers.
+    template <u32 kStageBytes, typename Exceptions, typename Add>
+    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add) const {
+        const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) {
             if (4 * t + c < n_groups) atomicAdd(&shared.n_of_length[lengths >> 8 * c & 0xff], 1u);
         }
         __syncthreads();
-        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers[0].words);
+        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers[0].words) + made.stage;
         if (t < kWarp) {
             choose_table(shared, n_groups);
         } else {
-            // Numbers of 32 bits, and exceptions, take no more than half as many bytes again.
-            constexpr u32 n_units = (sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>)) / kUnitBytes;
+            constexpr u32 n_units = kStageBytes / kUnitBytes;
 #pragma unroll 4
             for (u32 u = t - kWarp; u < n_units; u += kSzpThreads - kWarp) reinterpret_cast<uint4*>(stage)[u] = make_uint4(0, 0, 0, 0);
         }
         __syncthreads();
         const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
+        u32 header = made.header;
         const bool has_exceptions = header & (kHasHoles | kHasOthers);
         const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.holes_bytes() + exceptions.others_bytes() : 0);
         const u32 octets = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
@@ -380,7 +565,7 @@ struct SzpCompressor {
         const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);
         if (unlikely(made.n_units >= raw_units)) made.n_units = raw_units, made.header = kRawBlock;
         if (t == 0) frames.publish(tile.chunk, tile.index, made.n_units);
-        if (unlikely(made.header)) return true;
+        if (unlikely(made.header)) return;
 
         u32 entries = 0;
         Four widths = 0;
@@ -398,7 +583,7 @@ struct SzpCompressor {
         if (t == 0) {
             header |= orders.x | orders.y << 3 | orders.z << 6 | (n_widths - 1) << kWidthsAt;
             *reinterpret_cast<unsigned short*>(stage) = static_cast<unsigned short>(header);
-            const u64 all = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
+            const u64 all = start;
             u32* const words = reinterpret_cast<u32*>(stage + base_at);
             words[0] = static_cast<u32>(all);
             if (sizeof(W) == 8) words[1] = static_cast<u32>(all >> 32);
@@ -411,15 +596,7 @@ struct SzpCompressor {
         for (u32 w = 0; w < kSzpWarps - 1; ++w) {
             if (w < t / kWarp) at += shared.totals[w];
         }
-#pragma unroll 1
-        for (u32 c = 0; c < 4; ++c) {
-            N r[kOctet];
-            residuals.load(c, r);
-            const u32 width = widths >> 8 * c & 0xff;
-            add_octet(r, width, at);
-            at += width;
-        }
-        return true;
+        add(widths, at);
     }
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, true>& numbers) const { return load_near(start, numbers); }
 // The same in a box of other rows, of which a warp has some.
@@ -494,8 +671,20 @@ struct SzpCompressor {
         __device__ __forceinline__ void store(u32 c, const u32 (&r)[kOctet]) const { at(c)[0] = join(r), at(c)[kSzpThreads] = join(r + 4); }
         __device__ __forceinline__ void load(u32 c, u32 (&r)[kOctet]) const { split(at(c)[0], r), split(at(c)[kSzpThreads], r + 4); }
     };
-    // The lengths or widths of a thread's four groups, a byte each.
-    using Four = u32;
+    template <bool kRows>
+    struct AddResiduals {
+        const Residuals<kRows>& residuals;
+        __device__ __forceinline__ void operator()(Four widths, u32 at) const {
+#pragma unroll 1
+            for (u32 c = 0; c < 4; ++c) {
+                typename Numbers<W, kRows>::N r[kOctet];
+                residuals.load(c, r);
+                const u32 width = widths >> 8 * c & 0xff;
+                add_octet(r, width, at);
+                at += width;
+            }
+        }
+    };
 
     // Differences a thread's row, and finds the lengths of its groups.
     __device__ __forceinline__ Four make_residuals(const Residuals<true>& residuals, const Numbers<W, true>& numbers, u32 base, const Orders& o) const {

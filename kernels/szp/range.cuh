@@ -79,56 +79,139 @@ __device__ __forceinline__ double bound_of_range(const RangeScratch& range, u32 
 
 constexpr u32 kRangeThreads = 256;
 
-// The shares of a CTA: 4096 elements each.
+// The least and the greatest of numbers, as they are found.
 template <typename W>
-__device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
-    const Element element(args.encoded);
-    const Places<W> places(args.own.dtype());
-    const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
-    const W fill = static_cast<W>(args.own.fill);
-    const u64 elements = args.own.elements();
-    const u32 tiles = args.own.n_blocks;
-    RangeScratch* const ranges = range_scratch(args);
-    W most = 0, before_least = 0;
+struct Extremes {
+    W most = 0, before_least = 0;  // places; of the least the complement
     bool has_any = false;
-    const auto look = [&](W word) {
+
+    // All finite numbers that are not the fill value.
+    __device__ __forceinline__ void add(const Places<W>& places, W word, bool has_fill, W fill) {
         if (!places.is_finite(word) || (has_fill && word == fill)) return;
+        add_finite(places, word);
+        has_any = true;
+    }
+    __device__ __forceinline__ void add_finite(const Places<W>& places, W word) {
         const W place = places.place(word);
         most = max(most, place), before_least = max(before_least, static_cast<W>(~place));
-        has_any = true;
-    };
-    const u64 end = static_cast<u64>(tiles) * args.n_chunks;
-    // From the end on: what was read last is still in the cache when compression begins.
-    for (u64 i = blockIdx.x; i < end; i += gridDim.x) {
-        const u64 number = end - 1 - i;
-        const u32 chunk = static_cast<u32>(number / tiles), tile = static_cast<u32>(number - static_cast<u64>(chunk) * tiles);
-        const u64 first = static_cast<u64>(tile) * kElements;
-        const u32 n = first < elements ? static_cast<u32>(min(elements - first, u64{kElements})) : 0;
-        const char* const from = static_cast<const char*>(args.src) + chunk * args.src_stride + first * element.bytes;
-        if (likely(n == kElements && element.bytes == sizeof(W) && !swaps && reinterpret_cast<u64>(from) % kUnitBytes == 0)) {
-            constexpr u32 kUnits = kElements / Word<W>::kPerUnit / kRangeThreads;
-            uint4 units[kUnits];
-#pragma unroll
-            for (u32 k = 0; k < kUnits; ++k) units[k] = reinterpret_cast<const uint4*>(from)[k * kRangeThreads + threadIdx.x];
-#pragma unroll
-            for (u32 k = 0; k < kUnits; ++k) {
-                W words[Word<W>::kPerUnit];
-                split(units[k], words);
-#pragma unroll
-                for (u32 i = 0; i < Word<W>::kPerUnit; ++i) look(words[i]);
-            }
-        } else {
-            for (u32 i = threadIdx.x; i < n; i += kRangeThreads) look(load_element<W>(from + i * element.bytes, element, swaps));
-        }
-        // The next share may be of another chunk.
-        if (number >= gridDim.x && (number - gridDim.x) / tiles == chunk) continue;
-        most = warp_max_unsigned(most), before_least = warp_max_unsigned(before_least);
-        if (__any_sync(kAllLanes, has_any) && lane_id() == 0) {
-            atomicMax(reinterpret_cast<unsigned long long*>(&ranges[chunk].most), static_cast<u64>(most));
-            // Of places of 32 bits the upper half is zeros.
-            atomicMax(reinterpret_cast<unsigned long long*>(&ranges[chunk].before_least), static_cast<u64>(before_least));
-            atomicOr(&ranges[chunk].has_any, 1u);
-        }
-        most = 0, before_least = 0, has_any = false;
     }
+};
+
+// Floats among which nobody has looked for infinities yet; NaNs add nothing.
+struct FloatExtremes {
+    float most = __uint_as_float(0xff800000u), least = __uint_as_float(0x7f800000u);
+
+    __device__ __forceinline__ void add(u32 word) { most = fmaxf(most, float_of(word)), least = fminf(least, float_of(word)); }
+    // Whether there are numbers, and no infinities.
+    __device__ __forceinline__ bool are_finite() const { return least >= -3.402823466e38f && most <= 3.402823466e38f; }
+};
+
+// The shares of a CTA: 4096 elements each.
+template <typename W>
+struct RangeFinder {
+    static constexpr u32 kUnits = kElements / Word<W>::kPerUnit / kRangeThreads;
+
+    const CompressArgs<Chunk>& args;
+    const Element element;
+    const Places<W> places;
+    const bool swaps, has_fill;
+    const W fill;
+    const u64 elements;
+    const u32 tiles;
+
+    __device__ __forceinline__ explicit RangeFinder(const CompressArgs<Chunk>& args)
+        : args(args), element(args.encoded), places(args.own.dtype()), swaps(args.flags & kSwapBytes), has_fill(args.own.has_fill()),
+          fill(static_cast<W>(args.own.fill)), elements(args.own.elements()), tiles(args.own.n_blocks) {}
+
+    struct Share {
+        const char* from;
+        u32 chunk, n;
+        bool is_whole;  // of words that are loaded as they are, units at a time
+    };
+    __device__ __forceinline__ Share share(u32 number) const {
+        Share share;
+        share.chunk = args.n_chunks == 1 ? 0 : number / tiles;
+        const u64 first = static_cast<u64>(number - share.chunk * tiles) * kElements;
+        share.n = first < elements ? static_cast<u32>(min(elements - first, u64{kElements})) : 0;
+        share.from = static_cast<const char*>(args.src) + share.chunk * args.src_stride + first * element.bytes;
+        share.is_whole = share.n == kElements && element.bytes == sizeof(W) && !swaps && reinterpret_cast<u64>(share.from) % kUnitBytes == 0;
+        return share;
+    }
+    __device__ __forceinline__ void load(const Share& share, uint4 (&units)[kUnits]) const {
+        if (!share.is_whole) return;
+#pragma unroll
+        for (u32 k = 0; k < kUnits; ++k) units[k] = reinterpret_cast<const uint4*>(share.from)[k * kRangeThreads + threadIdx.x];
+    }
+    __device__ __forceinline__ void look(const uint4 (&units)[kUnits], Extremes<u32>& extremes) const {
+        if (likely(args.own.dtype() == kF32 && !has_fill)) {
+            FloatExtremes floats;
+#pragma unroll
+            for (u32 k = 0; k < kUnits; ++k) floats.add(units[k].x), floats.add(units[k].y), floats.add(units[k].z), floats.add(units[k].w);
+            if (likely(floats.are_finite())) {
+                // Zeros of both signs have places of their own, but the same value.
+                extremes.add_finite(places, bits_of(floats.most)), extremes.add_finite(places, bits_of(floats.least));
+                extremes.has_any = true;
+                return;
+            }
+        }
+        look_at_each(units, extremes);
+    }
+    __device__ __forceinline__ void look(const uint4 (&units)[kUnits], Extremes<u64>& extremes) const { look_at_each(units, extremes); }
+    __device__ __forceinline__ void look_at_each(const uint4 (&units)[kUnits], Extremes<W>& extremes) const {
+#pragma unroll
+        for (u32 k = 0; k < kUnits; ++k) {
+            W words[Word<W>::kPerUnit];
+            split(units[k], words);
+#pragma unroll
+            for (u32 i = 0; i < Word<W>::kPerUnit; ++i) extremes.add(places, words[i], has_fill, fill);
+        }
+    }
+
+    __device__ __forceinline__ void run() const {
+        // Below 2^31.
+        const u32 end = tiles * args.n_chunks;
+        if (blockIdx.x >= end) return;
+        Extremes<W> extremes;
+        // From the end on: what was read last is still in the cache when compression begins. Loads of the next share are under way
+        // while one is looked at.
+        u32 number = end - 1 - blockIdx.x;
+        Share own = share(number);
+        uint4 units[kUnits];
+        load(own, units);
+        for (;;) {
+            const bool is_last = number < gridDim.x;
+            const Share next = is_last ? own : share(number - gridDim.x);
+            uint4 ahead[kUnits];
+            if (!is_last) load(next, ahead);
+            if (likely(own.is_whole)) {
+                look(units, extremes);
+            } else {
+                for (u32 i = threadIdx.x; i < own.n; i += kRangeThreads) {
+                    extremes.add(places, load_element<W>(own.from + i * element.bytes, element, swaps), has_fill, fill);
+                }
+            }
+            if (is_last || next.chunk != own.chunk) tell(own.chunk, extremes);
+            if (is_last) return;
+            number -= gridDim.x, own = next;
+#pragma unroll
+            for (u32 k = 0; k < kUnits; ++k) units[k] = ahead[k];
+        }
+    }
+    // Adds what was found to the chunk's, and begins anew.
+    __device__ __forceinline__ void tell(u32 chunk, Extremes<W>& extremes) const {
+        RangeScratch& range = range_scratch(args)[chunk];
+        const W most = warp_max_unsigned(extremes.most), before_least = warp_max_unsigned(extremes.before_least);
+        if (__any_sync(kAllLanes, extremes.has_any) && lane_id() == 0) {
+            atomicMax(reinterpret_cast<unsigned long long*>(&range.most), static_cast<u64>(most));
+            // Of places of 32 bits the upper half is zeros.
+            atomicMax(reinterpret_cast<unsigned long long*>(&range.before_least), static_cast<u64>(before_least));
+            atomicOr(&range.has_any, 1u);
+        }
+        extremes = Extremes<W>();
+    }
+};
+
+template <typename W>
+__device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
+    RangeFinder<W>(args).run();
 }
