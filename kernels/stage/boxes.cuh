@@ -32,21 +32,30 @@ struct Box {
     u32 m;            // elements
 };
 
+// The boxes of a chunk, of which the shape of a block says how many there are along an axis.
+struct BoxGrid {
+    Shape shape;
+    u32 n_y, n_x;
+
+    __device__ __forceinline__ BoxGrid(const u64 (&extents)[3], u32 log_block) : shape(block_shape(extents, log_block)) {
+        n_x = static_cast<u32>((extents[2] + (1ull << shape.log_x) - 1) >> shape.log_x);
+        n_y = static_cast<u32>((extents[1] + (1ull << shape.log_y) - 1) >> shape.log_y);
+    }
+    __device__ __forceinline__ Box box(const u64 (&extents)[3], u32 block) const {
+        const u32 rest = block / n_x, bx = block - rest * n_x, bz = rest / n_y, by = rest - bz * n_y;
+        const u64 z = static_cast<u64>(bz) << shape.log_z, y = static_cast<u64>(by) << shape.log_y, x = static_cast<u64>(bx) << shape.log_x;
+        Box box;
+        box.start = (z * extents[1] + y) * extents[2] + x;
+        box.sz = static_cast<u32>(min(extents[0] - z, u64{1} << shape.log_z));
+        box.sy = static_cast<u32>(min(extents[1] - y, u64{1} << shape.log_y));
+        box.sx = static_cast<u32>(min(extents[2] - x, u64{1} << shape.log_x));
+        box.m = box.sz * box.sy * box.sx;
+        return box;
+    }
+};
+
 // Block `block` of a chunk with these extents, slowest first.
-__device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block) {
-    const Shape shape = block_shape(extents, log_block);
-    const u32 n_x = static_cast<u32>((extents[2] + (1ull << shape.log_x) - 1) >> shape.log_x);
-    const u32 n_y = static_cast<u32>((extents[1] + (1ull << shape.log_y) - 1) >> shape.log_y);
-    const u32 rest = block / n_x, bx = block - rest * n_x, bz = rest / n_y, by = rest - bz * n_y;
-    const u64 z = static_cast<u64>(bz) << shape.log_z, y = static_cast<u64>(by) << shape.log_y, x = static_cast<u64>(bx) << shape.log_x;
-    Box box;
-    box.start = (z * extents[1] + y) * extents[2] + x;
-    box.sz = static_cast<u32>(min(extents[0] - z, u64{1} << shape.log_z));
-    box.sy = static_cast<u32>(min(extents[1] - y, u64{1} << shape.log_y));
-    box.sx = static_cast<u32>(min(extents[2] - x, u64{1} << shape.log_x));
-    box.m = box.sz * box.sy * box.sx;
-    return box;
-}
+__device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block) { return BoxGrid(extents, log_block).box(extents, block); }
 
 // Division by a small number that many threads divide by, for dividends below 2^15.
 struct SmallDivisor {

@@ -48,6 +48,7 @@ struct SzpShared {
     u32 n_holes, n_others, marks_bytes;  // exceptions
     u32 are_marks_coded;
     RowBox box;
+    BoxGrid grid;
     Drawn drawn[2];
     u32 before;  // units of all blocks before
 };

@@ -53,10 +53,21 @@ struct SzpCompressor {
         : args(args), shared(shared), element(args.encoded), frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        if (threadIdx.x == kSzpThreads - 1) shared.quantised_chunk = ~0u, shared.narrow_misses = 0;
-        frames.run<kSzpThreads>(
-            shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
+        if (threadIdx.x == kSzpThreads - 1) {
+            shared.quantised_chunk = ~0u, shared.narrow_misses = 0;
+            shared.grid = BoxGrid(args.own.extents, kLogBlock);
+        }
+        frames.run<kSzpThreads>(shared.drawn, shared.sums, Prepare{*this}, Encode{*this});
     }
+    // Not lambdas, which may become functions that are called, with all of this in memory.
+    struct Prepare {
+        const SzpCompressor& of;
+        __device__ __forceinline__ void operator()(const Drawn& tile) const { of.prepare(tile); }
+    };
+    struct Encode {
+        const SzpCompressor& of;
+        __device__ __forceinline__ Sums operator()(const Drawn& tile) const { return of.encode(tile); }
+    };
 
     __device__ __forceinline__ double bound_of(u32 chunk) const {
         const double value = __longlong_as_double(static_cast<s64>(args.own.value));
@@ -65,7 +76,7 @@ struct SzpCompressor {
 
     // What all threads have to know of a block, by one.
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
-        shared.box.set(find_box(args.own.extents, kLogBlock, tile.index), kLogBlock);
+        shared.box.set(shared.grid.box(args.own.extents, tile.index), kLogBlock);
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
         if (unlikely(shared.quantised_chunk != chunk)) {
             shared.quantiser.set(args.own, bound_of(chunk));
@@ -329,95 +340,137 @@ struct SzpCompressor {
     // Their numbers, and the bits of all sizes from bit kSizesAt on.
     static constexpr u32 kSizesAt = 16;
     __device__ __forceinline__ u32 load_narrow(const char* start, const NarrowNumbers<W>& numbers) const {
+        constexpr u32 kRows = kRowsOf<kPerUnit>;
+        const RowBox& box = shared.box;
         const u32 next_row = static_cast<u32>(args.own.extents[2] * sizeof(W));
         const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-        return likely(is_aligned && shared.box.sx == kRow) ? load_narrow_by<kPerUnit, kBatch>(start, numbers) : load_narrow_by<1, 8>(start, numbers);
+        const bool is_whole = box.m == kElements && box.sx == kRow && (box.sz == 1 || box.sy == kRows || box.sy == 2 * kRows);
+        return likely(is_aligned && is_whole) ? load_narrow_whole(start, numbers) : load_narrow_any(start, numbers);
     }
-    // The same, by so many elements at a time, with so many loads under way.
-    template <u32 kN, u32 kLoads>
-    __device__ __forceinline__ u32 load_narrow_by(const char* start, const NarrowNumbers<W>& numbers) const {
+
+    // Makes numbers of elements, and notes what they have in common.
+    struct NarrowMaker {
         using F = Float<W>;
-        constexpr u32 kPerRow = kRow / kN, kRowsAtOnce = kRowsOf<kN>;
+        const F step, inverse, bound, limit;
+        W first_word;
+        u32 zero;
+        bool is_near = true;
+        W words_differ = 0;
+        u32 not_sizes = ~0u;
+
+        __device__ __forceinline__ explicit NarrowMaker(const Quantiser<W>& quantiser)
+            : step(quantiser.steps[0]), inverse(quantiser.inverses[0]), bound(quantiser.bound), limit(quantiser.near_limit) {}
+        // Added to a small number it makes that whole; its bits are then those of the sum.
+        static __device__ __forceinline__ F magic() { return sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f); }
+        __device__ __forceinline__ void begin(W word, Shared& shared) {
+            first_word = word;
+            const u32 first = static_cast<u32>(bits_of(float_of(word) * inverse + magic()));
+            zero = first - 0x8000;
+            if (threadIdx.x == 0) shared.first_word = word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic())));
+        }
+        // As a number of 16 bits without sign, 2^15 more.
+        __device__ __forceinline__ u32 number(W word) {
+            const F value = float_of(word), whole = value * inverse + magic();
+            // The product is exact, so it may be left unrounded.
+            is_near &= (size_of(less_product(value, whole - magic(), step)) <= bound) & (size_of(value) < limit);
+            const u32 number = static_cast<u32>(bits_of(whole)) - zero;
+            // Words of 32 bits have fewer codes in the first zone than that.
+            if (sizeof(W) == 8) is_near &= number < 0x10000;
+            words_differ |= word ^ first_word;
+            return number;
+        }
+        __device__ __forceinline__ u32 pair(W low, W high) {
+            const u32 first = number(low), pair = first + (number(high) << 16);
+            not_sizes &= pair ^ spread_signs(pair);
+            return pair;
+        }
+        __device__ __forceinline__ u32 single(W word) {
+            const u32 own = number(word), pair = own + (kZeros & 0xffff0000u);
+            not_sizes &= pair ^ spread_signs(pair);
+            return own;
+        }
+        __device__ __forceinline__ u32 found() const {
+            const u32 sizes = (~not_sizes | ~not_sizes >> 16) & 0x7fff;
+            return (words_differ ? kWordsDiffer : 0) | (is_near ? 0 : kFar) | sizes << kSizesAt;
+        }
+        static __device__ __forceinline__ float less_product(float x, float n, float step) { return __fmaf_rn(-n, step, x); }
+        static __device__ __forceinline__ double less_product(double x, double n, double step) { return __fma_rn(-n, step, x); }
+    };
+
+    // Of a whole block whose rows are aligned, all loads under way together.
+    __device__ __forceinline__ u32 load_narrow_whole(const char* start, const NarrowNumbers<W>& numbers) const {
+        constexpr u32 kPerRow = kRow / kPerUnit, kRows = kRowsOf<kPerUnit>, kLoads = kNarrowRows / kRows;
+        static_assert(kRows % 8 == 0, "octets of rows that are so far from each other are in the same places of them");
         const RowBox& box = shared.box;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        const bool are_planes = box.sz > 1 && box.sy == kRows, are_halves = box.sz > 1 && box.sy == 2 * kRows;
+        const u64 next = are_planes ? plane_bytes : kRows * row_bytes, next_two = are_halves ? plane_bytes : 2 * next;
+        const u32 own_row = threadIdx.x / kPerRow, x = threadIdx.x % kPerRow * kPerUnit;
+        const char* const from = start + own_row * row_bytes + x * sizeof(W);
+        uint4 units[kLoads];
+#pragma unroll
+        for (u32 k = 0; k < kLoads; ++k) units[k] = *reinterpret_cast<const uint4*>(from + k / 2 * next_two + k % 2 * next);
+        NarrowMaker maker(shared.quantiser);
+        maker.begin(*reinterpret_cast<const W*>(start), shared);
+        unsigned char* const to = reinterpret_cast<unsigned char*>(&numbers.octet(own_row, x / kOctet)) + x % kOctet * 2;
+#pragma unroll
+        for (u32 k = 0; k < kLoads; ++k) {
+            W words[kPerUnit];
+            split(units[k], words);
+            unsigned char* const at = to + k * kRows * NarrowNumbers<W>::kRowBytes;
+            const u32 low = maker.pair(words[0], words[1]);
+            if (kPerUnit == 2) {
+                *reinterpret_cast<u32*>(at) = low;
+            } else {
+                *reinterpret_cast<uint2*>(at) = make_uint2(low, maker.pair(words[2 % kPerUnit], words[3 % kPerUnit]));
+            }
+        }
+        return maker.found();
+    }
+    // Of any block, one element at a time; a warp has a row.
+    __device__ __forceinline__ u32 load_narrow_any(const char* start, const NarrowNumbers<W>& numbers) const {
+        constexpr u32 kLoads = 8;
+        const RowBox& box = shared.box;
         const bool swaps = args.flags & kSwapBytes;
-        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
-        const W first_word = load_element<W>(start, element, swaps);
-        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic)), zero = first - 0x8000;
-        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
         const u32 n_rows = box.sz * box.sy, height = box.sz == 1 ? kNarrowRows : box.sy;
         const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
         // Behind the end of a row it is its last element.
-        const u32 own_row = threadIdx.x / kPerRow, x = kN == 1 ? min(threadIdx.x % kPerRow, box.sx - 1) : threadIdx.x % kPerRow * kN;
-        u32 y;
-        const u32 z = box.planes.divide(own_row, y);
-        const char* from = start + z * plane_bytes + y * row_bytes + x * sizeof(W);
-        const bool is_even = height == kRowsAtOnce || box.sz == 1;
-        const u64 next_rows = height == kRowsAtOnce ? plane_bytes : kRowsAtOnce * row_bytes, next_plane = plane_bytes - height * row_bytes;
-        bool is_near = true;
-        W words_differ = 0;
-        u32 codes_differ = 0, not_sizes = ~0u;
+        const u32 own_row = threadIdx.x / kWarp, x = min(lane_id(), box.sx - 1);
+        const char* from = start + own_row * row_bytes + x * sizeof(W);
+        u32 y = own_row;
+        const u64 next_rows = kSzpWarps * row_bytes, next_plane = next_rows + plane_bytes - height * row_bytes;
+        NarrowMaker maker(shared.quantiser);
+        maker.begin(load_element<W>(start, element, swaps), shared);
 #pragma unroll 1
-        for (u32 row = own_row; row < n_rows; row += kLoads * kRowsAtOnce) {
-            W words[kLoads][kN];
+        for (u32 row = own_row; row < n_rows; row += kLoads * kSzpWarps) {
+            W words[kLoads];
 #pragma unroll
             for (u32 k = 0; k < kLoads; ++k) {
                 // In place of rows that there are not it is the first one.
-                const char* const at = row + k * kRowsAtOnce < n_rows ? from : start + x * sizeof(W);
-                if (kN == 1) {
-                    words[k][0] = *reinterpret_cast<const W*>(at);
-                } else {
-                    split(*reinterpret_cast<const uint4*>(at), words[k]);
-                }
-                from += next_rows;
-                if (kN == 1) {
-                    y += kRowsAtOnce;
-                    const bool ends = !is_even && y >= height;
-                    y -= ends ? height : 0;
-                    from += ends ? next_plane : 0;
-                } else if (unlikely(!is_even)) {
-                    y += kRowsAtOnce;
-                    while (y >= height) y -= height, from += next_plane;
-                }
+                words[k] = *reinterpret_cast<const W*>(row + k * kSzpWarps < n_rows ? from : start);
+                y += kSzpWarps;
+                const bool ends = y >= height;
+                y -= ends ? height : 0;
+                from += ends ? next_plane : next_rows;
             }
 #pragma unroll
             for (u32 k = 0; k < kLoads; ++k) {
-                u32 numbers_of[kN];
-#pragma unroll
-                for (u32 i = 0; i < kN; ++i) {
-                    if (kN == 1 && swaps) words[k][i] = swapped_bytes(words[k][i]);
-                    const F value = float_of(words[k][i]), whole = value * inverse + magic;
-                    // The product is exact, so it may be left unrounded.
-                    is_near &= (size_of(less_product(value, whole - magic, step)) <= bound) & (size_of(value) < limit);
-                    numbers_of[i] = static_cast<u32>(bits_of(whole)) - zero;
-                    // Words of 32 bits have fewer codes in the first zone than that.
-                    if (sizeof(W) == 8) is_near &= numbers_of[i] < 0x10000;
-                    words_differ |= words[k][i] ^ first_word;
-                }
-                const auto look = [&](u32 pair) {
-                    codes_differ |= pair ^ kZeros;
-                    not_sizes &= pair ^ spread_signs(pair);
-                    return pair;
-                };
-                const u32 at = row + k * kRowsAtOnce;
-                if (kN == 1) {
-                    look(numbers_of[0] + (kZeros & 0xffff0000u));
-                    if (at < n_rows) numbers.number(at, threadIdx.x % kPerRow) = static_cast<unsigned short>(numbers_of[0]);
-                } else if (kN == 2) {
-                    const u32 pair = look(numbers_of[0] + (numbers_of[1 % kN] << 16));
-                    reinterpret_cast<u32*>(&numbers.octet(at, x / kOctet))[x % kOctet / 2] = pair;
-                } else {
-                    const u32 low = look(numbers_of[0] + (numbers_of[1 % kN] << 16)), high = look(numbers_of[2 % kN] + (numbers_of[3 % kN] << 16));
-                    reinterpret_cast<uint2*>(&numbers.octet(at, x / kOctet))[x % kOctet / 4] = make_uint2(low, high);
-                }
+                const u32 number = maker.single(swaps ? swapped_bytes(words[k]) : words[k]), at = row + k * kSzpWarps;
+                if (at < n_rows) numbers.number(at, lane_id()) = static_cast<unsigned short>(number);
             }
         }
-        const u32 sizes = (~not_sizes | ~not_sizes >> 16) & 0x7fff;
-        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar) | sizes << kSizesAt;
+        return maker.found();
     }
-    static __device__ __forceinline__ float less_product(float x, float n, float step) { return __fmaf_rn(-n, step, x); }
-    static __device__ __forceinline__ double less_product(double x, double n, double step) { return __fma_rn(-n, step, x); }
+
+    // Whether any number of the thread's row is not 0.
+    __device__ __forceinline__ u32 have_codes(const NarrowNumbers<W>& numbers) const {
+        u32 found = 0;
+        for (u32 x = 0; x < shared.box.sx && threadIdx.x < shared.box.sz * shared.box.sy; ++x) {
+            if (numbers.number(threadIdx.x, x) != 0x8000) found = kCodesDiffer;
+        }
+        __syncthreads();
+        return found;
+    }
 
     // As make; also false if numbers are not small.
     __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made) const {
@@ -432,7 +485,8 @@ struct SzpCompressor {
         bool is_narrow = !(found & kFar) && sizes < kMostNarrow;
         if (likely(is_narrow)) {
             if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
-            if (unlikely(!(found & kCodesDiffer))) return make_const(tile, made, shared.quantiser.value(shared.first_code));
+            // 0 and -1 have the same sizes.
+            if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantiser.value(shared.first_code));
             is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
         }
         if (t == 0) shared.narrow_misses = is_narrow ? shared.narrow_misses - min(shared.narrow_misses, 1u) : min(shared.narrow_misses + kMiss, kMostMisses);

@@ -16,7 +16,6 @@ constexpr u32 kMostNarrow = 1 << 12;    // sizes of numbers are less
 constexpr u32 kMostSmall = 1 << 9;      // differences of order 3 along two axes fit, too
 constexpr u32 kPairs = kRow / 2;        // words of a row
 constexpr u32 kNarrowRows = kElements / kRow;
-constexpr u32 kMaxNarrowOrder = 3;
 
 // Ones in those halves whose top bit is set, else zeros.
 __device__ __forceinline__ u32 spread_signs(u32 pair) {
@@ -133,54 +132,76 @@ struct NarrowOrders {
         }
     }
 
-    // Adds the warp's share of the cost of any orders up to 3. `most` has the bits of all sizes.
+    // Adds the warp's share of the cost of order 2 or 3 along all these axes. `most` has the bits of all sizes.
+    template <u32 kOrder>
     __device__ __forceinline__ void add_cost(u32 to, const Orders& o, u32 most, u32 first_warp) const {
+        static_assert(kOrder == 2 || kOrder == 3, "what others are is not known here");
         const bool is_small = ((2 * most + 1) << (o.z + o.y)) <= 0xffff;
 #pragma unroll 1
         for (u32 first = (threadIdx.x / kWarp + kSzpWarps - first_warp) % kSzpWarps * kWarp; first < n_tasks; first += kSzpThreads) {
             const Task own = task(first + lane_id());
             const u32 y = o.z > 0 ? own.y : own.row;
-            u32 d[kOctet] = {}, pairs[4] = {};
-            u32 factors = 0;
-#pragma unroll 1
-            for (u32 j = 0; j <= min(o.y, y); ++j) {
-                const u32 of_y = static_cast<u32>(kBinomials[o.y][j]);
-#pragma unroll 1
-                for (u32 i = 0; i <= min(o.z, own.z); ++i) {
-                    const u32 factor = static_cast<u32>(kBinomials[o.z][i]) * (is_small ? of_y : 1);
-                    factors += factor;
-                    numbers.add(own.row - i * box.sy - j, own.c, factor, pairs);
-                }
-                if (likely(is_small)) continue;
-#pragma unroll
-                for (u32 k = 0; k < 4; ++k) {
-                    const u32 pair = pairs[k] + (1 - factors) * kZeros;
-                    d[2 * k] += of_y * ((pair & 0xffff) - 0x8000), d[2 * k + 1] += of_y * ((pair >> 16) - 0x8000);
-                    pairs[k] = 0;
-                }
-                factors = 0;
-            }
+            u32 d[kOctet] = {};
             if (likely(is_small)) {
+                u32 pairs[4] = {}, factors = 0;
 #pragma unroll
-                for (u32 k = 0; k < 4; ++k) {
-                    const u32 pair = pairs[k] + (1 - factors) * kZeros;
-                    d[2 * k] = (pair & 0xffff) - 0x8000, d[2 * k + 1] = (pair >> 16) - 0x8000;
+                for (u32 j = 0; j <= kOrder; ++j) {
+                    if (j > o.y) break;
+#pragma unroll
+                    for (u32 i = 0; i <= kOrder; ++i) {
+                        if (i > o.z) break;
+                        // Rows that there are not add nothing.
+                        const bool exists = j <= y && i <= own.z;
+                        const u32 factor = exists ? factor_of<kOrder>(i) * factor_of<kOrder>(j) : 0;
+                        factors += factor;
+                        numbers.add(exists ? own.row - i * box.sy - j : own.row, own.c, factor, pairs);
+                    }
                 }
-            }
-            __syncwarp();
+                take_apart(pairs, factors, 1, d);
+            } else {
 #pragma unroll 1
-            for (u32 k = 0; k < o.x; ++k) {
+                for (u32 j = 0; j <= min(o.y, y); ++j) {
+                    u32 pairs[4] = {}, factors = 0;
+#pragma unroll 1
+                    for (u32 i = 0; i <= min(o.z, own.z); ++i) {
+                        const u32 factor = static_cast<u32>(kBinomials[o.z][i]);
+                        factors += factor;
+                        numbers.add(own.row - i * box.sy - j, own.c, factor, pairs);
+                    }
+                    take_apart(pairs, factors, static_cast<u32>(kBinomials[o.y][j]), d);
+                }
+                __syncwarp();
+            }
+#pragma unroll
+            for (u32 k = 0; k < kOrder; ++k) {
+                if (o.x == 0) break;
                 const u32 left = __shfl_up_sync(kAllLanes, d[kOctet - 1], 1);
 #pragma unroll
                 for (u32 i = kOctet - 1; i > 0; --i) d[i] -= d[i - 1];
                 if (own.c > 0) d[0] -= left;
             }
-            u32 any = 0;
-            const u32 n = box.sx - min(box.sx, own.c * kOctet);
+            if (unlikely(box.sx < kRow)) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) any |= i < n ? d[i] ^ d[i] << 1 : 0;
+                for (u32 i = 0; i < kOctet; ++i) d[i] = own.c * kOctet + i < box.sx ? d[i] : 0;
+            }
+            u32 any = 0;
+#pragma unroll
+            for (u32 i = 0; i < kOctet; ++i) any |= d[i] ^ d[i] << 1;
             const u32 sum = warp_sum(own.exists ? bit_length(any) : 0);
             if (lane_id() == 0) atomicAdd(&shared.narrow_costs[to], sum);
+        }
+    }
+    // The factors of differences.
+    template <u32 kOrder>
+    static __device__ __forceinline__ constexpr u32 factor_of(u32 i) {
+        return i == 0 ? 1 : i == 1 ? 0 - kOrder : i == 2 ? (kOrder == 2 ? 1 : 3) : ~0u;
+    }
+    // Adds the numbers of pairs, of so many zeros, times a factor.
+    static __device__ __forceinline__ void take_apart(const u32 (&pairs)[4], u32 zeros, u32 factor, u32 (&d)[kOctet]) {
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) {
+            const u32 pair = pairs[k] + (1 - zeros) * kZeros;
+            d[2 * k] += factor * ((pair & 0xffff) - 0x8000), d[2 * k + 1] += factor * ((pair >> 16) - 0x8000);
         }
     }
 
@@ -217,7 +238,7 @@ struct NarrowOrders {
         constexpr u32 kCubicAt = kForms + 1, kHigherAt = kForms + 2;
         const Orders cubic{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u};
         if (threadIdx.x >= kSzpThreads - kWarp) middle_cost();
-        add_cost(kCubicAt, cubic, most, 1);
+        add_cost<3>(kCubicAt, cubic, most, 1);
         first_costs();
         __syncthreads();
         // In the order of the writer's candidates; of those that are as good the first one is chosen.
@@ -239,17 +260,21 @@ struct NarrowOrders {
         u32 lowest = key >> 4, order = c == 0 ? 0 : c == 8 ? 3 : 1;
         base = order == 0 ? shared.narrow_middle : 0;
         if (order == 0) return true;
-        for (;;) {
-            ++order;
-            if (unlikely(order > kMaxNarrowOrder)) return false;
-            const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
-            const u32 at = kHigherAt + order - 2;
-            add_cost(at, o, most, 0);
+        const auto of_order = [&](u32 n) { return Orders{best.z > 0 ? n : 0, best.y > 0 ? n : 0, best.x > 0 ? n : 0}; };
+        if (likely(order == 1)) {
+            const Orders quadratic = of_order(2);
+            add_cost<2>(kHigherAt, quadratic, most, 0);
             __syncthreads();
-            const u32 other = shared.narrow_costs[at];
+            const u32 other = shared.narrow_costs[kHigherAt];
             if (likely(other >= lowest)) return true;
-            lowest = other, best = o;
+            lowest = other, best = quadratic;
+            const Orders third = of_order(3);
+            add_cost<3>(kHigherAt + 1, third, most, 0);
+            __syncthreads();
+            if (shared.narrow_costs[kHigherAt + 1] >= lowest) return true;
         }
+        // Nobody looks at order 4 here.
+        return false;
     }
 };
 
@@ -262,7 +287,17 @@ struct NarrowRow {
 #pragma unroll
         for (u32 i = 0; i < kPairs; ++i) pairs[i] = 0;
     }
-    // Differences the row; `y` and `z` are its place.
+    __device__ __forceinline__ void add(const NarrowNumbers<W>& numbers, u32 row, u32 factor) {
+#pragma unroll
+        for (u32 c = 0; c < 4; ++c) {
+            u32 other[4];
+            numbers.load(row, c, other);
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) pairs[4 * c + k] += factor * other[k];
+        }
+    }
+
+    // Differences the row.
     __device__ __forceinline__ void difference(const NarrowNumbers<W>& numbers, const RowBox& box, u32 row, const Orders& o, u32 base) {
         u32 y = row;
         const u32 z = o.z > 0 ? box.planes.divide(row, y) : 0;
@@ -270,14 +305,12 @@ struct NarrowRow {
             const bool has_y = o.y > 0 && y > 0, has_z = o.z > 0 && z > 0;
             const u32 zeros = (has_y || has_z ? kZeros : 0) - base * 0x10001;
 #pragma unroll
-            for (u32 c = 0; c < 4; ++c) {
-                u32 own[4];
-                numbers.load(row, c, own);
-                if (has_y) numbers.add(row - 1, c, ~0u, own);
-                if (has_z) numbers.add(row - box.sy, c, ~0u, own);
-                if (has_y && has_z) numbers.add(row - box.sy - 1, c, 1, own);
-#pragma unroll
-                for (u32 i = 0; i < 4; ++i) pairs[4 * c + i] = own[i] + zeros;
+            for (u32 i = 0; i < kPairs; ++i) pairs[i] = zeros;
+            add(numbers, row, 1);
+            if (has_y) add(numbers, row - 1, ~0u);
+            if (has_z) {
+                add(numbers, row - box.sy, ~0u);
+                if (has_y) add(numbers, row - box.sy - 1, 1);
             }
         } else {
             u32 factors = 0;
@@ -289,13 +322,7 @@ struct NarrowRow {
                 for (u32 i = 0; i <= min(o.z, z); ++i) {
                     const u32 factor = static_cast<u32>(kBinomials[o.y][j] * kBinomials[o.z][i]);
                     factors += factor;
-#pragma unroll
-                    for (u32 c = 0; c < 4; ++c) {
-                        u32 other[4];
-                        numbers.load(row - i * box.sy - j, c, other);
-#pragma unroll
-                        for (u32 k = 0; k < 4; ++k) pairs[4 * c + k] += factor * other[k];
-                    }
+                    add(numbers, row - i * box.sy - j, factor);
                 }
             }
 #pragma unroll
