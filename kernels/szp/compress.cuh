@@ -46,11 +46,12 @@ struct SzpCompressor {
 
     const CompressArgs<Chunk>& args;
     Shared& shared;
-    const Element element;
+    const Element element;  // a part of one
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ SzpCompressor(const CompressArgs<Chunk>& args, Shared& shared)
-        : args(args), shared(shared), element(args.encoded), frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
+        : args(args), shared(shared), element(args.own.part(args.encoded)),
+          frames(args, FrameLayout{args.own, element.bytes << args.own.log_parts()}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kSzpThreads - 1) {
@@ -76,7 +77,7 @@ struct SzpCompressor {
 
     // What all threads have to know of a block, by one.
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
-        shared.box.set(shared.grid.box(args.own.extents, tile.index), kLogBlock);
+        shared.box.set(shared.grid.box(args.own.extents, tile.index >> args.own.log_parts()), kLogBlock);
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
         if (unlikely(shared.quantised_chunk != chunk)) {
             shared.quantiser.set(args.own, bound_of(chunk));
@@ -137,7 +138,7 @@ struct SzpCompressor {
         } else {
             const Finder elements(args.own, shared.box);
 #pragma unroll 1
-            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, frames.source(tile.chunk)));
+            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, source(tile)));
         }
         Sums sums;
         word_sums.finish(first / 4 + threadIdx.x, sums);
@@ -168,6 +169,10 @@ struct SzpCompressor {
     }
     // Before the last barrier of a tile.
     __device__ __forceinline__ double bound_in_force(u32 chunk, u32 block) const { return block == 0 && threadIdx.x == 0 ? bound_of(chunk) : 0; }
+
+    // Which part of the elements a block has, and the array from that of the first one on.
+    __device__ __forceinline__ u32 part(const Drawn& tile) const { return tile.index & ((1u << args.own.log_parts()) - 1); }
+    __device__ __forceinline__ const char* source(const Drawn& tile) const { return frames.source(tile.chunk) + part(tile) * element.bytes; }
 
     // Word i of a block without numbers.
     __device__ __forceinline__ u32 plain_word(const Made& made, u32 i, const Finder& elements, const char* array) const {
@@ -205,7 +210,7 @@ struct SzpCompressor {
     // The numbers of a block, less the first one, if all elements are in the first zone; else it is told that one is not.
     static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;  // loads under way, as many as registers allow
     __device__ __forceinline__ bool may_be_near() const {
-        return shared.quantiser.near_limit > Float<W>(0) && !args.own.has_fill() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
+        return shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
     }
     __device__ __forceinline__ u32 load_near(const char* start, const Numbers<W, true>& numbers) const {
         const u32 next_row = shared.box.is_line() ? 0 : static_cast<u32>(args.own.extents[2] * sizeof(W));
@@ -290,11 +295,10 @@ struct SzpCompressor {
 
     // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
     template <bool kRows>
-    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes) const {
+    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, W fill) const {
         using N = typename Numbers<W, kRows>::N;
         const Quantiser<W>& quantiser = shared.quantiser;
         const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
-        const W fill = static_cast<W>(args.own.fill);
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         const W first_word = load_element<W>(elements.find(array, 0, element.bytes), element, swaps);
         const W first = are_codes ? quantiser.code(first_word).code : first_word;
@@ -334,7 +338,7 @@ struct SzpCompressor {
     static constexpr u32 kMiss = 8, kMostMisses = 15;
     __device__ __forceinline__ bool may_be_narrow() const {
         const RowBox& box = shared.box;
-        return shared.quantiser.near_limit > Float<W>(0) && !args.own.has_fill() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
+        return shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
                (box.sz == 1 || box.sy >= kRowsOf<1>) && shared.narrow_misses < kMiss;
     }
     // Their numbers, and the bits of all sizes from bit kSizesAt on.
@@ -544,7 +548,8 @@ struct SzpCompressor {
         const RowBox& box = shared.box;
         const Numbers<W, kRows> numbers(shared);
         const Finder elements(args.own, box);
-        const char* const array = frames.source(tile.chunk);
+        const char* const array = source(tile);
+        const W fill = static_cast<W>(part(tile) == 0 ? args.own.fills[0] : args.own.fills[1]);
         const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
         if (t < 72) shared.n_of_length[t] = 0;
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
@@ -555,7 +560,7 @@ struct SzpCompressor {
             if (unlikely(found & kFar)) __syncthreads();
         }
         if (unlikely(found & kFar)) {
-            found = share(load_any<kRows>(elements, array, numbers, has_codes));
+            found = share(load_any<kRows>(elements, array, numbers, has_codes, fill));
             if (sizeof(N) < sizeof(W) && found & kFar) return false;
         }
         if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
@@ -572,7 +577,7 @@ struct SzpCompressor {
             header = kHasWords;
             if (has_codes) {
                 __syncthreads();
-                found = share(load_any<kRows>(elements, array, numbers, false));
+                found = share(load_any<kRows>(elements, array, numbers, false, fill));
                 if (sizeof(N) < sizeof(W) && found & kFar) return false;
             }
         }

@@ -52,10 +52,13 @@ struct SzpDecompressor : DecompressTile<Chunk> {
 
     Shared& shared;
     const u32 block;
-    char* const dst;
 
     __device__ __forceinline__ SzpDecompressor(const DecompressArgs<Chunk>& args, Shared& shared)
-        : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile), dst(array) {}
+        : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile) {}
+
+    // A part of an element, and where that of the first element is.
+    __device__ __forceinline__ Element part() const { return args.own.part(args.encoded); }
+    __device__ __forceinline__ char* dst() const { return array + (block & ((1u << args.own.log_parts()) - 1)) * part().bytes; }
 
     __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload + kHeadBytes); }
 
@@ -86,7 +89,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
             damage = check_length(n_bytes, table_end + (n_units << args.own.log_unit()));
         }
         if (damage == 0 && !stored && block != kNoBlock) return decode_block(block ? table()[block - 1].x : 0, table()[block].x, table()[block].y);
-        if (damage == 0 && stored) copy_region<kSzpThreads>(region(), element_bytes, frame + args.stored.n_bytes, dst, tile, tiles);
+        if (damage == 0 && stored) copy_region<kSzpThreads>(region(), element_bytes, frame + args.stored.n_bytes, array, tile, tiles);
         if (threadIdx.x == 0) report(damage);
         __syncthreads();
         finish(count());
@@ -102,9 +105,11 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         u32 n_blocks[3], at[3];
         for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
         const Touched touched(region(), logs, n_blocks);
-        if (tile >= touched.count()) return kNoBlock;
-        touched.locate(tile, at);
-        return has_some(region(), logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
+        const u32 log_parts = args.own.log_parts(), box = tile >> log_parts;
+        if (box >= touched.count()) return kNoBlock;
+        touched.locate(box, at);
+        if (!has_some(region(), logs, at)) return kNoBlock;
+        return ((at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2]) << log_parts | (tile - (box << log_parts));
     }
     // Of a region, blocks have been checked, not the payload.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }
@@ -133,7 +138,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         const u32 n_bytes = static_cast<u32>(all_bytes), offset = static_cast<u32>(first) % kUnitBytes;
         Sums sums;
         if (t == kSzpThreads - 1) {
-            shared.box = find_box(args.own.extents, kLogBlock, block);
+            shared.box = find_box(args.own.extents, kLogBlock, block >> args.own.log_parts());
             shared.quantiser.set(args.own, in_force);
         }
         if (likely(is_staged)) {
@@ -170,7 +175,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         if (damage == 0 && n_bytes > 0) {
             const unsigned char* const stage = shared.stage + offset;
             const u32 m = shared.box.m;
-            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, Element(args.encoded).bytes, shared.quantiser.kind != Quantised::kNothing);
+            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
             if (damage == 0 && !is_staged) damage = kMarkCorrupt;
             if (damage == 0 && plan.header == kConstBlock) {
                 const u32* const words = reinterpret_cast<const u32*>(stage);
@@ -188,7 +193,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         }
         if (unlikely(plan.header == kRawBlock)) {
             const unsigned char* const elements = shared.stage + offset + kAlignment;
-            const Element element(args.encoded);
+            const Element element = part();
             store_elements([&](u32 i) { return load_unaligned(elements + i * element.bytes, element); });
         } else if (unlikely(plan.header == kConstBlock)) {
             const W word = plan.base;
@@ -262,7 +267,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
     }
     // Stores the other exceptions, from the frame.
     __device__ __forceinline__ void put_others(const Plan& plan, const unsigned char* block) const {
-        const Element element(args.encoded);
+        const Element element = part();
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
         for (u32 i = threadIdx.x; i < plan.n_others; i += kSzpThreads) {
             const u32 place = places[i + 1];
@@ -285,7 +290,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         // Sums of differences of order 1 of so few bits, and the base, stay in 32 bits.
         const bool is_narrow = sizeof(W) == 4 || (plan.longest() <= 16 && !(plan.header & kHasWords) && static_cast<u64>(plan.base) + (1u << 29) < 1u << 30);
         const bool is_high = !plan_is_low(plan), has_rows = box.sx == kRow && (plan.z == 0 || box.sz == 1 || (box.sy % 8 == 0 && (box.sy & (box.sy - 1)) == 0));
-        const bool is_fast = !kPart && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasHoles) && !is_high);
+        const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasHoles) && !is_high);
         W* const numbers = reinterpret_cast<W*>(shared.stage);
         if (sizeof(W) == 4 || likely(is_fast)) {
             // Of a box a thread has a column of groups in four rows, else groups that follow each other.
@@ -515,7 +520,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
     // Stores the elements of any box, or those of a region, by the words of their numbers.
     template <typename F>
     __device__ __forceinline__ void store_elements(F word_of) const {
-        const Element element(args.encoded);
+        const Element element = part();
         const SmallDivisor rows(shared.box.sx), planes(shared.box.sy);
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < shared.box.m; i += kSzpThreads) store_at(i, rows, planes, element, word_of(i));
@@ -533,7 +538,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
             const u64 first_row = box.start / width, first_x = box.start - first_row * width, first_z = first_row / height;
             if (!region().find(first_z + z, first_row - first_z * height + y, first_x + x, at)) return;
         }
-        store_element(dst + at * element.bytes, element, args.flags & kSwapBytes, word);
+        store_element(dst() + (at * element.bytes << args.own.log_parts()), element, args.flags & kSwapBytes, word);
     }
 
     // Stores the codes of the tile: rows of 32.
@@ -541,7 +546,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         const Box& box = shared.box;
         const u32 element_bytes = Element(args.encoded).bytes;
         constexpr u32 kPerUnit = Word<W>::kPerUnit;
-        const u32 misaligned = static_cast<u32>(reinterpret_cast<u64>(dst) + box.start * element_bytes) |
+        const u32 misaligned = static_cast<u32>(reinterpret_cast<u64>(array) + box.start * element_bytes) |
                                (box.sz * box.sy > 1 ? static_cast<u32>(args.own.extents[2]) * element_bytes : 0);
         const bool is_aligned = misaligned % (kPerUnit * element_bytes) == 0 && !(args.flags & kSwapBytes) && element_bytes == sizeof(W);
         if (likely(is_aligned)) {
@@ -564,12 +569,12 @@ struct SzpDecompressor : DecompressTile<Chunk> {
     template <u32 kN>
     __device__ __forceinline__ void store_rows(const Plan& plan) const {
         const Box& box = shared.box;
-        const Element element(args.encoded);
+        const Element element = part();
         const bool is_line = box.sz * box.sy == 1, swaps = args.flags & kSwapBytes;
         // Without differences along z all planes are one for the tile, and yet go to their places.
         const u32 depth = is_line ? 1 : box.sz, height = is_line ? box.m / kRow : box.sy;
         const u64 row = (is_line ? kRow : args.own.extents[2]) * element.bytes, plane = args.own.extents[1] * row;
-        char* const to = dst + box.start * element.bytes;
+        char* const to = array + box.start * element.bytes;
         constexpr u32 kPerRow = kRow / kN;
         // Elements of the first zone are their codes times a step.
         const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(plan.header & kHasWords);

@@ -6,7 +6,7 @@
 #include "../stage/marks_write.cuh"
 #include "numbers.cuh"
 
-// Elements by their numbers.
+// Elements by their numbers, or one part of each.
 struct Finder {
     const Chunk& chunk;
     const RowBox& box;
@@ -14,11 +14,12 @@ struct Finder {
 
     __device__ __forceinline__ Finder(const Chunk& chunk, const RowBox& box) : chunk(chunk), box(box), rows(box.is_line() ? kRow : box.sx) {}
 
-    __device__ __forceinline__ const char* find(const char* array, u32 i, u32 element_bytes) const {
+    // `array` begins with the part of the first element; a part has so many bytes.
+    __device__ __forceinline__ const char* find(const char* array, u32 i, u32 part_bytes) const {
         const u64 next_row = box.is_line() ? kRow : chunk.extents[2];
         u32 x, y;
         const u32 z = box.planes.divide(rows.divide(i, x), y);
-        return array + (box.start + z * chunk.extents[1] * next_row + y * next_row + x) * element_bytes;
+        return array + ((box.start + z * chunk.extents[1] * next_row + y * next_row + x) * part_bytes << chunk.log_parts());
     }
 };
 

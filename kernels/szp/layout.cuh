@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "../common/elements.cuh"
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 #include "../stage/groups.cuh"
@@ -29,22 +30,32 @@ enum Mode : u32 { kAbs = 1, kRel = 2, kPwrel = 5 };
 struct Chunk {
     u64 extents[3];  // slowest first, with leading ones
     u32 n_blocks;    // clipped ones too
-    u32 how;         // log2 of a unit, mode, whether there is a fill value, type of the elements: a byte each
+    u32 how;         // log2 of a unit; mode; 1 if there is a fill value, 2 more for complex elements; type of a part: a byte each
     u64 value;       // bits of what was asked for
-    u64 fill;        // the word of the fill value
+    u64 fills[2];    // the words of the parts of the fill value
 
     __device__ __forceinline__ u32 log_unit() const { return how & 0xff; }
     __device__ __forceinline__ u32 mode() const { return how >> 8 & 0xff; }
-    __device__ __forceinline__ bool has_fill() const { return how >> 16 & 0xff; }
+    __device__ __forceinline__ bool has_fill() const { return how >> 16 & 1; }
+    // Of the parts of an element, 1 or 2: for each box of the array there are so many blocks.
+    __device__ __forceinline__ u32 log_parts() const { return how >> 17 & 1; }
+    // Whether elements have one part, and none is a fill value.
+    __device__ __forceinline__ bool has_plain_elements() const { return (how >> 16 & 0xff) == 0; }
     __device__ __forceinline__ u32 dtype() const { return how >> 24; }
     __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2]; }
+    // How a part of an element becomes a word.
+    __device__ __forceinline__ Element part(const FrameForm& form) const {
+        Element element(form);
+        element.bytes >>= log_parts();
+        return element;
+    }
     // Bytes of head and table.
     __device__ __forceinline__ u64 table_bytes() const {
         const u64 unit = u64{1} << log_unit();
         return (kHeadBytes + 8ull * n_blocks + unit - 1) / unit * unit;
     }
 };
-static_assert(sizeof(Chunk) == 48 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 56 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
 
 __device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
 __device__ __forceinline__ u32 units_of(u32 n_bytes, u32 log_unit) { return (n_bytes + (1u << log_unit) - 1) >> log_unit; }
@@ -59,7 +70,7 @@ struct FrameLayout {
     static constexpr u32 kPartsPerTile = 1;
 
     const Chunk& chunk;
-    const u32 element_bytes;
+    const u32 element_bytes;  // of all parts
 
     __device__ __forceinline__ u64 raw_bytes() const { return chunk.elements() * element_bytes; }
     __device__ __forceinline__ u64 payload_bytes(u32 units) const { return chunk.table_bytes() + (static_cast<u64>(units) << chunk.log_unit()); }

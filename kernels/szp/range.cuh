@@ -112,16 +112,19 @@ struct RangeFinder {
     static constexpr u32 kUnits = kElements / Word<W>::kPerUnit / kRangeThreads;
 
     const CompressArgs<Chunk>& args;
-    const Element element;
+    const Element element;  // a part of one, as all that is counted here
     const Places<W> places;
     const bool swaps, has_fill;
-    const W fill;
+    const W even_fill, odd_fill;  // of parts with such numbers
     const u64 elements;
     const u32 tiles;
 
     __device__ __forceinline__ explicit RangeFinder(const CompressArgs<Chunk>& args)
-        : args(args), element(args.encoded), places(args.own.dtype()), swaps(args.flags & kSwapBytes), has_fill(args.own.has_fill()),
-          fill(static_cast<W>(args.own.fill)), elements(args.own.elements()), tiles(args.own.n_blocks) {}
+        : args(args), element(args.own.part(args.encoded)), places(args.own.dtype()), swaps(args.flags & kSwapBytes), has_fill(args.own.has_fill()),
+          even_fill(static_cast<W>(args.own.fills[0])), odd_fill(static_cast<W>(args.own.log_parts() > 0 ? args.own.fills[1] : args.own.fills[0])),
+          elements(args.own.elements() << args.own.log_parts()), tiles(args.own.n_blocks) {}
+
+    __device__ __forceinline__ W fill_of(u32 part) const { return part % 2 ? odd_fill : even_fill; }
 
     struct Share {
         const char* from;
@@ -163,7 +166,7 @@ struct RangeFinder {
             W words[Word<W>::kPerUnit];
             split(units[k], words);
 #pragma unroll
-            for (u32 i = 0; i < Word<W>::kPerUnit; ++i) extremes.add(places, words[i], has_fill, fill);
+            for (u32 i = 0; i < Word<W>::kPerUnit; ++i) extremes.add(places, words[i], has_fill, fill_of(i));
         }
     }
 
@@ -187,7 +190,7 @@ struct RangeFinder {
                 look(units, extremes);
             } else {
                 for (u32 i = threadIdx.x; i < own.n; i += kRangeThreads) {
-                    extremes.add(places, load_element<W>(own.from + i * element.bytes, element, swaps), has_fill, fill);
+                    extremes.add(places, load_element<W>(own.from + i * element.bytes, element, swaps), has_fill, fill_of(i));
                 }
             }
             if (is_last || next.chunk != own.chunk) tell(own.chunk, extremes);

@@ -254,8 +254,8 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    /* Of the codecs' own, 8 bytes of stored, 48 of szp and 32 of the others. */
-    size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : strncmp(name, "szp_", 4) == 0 ? 48 : 32;
+    /* Of the codecs' own, 8 bytes of stored, 56 of szp and 32 of the others. */
+    size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : strncmp(name, "szp_", 4) == 0 ? 56 : 32;
     int is_region = strstr(name, "_region") != NULL;
     *n_bytes = is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
                : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2216 + own

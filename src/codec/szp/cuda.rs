@@ -13,50 +13,41 @@ const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
-    struct Asked, size 48 {
+    struct Asked, size 56 {
         extents: [u64; 3],
         n_blocks: u32,
         how: u32,
         value: u64,
-        fill: u64,
+        fills: [u64; 2],
     }
 }
 
 impl GpuCodec for Szp {
     /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
-        answer(chunks, |chunk| {
-            let of_word = usize::from(chunk.element.word_bits() == 64);
-            let n_blocks = chunk.layout.n_blocks() as u64;
-            match direction {
-                Direction::Decompress => passes(chunks, DECOMPRESS[of_word], n_blocks),
-                Direction::Compress if chunk.asked.mode == Mode::Rel => {
-                    let range = passes(chunks, RANGE[of_word], n_blocks);
-                    let kernel = Kernel::Always(COMPRESS[of_word]);
-                    let then = vec![Pass { kernel, scratch: Scratch::Of(0), ..range.first }];
-                    Passes { then, ..range }
-                }
-                Direction::Compress => passes(chunks, COMPRESS[of_word], n_blocks),
+        let chunk: &Chunk = chunks.layout.get();
+        let of_word = usize::from(chunk.element.word_bits() == 64);
+        let n_blocks = chunk.layout.n_blocks() as u64;
+        Answer::Run(match direction {
+            Direction::Decompress => passes(chunks, DECOMPRESS[of_word], n_blocks),
+            Direction::Compress if chunk.asked.mode == Mode::Rel => {
+                let range = passes(chunks, RANGE[of_word], n_blocks);
+                let kernel = Kernel::Always(COMPRESS[of_word]);
+                let then = vec![Pass { kernel, scratch: Scratch::Of(0), ..range.first }];
+                Passes { then, ..range }
             }
+            Direction::Compress => passes(chunks, COMPRESS[of_word], n_blocks),
         })
     }
 
     /// Blocks have checks of their own.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
-        answer(chunks, |chunk| {
-            let touched = chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
-            passes(chunks, REGION[usize::from(chunk.element.word_bits() == 64)], touched)
-        })
+        let chunk: &Chunk = chunks.layout.get();
+        let touched: u64 =
+            chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
+        let n_blocks = touched * chunk.layout.parts() as u64;
+        Answer::Run(passes(chunks, REGION[usize::from(chunk.element.word_bits() == 64)], n_blocks))
     }
-}
-
-/// The answer for chunks that there are kernels for.
-fn answer(chunks: &Chunks, passes: impl FnOnce(&Chunk) -> Passes) -> Answer {
-    let chunk: &Chunk = chunks.layout.get();
-    if chunk.layout.parts() > 1 {
-        return Answer::NotHere("szp has no kernels for complex elements".into());
-    }
-    Answer::Run(passes(chunk))
 }
 
 /// One pass over so many blocks.
@@ -65,18 +56,19 @@ fn passes(chunks: &Chunks, names: Names, n_tiles: u64) -> Passes {
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
     let asked = &chunk.asked;
-    let fill = match chunk.element.word_bits() {
-        64 => chunk.fills::<u64>().map(|fills| fills[0]),
-        _ => chunk.fills::<u32>().map(|fills| fills[0].into()),
+    let fills = match chunk.element.word_bits() {
+        64 => chunk.fills::<u64>(),
+        _ => chunk.fills::<u32>().map(|fills| fills.map(u64::from)),
     };
-    let how = [asked.log2_unit, asked.mode.id(), u8::from(fill.is_some()), chunk.number.id()];
+    let kind = u8::from(fills.is_some()) | u8::from(chunk.layout.parts() > 1) << 1;
+    let how = [asked.log2_unit, asked.mode.id(), kind, chunk.number.id()];
     let args = Asked {
         extents,
         // A layout has fewer than 2^32.
         n_blocks: chunk.layout.n_blocks() as u32,
         how: u32::from_le_bytes(how),
         value: asked.value.to_bits(),
-        fill: fill.unwrap_or_default(),
+        fills: fills.unwrap_or_default(),
     };
     Passes::one("szp", Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64)
 }
