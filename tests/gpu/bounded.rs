@@ -9,7 +9,7 @@ use crate::common::szp;
 use crate::driver::Stream;
 use crate::{has_gpu, n_cases};
 
-const TYPES: [DType; 16] = [
+const TYPES: [DType; 18] = [
     DType::F32,
     DType::F64,
     DType::F32,
@@ -21,18 +21,20 @@ const TYPES: [DType; 16] = [
     DType::I64,
     DType::Bf16,
     DType::I32,
+    DType::C64,
     DType::F64,
     DType::U32,
     DType::U16,
     DType::U64,
     DType::I8,
+    DType::C128,
 ];
 
 fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
+    matches!(dtype.parts().0, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
 }
 
-/// An element of a type that is this number, or the nearest.
+/// A number of a type that is this one, or the nearest.
 fn element(dtype: DType, x: f64) -> Vec<u8> {
     match dtype {
         DType::F32 => (x as f32).to_le_bytes().to_vec(),
@@ -53,16 +55,16 @@ fn half(x: f32) -> u16 {
 
 /// A smooth array with noise, and in it some of everything that is hard: other magnitudes, NaN, infinities, -0, and the fill value.
 fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
-    let dtype = array.dtype();
+    let (dtype, parts) = array.dtype().parts();
     let size = dtype.size().unwrap() as usize;
     let extents = array.shape().extents();
-    let row = extents.last().copied().unwrap_or(1).max(1) as usize;
+    let row = extents.last().copied().unwrap_or(1).max(1) as usize * parts;
     let scale = 2f64.powi(random.below(16) as i32 - 4);
     let (noise, hole, rare) =
         (random.pick(&[0.0, 1e-3, 0.1, 1.0]), random.below(4), random.pick(&[0, 0, 0, 3, 50, 3000]));
     let offset = random.pick(&[0.0, 0.0, 5.0, 100.0]);
     let mut bytes = Vec::with_capacity(array.n_bytes() as usize);
-    for i in 0..array.shape().n_elements() as usize {
+    for i in 0..array.shape().n_elements() as usize * parts {
         let (x, y) = (i % row, i / row);
         let wave = (x as f64 * 0.05).sin() * (y as f64 * 0.03).cos() + offset;
         let u = (random.word() >> 11) as f64 / (1u64 << 53) as f64;
@@ -104,14 +106,20 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
     let spec = szp(mode, value);
-    if random.once_in(2) { spec } else { spec.with_fill(array, &in_order(array, element(dtype, fill))).unwrap() }
-}
-
-fn in_order(array: &Array, mut bytes: Vec<u8>) -> Vec<u8> {
-    if array.order() == ByteOrder::Big {
-        bytes.reverse();
+    if random.once_in(2) {
+        return spec;
     }
-    bytes
+    let (number, parts) = dtype.parts();
+    // Complex fill values have two parts, which need not be equal.
+    let mut bytes = Vec::new();
+    for part in 0..parts {
+        let mut part = element(number, fill + if part > 0 { random.pick(&[0.0, 1.0]) } else { 0.0 });
+        if array.order() == ByteOrder::Big {
+            part.reverse();
+        }
+        bytes.extend_from_slice(&part);
+    }
+    spec.with_fill(array, &bytes).unwrap()
 }
 
 /// Extents: often those whose blocks have paths of their own.
