@@ -10,6 +10,9 @@
 //      place of the numbers. A scan says where groups begin, and threads add their groups to the stage (octets.cuh).
 //   5. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
 //
+// Nearly all blocks of floats have small numbers: these are made two in a word, and residuals stay in registers (narrow.cuh). Clipped
+// boxes are made so, too. What follows is of the others.
+//
 // Blocks whose rows are not of 32 elements are differenced row by row (stage/differences.cuh), to a buffer of their own; as are those with
 // numbers that may need 64 bits.
 //
@@ -338,7 +341,9 @@ struct SzpCompressor {
     static constexpr u32 kMiss = 8, kMostMisses = 15;
     __device__ __forceinline__ bool may_be_narrow() const {
         const RowBox& box = shared.box;
-        return shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
+        // Where the limit is finite no product of a code and the step is infinite.
+        const Float<W> limit = shared.quantiser.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
+        return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
                (box.sz == 1 || box.sy >= kRowsOf<1>) && shared.narrow_misses < kMiss;
     }
     // Their numbers, and the bits of all sizes from bit kSizesAt on.
@@ -520,7 +525,7 @@ struct SzpCompressor {
         made.stage = kElements * 2, made.header = 0;
         constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
         const u32 n_groups = (m + kOctet - 1) / kOctet;
-        finish<n_stage_bytes>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups});
+        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups});
         return true;
     }
     struct AddRow {
@@ -592,13 +597,13 @@ struct SzpCompressor {
         constexpr u32 n_stage_bytes = sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>);
         made.stage = 0, made.header = header;
         const W start = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
-        finish<n_stage_bytes>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals});
+        finish<n_stage_bytes, 8 * sizeof(N)>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals});
         return true;
     }
 
     // What follows when it is known how long groups are: publishes the block's size and makes its stage, to which `add` adds
     // the thread's groups, of these widths, from an address on. Barriers.
-    template <u32 kStageBytes, typename Exceptions, typename Add>
+    template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add>
     __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add) const {
         const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
 #pragma unroll
@@ -608,7 +613,7 @@ struct SzpCompressor {
         __syncthreads();
         unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers[0].words) + made.stage;
         if (t < kWarp) {
-            choose_table(shared, n_groups);
+            choose_table<kLongest>(shared, n_groups);
         } else {
             constexpr u32 n_units = kStageBytes / kUnitBytes;
 #pragma unroll 4

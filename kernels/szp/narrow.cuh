@@ -136,25 +136,36 @@ struct NarrowOrders {
     template <u32 kOrder>
     __device__ __forceinline__ void add_cost(u32 to, const Orders& o, u32 most, u32 first_warp) const {
         static_assert(kOrder == 2 || kOrder == 3, "what others are is not known here");
-        const bool is_small = ((2 * most + 1) << (o.z + o.y)) <= 0xffff;
+        // In such boxes octets behind each other are in the same places of their rows.
+        const bool is_small = ((2 * most + 1) << (o.z + o.y)) <= 0xffff && (o.z == 0 || box.sy % 8 == 0);
 #pragma unroll 1
         for (u32 first = (threadIdx.x / kWarp + kSzpWarps - first_warp) % kSzpWarps * kWarp; first < n_tasks; first += kSzpThreads) {
             const Task own = task(first + lane_id());
             const u32 y = o.z > 0 ? own.y : own.row;
             u32 d[kOctet] = {};
             if (likely(is_small)) {
-                u32 pairs[4] = {}, factors = 0;
+                u32 pairs[4] = {}, of_z[kOrder + 1], places[kOrder + 1], all_z = 0, factors = 0;
+                // Rows that there are not add nothing.
+#pragma unroll
+                for (u32 i = 0; i <= kOrder; ++i) {
+                    const bool exists = i <= min(o.z, own.z);
+                    of_z[i] = exists ? factor_of<kOrder>(i) : 0, places[i] = exists ? i * box.sy * numbers.kRowBytes : 0;
+                    all_z += of_z[i];
+                }
 #pragma unroll
                 for (u32 j = 0; j <= kOrder; ++j) {
                     if (j > o.y) break;
+                    const u32 of_y = j <= y ? factor_of<kOrder>(j) : 0;
+                    factors += of_y * all_z;
+                    const unsigned char* const at = reinterpret_cast<const unsigned char*>(&numbers.octet(own.row - min(j, y), own.c));
 #pragma unroll
                     for (u32 i = 0; i <= kOrder; ++i) {
                         if (i > o.z) break;
-                        // Rows that there are not add nothing.
-                        const bool exists = j <= y && i <= own.z;
-                        const u32 factor = exists ? factor_of<kOrder>(i) * factor_of<kOrder>(j) : 0;
-                        factors += factor;
-                        numbers.add(exists ? own.row - i * box.sy - j : own.row, own.c, factor, pairs);
+                        u32 other[4];
+                        split(*reinterpret_cast<const uint4*>(at - places[i]), other);
+                        const u32 factor = of_y * of_z[i];
+#pragma unroll
+                        for (u32 k = 0; k < 4; ++k) pairs[k] += factor * other[k];
                     }
                 }
                 take_apart(pairs, factors, 1, d);

@@ -18,18 +18,18 @@ __device__ __forceinline__ u32 next_width(const u32 (&present)[kSlots], u32 slot
 }
 
 // Chooses the widths for groups of which is known how many have each length, by the rule of the format's writer: the width without
-// which the groups are least longer is left out, again and again. By a warp.
-template <typename W>
+// which the groups are least longer is left out, again and again. By a warp. No length is more than kLongest.
+template <u32 kLongest, typename W>
 __device__ __forceinline__ void choose_table(SzpShared<W>& shared, u32 n_groups) {
     // A lane has widths lane, lane + 32, lane + 64.
-    constexpr u32 kSlots = Word<W>::kBits / 32 + 1;
+    constexpr u32 kSlots = kLongest / 32 + 1;
     const u32 lane = lane_id();
     u32 counts[kSlots], present[kSlots], best_present[kSlots] = {};
     u32 n_bytes = 0, n = 0;
 #pragma unroll
     for (u32 k = 0; k < kSlots; ++k) {
         const u32 width = k * 32 + lane;
-        counts[k] = width <= Word<W>::kBits ? shared.n_of_length[width] : 0;
+        counts[k] = width <= kLongest ? shared.n_of_length[width] : 0;
         n_bytes += counts[k] * width;
         present[k] = __ballot_sync(kAllLanes, counts[k] > 0);
         n += __popc(present[k]);
@@ -84,7 +84,7 @@ __device__ __forceinline__ void choose_table(SzpShared<W>& shared, u32 n_groups)
     for (u32 k = 0; k < kSlots; ++k) {
         const u32 length = k * 32 + lane, entry = before + __popc(best_present[k] & lanes_below()), is_width = best_present[k] >> lane & 1;
         const u32 width = is_width ? length : next_width<kSlots>(best_present, k, lane);
-        if (length <= Word<W>::kBits) shared.width_of_length[length] = entry << 16 | (width & 0xff);
+        if (length <= kLongest) shared.width_of_length[length] = entry << 16 | (width & 0xff);
         if (is_width) shared.table[entry] = static_cast<unsigned char>(length);
         before += __popc(best_present[k]);
     }

@@ -103,13 +103,15 @@ struct FloatExtremes {
 
     __device__ __forceinline__ void add(u32 word) { most = fmaxf(most, float_of(word)), least = fminf(least, float_of(word)); }
     // Whether there are numbers, and no infinities.
-    __device__ __forceinline__ bool are_finite() const { return least >= -3.402823466e38f && most <= 3.402823466e38f; }
+    __device__ __forceinline__ bool are_finite() const { return least >= -3.402823466e38f && most <= 3.402823466e38f && least <= most; }
 };
 
 // The shares of a CTA: 4096 elements each.
 template <typename W>
 struct RangeFinder {
     static constexpr u32 kUnits = kElements / Word<W>::kPerUnit / kRangeThreads;
+    // Whether the loads of the next share are under way while one is looked at. Shares of float64 would take twice as many registers.
+    static constexpr bool kAhead = sizeof(W) == 4;
 
     const CompressArgs<Chunk>& args;
     const Element element;  // a part of one, as all that is counted here
@@ -175,17 +177,17 @@ struct RangeFinder {
         const u32 end = tiles * args.n_chunks;
         if (blockIdx.x >= end) return;
         Extremes<W> extremes;
-        // From the end on: what was read last is still in the cache when compression begins. Loads of the next share are under way
-        // while one is looked at.
+        // From the end on: what was read last is still in the cache when compression begins.
         u32 number = end - 1 - blockIdx.x;
         Share own = share(number);
         uint4 units[kUnits];
-        load(own, units);
+        if (kAhead) load(own, units);
         for (;;) {
+            if (!kAhead) load(own, units);
             const bool is_last = number < gridDim.x;
             const Share next = is_last ? own : share(number - gridDim.x);
             uint4 ahead[kUnits];
-            if (!is_last) load(next, ahead);
+            if (kAhead && !is_last) load(next, ahead);
             if (likely(own.is_whole)) {
                 look(units, extremes);
             } else {
@@ -197,7 +199,7 @@ struct RangeFinder {
             if (is_last) return;
             number -= gridDim.x, own = next;
 #pragma unroll
-            for (u32 k = 0; k < kUnits; ++k) units[k] = ahead[k];
+            for (u32 k = 0; kAhead && k < kUnits; ++k) units[k] = ahead[k];
         }
     }
     // Adds what was found to the chunk's, and begins anew.
