@@ -22,7 +22,7 @@ pub use simd::SimdWord as RowWord;
 
 use crate::stage::bits::window;
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, in_lanes, map_lanes};
+use crate::stage::quantise::{Coded, Uniform, lanes_of};
 use crate::stage::word::Word;
 
 /// Lanes of a row.
@@ -420,12 +420,16 @@ pub trait Rows<W: Word>: Copy {
     /// Quantises floats.
     #[inline(always)]
     fn codes(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
-        in_lanes(self, floats, |word| word.code(uniform))
+        let mut lanes = lanes_of(self, floats);
+        let (are_coded, are_within) = W::codes(uniform, &mut lanes);
+        Coded { codes: self.load(&lanes), are_coded, are_within }
     }
     /// The floats that codes stand for.
     #[inline(always)]
     fn values(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
-        map_lanes(self, codes, |code: W| code.value(uniform))
+        let mut lanes = lanes_of(self, codes);
+        W::values(uniform, &mut lanes);
+        self.load(&lanes)
     }
     /// The bit lengths of the longest of every eight numbers of whole rows.
     #[inline(always)]
