@@ -33,204 +33,234 @@ pub const SPARE_BITS: u32 = 2;
 
 /// The quantiser of words of one width.
 macro_rules! uniform {
-    ($module:ident, $word:ty, $signed:ty, $float:ty, $towards_zero:expr, $number:expr, $widen:path, $narrow:path, $round:path) => {
+    (
+        $module:ident, $word:ty, $signed:ty, $float:ty, $towards_zero:expr, $number:expr,
+        $widen:path, $narrow:path, $round:path
+    ) => {
         mod $module {
-        use super::*;
+            use super::*;
 
-        impl Uniform<$word> {
-            /// For a bound above 0; `None` if there are no such steps.
-            pub fn new(float: Float, bound: f64) -> Option<Self> {
-                let all: $float = $towards_zero(2.0 * bound * (1.0 - STEP_MARGIN));
-                let length = (all.to_bits() & ((1 << (<$float>::MANTISSA_DIGITS - 1)) - 1)
-                    | <$word>::from(all >= <$float>::MIN_POSITIVE) << (<$float>::MANTISSA_DIGITS - 1))
-                    .bit_length();
-                let cut = |bits: u32| {
-                    let n = length.saturating_sub(bits);
-                    <$float>::from_bits(all.to_bits() >> n << n)
-                };
-                let unit = cut(1);
-                if unit == 0.0 || (1.0 / unit).is_infinite() {
-                    return None;
-                }
-                let mut this = Self {
-                    float,
-                    starts: [0; ZONES],
-                    steps: STEP_BITS.map(|bits| cut(bits).to_bits()),
-                    inverses: STEP_BITS.map(|bits| (1.0 / cut(bits)).to_bits()),
-                    firsts: [0; ZONES],
-                    most: (((1 as $word) << (float.bits().0 + 2)) as $float).to_bits(),
-                    bound: $towards_zero(bound).to_bits(),
-                };
-                for k in 1..ZONES {
-                    let in_units = (1 as $word) << (float.bits().0 + 1).saturating_sub(STEP_BITS[k - 1]);
-                    let start: $float = unit * in_units as $float;
-                    this.starts[k] = start.to_bits();
-                    this.firsts[k] = if start.is_finite() {
-                        this.firsts[k - 1] + this.zone(k - 1).steps_to(start) as $word + 1
-                    } else {
-                        1 << (<$word>::BITS - SPARE_BITS)
+            impl Uniform<$word> {
+                /// For a bound above 0; `None` if there are no such steps.
+                pub fn new(float: Float, bound: f64) -> Option<Self> {
+                    let all: $float = $towards_zero(2.0 * bound * (1.0 - STEP_MARGIN));
+                    let length = (all.to_bits() & ((1 << (<$float>::MANTISSA_DIGITS - 1)) - 1)
+                        | <$word>::from(all >= <$float>::MIN_POSITIVE) << (<$float>::MANTISSA_DIGITS - 1))
+                        .bit_length();
+                    let cut = |bits: u32| {
+                        let n = length.saturating_sub(bits);
+                        <$float>::from_bits(all.to_bits() >> n << n)
                     };
+                    let unit = cut(1);
+                    if unit == 0.0 || (1.0 / unit).is_infinite() {
+                        return None;
+                    }
+                    let mut this = Self {
+                        float,
+                        starts: [0; ZONES],
+                        steps: STEP_BITS.map(|bits| cut(bits).to_bits()),
+                        inverses: STEP_BITS.map(|bits| (1.0 / cut(bits)).to_bits()),
+                        firsts: [0; ZONES],
+                        most: (((1 as $word) << (float.bits().0 + 2)) as $float).to_bits(),
+                        bound: $towards_zero(bound).to_bits(),
+                    };
+                    for k in 1..ZONES {
+                        let in_units = (1 as $word) << (float.bits().0 + 1).saturating_sub(STEP_BITS[k - 1]);
+                        let start: $float = unit * in_units as $float;
+                        this.starts[k] = start.to_bits();
+                        this.firsts[k] = if start.is_finite() {
+                            this.firsts[k - 1] + this.zone(k - 1).steps_to(start) as $word + 1
+                        } else {
+                            1 << (<$word>::BITS - SPARE_BITS)
+                        };
+                    }
+                    Some(this)
                 }
-                Some(this)
-            }
 
-            /// Elements become codes: the lanes of those that have one, and of those that come back within the bound.
-            #[inline(always)]
-            pub fn codes(&self, lanes: &mut [$word; LANES]) -> (u32, u32) {
-                if !self.float.is_narrow() {
-                    if let Some(codes) = self.first_codes(lanes) {
-                        *lanes = codes;
+                /// Elements become codes: the lanes of those that have one, and of those that come back within the bound.
+                #[inline(always)]
+                pub fn codes(&self, lanes: &mut [$word; LANES]) -> (u32, u32) {
+                    if !self.float.is_narrow() {
+                        if let Some(codes) = self.first_codes(lanes) {
+                            *lanes = codes;
+                            return (u32::MAX, u32::MAX);
+                        }
+                    }
+                    let (most, bound) = (<$float>::from_bits(self.most), <$float>::from_bits(self.bound));
+                    let mut x = [0.0; LANES];
+                    $widen(self.float, lanes, &mut x);
+                    let (mut values, mut are_coded) = ([0.0; LANES], [0; LANES]);
+                    let mut i = 0;
+                    while i < LANES {
+                        let size = x[i].abs();
+                        let mut zone = self.zone(0);
+                        let mut k = 1;
+                        while k < ZONES {
+                            let next = self.zone(k);
+                            zone = if size >= next.start { next } else { zone };
+                            k += 1;
+                        }
+                        let steps = zone.steps_to(size);
+                        // It is not if it is no number.
+                        let is_coded = steps < most;
+                        let code = counted(steps).wrapping_add(zone.first);
+                        let code = if x[i] < 0.0 { code.wrapping_neg() } else { code };
+                        lanes[i] = if is_coded { code } else { 0 };
+                        are_coded[i] = <$word>::from(is_coded);
+                        values[i] = zone.value(steps);
+                        i += 1;
+                    }
+                    $round(self.float, &mut values);
+                    let mut are_within = are_coded;
+                    let mut some_are_not = 0;
+                    i = 0;
+                    while i < LANES {
+                        are_within[i] &= <$word>::from((x[i].abs() - values[i]).abs() <= bound);
+                        some_are_not |= are_within[i] ^ 1;
+                        i += 1;
+                    }
+                    if some_are_not == 0 {
                         return (u32::MAX, u32::MAX);
                     }
+                    (lanes_set(&are_coded), lanes_set(&are_within))
                 }
-                let (most, bound) = (<$float>::from_bits(self.most), <$float>::from_bits(self.bound));
-                let mut x = [0.0; LANES];
-                $widen(self.float, lanes, &mut x);
-                let (mut values, mut are_coded) = ([0.0; LANES], [0; LANES]);
-                let mut i = 0;
-                while i < LANES {
-                    let size = x[i].abs();
-                    let mut zone = self.zone(0);
-                    let mut k = 1;
-                    while k < ZONES {
-                        let next = self.zone(k);
-                        zone = if size >= next.start { next } else { zone };
-                        k += 1;
+
+                /// [`Uniform::codes`] if all elements are within the bound of one in the first zone, and are no narrower than a word.
+                #[inline(always)]
+                fn first_codes(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
+                    let Zone { inverse, step, end, .. } = self.zone(0);
+                    let bound = <$float>::from_bits(self.bound);
+                    let mut codes = [0; LANES];
+                    let mut some_are_not = 0;
+                    let mut i = 0;
+                    while i < LANES {
+                        let sign = (lanes[i] as $signed >> (<$word>::BITS - 1)) as $word;
+                        let size = <$float>::from_bits(lanes[i]).abs();
+                        let sum = size * inverse + WHOLE;
+                        let value = lesser((sum - WHOLE) * step, end);
+                        let is_within = (size < end) & ((size - value).abs() <= bound);
+                        some_are_not |= <$word>::from(!is_within);
+                        let code = sum.to_bits().wrapping_sub(WHOLE.to_bits());
+                        codes[i] = (code ^ sign).wrapping_sub(sign);
+                        i += 1;
                     }
-                    let steps = zone.steps_to(size);
-                    // It is not if it is no number.
-                    let is_coded = steps < most;
-                    let code = counted(steps).wrapping_add(zone.first);
-                    let code = if x[i] < 0.0 { code.wrapping_neg() } else { code };
-                    lanes[i] = if is_coded { code } else { 0 };
-                    are_coded[i] = <$word>::from(is_coded);
-                    values[i] = zone.value(steps);
-                    i += 1;
+                    (some_are_not == 0).then_some(codes)
                 }
-                $round(self.float, &mut values);
-                let mut are_within = are_coded;
-                let mut some_are_not = 0;
-                i = 0;
-                while i < LANES {
-                    are_within[i] &= <$word>::from((x[i].abs() - values[i]).abs() <= bound);
-                    some_are_not |= are_within[i] ^ 1;
-                    i += 1;
-                }
-                if some_are_not == 0 {
-                    return (u32::MAX, u32::MAX);
-                }
-                (lanes_set(&are_coded), lanes_set(&are_within))
-            }
 
-            /// [`Uniform::codes`] if all elements are within the bound of one in the first zone, and are no narrower than a word.
-            #[inline(always)]
-            fn first_codes(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
-                let Zone { inverse, step, end, .. } = self.zone(0);
-                let bound = <$float>::from_bits(self.bound);
-                let mut codes = [0; LANES];
-                let mut some_are_not = 0;
-                let mut i = 0;
-                while i < LANES {
-                    let sign = (lanes[i] as $signed >> (<$word>::BITS - 1)) as $word;
-                    let size = <$float>::from_bits(lanes[i]).abs();
-                    let sum = size * inverse + WHOLE;
-                    let value = lesser((sum - WHOLE) * step, end);
-                    let is_within = (size < end) & ((size - value).abs() <= bound);
-                    some_are_not |= <$word>::from(!is_within);
-                    let code = sum.to_bits().wrapping_sub(WHOLE.to_bits());
-                    codes[i] = (code ^ sign).wrapping_sub(sign);
-                    i += 1;
-                }
-                (some_are_not == 0).then_some(codes)
-            }
-
-            /// Codes become elements.
-            #[inline(always)]
-            pub fn values(&self, lanes: &mut [$word; LANES]) {
-                let mut values = [0.0; LANES];
-                let mut i = 0;
-                while i < LANES {
-                    let sign = (lanes[i] as $signed >> (<$word>::BITS - 1)) as $word;
-                    let size = (lanes[i] ^ sign).wrapping_sub(sign) & (<$word>::MAX >> SPARE_BITS);
-                    let mut zone = self.zone(0);
-                    let mut k = 1;
-                    while k < ZONES {
-                        let next = self.zone(k);
-                        zone = if size >= next.first { next } else { zone };
-                        k += 1;
+                /// Codes become elements.
+                #[inline(always)]
+                pub fn values(&self, lanes: &mut [$word; LANES]) {
+                    if !self.float.is_narrow() {
+                        if let Some(values) = self.first_values(lanes) {
+                            *lanes = values;
+                            return;
+                        }
                     }
-                    let value = zone.value($number(size.wrapping_sub(zone.first)));
-                    values[i] = <$float>::from_bits(value.to_bits() | sign & (1 << (<$word>::BITS - 1)));
-                    i += 1;
+                    let mut values = [0.0; LANES];
+                    let mut i = 0;
+                    while i < LANES {
+                        let sign = (lanes[i] as $signed >> (<$word>::BITS - 1)) as $word;
+                        let size = (lanes[i] ^ sign).wrapping_sub(sign) & (<$word>::MAX >> SPARE_BITS);
+                        let mut zone = self.zone(0);
+                        let mut k = 1;
+                        while k < ZONES {
+                            let next = self.zone(k);
+                            zone = if size >= next.first { next } else { zone };
+                            k += 1;
+                        }
+                        let value = zone.value($number(size.wrapping_sub(zone.first)));
+                        values[i] = <$float>::from_bits(value.to_bits() | sign & (1 << (<$word>::BITS - 1)));
+                        i += 1;
+                    }
+                    $narrow(self.float, &values, lanes);
                 }
-                $narrow(self.float, &values, lanes);
-            }
 
-            /// A zone as numbers.
-            #[inline(always)]
-            fn zone(&self, k: usize) -> Zone {
-                let end = if k + 1 < ZONES { <$float>::from_bits(self.starts[k + 1]) } else { <$float>::INFINITY };
-                Zone {
-                    start: <$float>::from_bits(self.starts[k]),
-                    end,
-                    step: <$float>::from_bits(self.steps[k]),
-                    inverse: <$float>::from_bits(self.inverses[k]),
-                    first: self.firsts[k],
+                /// [`Uniform::values`] if all codes are in the first zone, and elements are no narrower than a word.
+                #[inline(always)]
+                fn first_values(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
+                    let Zone { step, end, .. } = self.zone(0);
+                    // The bits of 2^n and of a smaller whole number are those of their sum.
+                    let limit = self.firsts[1].min(1 << (<$float>::MANTISSA_DIGITS - 1));
+                    let mut values = [0; LANES];
+                    let mut some_are_not = 0;
+                    let mut i = 0;
+                    while i < LANES {
+                        let sign = (lanes[i] as $signed >> (<$word>::BITS - 1)) as $word;
+                        let size = (lanes[i] ^ sign).wrapping_sub(sign);
+                        some_are_not |= <$word>::from(size >= limit);
+                        let steps = <$float>::from_bits(size | WHOLE.to_bits()) - WHOLE;
+                        let value = lesser(steps * step, end);
+                        values[i] = value.to_bits() | sign & (1 << (<$word>::BITS - 1));
+                        i += 1;
+                    }
+                    (some_are_not == 0).then_some(values)
+                }
+
+                /// A zone as numbers.
+                #[inline(always)]
+                fn zone(&self, k: usize) -> Zone {
+                    let end = if k + 1 < ZONES { <$float>::from_bits(self.starts[k + 1]) } else { <$float>::INFINITY };
+                    Zone {
+                        start: <$float>::from_bits(self.starts[k]),
+                        end,
+                        step: <$float>::from_bits(self.steps[k]),
+                        inverse: <$float>::from_bits(self.inverses[k]),
+                        first: self.firsts[k],
+                    }
                 }
             }
-        }
 
-        /// A zone of magnitudes.
-        #[derive(Clone, Copy)]
-        struct Zone {
-            start: $float,
-            /// The start of the next one.
-            end: $float,
-            step: $float,
-            inverse: $float,
-            /// The code of the start.
-            first: $word,
-        }
-
-        impl Zone {
-            /// The number of steps from the start that a magnitude is nearest to.
-            #[inline(always)]
-            fn steps_to(&self, size: $float) -> $float {
-                let rest = size - self.start;
-                let product = rest * self.inverse;
-                // Floats that are larger are whole numbers.
-                let steps = if product < WHOLE { product + WHOLE - WHOLE } else { product };
-                // Large numbers of steps may be rounded to the next one; all of this is exact. In the first zone there are none.
-                let (error, half) = (rest - steps * self.step, self.step * 0.5);
-                let half = if self.start > 0.0 { half } else { <$float>::INFINITY };
-                steps + if error > half { 1.0 } else { 0.0 } - if error < -half { 1.0 } else { 0.0 }
+            /// A zone of magnitudes.
+            #[derive(Clone, Copy)]
+            struct Zone {
+                start: $float,
+                /// The start of the next one.
+                end: $float,
+                step: $float,
+                inverse: $float,
+                /// The code of the start.
+                first: $word,
             }
 
-            /// The magnitude so many steps from the start.
-            #[inline(always)]
-            fn value(&self, steps: $float) -> $float {
-                lesser(steps * self.step + self.start, self.end)
+            impl Zone {
+                /// The number of steps from the start that a magnitude is nearest to.
+                #[inline(always)]
+                fn steps_to(&self, size: $float) -> $float {
+                    let rest = size - self.start;
+                    let product = rest * self.inverse;
+                    // Floats that are larger are whole numbers.
+                    let steps = if product < WHOLE { product + WHOLE - WHOLE } else { product };
+                    // Large numbers of steps may be rounded to the next one; all of this is exact. In the first zone there are none.
+                    let (error, half) = (rest - steps * self.step, self.step * 0.5);
+                    let half = if self.start > 0.0 { half } else { <$float>::INFINITY };
+                    steps + if error > half { 1.0 } else { 0.0 } - if error < -half { 1.0 } else { 0.0 }
+                }
+
+                /// The magnitude so many steps from the start.
+                #[inline(always)]
+                fn value(&self, steps: $float) -> $float {
+                    lesser(steps * self.step + self.start, self.end)
+                }
             }
-        }
 
-        /// From here on floats are whole numbers, up to twice that every one.
-        const WHOLE: $float = (1 as $word << (<$float>::MANTISSA_DIGITS - 1)) as $float;
+            /// From here on floats are whole numbers, up to twice that every one.
+            const WHOLE: $float = (1 as $word << (<$float>::MANTISSA_DIGITS - 1)) as $float;
 
-        /// A whole number, which is below four times [`WHOLE`], without a conversion for which there may be no instruction.
-        #[inline(always)]
-        fn counted(x: $float) -> $word {
-            let fraction = (1 << (<$float>::MANTISSA_DIGITS - 1)) - 1;
-            let large = x.to_bits() & fraction | fraction + 1;
-            let small = (x + WHOLE).to_bits() & fraction;
-            let large = if x < 2.0 * WHOLE { large } else { large << 1 };
-            if x < WHOLE { small } else { large }
-        }
+            /// A whole number, which is below four times [`WHOLE`], without a conversion for which there may be no instruction.
+            #[inline(always)]
+            fn counted(x: $float) -> $word {
+                let fraction = (1 << (<$float>::MANTISSA_DIGITS - 1)) - 1;
+                let large = x.to_bits() & fraction | fraction + 1;
+                let small = (x + WHOLE).to_bits() & fraction;
+                let large = if x < 2.0 * WHOLE { large } else { large << 1 };
+                if x < WHOLE { small } else { large }
+            }
 
-        /// The lesser of two numbers, the second one if one of them is none.
-        #[inline(always)]
-        fn lesser(a: $float, b: $float) -> $float {
-            if a < b { a } else { b }
-        }
+            /// The lesser of two numbers, the second one if one of them is none.
+            #[inline(always)]
+            fn lesser(a: $float, b: $float) -> $float {
+                if a < b { a } else { b }
+            }
         }
     };
 }
