@@ -22,7 +22,6 @@ from fractions import Fraction
 import numpy as np
 
 import bench_lossless as base
-import bench_lossy as lossy
 
 FLOATS = ["f2", "f4", "f8"]
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
