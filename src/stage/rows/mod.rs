@@ -419,7 +419,7 @@ pub trait Rows<W: Word>: Copy {
     #[inline(always)]
     fn gather_bits(self, bytes: u64, n: u32) -> u64 {
         // Two fields become one, three times: the upper ones come down.
-        let ones = bytes & EACH_8 * u64::low_mask(n);
+        let ones = bytes & (EACH_8 * u64::low_mask(n));
         let upper = ones & !LOWER_8;
         let twos = ones & LOWER_8 | upper >> (8 - n);
         let upper = twos & !LOWER_16;
@@ -431,11 +431,11 @@ pub trait Rows<W: Word>: Copy {
     #[inline(always)]
     fn scatter_bits(self, bits: u64, n: u32) -> u64 {
         let lower = u64::low_mask(4 * n);
-        let fours = bits & lower | (bits & lower << (4 * n)) << (32 - 4 * n);
+        let fours = bits & lower | (bits & (lower << (4 * n))) << (32 - 4 * n);
         let lower = EACH_32 * u64::low_mask(2 * n);
-        let twos = fours & lower | (fours & lower << (2 * n)) << (16 - 2 * n);
+        let twos = fours & lower | (fours & (lower << (2 * n))) << (16 - 2 * n);
         let lower = EACH_16 * u64::low_mask(n);
-        twos & lower | (twos & lower << n) << (8 - n)
+        twos & lower | (twos & (lower << n)) << (8 - n)
     }
     /// Quantises floats.
     #[inline(always)]
