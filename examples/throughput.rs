@@ -1,14 +1,17 @@
 //! Speed of compress and decompress on raw files, next to memcpy in the same run.
 //!
-//! `throughput [--threads N] [--backend cpu|cuda] [--codec NAME[:LEVEL]] [--level scalar|avx2|avx512|all]
+//! `throughput [--threads N] [--backend cpu|cuda] [--codec REQUEST] [--level scalar|avx2|avx512|all]
 //! FILE.f32:256x256x256 …`,
+//! where REQUEST is a codec's name or text such as `lorenzo,level=dense` or `szp,rel=1e-3`;
 //! element type by file name (`.f32`, `.f64`). With `cuda` the copies to the GPU and back are included. Options hold for the
 //! files behind them.
 //! Prints medians of 9 rounds, or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
+#[path = "shared/kept.rs"]
+mod kept;
+
 use std::time::Instant;
 
-use gridz::codec::registry::CODECS;
 use gridz::cpu::level::Level;
 use gridz::settings::{Backend, CpuLevel};
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
@@ -33,10 +36,7 @@ fn main() -> Result<(), Failure> {
                 _ => return Err("--backend is cpu or cuda".into()),
             };
         } else if argument == "--codec" {
-            let wanted = arguments.next().ok_or("--codec needs a name")?;
-            let (name, level) = wanted.split_once(':').unwrap_or((&wanted, "0"));
-            let entry = CODECS.iter().find(|entry| entry.name == name).ok_or("--codec: no such codec")?;
-            spec = Request::new(entry.id.into(), level.parse()?)?;
+            spec = arguments.next().ok_or("--codec needs a codec")?.parse()?;
         } else if argument == "--level" {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
@@ -78,9 +78,7 @@ fn measure(
         let begin = Instant::now();
         gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context)?;
         decompress.push(begin.elapsed().as_secs_f64());
-        if back != raw {
-            return Err(format!("{file}: the data came back different").into());
-        }
+        kept::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
         let begin = Instant::now();
         back.copy_from_slice(std::hint::black_box(&raw));
         std::hint::black_box(&mut back);

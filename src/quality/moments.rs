@@ -104,12 +104,13 @@ impl Moments {
 }
 
 /// The sum of what `of` makes of the pairs.
+#[inline(always)]
 fn sum(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let ((rows_a, rest_a), (rows_b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     for (row_a, row_b) in rows_a.iter().zip(rows_b) {
-        for (lane, (&a, &b)) in lanes.iter_mut().zip(row_a.iter().zip(row_b)) {
-            *lane += of(a, b);
+        for i in 0..LANES {
+            lanes[i] += of(row_a[i], row_b[i]);
         }
     }
     let rest: f64 = rest_a.iter().zip(rest_b).map(|(&a, &b)| of(a, b)).sum();

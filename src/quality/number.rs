@@ -34,11 +34,13 @@ pub trait Number: Copy + Send + Sync {
     fn to_f64(self) -> f64;
 
     /// The magnitude of the difference of two finite ones.
+    #[inline(always)]
     fn difference(self, other: Self) -> Exact {
         Exact::difference(self.to_f64(), other.to_f64())
     }
 
     /// Whether a finite one is below another one.
+    #[inline(always)]
     fn is_below(self, other: Self) -> bool {
         self.to_f64() < other.to_f64()
     }

@@ -81,15 +81,18 @@ impl Pair<'_> {
     /// The numbers at a place.
     #[inline(always)]
     fn at<N: Number>(&self, place: usize) -> [N; 2] {
-        self.bytes.map(|bytes| N::at(bytes, place, self.order))
+        let [a, b] = self.bytes;
+        [N::at(a, place, self.order), N::at(b, place, self.order)]
     }
 
     /// Of the numbers at a place, whether they are in a fill value.
     #[inline(always)]
     fn are_fill<N: Number>(&self, place: usize) -> [bool; 2] {
+        let Some(fill) = self.fill else { return [false, false] };
+        let [a, b] = self.bytes;
         let element_bytes = N::BYTES * self.parts;
         let start = place / self.parts * element_bytes;
-        self.bytes.map(|bytes| self.fill.is_some_and(|fill| bytes[start..start + element_bytes] == *fill))
+        [a[start..start + element_bytes] == *fill, b[start..start + element_bytes] == *fill]
     }
 
     #[inline(always)]

@@ -17,6 +17,8 @@ const WINDOW: usize = 7;
 const SUMS: usize = 5;
 /// Windows along each axis that are done together. What they need is less than 1 MiB.
 const TILES: [[usize; 3]; 2] = [[1, 64, 128], [8, 16, 64]];
+/// Numbers along the last axis that those windows need.
+const MOST_IN_ROW: usize = 128 + WINDOW - 1;
 /// Decoded numbers beyond so many ranges are taken as that many: their squares must be numbers.
 const FAR: f64 = 1e60;
 
@@ -121,11 +123,14 @@ impl<'a> Ssim<'a> {
         for z in 0..count[0] {
             for y in 0..count[1] {
                 let row = ((start[0] + z) * self.extents[1] + start[1] + y) * self.extents[2] + start[2];
+                let at = (z * room[1] + y) * room[2];
                 for x in 0..count[2] {
                     let place = (first + row + x) * self.pair.parts + volume % self.pair.parts;
                     let numbers = self.numbers_at::<N>(place);
-                    for (i, number) in numbers.into_iter().enumerate() {
-                        sums[i * n_numbers + (z * room[1] + y) * room[2] + x] = number;
+                    let mut i = 0;
+                    while i < SUMS {
+                        sums[i * n_numbers + at + x] = numbers[i];
+                        i += 1;
                     }
                 }
             }
@@ -137,13 +142,9 @@ impl<'a> Ssim<'a> {
         let mut found = Similarities::default();
         for z in 0..windows[0] {
             for y in 0..windows[1] {
-                for x in 0..windows[2] {
-                    let at = (z * room[1] + y) * room[2] + x;
-                    let similarity = self.similarity([0, 1, 2, 3, 4].map(|i| sums[i * n_numbers + at]));
-                    if !similarity.is_nan() {
-                        found = found.and(Similarities { sum: similarity, windows: 1 });
-                    }
-                }
+                let at = (z * room[1] + y) * room[2];
+                let row = |i: usize| &sums[i * n_numbers + at..][..windows[2]];
+                found = found.and(self.similarities([row(0), row(1), row(2), row(3), row(4)]));
             }
         }
         found
@@ -153,18 +154,31 @@ impl<'a> Ssim<'a> {
     #[inline(always)]
     fn numbers_at<N: Number>(&self, place: usize) -> [f64; SUMS] {
         let Some([a, b]) = self.pair.numbers_at::<N>(place) else { return [f64::NAN; SUMS] };
-        let [a, b] = [a, b].map(|number| ((number - self.middle) * self.scale).clamp(-FAR, FAR));
+        let a = ((a - self.middle) * self.scale).clamp(-FAR, FAR);
+        let b = ((b - self.middle) * self.scale).clamp(-FAR, FAR);
         [a, b, a * a, b * b, a * b]
     }
 
-    fn similarity(&self, sums: [f64; SUMS]) -> f64 {
+    /// Those of a row of windows: what each adds up.
+    fn similarities(&self, [a, b, aa, bb, ab]: [&[f64]; SUMS]) -> Similarities {
         let n = self.window.iter().product::<usize>() as f64;
-        let [a, b, aa, bb, ab] = sums.map(|sum| sum / n);
-        let of_samples = n / (n - 1.0);
-        let [var_a, var_b, covar] = [aa - a * a, bb - b * b, ab - a * b].map(|square| square * of_samples);
-        let [c1, c2] = [0.01, 0.03].map(|k: f64| (k * self.range).powi(2));
-        let [a, b] = [a, b].map(|mean| mean + self.middle * self.scale);
-        (2.0 * a * b + c1) / (a * a + b * b + c1) * ((2.0 * covar + c2) / (var_a + var_b + c2))
+        let (of_mean, of_samples) = (1.0 / n, n / (n - 1.0));
+        let (c1, c2) = ((0.01 * self.range).powi(2), (0.03 * self.range).powi(2));
+        let middle = self.middle * self.scale;
+        let mut similarities = [0.0; MOST_IN_ROW];
+        let similarities = &mut similarities[..a.len()];
+        let rows = a.iter().zip(b).zip(aa).zip(bb).zip(ab);
+        for (similarity, ((((a, b), aa), bb), ab)) in similarities.iter_mut().zip(rows) {
+            let (mean_a, mean_b) = (a * of_mean, b * of_mean);
+            let var_a = (aa * of_mean - mean_a * mean_a) * of_samples;
+            let var_b = (bb * of_mean - mean_b * mean_b) * of_samples;
+            let covar = (ab * of_mean - mean_a * mean_b) * of_samples;
+            let (mean_a, mean_b) = (mean_a + middle, mean_b + middle);
+            *similarity = (2.0 * mean_a * mean_b + c1) * (2.0 * covar + c2)
+                / ((mean_a * mean_a + mean_b * mean_b + c1) * (var_a + var_b + c2));
+        }
+        let numbers = similarities.iter().filter(|similarity| !similarity.is_nan());
+        numbers.fold(Similarities::default(), |all, &sum| all.and(Similarities { sum, windows: 1 }))
     }
 }
 
@@ -181,10 +195,20 @@ fn add_up(numbers: &mut [f64], room: [usize; 3], count: [usize; 3], window: [usi
             for next in 1..window[1] {
                 add(numbers, row, row + next * room[2], count[2]);
             }
-            for x in row..row + windows[2] {
-                numbers[x] = numbers[x..x + window[2]].iter().sum();
-            }
+            add_windows(&mut numbers[row..row + count[2]]);
         }
+    }
+}
+
+/// Replaces the numbers of a row by the sums of the windows that begin at them, as far as these are in it.
+fn add_windows(row: &mut [f64]) {
+    let mut before = [0.0; MOST_IN_ROW];
+    let before = &mut before[..row.len()];
+    before.copy_from_slice(row);
+    let n = row.len() + 1 - WINDOW;
+    let [a, b, c, d, e, f, g] = [0, 1, 2, 3, 4, 5, 6].map(|next| &before[next..next + n]);
+    for (x, sum) in row[..n].iter_mut().enumerate() {
+        *sum = ((a[x] + b[x]) + (c[x] + d[x])) + ((e[x] + f[x]) + g[x]);
     }
 }
 

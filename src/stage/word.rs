@@ -5,6 +5,7 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
 use std::thread::LocalKey;
 
 use crate::stage::quantise::{Float, Uniform};
+use crate::stage::rows::LANES;
 
 /// `u32` or `u64`; arithmetic is modulo 2^BITS.
 pub trait Word:
@@ -50,6 +51,8 @@ pub trait Word:
     fn minus(self, other: Self) -> Self;
     /// Product.
     fn times(self, other: Self) -> Self;
+    /// Upper half of the whole product.
+    fn high_product(self, other: Self) -> Self;
     /// Shift to the right, filled up with the top bit.
     fn shift_signed(self, n: u32) -> Self;
     /// Number of zero bits above the highest one.
@@ -61,10 +64,10 @@ pub trait Word:
 
     /// The quantiser of floats of this width, see [`Uniform`].
     fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
-    /// As [`Rows::codes`](crate::stage::rows::Rows::codes): the code, whether there is one, whether it is within the bound.
-    fn code(self, uniform: &Uniform<Self>) -> (Self, bool, bool);
-    /// As [`Rows::values`](crate::stage::rows::Rows::values), of a code.
-    fn value(self, uniform: &Uniform<Self>) -> Self;
+    /// Quantises a row: the lanes that have a code, and those that come back within the bound.
+    fn codes(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
+    /// The inverse of [`Word::codes`].
+    fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]);
 
     /// Memory that this thread keeps.
     fn kept() -> &'static LocalKey<Cell<Vec<Self>>>;
@@ -82,7 +85,7 @@ pub trait Word:
 }
 
 macro_rules! word {
-    ($unsigned:ty, $signed:ty, $float:ty, $fraction_bits:literal) => {
+    ($unsigned:ty, $signed:ty, $twice:ty, $float:ty, $fraction_bits:literal) => {
         impl Word for $unsigned {
             const ZERO: Self = 0;
             const BITS: u32 = <$unsigned>::BITS;
@@ -129,6 +132,10 @@ macro_rules! word {
                 self.wrapping_mul(other)
             }
             #[inline(always)]
+            fn high_product(self, other: Self) -> Self {
+                ((self as $twice * other as $twice) >> <$unsigned>::BITS) as Self
+            }
+            #[inline(always)]
             fn shift_signed(self, n: u32) -> Self {
                 ((self as $signed) >> n) as Self
             }
@@ -144,12 +151,12 @@ macro_rules! word {
                 Uniform::<$unsigned>::new(float, bound)
             }
             #[inline(always)]
-            fn code(self, uniform: &Uniform<Self>) -> (Self, bool, bool) {
-                uniform.code(self)
+            fn codes(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32) {
+                uniform.codes(lanes)
             }
             #[inline(always)]
-            fn value(self, uniform: &Uniform<Self>) -> Self {
-                uniform.value(self)
+            fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) {
+                uniform.values(lanes);
             }
             fn kept() -> &'static LocalKey<Cell<Vec<Self>>> {
                 thread_local! {
@@ -166,5 +173,5 @@ macro_rules! word {
     };
 }
 
-word!(u32, i32, f32, 23);
-word!(u64, i64, f64, 52);
+word!(u32, i32, u64, f32, 23);
+word!(u64, i64, u128, f64, 52);

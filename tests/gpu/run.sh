@@ -127,12 +127,30 @@ END
 )
 section "+Frames in GPU memory, ndzip" ./gpu_throughput ndzip "${words[@]}"
 section "+Frames in GPU memory, lorenzo" ./gpu_throughput lorenzo "${words[@]}"
+mapfile -t words < <(to_words <<'END'
+turb3d.f32 f32 512x512x512 1
+smooth3d.f32 f32 512x512x512 1
+turb3d.f64 f64 256x512x512 1
+turb3d.f32 f32 64x64x64 512
+turb3d.f32 f32 64x64x64 1024
+turb3d.f32 f32 500x509x503 1
+turb3d.f32 f32 100x101x103 128
+turb3d.f32 f32 134217728 1
+turb3d.f32 f32 8192x16384 1
+random.f32 f32 512x512x512 1
+masked.f32 f32 512x512x512 1
+narrow.i16 i16 512x512x512 1
+END
+)
+section "+Frames in GPU memory, szp,rel=1e-3" ./gpu_throughput szp,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, szp,abs=0.06" ./gpu_throughput szp,abs=0.06 "${words[@]:0:36}"
+section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 "${words[@]:0:12}"
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
 host_memory() {
     local codec how
-    for codec in ndzip lorenzo; do
+    for codec in ndzip lorenzo szp,rel=1e-3; do
         for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda"; do
             # The words of $how are options.
             # shellcheck disable=SC2086

@@ -1,11 +1,13 @@
 """h5py: error bounds are kept whatever is done with a file, and what cannot be kept is refused."""
 
+import sys
+
 import h5py
 import numpy as np
 import pytest
 import xarray
 
-from support import BOUNDED, GRIDZ, SZP, frames, options, python, run, same, smooth, spec_of
+from support import BOUNDED, GRIDZ, PLUGIN, ROOT, SZP, frames, options, python, run, same, smooth, spec_of
 
 ABS, REL, PWREL = 1, 2, 5
 TYPES = ["<f4", ">f4", "<f8", ">f8", "<f2", ">f2", "i1", "u1", "<i2", ">u2", "<i4", ">i4", "<u8", ">i8"]
@@ -118,6 +120,11 @@ def test_pwrel(tmp_path):
     got = read(tmp_path / "x.h5")
     assert all(abs(float(a) - float(b)) * 1000 <= abs(float(b)) * (1 + 1e-12) for a, b in zip(got.ravel(), data.ravel()))
     same(got == 0, data == 0)
+
+
+def test_random_arrays_of_every_type():
+    found = run(sys.executable, ROOT / "scripts" / "check_bounds.py", "--library", PLUGIN, "--values", "2e6")
+    assert "0 arrays were wrong" in found.stdout
 
 
 def refused(path, values, *texts, data=smooth("f4", (64, 64)), **more):

@@ -149,21 +149,13 @@ impl<W: Word> Exceptions<W> {
 
 impl<W: Word> Coding<W> {
     /// The code of a word, 0 if it has none.
-    #[inline(always)]
-    fn code<S: Rows<W>>(&self, s: S, word: W) -> W {
-        let Some(quantiser) = self.quantiser else { return word };
-        let mut lanes = [W::default(); LANES];
-        s.store(quantiser.code(s, s.splat(word)).codes, &mut lanes);
-        lanes[0]
+    fn code(&self, word: W) -> W {
+        self.quantiser.map_or(word, |quantiser| quantiser.code_of(word))
     }
 
     /// The word that a code stands for.
-    #[inline(always)]
-    fn value<S: Rows<W>>(&self, s: S, code: W) -> W {
-        let Some(quantiser) = self.quantiser else { return code };
-        let mut lanes = [W::default(); LANES];
-        s.store(quantiser.value(s, s.splat(code)), &mut lanes);
-        lanes[0]
+    fn value(&self, code: W) -> W {
+        self.quantiser.map_or(code, |quantiser| quantiser.value_of(code))
     }
 }
 
@@ -191,7 +183,7 @@ fn quantise<W: Word, S: Rows<W>>(
     exceptions.restart(n);
     let quantiser = coding.quantiser?;
     let base = s.splat(first);
-    let mut first_code = coding.code(s, first);
+    let mut first_code = coding.code(first);
     let first_row = s.splat(first_code);
     let (mut any_uncoded, mut n_others) = (0, 0);
     let mut at = 0;
@@ -279,7 +271,7 @@ pub fn encode<W: Word, S: Rows<W>>(
         None => (words, &*codes, block.first, WORDS),
     };
     if kind == 0 && is_zero(s, v, n) {
-        return constant(coding.value(s, first), unit, out);
+        return constant(coding.value(first), unit, out);
     }
     let numbers =
         predict::Numbers { v, shape, middle: Samples::middle(&v[..n], first), in_full: false, masked: None };

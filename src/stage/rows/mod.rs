@@ -22,7 +22,7 @@ pub use simd::SimdWord as RowWord;
 
 use crate::stage::bits::window;
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, in_lanes, map_lanes};
+use crate::stage::quantise::{Coded, Uniform, lanes_of};
 use crate::stage::word::Word;
 
 /// Lanes of a row.
@@ -118,6 +118,22 @@ impl Ahead for Nothing {
 
 /// Bytes from one line of the cache to the next.
 pub const CACHE_LINE: usize = 64;
+
+/// A one in every so many bits.
+const EACH_8: u64 = u64::MAX / 0xff;
+const EACH_16: u64 = u64::MAX / 0xffff;
+const EACH_32: u64 = u64::MAX / 0xffff_ffff;
+/// The lower one of every two fields of so many bits.
+const LOWER_8: u64 = EACH_16 * 0xff;
+const LOWER_16: u64 = EACH_32 * 0xffff;
+const LOWER_32: u64 = 0xffff_ffff;
+
+/// The largest of the widths of a row's groups.
+#[inline(always)]
+fn longest(widths: [u8; LANES / 8]) -> usize {
+    let [a, b, c, d] = widths;
+    a.max(b).max(c.max(d)).into()
+}
 
 /// Operations on rows of words. In masks, bit j stands for lane j.
 pub trait Rows<W: Word>: Copy {
@@ -402,30 +418,38 @@ pub trait Rows<W: Word>: Copy {
     /// The lowest `n` bits, at most 8, of each of eight bytes behind each other.
     #[inline(always)]
     fn gather_bits(self, bytes: u64, n: u32) -> u64 {
-        let mut bits = 0;
-        for i in 0..8 {
-            bits |= (bytes >> (8 * i) & ((1 << n) - 1)) << (i * n);
-        }
-        bits
+        // Two fields become one, three times: the upper ones come down.
+        let ones = bytes & (EACH_8 * u64::low_mask(n));
+        let upper = ones & !LOWER_8;
+        let twos = ones & LOWER_8 | upper >> (8 - n);
+        let upper = twos & !LOWER_16;
+        let fours = twos & LOWER_16 | upper >> (16 - 2 * n);
+        let upper = fours & !LOWER_32;
+        fours & LOWER_32 | upper >> (32 - 4 * n)
     }
     /// The inverse of [`Rows::gather_bits`]: `n` bits each in eight bytes.
     #[inline(always)]
     fn scatter_bits(self, bits: u64, n: u32) -> u64 {
-        let mut bytes = 0;
-        for i in 0..8 {
-            bytes |= (bits >> (i * n) & ((1 << n) - 1)) << (8 * i);
-        }
-        bytes
+        let lower = u64::low_mask(4 * n);
+        let fours = bits & lower | (bits & (lower << (4 * n))) << (32 - 4 * n);
+        let lower = EACH_32 * u64::low_mask(2 * n);
+        let twos = fours & lower | (fours & (lower << (2 * n))) << (16 - 2 * n);
+        let lower = EACH_16 * u64::low_mask(n);
+        twos & lower | (twos & (lower << n)) << (8 - n)
     }
     /// Quantises floats.
     #[inline(always)]
     fn codes(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
-        in_lanes(self, floats, |word| word.code(uniform))
+        let mut lanes = lanes_of(self, floats);
+        let (are_coded, are_within) = W::codes(uniform, &mut lanes);
+        Coded { codes: self.load(&lanes), are_coded, are_within }
     }
     /// The floats that codes stand for.
     #[inline(always)]
     fn values(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
-        map_lanes(self, codes, |code: W| code.value(uniform))
+        let mut lanes = lanes_of(self, codes);
+        W::values(uniform, &mut lanes);
+        self.load(&lanes)
     }
     /// The bit lengths of the longest of every eight numbers of whole rows.
     #[inline(always)]
@@ -453,46 +477,56 @@ pub trait Rows<W: Word>: Copy {
     /// room for [`OCTETS_ROOM`] bytes, which are anything behind those.
     #[inline(always)]
     fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
-        let mut words = [W::default(); LANES];
-        self.store(row, &mut words);
-        let mut at = 0;
-        for (eight, width) in words.as_chunks::<8>().0.iter().zip(widths) {
-            let (mut n_bits, mut start) = (u32::from(width), 0);
-            while n_bits > 0 {
-                let mut bytes = 0;
-                let mut i = 0;
-                while i < 8 {
-                    bytes |= (eight[i] >> start & W::low_mask(8)).to_u64() << (8 * i);
-                    i += 1;
-                }
-                let n = n_bits.min(8);
-                out[at..at + 8].copy_from_slice(&self.gather_bits(bytes, n).to_le_bytes());
-                at += n as usize;
-                start += 8;
-                n_bits -= n;
+        let words = lanes_of(self, row);
+        let mut parts = [[0; LANES]; 8];
+        let longest = longest(widths);
+        let mut p = 0;
+        while 8 * p < longest {
+            let mut i = 0;
+            while i < LANES {
+                parts[p][i] = (words[i] >> (8 * p) as u32).to_u64() as u8;
+                i += 1;
             }
+            p += 1;
+        }
+        let (mut at, mut g) = (0, 0);
+        while g < widths.len() {
+            let (mut n_bits, mut p) = (usize::from(widths[g]), 0);
+            while n_bits > 0 {
+                let n = n_bits.min(8);
+                let bytes = u64::from_le_bytes(*parts[p][8 * g..].first_chunk().expect("a group"));
+                out[at..at + 8].copy_from_slice(&self.gather_bits(bytes, n as u32).to_le_bytes());
+                (at, p, n_bits) = (at + n, p + 1, n_bits - n);
+            }
+            g += 1;
         }
     }
     /// The numbers of four groups; [`OCTETS_ROOM`] bytes are there.
     #[inline(always)]
     fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
-        let mut words = [W::default(); LANES];
-        let mut at = 0;
-        for (eight, width) in words.as_chunks_mut::<8>().0.iter_mut().zip(widths) {
-            let (mut n_bits, mut start) = (u32::from(width), 0);
+        let mut parts = [[0; LANES]; 8];
+        let (mut at, mut g) = (0, 0);
+        while g < widths.len() {
+            let (mut n_bits, mut p) = (usize::from(widths[g]), 0);
             while n_bits > 0 {
                 let n = n_bits.min(8);
                 let bits = u64::from_le_bytes(*from[at..].first_chunk().expect("eight bytes"));
-                let bytes = self.scatter_bits(bits, n);
-                let mut i = 0;
-                while i < 8 {
-                    eight[i] |= W::from_u64(bytes >> (8 * i) & 0xff) << start;
-                    i += 1;
-                }
-                at += n as usize;
-                start += 8;
-                n_bits -= n;
+                let bytes = self.scatter_bits(bits, n as u32);
+                parts[p][8 * g..8 * g + 8].copy_from_slice(&bytes.to_le_bytes());
+                (at, p, n_bits) = (at + n, p + 1, n_bits - n);
             }
+            g += 1;
+        }
+        let mut words = [W::default(); LANES];
+        let longest = longest(widths);
+        let mut p = 0;
+        while 8 * p < longest {
+            let mut i = 0;
+            while i < LANES {
+                words[i] |= W::from_u64(parts[p][i].into()) << (8 * p) as u32;
+                i += 1;
+            }
+            p += 1;
         }
         self.load(&words)
     }

@@ -125,12 +125,49 @@ unsafe fn leading_zeros_64(a: __m256i) -> __m256i {
     }
 }
 
+/// The zero bits above the longest of every eight words; zeros in the last lanes.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Of every register two words in each half, then one, then one in all.
+        let ab = _mm256_or_si256(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        let cd = _mm256_or_si256(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+        let all = _mm256_or_si256(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+        let any = _mm_or_si128(_mm256_castsi256_si128(all), _mm256_extracti128_si256::<1>(all));
+        let zeros = leading_zeros_32(_mm256_castsi128_si256(any));
+        _mm256_blend_epi32::<0xf0>(zeros, _mm256_setzero_si256())
+    }
+}
+
+/// As [`octet_zeros_32`].
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn octet_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (a, b) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d));
+        let (c, d) = (_mm256_or_si256(e, f), _mm256_or_si256(g, h));
+        // Of every pair one word in each half, then one in all.
+        let ab = _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+        let cd = _mm256_or_si256(_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
+        let any =
+            _mm256_or_si256(_mm256_permute2x128_si256::<0x20>(ab, cd), _mm256_permute2x128_si256::<0x31>(ab, cd));
+        leading_zeros_64(any)
+    }
+}
+
 /// The operations for a type of word, of which a register has `$lanes` and a row needs `$n`.
 macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $bytes:literal, $set1:ident, $add:ident, $sub:ident, $mul:ident,
         $sll:ident, $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $movemask:ident,
-        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident
+        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident, $octet_zeros:ident
     ) => {
         impl Rows<$word> for Avx2 {
             type Row = [__m256i; $n];
@@ -172,15 +209,26 @@ macro_rules! level {
             }
             #[inline(always)]
             fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
-                let mut words = [0 as $word; LANES];
-                Rows::<$word>::store(self, a, &mut words);
-                let mut zeros = [0 as $word; $lanes];
-                for eight in words.as_chunks::<8>().0 {
-                    let [a, b, c, d, e, f, g, h] = *eight;
-                    zeros[0] += <$word>::from((a | b | c | d | e | f | g | h).leading_zeros());
+                // SAFETY: the token is proof of the instructions.
+                unsafe { $add(sum, $octet_zeros(a)) }
+            }
+            #[inline(always)]
+            fn octet_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
+                let mut k = 0;
+                while k < lengths.len() / (LANES / 8) {
+                    let mut zeros = [0 as $word; $lanes];
+                    // SAFETY: the token is proof of the instructions; there are as many words as a register has.
+                    unsafe {
+                        let row = Rows::<$word>::load(self, &numbers[k * LANES..]);
+                        _mm256_storeu_si256(zeros.as_mut_ptr().cast(), $octet_zeros(row));
+                    }
+                    let mut i = 0;
+                    while i < LANES / 8 {
+                        lengths[k * (LANES / 8) + i] = (<$word>::BITS as $word - zeros[i]) as u8;
+                        i += 1;
+                    }
+                    k += 1;
                 }
-                // SAFETY: the token is proof of the instructions; there are as many words as a register has.
-                unsafe { $add(sum, _mm256_loadu_si256(zeros.as_ptr().cast())) }
             }
             #[inline(always)]
             fn total(self, sum: Self::Sum) -> u64 {
@@ -352,7 +400,8 @@ level!(
     _mm256_castsi256_ps,
     bits_32,
     _mm256_sllv_epi32,
-    _mm256_srlv_epi32
+    _mm256_srlv_epi32,
+    octet_zeros_32
 );
 level!(
     u64,
@@ -374,5 +423,6 @@ level!(
     _mm256_castsi256_pd,
     bits_64,
     _mm256_sllv_epi64,
-    _mm256_srlv_epi64
+    _mm256_srlv_epi64,
+    octet_zeros_64
 );

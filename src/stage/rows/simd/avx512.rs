@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::{Token, each, octets, quantise, rows};
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, in_lanes, map_lanes};
+use crate::stage::quantise::{Coded, Uniform, lanes_of};
 use crate::stage::rows::{LANES, LENGTHS, OCTETS_ROOM, Rows, first_lanes};
 use crate::stage::word::Word;
 
@@ -643,7 +643,9 @@ macro_rules! level {
             #[inline(always)]
             fn codes(self, uniform: &Uniform<$word>, floats: Self::Row) -> Coded<Self::Row> {
                 if uniform.float.is_narrow() {
-                    return in_lanes(self, floats, |word: $word| word.code(uniform));
+                    let mut lanes = lanes_of(self, floats);
+                    let (are_coded, are_within) = uniform.codes(&mut lanes);
+                    return Coded { codes: Rows::<$word>::load(self, &lanes), are_coded, are_within };
                 }
                 let mut coded = Coded { codes: floats, are_coded: 0, are_within: 0 };
                 for (i, code) in coded.codes.iter_mut().enumerate() {
@@ -658,7 +660,9 @@ macro_rules! level {
             #[inline(always)]
             fn values(self, uniform: &Uniform<$word>, mut codes: Self::Row) -> Self::Row {
                 if uniform.float.is_narrow() {
-                    return map_lanes(self, codes, |code: $word| code.value(uniform));
+                    let mut lanes = lanes_of(self, codes);
+                    uniform.values(&mut lanes);
+                    return Rows::<$word>::load(self, &lanes);
                 }
                 for code in &mut codes {
                     // SAFETY: the token is proof of the instructions.

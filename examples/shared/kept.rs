@@ -1,0 +1,24 @@
+//! Whether what came back is what was asked for.
+
+use gridz::quality::{self, Bound};
+use gridz::{Array, Context, Mode, Request};
+
+/// Fails if it is not the same or, where the request has a bound, an element is not within that.
+pub fn check(
+    array: &Array,
+    original: &[u8],
+    decoded: &[u8],
+    request: &Request,
+) -> Result<(), Box<dyn std::error::Error>> {
+    if original == decoded {
+        return Ok(());
+    }
+    if request.mode() != Mode::Lossless {
+        let bound = Bound::new(request.mode(), request.value())?;
+        let report = quality::compare(array, original, decoded, bound, None, &Context::new(None, None)?)?;
+        if report.error_over_bound <= 1.0 && report.nan_mismatches + report.infinity_mismatches == 0 {
+            return Ok(());
+        }
+    }
+    Err("the data came back different".into())
+}

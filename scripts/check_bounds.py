@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Keeps count of kept promises: szp on many random arrays, each element compared with its bound in exact arithmetic.
+
+    check_bounds.py [--library LIBRARY] [--values N] [--seed N]
+
+For each of the modes abs, rel and pwrel arrays of all types that have it are made until N values are checked (1e9 by
+default: four minutes on one core): smooth ones, noise, any bits, few values, large offsets, subnormal and huge numbers; with holes
+of NaN or of a fill value that is named, and without; of one to four dimensions. Bounds are any part of the largest number.
+
+What must not be: an element further from what it was than the bound; NaN, an infinity or a fill value that is something
+else, or something else that has become one; an array that changes when it is compressed a second time.
+
+The CPU does it, on the level of GRIDZ_CPU_LEVEL. Prints a line for each mode, and everything that is wrong; then the exit
+status is 1. Needs numpy.
+"""
+
+import argparse
+import pathlib
+import sys
+from fractions import Fraction
+
+import numpy as np
+
+import bench_lossless as base
+
+FLOATS = ["f2", "f4", "f8"]
+INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+MODES = {"abs": FLOATS * 3 + INTEGERS, "rel": FLOATS * 3 + INTEGERS, "pwrel": FLOATS}
+N_LARGEST = 1 << 20
+"""Elements of an array, at most."""
+
+
+# ---- arrays -----------------------------------------------------------------------------------------
+
+
+def shape(rng):
+    n = int(2 ** rng.uniform(4, np.log2(N_LARGEST)))
+    parts = rng.dirichlet(np.ones(rng.integers(1, 5)))
+    return tuple(max(1, round(n**part)) for part in parts)
+
+
+def numbers(rng, extents):
+    """Float64 from -1 to 1, more or less."""
+    kind = rng.integers(5)
+    axes = np.meshgrid(*(np.arange(n) * rng.uniform(0.001, 0.5) for n in extents), indexing="ij", sparse=True)
+    smooth = sum(np.sin(axis + rng.uniform(0, 6)) for axis in axes) / len(extents)
+    if kind == 0:
+        return smooth
+    if kind == 1:
+        return smooth + rng.normal(size=extents) * 10 ** rng.uniform(-8, 0)
+    if kind == 2:
+        return rng.normal(size=extents)
+    if kind == 3:
+        return np.round(smooth * 8) / 8
+    return np.where(smooth > rng.uniform(-1, 1), smooth, 0)
+
+
+def array(rng, dtype):
+    """An array, and its largest number."""
+    extents = shape(rng)
+    kind = np.dtype(dtype)
+    if rng.random() < 0.15:
+        values = np.frombuffer(rng.bytes(int(np.prod(extents)) * kind.itemsize), kind).reshape(extents).copy()
+    elif kind.kind == "f":
+        info = np.finfo(kind)
+        scale = 10.0 ** (rng.uniform(-3, 4) if rng.random() < 0.7 else rng.uniform(np.log10(float(info.tiny)) - 5, np.log10(float(info.max)) - 0.1))
+        offset = rng.choice([0, 0, 0, 1, 300, 1e5])
+        with np.errstate(over="ignore"):
+            values = (numbers(rng, extents) * scale + offset * scale * (offset * scale < info.max)).astype(kind)
+    else:
+        info = np.iinfo(kind)
+        scale = 2.0 ** rng.uniform(0, kind.itemsize * 8 - 1.01)
+        middle = float(info.min) / 2 + float(info.max) / 2 if info.min == 0 else 0.0
+        values = np.clip(numbers(rng, extents) * scale / 2 + middle, float(info.min), float(info.max) * (1 - 2**-52)).astype(kind)
+    return values
+
+
+def holes(rng, values):
+    """The fill value, if the array has one now."""
+    how = rng.integers(3)
+    if how == 0:
+        return None
+    n = max(1, values.size // int(rng.integers(2, 1000)))
+    at = rng.integers(values.size, size=n) if rng.random() < 0.5 else np.arange(n) + rng.integers(values.size - n + 1)
+    flat = values.reshape(-1)
+    if how == 1 and values.dtype.kind == "f":
+        flat[at] = np.nan
+        return None
+    fill = values.dtype.type(-999 if values.dtype.kind in "if" and values.itemsize > 1 else 99)
+    flat[at] = fill
+    return fill
+
+
+# ---- checks -----------------------------------------------------------------------------------------
+
+
+def differences(a, b):
+    """Exact |a − b| as two float64 each, for floats, of finite numbers; their sums are the differences."""
+    a, b = a.astype("f8"), b.astype("f8")
+    large, small = np.where(np.abs(a) < np.abs(b), b, a), np.where(np.abs(a) < np.abs(b), a, b)
+    nearest = large - small
+    rest = (large - nearest) - small
+    return np.abs(nearest), np.where(nearest < 0, -rest, rest)
+
+
+def n_beyond(a, b, bounds):
+    """Of how many elements the error is above its bound, a float64 or an array of those and what they lack."""
+    if a.dtype.kind != "f":
+        words = a.dtype.str.replace("i", "u")
+        errors = np.where(a > b, a.view(words) - b.view(words), b.view(words) - a.view(words))
+        return int((errors.astype("u8") > int(min(bounds[0], 2**64 - 1))).sum())
+    nearest, rest = differences(a, b)
+    bound, lack = bounds
+    return int(((nearest > bound) | (nearest == bound) & (rest > lack)).sum())
+
+
+def products(value, x):
+    """value · |x| as two float64 (Dekker's product), for numbers that are not so small that it is lost."""
+    x = np.abs(x.astype("f8"))
+    # Powers of two change nothing but what is too large for that.
+    scale = np.where(x > 1e250, 2.0**-64, 1.0)
+    x *= scale
+    product = value * x
+
+    def split(v):
+        upper = v * 134217729.0
+        upper = upper - (upper - v)
+        return upper, v - upper
+
+    (a, b), (c, d) = split(np.float64(value)), split(x)
+    return product / scale, (((a * c - product) + a * d + b * c) + b * d) / scale
+
+
+def bound_of(mode, value, values, is_hole):
+    """What each error is compared with: one float64 and what it lacks, or arrays of both."""
+    if mode == "abs":
+        return value, 0.0
+    if mode == "pwrel":
+        return products(value, values[~is_hole])
+    counted = values[~is_hole]
+    if counted.size == 0:
+        return 0.0, 0.0
+    exact = Fraction(value) * (Fraction(counted.max().item()) - Fraction(counted.min().item()))
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return float(np.finfo("f8").max), 0.0
+    return nearest, float(exact - Fraction(nearest))
+
+
+def value_of(mode, rng, values):
+    """What is asked for."""
+    if mode == "pwrel":
+        return 10 ** rng.uniform(-8, -0.6)
+    relative = 10 ** rng.uniform(-9, -0.5)
+    if mode == "rel":
+        return relative
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    size = max(abs(float(finite.max())), abs(float(finite.min()))) if finite.size else 1.0
+    return float(min(max(size, 1e-300) * relative, 1e300)) if values.dtype.kind == "f" else max(1.0, size * relative)
+
+
+@np.errstate(invalid="ignore")
+def check(gridz, rng, mode, dtype):
+    """The number of elements, and what is wrong."""
+    values = array(rng, dtype)
+    fill = holes(rng, values)
+    value = value_of(mode, rng, values)
+    if value == 0:
+        return 0, []
+    spec = f"szp,{mode}={value!r}" + ("" if fill is None else f",fill={fill.item()!r}")
+    peer = gridz.peer("szp", spec, 0)
+    back, again = np.empty_like(values), np.empty_like(values)
+    frame = peer.compress(values).copy()
+    peer.decompress(frame, back)
+    wrong = []
+    is_hole = np.zeros(values.shape, bool) if values.dtype.kind != "f" else ~np.isfinite(values)
+    was_made = np.zeros(values.shape, bool) if values.dtype.kind != "f" else ~np.isfinite(back)
+    if fill is not None:
+        is_hole, was_made = is_hole | (values == fill), was_made | (back == fill)
+    words = values.dtype.str.replace("f", "u").replace("i", "u")
+    if (is_hole != was_made).any() or (values.view(words)[is_hole] != back.view(words)[is_hole]).any():
+        wrong.append("NaN, infinities or fill values were lost or made")
+    counted = ~is_hole
+    if mode == "pwrel":
+        is_exact = np.abs(values) < np.finfo(values.dtype).tiny
+        if (back.view(words)[is_exact] != values.view(words)[is_exact]).any():
+            wrong.append("zeros or subnormal numbers were lost")
+        # Below, the product may not be exact.
+        counted &= np.abs(values.astype("f8")) > 1e-250
+    beyond = n_beyond(values[counted], back[counted], bound_of(mode, value, values, ~counted if mode == "pwrel" else is_hole))
+    if beyond:
+        wrong.append(f"{beyond} elements are beyond the bound")
+    if mode != "rel":
+        peer.decompress(peer.compress(back).copy(), again)
+        if again.tobytes() != back.tobytes():
+            wrong.append("elements drift")
+    return values.size, [f"{values.dtype} {values.shape} {spec}: {what}" for what in wrong]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", type=pathlib.Path, default=base.ROOT / "target" / "release" / "libgridz.so")
+    parser.add_argument("--values", type=float, default=1e9)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    gridz = base.Gridz(options.library)
+    n_wrong = 0
+    for mode, dtypes in MODES.items():
+        n_values = n_arrays = 0
+        while n_values < options.values:
+            rng = np.random.default_rng([options.seed, list(MODES).index(mode), n_arrays])
+            n, wrong = check(gridz, rng, mode, dtypes[n_arrays % len(dtypes)])
+            n_values, n_arrays, n_wrong = n_values + n, n_arrays + 1, n_wrong + len(wrong)
+            for line in wrong:
+                print(f"WRONG, array {n_arrays - 1}: {line}")
+        print(f"{mode}: {n_values} values in {n_arrays} arrays", flush=True)
+    print(f"{gridz.version()}: {n_wrong} arrays were wrong")
+    sys.exit(n_wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

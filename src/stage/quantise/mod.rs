@@ -1,0 +1,204 @@
+//! Quantisers: elements become whole numbers, their codes, and these become elements within a bound of them.
+//!
+//! A code depends on the element and on what was asked for, on nothing else, and the element that a code stands for has
+//! that code again. So an array can be decoded and encoded as often as one likes, whole or in parts, and no element is
+//! ever further from what it was at first than the bound. (The idea of cuSZp and others, to predict whole numbers, without
+//! their loss: Huang et al., "cuSZp", SC '23.)
+//!
+//! [`Uniform`] is for floats: multiples of a step of nearly twice the bound. Where elements are large in steps, a product of
+//! a float's precision would be rounded by so much that the bound were broken; so there steps have fewer significant bits the
+//! larger elements are, and all multiples are exact. [`Whole`] is for integers. [`Relative`] is for bounds in units of the
+//! element: it takes the bits of a float as an integer, which is near enough to its logarithm.
+//!
+//! A quantiser also says which elements have a code, and which of those are within the bound. All arithmetic is that of IEEE
+//! 754 in the element's format, or in binary32 for narrower ones, one operation at a time.
+//!
+//! Here all of it is written for rows of lanes as arrays, without branches within a row, so that compilers make vector
+//! instructions of it. With AVX-512 floats of 32 and 64 bits have code of their own.
+
+mod numbers;
+mod relative;
+#[cfg(test)]
+mod tests;
+mod uniform;
+mod whole;
+
+pub use numbers::Numbers;
+use relative::Relative;
+pub use uniform::{SPARE_BITS, Uniform, ZONES};
+use whole::Whole;
+
+use crate::stage::rows::{LANES, Portable, Rows};
+use crate::stage::word::Word;
+use crate::types::DType;
+
+/// What a quantiser makes of a row: the codes, which elements have one, and which of those come back within the bound.
+pub struct Coded<R> {
+    /// The codes, in two's complement; zeros where there is none.
+    pub codes: R,
+    /// The lanes of elements that have a code.
+    pub are_coded: u32,
+    /// The lanes of those that come back within the bound.
+    pub are_within: u32,
+}
+
+/// A quantiser of words, as elements become words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantiser<W> {
+    /// Floats with an absolute bound.
+    Uniform(Uniform<W>),
+    /// Integers with an absolute bound.
+    Whole(Whole<W>),
+    /// Floats with a bound relative to each of them.
+    Relative(Relative<W>),
+}
+
+impl<W: Word> Quantiser<W> {
+    /// For elements of a type with numbers of one part, and an absolute bound above 0. `None` if no element has a code.
+    pub fn absolute(dtype: DType, bound: f64) -> Option<Self> {
+        Float::of(dtype).map_or_else(
+            || Some(Self::Whole(Whole::new(dtype, bound))),
+            |float| W::uniform(float, bound).map(Self::Uniform),
+        )
+    }
+
+    /// For floats, and a bound between 0 and 1 in units of each of them. `None` for other elements.
+    pub fn relative(dtype: DType, bound: f64) -> Option<Self> {
+        Float::of(dtype).map(|float| Self::Relative(Relative::new(float, bound)))
+    }
+
+    /// Quantises a row.
+    #[inline(always)]
+    pub fn code<S: Rows<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
+        match self {
+            Self::Uniform(uniform) => s.codes(uniform, words),
+            Self::Whole(whole) => {
+                let mut lanes = lanes_of(s, words);
+                whole.codes(&mut lanes);
+                Coded { codes: s.load(&lanes), are_coded: u32::MAX, are_within: u32::MAX }
+            }
+            Self::Relative(relative) => {
+                let mut lanes = lanes_of(s, words);
+                let are_coded = relative.codes(&mut lanes);
+                Coded { codes: s.load(&lanes), are_coded, are_within: are_coded }
+            }
+        }
+    }
+
+    /// The code of one word, 0 if it has none.
+    pub fn code_of(&self, word: W) -> W {
+        self.code(Portable, [word; LANES]).codes[0]
+    }
+
+    /// The word of one code.
+    pub fn value_of(&self, code: W) -> W {
+        self.value(Portable, [code; LANES])[0]
+    }
+
+    /// The words of a row of codes.
+    #[inline(always)]
+    pub fn value<S: Rows<W>>(&self, s: S, codes: S::Row) -> S::Row {
+        match self {
+            Self::Uniform(uniform) => s.values(uniform, codes),
+            Self::Whole(whole) => {
+                let mut lanes = lanes_of(s, codes);
+                whole.values(&mut lanes);
+                s.load(&lanes)
+            }
+            Self::Relative(relative) => {
+                let mut lanes = lanes_of(s, codes);
+                relative.values(&mut lanes);
+                s.load(&lanes)
+            }
+        }
+    }
+}
+
+/// A row as an array.
+#[inline(always)]
+pub fn lanes_of<W: Word, S: Rows<W>>(s: S, row: S::Row) -> [W; LANES] {
+    let mut lanes = [W::default(); LANES];
+    s.store(row, &mut lanes);
+    lanes
+}
+
+/// The lanes whose words are not 0.
+#[inline(always)]
+fn lanes_set<W: Word>(words: &[W; LANES]) -> u32 {
+    let mut set = 0;
+    let mut i = 0;
+    while i < LANES {
+        set |= u32::from(words[i] != W::default()) << i;
+        i += 1;
+    }
+    set
+}
+
+/// How numbers are divided by one that is odd: by a product, whose upper half is the quotient or one less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Divisor<W> {
+    divisor: W,
+    factor: W,
+    shift: u32,
+}
+
+impl<W: Word> Divisor<W> {
+    /// For an odd number of which twice as much fits a word.
+    fn new(divisor: W) -> Self {
+        let shift = divisor.bit_length() - 1;
+        let factor = (1u128 << (W::BITS + shift)) / u128::from(divisor.to_u64());
+        Self { divisor, factor: W::from_u64(factor.min(W::low_mask(W::BITS).to_u64().into()) as u64), shift }
+    }
+
+    /// A quotient, which may be one less than the right one, and the remainder of that, which is less than twice the divisor.
+    ///
+    /// Let the factor be (2^(BITS + shift) − e) / divisor, where e is less than the divisor (or 1 if that is 1). Then the
+    /// product is less than the true one by n · e / divisor, which by 2^(BITS + shift) is less than 1.
+    #[inline(always)]
+    fn divide(&self, n: W) -> (W, W) {
+        let quotient = n.high_product(self.factor) >> self.shift;
+        (quotient, n.minus(quotient.times(self.divisor)))
+    }
+}
+
+/// Formats of floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Float {
+    /// IEEE binary16.
+    F16,
+    /// The upper half of binary32.
+    Bf16,
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary64.
+    F64,
+}
+
+impl Float {
+    /// That of a type's elements.
+    fn of(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::F16 => Some(Self::F16),
+            DType::Bf16 => Some(Self::Bf16),
+            DType::F32 => Some(Self::F32),
+            DType::F64 => Some(Self::F64),
+            _ => None,
+        }
+    }
+
+    /// Narrower than a word, and so computed with as binary32.
+    #[inline(always)]
+    pub fn is_narrow(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16)
+    }
+
+    /// Bits of the fraction field, and of the whole.
+    fn bits(self) -> (u32, u32) {
+        match self {
+            Self::F16 => (10, 16),
+            Self::Bf16 => (7, 16),
+            Self::F32 => (23, 32),
+            Self::F64 => (52, 64),
+        }
+    }
+}

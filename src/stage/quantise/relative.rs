@@ -1,0 +1,80 @@
+//! Floats of which only every so many are used, by their bits.
+
+use super::{Divisor, Float, lanes_set};
+use crate::stage::rows::LANES;
+use crate::stage::word::Word;
+
+/// The bits of a float as an integer, its place, become a multiple of an odd number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relative<W> {
+    /// So many places to either side become one float.
+    half: W,
+    step: Divisor<W>,
+    /// What the least code above 0 stands for, as a multiple.
+    first: W,
+    /// The sign of an element, and what is above it.
+    signs: W,
+    /// The places of the least normal float and of infinity.
+    normal: W,
+    infinity: W,
+}
+
+impl<W: Word> Relative<W> {
+    /// For a bound between 0 and 1.
+    pub fn new(float: Float, bound: f64) -> Self {
+        let (fraction_bits, bits) = float.bits();
+        // A power of two times the bound is exact.
+        let half = (bound * (1u64 << fraction_bits) as f64) as u64;
+        Self {
+            half: W::from_u64(half),
+            step: Divisor::new(W::from_u64(2 * half + 1)),
+            first: W::from_u64(((1 << fraction_bits) + half) / (2 * half + 1)),
+            signs: !W::low_mask(bits - 1),
+            normal: W::from_u64(1 << fraction_bits),
+            infinity: W::low_mask(bits - 1 - fraction_bits) << fraction_bits,
+        }
+    }
+
+    /// Elements, of whose bits there may be copies above, become codes; the lanes of those that have one.
+    #[inline(always)]
+    pub fn codes(&self, lanes: &mut [W; LANES]) -> u32 {
+        let [zero, one, all] = [W::default(), W::from_u64(1), !W::default()];
+        // The sign of an element: the lowest of these bits.
+        let top = self.signs & !(self.signs << 1);
+        let mut are_coded = [all; LANES];
+        let mut some_are_not = zero;
+        let mut i = 0;
+        while i < LANES {
+            let sign = if lanes[i] & top == zero { zero } else { all };
+            let place = lanes[i] & !self.signs;
+            let (mut multiple, rest) = self.step.divide(place.plus(self.half));
+            multiple = multiple.plus(if rest >= self.step.divisor { one } else { zero });
+            let is_multiple = (place >= self.normal)
+                & (place < self.infinity)
+                & (multiple.times(self.step.divisor) < self.infinity);
+            let size = multiple.minus(self.first).plus(one);
+            let code = (size ^ sign).minus(sign);
+            let is_coded = if is_multiple | (place | sign == zero) { all } else { zero };
+            lanes[i] = if is_multiple { code } else { zero };
+            are_coded[i] = is_coded;
+            some_are_not |= !is_coded;
+            i += 1;
+        }
+        if some_are_not == zero { u32::MAX } else { lanes_set(&are_coded) }
+    }
+
+    /// Codes become elements, with their top bit above them.
+    #[inline(always)]
+    pub fn values(&self, lanes: &mut [W; LANES]) {
+        let before = self.first.minus(W::from_u64(1));
+        let mut i = 0;
+        while i < LANES {
+            let sign = lanes[i].shift_signed(W::BITS - 1);
+            let multiple = (lanes[i] ^ sign).minus(sign).plus(before);
+            let place = multiple.times(self.step.divisor) & !self.signs;
+            let element = place | sign & self.signs;
+            lanes[i] = if lanes[i] == W::default() { W::default() } else { element };
+            i += 1;
+        }
+    }
+}
