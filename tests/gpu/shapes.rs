@@ -46,10 +46,24 @@ pub fn dtype(spec: &Request, case: usize) -> DType {
     const NUMBERS: [DType; 8] =
         [DType::F32, DType::F64, DType::F32, DType::I64, DType::U8, DType::F64, DType::I16, DType::U32];
     let dtype = NUMBERS[case % 8];
-    let own = registry::find(spec.codec()).unwrap().dtypes;
-    let own = &own[..own.iter().position(|&dtype| dtype == DType::Opaque).unwrap_or(own.len())];
-    let is_usual = case % 5 < 4 && (own.contains(&dtype) || dtype == DType::I16);
-    if is_usual { dtype } else { own[case / 5 % own.len()] }
+    let of_codec = registry::find(spec.codec()).unwrap().dtypes;
+    let own: Vec<DType> = of_codec.iter().copied().filter(|&dtype| dtype != DType::Opaque).collect();
+    let is_usual = case % 7 < 6 && (own.contains(&dtype) || dtype == DType::I16);
+    if is_usual { dtype } else { own[case / 7 % own.len()] }
+}
+
+/// What the tests here do before they need a GPU.
+#[test]
+fn arrays_of_every_type_are_made() {
+    let mut random = Random::new(9);
+    for spec in specs_of_gpus() {
+        for case in 0..200 {
+            let array =
+                array(dtype(&spec, case), ORDERS[case % 2], &arrays::extents(&mut random, 1 + case % 4, 3000));
+            let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
+            assert_eq!(arrays::bytes(&array, kind, &mut random).len() as u64, array.n_bytes(), "{spec:?} {kind:?}");
+        }
+    }
 }
 
 fn random_batches_by(spec: &Request) {
