@@ -40,7 +40,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LORENZO = {"lorenzo fast": 1, "lorenzo dense": 2}
-DTYPES = {"u1": 1, "u2": 2, "u4": 3, "u8": 4, "i1": 5, "i2": 6, "i4": 7, "i8": 8, "f2": 9, "f4": 11, "f8": 12}
+DTYPES = {"u1": 1, "u2": 2, "u4": 3, "u8": 4, "i1": 5, "i2": 6, "i4": 7, "i8": 8, "f2": 9, "f4": 11, "f8": 12, "c8": 13, "c16": 14}
 
 Input = namedtuple("Input", "name group values")
 """An array; `group` is what its results are averaged with, or None."""
@@ -112,9 +112,9 @@ class Gridz:
         self.call("gridz_compress_bound", byref(Array(values)), byref(options), byref(n_bytes))
         return n_bytes.value
 
-    def peer(self, name, codec, level):
+    def peer(self, name, codec, level, dtype="f4"):
         options, room = Options(codec, level), np.empty(0, "u1")
-        self.bound(np.zeros(1, "f4"), options)  # fails if the library lacks the codec or the level
+        self.bound(np.zeros(1, dtype), options)  # fails if the library lacks the codec or the level
 
         def compress(values):
             nonlocal room

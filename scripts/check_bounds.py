@@ -3,9 +3,10 @@
 
     check_bounds.py [--library LIBRARY] [--values N] [--seed N]
 
-For each of the modes abs, rel and pwrel arrays of all types that have it are made until N values are checked (1e9 by
-default: four minutes on one core): smooth ones, noise, any bits, few values, large offsets, subnormal and huge numbers; with holes
-of NaN or of a fill value that is named, and without; of one to four dimensions. Bounds are any part of the largest number.
+For each of the modes abs, rel and pwrel arrays of all types that have it, but bfloat16, which numpy has not, are made until N
+values are checked (1e9 by default: four minutes on one core): smooth ones, noise, any bits, few values, large offsets,
+subnormal and huge numbers; with holes of NaN or of a fill value that is named, and without; of one to four dimensions.
+Bounds are any part of the largest number. Parts of complex numbers are looked at each for itself.
 
 What must not be: an element further from what it was than the bound; NaN, an infinity or a fill value that is something
 else, or something else that has become one; an array that changes when it is compressed a second time.
@@ -15,6 +16,7 @@ status is 1. Needs numpy.
 """
 
 import argparse
+import math
 import pathlib
 import sys
 from fractions import Fraction
@@ -23,9 +25,9 @@ import numpy as np
 
 import bench_lossless as base
 
-FLOATS = ["f2", "f4", "f8"]
+FLOATS = ["f2", "f4", "f8", "f4", "f8", "c8", "f4", "f8", "c16"]
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
-MODES = {"abs": FLOATS * 3 + INTEGERS, "rel": FLOATS * 3 + INTEGERS, "pwrel": FLOATS}
+MODES = {"abs": FLOATS + INTEGERS, "rel": FLOATS + INTEGERS, "pwrel": FLOATS}
 N_LARGEST = 1 << 20
 """Elements of an array, at most."""
 
@@ -55,24 +57,25 @@ def numbers(rng, extents):
     return np.where(smooth > rng.uniform(-1, 1), smooth, 0)
 
 
-def array(rng, dtype):
-    """An array, and its largest number."""
-    extents = shape(rng)
+def array(rng, dtype, extents):
+    """An array of this type."""
     kind = np.dtype(dtype)
+    if kind.kind == "c":
+        values = np.empty(extents, kind)
+        values.real, values.imag = (array(rng, values.real.dtype, extents) for _ in range(2))
+        return values
     if rng.random() < 0.15:
-        values = np.frombuffer(rng.bytes(int(np.prod(extents)) * kind.itemsize), kind).reshape(extents).copy()
-    elif kind.kind == "f":
+        return np.frombuffer(rng.bytes(int(np.prod(extents)) * kind.itemsize), kind).reshape(extents).copy()
+    if kind.kind == "f":
         info = np.finfo(kind)
         scale = 10.0 ** (rng.uniform(-3, 4) if rng.random() < 0.7 else rng.uniform(np.log10(float(info.tiny)) - 5, np.log10(float(info.max)) - 0.1))
         offset = rng.choice([0, 0, 0, 1, 300, 1e5])
         with np.errstate(over="ignore"):
-            values = (numbers(rng, extents) * scale + offset * scale * (offset * scale < info.max)).astype(kind)
-    else:
-        info = np.iinfo(kind)
-        scale = 2.0 ** rng.uniform(0, kind.itemsize * 8 - 1.01)
-        middle = float(info.min) / 2 + float(info.max) / 2 if info.min == 0 else 0.0
-        values = np.clip(numbers(rng, extents) * scale / 2 + middle, float(info.min), float(info.max) * (1 - 2**-52)).astype(kind)
-    return values
+            return (numbers(rng, extents) * scale + offset * scale * (offset * scale < info.max)).astype(kind)
+    info = np.iinfo(kind)
+    scale = 2.0 ** rng.uniform(0, kind.itemsize * 8 - 1.01)
+    middle = float(info.min) / 2 + float(info.max) / 2 if info.min == 0 else 0.0
+    return np.clip(numbers(rng, extents) * scale / 2 + middle, float(info.min), float(info.max) * (1 - 2**-52)).astype(kind)
 
 
 def holes(rng, values):
@@ -83,10 +86,11 @@ def holes(rng, values):
     n = max(1, values.size // int(rng.integers(2, 1000)))
     at = rng.integers(values.size, size=n) if rng.random() < 0.5 else np.arange(n) + rng.integers(values.size - n + 1)
     flat = values.reshape(-1)
-    if how == 1 and values.dtype.kind == "f":
+    if how == 1 and values.dtype.kind in "fc":
         flat[at] = np.nan
         return None
-    fill = values.dtype.type(-999 if values.dtype.kind in "if" and values.itemsize > 1 else 99)
+    number = {"c": -999 + 2j, "u": 99}.get(values.dtype.kind, -999 if values.itemsize > 1 else 99)
+    fill = values.dtype.type(number)
     flat[at] = fill
     return fill
 
@@ -104,11 +108,12 @@ def differences(a, b):
 
 
 def n_beyond(a, b, bounds):
-    """Of how many elements the error is above its bound, a float64 or an array of those and what they lack."""
+    """Of how many numbers the error is above its bound: of integers a whole number, else a float64 or an array of those and
+    what they lack."""
     if a.dtype.kind != "f":
         words = a.dtype.str.replace("i", "u")
         errors = np.where(a > b, a.view(words) - b.view(words), b.view(words) - a.view(words))
-        return int((errors.astype("u8") > int(min(bounds[0], 2**64 - 1))).sum())
+        return int((errors.astype("u8") > np.uint64(min(bounds, 2**64 - 1))).sum())
     nearest, rest = differences(a, b)
     bound, lack = bounds
     return int(((nearest > bound) | (nearest == bound) & (rest > lack)).sum())
@@ -117,7 +122,7 @@ def n_beyond(a, b, bounds):
 def products(value, x):
     """value · |x| as two float64 (Dekker's product), for numbers that are not so small that it is lost."""
     x = np.abs(x.astype("f8"))
-    # Powers of two change nothing but what is too large for that.
+    # To multiply by a power of two is exact, and what follows must not overflow.
     scale = np.where(x > 1e250, 2.0**-64, 1.0)
     x *= scale
     product = value * x
@@ -132,15 +137,18 @@ def products(value, x):
 
 
 def bound_of(mode, value, values, is_hole):
-    """What each error is compared with: one float64 and what it lacks, or arrays of both."""
+    """What each error is compared with: for integers a whole number, else one float64 and what it lacks, or arrays of both."""
+    is_whole = values.dtype.kind in "iu"
     if mode == "abs":
-        return value, 0.0
+        return math.floor(value) if is_whole else (value, 0.0)
     if mode == "pwrel":
         return products(value, values[~is_hole])
     counted = values[~is_hole]
     if counted.size == 0:
-        return 0.0, 0.0
+        return 0 if is_whole else (0.0, 0.0)
     exact = Fraction(value) * (Fraction(counted.max().item()) - Fraction(counted.min().item()))
+    if is_whole:
+        return math.floor(exact)
     try:
         nearest = float(exact)
     except OverflowError:
@@ -162,22 +170,26 @@ def value_of(mode, rng, values):
 
 @np.errstate(invalid="ignore")
 def check(gridz, rng, mode, dtype):
-    """The number of elements, and what is wrong."""
-    values = array(rng, dtype)
-    fill = holes(rng, values)
+    """The number of values, and what is wrong."""
+    elements = array(rng, dtype, shape(rng))
+    fill = holes(rng, elements)
+    values = elements.view(elements.real.dtype)
     value = value_of(mode, rng, values)
     if value == 0:
         return 0, []
-    spec = f"szp,{mode}={value!r}" + ("" if fill is None else f",fill={fill.item()!r}")
-    peer = gridz.peer("szp", spec, 0)
-    back, again = np.empty_like(values), np.empty_like(values)
-    frame = peer.compress(values).copy()
-    peer.decompress(frame, back)
+    bits = "" if fill is None else f",fill=0x{np.array([fill]).tobytes()[::-1].hex()}"
+    spec = f"szp,{mode}={value!r}{bits}"
+    peer = gridz.peer("szp", spec, 0, dtype)
+    decoded, again = np.empty_like(elements), np.empty_like(elements)
+    frame = peer.compress(elements).copy()
+    peer.decompress(frame, decoded)
+    back = decoded.view(values.dtype)
     wrong = []
     is_hole = np.zeros(values.shape, bool) if values.dtype.kind != "f" else ~np.isfinite(values)
     was_made = np.zeros(values.shape, bool) if values.dtype.kind != "f" else ~np.isfinite(back)
     if fill is not None:
-        is_hole, was_made = is_hole | (values == fill), was_made | (back == fill)
+        fills = np.resize(np.array([fill]).view(values.dtype), values.shape[-1])
+        is_hole, was_made = is_hole | (values == fills), was_made | (back == fills)
     words = values.dtype.str.replace("f", "u").replace("i", "u")
     if (is_hole != was_made).any() or (values.view(words)[is_hole] != back.view(words)[is_hole]).any():
         wrong.append("NaN, infinities or fill values were lost or made")
@@ -192,10 +204,10 @@ def check(gridz, rng, mode, dtype):
     if beyond:
         wrong.append(f"{beyond} elements are beyond the bound")
     if mode != "rel":
-        peer.decompress(peer.compress(back).copy(), again)
-        if again.tobytes() != back.tobytes():
+        peer.decompress(peer.compress(decoded).copy(), again)
+        if again.tobytes() != decoded.tobytes():
             wrong.append("elements drift")
-    return values.size, [f"{values.dtype} {values.shape} {spec}: {what}" for what in wrong]
+    return values.size, [f"{elements.dtype} {elements.shape} {spec}: {what}" for what in wrong]
 
 
 def main():
@@ -211,7 +223,7 @@ def main():
         while n_values < options.values:
             rng = np.random.default_rng([options.seed, list(MODES).index(mode), n_arrays])
             n, wrong = check(gridz, rng, mode, dtypes[n_arrays % len(dtypes)])
-            n_values, n_arrays, n_wrong = n_values + n, n_arrays + 1, n_wrong + len(wrong)
+            n_values, n_arrays, n_wrong = n_values + n, n_arrays + 1, n_wrong + bool(wrong)
             for line in wrong:
                 print(f"WRONG, array {n_arrays - 1}: {line}")
         print(f"{mode}: {n_values} values in {n_arrays} arrays", flush=True)

@@ -15,8 +15,11 @@ pub fn check(
     }
     if request.mode() != Mode::Lossless {
         let bound = Bound::new(request.mode(), request.value())?;
-        let report = quality::compare(array, original, decoded, bound, None, &Context::new(None, None)?)?;
-        if report.error_over_bound <= 1.0 && report.nan_mismatches + report.infinity_mismatches == 0 {
+        let fill = request.fill_bytes(array)?;
+        let fill = fill.as_ref().map(|bytes| &bytes[..array.element_size() as usize]);
+        let report = quality::compare(array, original, decoded, bound, fill, &Context::new(None, None)?)?;
+        let mismatches = report.fill_mismatches + report.nan_mismatches + report.infinity_mismatches;
+        if report.error_over_bound <= 1.0 && mismatches == 0 {
             return Ok(());
         }
     }

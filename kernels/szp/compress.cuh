@@ -1,5 +1,7 @@
 // Compression in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time, many CTAs per
-// multiprocessor. For every block:
+// multiprocessor. Nearly all blocks of floats have small numbers: these are made two in a word, and residuals stay in registers
+// (narrow.cuh), also of clipped boxes whose rows are not too many and not longer than 32. The steps below are of the others; 4 and 5 are of
+// both, but the stage of small numbers lies behind them:
 //   1. Its words become codes in registers, and these go to shared memory (quantise.cuh). Where all elements are in the first zone of the
 //      quantiser, that takes one product; else words are quantised one by one, and those that have no code, or are not within the
 //      bound, are marked (exceptions.cuh).
@@ -9,9 +11,6 @@
 //   4. The first warp chooses the widths, and the size of the block is published; meanwhile the others clear the stage, which takes the
 //      place of the numbers. A scan says where groups begin, and threads add their groups to the stage (octets.cuh).
 //   5. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
-//
-// Nearly all blocks of floats have small numbers: these are made two in a word, and residuals stay in registers (narrow.cuh). Clipped
-// boxes are made so, too. What follows is of the others.
 //
 // Blocks whose rows are not of 32 elements are differenced row by row (stage/differences.cuh), to a buffer of their own; as are those with
 // numbers that may need 64 bits.

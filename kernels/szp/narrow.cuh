@@ -13,7 +13,6 @@
 
 constexpr u32 kZeros = 0x80008000u;     // two numbers that are 0
 constexpr u32 kMostNarrow = 1 << 12;    // sizes of numbers are less
-constexpr u32 kMostSmall = 1 << 9;      // differences of order 3 along two axes fit, too
 constexpr u32 kPairs = kRow / 2;        // words of a row
 constexpr u32 kNarrowRows = kElements / kRow;
 

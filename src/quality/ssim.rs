@@ -18,7 +18,7 @@ const SUMS: usize = 5;
 /// Windows along each axis that are done together. What they need is less than 1 MiB.
 const TILES: [[usize; 3]; 2] = [[1, 64, 128], [8, 16, 64]];
 /// Numbers along the last axis that those windows need.
-const MOST_IN_ROW: usize = 128 + WINDOW - 1;
+const MOST_IN_ROW: usize = TILES[0][2] + WINDOW - 1;
 /// Decoded numbers beyond so many ranges are taken as that many: their squares must be numbers.
 const FAR: f64 = 1e60;
 

@@ -34,7 +34,7 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype.parts().0, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
 }
 
-/// A number of a type that is this one, or the nearest.
+/// The number of a type that is nearest to this one.
 fn element(dtype: DType, x: f64) -> Vec<u8> {
     match dtype {
         DType::F32 => (x as f32).to_le_bytes().to_vec(),

@@ -52,7 +52,7 @@ pub fn dtype(spec: &Request, case: usize) -> DType {
     if is_usual { dtype } else { own[case / 7 % own.len()] }
 }
 
-/// What the tests here do before they need a GPU.
+/// The part of these tests that needs no GPU.
 #[test]
 fn arrays_of_every_type_are_made() {
     let mut random = Random::new(9);

@@ -1,12 +1,12 @@
 //! Quantisers: elements become whole numbers, their codes, and these become elements within a bound of them.
 //!
 //! A code depends on the element and on what was asked for, on nothing else, and the element that a code stands for has
-//! that code again. So an array can be decoded and encoded as often as one likes, whole or in parts, and no element is
+//! that code again, or none, and then it stays as it is. So an array can be decoded and encoded as often as one likes, whole or in parts, and no element is
 //! ever further from what it was at first than the bound. (The idea of cuSZp and others, to predict whole numbers, without
 //! their loss: Huang et al., "cuSZp", SC '23.)
 //!
 //! [`Uniform`] is for floats: multiples of a step of nearly twice the bound. Where elements are large in steps, a product of
-//! a float's precision would be rounded by so much that the bound were broken; so there steps have fewer significant bits the
+//! a float's precision would be rounded by so much that the bound would be broken; so there steps have fewer significant bits the
 //! larger elements are, and all multiples are exact. [`Whole`] is for integers. [`Relative`] is for bounds in units of the
 //! element: it takes the bits of a float as an integer, which is near enough to its logarithm.
 //!

@@ -28,7 +28,7 @@ pub struct Uniform<W> {
     pub bound: W,
 }
 
-/// Of codes only so many low bits of their magnitude count, so that it is a number in any arithmetic.
+/// So many top bits of a code's magnitude do not count, so that it is a number in any arithmetic.
 pub const SPARE_BITS: u32 = 2;
 
 /// The quantiser of words of one width.
