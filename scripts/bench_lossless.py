@@ -69,7 +69,8 @@ class Array(ctypes.Structure):
 
     def __init__(self, values):
         extents = (c_uint64 * values.ndim)(*values.shape)
-        super().__init__(ctypes.sizeof(Array), DTYPES[values.dtype.str[1:]], 0, 0, values.ndim, extents)
+        order = {"<": 1, ">": 2}.get(values.dtype.byteorder, 0)  # 0 is the machine's
+        super().__init__(ctypes.sizeof(Array), DTYPES[values.dtype.str[1:]], order, 0, values.ndim, extents)
 
 
 class Options(ctypes.Structure):

@@ -662,7 +662,7 @@ struct SzpCompressor {
         add(widths, at);
     }
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, true>& numbers) const { return load_near(start, numbers); }
-// The same in a box of other rows, of which a warp has some.
+    // The same as load_near in a box of other rows, of which a warp has some.
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, false>& numbers) const {
         using F = Float<W>;
         constexpr u32 kBatch = 4;

@@ -1,31 +1,21 @@
 """The report of gridz_quality beside the formulas of numpy, scikit-image's SSIM among them, and exact fractions."""
 
 import ctypes
-from ctypes import POINTER, byref, c_double, c_size_t, c_uint32, c_uint64, c_void_p
+import sys
+from ctypes import byref, c_double, c_size_t, c_uint32, c_uint64, c_void_p
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from support import PLUGIN
+from support import PLUGIN, ROOT
 
-DTYPES = {"u1": 1, "u2": 2, "u4": 3, "u8": 4, "i1": 5, "i2": 6, "i4": 7, "i8": 8, "f2": 9, "f4": 11, "f8": 12, "c8": 13, "c16": 14}
+sys.path.insert(0, str(ROOT / "scripts"))
+from bench_lossless import DTYPES, Array
+
 ABS, REL, PWREL = 1, 2, 5
 """Numbers of modes."""
-
-
-class Array(ctypes.Structure):
-    """gridz_array"""
-
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("dtype", c_uint32),
-        ("byte_order", c_uint32),
-        ("element_size", c_uint32),
-        ("rank", c_uint32),
-        ("extents", POINTER(c_uint64)),
-    ]
 
 
 class Options(ctypes.Structure):
@@ -60,15 +50,12 @@ def quality():
     library.gridz_last_error.restype = ctypes.c_char_p
 
     def quality(original, decoded, mode=0, value=0.0, fill=None):
-        extents = (c_uint64 * original.ndim)(*original.shape)
-        order = 2 if original.dtype.byteorder == ">" else 1
-        array = Array(ctypes.sizeof(Array), DTYPES[original.dtype.str[1:]], order, 0, original.ndim, extents)
         fill = None if fill is None else np.array([fill], original.dtype)
         element = None if fill is None else c_void_p(fill.ctypes.data)
         options = Options(ctypes.sizeof(Options), None, mode, 0, value, element)
         report = Report(ctypes.sizeof(Report))
         both = [part for a in (original, decoded) for part in (c_void_p(a.ctypes.data), c_size_t(a.nbytes))]
-        status = library.gridz_quality(byref(array), *both, byref(report), byref(options))
+        status = library.gridz_quality(byref(Array(original)), *both, byref(report), byref(options))
         assert status == 0, library.gridz_last_error()
         return report
 
