@@ -26,6 +26,8 @@ pub enum ErrorKind {
         /// Bytes the destination must have.
         need: u64,
     },
+    /// The caller ended the call.
+    Cancelled,
     /// Memory could not be had, or the context's memory limit forbids it.
     OutOfMemory,
     /// The GPU or its driver is missing, too old, or failed.
@@ -44,6 +46,7 @@ impl ErrorKind {
             Self::InvalidArgument => 100,
             Self::DstTooSmall { .. } => 101,
             Self::UnsupportedJob => 102,
+            Self::Cancelled => 103,
             Self::Corrupt => 200,
             Self::Truncated => 201,
             Self::UnsupportedFormat => 202,

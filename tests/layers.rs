@@ -29,12 +29,13 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("request", &["codec", "registry"], true),
     ("engine", &["codec", "registry", "request", "cpu", "cuda"], true),
     ("quality", &["engine", "cpu"], true),
-    ("hdf5", &["engine"], true),
-    ("ffi", &["engine", "quality", "hdf5", "registry"], true),
+    ("bulk", &["engine", "cpu"], true),
+    ("hdf5", &["engine", "bulk"], true),
+    ("ffi", &["engine", "quality", "bulk", "hdf5", "registry"], true),
 ];
 
 /// Layers whose files form no circle: each uses only those below it.
-const WITHOUT_CIRCLES: [&str; 2] = ["engine", "cuda"];
+const WITHOUT_CIRCLES: [&str; 3] = ["engine", "cuda", "bulk"];
 
 /// Files of a codec that must not know on what they run.
 const DEFINITION: [&str; 4] = ["params", "layout", "scalar", "word"];

@@ -99,6 +99,19 @@ impl Pool {
         });
     }
 
+    /// Runs `lead` on the calling thread, which calls for a worker with the function that it gets: that then calls `step`
+    /// once. Where there are no workers, nobody does; `lead` must be able to do everything itself.
+    pub(crate) fn lead<R>(&self, step: &(impl Fn() -> bool + Sync), lead: impl FnOnce(&dyn Fn()) -> R) -> R {
+        let Some(workers) = self.workers() else { return lead(&|| {}) };
+        workers.in_place_scope(|scope| {
+            lead(&|| {
+                scope.spawn(move |_| {
+                    step();
+                });
+            })
+        })
+    }
+
     fn workers(&self) -> Option<&ThreadPool> {
         if self.threads < 2 {
             return None;
@@ -163,7 +176,7 @@ impl Drop for ProcessPool {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a panic leaves behind is not used: the panic goes on to the caller.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -83,6 +83,15 @@ impl Context {
         Ok(Self { settings: Some(settings), ..self })
     }
 
+    /// The same context with the calling thread alone.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an environment variable that cannot be used.
+    pub(crate) fn of_one_thread(&self) -> Result<Self> {
+        let settings = Some(self.settings()?.clone());
+        Ok(Self { pool: Some(Pool::new(1)), memory_limit: self.memory_limit, settings, gpu: self.gpu })
+    }
+
     /// The context's settings or those of the process.
     ///
     /// # Errors

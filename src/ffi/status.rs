@@ -18,6 +18,8 @@ pub const GRIDZ_ERROR_INVALID_ARGUMENT: i32 = 100;
 pub const GRIDZ_ERROR_DST_TOO_SMALL: i32 = 101;
 /// A legal request that this version of gridz or the chosen codec cannot fulfil.
 pub const GRIDZ_ERROR_UNSUPPORTED_JOB: i32 = 102;
+/// The call was ended by a function of the caller.
+pub const GRIDZ_ERROR_CANCELLED: i32 = 103;
 /// The bytes are no frame, or were damaged after they were written.
 pub const GRIDZ_ERROR_CORRUPT: i32 = 200;
 /// The bytes are the beginning of a frame whose end is missing.
@@ -38,6 +40,7 @@ const _: () = {
     assert!(ErrorKind::InvalidArgument.status() == GRIDZ_ERROR_INVALID_ARGUMENT);
     assert!(ErrorKind::DstTooSmall { need: 0 }.status() == GRIDZ_ERROR_DST_TOO_SMALL);
     assert!(ErrorKind::UnsupportedJob.status() == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    assert!(ErrorKind::Cancelled.status() == GRIDZ_ERROR_CANCELLED);
     assert!(ErrorKind::Corrupt.status() == GRIDZ_ERROR_CORRUPT);
     assert!(ErrorKind::Truncated.status() == GRIDZ_ERROR_TRUNCATED);
     assert!(ErrorKind::UnsupportedFormat.status() == GRIDZ_ERROR_UNSUPPORTED_FORMAT);
@@ -54,6 +57,7 @@ pub(super) fn name(status: gridz_status) -> &'static CStr {
         GRIDZ_ERROR_INVALID_ARGUMENT => c"GRIDZ_ERROR_INVALID_ARGUMENT",
         GRIDZ_ERROR_DST_TOO_SMALL => c"GRIDZ_ERROR_DST_TOO_SMALL",
         GRIDZ_ERROR_UNSUPPORTED_JOB => c"GRIDZ_ERROR_UNSUPPORTED_JOB",
+        GRIDZ_ERROR_CANCELLED => c"GRIDZ_ERROR_CANCELLED",
         GRIDZ_ERROR_CORRUPT => c"GRIDZ_ERROR_CORRUPT",
         GRIDZ_ERROR_TRUNCATED => c"GRIDZ_ERROR_TRUNCATED",
         GRIDZ_ERROR_UNSUPPORTED_FORMAT => c"GRIDZ_ERROR_UNSUPPORTED_FORMAT",

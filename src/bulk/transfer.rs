@@ -1,0 +1,241 @@
+//! From an array in memory to a store, and back.
+#![allow(unsafe_code, reason = "threads write parts of one memory")]
+
+use std::sync::Mutex;
+
+use crate::bulk::layout::Layout;
+use crate::bulk::pipeline;
+use crate::bulk::plan::{Covers, Piece, Plan};
+use crate::bulk::shared::SharedBytes;
+use crate::bulk::store::{ChunkForm, ChunkStore, Stored};
+use crate::cpu::pool::{Pool, lock};
+use crate::engine::Context;
+use crate::error::{Error, ErrorKind, Result, try_vec};
+
+/// Is told how many bytes of the array are done and how many there are, after every chunk; false ends the transfer.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// Tasks under way for each thread that works: one that it works on, and one that waits for it.
+const TASKS_PER_THREAD: usize = 2;
+
+/// A transfer of a selection.
+pub struct Job<'a> {
+    /// What of the dataset.
+    pub plan: &'a Plan,
+    /// Where in memory.
+    pub layout: &'a Layout,
+    /// What chunks look like in the store.
+    pub form: &'a dyn ChunkForm,
+    /// One element, as chunks have it, that stands where nothing was written. `None`: when reading, what is in memory stays
+    /// there; when writing, zeros.
+    pub fill: Option<&'a [u8]>,
+    /// Threads.
+    pub context: &'a Context,
+    /// Most bytes of buffers, but always enough for one chunk.
+    pub memory_limit: u64,
+}
+
+/// Buffers that are used again, the last one first, which may still be in a cache.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    /// A buffer of at least `n_bytes`, with anything in it.
+    fn take(&self, n_bytes: usize, what: &str) -> Result<Vec<u8>> {
+        let mut buffer = lock(&self.0).pop().unwrap_or_default();
+        if buffer.len() < n_bytes {
+            buffer = try_vec(n_bytes, what)?;
+            buffer.resize(n_bytes, 0);
+        }
+        Ok(buffer)
+    }
+
+    fn put(&self, buffer: Vec<u8>) {
+        lock(&self.0).push(buffer);
+    }
+}
+
+/// How the work is split among threads.
+struct Split<'a> {
+    pool: &'a Pool,
+    /// For the work on one chunk.
+    context: &'a Context,
+    window: usize,
+}
+
+/// A chunk on its way to the store.
+struct Outgoing {
+    piece: Piece,
+    /// What was stored there, if some of its elements stay.
+    before: Option<(Stored, Vec<u8>)>,
+}
+
+/// A chunk on its way from the store.
+struct Incoming {
+    piece: Piece,
+    /// What is stored there, if it was written.
+    stored: Option<Stored>,
+    bytes: Vec<u8>,
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; the chunks before are done")
+}
+
+impl Job<'_> {
+    /// Bytes of a chunk.
+    fn chunk_bytes(&self) -> usize {
+        self.plan.chunk().iter().product::<u64>() as usize * self.layout.element_bytes()
+    }
+
+    /// Bytes of `piece`.
+    fn bytes_of(&self, piece: &Piece) -> u64 {
+        piece.n_elements() * self.layout.element_bytes() as u64
+    }
+
+    fn total_bytes(&self) -> u64 {
+        match self.plan.n_chunks() {
+            0 => 0,
+            _ => self.plan.count().iter().product::<u64>() * self.layout.element_bytes() as u64,
+        }
+    }
+
+    /// Many chunks are worked on side by side, each by one thread; few of them one after the other, each by all threads.
+    /// `alone` is the context of one thread, and a task takes so many bytes.
+    fn split<'a>(&'a self, alone: &'a Context, bytes_of_task: usize) -> Split<'a> {
+        let all = self.context.pool();
+        let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
+        let at_once = all.threads().min(affordable / TASKS_PER_THREAD).max(1);
+        if at_once > 1 && self.plan.n_chunks() >= (TASKS_PER_THREAD * at_once) as u64 {
+            Split { pool: all, context: alone, window: TASKS_PER_THREAD * at_once }
+        } else {
+            Split { pool: alone.pool(), context: self.context, window: 1 }
+        }
+    }
+
+    /// Writes the selection from `memory`, which is as the layout says.
+    ///
+    /// # Errors
+    /// Those of the store and of the form; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
+    pub fn write(&self, store: &mut dyn ChunkStore, memory: &[u8], progress: Progress) -> Result<()> {
+        assert_eq!(memory.len(), self.layout.span(), "the memory of the layout");
+        let (chunk_bytes, bound) = (self.chunk_bytes(), self.form.bound());
+        let alone = self.context.of_one_thread()?;
+        let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
+        let (chunks, stored) = (Buffers::default(), Buffers::default());
+        let store = std::cell::RefCell::new(store);
+        let (mut i, mut done) = (0, 0);
+        let begin = || {
+            if i == self.plan.n_chunks() {
+                return Ok(None);
+            }
+            let piece = self.plan.piece(i);
+            i += 1;
+            let mut before = None;
+            if piece.covers() == Covers::Part {
+                let mut bytes = stored.take(0, "")?;
+                let found = store.borrow_mut().read(piece.chunk(), &mut bytes)?;
+                before = found.map(|found| (found, bytes));
+            }
+            Ok(Some(Outgoing { piece, before }))
+        };
+        let work = |Outgoing { piece, before }: Outgoing| {
+            let mut out = stored.take(bound, "compressed chunks")?;
+            let n_bytes = match self.layout.contiguous(&piece) {
+                Some(at) if piece.covers() == Covers::Whole => {
+                    self.form.encode(&memory[at..at + chunk_bytes], &mut out, context)?
+                }
+                _ => {
+                    let mut buffer = chunks.take(chunk_bytes, "chunks")?;
+                    let chunk = &mut buffer[..chunk_bytes];
+                    match &before {
+                        Some((found, bytes)) => {
+                            self.form.decode(found.mask, &bytes[..found.n_bytes], chunk, context)?;
+                        }
+                        None if piece.covers() != Covers::Whole => fill_with(chunk, self.fill),
+                        None => {}
+                    }
+                    self.layout.gather(&piece, memory, chunk);
+                    let n_bytes = self.form.encode(chunk, &mut out, context)?;
+                    chunks.put(buffer);
+                    n_bytes
+                }
+            };
+            before.into_iter().for_each(|(_, bytes)| stored.put(bytes));
+            Ok((piece, out, n_bytes))
+        };
+        let finish = |(piece, out, n_bytes): (Piece, Vec<u8>, usize)| {
+            store.borrow_mut().write(piece.chunk(), &out[..n_bytes])?;
+            stored.put(out);
+            done += self.bytes_of(&piece);
+            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+        };
+        pipeline::run(pool, window, begin, work, finish)
+    }
+
+    /// Reads the selection to `memory`, which is as the layout says.
+    ///
+    /// # Errors
+    /// As for [`Job::write`]. After an error, what of the memory has been written is unspecified.
+    pub fn read(&self, store: &mut dyn ChunkStore, memory: &mut [u8], progress: Progress) -> Result<()> {
+        assert_eq!(memory.len(), self.layout.span(), "the memory of the layout");
+        let chunk_bytes = self.chunk_bytes();
+        let alone = self.context.of_one_thread()?;
+        let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.form.bound());
+        let (chunks, buffers) = (Buffers::default(), Buffers::default());
+        let memory = SharedBytes::new(memory);
+        let (mut i, mut done) = (0, 0);
+        let begin = || {
+            if i == self.plan.n_chunks() {
+                return Ok(None);
+            }
+            let piece = self.plan.piece(i);
+            i += 1;
+            let mut bytes = buffers.take(0, "")?;
+            let stored = store.read(piece.chunk(), &mut bytes)?;
+            Ok(Some(Incoming { piece, stored, bytes }))
+        };
+        let work = |Incoming { piece, stored, bytes }: Incoming| {
+            let Some(Stored { mask, n_bytes }) = stored else {
+                if let Some(element) = self.fill {
+                    // SAFETY: the pieces of a plan have no element in common, elements of a layout no byte, and each
+                    // piece is worked on once.
+                    unsafe { self.layout.fill(&piece, element, &memory) };
+                }
+                return Ok((piece, bytes));
+            };
+            match self.layout.contiguous(&piece) {
+                Some(at) if piece.covers() == Covers::Whole => {
+                    // SAFETY: as above.
+                    let chunk = unsafe { memory.part(at..at + chunk_bytes) };
+                    self.form.decode(mask, &bytes[..n_bytes], chunk, context)?;
+                }
+                _ => {
+                    let mut buffer = chunks.take(chunk_bytes, "chunks")?;
+                    let chunk = &mut buffer[..chunk_bytes];
+                    self.form.decode(mask, &bytes[..n_bytes], chunk, context)?;
+                    // SAFETY: as above.
+                    unsafe { self.layout.scatter(&piece, chunk, &memory) };
+                    chunks.put(buffer);
+                }
+            }
+            Ok((piece, bytes))
+        };
+        let finish = |(piece, bytes): (Piece, Vec<u8>)| {
+            buffers.put(bytes);
+            done += self.bytes_of(&piece);
+            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+        };
+        pipeline::run(pool, window, begin, work, finish)
+    }
+}
+
+/// Writes `element`, or zeros, all over `chunk`.
+fn fill_with(chunk: &mut [u8], element: Option<&[u8]>) {
+    match element {
+        Some(element) if element.iter().any(|&byte| byte != 0) => {
+            chunk.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+        }
+        _ => chunk.fill(0),
+    }
+}
