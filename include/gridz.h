@@ -176,6 +176,9 @@
 /// A legal request that this version of gridz or the chosen codec cannot fulfil.
 #define GRIDZ_ERROR_UNSUPPORTED_JOB 102
 
+/// The call was ended by a function of the caller.
+#define GRIDZ_ERROR_CANCELLED 103
+
 /// The bytes are no frame, or were damaged after they were written.
 #define GRIDZ_ERROR_CORRUPT 200
 
@@ -454,6 +457,40 @@ typedef struct gridz_quality_options {
     /// in host memory. NULL = none. Read during the call only.
     const void *fill_value;
 } gridz_quality_options;
+
+/// A function whose type is not told.
+typedef void (*gridz_function)(void);
+
+/// A function of libhdf5, for the functions of gridz that move whole datasets.
+typedef struct gridz_h5_function {
+    /// Its name, such as `"H5Dwrite"`.
+    const char *name;
+    /// The function, whatever its type.
+    gridz_function address;
+} gridz_h5_function;
+
+/// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
+/// called gridz. Anything but 0 ends the call.
+typedef int32_t (*gridz_progress)(void *data, uint64_t done, uint64_t total);
+
+/// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
+typedef struct gridz_h5_options {
+    /// `sizeof(gridz_h5_options)`.
+    size_t struct_size;
+    /// Threads. NULL = those of the process.
+    const struct gridz_context *context;
+    /// Bytes from element to element in memory along each axis of the dataset, also negative ones. NULL = contiguous, in C
+    /// order. The pointer of the call is that of the first element. Read during the call only.
+    const int64_t *strides;
+    /// Is told of what is done, or NULL.
+    gridz_progress progress;
+    /// What it is given.
+    void *progress_data;
+    /// Most bytes of buffers, though always enough for one chunk. 0 = 1 GiB.
+    uint64_t memory_limit;
+    /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
+    int64_t transfer;
+} gridz_h5_options;
 
 #ifdef __cplusplus
 extern "C" {
@@ -744,6 +781,37 @@ gridz_status gridz_quality(const struct gridz_array *array,
                            size_t decoded_bytes,
                            struct gridz_quality_report *report,
                            const struct gridz_quality_options *options);
+
+/// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
+/// libhdf5. The list ends with an entry whose name is NULL.
+///
+/// Errors: those of `gridz_h5_write`.
+gridz_status gridz_h5_write_by(const struct gridz_h5_function *functions,
+                               int64_t dataset,
+                               int64_t mem_type,
+                               const uint64_t *start,
+                               const uint64_t *count,
+                               const void *src,
+                               const struct gridz_h5_options *options);
+
+/// Reads a box of a dataset: `gridz_h5_read` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_read`.
+gridz_status gridz_h5_read_by(const struct gridz_h5_function *functions,
+                              int64_t dataset,
+                              int64_t mem_type,
+                              const uint64_t *start,
+                              const uint64_t *count,
+                              void *dst,
+                              const struct gridz_h5_options *options);
+
+/// Copies a dataset: `gridz_h5_copy` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_copy`.
+gridz_status gridz_h5_copy_by(const struct gridz_h5_function *functions,
+                              int64_t src,
+                              int64_t dst,
+                              const struct gridz_h5_options *options);
 
 #ifdef __cplusplus
 }  // extern "C"

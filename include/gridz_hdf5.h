@@ -1,14 +1,20 @@
 /*
- * gridz in HDF5 programs: the filter's number and its cd_values, for C and C++.
+ * gridz in HDF5 programs, for C and C++: the filter's number and its cd_values, and whole datasets at once.
  *
  *     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
  *     H5Pset_chunk(dcpl, 3, chunk);
  *     if (gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE) < 0)
  *         ...
  *
- * Nothing here calls gridz: HDF5 loads the plugin, and a value that gridz does not take is an error of H5Dcreate that
- * says what is allowed. Programs link with HDF5 only. The functions of this header may be called by several threads
- * where those of HDF5 may. They are for C99 and C++.
+ * What is set in a property list does not call gridz: HDF5 loads the plugin, and a value that gridz does not take is an
+ * error of H5Dcreate that says what is allowed. Programs that do no more link with HDF5 only. Whole datasets are moved by
+ * gridz itself, with all threads and not one chunk at a time; programs that call gridz_h5_write, gridz_h5_read or
+ * gridz_h5_copy link with -lgridz too:
+ *
+ *     if (gridz_h5_write(dset, H5T_NATIVE_FLOAT, NULL, NULL, data, NULL) != GRIDZ_OK)
+ *         fprintf(stderr, "%s\n", gridz_last_error());
+ *
+ * The functions of this header may be called by several threads where those of HDF5 may. They are for C99 and C++.
  *
  * HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that
  * does nothing else calls H5Zfilter_avail(GRIDZ_H5_FILTER) first, which loads the plugin.
@@ -24,6 +30,8 @@
 #include <string.h>
 
 #include <hdf5.h>
+
+#include "gridz.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,16 +50,6 @@ extern "C" {
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
-
-/* Modes, as in gridz.h: what a codec may do to the values, and what the number is that goes with it. */
-#define GRIDZ_MODE_LOSSLESS 0
-#define GRIDZ_MODE_ABS 1
-#define GRIDZ_MODE_REL 2
-#define GRIDZ_MODE_RATE 3
-#define GRIDZ_MODE_PRECISION 4
-#define GRIDZ_MODE_PWREL 5
-#define GRIDZ_MODE_RMS 6
-#define GRIDZ_MODE_EXPERT 7
 
 /* Room for the cd_values of every codec, those of later versions too. */
 #define GRIDZ_H5_MAX_VALUES 16
@@ -100,6 +98,120 @@ static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode
     if (mode == GRIDZ_MODE_LOSSLESS || H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
         return -1;
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
+}
+
+/* ---- whole datasets ----------------------------------------------------------------------------------------------- */
+
+/* The functions of the program's libhdf5, which gridz does not link with. */
+static inline const gridz_h5_function *gridz_h5_functions(void)
+{
+#define GRIDZ_H5_(name) {#name, (gridz_function)name}
+    static const gridz_h5_function functions[] = {
+        GRIDZ_H5_(H5get_libversion),
+        GRIDZ_H5_(H5Dget_space),
+        GRIDZ_H5_(H5Dget_type),
+        GRIDZ_H5_(H5Dget_create_plist),
+        GRIDZ_H5_(H5Dread),
+        GRIDZ_H5_(H5Dwrite),
+        GRIDZ_H5_(H5Dwrite_chunk),
+#if H5_VERSION_GE(2, 0, 0)
+        GRIDZ_H5_(H5Dread_chunk2),
+#else
+        GRIDZ_H5_(H5Dread_chunk),
+#endif
+        GRIDZ_H5_(H5Dget_chunk_storage_size),
+        GRIDZ_H5_(H5Dget_chunk_info_by_coord),
+#if H5_VERSION_GE(1, 14, 0)
+        GRIDZ_H5_(H5Dchunk_iter),
+#endif
+        GRIDZ_H5_(H5Pget_layout),
+        GRIDZ_H5_(H5Pget_chunk),
+        GRIDZ_H5_(H5Pget_chunk_opts),
+        GRIDZ_H5_(H5Pget_fill_time),
+        GRIDZ_H5_(H5Pfill_value_defined),
+        GRIDZ_H5_(H5Pget_fill_value),
+        GRIDZ_H5_(H5Pget_nfilters),
+        GRIDZ_H5_(H5Pget_filter2),
+        GRIDZ_H5_(H5Pmodify_filter),
+#ifdef H5_HAVE_PARALLEL
+        GRIDZ_H5_(H5Pget_fapl_mpio),
+#endif
+        GRIDZ_H5_(H5Pclose),
+        GRIDZ_H5_(H5Screate_simple),
+        GRIDZ_H5_(H5Sget_simple_extent_type),
+        GRIDZ_H5_(H5Sget_simple_extent_ndims),
+        GRIDZ_H5_(H5Sget_simple_extent_dims),
+        GRIDZ_H5_(H5Sselect_hyperslab),
+        GRIDZ_H5_(H5Sselect_none),
+        GRIDZ_H5_(H5Sclose),
+        GRIDZ_H5_(H5Tequal),
+        GRIDZ_H5_(H5Tget_class),
+        GRIDZ_H5_(H5Tget_size),
+        GRIDZ_H5_(H5Tget_order),
+        GRIDZ_H5_(H5Tget_sign),
+        GRIDZ_H5_(H5Tget_precision),
+        GRIDZ_H5_(H5Tget_fields),
+        GRIDZ_H5_(H5Tget_ebias),
+        GRIDZ_H5_(H5Tget_super),
+        GRIDZ_H5_(H5Tget_array_ndims),
+        GRIDZ_H5_(H5Tget_array_dims2),
+        GRIDZ_H5_(H5Tget_nmembers),
+        GRIDZ_H5_(H5Tget_member_type),
+        GRIDZ_H5_(H5Tis_variable_str),
+        GRIDZ_H5_(H5Tclose),
+        GRIDZ_H5_(H5Iget_file_id),
+        GRIDZ_H5_(H5Fget_access_plist),
+        GRIDZ_H5_(H5Fclose),
+        GRIDZ_H5_(H5Eget_auto2),
+        GRIDZ_H5_(H5Eset_auto2),
+        {NULL, NULL},
+    };
+#undef GRIDZ_H5_
+    return functions;
+}
+
+/*
+ * Writes a box of a dataset, `count` elements from `start` on along each axis, from memory at `src`: as H5Dwrite, but
+ * with all threads. NULL for both is the whole dataset. `mem_type` is the type of the elements in memory; 0 = that of the
+ * dataset. `options`, which may be NULL, have the threads, strides of the array in memory, and a function that is told of the
+ * progress.
+ *
+ * The chunks in the file are the same, byte for byte, as H5Dwrite would write through the filter. That needs a dataset in chunks
+ * with gridz, alone or behind HDF5's shuffle, as its filter, and elements that have the same type in memory but for their byte
+ * order; chunks that are written in part are read before. All else is done by H5Dwrite itself: other filters, conversions,
+ * files that are open by MPI-IO (where options->transfer must be collective, as for H5Dwrite). GRIDZ_LOG=info tells so.
+ *
+ * What has been written before by H5Dwrite counts, and what is written here is seen by H5Dread. As with H5Dwrite, it is in the
+ * file for certain after H5Fflush or H5Fclose. After an error the chunks before are written, and the dataset is sound.
+ *
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED_JOB, CANCELLED by the function that is told of progress, OUT_OF_MEMORY, DEVICE, HOST,
+ * and CORRUPT, TRUNCATED or UNSUPPORTED_FORMAT for damaged chunks that are to be written in part.
+ */
+static inline gridz_status gridz_h5_write(hid_t dset, hid_t mem_type, const hsize_t *start, const hsize_t *count,
+                                          const void *src, const gridz_h5_options *options)
+{
+    return gridz_h5_write_by(gridz_h5_functions(), dset, mem_type, (const uint64_t *)start, (const uint64_t *)count,
+                             src, options);
+}
+
+/*
+ * Reads a box of a dataset to memory at `dst`, likewise. Chunks that were never written are the dataset's fill value; where HDF5
+ * has none to write, `dst` is left alone there. Reads of this kind are possible through MPI-IO too.
+ */
+static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize_t *start, const hsize_t *count,
+                                         void *dst, const gridz_h5_options *options)
+{
+    return gridz_h5_read_by(gridz_h5_functions(), dset, mem_type, (const uint64_t *)start, (const uint64_t *)count,
+                            dst, options);
+}
+
+/*
+ * Copies all elements of a dataset to another one of the same extents, whose chunks, filters and type may be others. Where
+ * they are the same, the chunks go as they are. Of the options, strides mean nothing.
+ */
+static inline gridz_status gridz_h5_copy(hid_t src_dset, hid_t dst_dset, const gridz_h5_options *options)
+{
+    return gridz_h5_copy_by(gridz_h5_functions(), src_dset, dst_dset, options);
 }
 
 #ifdef __cplusplus

@@ -19,5 +19,6 @@ mod transfer;
 
 pub use layout::Layout;
 pub use plan::{Covers, Piece, Plan};
+pub use shared::SharedBytes;
 pub use store::{ChunkForm, ChunkStore, Stored};
 pub use transfer::{Job, Progress};

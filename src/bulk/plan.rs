@@ -96,6 +96,14 @@ impl Plan {
         &self.chunk[..self.rank]
     }
 
+    /// The number of the piece of the chunk whose first element is `chunk`, if it has one.
+    pub fn number_of(&self, chunk: &[u64]) -> Option<u64> {
+        chunk.iter().enumerate().try_fold(0, |number, (axis, &begin)| {
+            let place = (begin / self.chunk[axis]).checked_sub(self.first[axis]).filter(|&n| n < self.n[axis])?;
+            Some(number * self.n[axis] + place)
+        })
+    }
+
     /// Piece `i` of the selection; the last axis varies fastest.
     pub fn piece(&self, i: u64) -> Piece {
         let mut piece = Piece {
@@ -179,6 +187,7 @@ mod tests {
             let mut seen = vec![0; n as usize];
             for i in 0..plan.n_chunks() {
                 let piece = plan.piece(i);
+                assert_eq!(plan.number_of(piece.chunk()), Some(i));
                 let (mut whole, mut edge) = (true, true);
                 for axis in 0..extents.len() {
                     let (begin, from) = (piece.chunk()[axis], piece.in_chunk()[axis]);
@@ -216,6 +225,8 @@ mod tests {
         {
             assert!(Plan::new(&[10, 7], &[4, 3], start, count).is_err());
         }
+        let inner = Plan::new(&[10, 7], &[4, 3], &[4, 3], &[4, 3]).unwrap();
+        assert!([[0, 3], [4, 0], [8, 3], [4, 6]].iter().all(|chunk| inner.number_of(chunk).is_none()));
         assert!(Plan::new(&[10, 7], &[4, 0], &[0, 0], &[1, 1]).is_err());
         let far = Plan::new(&[u64::MAX], &[1 << 63], &[1 << 63], &[(1 << 63) - 1]).unwrap();
         assert_eq!((far.n_chunks(), far.piece(0).covers()), (1, Covers::UpToTheEdge));

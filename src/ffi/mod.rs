@@ -4,12 +4,12 @@
 //! converts the result back:
 //!
 //! - [`types`] and [`status`]: what C sees beside the functions
-//! - [`api`], [`batch`], [`codecs`] and [`quality`]: the functions, each one call of a guard that stops panics and keeps
+//! - [`api`], [`batch`], [`codecs`], [`hdf5`] and [`quality`]: the functions, each one call of a guard that stops panics and keeps
 //! the error text
 //! - `ptr`: pointers become slices and values, and results go out; the only place that follows them
 //! - `convert`: C's descriptions become the engine's
 //!
-//! The doc comments of `types`, `status`, `api`, `batch`, `codecs` and `quality` are the C manual: cbindgen copies them
+//! The doc comments of `types`, `status`, `api`, `batch`, `codecs`, `hdf5` and `quality` are the C manual: cbindgen copies them
 //! into `include/gridz.h`, and `tests/c_api.rs` keeps that file fresh.
 
 #![allow(non_camel_case_types, reason = "the types are spelt as in C")]
@@ -19,6 +19,7 @@ pub mod batch;
 pub mod codecs;
 mod convert;
 mod guard;
+pub mod hdf5;
 mod ptr;
 pub mod quality;
 pub mod status;

@@ -8,14 +8,15 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 
 use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
 use crate::error::{Error, Result};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
-    gridz_options, gridz_quality_options, gridz_quality_report,
+    gridz_h5_function, gridz_h5_options, gridz_options, gridz_progress, gridz_quality_options,
+    gridz_quality_report,
 };
 use crate::types::MAX_RANK;
 
@@ -53,6 +54,7 @@ versioned! {
     gridz_codec: size_of::<gridz_codec>(),
     gridz_quality_options: size_of::<gridz_quality_options>(),
     gridz_quality_report: size_of::<gridz_quality_report>(),
+    gridz_h5_options: size_of::<gridz_h5_options>(),
 }
 
 /// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.
@@ -215,6 +217,25 @@ pub unsafe fn host_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) ->
     }
 }
 
+/// The bytes from `before` bytes before `to` on, called `name` in C, where a function works in host memory only.
+///
+/// # Safety
+/// The caller's promise, for memory apart from all other memory of the call.
+pub unsafe fn host_bytes_mut<'a>(
+    name: &str,
+    to: *mut c_void,
+    before: usize,
+    n_bytes: usize,
+) -> Result<&'a mut [u8]> {
+    let start = to.wrapping_byte_sub(before);
+    let no_bytes = is_empty(name, start, n_bytes)? || to.is_null();
+    if !no_bytes && gpu_of_pointer(start).is_some() {
+        return Err(Error::unsupported(format!("{name} is memory of a GPU; copy it from the host")));
+    }
+    // SAFETY: the same promise.
+    Ok(unsafe { bytes_mut(no_bytes, start, n_bytes) })
+}
+
 /// A source and a destination, which must not overlap, each in host memory or that of a GPU.
 ///
 /// # Safety
@@ -313,6 +334,19 @@ pub unsafe fn extents(name: &str, from: *const u64, rank: u32) -> Result<[u64; M
     Ok(extents)
 }
 
+/// The first `rank` strides, or `None` for null.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn strides(from: *const i64, rank: u32) -> Result<Option<[i64; MAX_RANK]>> {
+    if from.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the same promise, for numbers of the same size.
+    let strides = unsafe { extents("strides", from.cast(), rank)? };
+    Ok(Some(strides.map(u64::cast_signed)))
+}
+
 /// The text at `from`, or `None` for null.
 ///
 /// # Safety
@@ -320,6 +354,45 @@ pub unsafe fn extents(name: &str, from: *const u64, rank: u32) -> Result<[u64; M
 pub unsafe fn text<'a>(from: *const c_char) -> Option<&'a CStr> {
     // SAFETY: not null; the rest is the promise.
     (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) })
+}
+
+/// The functions at `from`, up to one without a name.
+///
+/// # Safety
+/// The caller's promise; names end with a 0 byte and live as long as the process.
+pub unsafe fn functions(from: *const gridz_h5_function) -> Result<Vec<(&'static CStr, *mut c_void)>> {
+    let mut found = Vec::new();
+    let mut next = not_null("functions", from)?;
+    loop {
+        // SAFETY: the one without a name is the last, and has not come yet.
+        let gridz_h5_function { name, address } = unsafe { next.read_unaligned() };
+        // SAFETY: the same promise.
+        let Some(name) = (unsafe { text(name) }) else { return Ok(found) };
+        found.push((name, address.map_or(ptr::null_mut(), |function| function as *mut c_void)));
+        // SAFETY: not the last.
+        next = unsafe { next.add(1) };
+    }
+}
+
+/// A function that is told of progress, with what it is given.
+#[derive(Clone, Copy)]
+pub struct ProgressFn {
+    function: gridz_progress,
+    data: *mut c_void,
+}
+
+impl ProgressFn {
+    /// # Safety
+    /// The function may be called with `data` during the call.
+    pub unsafe fn new(function: gridz_progress, data: *mut c_void) -> Self {
+        Self { function, data }
+    }
+
+    /// Tells it; false if it ends the call.
+    pub fn tell(&self, done: u64, total: u64) -> bool {
+        // SAFETY: `new`'s caller vouches for it.
+        self.function.is_none_or(|function| unsafe { function(self.data, done, total) } == 0)
+    }
 }
 
 /// The context at `from`, or `None` for null.

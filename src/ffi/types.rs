@@ -354,3 +354,41 @@ pub struct gridz_quality_report {
 /// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
 #[derive(Debug)]
 pub struct gridz_context(pub(super) engine::Context);
+
+/// A function whose type is not told.
+pub type gridz_function = Option<unsafe extern "C" fn()>;
+
+/// A function of libhdf5, for the functions of gridz that move whole datasets.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_h5_function {
+    /// Its name, such as `"H5Dwrite"`.
+    pub name: *const c_char,
+    /// The function, whatever its type.
+    pub address: gridz_function,
+}
+
+/// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
+/// called gridz. Anything but 0 ends the call.
+pub type gridz_progress = Option<unsafe extern "C" fn(data: *mut c_void, done: u64, total: u64) -> i32>;
+
+/// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_h5_options {
+    /// `sizeof(gridz_h5_options)`.
+    pub struct_size: usize,
+    /// Threads. NULL = those of the process.
+    pub context: *const gridz_context,
+    /// Bytes from element to element in memory along each axis of the dataset, also negative ones. NULL = contiguous, in C
+    /// order. The pointer of the call is that of the first element. Read during the call only.
+    pub strides: *const i64,
+    /// Is told of what is done, or NULL.
+    pub progress: gridz_progress,
+    /// What it is given.
+    pub progress_data: *mut c_void,
+    /// Most bytes of buffers, though always enough for one chunk. 0 = 1 GiB.
+    pub memory_limit: u64,
+    /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
+    pub transfer: i64,
+}

@@ -19,6 +19,24 @@ pub const FLAG_SKIP_EDC: c_uint = 0x0200;
 pub const FILTER_SHUFFLE: c_int = 2;
 /// `H5D_FILL_VALUE_USER_DEFINED`.
 pub const FILL_USER_DEFINED: c_int = 2;
+/// `H5D_FILL_VALUE_UNDEFINED`.
+pub const FILL_VALUE_UNDEFINED: c_int = 0;
+/// `H5D_FILL_TIME_NEVER`.
+pub const FILL_TIME_NEVER: c_int = 1;
+/// `H5D_FILL_TIME_IFSET`.
+pub const FILL_TIME_IFSET: c_int = 2;
+/// `H5D_CHUNKED`.
+pub const LAYOUT_CHUNKED: c_int = 2;
+/// `H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS`.
+pub const CHUNK_DONT_FILTER_PARTIAL: c_uint = 2;
+/// `H5S_NULL`.
+pub const SPACE_NULL: c_int = 2;
+/// `H5S_SELECT_SET`.
+pub const SELECT_SET: c_int = 0;
+/// `H5P_DEFAULT`.
+pub const DEFAULT_PLIST: Hid = 0;
+/// `HADDR_UNDEF`.
+pub const NO_ADDRESS: u64 = u64::MAX;
 /// `H5S_MAX_RANK`.
 pub const MAX_RANK: usize = 32;
 /// `H5E_DEFAULT`.
@@ -30,6 +48,10 @@ pub mod class {
 
     pub const INTEGER: c_int = 0;
     pub const FLOAT: c_int = 1;
+    pub const STRING: c_int = 3;
+    pub const COMPOUND: c_int = 6;
+    pub const REFERENCE: c_int = 7;
+    pub const VLEN: c_int = 9;
     pub const ARRAY: c_int = 10;
     pub const COMPLEX: c_int = 11;
 }

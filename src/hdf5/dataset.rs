@@ -163,6 +163,11 @@ fn check_frame_fits(api: &Api, array: &Array) -> Result<()> {
     Ok(())
 }
 
+/// One element of `dtype`; of an array type an array.
+pub(super) fn element(api: &Api, dtype: Hid) -> Result<Array> {
+    chunk(api, dtype, &[])
+}
+
 /// One chunk of `extents` elements of `dtype`.
 fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
     if api.class(dtype) == Some(class::ARRAY)

@@ -16,61 +16,55 @@ use elf::endian::NativeEndian;
 use once_cell::race::OnceBox;
 
 use super::abi::{self, Hid};
+use super::functions::{Find, functions};
 
-macro_rules! api {
-    ($($(#[$doc:meta])* $field:ident: $symbol:literal fn($($arg:ty),*) -> $ret:ty;)*) => {
-        /// The functions of one libhdf5. libhdf5 stays loaded once they are known.
-        pub struct Api {
-            errors: Option<Errors>,
-            floats: Option<Floats>,
-            fills: Option<Fills>,
-            $($(#[$doc])* $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-        }
-
-        impl Api {
-            /// The functions, if `find` knows the addresses of all of them.
-            ///
-            /// # Safety
-            /// `find` must return the address of the named symbol of one initialised libhdf5.
-            unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
-                $(
-                    let name = const { match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!("a symbol name"),
-                    }};
-                    // SAFETY: the address is that of the function of this name, whose type libhdf5
-                    // documents and never changes.
-                    let $field = unsafe {
-                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) -> $ret>(find(name)?)
-                    };
-                )*
-                // SAFETY: `find` is what it has to be by our own contract.
-                let some = unsafe { (Errors::resolve(find), Floats::resolve(find), Fills::resolve(find)) };
-                let (errors, floats, fills) = some;
-                let api = Self { errors, floats, fills, $($field,)* };
-                // Before 1.10 ids had 32 bits.
-                (api.version() >= (1, 10)).then_some(api)
-            }
-        }
-    };
+functions! {
+    /// What every libhdf5 has that gridz works with.
+    struct Base {
+        get_libversion: "H5get_libversion" fn(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
+        get_nfilters: "H5Pget_nfilters" fn(Hid) -> c_int;
+        get_filter: "H5Pget_filter2" fn(Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+        modify_filter: "H5Pmodify_filter" fn(Hid, c_int, c_uint, usize, *const c_uint) -> c_int;
+        get_class: "H5Tget_class" fn(Hid) -> c_int;
+        get_size: "H5Tget_size" fn(Hid) -> usize;
+        get_order: "H5Tget_order" fn(Hid) -> c_int;
+        get_sign: "H5Tget_sign" fn(Hid) -> c_int;
+        get_precision: "H5Tget_precision" fn(Hid) -> usize;
+        get_super: "H5Tget_super" fn(Hid) -> Hid;
+        get_array_ndims: "H5Tget_array_ndims" fn(Hid) -> c_int;
+        get_array_dims: "H5Tget_array_dims2" fn(Hid, *mut u64) -> c_int;
+        close_type: "H5Tclose" fn(Hid) -> c_int;
+        get_ndims: "H5Sget_simple_extent_ndims" fn(Hid) -> c_int;
+        get_dims: "H5Sget_simple_extent_dims" fn(Hid, *mut u64, *mut u64) -> c_int;
+    }
 }
 
-api! {
-    get_libversion: "H5get_libversion" fn(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
-    get_nfilters: "H5Pget_nfilters" fn(Hid) -> c_int;
-    get_filter: "H5Pget_filter2" fn(Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
-    modify_filter: "H5Pmodify_filter" fn(Hid, c_int, c_uint, usize, *const c_uint) -> c_int;
-    get_class: "H5Tget_class" fn(Hid) -> c_int;
-    get_size: "H5Tget_size" fn(Hid) -> usize;
-    get_order: "H5Tget_order" fn(Hid) -> c_int;
-    get_sign: "H5Tget_sign" fn(Hid) -> c_int;
-    get_precision: "H5Tget_precision" fn(Hid) -> usize;
-    get_super: "H5Tget_super" fn(Hid) -> Hid;
-    get_array_ndims: "H5Tget_array_ndims" fn(Hid) -> c_int;
-    get_array_dims: "H5Tget_array_dims2" fn(Hid, *mut u64) -> c_int;
-    close_type: "H5Tclose" fn(Hid) -> c_int;
-    get_ndims: "H5Sget_simple_extent_ndims" fn(Hid) -> c_int;
-    get_dims: "H5Sget_simple_extent_dims" fn(Hid, *mut u64, *mut u64) -> c_int;
+/// The functions of one libhdf5. libhdf5 stays loaded once they are known.
+pub struct Api {
+    base: Base,
+    errors: Option<Errors>,
+    floats: Option<Floats>,
+    fills: Option<Fills>,
+}
+
+impl Api {
+    /// The functions, if `find` knows the addresses of all that are needed.
+    ///
+    /// # Errors
+    /// The name of the first one that is missing.
+    ///
+    /// # Safety
+    /// `find` must return the address of the named symbol of one initialised libhdf5.
+    pub(super) unsafe fn resolve(find: &Find) -> std::result::Result<Self, &'static CStr> {
+        // SAFETY: `find` is what it has to be by our own contract.
+        let base = unsafe { Base::resolve(find)? };
+        // SAFETY: as above.
+        let (errors, floats, fills) =
+            unsafe { (Errors::resolve(find), Floats::resolve(find).ok(), Fills::resolve(find).ok()) };
+        let api = Self { base, errors, floats, fills };
+        // Before 1.10 ids had 32 bits.
+        if api.version() >= (1, 10) { Ok(api) } else { Err(c"a libhdf5 of 1.10 or later") }
+    }
 }
 
 /// `H5Epush2`.
@@ -80,51 +74,20 @@ type PushFn =
 /// `H5Eget_auto2`, whose second argument is a place for the address of a function.
 type GetAutoFn = unsafe extern "C" fn(Hid, *mut *mut c_void, *mut *mut c_void) -> c_int;
 
-/// `H5Tget_fields`.
-type GetFieldsFn = unsafe extern "C" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
-
-/// What tells float formats apart. Programs with a static libhdf5 have these only if they use them.
-struct Floats {
-    get_fields: GetFieldsFn,
-    get_ebias: unsafe extern "C" fn(Hid) -> usize,
-}
-
-impl Floats {
-    /// # Safety
-    /// As for [`Api::resolve`].
-    unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
-        let (get_fields, get_ebias) = (find(c"H5Tget_fields")?, find(c"H5Tget_ebias")?);
-        Some(Self {
-            // SAFETY: the address is that of H5Tget_fields.
-            get_fields: unsafe { std::mem::transmute::<*mut c_void, GetFieldsFn>(get_fields) },
-            // SAFETY: the address is that of H5Tget_ebias.
-            get_ebias: unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid) -> usize>(get_ebias) },
-        })
+functions! {
+    /// What tells float formats apart. Programs with a static libhdf5 have these only if they use them.
+    struct Floats {
+        get_fields: "H5Tget_fields" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
+        get_ebias: "H5Tget_ebias" fn(Hid) -> usize;
     }
 }
 
-/// What tells fill values. Programs with a static libhdf5 may not have these, though most do: they are where chunks are
-/// chosen.
-struct Fills {
-    is_defined: unsafe extern "C" fn(Hid, *mut c_int) -> c_int,
-    get: unsafe extern "C" fn(Hid, Hid, *mut c_void) -> c_int,
-}
-
-impl Fills {
-    /// # Safety
-    /// As for [`Api::resolve`].
-    unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
-        let (is_defined, get) = (find(c"H5Pfill_value_defined")?, find(c"H5Pget_fill_value")?);
-        Some(Self {
-            // SAFETY: the address is that of H5Pfill_value_defined, which writes an enumeration of C's size of int.
-            is_defined: unsafe {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid, *mut c_int) -> c_int>(is_defined)
-            },
-            // SAFETY: the address is that of H5Pget_fill_value.
-            get: unsafe {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(Hid, Hid, *mut c_void) -> c_int>(get)
-            },
-        })
+functions! {
+    /// What tells fill values. Programs with a static libhdf5 may not have these, though most do: they are where chunks
+    /// are chosen.
+    struct Fills {
+        is_defined: "H5Pfill_value_defined" fn(Hid, *mut c_int) -> c_int;
+        get: "H5Pget_fill_value" fn(Hid, Hid, *mut c_void) -> c_int;
     }
 }
 
@@ -167,7 +130,7 @@ struct Errors {
 impl Errors {
     /// # Safety
     /// As for [`Api::resolve`].
-    unsafe fn resolve(find: &dyn Fn(&CStr) -> Option<*mut c_void>) -> Option<Self> {
+    unsafe fn resolve(find: &Find) -> Option<Self> {
         let push = find(c"H5Epush2")?;
         let id = |name| find(name).map(|address| IdVariable(address.cast_const().cast()));
         Some(Self {
@@ -225,7 +188,7 @@ impl OwnedType<'_> {
 impl Drop for OwnedType<'_> {
     fn drop(&mut self) {
         // SAFETY: the id came from get_super of the same library and is closed once.
-        unsafe { (self.api.close_type)(self.id) };
+        unsafe { (self.api.base.close_type)(self.id) };
     }
 }
 
@@ -236,14 +199,14 @@ impl Api {
     pub fn version(&self) -> (c_uint, c_uint) {
         let (mut major, mut minor, mut release) = (0, 0, 0);
         // SAFETY: three valid pointers.
-        unsafe { (self.get_libversion)(&mut major, &mut minor, &mut release) };
+        unsafe { (self.base.get_libversion)(&mut major, &mut minor, &mut release) };
         (major, minor)
     }
 
     /// The filters of a dataset creation property list, in the order of writing.
     pub fn pipeline(&self, dcpl: Hid) -> Option<Vec<PipelineEntry>> {
         // SAFETY: takes any id.
-        let n = unsafe { (self.get_nfilters)(dcpl) };
+        let n = unsafe { (self.base.get_nfilters)(dcpl) };
         let n = c_uint::try_from(n).ok()?;
         (0..n)
             .map(|i| {
@@ -252,7 +215,7 @@ impl Api {
                 // SAFETY: `values` has room for `n_values` words; a name of no bytes needs no memory.
                 let id = unsafe {
                     let (values, name) = (values.as_mut_ptr(), std::ptr::null_mut());
-                    (self.get_filter)(dcpl, i, &mut flags, &mut n_values, values, 0, name, &mut config)
+                    (self.base.get_filter)(dcpl, i, &mut flags, &mut n_values, values, 0, name, &mut config)
                 };
                 values.truncate(n_values);
                 (id >= 0).then_some(PipelineEntry { id, flags, values, n_values })
@@ -263,42 +226,42 @@ impl Api {
     /// Replaces the cd_values of the first filter `id`.
     pub fn set_filter_values(&self, dcpl: Hid, id: c_int, flags: c_uint, values: &[u32]) -> Option<()> {
         // SAFETY: pointer and count of one slice.
-        ok(unsafe { (self.modify_filter)(dcpl, id, flags, values.len(), values.as_ptr()) })
+        ok(unsafe { (self.base.modify_filter)(dcpl, id, flags, values.len(), values.as_ptr()) })
     }
 
     /// Extents of a dataspace.
     pub fn extents(&self, space: Hid) -> Option<Vec<u64>> {
         // SAFETY: takes any id.
-        let rank = usize::try_from(unsafe { (self.get_ndims)(space) }).ok()?;
+        let rank = usize::try_from(unsafe { (self.base.get_ndims)(space) }).ok()?;
         let mut dims = [0; abi::MAX_RANK];
         let dims = dims.get_mut(..rank)?;
         // SAFETY: room for the rank just asked for; the second list may be null.
-        ok(unsafe { (self.get_dims)(space, dims.as_mut_ptr(), std::ptr::null_mut()) })?;
+        ok(unsafe { (self.base.get_dims)(space, dims.as_mut_ptr(), std::ptr::null_mut()) })?;
         Some(dims.to_vec())
     }
 
     /// Class of a datatype.
     pub fn class(&self, dtype: Hid) -> Option<c_int> {
         // SAFETY: takes any id.
-        Some(unsafe { (self.get_class)(dtype) }).filter(|&class| class >= 0)
+        Some(unsafe { (self.base.get_class)(dtype) }).filter(|&class| class >= 0)
     }
 
     /// Bytes of a datatype.
     pub fn size(&self, dtype: Hid) -> Option<usize> {
         // SAFETY: takes any id.
-        Some(unsafe { (self.get_size)(dtype) }).filter(|&size| size > 0)
+        Some(unsafe { (self.base.get_size)(dtype) }).filter(|&size| size > 0)
     }
 
     /// Byte order of a datatype.
     pub fn order(&self, dtype: Hid) -> Option<c_int> {
         // SAFETY: takes any id.
-        Some(unsafe { (self.get_order)(dtype) }).filter(|&order| order >= 0)
+        Some(unsafe { (self.base.get_order)(dtype) }).filter(|&order| order >= 0)
     }
 
     /// Whether an integer type is signed.
     pub fn is_signed(&self, dtype: Hid) -> Option<bool> {
         // SAFETY: takes any id.
-        match unsafe { (self.get_sign)(dtype) } {
+        match unsafe { (self.base.get_sign)(dtype) } {
             0 => Some(false),
             1 => Some(true),
             _ => None,
@@ -308,7 +271,7 @@ impl Api {
     /// Significant bits of a numeric type.
     pub fn precision(&self, dtype: Hid) -> Option<usize> {
         // SAFETY: takes any id.
-        Some(unsafe { (self.get_precision)(dtype) }).filter(|&bits| bits > 0)
+        Some(unsafe { (self.base.get_precision)(dtype) }).filter(|&bits| bits > 0)
     }
 
     /// Bit fields of a float type; `None` where the program does not have the functions.
@@ -342,18 +305,18 @@ impl Api {
     /// Base type of an array, complex, enumeration or variable-length type.
     pub fn base(&self, dtype: Hid) -> Option<OwnedType<'_>> {
         // SAFETY: takes any id; the result is a new id or negative.
-        let id = unsafe { (self.get_super)(dtype) };
+        let id = unsafe { (self.base.get_super)(dtype) };
         (id >= 0).then_some(OwnedType { api: self, id })
     }
 
     /// Extents of an array type.
     pub fn array_extents(&self, dtype: Hid) -> Option<Vec<u64>> {
         // SAFETY: takes any id.
-        let rank = usize::try_from(unsafe { (self.get_array_ndims)(dtype) }).ok()?;
+        let rank = usize::try_from(unsafe { (self.base.get_array_ndims)(dtype) }).ok()?;
         let mut dims = [0; abi::MAX_RANK];
         let dims = dims.get_mut(..rank)?;
         // SAFETY: room for the rank just asked for.
-        ok(unsafe { (self.get_array_dims)(dtype, dims.as_mut_ptr()) })?;
+        ok(unsafe { (self.base.get_array_dims)(dtype, dims.as_mut_ptr()) })?;
         Some(dims.to_vec())
     }
 
@@ -392,7 +355,8 @@ impl Api {
     }
 }
 
-fn ok(status: c_int) -> Option<()> {
+/// Whether a function of libhdf5 succeeded.
+pub(super) fn ok(status: c_int) -> Option<()> {
     (status >= 0).then_some(())
 }
 
@@ -449,14 +413,14 @@ impl Object {
             // SAFETY: a valid handle; the lookup accepts symbols of the calling object only, which is a
             // libhdf5, since it has called our callback.
             let api = unsafe { Api::resolve(&|name| self.exported(handle, name)) };
-            if api.is_some() {
-                return api;
+            if let Ok(api) = api {
+                return Some(api);
             }
         }
         // A program with libhdf5 linked in statically, unless it was stripped.
         let symbols = self.is_main_program().then(|| StaticSymbols::read(self)).flatten()?;
         // SAFETY: the addresses are those of the calling program's own symbols.
-        unsafe { Api::resolve(&|name| symbols.find(name)) }
+        unsafe { Api::resolve(&|name| symbols.find(name)) }.ok()
     }
 
     fn is_main_program(&self) -> bool {
@@ -515,6 +479,6 @@ impl Api {
             address.filter(|address| !address.is_null())
         };
         // SAFETY: the addresses are those of the one libhdf5 of this program.
-        unsafe { Self::resolve(&find) }.expect("libhdf5")
+        unsafe { Self::resolve(&find) }.map_err(CStr::to_owned).expect("libhdf5")
     }
 }

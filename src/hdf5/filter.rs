@@ -280,7 +280,7 @@ fn shuffled(record: &Record) -> Option<usize> {
 
 /// How chunks are described that another filter handles before ours, and how `encode` frames what does not fit its
 /// description.
-fn is_plain_bytes(array: &Array) -> bool {
+pub(super) fn is_plain_bytes(array: &Array) -> bool {
     array.dtype() == DType::Opaque && array.element_size() == 1 && array.shape().rank() == 1
 }
 

@@ -4,12 +4,19 @@
 //! called (`dl` finds it, `dataset` asks it) and is kept in the filter's cd_values ([`cd`]), so
 //! that reading needs neither. `buf` owns the buffers libhdf5 exchanges with filters,
 //! `shuffle` undoes what HDF5's filter of that name did before ours, and `report` tells people what went wrong.
+//!
+//! Beside the filter, [`bulk`] moves whole datasets: `library` calls the libhdf5 of the program, and `chunk` does to a chunk
+//! what HDF5 would do to it with its filters.
 
 mod abi;
 mod buf;
+pub mod bulk;
 pub mod cd;
+mod chunk;
 mod dataset;
 mod dl;
 mod filter;
+mod functions;
+pub mod library;
 mod report;
 mod shuffle;

@@ -1,0 +1,192 @@
+//! The functions of `gridz.h` that move whole datasets of HDF5. Programs call them by `gridz_hdf5.h`, which tells them the
+//! functions of the program's libhdf5.
+#![allow(unsafe_code, reason = "functions that C calls")]
+#![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
+
+use std::ffi::{CStr, c_void};
+
+use crate::engine::Context;
+use crate::error::{Error, Result};
+use crate::ffi::guard::guard;
+use crate::ffi::ptr::{self, ProgressFn};
+use crate::ffi::status::gridz_status;
+use crate::ffi::types::{gridz_h5_function, gridz_h5_options};
+use crate::hdf5::bulk::{self, Dataset};
+use crate::hdf5::library::Library;
+
+/// Buffers, where the options do not say how much.
+const MEMORY_LIMIT: u64 = 1 << 30;
+
+/// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
+/// libhdf5. The list ends with an entry whose name is NULL.
+///
+/// Errors: those of `gridz_h5_write`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_h5_write_by(
+    functions: *const gridz_h5_function,
+    dataset: i64,
+    mem_type: i64,
+    start: *const u64,
+    count: *const u64,
+    src: *const c_void,
+    options: *const gridz_h5_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
+        let dataset = Dataset::open(&library, dataset)?;
+        let rank = dataset.extents().len() as u32;
+        // SAFETY: the same promises.
+        let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
+        let strides = strides.as_ref().map(|strides| &strides[..rank as usize]);
+        let selection = dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides)?;
+        let first = src.wrapping_byte_sub(selection.first());
+        // SAFETY: the same promises: the array reaches as far as the selection and the strides say.
+        let memory = unsafe { ptr::host_bytes("src", if src.is_null() { src } else { first }, selection.span())? };
+        options.run(|options, progress| selection.write(memory, options, progress))
+    })
+}
+
+/// Reads a box of a dataset: `gridz_h5_read` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_read`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_h5_read_by(
+    functions: *const gridz_h5_function,
+    dataset: i64,
+    mem_type: i64,
+    start: *const u64,
+    count: *const u64,
+    dst: *mut c_void,
+    options: *const gridz_h5_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
+        let dataset = Dataset::open(&library, dataset)?;
+        let rank = dataset.extents().len() as u32;
+        // SAFETY: the same promises.
+        let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
+        let strides = strides.as_ref().map(|strides| &strides[..rank as usize]);
+        let selection = dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides)?;
+        // SAFETY: the same promises: the array reaches as far as the selection and the strides say.
+        let memory = unsafe { ptr::host_bytes_mut("dst", dst, selection.first(), selection.span())? };
+        options.run(|options, progress| selection.read(memory, options, progress))
+    })
+}
+
+/// Copies a dataset: `gridz_h5_copy` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_copy`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_h5_copy_by(
+    functions: *const gridz_h5_function,
+    src: i64,
+    dst: i64,
+    options: *const gridz_h5_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
+        let (src, dst) = (Dataset::open(&library, src)?, Dataset::open(&library, dst)?);
+        options.run(|options, progress| bulk::copy(&src, &dst, options, progress))
+    })
+}
+
+/// The libhdf5 whose functions these are.
+///
+/// # Safety
+/// The caller's promise, as [`ptr`] states it, and what the addresses are of is a libhdf5 that stays loaded.
+unsafe fn library(functions: *const gridz_h5_function) -> Result<Library<'static>> {
+    // SAFETY: the same promise.
+    let functions = unsafe { ptr::functions(functions)? };
+    let find = |name: &CStr| {
+        let found = functions.iter().find(|(known, address)| *known == name && !address.is_null());
+        found.map(|&(_, address)| address)
+    };
+    // SAFETY: the same promise.
+    unsafe { Library::new(&find) }
+}
+
+/// `None`: as in the file.
+fn memory_type(id: i64) -> Option<i64> {
+    (id != 0).then_some(id)
+}
+
+/// What of a dataset is moved.
+struct Chosen {
+    start: Vec<u64>,
+    count: Vec<u64>,
+}
+
+impl Chosen {
+    /// All of it, or the box of `count` elements from `start` on.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn read(dataset: &Dataset, start: *const u64, count: *const u64) -> Result<Self> {
+        let extents = dataset.extents();
+        let rank = extents.len();
+        if start.is_null() != count.is_null() && rank > 0 {
+            return Err(Error::invalid(
+                "start and count are both NULL, which is all of the dataset, or none of them",
+            ));
+        }
+        if start.is_null() {
+            return Ok(Self { start: vec![0; rank], count: extents.to_vec() });
+        }
+        // SAFETY: the same promise.
+        let [start, count] =
+            unsafe { [ptr::extents("start", start, rank as u32)?, ptr::extents("count", count, rank as u32)?] };
+        Ok(Self { start: start[..rank].to_vec(), count: count[..rank].to_vec() })
+    }
+
+    fn start(&self) -> &[u64] {
+        &self.start
+    }
+
+    fn count(&self) -> &[u64] {
+        &self.count
+    }
+}
+
+/// What the options say.
+struct Options<'a> {
+    context: Option<&'a Context>,
+    strides: *const i64,
+    progress: ProgressFn,
+    memory_limit: u64,
+    transfer: i64,
+}
+
+impl Options<'_> {
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
+        // SAFETY: the same promise.
+        let c = unsafe { ptr::read_optional(from)? };
+        let (context, strides, progress, data, memory_limit, transfer) = c.map_or_else(
+            || (std::ptr::null(), std::ptr::null(), None, std::ptr::null_mut(), 0, 0),
+            |c| (c.context, c.strides, c.progress, c.progress_data, c.memory_limit, c.transfer),
+        );
+        // SAFETY: the same promise, for what the struct points to.
+        let (context, progress) = unsafe { (ptr::context(context), ProgressFn::new(progress, data)) };
+        let memory_limit = if memory_limit == 0 { MEMORY_LIMIT } else { memory_limit };
+        Ok(Self { context: context.map(|context| &context.0), strides, progress, memory_limit, transfer })
+    }
+
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn strides(&self, rank: u32) -> Result<Option<[i64; crate::types::MAX_RANK]>> {
+        // SAFETY: the same promise.
+        unsafe { ptr::strides(self.strides, rank) }
+    }
+
+    /// Calls `work` with these options.
+    fn run(&self, work: impl FnOnce(&bulk::Options, &mut dyn FnMut(u64, u64) -> bool) -> Result<()>) -> Result<()> {
+        let of_process = Context::default();
+        let &Self { context, memory_limit, transfer, progress, .. } = self;
+        let options = bulk::Options { context: context.unwrap_or(&of_process), memory_limit, dxpl: transfer };
+        work(&options, &mut |done, total| progress.tell(done, total))
+    }
+}

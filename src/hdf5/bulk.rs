@@ -1,0 +1,453 @@
+//! Whole datasets between memory and HDF5 files.
+//!
+//! HDF5 calls a filter for one chunk at a time, on one thread. Here chunks are made of the array by all threads, and HDF5 is
+//! handed the finished bytes (`H5Dwrite_chunk`), the same that its filter would have made; reading is the reverse. What
+//! cannot be done so goes HDF5's own way, `H5Dwrite` and `H5Dread`, box by box: other filters, conversions, datasets
+//! without chunks, writing through MPI-IO. `GRIDZ_LOG=info` says when and why.
+//!
+//! All calls of HDF5 are made by the calling thread.
+
+#![allow(unsafe_code)] // memory that HDF5 reads and writes
+
+use std::collections::HashMap;
+
+use super::abi::Hid;
+use super::chunk::ChunkFilters;
+use super::dataset;
+use super::library::{Call, Library, Owned};
+use crate::bulk::{ChunkStore, Job, Layout, Piece, Plan, Progress, SharedBytes, Stored};
+use crate::engine::Context;
+use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::settings::{self, LogLevel};
+use crate::types::DType;
+
+/// Bytes of a box that goes HDF5's own way, about.
+const BOX_BYTES: u64 = 64 << 20;
+/// Chunks of a selection from which on the index of all chunks is read at once.
+const MANY_CHUNKS: u64 = 64;
+
+/// How a transfer is to be done.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Threads and memory.
+    pub context: &'a Context,
+    /// Most bytes of buffers.
+    pub memory_limit: u64,
+    /// How HDF5 is to transfer data.
+    pub dxpl: Hid,
+}
+
+/// A dataset of a program.
+pub struct Dataset<'l> {
+    library: &'l Library<'l>,
+    id: Hid,
+    extents: Vec<u64>,
+    chunk: Option<Vec<u64>>,
+    dtype: Owned<'l>,
+    element_bytes: usize,
+    dcpl: Owned<'l>,
+    /// What HDF5 does with its chunks; or why gridz leaves that to it.
+    filters: std::result::Result<ChunkFilters, String>,
+}
+
+/// A box of a dataset, and where it is in memory.
+pub struct Selection<'d> {
+    dataset: &'d Dataset<'d>,
+    start: Vec<u64>,
+    count: Vec<u64>,
+    memory_type: Hid,
+    /// Whether the memory is contiguous in C order.
+    is_contiguous: bool,
+    plan: Plan,
+    layout: Layout,
+    way: std::result::Result<&'d ChunkFilters, String>,
+}
+
+impl<'l> Dataset<'l> {
+    /// The dataset with this id.
+    ///
+    /// # Errors
+    /// `Host` if it is none, or one without elements.
+    pub fn open(library: &'l Library<'l>, id: Hid) -> Result<Self> {
+        let space = library.dataset_space(id)?;
+        let extents = library.extents(space.id())?;
+        let extents = extents.ok_or_else(|| Error::unsupported("the dataset has a null dataspace: no elements"))?;
+        let (dtype, dcpl) = (library.dataset_type(id)?, library.dataset_plist(id)?);
+        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| told("the size of the datatype"))?;
+        let chunk = library.chunk(dcpl.id()).filter(|chunk| chunk.len() == extents.len());
+        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| told("the filter pipeline"))?;
+        let filters = match &chunk {
+            None => Err("it is not in chunks".into()),
+            Some(_) if library.has_pointers(dtype.id()) => Err("its elements are of variable length".into()),
+            Some(_) if library.keeps_edges_unfiltered(dcpl.id()) => {
+                Err("its chunks at the edges are kept without filters".into())
+            }
+            Some(chunk) => {
+                let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
+                ChunkFilters::new(&pipeline, n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?)
+            }
+        };
+        Ok(Self { library, id, extents, chunk, dtype, element_bytes, dcpl, filters })
+    }
+
+    /// Extents of the dataset.
+    pub fn extents(&self) -> &[u64] {
+        &self.extents
+    }
+
+    /// The box of `count` elements from `start` on, which in memory are of `memory_type` (`None`: as in the file), `strides`
+    /// bytes from element to element along each axis (`None`: contiguous in C order).
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not inside the dataset, or elements overlap in memory.
+    pub fn select(
+        &'l self,
+        start: &[u64],
+        count: &[u64],
+        memory_type: Option<Hid>,
+        strides: Option<&[i64]>,
+    ) -> Result<Selection<'l>> {
+        let memory_type = memory_type.unwrap_or(self.dtype.id());
+        let memory_bytes = self.library.api.size(memory_type);
+        let memory_bytes =
+            memory_bytes.ok_or_else(|| Error::invalid("mem_type is no datatype; 0 means that of the dataset"))?;
+        let swap = self.swapped(memory_type);
+        let way = match (&self.filters, swap) {
+            (Ok(filters), Some(_)) => Ok(filters),
+            (Ok(_), None) => Err("elements have another type in memory".into()),
+            (Err(why), _) => Err(why.clone()),
+        };
+        let unit = vec![1; self.extents.len()];
+        let chunk = self.chunk.as_ref().unwrap_or(&unit);
+        let boxes = match way {
+            Ok(_) => chunk.clone(),
+            Err(_) => boxes(&self.extents, chunk, memory_bytes as u64, BOX_BYTES),
+        };
+        let plan = Plan::new(&self.extents, &boxes, start, count)?;
+        // HDF5 changes the order itself where it works.
+        let swap = if way.is_ok() { swap.unwrap_or(1) } else { 1 };
+        let layout = Layout::new(&plan, memory_bytes, swap, strides)?;
+        Ok(Selection {
+            dataset: self,
+            start: start.to_vec(),
+            count: count.to_vec(),
+            memory_type,
+            is_contiguous: strides.is_none(),
+            plan,
+            layout,
+            way,
+        })
+    }
+
+    /// Bytes of the numbers whose bytes are in another order in memory; 1 if elements are the same there. `None`: they are to
+    /// be converted.
+    fn swapped(&self, memory_type: Hid) -> Option<usize> {
+        let api = &self.library.api;
+        if self.library.types_equal(memory_type, self.dtype.id()) {
+            return Some(1);
+        }
+        let (memory, file) =
+            (dataset::element(api, memory_type).ok()?, dataset::element(api, self.dtype.id()).ok()?);
+        let is_same =
+            memory.dtype() == file.dtype() && memory.shape() == file.shape() && file.dtype() != DType::Opaque;
+        is_same.then_some(if memory.order() == file.order() { 1 } else { file.dtype().number_size()? as usize })
+    }
+
+    /// What stands where nothing was written.
+    fn fill(&self) -> Result<Option<Vec<u8>>> {
+        self.library.fill(self.dcpl.id(), self.dtype.id(), self.element_bytes)
+    }
+}
+
+fn told(what: &str) -> Error {
+    Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
+}
+
+/// Copies all elements of a dataset to another one of the same extents, whatever their chunks, filters and types.
+///
+/// Where both have the same chunks, filters of gridz and types the stored bytes go as they are.
+///
+/// # Errors
+/// `InvalidArgument` for different extents, `UnsupportedJob` for elements of variable length, and those of reading and
+/// writing.
+pub fn copy(from: &Dataset, to: &Dataset, options: &Options, progress: Progress) -> Result<()> {
+    if from.extents != to.extents {
+        let text = format!("the datasets have different extents, {:?} and {:?}", from.extents, to.extents);
+        return Err(Error::invalid(text));
+    }
+    if [from, to].iter().any(|dataset| dataset.library.has_pointers(dataset.dtype.id())) {
+        return Err(Error::unsupported("elements of variable length cannot be copied so; use H5Ocopy or h5repack"));
+    }
+    let rank = to.extents.len();
+    let unit = vec![1; rank];
+    let chunk = to.chunk.as_ref().unwrap_or(&unit);
+    let is_same = from.chunk.is_some()
+        && from.chunk == to.chunk
+        && to.library.types_equal(from.dtype.id(), to.dtype.id())
+        && matches!((&from.filters, &to.filters), (Ok(one), Ok(other)) if one.same_as(other))
+        && !to.library.is_parallel(to.id)?;
+    let extents = match is_same {
+        true => chunk.clone(),
+        false => boxes(&to.extents, chunk, to.element_bytes as u64, BOX_BYTES.min(options.memory_limit / 2)),
+    };
+    let plan = Plan::new(&to.extents, &extents, &vec![0; rank], &to.extents)?;
+    let total = plan.count().iter().product::<u64>() * to.element_bytes as u64;
+    let all = from.select(&vec![0; rank], &from.extents, None, None)?;
+    let mut stored = Store::new(&all, options.dxpl);
+    let (mut done, mut bytes) = (0, Vec::new());
+    for i in 0..plan.n_chunks() {
+        let piece = plan.piece(i);
+        match is_same.then(|| stored.read(piece.chunk(), &mut bytes)).transpose()?.flatten() {
+            Some(Stored { n_bytes, mask }) => {
+                to.library.write_chunk(to.id, options.dxpl, mask, piece.chunk(), &bytes[..n_bytes])?;
+            }
+            // A chunk that was not written is one of fill values, here and perhaps not there.
+            None => copy_box(from, to, &piece, options, &mut bytes)?,
+        }
+        done += piece.n_elements() * to.element_bytes as u64;
+        if !progress(done, total) {
+            return Err(cancelled());
+        }
+    }
+    Ok(())
+}
+
+/// Copies the elements of `piece`, of which a plan has whole chunks, by way of `buffer`.
+fn copy_box(from: &Dataset, to: &Dataset, piece: &Piece, options: &Options, buffer: &mut Vec<u8>) -> Result<()> {
+    let n_bytes = piece.n_elements() as usize * to.element_bytes;
+    *buffer = match std::mem::take(buffer) {
+        kept if kept.len() >= n_bytes => kept,
+        _ => try_vec(n_bytes, "a box of the dataset")?,
+    };
+    buffer.resize(buffer.len().max(n_bytes), 0);
+    let buffer = &mut buffer[..n_bytes];
+    if from.fill()?.is_none() {
+        buffer.fill(0);
+    }
+    let silent = &mut |_, _| true;
+    let dtype = Some(to.dtype.id());
+    from.select(piece.chunk(), piece.count(), dtype, None)?.read(buffer, options, silent)?;
+    to.select(piece.chunk(), piece.count(), dtype, None)?.write(buffer, options, silent)
+}
+
+/// Extents of boxes of a dataset of `extents`: whole chunks, as many as make about `box_bytes` and lie behind each other.
+fn boxes(extents: &[u64], chunk: &[u64], element_bytes: u64, box_bytes: u64) -> Vec<u64> {
+    let mut boxes = chunk.to_vec();
+    let mut n_bytes = chunk.iter().fold(element_bytes, |n, &extent| n.saturating_mul(extent));
+    for axis in (0..extents.len()).rev() {
+        let n_chunks = extents[axis].div_ceil(chunk[axis]).max(1).min((box_bytes / n_bytes.max(1)).max(1));
+        boxes[axis] = chunk[axis].saturating_mul(n_chunks);
+        n_bytes = n_bytes.saturating_mul(n_chunks);
+        if boxes[axis] < extents[axis] {
+            break;
+        }
+    }
+    boxes
+}
+
+impl Selection<'_> {
+    /// Bytes of the memory, from its lowest element to the end of the highest.
+    pub fn span(&self) -> usize {
+        self.layout.span()
+    }
+
+    /// Bytes from the start of the memory to the first element.
+    pub fn first(&self) -> usize {
+        self.layout.first()
+    }
+
+    /// Writes the box from `memory`.
+    ///
+    /// # Errors
+    /// `Host`, `OutOfMemory`, `UnsupportedJob` for what cannot be written by several processes, `Cancelled`. Chunks before
+    /// the one that failed are in the file.
+    pub fn write(&self, memory: &[u8], options: &Options, progress: Progress) -> Result<()> {
+        let Dataset { library, id, .. } = *self.dataset;
+        let is_parallel = library.is_parallel(id)?;
+        match &self.way {
+            Ok(filters) if !is_parallel => {
+                let fill = self.dataset.fill()?;
+                let mut store = Store::new(self, options.dxpl);
+                self.job(filters, fill.as_deref(), options).write(&mut store, memory, progress)
+            }
+            way => {
+                let why = way.as_ref().err().map_or("its file is open by MPI-IO", String::as_str);
+                self.log("written", why);
+                self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, part| match part {
+                    // SAFETY: all of the memory, of which the dataspace has all elements.
+                    Part::All => unsafe { library.write(call, memory.as_ptr().add(self.layout.first())) },
+                    Part::Piece(piece, buffer) => {
+                        self.layout.gather(piece, memory, buffer);
+                        // SAFETY: a buffer of the extents of the dataspace.
+                        unsafe { library.write(call, buffer.as_ptr()) }
+                    }
+                })
+            }
+        }
+    }
+
+    /// Reads the box to `memory`.
+    ///
+    /// # Errors
+    /// `Host`, `OutOfMemory`, `Corrupt` and others for damaged chunks, `Cancelled`. Then what has been written to the memory is
+    /// unspecified.
+    pub fn read(&self, memory: &mut [u8], options: &Options, progress: Progress) -> Result<()> {
+        let Dataset { library, id, .. } = *self.dataset;
+        match &self.way {
+            Ok(filters) => {
+                let fill = self.dataset.fill()?;
+                let mut store = Store::new(self, options.dxpl);
+                self.job(filters, fill.as_deref(), options).read(&mut store, memory, progress)
+            }
+            Err(why) => {
+                self.log("read", why);
+                let is_parallel = library.is_parallel(id)?;
+                self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, part| match part {
+                    // SAFETY: all of the memory, of which the dataspace has all elements.
+                    Part::All => unsafe { library.read(call, memory.as_mut_ptr().add(self.layout.first())) },
+                    Part::Piece(piece, buffer) => {
+                        // What HDF5 leaves alone stays as it is.
+                        self.layout.gather(piece, memory, buffer);
+                        // SAFETY: a buffer of the extents of the dataspace.
+                        unsafe { library.read(call, buffer.as_mut_ptr())? };
+                        // SAFETY: this thread alone has the memory.
+                        unsafe { self.layout.scatter(piece, buffer, &SharedBytes::new(memory)) };
+                        Ok(())
+                    }
+                })
+            }
+        }
+    }
+
+    fn job<'a>(&'a self, form: &'a ChunkFilters, fill: Option<&'a [u8]>, options: &Options<'a>) -> Job<'a> {
+        let &Options { context, memory_limit, .. } = options;
+        Job { plan: &self.plan, layout: &self.layout, form, fill, context, memory_limit }
+    }
+
+    fn log(&self, done: &str, why: &str) {
+        settings::log(LogLevel::Info, || format!("a dataset is {done} by HDF5's own functions, because {why}"));
+    }
+
+    /// Goes HDF5's own way: `transfer` is given what HDF5 is to be called with.
+    fn by_hdf5(
+        &self,
+        is_parallel: bool,
+        dxpl: Hid,
+        progress: Progress,
+        transfer: &mut dyn FnMut(&Call, Part) -> Result<()>,
+    ) -> Result<()> {
+        let Dataset { library, id, extents, .. } = self.dataset;
+        let file_space = library.dataset_space(*id)?;
+        let call = |memory_space: Hid, file_space: Hid| Call {
+            dataset: *id,
+            memory_type: self.memory_type,
+            memory_space,
+            file_space,
+            dxpl,
+        };
+        let rank = extents.len();
+        let total = self.count.iter().product::<u64>() * self.layout.element_bytes() as u64;
+        if is_parallel || rank == 0 {
+            // One call, in which all processes have a part, whatever there is to do in each.
+            if !self.is_contiguous && rank > 0 {
+                return Err(Error::unsupported(
+                    "strides are not possible in a file that is open by MPI-IO; copy the data to a contiguous array",
+                ));
+            }
+            let memory_space = library.selection(&self.count, &vec![0; rank], &self.count)?;
+            if rank > 0 {
+                library.select(file_space.id(), &self.start, &self.count)?;
+            }
+            transfer(&call(memory_space.id(), file_space.id()), Part::All)?;
+            return if progress(total, total) { Ok(()) } else { Err(cancelled()) };
+        }
+        let (mut done, mut buffer) = (0, Vec::new());
+        for i in 0..self.plan.n_chunks() {
+            let piece = self.plan.piece(i);
+            let start: Vec<u64> = piece.chunk().iter().zip(piece.in_chunk()).map(|(a, b)| a + b).collect();
+            library.select(file_space.id(), &start, piece.count())?;
+            if self.is_contiguous {
+                let memory_space = library.selection(&self.count, piece.in_selection(), piece.count())?;
+                transfer(&call(memory_space.id(), file_space.id()), Part::All)?;
+            } else {
+                let n_bytes = self.plan.chunk().iter().product::<u64>() as usize * self.layout.element_bytes();
+                if buffer.is_empty() {
+                    buffer = try_vec(n_bytes, "a box of the dataset")?;
+                    buffer.resize(n_bytes, 0);
+                }
+                let memory_space = library.selection(self.plan.chunk(), piece.in_chunk(), piece.count())?;
+                transfer(&call(memory_space.id(), file_space.id()), Part::Piece(&piece, &mut buffer))?;
+            }
+            done += piece.n_elements() * self.layout.element_bytes() as u64;
+            if !progress(done, total) {
+                return Err(cancelled());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The memory of a call of HDF5.
+enum Part<'a> {
+    /// All of it.
+    All,
+    /// A buffer for a box.
+    Piece(&'a Piece, &'a mut [u8]),
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
+}
+
+/// The chunks of a dataset.
+struct Store<'s> {
+    selection: &'s Selection<'s>,
+    dxpl: Hid,
+    /// Stored bytes of the chunks of the selection by their numbers in the plan, once all were asked for.
+    index: Option<HashMap<u64, u64>>,
+    is_asked: bool,
+}
+
+impl<'s> Store<'s> {
+    fn new(selection: &'s Selection<'s>, dxpl: Hid) -> Self {
+        Self { selection, dxpl, index: None, is_asked: false }
+    }
+
+    /// Bytes that are stored of a chunk.
+    fn stored_bytes(&mut self, chunk: &[u64]) -> Result<Option<u64>> {
+        let Selection { dataset: Dataset { library, id, extents, .. }, plan, .. } = self.selection;
+        if !self.is_asked && plan.n_chunks() >= MANY_CHUNKS {
+            let mut index = HashMap::new();
+            let can = library.for_each_chunk(*id, extents.len(), |chunk, n_bytes| {
+                plan.number_of(chunk).map(|number| index.insert(number, n_bytes));
+            })?;
+            self.index = can.then_some(index);
+        }
+        self.is_asked = true;
+        match &self.index {
+            Some(index) => Ok(plan.number_of(chunk).and_then(|number| index.get(&number).copied())),
+            None => library.stored_bytes(*id, chunk),
+        }
+    }
+}
+
+impl ChunkStore for Store<'_> {
+    fn read(&mut self, chunk: &[u64], bytes: &mut Vec<u8>) -> Result<Option<Stored>> {
+        let Some(n_bytes) = self.stored_bytes(chunk)? else { return Ok(None) };
+        let n_bytes = n_bytes as usize;
+        if bytes.len() < n_bytes {
+            bytes
+                .try_reserve_exact(n_bytes - bytes.len())
+                .map_err(|_| Error::out_of_memory(n_bytes as u64, "a stored chunk"))?;
+            bytes.resize(n_bytes, 0);
+        }
+        let Dataset { library, id, .. } = self.selection.dataset;
+        let mask = library.read_chunk(*id, self.dxpl, chunk, &mut bytes[..n_bytes])?;
+        Ok(Some(Stored { n_bytes, mask }))
+    }
+
+    fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
+        let Dataset { library, id, .. } = self.selection.dataset;
+        library.write_chunk(*id, self.dxpl, 0, chunk, bytes)
+    }
+}
