@@ -119,6 +119,7 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
 #else
         GRIDZ_H5_(H5Dread_chunk),
 #endif
+        GRIDZ_H5_(H5Dget_storage_size),
         GRIDZ_H5_(H5Dget_chunk_storage_size),
         GRIDZ_H5_(H5Dget_chunk_info_by_coord),
 #if H5_VERSION_GE(1, 14, 0)

@@ -9,13 +9,13 @@
 
 #![allow(unsafe_code)] // memory that HDF5 reads and writes
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::abi::Hid;
 use super::chunk::ChunkFilters;
 use super::dataset;
 use super::library::{Call, Library, Owned};
-use crate::bulk::{ChunkStore, Job, Layout, Piece, Plan, Progress, SharedBytes, Stored};
+use crate::bulk::{ChunkForm, ChunkStore, Covers, Job, Layout, Piece, Plan, Progress, SharedBytes, Stored};
 use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::settings::{self, LogLevel};
@@ -170,7 +170,7 @@ fn told(what: &str) -> Error {
 /// # Errors
 /// `InvalidArgument` for different extents, `UnsupportedJob` for elements of variable length, and those of reading and
 /// writing.
-pub fn copy(from: &Dataset, to: &Dataset, options: &Options, progress: Progress) -> Result<()> {
+pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, progress: Progress) -> Result<()> {
     if from.extents != to.extents {
         let text = format!("the datasets have different extents, {:?} and {:?}", from.extents, to.extents);
         return Err(Error::invalid(text));
@@ -192,17 +192,16 @@ pub fn copy(from: &Dataset, to: &Dataset, options: &Options, progress: Progress)
     };
     let plan = Plan::new(&to.extents, &extents, &vec![0; rank], &to.extents)?;
     let total = plan.count().iter().product::<u64>() * to.element_bytes as u64;
-    let all = from.select(&vec![0; rank], &from.extents, None, None)?;
-    let mut stored = Store::new(&all, options.dxpl);
+    let all = |dataset: &'l Dataset<'l>| dataset.select(&vec![0; rank], &dataset.extents, None, None);
+    let (source, target) = (all(from)?, all(to)?);
+    let (mut source, mut target) = (Store::new(&source, options.dxpl), Store::new(&target, options.dxpl));
     let (mut done, mut bytes) = (0, Vec::new());
     for i in 0..plan.n_chunks() {
         let piece = plan.piece(i);
-        match is_same.then(|| stored.read(piece.chunk(), &mut bytes)).transpose()?.flatten() {
-            Some(Stored { n_bytes, mask }) => {
-                to.library.write_chunk(to.id, options.dxpl, mask, piece.chunk(), &bytes[..n_bytes])?;
-            }
+        match is_same.then(|| source.read(piece.chunk(), &mut bytes)).transpose()?.flatten() {
+            Some(Stored { n_bytes, mask: 0 }) => target.write(piece.chunk(), &bytes[..n_bytes])?,
             // A chunk that was not written is one of fill values, here and perhaps not there.
-            None => copy_box(from, to, &piece, options, &mut bytes)?,
+            _ => copy_box(from, to, &piece, options, &mut bytes)?,
         }
         done += piece.n_elements() * to.element_bytes as u64;
         if !progress(done, total) {
@@ -400,54 +399,114 @@ fn cancelled() -> Error {
 }
 
 /// The chunks of a dataset.
+///
+/// `H5Dwrite_chunk` (libhdf5 1.10 to 2.2) does not always note the filter mask of a chunk that is there already: not if
+/// the new bytes are as many as the old ones, and not before another chunk is looked for. Read with the mask that was there before,
+/// the chunk would be nonsense. So where filters were left out of a chunk, `H5Dwrite` writes over it.
 struct Store<'s> {
     selection: &'s Selection<'s>,
     dxpl: Hid,
-    /// Stored bytes of the chunks of the selection by their numbers in the plan, once all were asked for.
-    index: Option<HashMap<u64, u64>>,
+    /// What is stored of the chunks of the selection, by their numbers in the plan, once all were asked for.
+    index: Option<HashMap<u64, Stored>>,
     is_asked: bool,
+    /// No chunk had been written before.
+    is_empty: bool,
+    /// The numbers of chunks that were read and had filters left out.
+    left_out: HashSet<u64>,
+    buffer: Vec<u8>,
 }
 
 impl<'s> Store<'s> {
     fn new(selection: &'s Selection<'s>, dxpl: Hid) -> Self {
-        Self { selection, dxpl, index: None, is_asked: false }
+        let is_empty = selection.dataset.library.is_empty(selection.dataset.id);
+        let (index, left_out) = (None, HashSet::new());
+        Self { selection, dxpl, index, is_asked: false, is_empty, left_out, buffer: Vec::new() }
     }
 
-    /// Bytes that are stored of a chunk.
-    fn stored_bytes(&mut self, chunk: &[u64]) -> Result<Option<u64>> {
+    fn number(&self, chunk: &[u64]) -> u64 {
+        self.selection.plan.number_of(chunk).expect("a chunk of the selection")
+    }
+
+    /// What is stored of a chunk, if all were asked for: there are many, and this libhdf5 can tell.
+    fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Stored>>> {
         let Selection { dataset: Dataset { library, id, extents, .. }, plan, .. } = self.selection;
         if !self.is_asked && plan.n_chunks() >= MANY_CHUNKS {
             let mut index = HashMap::new();
-            let can = library.for_each_chunk(*id, extents.len(), |chunk, n_bytes| {
-                plan.number_of(chunk).map(|number| index.insert(number, n_bytes));
+            let can = library.for_each_chunk(*id, extents.len(), |chunk, n_bytes, mask| {
+                let stored = Stored { n_bytes: n_bytes as usize, mask };
+                plan.number_of(chunk).map(|number| index.insert(number, stored));
             })?;
             self.index = can.then_some(index);
         }
         self.is_asked = true;
-        match &self.index {
-            Some(index) => Ok(plan.number_of(chunk).and_then(|number| index.get(&number).copied())),
-            None => library.stored_bytes(*id, chunk),
+        Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).copied()))
+    }
+
+    /// Whether filters were left out of what is stored of a chunk.
+    fn has_left_out(&mut self, chunk: &[u64]) -> Result<bool> {
+        if self.is_empty {
+            return Ok(false);
         }
+        if let Some(stored) = self.indexed(chunk)? {
+            return Ok(stored.is_some_and(|stored| stored.mask != 0));
+        }
+        if self.selection.plan.piece(self.number(chunk)).covers() != Covers::Part {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            self.read(chunk, &mut buffer)?;
+            self.buffer = buffer;
+        }
+        Ok(self.left_out.contains(&self.number(chunk)))
+    }
+
+    /// Has HDF5 write the chunk whose stored bytes these are.
+    fn write_by_hdf5(&self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
+        let Selection { dataset, way, .. } = self.selection;
+        let Dataset { library, id, extents, dtype, element_bytes, .. } = dataset;
+        let filters = way.as_ref().expect("chunks that gridz makes");
+        let shape = self.selection.plan.chunk();
+        let n_bytes = shape.iter().product::<u64>() as usize * element_bytes;
+        let mut elements = try_vec(n_bytes, "a chunk")?;
+        elements.resize(n_bytes, 0);
+        filters.decode(0, bytes, &mut elements, &Context::lenient())?;
+        let inside = |((begin, extent), chunk): ((&u64, &u64), &u64)| (extent - begin).min(*chunk);
+        let count: Vec<u64> = chunk.iter().zip(extents).zip(shape).map(inside).collect();
+        let memory_space = library.selection(shape, &vec![0; shape.len()], &count)?;
+        let file_space = library.dataset_space(*id)?;
+        library.select(file_space.id(), chunk, &count)?;
+        let (memory_space, file_space) = (memory_space.id(), file_space.id());
+        let call = Call { dataset: *id, memory_type: dtype.id(), memory_space, file_space, dxpl: self.dxpl };
+        // SAFETY: elements of the dataset's type, of the extents of the dataspace.
+        unsafe { library.write(&call, elements.as_ptr()) }
     }
 }
 
 impl ChunkStore for Store<'_> {
     fn read(&mut self, chunk: &[u64], bytes: &mut Vec<u8>) -> Result<Option<Stored>> {
-        let Some(n_bytes) = self.stored_bytes(chunk)? else { return Ok(None) };
-        let n_bytes = n_bytes as usize;
+        let Dataset { library, id, .. } = self.selection.dataset;
+        let indexed = self.indexed(chunk)?;
+        let n_bytes = match indexed {
+            Some(stored) => stored.map(|stored| stored.n_bytes),
+            None => library.stored_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
+        };
+        let Some(n_bytes) = n_bytes else { return Ok(None) };
         if bytes.len() < n_bytes {
-            bytes
-                .try_reserve_exact(n_bytes - bytes.len())
-                .map_err(|_| Error::out_of_memory(n_bytes as u64, "a stored chunk"))?;
+            let more = n_bytes - bytes.len();
+            bytes.try_reserve_exact(more).map_err(|_| Error::out_of_memory(n_bytes as u64, "a stored chunk"))?;
             bytes.resize(n_bytes, 0);
         }
-        let Dataset { library, id, .. } = self.selection.dataset;
         let mask = library.read_chunk(*id, self.dxpl, chunk, &mut bytes[..n_bytes])?;
-        Ok(Some(Stored { n_bytes, mask }))
+        let stored = indexed.flatten().unwrap_or(Stored { n_bytes, mask });
+        if stored.mask != 0 {
+            self.left_out.insert(self.number(chunk));
+        }
+        Ok(Some(stored))
     }
 
     fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
+        if self.has_left_out(chunk)? {
+            return self.write_by_hdf5(chunk, bytes);
+        }
         let Dataset { library, id, .. } = self.selection.dataset;
-        library.write_chunk(*id, self.dxpl, 0, chunk, bytes)
+        library.write_chunk(*id, self.dxpl, chunk, bytes)
     }
 }

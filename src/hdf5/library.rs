@@ -18,6 +18,7 @@ functions! {
         write: "H5Dwrite" fn(Hid, Hid, Hid, Hid, Hid, *const c_void) -> c_int;
         read: "H5Dread" fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> c_int;
         write_chunk: "H5Dwrite_chunk" fn(Hid, Hid, u32, *const u64, usize, *const c_void) -> c_int;
+        storage: "H5Dget_storage_size" fn(Hid) -> u64;
         chunk_storage: "H5Dget_chunk_storage_size" fn(Hid, *const u64, *mut u64) -> c_int;
         chunk_info: "H5Dget_chunk_info_by_coord" fn(Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> c_int;
         layout: "H5Pget_layout" fn(Hid) -> c_int;
@@ -275,6 +276,12 @@ impl<'f> Library<'f> {
 
     // ---- chunks ------------------------------------------------------------------------------------
 
+    /// Whether no chunk of a dataset is in the file.
+    pub fn is_empty(&self, dataset: Hid) -> bool {
+        // SAFETY: takes any id.
+        unsafe { (self.datasets.storage)(dataset) == 0 }
+    }
+
     /// Stored bytes of the chunk at `offset`; `None`: it was never written. A search in the index of the chunks, which may
     /// become a walk through it for those that were not.
     pub fn stored_bytes(&self, dataset: Hid, offset: &[u64]) -> Result<Option<u64>> {
@@ -294,21 +301,27 @@ impl<'f> Library<'f> {
         Ok((address != abi::NO_ADDRESS).then_some(n_bytes))
     }
 
-    /// Calls `visit` with the offset and the stored bytes of every chunk that was written; false if this version cannot.
-    pub fn for_each_chunk(&self, dataset: Hid, rank: usize, mut visit: impl FnMut(&[u64], u64)) -> Result<bool> {
+    /// Calls `visit` with the offset, the stored bytes and the filter mask of every chunk that was written; false if this
+    /// version cannot.
+    pub fn for_each_chunk(
+        &self,
+        dataset: Hid,
+        rank: usize,
+        mut visit: impl FnMut(&[u64], u64, u32),
+    ) -> Result<bool> {
         /// What the function that C calls finds behind its pointer.
         struct Visitor<'v> {
             rank: usize,
-            visit: &'v mut dyn FnMut(&[u64], u64),
+            visit: &'v mut dyn FnMut(&[u64], u64, u32),
         }
-        extern "C" fn each(offset: *const u64, _: c_uint, _: u64, n_bytes: u64, visitor: *mut c_void) -> c_int {
+        extern "C" fn each(offset: *const u64, mask: c_uint, _: u64, n_bytes: u64, visitor: *mut c_void) -> c_int {
             // SAFETY: what was handed over below, which nobody else uses meanwhile.
             let visitor = unsafe { &mut *visitor.cast::<Visitor>() };
             // SAFETY: libhdf5 passes an offset of the dataset's rank.
             let offset = unsafe { std::slice::from_raw_parts(offset, visitor.rank) };
             // A panic may not pass libhdf5.
             let visited =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, n_bytes)));
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, n_bytes, mask)));
             if visited.is_ok() { 0 } else { -1 }
         }
         // Before 1.14 offsets were in chunks.
@@ -338,11 +351,11 @@ impl<'f> Library<'f> {
         ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| failed("H5Dread_chunk"))
     }
 
-    /// Writes the stored bytes of the chunk at `offset`, with their filter mask.
-    pub fn write_chunk(&self, dataset: Hid, dxpl: Hid, mask: u32, offset: &[u64], bytes: &[u8]) -> Result<()> {
+    /// Writes the stored bytes of the chunk at `offset`, made by all filters.
+    pub fn write_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &[u8]) -> Result<()> {
         // SAFETY: takes any ids, an offset of the dataset's rank, and so many bytes.
         let done = unsafe {
-            (self.datasets.write_chunk)(dataset, dxpl, mask, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
+            (self.datasets.write_chunk)(dataset, dxpl, 0, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
         };
         ok(done).ok_or_else(|| failed("H5Dwrite_chunk"))
     }

@@ -1,0 +1,123 @@
+"""Whole datasets by ctypes: gridz_h5_write, gridz_h5_read and gridz_h5_copy on any libhdf5 of the process."""
+
+import ctypes
+import re
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+
+import h5py
+import numpy as np
+
+from support import PLUGIN, ROOT, wheel_library
+
+PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
+CANCELLED, INVALID_ARGUMENT, UNSUPPORTED_JOB, CORRUPT, HOST = 103, 100, 102, 200, 400
+NAMES = sorted(set(re.findall(r"GRIDZ_H5_\((H5\w+)\)", (ROOT / "include" / "gridz_hdf5.h").read_text())))
+"""The functions of libhdf5 that gridz_hdf5.h tells."""
+
+
+class Function(ctypes.Structure):
+    """gridz_h5_function"""
+
+    _fields_ = [("name", c_char_p), ("address", c_void_p)]
+
+
+class Options(ctypes.Structure):
+    """gridz_h5_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("context", c_void_p),
+        ("strides", POINTER(c_int64)),
+        ("progress", PROGRESS),
+        ("progress_data", c_void_p),
+        ("memory_limit", c_uint64),
+        ("transfer", c_int64),
+    ]
+
+
+class ContextOptions(ctypes.Structure):
+    """gridz_context_options"""
+
+    _fields_ = [("struct_size", c_size_t), ("threads", ctypes.c_uint32), ("device", ctypes.c_uint32), ("limit", c_uint64)]
+
+
+class Failed(Exception):
+    """A call that failed, with its status and text."""
+
+    def __init__(self, status, text):
+        super().__init__(f"{status}: {text}")
+        self.status, self.text = status, text
+
+
+class Bulk:
+    """The functions of gridz with those of one libhdf5, h5py's unless it is told another."""
+
+    def __init__(self, hdf5=None):
+        hdf5 = hdf5 or wheel_library(h5py, "h5py.libs", "libhdf5-*")
+        self.library = ctypes.CDLL(str(PLUGIN))
+        self.library.gridz_last_error.restype = c_char_p
+        found = [(name, getattr(hdf5, name, None)) for name in NAMES]
+        entries = [(name.encode(), ctypes.cast(function, c_void_p)) for name, function in found if function]
+        self.functions = (Function * (len(entries) + 1))(*entries, (None, None))
+
+    def context(self, threads):
+        """A context with so many threads, which lives as long as the process."""
+        made = c_void_p()
+        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, 0, 0)
+        self.check(self.library.gridz_context_create(byref(options), byref(made)))
+        return made
+
+    def check(self, status):
+        if status != 0:
+            raise Failed(status, self.library.gridz_last_error().decode())
+
+    def move(self, function, dataset, array, start, kind, progress, memory_limit, context, transfer):
+        """What reading and writing have in common."""
+        strides = None
+        if not array.flags.c_contiguous:
+            strides = (c_int64 * max(array.ndim, 1))(*array.strides)
+        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, transfer)
+        box = [None, None]
+        if start is not None:
+            box = [(c_uint64 * max(array.ndim, 1))(*numbers) for numbers in (start, array.shape)]
+        self.check(
+            function(
+                self.functions,
+                c_int64(dataset),
+                c_int64(kind),
+                *box,
+                c_void_p(array.ctypes.data),
+                byref(options),
+            )
+        )
+
+    def write(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, transfer=0, kind=None):
+        """Writes an array to an h5py dataset, from `start` on."""
+        if kind is None:
+            kind = h5py.h5t.py_create(array.dtype)
+        function = self.library.gridz_h5_write_by
+        self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, transfer)
+
+    def read(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, transfer=0, kind=None):
+        """Reads from an h5py dataset to all of an array."""
+        if kind is None:
+            kind = h5py.h5t.py_create(array.dtype)
+        function = self.library.gridz_h5_read_by
+        self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, transfer)
+        return array
+
+    def copy(self, src, dst, progress=None, memory_limit=0, context=None):
+        """Copies an h5py dataset to another one."""
+        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, None, told, None, memory_limit, 0)
+        self.check(
+            self.library.gridz_h5_copy_by(self.functions, c_int64(src.id.id), c_int64(dst.id.id), byref(options))
+        )
+
+
+def all_of(dataset, dtype=None):
+    """An array for a whole dataset, full of something that is not in it."""
+    array = np.empty(dataset.shape, dtype or dataset.dtype)
+    array.view("u1" if array.ndim else array.dtype).fill(0xA5 if array.ndim else 0)
+    return array

@@ -1,0 +1,438 @@
+"""Whole datasets by gridz_h5_write, gridz_h5_read and gridz_h5_copy beside what h5py writes and reads chunk by chunk."""
+
+import ctypes
+
+import h5py
+import numpy as np
+import pytest
+
+from bulk import CANCELLED, CORRUPT, INVALID_ARGUMENT, UNSUPPORTED_JOB, Bulk, Failed, all_of
+from capi import TYPES, WHEELS, Hdf5
+from support import DENSE, FOLDER, GRIDZ, LORENZO, SPECS, SZP, frames, noise, options, python, same, smooth, specials
+
+FILTERS = {
+    "lorenzo": {"compression": GRIDZ},
+    "dense": {"compression": GRIDZ, "compression_opts": (LORENZO, 0, DENSE)},
+    "ndzip": {"compression": GRIDZ, "compression_opts": (1, 0, 0)},
+    "stored": {"compression": GRIDZ, "compression_opts": (0, 0, 0)},
+    "szp": {"compression": GRIDZ, "compression_opts": options(SZP, 1, 1e-3)},
+    "shuffle": {"compression": GRIDZ, "shuffle": True},
+}
+"""What bulk does itself."""
+OTHERS = {
+    "gzip": {"compression": "gzip"},
+    "checksum": {"compression": GRIDZ, "fletcher32": True},
+    "nothing": {},
+}
+"""What it leaves to HDF5."""
+
+
+@pytest.fixture(scope="module")
+def bulk():
+    return Bulk()
+
+
+@pytest.fixture
+def file(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        yield file
+
+
+def stored(dataset):
+    """Where the chunks of a dataset are, and the bytes and filter masks stored of them."""
+    found = {}
+    for i in range(dataset.id.get_num_chunks()):
+        offset = dataset.id.get_chunk_info(i).chunk_offset
+        found[offset] = dataset.id.read_direct_chunk(offset)
+    return {offset: (mask, bytes(data)) for offset, (mask, data) in found.items()}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_chunks_are_those_of_the_filter(bulk, file, name, threads):
+    data = smooth("<f4", (50, 61, 70))
+    for chunks in [(16, 16, 16), (50, 61, 70), (7, 100, 3), (1, 61, 70)]:
+        chunks = tuple(map(min, chunks, data.shape))
+        ours = file.create_dataset(f"ours {chunks}", data.shape, data.dtype, chunks=chunks, **FILTERS[name])
+        theirs = file.create_dataset(f"theirs {chunks}", data=data, chunks=chunks, **FILTERS[name])
+        bulk.write(ours, data, context=bulk.context(threads))
+        assert stored(ours) == stored(theirs)
+        same(bulk.read(theirs, all_of(theirs), context=bulk.context(threads)), theirs[:])
+
+
+@pytest.mark.parametrize("name", [*WHEELS, "system"])
+def test_every_libhdf5(name, tmp_path):
+    hdf5 = Hdf5(name)
+    bulk = Bulk(hdf5.library)
+    for dtype in ["<f4", ">f8", ">i2", "<i4"]:
+        data = smooth(dtype, (40, 33, 20))
+        theirs = hdf5.write(tmp_path / "theirs.h5", data, (16, 16, 16))
+        for _ in range(2):
+            file, dataset = hdf5.create(tmp_path / "ours.h5", dtype, data.shape, (16, 16, 16))
+            back = np.zeros_like(data)
+            kind = hdf5.constant(TYPES[dtype])
+            for function, array in [("gridz_h5_write_by", data), ("gridz_h5_read_by", back)]:
+                bulk.move(getattr(bulk.library, function), dataset, array, None, kind, None, 0, None, 0)
+            same(back, data)
+            part = np.ascontiguousarray(data[3:30, 5:9])
+            bulk.move(bulk.library.gridz_h5_write_by, dataset, part, (3, 5, 0), kind, None, 0, None, 0)
+            assert hdf5.call("H5Dget_storage_size", dataset) == theirs
+            hdf5.call("H5Dclose", dataset)
+            hdf5.call("H5Fclose", file)
+            same(hdf5.read(tmp_path / "ours.h5", dtype, data.shape), data)
+        with h5py.File(tmp_path / "ours.h5") as ours, h5py.File(tmp_path / "theirs.h5") as theirs:
+            assert frames(ours["x"]) == frames(theirs["x"])
+
+
+@pytest.mark.parametrize("name", [*FILTERS, *OTHERS])
+def test_any_box_from_any_memory(bulk, file, name, rng):
+    """Boxes of a dataset written and read in turns by bulk and h5py, from and to memory with all kinds of strides."""
+    filters = {**FILTERS, **OTHERS}[name]
+    for dtype in ["<f4", ">f4", "<f8", "<i2", ">u4", "<c8", "u1", "<f2"]:
+        if name == "szp" and dtype != "<f4":
+            continue
+        for shape, chunks in [((20, 15, 9), (6, 4, 5)), ((100,), (17,)), ((5, 4, 3, 6), (2, 3, 3, 4)), ((7, 1, 8), (3, 1, 8))]:
+            label = f"{dtype} {shape}"
+            if name == "nothing":
+                chunks = None
+            fill = None if dtype == "<c8" else 3
+            dataset = file.create_dataset(label, shape, dtype, chunks=chunks, fillvalue=fill, **filters)
+            expected = np.full(shape, fill or 0, dtype)
+            for turn in range(12):
+                start = [int(rng.integers(0, n)) for n in shape]
+                count = [int(rng.integers(1, n - s + 1)) for s, n in zip(start, shape)]
+                box = tuple(slice(s, s + c) for s, c in zip(start, count))
+                values = noise(dtype, count, rng) if dtype not in ("<f4", ">f4", "<f2", "<f8", "<c8") else smooth(dtype, count) + turn
+                # What numpy does with it is what memory may look like.
+                memory = dtype if turn % 3 else np.dtype(dtype).newbyteorder()
+                values = values.astype(memory)
+                looks = [values, np.asfortranarray(values), np.repeat(values, 2, axis=-1)[..., ::2], values[::-1].copy()[::-1]]
+                values = looks[turn % len(looks)]
+                if turn % 5 == 4:
+                    dataset[box] = values
+                else:
+                    bulk.write(dataset, values, start)
+                expected[box] = values
+                back = bulk.read(dataset, all_of(dataset, memory))
+                # HDF5 may still have in its cache what it has given a filter that changes it.
+                dataset.id.refresh() if name == "szp" else None
+                whole = dataset[:]
+                same(back.astype(dtype), whole)
+                into = looks[(turn + 1) % len(looks)]
+                into = np.full(count, 0, memory, order="F") if turn % 2 else into.copy(order="K")
+                same(bulk.read(dataset, into, start).astype(dtype), whole[box])
+                if name == "szp":
+                    assert np.abs(whole - expected).max() <= 1e-3
+                else:
+                    same(whole, expected)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8"])
+def test_every_bit_pattern(bulk, file, dtype, rng):
+    for data in [specials(dtype, (30, 40)), noise(dtype, (30, 40), rng)]:
+        for codec, level in SPECS:
+            dataset = file.create_dataset(None, data.shape, dtype, chunks=(7, 13), compression=GRIDZ, compression_opts=(codec, 0, level))
+            bulk.write(dataset, data)
+            same(dataset[:], data)
+            same(bulk.read(dataset, all_of(dataset)), data)
+
+
+def test_what_was_not_written_is_the_fill_value(bulk, file):
+    for fill, time in [(None, None), (7.5, None), (7.5, "never"), (None, "never"), (7.5, "alloc")]:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((4, 4))
+        plist.set_filter(GRIDZ, 0, ())
+        if fill is not None:
+            plist.set_fill_value(np.array(fill, "<f4"))
+        if time is not None:
+            plist.set_fill_time({"never": h5py.h5d.FILL_TIME_NEVER, "alloc": h5py.h5d.FILL_TIME_ALLOC}[time])
+        both = []
+        for _ in range(2):
+            space = h5py.h5s.create_simple((10, 10))
+            both.append(h5py.Dataset(h5py.h5d.create(file.id, None, h5py.h5t.IEEE_F32LE, space, plist)))
+        ours, theirs = both
+        part = np.arange(6, dtype="<f4").reshape(2, 3)
+        bulk.write(ours, part, (3, 6))
+        theirs[3:5, 6:9] = part
+        assert stored(ours) == stored(theirs), (fill, time)
+        for dataset in both:
+            marked = np.full((10, 10), -1, "<f4")
+            theirs.id.read(h5py.h5s.ALL, h5py.h5s.ALL, marked)
+            back = np.full((10, 10), -1, "<f4")
+            same(bulk.read(dataset, back), marked)
+            swapped = np.full((10, 10), -1, ">f4")
+            same(bulk.read(dataset, swapped).astype("<f4"), marked)
+
+
+def left_out(dataset, chunk, data, mask, other):
+    """Stores a chunk with a filter mask. libhdf5 2.0 takes it for 0 until it has looked for another chunk."""
+    dataset.id.write_direct_chunk(chunk, data, filter_mask=mask)
+    dataset.id.read_direct_chunk(other)
+    assert dataset.id.read_direct_chunk(chunk)[0] == mask
+
+
+def test_masks_of_chunks_are_obeyed(bulk, file):
+    data = smooth("<f4", (8, 8))
+    shuffled = data.view("u1").reshape(-1, 4).T.tobytes()
+    for filters, ways in [
+        ({"compression": GRIDZ}, [(1, data.tobytes())]),
+        ({"compression": GRIDZ, "shuffle": True}, [(2, shuffled), (3, data.tobytes())]),
+    ]:
+        for mask, raw in ways:
+            dataset = file.create_dataset(None, (16, 8), "<f4", chunks=(8, 8), **filters)
+            dataset[8:] = data
+            left_out(dataset, (0, 0), raw, mask, (8, 0))
+            expected = np.concatenate([data, data])
+            same(dataset[:], expected)
+            same(bulk.read(dataset, all_of(dataset)), expected)
+            bulk.write(dataset, data[:3], (5, 0))
+            expected[5:8] = data[:3]
+            same(dataset[:], expected)
+    # HDF5 leaves out a shuffle that fails; what gridz has made of that is undone all the same.
+    plain = file.create_dataset("plain", (8, 8), "<f4", chunks=(8, 8), compression=GRIDZ)
+    plain[:] = np.frombuffer(data.tobytes(), "u1").reshape(4, -1).T.copy().view("<f4").reshape(8, 8)
+    dataset = file.create_dataset("left out", (16, 8), "<f4", chunks=(8, 8), compression=GRIDZ, shuffle=True)
+    dataset[8:] = data
+    left_out(dataset, (0, 0), stored(plain)[0, 0][1], 1, (8, 0))
+    same(bulk.read(dataset, all_of(dataset)), dataset[:])
+
+
+def test_datasets_that_grow_and_shrink(bulk, file):
+    ours, theirs = (
+        file.create_dataset(name, (10, 7), "<i4", chunks=(4, 4), maxshape=(None, None), compression=GRIDZ, fillvalue=-5)
+        for name in ("ours", "theirs")
+    )
+    for shape in [(10, 7), (13, 9), (6, 9), (6, 3), (30, 30), (0, 4), (5, 5)]:
+        data = smooth("<i4", shape)
+        for dataset in (ours, theirs):
+            dataset.resize(shape)
+        same(bulk.read(ours, all_of(ours)), theirs[:])
+        bulk.write(ours, data)
+        theirs[:] = data
+        assert stored(ours) == stored(theirs), shape
+        same(ours[:], data)
+
+
+def test_types_that_are_bytes(bulk, file, rng):
+    compound = np.dtype([("a", "<f4"), ("b", ">i2"), ("c", "S5"), ("d", "<f8", (2,))])
+    for dtype in [compound, np.dtype("S7"), np.dtype("V6"), np.dtype(("<f4", (3, 2))), np.dtype(bool)]:
+        kind = h5py.h5t.py_create(dtype, logical=True)
+        space = h5py.h5s.create_simple((11, 5))
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((4, 3))
+        plist.set_filter(GRIDZ, 0, ())
+        both = [h5py.Dataset(h5py.h5d.create(file.id, None, kind, space, plist)) for _ in range(2)]
+        data = np.zeros((11, 5, dtype.itemsize), "u1")
+        data[:] = rng.integers(0, 2, data.shape)
+        both[0].id.write(h5py.h5s.ALL, h5py.h5s.ALL, data, kind)
+        raw = np.zeros((11, 5), f"V{dtype.itemsize}")
+        raw.view("u1")[:] = data.reshape(11, -1)
+        bulk.write(both[1], raw, kind=kind)
+        assert stored(both[0]) == stored(both[1]), dtype
+        back = np.zeros_like(raw)
+        same(bulk.read(both[0], back, kind=kind), raw)
+
+
+def test_what_needs_conversion_goes_hdf5s_way(bulk, file):
+    data = smooth("<f8", (21, 17))
+    for dtype, chunks in [("<f4", (5, 8)), ("<i4", (21, 1))]:
+        for memory in [data, np.asfortranarray(data), data[::-1]]:
+            dataset = file.create_dataset(None, data.shape, dtype, chunks=chunks, compression=GRIDZ)
+            bulk.write(dataset, memory)
+            same(dataset[:], memory.astype(dtype))
+            back = np.empty_like(memory)
+            same(bulk.read(dataset, back), memory.astype(dtype).astype("<f8"))
+    text = file.create_dataset("text", (5,), h5py.string_dtype(), chunks=(2,), compression=GRIDZ)
+    words = [ctypes.create_string_buffer(word) for word in (b"one", b"two", b"three", b"four", b"five")]
+    pointers = np.array([ctypes.addressof(word) for word in words], "u8")
+    bulk.write(text, pointers, kind=text.id.get_type())
+    assert list(text.asstr()[:]) == ["one", "two", "three", "four", "five"]
+
+
+def test_scalars_and_nothing(bulk, file):
+    scalar = file.create_dataset("scalar", (), "<f8")
+    bulk.write(scalar, np.array(2.5))
+    assert scalar[()] == 2.5 == bulk.read(scalar, np.array(0.0))[()]
+    empty = file.create_dataset("empty", (0, 5), "<f4", chunks=(2, 5), maxshape=(None, 5), compression=GRIDZ)
+    bulk.write(empty, np.zeros((0, 5), "<f4"))
+    bulk.read(empty, np.zeros((0, 5), "<f4"))
+    some = file.create_dataset("some", (4, 5), "<f4", chunks=(2, 5), compression=GRIDZ)
+    bulk.write(some, np.zeros((4, 0), "<f4"), (0, 3))
+    assert stored(some) == {}
+    null = file.create_dataset("null", data=h5py.Empty("f4"))
+    with pytest.raises(Failed, match="null dataspace"):
+        bulk.write(null, np.zeros((), "<f4"))
+
+
+def test_mistakes_have_names(bulk, file):
+    dataset = file.create_dataset("x", (10, 10), "<f4", chunks=(4, 4), compression=GRIDZ)
+    data = np.zeros((4, 4), "<f4")
+    for array, start, text in [(data, (7, 0), "along axis 0 it has 4 elements from 7 on, and the dataset 10"), (data, (0, 1 << 60), "axis 1")]:
+        with pytest.raises(Failed, match=text) as failure:
+            bulk.write(dataset, array, start)
+        assert failure.value.status == INVALID_ARGUMENT
+    overlapping = np.lib.stride_tricks.as_strided(np.zeros(20, "<f4"), (10, 10), (4, 4))
+    with pytest.raises(Failed, match="overlap"):
+        bulk.read(dataset, overlapping)
+    with pytest.raises(Failed, match="mem_type"):
+        bulk.write(dataset, np.zeros((10, 10), "<f4"), kind=type("kind", (), {"id": 12345}))
+    closed = type("closed", (), {"id": type("id", (), {"id": 999999})})
+    with pytest.raises(Failed, match="H5Dget_space failed"):
+        bulk.write(closed, data)
+    short = Bulk()
+    short.functions[3].name = b"H5nothing"
+    with pytest.raises(Failed, match="is not among the functions of HDF5"):
+        short.write(dataset, np.zeros((10, 10), "<f4"))
+    assert stored(dataset) == {}
+
+
+def test_damage_is_found(bulk, file):
+    data = smooth("<f4", (64, 64))
+    dataset = file.create_dataset("x", data=data, chunks=(16, 16), compression=GRIDZ)
+    good = stored(dataset)[16, 32][1]
+    for bad in [good[:-1], good + b"x", good[:100], b"", bytes([good[0] ^ 1]) + good[1:], good[:-5] + bytes([good[-5] ^ 8]) + good[-4:]]:
+        if bad:
+            dataset.id.write_direct_chunk((16, 32), bad)
+            with pytest.raises(Failed):
+                bulk.read(dataset, all_of(dataset))
+            with pytest.raises(Failed):
+                bulk.write(dataset, data[:1, :1], (17, 33))
+            same(bulk.read(dataset, np.empty((16, 64), "<f4"), (0, 0)), data[:16])
+    # To write all of the chunk needs none of what was there.
+    bulk.write(dataset, data[16:32], (16, 0))
+    same(dataset[:], data)
+
+
+def test_progress_and_its_end(bulk, file):
+    data = smooth("<f4", (40, 40))
+    for filters in (FILTERS["lorenzo"], OTHERS["gzip"]):
+        dataset = file.create_dataset(None, data.shape, "<f4", chunks=(8, 8), **filters)
+        told = []
+        bulk.write(dataset, data, progress=lambda *now: told.append(now))
+        bulk.read(dataset, all_of(dataset), progress=lambda *now: told.append(now))
+        assert all(total == data.nbytes for _, total in told)
+        assert [now for now, _ in told].count(data.nbytes) == 2
+    dataset = file.create_dataset(None, data.shape, "<f4", chunks=(8, 8), compression=GRIDZ, fillvalue=9)
+    with pytest.raises(Failed, match="progress") as failure:
+        bulk.write(dataset, data, progress=lambda done, _: done < 7 * 256)
+    assert failure.value.status == CANCELLED
+    assert len(stored(dataset)) == 7
+    expected = np.full_like(data, 9)
+    expected[:8], expected[8:16, :16] = data[:8], data[8:16, :16]
+    same(dataset[:], expected)
+
+
+def test_a_copy_is_the_same_whatever_it_is_made_of(bulk, file, tmp_path):
+    data = smooth("<f4", (50, 60))
+    makers = [
+        ({"chunks": (16, 16), **FILTERS["lorenzo"]}, "<f4"),
+        ({"chunks": (16, 16), **FILTERS["lorenzo"]}, "<f4"),
+        ({"chunks": (7, 60), **FILTERS["shuffle"]}, ">f4"),
+        ({"chunks": (50, 3), **OTHERS["gzip"]}, "<f4"),
+        ({}, "<f4"),
+        ({"chunks": (16, 16), **FILTERS["dense"]}, "<f8"),
+    ]
+    for from_options, from_type in makers:
+        src = file.create_dataset(None, data.shape, from_type, fillvalue=4, **from_options)
+        src[:33, :50] = data[:33, :50]
+        for to_options, to_type in makers:
+            dst = file.create_dataset(None, data.shape, to_type, **to_options)
+            dst[40:] = 1
+            for limit in (0, 1000):
+                bulk.copy(src, dst, memory_limit=limit)
+                same(dst[:], src[:].astype(to_type))
+    same_kind = file.create_dataset("same kind", data.shape, "<f4", **makers[0][0])
+    src = file.create_dataset("src", data.shape, "<f4", **makers[0][0])
+    src[:] = data
+    left_out(src, (16, 16), data[16:32, 16:32].tobytes(), 1, (0, 0))
+    for _ in range(2):
+        bulk.copy(src, same_kind)
+        same(same_kind[:], data)
+        copied = stored(same_kind)
+        assert copied.pop((16, 16))[0] == 0
+        assert copied == {offset: chunk for offset, chunk in stored(src).items() if offset != (16, 16)}
+        # Written over, the chunk of which a filter is left out has all of them.
+        left_out(same_kind, (16, 16), data[16:32, 16:32].tobytes(), 1, (0, 0))
+    other = file.create_dataset("other", (50, 61), "<f4")
+    with pytest.raises(Failed, match=r"different extents, \[50, 60\] and \[50, 61\]"):
+        bulk.copy(src, other)
+    text = file.create_dataset("text", (50, 60), h5py.string_dtype())
+    with pytest.raises(Failed, match="variable length") as failure:
+        bulk.copy(text, src)
+    assert failure.value.status == UNSUPPORTED_JOB
+
+
+def test_what_hdf5_has_not_written_yet_counts(bulk, file):
+    """Chunks in HDF5's cache are flushed before they are read, and are not written over what came later."""
+    data = smooth("<f4", (32, 32))
+    dataset = file.create_dataset("x", data.shape, "<f4", chunks=(8, 8), compression=GRIDZ)
+    for turn in range(4):
+        dataset[3 + turn : 20, 5:17] = data[3 + turn : 20, 5:17] + turn
+        seen = dataset[:]
+        same(bulk.read(dataset, all_of(dataset)), seen)
+        dataset[9:12, 2:4] = 5
+        seen[9:12, 2:4] = 5
+        bulk.write(dataset, data[10:30, 1:30], (10, 1))
+        seen[10:30, 1:30] = data[10:30, 1:30]
+        same(dataset[:], seen)
+    path = file.filename
+    file.close()
+    with h5py.File(path) as again:
+        same(again["x"][:], seen)
+
+
+def test_files_of_all_kinds(bulk, tmp_path):
+    data = smooth("<f4", (40, 40))
+    for name, options in {
+        "user block": {"userblock_size": 1024},
+        "latest": {"libver": "latest"},
+        "core": {"driver": "core"},
+        "paged": {"fs_strategy": "page", "fs_page_size": 4096},
+    }.items():
+        with h5py.File(tmp_path / f"{name}.h5", "w", **options) as file:
+            for maxshape in [None, (None, 40), (None, None)]:
+                dataset = file.create_dataset(None, data.shape, "<f4", chunks=(9, 9), maxshape=maxshape, compression=GRIDZ)
+                bulk.write(dataset, data[:, 1:], (0, 1))
+                bulk.write(dataset, data[:, :1], (0, 0))
+                same(dataset[:], data)
+                same(bulk.read(dataset, all_of(dataset)), data)
+
+
+def test_few_bytes_of_memory(bulk, file):
+    data = smooth("<f4", (100, 100))
+    dataset = file.create_dataset("x", data.shape, "<f4", chunks=(10, 10), compression=GRIDZ)
+    for limit in (1, 1000, 10_000):
+        bulk.write(dataset, data, memory_limit=limit)
+        same(bulk.read(dataset, all_of(dataset), memory_limit=limit), data)
+
+
+def test_nothing_that_was_flushed_is_lost(tmp_path):
+    """A process that is killed while it writes has what it had flushed before."""
+    code = """
+        import os, signal, sys, threading
+        import h5py, numpy as np
+        from bulk import Bulk
+        from support import GRIDZ, smooth
+        path, after = sys.argv[1], float(sys.argv[2])
+        bulk = Bulk()
+        with h5py.File(path, "w") as file:
+            shape = (40, 64, 64)
+            dataset = file.create_dataset("x", shape, "<f4", chunks=(1, 32, 32), compression=GRIDZ, fillvalue=-1)
+            for step in range(40):
+                bulk.write(dataset, smooth("<f4", (1, 64, 64)) + step, (step, 0, 0))
+                file.flush()
+                print(step, flush=True)
+                if step == 5:
+                    threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    """
+    done = []
+    for i in range(12):
+        path = tmp_path / f"{i}.h5"
+        result = python(code, path, 0.002 * i, check=False, PYTHONPATH=FOLDER)
+        flushed = int(result.stdout.split()[-1])
+        done.append(flushed)
+        with h5py.File(path, "r") as file:
+            dataset = file["x"]
+            for step in range(flushed + 1):
+                same(dataset[step], smooth("<f4", (1, 64, 64))[0] + np.float32(step))
+    assert min(done) < 39, f"no process was killed while it wrote: {done}"
