@@ -8,6 +8,7 @@
 //! first process of a new pid namespace, forked by the first of another) is taken for it.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::race::OnceBox;
@@ -99,15 +100,22 @@ impl Pool {
         });
     }
 
-    /// Runs `lead` on the calling thread, which calls for a worker with the function that it gets: that then calls `step`
-    /// once. Where there are no workers, nobody does; `lead` must be able to do everything itself.
+    /// Runs `lead` on the calling thread, which calls for a worker with the function that it gets: if not all are there
+    /// already, one comes and calls `step`, which does one item and says whether there was one, until there is none.
+    /// Where there are no workers nobody comes; `lead` must be able to do everything itself.
     pub(crate) fn lead<R>(&self, step: &(impl Fn() -> bool + Sync), lead: impl FnOnce(&dyn Fn()) -> R) -> R {
         let Some(workers) = self.workers() else { return lead(&|| {}) };
+        let n_called = &AtomicUsize::new(0);
         workers.in_place_scope(|scope| {
             lead(&|| {
-                scope.spawn(move |_| {
-                    step();
-                });
+                // The calling thread is one of the threads.
+                let one_more = |n| Some(n + 1).filter(|&n| n < self.threads);
+                if n_called.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
+                    scope.spawn(move |scope| {
+                        help(scope, step);
+                        n_called.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
             })
         })
     }
@@ -220,7 +228,6 @@ mod tests {
     /// kept from those who came first.
     #[test]
     fn nobody_waits_for_the_end_of_anothers_work() {
-        use std::sync::atomic::{AtomicUsize, Ordering};
         use std::time::Duration;
         let pool = Pool::new(2);
         let done = [const { AtomicUsize::new(0) }; 3];
