@@ -358,7 +358,7 @@ fn no_layer_goes_in_circles() {
     let sources = sources();
     for layer in WITHOUT_CIRCLES {
         let edges = edges_inside(layer, &sources);
-        assert!(edges.len() > 5, "{layer}: {edges:?}");
+        assert!(edges.len() > 1, "{layer}: {edges:?}");
         assert_eq!(circle(&edges), None, "{layer}");
     }
 }

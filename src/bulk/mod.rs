@@ -5,20 +5,20 @@
 //! read    store -> stored bytes -> decode -> chunks -> scatter boxes -> array
 //! ```
 //!
-//! [`Plan`] says which chunks a selection touches and what of each; [`Layout`] where their elements are in memory. A
-//! [`ChunkStore`] keeps the stored bytes, and a [`ChunkForm`] makes them of a chunk and back. [`transfer`] puts these
+//! A [`Selection`] knows which chunks it touches and what of each, a [`Placement`] where its elements are in memory. A
+//! [`ChunkStore`] keeps the stored bytes, and a [`ChunkForm`] makes them of a chunk and back. A [`Transfer`] puts these
 //! together: what asks the store for something runs on the calling thread, in the order of the chunks, and what
 //! works on a chunk runs on all threads (`pipeline`). The stored bytes of a chunk depend on nothing but the chunk.
 
-mod layout;
 mod pipeline;
-mod plan;
+mod placement;
+mod selection;
 mod shared;
 mod store;
 mod transfer;
 
-pub use layout::Layout;
-pub use plan::{Covers, Piece, Plan};
+pub use placement::Placement;
+pub use selection::{Covers, Part, Selection};
 pub use shared::SharedBytes;
 pub use store::{ChunkForm, ChunkStore, Stored};
-pub use transfer::{Job, Progress};
+pub use transfer::{Progress, Transfer};

@@ -3,9 +3,9 @@
 
 use std::sync::Mutex;
 
-use crate::bulk::layout::Layout;
 use crate::bulk::pipeline;
-use crate::bulk::plan::{Covers, Piece, Plan};
+use crate::bulk::placement::Placement;
+use crate::bulk::selection::{Covers, Part, Selection};
 use crate::bulk::shared::SharedBytes;
 use crate::bulk::store::{ChunkForm, ChunkStore, Stored};
 use crate::cpu::pool::{Pool, lock};
@@ -19,11 +19,11 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 const TASKS_PER_THREAD: usize = 2;
 
 /// A transfer of a selection.
-pub struct Job<'a> {
+pub struct Transfer<'a> {
     /// What of the dataset.
-    pub plan: &'a Plan,
+    pub selection: &'a Selection,
     /// Where in memory.
-    pub layout: &'a Layout,
+    pub placement: &'a Placement,
     /// What chunks look like in the store.
     pub form: &'a dyn ChunkForm,
     /// One element, as chunks have it, that stands where nothing was written. `None`: when reading, what is in memory stays
@@ -65,14 +65,14 @@ struct Split<'a> {
 
 /// A chunk on its way to the store.
 struct Outgoing {
-    piece: Piece,
+    part: Part,
     /// What was stored there, if some of its elements stay.
     before: Option<(Stored, Vec<u8>)>,
 }
 
 /// A chunk on its way from the store.
 struct Incoming {
-    piece: Piece,
+    part: Part,
     /// What is stored there, if it was written.
     stored: Option<Stored>,
     bytes: Vec<u8>,
@@ -82,21 +82,21 @@ fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; the chunks before are done")
 }
 
-impl Job<'_> {
+impl Transfer<'_> {
     /// Bytes of a chunk.
     fn chunk_bytes(&self) -> usize {
-        self.plan.chunk().iter().product::<u64>() as usize * self.layout.element_bytes()
+        self.selection.chunk().iter().product::<u64>() as usize * self.placement.element_bytes()
     }
 
-    /// Bytes of `piece`.
-    fn bytes_of(&self, piece: &Piece) -> u64 {
-        piece.n_elements() * self.layout.element_bytes() as u64
+    /// Bytes of `part`.
+    fn bytes_of(&self, part: &Part) -> u64 {
+        part.n_elements() * self.placement.element_bytes() as u64
     }
 
     fn total_bytes(&self) -> u64 {
-        match self.plan.n_chunks() {
+        match self.selection.n_chunks() {
             0 => 0,
-            _ => self.plan.count().iter().product::<u64>() * self.layout.element_bytes() as u64,
+            _ => self.selection.count().iter().product::<u64>() * self.placement.element_bytes() as u64,
         }
     }
 
@@ -106,19 +106,19 @@ impl Job<'_> {
         let all = self.context.pool();
         let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
         let at_once = all.threads().min(affordable / TASKS_PER_THREAD).max(1);
-        if at_once > 1 && self.plan.n_chunks() >= (TASKS_PER_THREAD * at_once) as u64 {
+        if at_once > 1 && self.selection.n_chunks() >= (TASKS_PER_THREAD * at_once) as u64 {
             Split { pool: all, context: alone, window: TASKS_PER_THREAD * at_once }
         } else {
             Split { pool: alone.pool(), context: self.context, window: 1 }
         }
     }
 
-    /// Writes the selection from `memory`, which is as the layout says.
+    /// Writes the selection from `memory`, which is as the placement says.
     ///
     /// # Errors
     /// Those of the store and of the form; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
     pub fn write(&self, store: &mut dyn ChunkStore, memory: &[u8], progress: Progress) -> Result<()> {
-        assert_eq!(memory.len(), self.layout.span(), "the memory of the layout");
+        assert_eq!(memory.len(), self.placement.span(), "the memory of the placement");
         let (chunk_bytes, bound) = (self.chunk_bytes(), self.form.bound());
         let alone = self.context.of_one_thread()?;
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
@@ -126,23 +126,23 @@ impl Job<'_> {
         let store = std::cell::RefCell::new(store);
         let (mut i, mut done) = (0, 0);
         let begin = || {
-            if i == self.plan.n_chunks() {
+            if i == self.selection.n_chunks() {
                 return Ok(None);
             }
-            let piece = self.plan.piece(i);
+            let part = self.selection.part(i);
             i += 1;
             let mut before = None;
-            if piece.covers() == Covers::Part {
+            if part.covers() == Covers::Part {
                 let mut bytes = stored.take(0, "")?;
-                let found = store.borrow_mut().read(piece.chunk(), &mut bytes)?;
+                let found = store.borrow_mut().read(part.chunk(), &mut bytes)?;
                 before = found.map(|found| (found, bytes));
             }
-            Ok(Some(Outgoing { piece, before }))
+            Ok(Some(Outgoing { part, before }))
         };
-        let work = |Outgoing { piece, before }: Outgoing| {
+        let work = |Outgoing { part, before }: Outgoing| {
             let mut out = stored.take(bound, "compressed chunks")?;
-            let n_bytes = match self.layout.contiguous(&piece) {
-                Some(at) if piece.covers() == Covers::Whole => {
+            let n_bytes = match self.placement.contiguous(&part) {
+                Some(at) if part.covers() == Covers::Whole => {
                     self.form.encode(&memory[at..at + chunk_bytes], &mut out, context)?
                 }
                 _ => {
@@ -152,33 +152,33 @@ impl Job<'_> {
                         Some((found, bytes)) => {
                             self.form.decode(found.mask, &bytes[..found.n_bytes], chunk, context)?;
                         }
-                        None if piece.covers() != Covers::Whole => fill_with(chunk, self.fill),
+                        None if part.covers() != Covers::Whole => fill_with(chunk, self.fill),
                         None => {}
                     }
-                    self.layout.gather(&piece, memory, chunk);
+                    self.placement.gather(&part, memory, chunk);
                     let n_bytes = self.form.encode(chunk, &mut out, context)?;
                     chunks.put(buffer);
                     n_bytes
                 }
             };
             before.into_iter().for_each(|(_, bytes)| stored.put(bytes));
-            Ok((piece, out, n_bytes))
+            Ok((part, out, n_bytes))
         };
-        let finish = |(piece, out, n_bytes): (Piece, Vec<u8>, usize)| {
-            store.borrow_mut().write(piece.chunk(), &out[..n_bytes])?;
+        let finish = |(part, out, n_bytes): (Part, Vec<u8>, usize)| {
+            store.borrow_mut().write(part.chunk(), &out[..n_bytes])?;
             stored.put(out);
-            done += self.bytes_of(&piece);
+            done += self.bytes_of(&part);
             if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
         };
         pipeline::run(pool, window, begin, work, finish)
     }
 
-    /// Reads the selection to `memory`, which is as the layout says.
+    /// Reads the selection to `memory`, which is as the placement says.
     ///
     /// # Errors
-    /// As for [`Job::write`]. After an error, what of the memory has been written is unspecified.
+    /// As for [`Transfer::write`]. After an error, what of the memory has been written is unspecified.
     pub fn read(&self, store: &mut dyn ChunkStore, memory: &mut [u8], progress: Progress) -> Result<()> {
-        assert_eq!(memory.len(), self.layout.span(), "the memory of the layout");
+        assert_eq!(memory.len(), self.placement.span(), "the memory of the placement");
         let chunk_bytes = self.chunk_bytes();
         let alone = self.context.of_one_thread()?;
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.form.bound());
@@ -186,26 +186,26 @@ impl Job<'_> {
         let memory = SharedBytes::new(memory);
         let (mut i, mut done) = (0, 0);
         let begin = || {
-            if i == self.plan.n_chunks() {
+            if i == self.selection.n_chunks() {
                 return Ok(None);
             }
-            let piece = self.plan.piece(i);
+            let part = self.selection.part(i);
             i += 1;
             let mut bytes = buffers.take(0, "")?;
-            let stored = store.read(piece.chunk(), &mut bytes)?;
-            Ok(Some(Incoming { piece, stored, bytes }))
+            let stored = store.read(part.chunk(), &mut bytes)?;
+            Ok(Some(Incoming { part, stored, bytes }))
         };
-        let work = |Incoming { piece, stored, bytes }: Incoming| {
+        let work = |Incoming { part, stored, bytes }: Incoming| {
             let Some(Stored { mask, n_bytes }) = stored else {
                 if let Some(element) = self.fill {
-                    // SAFETY: the pieces of a plan have no element in common, elements of a layout no byte, and each
-                    // piece is worked on once.
-                    unsafe { self.layout.fill(&piece, element, &memory) };
+                    // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each
+                    // part is worked on once.
+                    unsafe { self.placement.fill(&part, element, &memory) };
                 }
-                return Ok((piece, bytes));
+                return Ok((part, bytes));
             };
-            match self.layout.contiguous(&piece) {
-                Some(at) if piece.covers() == Covers::Whole => {
+            match self.placement.contiguous(&part) {
+                Some(at) if part.covers() == Covers::Whole => {
                     // SAFETY: as above.
                     let chunk = unsafe { memory.part(at..at + chunk_bytes) };
                     self.form.decode(mask, &bytes[..n_bytes], chunk, context)?;
@@ -215,15 +215,15 @@ impl Job<'_> {
                     let chunk = &mut buffer[..chunk_bytes];
                     self.form.decode(mask, &bytes[..n_bytes], chunk, context)?;
                     // SAFETY: as above.
-                    unsafe { self.layout.scatter(&piece, chunk, &memory) };
+                    unsafe { self.placement.scatter(&part, chunk, &memory) };
                     chunks.put(buffer);
                 }
             }
-            Ok((piece, bytes))
+            Ok((part, bytes))
         };
-        let finish = |(piece, bytes): (Piece, Vec<u8>)| {
+        let finish = |(part, bytes): (Part, Vec<u8>)| {
             buffers.put(bytes);
-            done += self.bytes_of(&piece);
+            done += self.bytes_of(&part);
             if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
         };
         pipeline::run(pool, window, begin, work, finish)

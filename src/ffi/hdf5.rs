@@ -18,7 +18,8 @@ use crate::hdf5::library::Library;
 const MEMORY_LIMIT: u64 = 1 << 30;
 
 /// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
-/// libhdf5. The list ends with an entry whose name is NULL.
+/// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the
+/// program, if it is linked with one libhdf5.
 ///
 /// Errors: those of `gridz_h5_write`.
 #[unsafe(no_mangle)]
@@ -98,6 +99,10 @@ pub unsafe extern "C" fn gridz_h5_copy_by(
 /// # Safety
 /// The caller's promise, as [`ptr`] states it, and what the addresses are of is a libhdf5 that stays loaded.
 unsafe fn library(functions: *const gridz_h5_function) -> Result<Library<'static>> {
+    if functions.is_null() {
+        // SAFETY: the same promise.
+        return unsafe { Library::of_program() };
+    }
     // SAFETY: the same promise.
     let functions = unsafe { ptr::functions(functions)? };
     let find = |name: &CStr| {

@@ -15,7 +15,9 @@ use super::abi::Hid;
 use super::chunk::ChunkFilters;
 use super::dataset;
 use super::library::{Call, Library, Owned};
-use crate::bulk::{ChunkForm, ChunkStore, Covers, Job, Layout, Piece, Plan, Progress, SharedBytes, Stored};
+use crate::bulk::{
+    ChunkForm, ChunkStore, Covers, Part, Placement, Progress, Selection, SharedBytes, Stored, Transfer,
+};
 use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::settings::{self, LogLevel};
@@ -51,15 +53,15 @@ pub struct Dataset<'l> {
 }
 
 /// A box of a dataset, and where it is in memory.
-pub struct Selection<'d> {
+pub struct Access<'d> {
     dataset: &'d Dataset<'d>,
     start: Vec<u64>,
     count: Vec<u64>,
     memory_type: Hid,
     /// Whether the memory is contiguous in C order.
     is_contiguous: bool,
-    plan: Plan,
-    layout: Layout,
+    selection: Selection,
+    placement: Placement,
     way: std::result::Result<&'d ChunkFilters, String>,
 }
 
@@ -106,7 +108,7 @@ impl<'l> Dataset<'l> {
         count: &[u64],
         memory_type: Option<Hid>,
         strides: Option<&[i64]>,
-    ) -> Result<Selection<'l>> {
+    ) -> Result<Access<'l>> {
         let memory_type = memory_type.unwrap_or(self.dtype.id());
         let memory_bytes = self.library.api.size(memory_type);
         let memory_bytes =
@@ -123,18 +125,18 @@ impl<'l> Dataset<'l> {
             Ok(_) => chunk.clone(),
             Err(_) => boxes(&self.extents, chunk, memory_bytes as u64, BOX_BYTES),
         };
-        let plan = Plan::new(&self.extents, &boxes, start, count)?;
+        let selection = Selection::new(&self.extents, &boxes, start, count)?;
         // HDF5 changes the order itself where it works.
         let swap = if way.is_ok() { swap.unwrap_or(1) } else { 1 };
-        let layout = Layout::new(&plan, memory_bytes, swap, strides)?;
-        Ok(Selection {
+        let placement = Placement::new(&selection, memory_bytes, swap, strides)?;
+        Ok(Access {
             dataset: self,
             start: start.to_vec(),
             count: count.to_vec(),
             memory_type,
             is_contiguous: strides.is_none(),
-            plan,
-            layout,
+            selection,
+            placement,
             way,
         })
     }
@@ -190,20 +192,20 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
         true => chunk.clone(),
         false => boxes(&to.extents, chunk, to.element_bytes as u64, BOX_BYTES.min(options.memory_limit / 2)),
     };
-    let plan = Plan::new(&to.extents, &extents, &vec![0; rank], &to.extents)?;
-    let total = plan.count().iter().product::<u64>() * to.element_bytes as u64;
+    let selection = Selection::new(&to.extents, &extents, &vec![0; rank], &to.extents)?;
+    let total = selection.count().iter().product::<u64>() * to.element_bytes as u64;
     let all = |dataset: &'l Dataset<'l>| dataset.select(&vec![0; rank], &dataset.extents, None, None);
     let (source, target) = (all(from)?, all(to)?);
     let (mut source, mut target) = (Store::new(&source, options.dxpl), Store::new(&target, options.dxpl));
     let (mut done, mut bytes) = (0, Vec::new());
-    for i in 0..plan.n_chunks() {
-        let piece = plan.piece(i);
-        match is_same.then(|| source.read(piece.chunk(), &mut bytes)).transpose()?.flatten() {
-            Some(Stored { n_bytes, mask: 0 }) => target.write(piece.chunk(), &bytes[..n_bytes])?,
+    for i in 0..selection.n_chunks() {
+        let part = selection.part(i);
+        match is_same.then(|| source.read(part.chunk(), &mut bytes)).transpose()?.flatten() {
+            Some(Stored { n_bytes, mask: 0 }) => target.write(part.chunk(), &bytes[..n_bytes])?,
             // A chunk that was not written is one of fill values, here and perhaps not there.
-            _ => copy_box(from, to, &piece, options, &mut bytes)?,
+            _ => copy_box(from, to, &part, options, &mut bytes)?,
         }
-        done += piece.n_elements() * to.element_bytes as u64;
+        done += part.n_elements() * to.element_bytes as u64;
         if !progress(done, total) {
             return Err(cancelled());
         }
@@ -211,9 +213,9 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     Ok(())
 }
 
-/// Copies the elements of `piece`, of which a plan has whole chunks, by way of `buffer`.
-fn copy_box(from: &Dataset, to: &Dataset, piece: &Piece, options: &Options, buffer: &mut Vec<u8>) -> Result<()> {
-    let n_bytes = piece.n_elements() as usize * to.element_bytes;
+/// Copies the elements of `part`, of which a selection has whole chunks, by way of `buffer`.
+fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer: &mut Vec<u8>) -> Result<()> {
+    let n_bytes = part.n_elements() as usize * to.element_bytes;
     *buffer = match std::mem::take(buffer) {
         kept if kept.len() >= n_bytes => kept,
         _ => try_vec(n_bytes, "a box of the dataset")?,
@@ -225,8 +227,8 @@ fn copy_box(from: &Dataset, to: &Dataset, piece: &Piece, options: &Options, buff
     }
     let silent = &mut |_, _| true;
     let dtype = Some(to.dtype.id());
-    from.select(piece.chunk(), piece.count(), dtype, None)?.read(buffer, options, silent)?;
-    to.select(piece.chunk(), piece.count(), dtype, None)?.write(buffer, options, silent)
+    from.select(part.chunk(), part.count(), dtype, None)?.read(buffer, options, silent)?;
+    to.select(part.chunk(), part.count(), dtype, None)?.write(buffer, options, silent)
 }
 
 /// Extents of boxes of a dataset of `extents`: whole chunks, as many as make about `box_bytes` and lie behind each other.
@@ -244,15 +246,15 @@ fn boxes(extents: &[u64], chunk: &[u64], element_bytes: u64, box_bytes: u64) -> 
     boxes
 }
 
-impl Selection<'_> {
+impl Access<'_> {
     /// Bytes of the memory, from its lowest element to the end of the highest.
     pub fn span(&self) -> usize {
-        self.layout.span()
+        self.placement.span()
     }
 
     /// Bytes from the start of the memory to the first element.
     pub fn first(&self) -> usize {
-        self.layout.first()
+        self.placement.first()
     }
 
     /// Writes the box from `memory`.
@@ -267,16 +269,16 @@ impl Selection<'_> {
             Ok(filters) if !is_parallel => {
                 let fill = self.dataset.fill()?;
                 let mut store = Store::new(self, options.dxpl);
-                self.job(filters, fill.as_deref(), options).write(&mut store, memory, progress)
+                self.transfer(filters, fill.as_deref(), options).write(&mut store, memory, progress)
             }
             way => {
                 let why = way.as_ref().err().map_or("its file is open by MPI-IO", String::as_str);
                 self.log("written", why);
-                self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, part| match part {
+                self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
                     // SAFETY: all of the memory, of which the dataspace has all elements.
-                    Part::All => unsafe { library.write(call, memory.as_ptr().add(self.layout.first())) },
-                    Part::Piece(piece, buffer) => {
-                        self.layout.gather(piece, memory, buffer);
+                    Memory::All => unsafe { library.write(call, memory.as_ptr().add(self.placement.first())) },
+                    Memory::Part(part, buffer) => {
+                        self.placement.gather(part, memory, buffer);
                         // SAFETY: a buffer of the extents of the dataspace.
                         unsafe { library.write(call, buffer.as_ptr()) }
                     }
@@ -296,21 +298,21 @@ impl Selection<'_> {
             Ok(filters) => {
                 let fill = self.dataset.fill()?;
                 let mut store = Store::new(self, options.dxpl);
-                self.job(filters, fill.as_deref(), options).read(&mut store, memory, progress)
+                self.transfer(filters, fill.as_deref(), options).read(&mut store, memory, progress)
             }
             Err(why) => {
                 self.log("read", why);
                 let is_parallel = library.is_parallel(id)?;
-                self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, part| match part {
+                self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
                     // SAFETY: all of the memory, of which the dataspace has all elements.
-                    Part::All => unsafe { library.read(call, memory.as_mut_ptr().add(self.layout.first())) },
-                    Part::Piece(piece, buffer) => {
+                    Memory::All => unsafe { library.read(call, memory.as_mut_ptr().add(self.placement.first())) },
+                    Memory::Part(part, buffer) => {
                         // What HDF5 leaves alone stays as it is.
-                        self.layout.gather(piece, memory, buffer);
+                        self.placement.gather(part, memory, buffer);
                         // SAFETY: a buffer of the extents of the dataspace.
                         unsafe { library.read(call, buffer.as_mut_ptr())? };
                         // SAFETY: this thread alone has the memory.
-                        unsafe { self.layout.scatter(piece, buffer, &SharedBytes::new(memory)) };
+                        unsafe { self.placement.scatter(part, buffer, &SharedBytes::new(memory)) };
                         Ok(())
                     }
                 })
@@ -318,9 +320,14 @@ impl Selection<'_> {
         }
     }
 
-    fn job<'a>(&'a self, form: &'a ChunkFilters, fill: Option<&'a [u8]>, options: &Options<'a>) -> Job<'a> {
+    fn transfer<'a>(
+        &'a self,
+        form: &'a ChunkFilters,
+        fill: Option<&'a [u8]>,
+        options: &Options<'a>,
+    ) -> Transfer<'a> {
         let &Options { context, memory_limit, .. } = options;
-        Job { plan: &self.plan, layout: &self.layout, form, fill, context, memory_limit }
+        Transfer { selection: &self.selection, placement: &self.placement, form, fill, context, memory_limit }
     }
 
     fn log(&self, done: &str, why: &str) {
@@ -333,7 +340,7 @@ impl Selection<'_> {
         is_parallel: bool,
         dxpl: Hid,
         progress: Progress,
-        transfer: &mut dyn FnMut(&Call, Part) -> Result<()>,
+        transfer: &mut dyn FnMut(&Call, Memory) -> Result<()>,
     ) -> Result<()> {
         let Dataset { library, id, extents, .. } = self.dataset;
         let file_space = library.dataset_space(*id)?;
@@ -345,39 +352,40 @@ impl Selection<'_> {
             dxpl,
         };
         let rank = extents.len();
-        let total = self.count.iter().product::<u64>() * self.layout.element_bytes() as u64;
+        let total = self.count.iter().product::<u64>() * self.placement.element_bytes() as u64;
         if is_parallel || rank == 0 {
-            // One call, in which all processes have a part, whatever there is to do in each.
+            // One call, in which all processes take part, whatever there is to do in each.
             if !self.is_contiguous && rank > 0 {
                 return Err(Error::unsupported(
                     "strides are not possible in a file that is open by MPI-IO; copy the data to a contiguous array",
                 ));
             }
-            let memory_space = library.selection(&self.count, &vec![0; rank], &self.count)?;
+            let memory_space = library.space_with(&self.count, &vec![0; rank], &self.count)?;
             if rank > 0 {
                 library.select(file_space.id(), &self.start, &self.count)?;
             }
-            transfer(&call(memory_space.id(), file_space.id()), Part::All)?;
+            transfer(&call(memory_space.id(), file_space.id()), Memory::All)?;
             return if progress(total, total) { Ok(()) } else { Err(cancelled()) };
         }
         let (mut done, mut buffer) = (0, Vec::new());
-        for i in 0..self.plan.n_chunks() {
-            let piece = self.plan.piece(i);
-            let start: Vec<u64> = piece.chunk().iter().zip(piece.in_chunk()).map(|(a, b)| a + b).collect();
-            library.select(file_space.id(), &start, piece.count())?;
+        for i in 0..self.selection.n_chunks() {
+            let part = self.selection.part(i);
+            let start: Vec<u64> = part.chunk().iter().zip(part.in_chunk()).map(|(a, b)| a + b).collect();
+            library.select(file_space.id(), &start, part.count())?;
             if self.is_contiguous {
-                let memory_space = library.selection(&self.count, piece.in_selection(), piece.count())?;
-                transfer(&call(memory_space.id(), file_space.id()), Part::All)?;
+                let memory_space = library.space_with(&self.count, part.in_selection(), part.count())?;
+                transfer(&call(memory_space.id(), file_space.id()), Memory::All)?;
             } else {
-                let n_bytes = self.plan.chunk().iter().product::<u64>() as usize * self.layout.element_bytes();
+                let n_bytes =
+                    self.selection.chunk().iter().product::<u64>() as usize * self.placement.element_bytes();
                 if buffer.is_empty() {
                     buffer = try_vec(n_bytes, "a box of the dataset")?;
                     buffer.resize(n_bytes, 0);
                 }
-                let memory_space = library.selection(self.plan.chunk(), piece.in_chunk(), piece.count())?;
-                transfer(&call(memory_space.id(), file_space.id()), Part::Piece(&piece, &mut buffer))?;
+                let memory_space = library.space_with(self.selection.chunk(), part.in_chunk(), part.count())?;
+                transfer(&call(memory_space.id(), file_space.id()), Memory::Part(&part, &mut buffer))?;
             }
-            done += piece.n_elements() * self.layout.element_bytes() as u64;
+            done += part.n_elements() * self.placement.element_bytes() as u64;
             if !progress(done, total) {
                 return Err(cancelled());
             }
@@ -387,11 +395,11 @@ impl Selection<'_> {
 }
 
 /// The memory of a call of HDF5.
-enum Part<'a> {
+enum Memory<'a> {
     /// All of it.
     All,
     /// A buffer for a box.
-    Piece(&'a Piece, &'a mut [u8]),
+    Part(&'a Part, &'a mut [u8]),
 }
 
 fn cancelled() -> Error {
@@ -404,9 +412,9 @@ fn cancelled() -> Error {
 /// the new bytes are as many as the old ones, and not before another chunk is looked for. Read with the mask that was there before,
 /// the chunk would be nonsense. So where filters were left out of a chunk, `H5Dwrite` writes over it.
 struct Store<'s> {
-    selection: &'s Selection<'s>,
+    access: &'s Access<'s>,
     dxpl: Hid,
-    /// What is stored of the chunks of the selection, by their numbers in the plan, once all were asked for.
+    /// What is stored of the chunks of the selection, by their numbers in it, once all were asked for.
     index: Option<HashMap<u64, Stored>>,
     is_asked: bool,
     /// No chunk had been written before.
@@ -417,24 +425,24 @@ struct Store<'s> {
 }
 
 impl<'s> Store<'s> {
-    fn new(selection: &'s Selection<'s>, dxpl: Hid) -> Self {
-        let is_empty = selection.dataset.library.is_empty(selection.dataset.id);
+    fn new(access: &'s Access<'s>, dxpl: Hid) -> Self {
+        let is_empty = access.dataset.library.is_empty(access.dataset.id);
         let (index, left_out) = (None, HashSet::new());
-        Self { selection, dxpl, index, is_asked: false, is_empty, left_out, buffer: Vec::new() }
+        Self { access, dxpl, index, is_asked: false, is_empty, left_out, buffer: Vec::new() }
     }
 
     fn number(&self, chunk: &[u64]) -> u64 {
-        self.selection.plan.number_of(chunk).expect("a chunk of the selection")
+        self.access.selection.number_of(chunk).expect("a chunk of the selection")
     }
 
     /// What is stored of a chunk, if all were asked for: there are many, and this libhdf5 can tell.
     fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Stored>>> {
-        let Selection { dataset: Dataset { library, id, extents, .. }, plan, .. } = self.selection;
-        if !self.is_asked && plan.n_chunks() >= MANY_CHUNKS {
+        let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
+        if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
             let mut index = HashMap::new();
             let can = library.for_each_chunk(*id, extents.len(), |chunk, n_bytes, mask| {
                 let stored = Stored { n_bytes: n_bytes as usize, mask };
-                plan.number_of(chunk).map(|number| index.insert(number, stored));
+                selection.number_of(chunk).map(|number| index.insert(number, stored));
             })?;
             self.index = can.then_some(index);
         }
@@ -450,7 +458,7 @@ impl<'s> Store<'s> {
         if let Some(stored) = self.indexed(chunk)? {
             return Ok(stored.is_some_and(|stored| stored.mask != 0));
         }
-        if self.selection.plan.piece(self.number(chunk)).covers() != Covers::Part {
+        if self.access.selection.part(self.number(chunk)).covers() != Covers::Part {
             let mut buffer = std::mem::take(&mut self.buffer);
             self.read(chunk, &mut buffer)?;
             self.buffer = buffer;
@@ -460,17 +468,17 @@ impl<'s> Store<'s> {
 
     /// Has HDF5 write the chunk whose stored bytes these are.
     fn write_by_hdf5(&self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
-        let Selection { dataset, way, .. } = self.selection;
+        let Access { dataset, way, .. } = self.access;
         let Dataset { library, id, extents, dtype, element_bytes, .. } = dataset;
         let filters = way.as_ref().expect("chunks that gridz makes");
-        let shape = self.selection.plan.chunk();
+        let shape = self.access.selection.chunk();
         let n_bytes = shape.iter().product::<u64>() as usize * element_bytes;
         let mut elements = try_vec(n_bytes, "a chunk")?;
         elements.resize(n_bytes, 0);
         filters.decode(0, bytes, &mut elements, &Context::lenient())?;
         let inside = |((begin, extent), chunk): ((&u64, &u64), &u64)| (extent - begin).min(*chunk);
         let count: Vec<u64> = chunk.iter().zip(extents).zip(shape).map(inside).collect();
-        let memory_space = library.selection(shape, &vec![0; shape.len()], &count)?;
+        let memory_space = library.space_with(shape, &vec![0; shape.len()], &count)?;
         let file_space = library.dataset_space(*id)?;
         library.select(file_space.id(), chunk, &count)?;
         let (memory_space, file_space) = (memory_space.id(), file_space.id());
@@ -482,7 +490,7 @@ impl<'s> Store<'s> {
 
 impl ChunkStore for Store<'_> {
     fn read(&mut self, chunk: &[u64], bytes: &mut Vec<u8>) -> Result<Option<Stored>> {
-        let Dataset { library, id, .. } = self.selection.dataset;
+        let Dataset { library, id, .. } = self.access.dataset;
         let indexed = self.indexed(chunk)?;
         let n_bytes = match indexed {
             Some(stored) => stored.map(|stored| stored.n_bytes),
@@ -506,7 +514,7 @@ impl ChunkStore for Store<'_> {
         if self.has_left_out(chunk)? {
             return self.write_by_hdf5(chunk, bytes);
         }
-        let Dataset { library, id, .. } = self.selection.dataset;
+        let Dataset { library, id, .. } = self.access.dataset;
         library.write_chunk(*id, self.dxpl, chunk, bytes)
     }
 }

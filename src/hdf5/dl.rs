@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)] // dladdr, dlsym and the functions found
 
+use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
@@ -436,6 +437,29 @@ impl Object {
         let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
         let owner = Object::containing(address)?;
         (!address.is_null() && owner.base == self.base).then_some(address)
+    }
+}
+
+/// The functions of the program, by their names: those of the libraries that all of it can use, and its own.
+#[derive(Default)]
+pub struct Program {
+    symbols: OnceCell<Option<StaticSymbols>>,
+}
+
+impl Program {
+    /// The address of a function.
+    pub fn find(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a string.
+        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if !address.is_null() {
+            return Some(address);
+        }
+        let read = || {
+            // SAFETY: takes any number.
+            let program_headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+            Object::containing(program_headers as *const c_void).and_then(|main| StaticSymbols::read(&main))
+        };
+        self.symbols.get_or_init(read).as_ref()?.find(name)
     }
 }
 

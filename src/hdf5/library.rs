@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 
 use super::abi::{self, Hid};
-use super::dl::{Api, ok};
+use super::dl::{Api, Program, ok};
 use super::functions::{Find, functions};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -125,7 +125,7 @@ impl<'f> Library<'f> {
     /// `find` must return the address of the named symbol of one initialised libhdf5, which stays loaded for `'f`.
     pub unsafe fn new(find: &Find) -> Result<Self> {
         let missing = |name: &CStr| {
-            Error::invalid(format!("{} is not among the functions of HDF5 that were told", name.to_string_lossy()))
+            Error::invalid(format!("{} is not among the functions of HDF5 that are known", name.to_string_lossy()))
         };
         // SAFETY: the same promise.
         unsafe {
@@ -139,6 +139,19 @@ impl<'f> Library<'f> {
                 of: PhantomData,
             })
         }
+    }
+
+    /// The library that the program is linked with.
+    ///
+    /// # Errors
+    /// As for [`Library::new`].
+    ///
+    /// # Safety
+    /// Functions of the program with names of libhdf5 are those of one initialised libhdf5, which stays loaded for `'f`.
+    pub unsafe fn of_program() -> Result<Self> {
+        let program = Program::default();
+        // SAFETY: the same promise.
+        unsafe { Self::new(&|name| program.find(name)) }
     }
 
     fn owned(&self, id: Hid, close: unsafe extern "C" fn(Hid) -> c_int, what: &str) -> Result<Owned<'_>> {
@@ -345,7 +358,7 @@ impl<'f> Library<'f> {
             // SAFETY: the same; the buffer has the bytes of which libhdf5 said just now that they are stored.
             (None, Some(one)) => unsafe { (one.read)(dataset, dxpl, offset, &mut mask, to) },
             (None, None) => {
-                return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that were told"));
+                return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that are known"));
             }
         };
         ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| failed("H5Dread_chunk"))
@@ -363,7 +376,7 @@ impl<'f> Library<'f> {
     // ---- HDF5's own way ----------------------------------------------------------------------------
 
     /// A dataspace of `extents` with a box selected in it.
-    pub fn selection(&self, extents: &[u64], start: &[u64], count: &[u64]) -> Result<Owned<'_>> {
+    pub fn space_with(&self, extents: &[u64], start: &[u64], count: &[u64]) -> Result<Owned<'_>> {
         // SAFETY: so many extents; null: no larger ones.
         let id = unsafe { (self.datasets.space)(extents.len() as c_int, extents.as_ptr(), std::ptr::null()) };
         let space = self.owned(id, self.datasets.close_space, "H5Screate_simple")?;

@@ -783,7 +783,8 @@ gridz_status gridz_quality(const struct gridz_array *array,
                            const struct gridz_quality_options *options);
 
 /// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
-/// libhdf5. The list ends with an entry whose name is NULL.
+/// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the
+/// program, if it is linked with one libhdf5.
 ///
 /// Errors: those of `gridz_h5_write`.
 gridz_status gridz_h5_write_by(const struct gridz_h5_function *functions,

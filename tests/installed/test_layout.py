@@ -19,6 +19,7 @@ def test_everything_has_its_place(prefix):
         "include/gridz.f90",
         "include/gridz.h",
         "include/gridz.hpp",
+        "include/gridz_bulk.f90",
         "include/gridz_hdf5.f90",
         "include/gridz_hdf5.h",
         "lib/cmake/gridz/gridz-config-version.cmake",

@@ -25,12 +25,13 @@ def programs(installed):
     installed.run(
         f"h5pcc {WARNINGS} -I$GRIDZ_PREFIX/include {MPI}/collective.c -o collective_c -lm && "
         f"h5pcc {WARNINGS} -I$GRIDZ_PREFIX/include {ROOT}/tests/installed/damaged.c -o damaged && "
+        f"h5pcc {WARNINGS} -I$GRIDZ_PREFIX/include {MPI}/boxes.c -o boxes -L$GRIDZ_PREFIX/lib -lgridz -lm && "
         f"h5pfc -O2 -Wall -Werror -I. $GRIDZ_PREFIX/include/gridz_hdf5.f90 {MPI}/collective.f90 -o collective_f90"
     )
     return installed
 
 
-@pytest.mark.parametrize("program", ["collective_c", "collective_f90"])
+@pytest.mark.parametrize("program", ["collective_c", "collective_f90", "boxes"])
 def test_any_number_of_ranks_writes_the_same(programs, program):
     """Chunks are shared by ranks, and with 4 ranks one has no data; serial programs read the same from each file."""
     for ranks in [1, 2, 4]:

@@ -1,4 +1,4 @@
-//! Which chunks a selection touches, and what of each.
+//! A box of a dataset: which chunks it touches, and what of each.
 
 use crate::error::{Error, Result};
 use crate::types::MAX_RANK;
@@ -9,7 +9,7 @@ pub(super) type Axes<T> = [T; MAX_RANK];
 /// A box of elements of a dataset that is kept in chunks. Extents, starts and counts are in elements, slowest-varying axis
 /// first.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct Selection {
     rank: usize,
     extents: Axes<u64>,
     chunk: Axes<u64>,
@@ -34,7 +34,7 @@ pub enum Covers {
 
 /// A chunk, and what of it belongs to a selection.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
+pub struct Part {
     rank: usize,
     chunk: Axes<u64>,
     in_chunk: Axes<u64>,
@@ -49,7 +49,7 @@ fn axes(from: &[u64]) -> Axes<u64> {
     to
 }
 
-impl Plan {
+impl Selection {
     /// The box of `count` elements from `start` on of a dataset of `extents` in chunks of `chunk` elements.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Plan {
         &self.chunk[..self.rank]
     }
 
-    /// The number of the piece of the chunk whose first element is `chunk`, if it has one.
+    /// The number of the part of the chunk whose first element is `chunk`, if it has one.
     pub fn number_of(&self, chunk: &[u64]) -> Option<u64> {
         chunk.iter().enumerate().try_fold(0, |number, (axis, &begin)| {
             let place = (begin / self.chunk[axis]).checked_sub(self.first[axis]).filter(|&n| n < self.n[axis])?;
@@ -104,9 +104,9 @@ impl Plan {
         })
     }
 
-    /// Piece `i` of the selection; the last axis varies fastest.
-    pub fn piece(&self, i: u64) -> Piece {
-        let mut piece = Piece {
+    /// Part `i` of the selection; the last axis varies fastest.
+    pub fn part(&self, i: u64) -> Part {
+        let mut part = Part {
             rank: self.rank,
             chunk: [0; MAX_RANK],
             in_chunk: [0; MAX_RANK],
@@ -121,37 +121,37 @@ impl Plan {
             // No sum overflows: the selection is inside the dataset, and so is the start of each chunk.
             let edge = begin.saturating_add(self.chunk[axis]).min(self.extents[axis]);
             let (from, to) = (self.start[axis].max(begin), edge.min(self.start[axis] + self.count[axis]));
-            piece.chunk[axis] = begin;
-            piece.in_chunk[axis] = from - begin;
-            piece.in_selection[axis] = from - self.start[axis];
-            piece.count[axis] = to - from;
-            piece.covers = match piece.covers {
+            part.chunk[axis] = begin;
+            part.in_chunk[axis] = from - begin;
+            part.in_selection[axis] = from - self.start[axis];
+            part.count[axis] = to - from;
+            part.covers = match part.covers {
                 _ if from > begin || to < edge => Covers::Part,
                 Covers::Whole if to - from < self.chunk[axis] => Covers::UpToTheEdge,
                 covers => covers,
             };
         }
-        piece
+        part
     }
 }
 
-impl Piece {
+impl Part {
     /// The first element of the chunk, in the dataset.
     pub fn chunk(&self) -> &[u64] {
         &self.chunk[..self.rank]
     }
 
-    /// The first element of the piece, in the chunk.
+    /// The first element of the part, in the chunk.
     pub fn in_chunk(&self) -> &[u64] {
         &self.in_chunk[..self.rank]
     }
 
-    /// The first element of the piece, in the selection.
+    /// The first element of the part, in the selection.
     pub fn in_selection(&self) -> &[u64] {
         &self.in_selection[..self.rank]
     }
 
-    /// Elements of the piece along each axis.
+    /// Elements of the part along each axis.
     pub fn count(&self) -> &[u64] {
         &self.count[..self.rank]
     }
@@ -182,20 +182,20 @@ mod tests {
             (&[3, 4, 5], &[2, 2, 2], &[1, 0, 4], &[2, 4, 1]),
             (&[3, 4, 5], &[2, 2, 2], &[1, 0, 4], &[2, 0, 1]),
         ] {
-            let plan = Plan::new(extents, chunk, start, count).unwrap();
+            let selection = Selection::new(extents, chunk, start, count).unwrap();
             let n: u64 = count.iter().product();
             let mut seen = vec![0; n as usize];
-            for i in 0..plan.n_chunks() {
-                let piece = plan.piece(i);
-                assert_eq!(plan.number_of(piece.chunk()), Some(i));
+            for i in 0..selection.n_chunks() {
+                let part = selection.part(i);
+                assert_eq!(selection.number_of(part.chunk()), Some(i));
                 let (mut whole, mut edge) = (true, true);
                 for axis in 0..extents.len() {
-                    let (begin, from) = (piece.chunk()[axis], piece.in_chunk()[axis]);
+                    let (begin, from) = (part.chunk()[axis], part.in_chunk()[axis]);
                     assert_eq!(begin % chunk[axis], 0);
-                    assert_eq!(begin + from, start[axis] + piece.in_selection()[axis]);
+                    assert_eq!(begin + from, start[axis] + part.in_selection()[axis]);
                     let valid = chunk[axis].min(extents[axis] - begin);
-                    whole &= piece.count()[axis] == chunk[axis];
-                    edge &= piece.count()[axis] == valid;
+                    whole &= part.count()[axis] == chunk[axis];
+                    edge &= part.count()[axis] == valid;
                 }
                 let covers = if whole {
                     Covers::Whole
@@ -204,17 +204,17 @@ mod tests {
                 } else {
                     Covers::Part
                 };
-                assert_eq!(piece.covers(), covers, "{piece:?}");
-                for element in 0..piece.n_elements() {
+                assert_eq!(part.covers(), covers, "{part:?}");
+                for element in 0..part.n_elements() {
                     let (mut rest, mut at, mut stride) = (element, 0, 1);
                     for axis in (0..extents.len()).rev() {
-                        at += (piece.in_selection()[axis] + rest % piece.count()[axis]) * stride;
-                        (rest, stride) = (rest / piece.count()[axis], stride * count[axis]);
+                        at += (part.in_selection()[axis] + rest % part.count()[axis]) * stride;
+                        (rest, stride) = (rest / part.count()[axis], stride * count[axis]);
                     }
                     seen[at as usize] += 1;
                 }
             }
-            assert!(seen.iter().all(|&n| n == 1), "{plan:?}");
+            assert!(seen.iter().all(|&n| n == 1), "{selection:?}");
         }
     }
 
@@ -223,12 +223,12 @@ mod tests {
         for (start, count) in
             [(&[0, 0][..], &[11, 1][..]), (&[10, 0], &[1, 1]), (&[u64::MAX, 0], &[2, 1]), (&[0], &[1])]
         {
-            assert!(Plan::new(&[10, 7], &[4, 3], start, count).is_err());
+            assert!(Selection::new(&[10, 7], &[4, 3], start, count).is_err());
         }
-        let inner = Plan::new(&[10, 7], &[4, 3], &[4, 3], &[4, 3]).unwrap();
+        let inner = Selection::new(&[10, 7], &[4, 3], &[4, 3], &[4, 3]).unwrap();
         assert!([[0, 3], [4, 0], [8, 3], [4, 6]].iter().all(|chunk| inner.number_of(chunk).is_none()));
-        assert!(Plan::new(&[10, 7], &[4, 0], &[0, 0], &[1, 1]).is_err());
-        let far = Plan::new(&[u64::MAX], &[1 << 63], &[1 << 63], &[(1 << 63) - 1]).unwrap();
-        assert_eq!((far.n_chunks(), far.piece(0).covers()), (1, Covers::UpToTheEdge));
+        assert!(Selection::new(&[10, 7], &[4, 0], &[0, 0], &[1, 1]).is_err());
+        let far = Selection::new(&[u64::MAX], &[1 << 63], &[1 << 63], &[(1 << 63) - 1]).unwrap();
+        assert_eq!((far.n_chunks(), far.part(0).covers()), (1, Covers::UpToTheEdge));
     }
 }

@@ -5,14 +5,14 @@
 //! and by elements where it does.
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
-use crate::bulk::plan::{Axes, Piece, Plan};
+use crate::bulk::selection::{Axes, Part, Selection};
 use crate::bulk::shared::SharedBytes;
 use crate::error::{Error, Result};
 use crate::types::MAX_RANK;
 
 /// Where the elements of a selection are: bytes from each element to its neighbours.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub struct Placement {
     rank: usize,
     element_bytes: usize,
     /// Bytes of the numbers whose order differs from that in the chunks; 1 where it does not.
@@ -33,7 +33,7 @@ struct Axis {
     chunk: i64,
 }
 
-/// Where a piece is, and the axes along which one goes through it: those but the last that are left, and the line.
+/// Where a part is, and the axes along which one goes through it: those but the last that are left, and the line.
 #[derive(Debug)]
 struct Walk {
     memory: usize,
@@ -59,16 +59,16 @@ fn contiguous(extents: &[u64], element_bytes: usize) -> Result<Axes<i64>> {
     Ok(strides)
 }
 
-impl Layout {
-    /// The selection of `plan` with elements of `element_bytes`, of which each number of `swap` bytes has another byte order
+impl Placement {
+    /// The selection of `selection` with elements of `element_bytes`, of which each number of `swap` bytes has another byte order
     /// than in the file (1: none has). `strides` are bytes from element to element along each axis, also negative ones;
     /// `None`: in C order, without gaps.
     ///
     /// # Errors
     /// `InvalidArgument` if it cannot be addressed, or elements overlap.
-    pub fn new(plan: &Plan, element_bytes: usize, swap: usize, strides: Option<&[i64]>) -> Result<Self> {
-        let rank = plan.count().len();
-        let mut found = contiguous(plan.count(), element_bytes)?;
+    pub fn new(selection: &Selection, element_bytes: usize, swap: usize, strides: Option<&[i64]>) -> Result<Self> {
+        let rank = selection.count().len();
+        let mut found = contiguous(selection.count(), element_bytes)?;
         if let Some(strides) = strides {
             if strides.len() != rank {
                 return Err(Error::invalid(format!("{} strides for {rank} axes", strides.len())));
@@ -76,8 +76,8 @@ impl Layout {
             found[..rank].copy_from_slice(strides);
         }
         let (mut low, mut high) = (0i64, element_bytes as i64);
-        if plan.n_chunks() > 0 {
-            for (&stride, &count) in found.iter().zip(plan.count()) {
+        if selection.n_chunks() > 0 {
+            for (&stride, &count) in found.iter().zip(selection.count()) {
                 let reach = i64::try_from(count - 1).ok().and_then(|steps| stride.checked_mul(steps));
                 let reach = reach.ok_or_else(too_large)?;
                 low = low.checked_add(reach.min(0)).ok_or_else(too_large)?;
@@ -87,11 +87,11 @@ impl Layout {
             high = 0;
         }
         let span = high.checked_sub(low).ok_or_else(too_large)?;
-        let chunk_strides = contiguous(plan.chunk(), element_bytes)?;
+        let chunk_strides = contiguous(selection.chunk(), element_bytes)?;
         let (first, span) = (low.unsigned_abs() as usize, span as usize);
-        let layout = Self { rank, element_bytes, swap, strides: found, chunk_strides, first, span };
-        layout.check_apart(plan.count())?;
-        Ok(layout)
+        let placement = Self { rank, element_bytes, swap, strides: found, chunk_strides, first, span };
+        placement.check_apart(selection.count())?;
+        Ok(placement)
     }
 
     /// No two elements have a byte in common: so it is if, from the smallest stride to the largest, each is at least as
@@ -126,15 +126,15 @@ impl Layout {
         self.element_bytes
     }
 
-    /// The bytes of `piece` as they are in memory, if they are a contiguous part of it with the bytes in the same order
+    /// The bytes of `part` as they are in memory, if they are a contiguous part of it with the bytes in the same order
     /// as in a chunk: where they begin.
-    pub fn contiguous(&self, piece: &Piece) -> Option<usize> {
-        let walk = self.walk(piece);
+    pub fn contiguous(&self, part: &Part) -> Option<usize> {
+        let walk = self.walk(part);
         let is_line = walk.n_axes == 0 && walk.line.memory == walk.line.chunk && self.swap == 1;
         is_line.then_some(walk.memory)
     }
 
-    fn walk(&self, piece: &Piece) -> Walk {
+    fn walk(&self, part: &Part) -> Walk {
         let mut walk = Walk {
             memory: self.first,
             chunk: 0,
@@ -148,12 +148,12 @@ impl Layout {
         let mut line = Axis { count: 1, memory: size, chunk: size };
         for axis in (0..self.rank).rev() {
             let now = Axis {
-                count: piece.count()[axis] as usize,
+                count: part.count()[axis] as usize,
                 memory: self.strides[axis],
                 chunk: self.chunk_strides[axis],
             };
-            at = at.wrapping_add(now.memory.wrapping_mul(piece.in_selection()[axis] as i64));
-            walk.chunk += now.chunk as usize * piece.in_chunk()[axis] as usize;
+            at = at.wrapping_add(now.memory.wrapping_mul(part.in_selection()[axis] as i64));
+            walk.chunk += now.chunk as usize * part.in_chunk()[axis] as usize;
             let follows = |stride: i64, of: i64| of.checked_mul(line.count as i64) == Some(stride);
             if now.count == 1 {
             } else if line.count == 1 {
@@ -178,10 +178,10 @@ impl Layout {
         walk
     }
 
-    /// Copies `piece` from `memory` to its place in `chunk`.
-    pub fn gather(&self, piece: &Piece, memory: &[u8], chunk: &mut [u8]) {
+    /// Copies `part` from `memory` to its place in `chunk`.
+    pub fn gather(&self, part: &Part, memory: &[u8], chunk: &mut [u8]) {
         let size = self.element_bytes;
-        self.walk(piece).for_each_line(|at, to, line| {
+        self.walk(part).for_each_line(|at, to, line| {
             if self.is_dense(line.memory) && self.is_dense(line.chunk) {
                 let n_bytes = line.count * size;
                 chunk[to..to + n_bytes].copy_from_slice(&memory[at..at + n_bytes]);
@@ -195,38 +195,38 @@ impl Layout {
         });
     }
 
-    /// Copies `piece` from its place in `chunk`, whose contents are lost where bytes are swapped, to `memory`.
+    /// Copies `part` from its place in `chunk`, whose contents are lost where bytes are swapped, to `memory`.
     ///
     /// # Safety
-    /// Nobody else touches the elements of the piece in `memory` meanwhile.
-    pub unsafe fn scatter(&self, piece: &Piece, chunk: &mut [u8], memory: &SharedBytes) {
+    /// Nobody else touches the elements of the part in `memory` meanwhile.
+    pub unsafe fn scatter(&self, part: &Part, chunk: &mut [u8], memory: &SharedBytes) {
         let size = self.element_bytes;
-        self.walk(piece).for_each_line(|at, from, line| {
+        self.walk(part).for_each_line(|at, from, line| {
             self.swap_line(from, line, chunk);
             if self.is_dense(line.memory) && self.is_dense(line.chunk) {
-                // SAFETY: elements of the piece.
+                // SAFETY: elements of the part.
                 unsafe { memory.write(at, &chunk[from..from + line.count * size]) };
             } else {
                 for i in 0..line.count {
                     let (at, from) = (step(at, line.memory, i), step(from, line.chunk, i));
-                    // SAFETY: an element of the piece.
+                    // SAFETY: an element of the part.
                     copy_element(&chunk[from..from + size], unsafe { memory.part(at..at + size) });
                 }
             }
         });
     }
 
-    /// Writes `element`, as a chunk has it, to all of `piece` in `memory`.
+    /// Writes `element`, as a chunk has it, to all of `part` in `memory`.
     ///
     /// # Safety
-    /// As for [`Layout::scatter`].
-    pub unsafe fn fill(&self, piece: &Piece, element: &[u8], memory: &SharedBytes) {
+    /// As for [`Placement::scatter`].
+    pub unsafe fn fill(&self, part: &Part, element: &[u8], memory: &SharedBytes) {
         let mut element = element.to_vec();
         swap(self.swap, &mut element);
-        self.walk(piece).for_each_line(|at, _, line| {
+        self.walk(part).for_each_line(|at, _, line| {
             for i in 0..line.count {
                 let at = step(at, line.memory, i);
-                // SAFETY: an element of the piece.
+                // SAFETY: an element of the part.
                 copy_element(&element, unsafe { memory.part(at..at + element.len()) });
             }
         });
@@ -314,7 +314,7 @@ mod tests {
         for (start, count) in
             [([0, 0, 0], [5, 6, 7]), ([1, 2, 3], [3, 4, 2]), ([4, 5, 6], [1, 1, 1]), ([0, 3, 0], [5, 1, 7])]
         {
-            let plan = Plan::new(&extents, &chunk, &start, &count).unwrap();
+            let selection = Selection::new(&extents, &chunk, &start, &count).unwrap();
             let [a, b, c] = count.map(|n| n as i64);
             for size in [1usize, 2, 3, 4, 8, 12] {
                 let s = size as i64;
@@ -326,23 +326,24 @@ mod tests {
                     Some([b * c * s, s, b * s]),
                 ] {
                     for number in [1, size].into_iter().filter(|n| [1, 2, 4, 8].contains(n)) {
-                        let layout = Layout::new(&plan, size, number, strides.as_ref().map(|s| &s[..])).unwrap();
+                        let placement =
+                            Placement::new(&selection, size, number, strides.as_ref().map(|s| &s[..])).unwrap();
                         let strides = strides.unwrap_or([b * c * s, c * s, s]);
-                        let memory: Vec<u8> = (0..layout.span()).map(|i| (i * 7 + i / 251) as u8).collect();
-                        let mut back = vec![0; layout.span()];
+                        let memory: Vec<u8> = (0..placement.span()).map(|i| (i * 7 + i / 251) as u8).collect();
+                        let mut back = vec![0; placement.span()];
                         let shared = SharedBytes::new(&mut back);
-                        for i in 0..plan.n_chunks() {
-                            let piece = plan.piece(i);
+                        for i in 0..selection.n_chunks() {
+                            let part = selection.part(i);
                             let mut inside = numbered(24, size);
                             let before = inside.clone();
-                            layout.gather(&piece, &memory, &mut inside);
+                            placement.gather(&part, &memory, &mut inside);
                             for z in 0..2u64 {
                                 for y in 0..4u64 {
                                     for x in 0..3u64 {
                                         let at = [z, y, x];
                                         let place = ((z * 4 + y) * 3 + x) as usize * size;
                                         let inside_piece = (0..3).all(|k| {
-                                            (piece.in_chunk()[k]..piece.in_chunk()[k] + piece.count()[k])
+                                            (part.in_chunk()[k]..part.in_chunk()[k] + part.count()[k])
                                                 .contains(&at[k])
                                         });
                                         let found = &inside[place..place + size];
@@ -352,28 +353,28 @@ mod tests {
                                         }
                                         let from = (0..3)
                                             .map(|k| {
-                                                (at[k] - piece.in_chunk()[k] + piece.in_selection()[k]) as i64
+                                                (at[k] - part.in_chunk()[k] + part.in_selection()[k]) as i64
                                                     * strides[k]
                                             })
                                             .sum::<i64>()
-                                            + layout.first() as i64;
+                                            + placement.first() as i64;
                                         let mut expected = memory[from as usize..from as usize + size].to_vec();
                                         swap(number, &mut expected);
-                                        assert_eq!(found, expected, "{piece:?} {at:?} {strides:?}");
+                                        assert_eq!(found, expected, "{part:?} {at:?} {strides:?}");
                                     }
                                 }
                             }
-                            if let Some(at) = layout.contiguous(&piece) {
-                                let n = piece.n_elements() as usize * size;
+                            if let Some(at) = placement.contiguous(&part) {
+                                let n = part.n_elements() as usize * size;
                                 let mut rest = inside.clone();
                                 rest.clear();
-                                layout
-                                    .walk(&piece)
+                                placement
+                                    .walk(&part)
                                     .for_each_line(|_, to, line| rest.extend(&inside[to..to + line.count * size]));
                                 assert_eq!(rest, memory[at..at + n]);
                             }
                             // SAFETY: one thread.
-                            unsafe { layout.scatter(&piece, &mut inside, &shared) };
+                            unsafe { placement.scatter(&part, &mut inside, &shared) };
                         }
                         let gaps = strides == [b * c * 2 * s + 5, c * 2 * s, 2 * s];
                         assert!(back.iter().zip(&memory).all(|(a, b)| a == b || gaps && *a == 0));
@@ -386,7 +387,7 @@ mod tests {
 
     #[test]
     fn elements_may_not_overlap() {
-        let plan = Plan::new(&[4, 4], &[2, 2], &[0, 0], &[4, 4]).unwrap();
+        let selection = Selection::new(&[4, 4], &[2, 2], &[0, 0], &[4, 4]).unwrap();
         for (strides, good) in [
             ([16, 4], true),
             ([4, 16], true),
@@ -399,22 +400,23 @@ mod tests {
             ([1 << 62, 4], false),
             ([1 << 60, 4], true),
         ] {
-            assert_eq!(Layout::new(&plan, 4, 1, Some(&strides)).is_ok(), good, "{strides:?}");
+            assert_eq!(Placement::new(&selection, 4, 1, Some(&strides)).is_ok(), good, "{strides:?}");
         }
-        let one = Plan::new(&[4, 4], &[2, 2], &[3, 0], &[1, 4]).unwrap();
-        assert!(Layout::new(&one, 4, 1, Some(&[0, 4])).is_ok());
-        let none = Plan::new(&[4, 4], &[2, 2], &[3, 0], &[0, 4]).unwrap();
-        assert_eq!(Layout::new(&none, 4, 1, Some(&[0, 4])).unwrap().span(), 0);
+        let one = Selection::new(&[4, 4], &[2, 2], &[3, 0], &[1, 4]).unwrap();
+        assert!(Placement::new(&one, 4, 1, Some(&[0, 4])).is_ok());
+        let none = Selection::new(&[4, 4], &[2, 2], &[3, 0], &[0, 4]).unwrap();
+        assert_eq!(Placement::new(&none, 4, 1, Some(&[0, 4])).unwrap().span(), 0);
     }
 
     #[test]
     fn a_fill_value_goes_everywhere() {
-        let plan = Plan::new(&[4, 4], &[3, 3], &[1, 1], &[3, 2]).unwrap();
-        let layout = Layout::new(&plan, 4, 4, None).unwrap();
-        let mut memory = vec![0; layout.span()];
+        let selection = Selection::new(&[4, 4], &[3, 3], &[1, 1], &[3, 2]).unwrap();
+        let placement = Placement::new(&selection, 4, 4, None).unwrap();
+        let mut memory = vec![0; placement.span()];
         let shared = SharedBytes::new(&mut memory);
         // SAFETY: one thread.
-        (0..plan.n_chunks()).for_each(|i| unsafe { layout.fill(&plan.piece(i), &[1, 2, 3, 4], &shared) });
+        (0..selection.n_chunks())
+            .for_each(|i| unsafe { placement.fill(&selection.part(i), &[1, 2, 3, 4], &shared) });
         assert_eq!(memory, [4, 3, 2, 1].repeat(6));
     }
 }

@@ -1,0 +1,138 @@
+! Whole datasets of HDF5 at once: h5dwrite_f and h5dread_f with all threads, for datasets that gridz compresses.
+!
+!     use hdf5
+!     use gridz_bulk
+!     call gridz_h5_write(dset, H5T_NATIVE_REAL, c_loc(field), status)
+!     if (status /= 0) print '(a)', gridz_h5_message()
+!
+! Compile this file with your program, which needs HDF5's Fortran modules and is linked with -lgridz. What the procedures do
+! is in gridz_hdf5.h.
+module gridz_bulk
+  use, intrinsic :: iso_c_binding
+  use hdf5, only: hid_t, hsize_t
+  implicit none
+  private
+
+  ! gridz_h5_options; all zero are the defaults.
+  type, bind(c) :: options_t
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: context = c_null_ptr, strides = c_null_ptr
+    type(c_funptr) :: progress = c_null_funptr
+    type(c_ptr) :: progress_data = c_null_ptr
+    integer(c_int64_t) :: memory_limit = 0, transfer = 0
+  end type
+
+  interface
+    integer(c_int32_t) function c_write(functions, dset, mem_type, start, count, src, options) &
+        bind(c, name='gridz_h5_write_by')
+      import
+      type(c_ptr), value :: functions, start, count, src
+      integer(c_int64_t), value :: dset, mem_type
+      type(options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_read(functions, dset, mem_type, start, count, dst, options) &
+        bind(c, name='gridz_h5_read_by')
+      import
+      type(c_ptr), value :: functions, start, count, dst
+      integer(c_int64_t), value :: dset, mem_type
+      type(options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_copy(functions, src, dst, options) bind(c, name='gridz_h5_copy_by')
+      import
+      type(c_ptr), value :: functions
+      integer(c_int64_t), value :: src, dst
+      type(options_t), intent(in) :: options
+    end function
+    type(c_ptr) function c_last_error() bind(c, name='gridz_last_error')
+      import
+    end function
+    integer(c_size_t) function c_strlen(text) bind(c, name='strlen')
+      import
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+  public :: gridz_h5_write, gridz_h5_read, gridz_h5_copy, gridz_h5_message
+
+contains
+
+  ! Writes all of a dataset, or `count` elements from `start` on along each axis, counted from 0 and in Fortran's order,
+  ! from the contiguous array at `src`. `mem_type` is the type of its elements. `transfer` is a data transfer
+  ! property list, as MPI-IO needs it. `status` is 0, or gridz_h5_message tells what is wrong.
+  subroutine gridz_h5_write(dset, mem_type, src, status, start, count, transfer)
+    integer(hid_t), intent(in) :: dset, mem_type
+    type(c_ptr), intent(in) :: src
+    integer, intent(out) :: status
+    integer(hsize_t), intent(in), optional :: start(:), count(:)
+    integer(hid_t), intent(in), optional :: transfer
+    integer(c_int64_t), target :: box(32, 2)
+    type(c_ptr) :: places(2)
+
+    call boxed(box, places, start, count)
+    status = c_write(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), src, &
+        options(transfer))
+  end subroutine
+
+  ! Reads to the contiguous array at `dst` likewise.
+  subroutine gridz_h5_read(dset, mem_type, dst, status, start, count, transfer)
+    integer(hid_t), intent(in) :: dset, mem_type
+    type(c_ptr), intent(in) :: dst
+    integer, intent(out) :: status
+    integer(hsize_t), intent(in), optional :: start(:), count(:)
+    integer(hid_t), intent(in), optional :: transfer
+    integer(c_int64_t), target :: box(32, 2)
+    type(c_ptr) :: places(2)
+
+    call boxed(box, places, start, count)
+    status = c_read(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), dst, &
+        options(transfer))
+  end subroutine
+
+  ! Copies all elements of a dataset to another one of the same extents.
+  subroutine gridz_h5_copy(src, dst, status)
+    integer(hid_t), intent(in) :: src, dst
+    integer, intent(out) :: status
+    status = c_copy(c_null_ptr, int(src, c_int64_t), int(dst, c_int64_t), options())
+  end subroutine
+
+  ! What the calling thread's last failed call found wrong.
+  function gridz_h5_message() result(text)
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: chars(:)
+    type(c_ptr) :: start
+    integer :: i
+
+    start = c_last_error()
+    call c_f_pointer(start, chars, [c_strlen(start)])
+    allocate (character(size(chars)) :: text)
+    do i = 1, size(chars)
+      text(i:i) = chars(i)
+    end do
+  end function
+
+  ! A box in the order of the file, in `box`, and where its lists are, or nulls for all of the dataset.
+  subroutine boxed(box, places, start, count)
+    integer(c_int64_t), target, intent(out) :: box(32, 2)
+    type(c_ptr), intent(out) :: places(2)
+    integer(hsize_t), intent(in), optional :: start(:), count(:)
+
+    box = 0
+    places = c_null_ptr
+    if (present(start)) then
+      box(:size(start), 1) = start(size(start):1:-1)
+      places(1) = c_loc(box(1, 1))
+    end if
+    if (present(count)) then
+      box(:size(count), 2) = count(size(count):1:-1)
+      places(2) = c_loc(box(1, 2))
+    end if
+  end subroutine
+
+  function options(transfer)
+    integer(hid_t), intent(in), optional :: transfer
+    type(options_t) :: options
+
+    options%struct_size = c_sizeof(options)
+    if (present(transfer)) options%transfer = transfer
+  end function
+end module gridz_bulk
