@@ -32,7 +32,7 @@
 //!
 //! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,dl,functions,library,bulk,buf,filter}.rs`, `ffi/`,
 //! `codec/kept.rs`, `codec/ndzip/simd/`, `stage/rows/`, `stage/sums.rs`, `cpu/float.rs`, `cuda/`,
-//! `engine/{batch,gpu,launch}.rs`, `bulk/{shared,layout,transfer}.rs`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
+//! `engine/{batch,gpu,launch}.rs`, `bulk/{buffer,shared,placement,transfer}.rs`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
 //! arithmetic, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gridz::bulk::{ChunkForm, ChunkStore, Covers, Placement, Selection, Stored, Transfer};
+use gridz::bulk::{Buffer, ChunkForm, ChunkStore, Covers, Placement, Selection, Stored, Transfer};
 use gridz::device::{Destination, Source};
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Prepared, Request, Result, Shape, Verify};
 use proptest::prelude::*;
@@ -40,13 +40,14 @@ impl Memory {
 }
 
 impl ChunkStore for Memory {
-    fn read(&mut self, chunk: &[u64], bytes: &mut Vec<u8>) -> Result<Option<Stored>> {
+    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Stored>> {
         self.call()?;
-        Ok(self.chunks.get(chunk).map(|stored| {
-            bytes.resize(bytes.len().max(stored.len()), 0xee);
-            bytes[..stored.len()].copy_from_slice(stored);
-            Stored { n_bytes: stored.len(), mask: 0 }
-        }))
+        let Some(stored) = self.chunks.get(chunk) else { return Ok(None) };
+        if bytes.n_bytes() < stored.len() {
+            *bytes = Buffer::new(stored.len())?;
+        }
+        bytes.bytes()[..stored.len()].copy_from_slice(stored);
+        Ok(Some(Stored { n_bytes: stored.len(), mask: 0 }))
     }
 
     fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()> {

@@ -63,7 +63,9 @@ fn defined(file: &str, kind: &str, between: &str) -> BTreeMap<String, u32> {
 #[test]
 fn headers_have_the_constants_of_the_registry() {
     for kind in ["CODEC", "LEVEL", "MODE"] {
-        assert_eq!(defined("include/gridz_hdf5.h", kind, ""), constants(kind), "include/gridz_hdf5.h");
+        // Those of the modes come with gridz.h.
+        let in_c = if kind == "MODE" { BTreeMap::new() } else { constants(kind) };
+        assert_eq!(defined("include/gridz_hdf5.h", kind, ""), in_c, "include/gridz_hdf5.h");
         assert_eq!(defined("include/gridz_hdf5.f90", kind, "= "), constants(kind), "include/gridz_hdf5.f90");
     }
     assert_eq!(defined("include/gridz.h", "MODE", ""), constants("MODE"), "include/gridz.h");

@@ -10,6 +10,7 @@
 //! together: what asks the store for something runs on the calling thread, in the order of the chunks, and what
 //! works on a chunk runs on all threads (`pipeline`). The stored bytes of a chunk depend on nothing but the chunk.
 
+mod buffer;
 mod pipeline;
 mod placement;
 mod selection;
@@ -17,6 +18,7 @@ mod shared;
 mod store;
 mod transfer;
 
+pub use buffer::Buffer;
 pub use placement::Placement;
 pub use selection::{Covers, Part, Selection};
 pub use shared::SharedBytes;

@@ -1,5 +1,6 @@
 //! Where chunks are kept, and in what form.
 
+use crate::bulk::buffer::Buffer;
 use crate::engine::Context;
 use crate::error::Result;
 
@@ -15,12 +16,12 @@ pub struct Stored {
 /// A place where the stored bytes of chunks are kept. It is asked by one thread at a time, the one that began the
 /// transfer.
 pub trait ChunkStore {
-    /// Reads the stored bytes of the chunk whose first element is `chunk` to the start of `bytes`, which it makes longer
-    /// where they do not fit. `None`: it was never written.
+    /// Reads the stored bytes of the chunk whose first element is `chunk` to the start of `bytes`, or of a longer buffer in
+    /// place of that where they do not fit. `None`: it was never written.
     ///
     /// # Errors
     /// What keeps it from reading.
-    fn read(&mut self, chunk: &[u64], bytes: &mut Vec<u8>) -> Result<Option<Stored>>;
+    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Stored>>;
 
     /// Keeps `bytes`, which were made with all that the form does (mask 0), in place of what was there.
     ///

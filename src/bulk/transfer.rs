@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 
+use crate::bulk::buffer::Buffer;
 use crate::bulk::pipeline;
 use crate::bulk::placement::Placement;
 use crate::bulk::selection::{Covers, Part, Selection};
@@ -10,13 +11,13 @@ use crate::bulk::shared::SharedBytes;
 use crate::bulk::store::{ChunkForm, ChunkStore, Stored};
 use crate::cpu::pool::{Pool, lock};
 use crate::engine::Context;
-use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Is told how many bytes of the array are done and how many there are, after every chunk; false ends the transfer.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// Tasks under way for each thread that works: one that it works on, and one that waits for it.
-const TASKS_PER_THREAD: usize = 2;
+/// Tasks under way for every two threads: those that they work on, and one that waits.
+const TASKS_OF_TWO: usize = 3;
 
 /// A transfer of a selection.
 pub struct Transfer<'a> {
@@ -37,20 +38,16 @@ pub struct Transfer<'a> {
 
 /// Buffers that are used again, the last one first, which may still be in a cache.
 #[derive(Default)]
-struct Buffers(Mutex<Vec<Vec<u8>>>);
+struct Buffers(Mutex<Vec<Buffer>>);
 
 impl Buffers {
     /// A buffer of at least `n_bytes`, with anything in it.
-    fn take(&self, n_bytes: usize, what: &str) -> Result<Vec<u8>> {
-        let mut buffer = lock(&self.0).pop().unwrap_or_default();
-        if buffer.len() < n_bytes {
-            buffer = try_vec(n_bytes, what)?;
-            buffer.resize(n_bytes, 0);
-        }
-        Ok(buffer)
+    fn take(&self, n_bytes: usize) -> Result<Buffer> {
+        let kept = lock(&self.0).pop().filter(|kept| kept.n_bytes() >= n_bytes);
+        kept.map_or_else(|| Buffer::new(n_bytes), Ok)
     }
 
-    fn put(&self, buffer: Vec<u8>) {
+    fn put(&self, buffer: Buffer) {
         lock(&self.0).push(buffer);
     }
 }
@@ -67,7 +64,7 @@ struct Split<'a> {
 struct Outgoing {
     part: Part,
     /// What was stored there, if some of its elements stay.
-    before: Option<(Stored, Vec<u8>)>,
+    before: Option<(Stored, Buffer)>,
 }
 
 /// A chunk on its way from the store.
@@ -75,7 +72,7 @@ struct Incoming {
     part: Part,
     /// What is stored there, if it was written.
     stored: Option<Stored>,
-    bytes: Vec<u8>,
+    bytes: Buffer,
 }
 
 fn cancelled() -> Error {
@@ -105,9 +102,9 @@ impl Transfer<'_> {
     fn split<'a>(&'a self, alone: &'a Context, bytes_of_task: usize) -> Split<'a> {
         let all = self.context.pool();
         let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
-        let at_once = all.threads().min(affordable / TASKS_PER_THREAD).max(1);
-        if at_once > 1 && self.selection.n_chunks() >= (TASKS_PER_THREAD * at_once) as u64 {
-            Split { pool: all, context: alone, window: TASKS_PER_THREAD * at_once }
+        let window = (all.threads() * TASKS_OF_TWO).div_ceil(2).min(affordable);
+        if all.threads() > 1 && window > all.threads() && self.selection.n_chunks() >= window as u64 {
+            Split { pool: all, context: alone, window }
         } else {
             Split { pool: alone.pool(), context: self.context, window: 1 }
         }
@@ -133,30 +130,30 @@ impl Transfer<'_> {
             i += 1;
             let mut before = None;
             if part.covers() == Covers::Part {
-                let mut bytes = stored.take(0, "")?;
+                let mut bytes = stored.take(0)?;
                 let found = store.borrow_mut().read(part.chunk(), &mut bytes)?;
                 before = found.map(|found| (found, bytes));
             }
             Ok(Some(Outgoing { part, before }))
         };
-        let work = |Outgoing { part, before }: Outgoing| {
-            let mut out = stored.take(bound, "compressed chunks")?;
+        let work = |Outgoing { part, mut before }: Outgoing| {
+            let mut out = stored.take(bound)?;
             let n_bytes = match self.placement.contiguous(&part) {
                 Some(at) if part.covers() == Covers::Whole => {
-                    self.form.encode(&memory[at..at + chunk_bytes], &mut out, context)?
+                    self.form.encode(&memory[at..at + chunk_bytes], out.bytes(), context)?
                 }
                 _ => {
-                    let mut buffer = chunks.take(chunk_bytes, "chunks")?;
-                    let chunk = &mut buffer[..chunk_bytes];
-                    match &before {
+                    let mut buffer = chunks.take(chunk_bytes)?;
+                    let chunk = &mut buffer.bytes()[..chunk_bytes];
+                    match &mut before {
                         Some((found, bytes)) => {
-                            self.form.decode(found.mask, &bytes[..found.n_bytes], chunk, context)?;
+                            self.form.decode(found.mask, &bytes.bytes()[..found.n_bytes], chunk, context)?;
                         }
                         None if part.covers() != Covers::Whole => fill_with(chunk, self.fill),
                         None => {}
                     }
                     self.placement.gather(&part, memory, chunk);
-                    let n_bytes = self.form.encode(chunk, &mut out, context)?;
+                    let n_bytes = self.form.encode(chunk, out.bytes(), context)?;
                     chunks.put(buffer);
                     n_bytes
                 }
@@ -164,8 +161,8 @@ impl Transfer<'_> {
             before.into_iter().for_each(|(_, bytes)| stored.put(bytes));
             Ok((part, out, n_bytes))
         };
-        let finish = |(part, out, n_bytes): (Part, Vec<u8>, usize)| {
-            store.borrow_mut().write(part.chunk(), &out[..n_bytes])?;
+        let finish = |(part, mut out, n_bytes): (Part, Buffer, usize)| {
+            store.borrow_mut().write(part.chunk(), &out.bytes()[..n_bytes])?;
             stored.put(out);
             done += self.bytes_of(&part);
             if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
@@ -191,11 +188,11 @@ impl Transfer<'_> {
             }
             let part = self.selection.part(i);
             i += 1;
-            let mut bytes = buffers.take(0, "")?;
+            let mut bytes = buffers.take(0)?;
             let stored = store.read(part.chunk(), &mut bytes)?;
             Ok(Some(Incoming { part, stored, bytes }))
         };
-        let work = |Incoming { part, stored, bytes }: Incoming| {
+        let work = |Incoming { part, stored, mut bytes }: Incoming| {
             let Some(Stored { mask, n_bytes }) = stored else {
                 if let Some(element) = self.fill {
                     // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each
@@ -208,12 +205,12 @@ impl Transfer<'_> {
                 Some(at) if part.covers() == Covers::Whole => {
                     // SAFETY: as above.
                     let chunk = unsafe { memory.part(at..at + chunk_bytes) };
-                    self.form.decode(mask, &bytes[..n_bytes], chunk, context)?;
+                    self.form.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
                 }
                 _ => {
-                    let mut buffer = chunks.take(chunk_bytes, "chunks")?;
-                    let chunk = &mut buffer[..chunk_bytes];
-                    self.form.decode(mask, &bytes[..n_bytes], chunk, context)?;
+                    let mut buffer = chunks.take(chunk_bytes)?;
+                    let chunk = &mut buffer.bytes()[..chunk_bytes];
+                    self.form.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
                     // SAFETY: as above.
                     unsafe { self.placement.scatter(&part, chunk, &memory) };
                     chunks.put(buffer);
@@ -221,7 +218,7 @@ impl Transfer<'_> {
             }
             Ok((part, bytes))
         };
-        let finish = |(part, bytes): (Part, Vec<u8>)| {
+        let finish = |(part, bytes): (Part, Buffer)| {
             buffers.put(bytes);
             done += self.bytes_of(&part);
             if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }

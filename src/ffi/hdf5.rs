@@ -39,8 +39,8 @@ pub unsafe extern "C" fn gridz_h5_write_by(
         let rank = dataset.extents().len() as u32;
         // SAFETY: the same promises.
         let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
-        let strides = strides.as_ref().map(|strides| &strides[..rank as usize]);
-        let selection = dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides)?;
+        let selection =
+            dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides.as_deref())?;
         let first = src.wrapping_byte_sub(selection.first());
         // SAFETY: the same promises: the array reaches as far as the selection and the strides say.
         let memory = unsafe { ptr::host_bytes("src", if src.is_null() { src } else { first }, selection.span())? };
@@ -68,8 +68,8 @@ pub unsafe extern "C" fn gridz_h5_read_by(
         let rank = dataset.extents().len() as u32;
         // SAFETY: the same promises.
         let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
-        let strides = strides.as_ref().map(|strides| &strides[..rank as usize]);
-        let selection = dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides)?;
+        let selection =
+            dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides.as_deref())?;
         // SAFETY: the same promises: the array reaches as far as the selection and the strides say.
         let memory = unsafe { ptr::host_bytes_mut("dst", dst, selection.first(), selection.span())? };
         options.run(|options, progress| selection.read(memory, options, progress))
@@ -182,9 +182,10 @@ impl Options<'_> {
 
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
-    unsafe fn strides(&self, rank: u32) -> Result<Option<[i64; crate::types::MAX_RANK]>> {
+    unsafe fn strides(&self, rank: u32) -> Result<Option<Vec<i64>>> {
         // SAFETY: the same promise.
-        unsafe { ptr::strides(self.strides, rank) }
+        let strides = unsafe { ptr::strides(self.strides, rank)? };
+        Ok(strides.map(|strides| strides[..rank as usize].to_vec()))
     }
 
     /// Calls `work` with these options.

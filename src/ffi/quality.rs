@@ -1,15 +1,15 @@
-//! The function of `gridz.h` that compares what came back with the original.
+//! The functions of `gridz.h` that look at values: what came back beside the original, and the range of an array.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
 use std::ffi::c_void;
 
 use crate::engine::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ffi::api::read_array;
 use crate::ffi::convert;
-use crate::ffi::guard::guard;
-use crate::ffi::ptr::{self, OutStruct};
+use crate::ffi::guard::{guard, guard_or};
+use crate::ffi::ptr::{self, Out, OutStruct};
 use crate::ffi::status::gridz_status;
 use crate::ffi::types::{gridz_array, gridz_quality_options, gridz_quality_report};
 use crate::quality::{self, Bound};
@@ -53,6 +53,53 @@ pub unsafe extern "C" fn gridz_quality(
         report.write(&convert::quality_report(&found, struct_size));
         Ok(())
     })
+}
+
+/// Finds the smallest and the largest number of an array, in order to make a bound of the range, or to put those of several
+/// processes together (of all minima the smallest, of all maxima the largest).
+///
+/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. What is not finite, and fill values, do not
+/// count. 64-bit integers that a double cannot hold are rounded to inside of the range. Without any numbers `*minimum` is
+/// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for memory of a GPU, `OUT_OF_MEMORY`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_range(
+    array: *const gridz_array,
+    data: *const c_void,
+    data_bytes: usize,
+    minimum: *mut f64,
+    maximum: *mut f64,
+    options: *const gridz_quality_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (minimum, maximum, array, data) = unsafe {
+            (
+                Out::new("minimum", minimum)?,
+                Out::new("maximum", maximum)?,
+                read_array(array)?,
+                ptr::host_bytes("data", data, data_bytes)?,
+            )
+        };
+        // SAFETY: the same promises.
+        let Asked { bound, fill, context } = unsafe { Asked::read(options, &array)? };
+        if bound != Bound::None {
+            return Err(Error::invalid("mode and value mean nothing here; set them to 0"));
+        }
+        let of_process = Context::default();
+        let [least, most] = quality::range(&array, data, fill, context.unwrap_or(&of_process))?;
+        minimum.write(least);
+        maximum.write(most);
+        Ok(())
+    })
+}
+
+/// `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound (`GRIDZ_MODE_ABS`) that keeps all errors
+/// within `value` times the range. 0 if there is no range.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_relative_bound(minimum: f64, maximum: f64, value: f64) -> f64 {
+    guard_or(0.0, || quality::relative_bound([minimum, maximum], value))
 }
 
 /// What the options say.

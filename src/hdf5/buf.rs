@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::bulk::Buffer;
 use crate::error::{Error, Result};
 
 /// Largest buffer that a thread keeps.
@@ -17,56 +18,20 @@ thread_local! {
     static KEPT: Cell<Option<Buffer>> = const { Cell::new(None) };
 }
 
-/// A buffer of the C heap, freed when dropped. It holds anything: what codecs write needs no zeros first, which for
-/// chunks of megabytes would cost a pass over memory.
-pub struct Buffer {
-    start: NonNull<u8>,
-    n_bytes: usize,
+/// At least `n_bytes` bytes: the buffer that this thread keeps, if that is large enough.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn kept(n_bytes: usize) -> Result<Buffer> {
+    // At the end of a thread there may be nothing kept any more.
+    let kept = KEPT.try_with(Cell::take).ok().flatten();
+    kept.filter(|kept| kept.n_bytes() >= n_bytes).map_or_else(|| Buffer::new(n_bytes), Ok)
 }
 
-impl Buffer {
-    /// `n_bytes` bytes.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub fn new(n_bytes: usize) -> Result<Self> {
-        // SAFETY: malloc takes any size. One byte at least, so that null always means failure.
-        let start = unsafe { libc::malloc(n_bytes.max(1)) };
-        // As with memory that comes through the C API (see `ffi/ptr.rs`), the compiler may not know that nobody has
-        // written there yet, and the engine reads nothing that it has not written.
-        let start = std::hint::black_box(start);
-        let start = NonNull::new(start.cast()).ok_or_else(|| Error::out_of_memory(n_bytes as u64, "chunk"))?;
-        Ok(Self { start, n_bytes })
-    }
-
-    /// At least `n_bytes` bytes: the buffer that this thread keeps, if that is large enough.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub fn kept(n_bytes: usize) -> Result<Self> {
-        // At the end of a thread there may be nothing kept any more.
-        let kept = KEPT.try_with(Cell::take).ok().flatten();
-        kept.filter(|kept| kept.n_bytes >= n_bytes).map_or_else(|| Self::new(n_bytes), Ok)
-    }
-
-    /// Keeps it for the thread's next frame, unless it is very large.
-    fn keep(self) {
-        if self.n_bytes <= KEPT_BYTES {
-            let _ = KEPT.try_with(|kept| kept.set(Some(self)));
-        }
-    }
-
-    /// Its bytes.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: we own that many bytes, which count as initialised (see `new`), and the borrow is ours.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes) }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: from malloc, freed once.
-        unsafe { libc::free(self.start.as_ptr().cast()) };
+/// Keeps it for the thread's next frame, unless it is very large.
+fn keep(buffer: Buffer) {
+    if buffer.n_bytes() <= KEPT_BYTES {
+        let _ = KEPT.try_with(|kept| kept.set(Some(buffer)));
     }
 }
 
@@ -111,18 +76,17 @@ impl HostBuffer {
         }
         // SAFETY: the buffer has more bytes than these, which are ours until the call returns; `frame` is another one.
         unsafe { self.buffer.read().cast::<u8>().copy_from_nonoverlapping(frame.bytes().as_ptr(), n_bytes) };
-        frame.keep();
+        keep(frame);
     }
 
     /// Hands `new` to libhdf5 instead of the old buffer, which is freed.
     pub fn replace(self, new: Buffer) {
         // SAFETY: both places are ours to write until the call returns; the old block is of the C heap
-        // and nothing refers to it any more; the new one is libhdf5's from here on, hence the forget.
+        // and nothing refers to it any more; the new one is libhdf5's from here on.
         unsafe {
             libc::free(self.buffer.read());
-            self.buffer.write(new.start.as_ptr().cast());
-            self.buffer_bytes.write(new.n_bytes);
+            self.buffer_bytes.write(new.n_bytes());
+            self.buffer.write(new.into_raw());
         }
-        std::mem::forget(new);
     }
 }

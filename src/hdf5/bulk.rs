@@ -16,10 +16,10 @@ use super::chunk::ChunkFilters;
 use super::dataset;
 use super::library::{Call, Library, Owned};
 use crate::bulk::{
-    ChunkForm, ChunkStore, Covers, Part, Placement, Progress, Selection, SharedBytes, Stored, Transfer,
+    Buffer, ChunkForm, ChunkStore, Covers, Part, Placement, Progress, Selection, SharedBytes, Stored, Transfer,
 };
 use crate::engine::Context;
-use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::error::{Error, ErrorKind, Result};
 use crate::settings::{self, LogLevel};
 use crate::types::DType;
 
@@ -197,11 +197,11 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     let all = |dataset: &'l Dataset<'l>| dataset.select(&vec![0; rank], &dataset.extents, None, None);
     let (source, target) = (all(from)?, all(to)?);
     let (mut source, mut target) = (Store::new(&source, options.dxpl), Store::new(&target, options.dxpl));
-    let (mut done, mut bytes) = (0, Vec::new());
+    let (mut done, mut bytes) = (0, Buffer::new(0)?);
     for i in 0..selection.n_chunks() {
         let part = selection.part(i);
         match is_same.then(|| source.read(part.chunk(), &mut bytes)).transpose()?.flatten() {
-            Some(Stored { n_bytes, mask: 0 }) => target.write(part.chunk(), &bytes[..n_bytes])?,
+            Some(Stored { n_bytes, mask: 0 }) => target.write(part.chunk(), &bytes.bytes()[..n_bytes])?,
             // A chunk that was not written is one of fill values, here and perhaps not there.
             _ => copy_box(from, to, &part, options, &mut bytes)?,
         }
@@ -214,14 +214,12 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
 }
 
 /// Copies the elements of `part`, of which a selection has whole chunks, by way of `buffer`.
-fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer: &mut Vec<u8>) -> Result<()> {
+fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer: &mut Buffer) -> Result<()> {
     let n_bytes = part.n_elements() as usize * to.element_bytes;
-    *buffer = match std::mem::take(buffer) {
-        kept if kept.len() >= n_bytes => kept,
-        _ => try_vec(n_bytes, "a box of the dataset")?,
-    };
-    buffer.resize(buffer.len().max(n_bytes), 0);
-    let buffer = &mut buffer[..n_bytes];
+    if buffer.n_bytes() < n_bytes {
+        *buffer = Buffer::new(n_bytes)?;
+    }
+    let buffer = &mut buffer.bytes()[..n_bytes];
     if from.fill()?.is_none() {
         buffer.fill(0);
     }
@@ -367,7 +365,7 @@ impl Access<'_> {
             transfer(&call(memory_space.id(), file_space.id()), Memory::All)?;
             return if progress(total, total) { Ok(()) } else { Err(cancelled()) };
         }
-        let (mut done, mut buffer) = (0, Vec::new());
+        let (mut done, mut buffer) = (0, Buffer::new(0)?);
         for i in 0..self.selection.n_chunks() {
             let part = self.selection.part(i);
             let start: Vec<u64> = part.chunk().iter().zip(part.in_chunk()).map(|(a, b)| a + b).collect();
@@ -378,12 +376,13 @@ impl Access<'_> {
             } else {
                 let n_bytes =
                     self.selection.chunk().iter().product::<u64>() as usize * self.placement.element_bytes();
-                if buffer.is_empty() {
-                    buffer = try_vec(n_bytes, "a box of the dataset")?;
-                    buffer.resize(n_bytes, 0);
+                if buffer.n_bytes() < n_bytes {
+                    buffer = Buffer::new(n_bytes)?;
+                    // HDF5 leaves elements alone that were never written.
+                    buffer.bytes().fill(0);
                 }
                 let memory_space = library.space_with(self.selection.chunk(), part.in_chunk(), part.count())?;
-                transfer(&call(memory_space.id(), file_space.id()), Memory::Part(&part, &mut buffer))?;
+                transfer(&call(memory_space.id(), file_space.id()), Memory::Part(&part, buffer.bytes()))?;
             }
             done += part.n_elements() * self.placement.element_bytes() as u64;
             if !progress(done, total) {
@@ -421,14 +420,14 @@ struct Store<'s> {
     is_empty: bool,
     /// The numbers of chunks that were read and had filters left out.
     left_out: HashSet<u64>,
-    buffer: Vec<u8>,
+    buffer: Option<Buffer>,
 }
 
 impl<'s> Store<'s> {
     fn new(access: &'s Access<'s>, dxpl: Hid) -> Self {
         let is_empty = access.dataset.library.is_empty(access.dataset.id);
         let (index, left_out) = (None, HashSet::new());
-        Self { access, dxpl, index, is_asked: false, is_empty, left_out, buffer: Vec::new() }
+        Self { access, dxpl, index, is_asked: false, is_empty, left_out, buffer: None }
     }
 
     fn number(&self, chunk: &[u64]) -> u64 {
@@ -459,9 +458,9 @@ impl<'s> Store<'s> {
             return Ok(stored.is_some_and(|stored| stored.mask != 0));
         }
         if self.access.selection.part(self.number(chunk)).covers() != Covers::Part {
-            let mut buffer = std::mem::take(&mut self.buffer);
+            let mut buffer = self.buffer.take().map_or_else(|| Buffer::new(0), Ok)?;
             self.read(chunk, &mut buffer)?;
-            self.buffer = buffer;
+            self.buffer = Some(buffer);
         }
         Ok(self.left_out.contains(&self.number(chunk)))
     }
@@ -473,9 +472,8 @@ impl<'s> Store<'s> {
         let filters = way.as_ref().expect("chunks that gridz makes");
         let shape = self.access.selection.chunk();
         let n_bytes = shape.iter().product::<u64>() as usize * element_bytes;
-        let mut elements = try_vec(n_bytes, "a chunk")?;
-        elements.resize(n_bytes, 0);
-        filters.decode(0, bytes, &mut elements, &Context::lenient())?;
+        let mut elements = Buffer::new(n_bytes)?;
+        filters.decode(0, bytes, elements.bytes(), &Context::lenient())?;
         let inside = |((begin, extent), chunk): ((&u64, &u64), &u64)| (extent - begin).min(*chunk);
         let count: Vec<u64> = chunk.iter().zip(extents).zip(shape).map(inside).collect();
         let memory_space = library.space_with(shape, &vec![0; shape.len()], &count)?;
@@ -484,12 +482,12 @@ impl<'s> Store<'s> {
         let (memory_space, file_space) = (memory_space.id(), file_space.id());
         let call = Call { dataset: *id, memory_type: dtype.id(), memory_space, file_space, dxpl: self.dxpl };
         // SAFETY: elements of the dataset's type, of the extents of the dataspace.
-        unsafe { library.write(&call, elements.as_ptr()) }
+        unsafe { library.write(&call, elements.bytes().as_ptr()) }
     }
 }
 
 impl ChunkStore for Store<'_> {
-    fn read(&mut self, chunk: &[u64], bytes: &mut Vec<u8>) -> Result<Option<Stored>> {
+    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Stored>> {
         let Dataset { library, id, .. } = self.access.dataset;
         let indexed = self.indexed(chunk)?;
         let n_bytes = match indexed {
@@ -497,12 +495,10 @@ impl ChunkStore for Store<'_> {
             None => library.stored_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
         };
         let Some(n_bytes) = n_bytes else { return Ok(None) };
-        if bytes.len() < n_bytes {
-            let more = n_bytes - bytes.len();
-            bytes.try_reserve_exact(more).map_err(|_| Error::out_of_memory(n_bytes as u64, "a stored chunk"))?;
-            bytes.resize(n_bytes, 0);
+        if bytes.n_bytes() < n_bytes {
+            *bytes = Buffer::new(n_bytes)?;
         }
-        let mask = library.read_chunk(*id, self.dxpl, chunk, &mut bytes[..n_bytes])?;
+        let mask = library.read_chunk(*id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])?;
         let stored = indexed.flatten().unwrap_or(Stored { n_bytes, mask });
         if stored.mask != 0 {
             self.left_out.insert(self.number(chunk));

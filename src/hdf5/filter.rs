@@ -17,11 +17,12 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
-use super::buf::{Buffer, HostBuffer};
+use super::buf::{self, HostBuffer};
 use super::cd::{self, Record, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
+use crate::bulk::Buffer;
 use crate::engine::device::{Destination, Source};
 use crate::engine::{self, Context, Prepared, Request, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
@@ -218,7 +219,7 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
 
 fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, usize)> {
     let prepared = Prepared::new(array, request)?;
-    let mut frame = Buffer::kept(prepared.bound() as usize)?;
+    let mut frame = buf::kept(prepared.bound() as usize)?;
     let n_bytes = on_any_backend(|context| {
         prepared.compress(Source::Host(chunk), Destination::Host(frame.bytes()), context)
     })?;

@@ -1,6 +1,6 @@
 //! How close what came back is to the original: errors, and what people compare codecs by.
 //!
-//! [`compare`] is the door. It goes through both arrays once (`pair`), and once more for each kind of structural
+//! [`compare`] is the door, and [`range`] that for who wants to know no more than that. It goes through both arrays once (`pair`), and once more for each kind of structural
 //! similarity (`ssim`), which needs the range. Differences are kept exactly (`exact`), so that a bound is broken or kept
 //! and nothing between. Threads get pieces that depend on the array alone and are put together in order: the report
 //! does not depend on how many there are.
@@ -9,6 +9,7 @@ mod exact;
 mod moments;
 mod number;
 mod pair;
+mod range;
 mod ssim;
 
 use std::ops::Range;
@@ -19,9 +20,11 @@ use crate::engine::{Context, Mode};
 use crate::error::{Error, Result, try_vec};
 use crate::types::{Array, DType, Shape};
 use moments::Scales;
-use number::Number;
+use number::{Number, Task, with_numbers_of};
 use pair::{BLOCK, Findings, Pair};
 use ssim::{Similarities, Ssim};
+
+pub use range::{range, relative_bound};
 
 /// Numbers, or tiles of windows, that a thread does at a time at the least.
 const PIECE: [usize; 2] = [256 * BLOCK, 16];
@@ -117,6 +120,20 @@ pub struct Report {
     pub ssim_3d: f64,
 }
 
+/// Whether memory, which has names, and a fill value are an array's.
+fn check(array: &Array, memory: &[(&str, &[u8])], fill: Option<&[u8]>) -> Result<()> {
+    for (name, bytes) in memory {
+        if bytes.len() as u64 != array.n_bytes() {
+            let (n, need) = (bytes.len(), array.n_bytes());
+            return Err(Error::invalid(format!("{name} has {n} bytes, but the array has {need}")));
+        }
+    }
+    if fill.is_some_and(|fill| fill.len() != array.element_size() as usize) {
+        return Err(Error::invalid(format!("a fill value is one element, {} bytes", array.element_size())));
+    }
+    Ok(())
+}
+
 /// Compares two arrays; `fill` is an element in the array's order.
 ///
 /// # Errors
@@ -130,15 +147,7 @@ pub fn compare(
     fill: Option<&[u8]>,
     context: &Context,
 ) -> Result<Report> {
-    for (name, bytes) in [("original", original), ("decoded", decoded)] {
-        if bytes.len() as u64 != array.n_bytes() {
-            let (n, need) = (bytes.len(), array.n_bytes());
-            return Err(Error::invalid(format!("{name} has {n} bytes, but the array has {need}")));
-        }
-    }
-    if fill.is_some_and(|fill| fill.len() != array.element_size() as usize) {
-        return Err(Error::invalid(format!("a fill value is one element, {} bytes", array.element_size())));
-    }
+    check(array, &[("original", original), ("decoded", decoded)], fill)?;
     use DType::*;
     let dtype = array.dtype();
     let is_float = matches!(dtype, F16 | Bf16 | F32 | F64 | C64 | C128);
@@ -152,23 +161,7 @@ pub fn compare(
     let parts = if matches!(dtype, C64 | C128) { 2 } else { 1 };
     let pair = Pair { bytes: [original, decoded], order: array.order(), parts, fill, pwrel };
     let comparison = Comparison { pair, shape: array.shape(), bound, pool: context.pool() };
-    match dtype {
-        U8 => comparison.report::<u8>(),
-        U16 => comparison.report::<u16>(),
-        U32 => comparison.report::<u32>(),
-        U64 => comparison.report::<u64>(),
-        I8 => comparison.report::<i8>(),
-        I16 => comparison.report::<i16>(),
-        I32 => comparison.report::<i32>(),
-        I64 => comparison.report::<i64>(),
-        F16 => comparison.report::<number::F16>(),
-        Bf16 => comparison.report::<number::Bf16>(),
-        F32 | C64 => comparison.report::<f32>(),
-        F64 | C128 => comparison.report::<f64>(),
-        Opaque => Err(Error::unsupported(
-            "opaque elements are no numbers: nothing can be said but whether they are equal",
-        )),
-    }
+    with_numbers_of(dtype, comparison)
 }
 
 /// Two arrays, and what is asked about them.
@@ -179,8 +172,10 @@ struct Comparison<'a> {
     pool: &'a Pool,
 }
 
-impl Comparison<'_> {
-    fn report<N: Number>(&self) -> Result<Report> {
+impl Task for Comparison<'_> {
+    type Output = Report;
+
+    fn run<N: Number>(self) -> Result<Report> {
         let _ieee = Ieee::begin();
         let (mut found, mut scales) = (self.look::<N>(Scales::NONE)?, Scales::NONE);
         let range = found.range();
@@ -243,7 +238,9 @@ impl Comparison<'_> {
             ssim_3d: similarity(3)?,
         })
     }
+}
 
+impl Comparison<'_> {
     /// All numbers, with powers of two for what is squared.
     fn look<N: Number>(&self, scales: Scales) -> Result<Findings<N>> {
         let n_numbers = self.shape.n_elements() as usize * self.pair.parts;

@@ -1,7 +1,10 @@
 //! Numbers of every type, and what two of them differ by.
 
+use std::cmp::Ordering;
+
+use crate::error::{Error, Result};
 use crate::quality::exact::Exact;
-use crate::types::ByteOrder;
+use crate::types::{ByteOrder, DType};
 
 /// What a number is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,12 @@ pub trait Number: Copy + Send + Sync {
     /// The nearest f64.
     fn to_f64(self) -> f64;
 
+    /// It, rounded up and rounded down to a f64.
+    #[inline(always)]
+    fn up_and_down(self) -> [f64; 2] {
+        [self.to_f64(); 2]
+    }
+
     /// The magnitude of the difference of two finite ones.
     #[inline(always)]
     fn difference(self, other: Self) -> Exact {
@@ -43,6 +52,38 @@ pub trait Number: Copy + Send + Sync {
     #[inline(always)]
     fn is_below(self, other: Self) -> bool {
         self.to_f64() < other.to_f64()
+    }
+}
+
+/// What is done with arrays of numbers of any type.
+pub trait Task {
+    /// What comes of it.
+    type Output;
+
+    /// Does it with numbers of one type.
+    fn run<N: Number>(self) -> Result<Self::Output>;
+}
+
+/// Does `task` with the numbers that elements of `dtype` are, or are made of.
+///
+/// # Errors
+/// Those of the task; `UnsupportedJob` if elements are no numbers.
+pub fn with_numbers_of<T: Task>(dtype: DType, task: T) -> Result<T::Output> {
+    use DType::{C64, C128, F32, F64, I8, I16, I32, I64, Opaque, U8, U16, U32, U64};
+    match dtype {
+        U8 => task.run::<u8>(),
+        U16 => task.run::<u16>(),
+        U32 => task.run::<u32>(),
+        U64 => task.run::<u64>(),
+        I8 => task.run::<i8>(),
+        I16 => task.run::<i16>(),
+        I32 => task.run::<i32>(),
+        I64 => task.run::<i64>(),
+        DType::F16 => task.run::<F16>(),
+        DType::Bf16 => task.run::<Bf16>(),
+        F32 | C64 => task.run::<f32>(),
+        F64 | C128 => task.run::<f64>(),
+        Opaque => Err(Error::unsupported("opaque elements are no numbers, so nothing can be said of their values")),
     }
 }
 
@@ -98,6 +139,15 @@ macro_rules! wide_integers {
 
             fn to_f64(self) -> f64 {
                 self as f64
+            }
+
+            fn up_and_down(self) -> [f64; 2] {
+                let nearest = self as f64;
+                match (nearest as i128).cmp(&i128::from(self)) {
+                    Ordering::Less => [nearest.next_up(), nearest],
+                    Ordering::Equal => [nearest; 2],
+                    Ordering::Greater => [nearest, nearest.next_down()],
+                }
             }
 
             fn difference(self, other: Self) -> Exact {
@@ -180,6 +230,15 @@ mod tests {
         assert_eq!(F16(0x7c01).kind(), Kind::Nan);
         assert_eq!(Bf16(0x7f81).kind(), Kind::Nan);
         assert_eq!(Bf16(0x3fc0).to_f64(), 1.5);
+    }
+
+    #[test]
+    fn what_a_float_cannot_hold_is_rounded_both_ways() {
+        let far = 2f64.powi(53);
+        assert_eq!(((1i64 << 53) + 1).up_and_down(), [far.next_up(), far]);
+        assert_eq!((-(1i64 << 53) - 1).up_and_down(), [-far, (-far).next_down()]);
+        assert_eq!(u64::MAX.up_and_down(), [2f64.powi(64), 2f64.powi(64).next_down()]);
+        assert_eq!((1u64 << 60).up_and_down(), [2f64.powi(60); 2]);
     }
 
     #[test]

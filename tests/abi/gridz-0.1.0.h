@@ -782,6 +782,27 @@ gridz_status gridz_quality(const struct gridz_array *array,
                            struct gridz_quality_report *report,
                            const struct gridz_quality_options *options);
 
+/// Finds the smallest and the largest number of an array, in order to make a bound of the range, or to put those of several
+/// processes together (of all minima the smallest, of all maxima the largest).
+///
+/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. What is not finite, and fill values, do not
+/// count. 64-bit integers that a double cannot hold are rounded to inside of the range. Without any numbers `*minimum` is
+/// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for memory of a GPU, `OUT_OF_MEMORY`.
+gridz_status gridz_range(const struct gridz_array *array,
+                         const void *data,
+                         size_t data_bytes,
+                         double *minimum,
+                         double *maximum,
+                         const struct gridz_quality_options *options);
+
+/// `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound (`GRIDZ_MODE_ABS`) that keeps all errors
+/// within `value` times the range. 0 if there is no range.
+double gridz_relative_bound(double minimum,
+                            double maximum,
+                            double value);
+
 /// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
 /// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the
 /// program, if it is linked with one libhdf5.
