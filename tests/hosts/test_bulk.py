@@ -436,3 +436,31 @@ def test_nothing_that_was_flushed_is_lost(tmp_path):
             for step in range(flushed + 1):
                 same(dataset[step], smooth("<f4", (1, 64, 64))[0] + np.float32(step))
     assert min(done) < 39, f"no process was killed while it wrote: {done}"
+
+
+def test_memory_is_for_a_few_chunks(tmp_path):
+    """What a process needs for buffers does not grow with the dataset, and stays below the limit that is set."""
+    code = """
+        import resource, sys
+        import h5py, numpy as np
+        from bulk import Bulk
+        from support import GRIDZ, smooth
+        path, limit = sys.argv[1], int(sys.argv[2])
+        bulk, data = Bulk(), np.empty((96, 512, 512), "<f4")
+        data[:] = smooth("<f4", (96, 1, 512))
+        back = np.zeros_like(data)
+        with h5py.File(path, "w") as file:
+            options = {"chunks": (8, 256, 256), "compression": GRIDZ}
+            bulk.write(file.create_dataset("first", (8, 512, 512), "<f4", **options), data[:8])
+            dataset = file.create_dataset("x", data.shape, "<f4", **options)
+            file.flush()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            bulk.write(dataset, data, context=bulk.context(4), memory_limit=limit)
+            bulk.read(dataset, back, context=bulk.context(4), memory_limit=limit)
+            assert (back == data).all()
+            print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
+    """
+    for limit in (16 << 20, 64 << 20):
+        grown = int(python(code, tmp_path / f"{limit}.h5", limit, PYTHONPATH=FOLDER).stdout)
+        # Threads have stacks and buffers of their own, and HDF5 has its caches.
+        assert grown < limit + (24 << 20), f"{grown >> 20} MiB of {limit >> 20}"

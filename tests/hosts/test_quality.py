@@ -160,3 +160,39 @@ def test_bounds_are_compared_exactly(quality, rng, dtype):
                     report = quality(a, b, PWREL, value)
                     is_broken = error > Fraction(float(value)) * abs(Fraction(a.item()))
                     assert (report.error_over_bound > 1) == is_broken
+
+
+def test_the_range_makes_a_bound(quality, rng):
+    """As numpy finds it; with a fill value and what is not finite left out, in either byte order."""
+    library = ctypes.CDLL(str(PLUGIN))
+    library.gridz_relative_bound.restype = c_double
+
+    def found(data, fill=None):
+        fill = None if fill is None else np.array([fill], data.dtype)
+        element = None if fill is None else c_void_p(fill.ctypes.data)
+        options = Options(ctypes.sizeof(Options), None, 0, 0, 0.0, element)
+        least, most = c_double(), c_double()
+        memory = c_void_p(data.ctypes.data), c_size_t(data.nbytes)
+        status = library.gridz_range(byref(Array(data)), *memory, byref(least), byref(most), byref(options))
+        assert status == 0, library.gridz_last_error()
+        return least.value, most.value
+
+    for dtype in ["<f4", ">f4", "<f8", ">f8", "<i2", ">u4", "i1", "<f2"]:
+        data = (rng.standard_normal((300, 400)) * 100).astype(dtype)
+        data.ravel()[5] = 120
+        assert found(data) == (data.min(), data.max()), dtype
+        assert found(data, 120) == (data[data != 120].min(), data[data != 120].max()), dtype
+        if data.dtype.kind == "f":
+            data.ravel()[::7] = np.nan
+            data.ravel()[1::7] = -np.inf
+            finite = data[np.isfinite(data)]
+            assert found(data) == (finite.min(), finite.max()), dtype
+    assert found(np.full(5, np.nan)) == (np.inf, -np.inf)
+    for least, most, value in [(0.0, 3.0, 0.1), (-1e300, 1e300, 1e-3), (1.1, 7.3, 1e-7), (2.0, 2.0, 0.5)]:
+        bound = library.gridz_relative_bound(c_double(least), c_double(most), c_double(value))
+        exact = (Fraction(most) - Fraction(least)) * Fraction(value)
+        assert Fraction(bound) <= exact and (exact == 0 or Fraction(bound) > exact * Fraction(1 - 1e-15)), (least, most, value)
+    wrong = Options(ctypes.sizeof(Options), None, ABS, 0, 1.0, None)
+    data, least = np.zeros(3), c_double()
+    memory = c_void_p(data.ctypes.data), c_size_t(data.nbytes)
+    assert library.gridz_range(byref(Array(data)), *memory, byref(least), byref(least), byref(wrong)) == 100
