@@ -224,6 +224,22 @@ struct OrderedFrames {
             complete(tile.kind, tile.chunk, count(tile.kind, tile.chunk, all, 1, tile.kind == kAgain));
         }
     }
+    // Stores what has to be, behind the last tile that was seen for the first time, which is that in `drawn`; for a CTA with a loop of its
+    // own.
+    template <u32 kThreads>
+    __device__ __forceinline__ void run_again(Drawn& drawn, CtaSums<kThreads / kWarp>& sums) const {
+        u32 number = drawn.number;
+        for (;;) {
+            __syncthreads();
+            if (threadIdx.x == kThreads - 1) drawn = await_again(number);
+            __syncthreads();
+            const Drawn tile = drawn;
+            if (tile.kind == kNone) return;
+            const Sums all = store<kThreads>(tile.chunk, tile.index, sums);
+            if (threadIdx.x < kWarp) complete(kAgain, tile.chunk, count(kAgain, tile.chunk, all, 1, 1));
+            if (threadIdx.x == kThreads - 1) number = draw();
+        }
+    }
     // Copies a tile's share of a chunk that is stored, by all threads of the CTA.
     template <u32 kThreads>
     __device__ __forceinline__ Sums store(u32 chunk, u32 index, CtaSums<kThreads / kWarp>& shared_sums) const {

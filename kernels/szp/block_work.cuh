@@ -25,6 +25,13 @@ enum Found : u32 {
     kFar = 16,     // numbers are too large for the way that was tried
 };
 
+// A block that is made, in a stage, but not in the payload yet; or in the payload, but not counted yet.
+struct Kept {
+    u32 exists, chunk, index;
+    u32 n_units, before;  // of this block, and of all blocks before
+    u32 stage;            // in bytes, in the buffers
+};
+
 template <typename W>
 struct SzpShared {
     // Codes, then the stage; and residuals, where threads do not keep them.
@@ -49,6 +56,7 @@ struct SzpShared {
     u32 are_marks_coded;
     RowBox box;
     BoxGrid grid;
-    Drawn drawn[2];
-    u32 before;  // units of all blocks before
+    Drawn drawn;
+    // Of two turns: the last block, and the one before, in that of the block that is made. Then one that is copied at once.
+    Kept kept[3];
 };

@@ -58,19 +58,28 @@ struct SzpCompressor {
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kSzpThreads - 1) {
             shared.quantised_chunk = ~0u, shared.narrow_misses = 0;
+            shared.kept[0].exists = shared.kept[1].exists = shared.kept[kNow].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
-        frames.run<kSzpThreads>(shared.drawn, shared.sums, Prepare{*this}, Encode{*this});
+        u32 ahead = kNotDrawn, turn = 0;
+        for (;; turn ^= 1) {
+            if (threadIdx.x == kSzpThreads - 1) {
+                const Drawn next = frames.locate(ahead == kNotDrawn ? frames.draw() : ahead);
+                if (likely(next.kind == kFirst)) prepare(next);
+                shared.drawn = next;
+            }
+            ahead = kNotDrawn;
+            __syncthreads();
+            if (unlikely(shared.drawn.kind != kFirst)) break;
+            encode(shared.drawn, turn, ahead);
+        }
+        flush(turn ^ 1, turn, Made());
+        frames.run_again<kSzpThreads>(shared.drawn, shared.sums);
     }
-    // Not lambdas, which may become functions that are called, with all of this in memory.
-    struct Prepare {
-        const SzpCompressor& of;
-        __device__ __forceinline__ void operator()(const Drawn& tile) const { of.prepare(tile); }
-    };
-    struct Encode {
-        const SzpCompressor& of;
-        __device__ __forceinline__ Sums operator()(const Drawn& tile) const { return of.encode(tile); }
-    };
+    // Of the last thread: the number of the next tile, if it has been drawn.
+    static constexpr u32 kNotDrawn = ~0u;
+    // A block that is not kept, but copied as soon as it is made.
+    static constexpr u32 kNow = 2;
 
     __device__ __forceinline__ double bound_of(u32 chunk) const {
         const double value = __longlong_as_double(static_cast<s64>(args.own.value));
@@ -91,90 +100,119 @@ struct SzpCompressor {
 
     // What a block becomes.
     struct Made {
-        u32 header;  // of plain ones
+        u32 header = 0;  // of plain ones
         u32 n_units;
         W word;      // of a constant one
-        u32 stage;   // of others: where it is, in the first buffer
+        u32 stage;   // of others: where it is, in the buffers
     };
 
-    // Makes the frame's block, and is the sums in the first thread. By all threads.
-    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
+    // Makes the frame's block. By all threads. Blocks of two kinds of turns follow each other.
+    __device__ __forceinline__ void encode(const Drawn& tile, u32 turn, u32& ahead) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
         bool is_made = false;
         if (likely(may_be_narrow())) {
-            is_made = make_narrow(tile, made);
-            if (unlikely(!is_made)) __syncthreads();
+            is_made = make_narrow(tile, made, turn, ahead);
+            if (likely(is_made && !(made.header & kRawBlock))) {
+                const Kept& before = shared.kept[turn ^ 1];
+                if (likely(before.exists)) copy(before, Made());
+                return;
+            }
+            __syncthreads();
         }
+        // What was kept is where this block is to be made.
+        flush(turn ^ 1, turn, Made());
         if (has_rows && unlikely(!is_made)) {
             is_made = make<true>(tile, made);
             if (unlikely(!is_made)) __syncthreads();
         }
         if (unlikely(!is_made)) make<false>(tile, made);
-        if (threadIdx.x < kWarp) {
-            const u32 before = frames.place(tile.chunk, tile.index, made.n_units);
-            if (lane_id() == 0) shared.before = before;
-        }
+        if (threadIdx.x == 0) keep(kNow, tile, made);
         __syncthreads();
-        return copy(tile, made);
+        flush(kNow, turn, made);
     }
 
-    // Copies the stage to the payload.
-    __device__ __forceinline__ Sums copy(const Drawn& tile, const Made& made) const {
-        const u32 before = shared.before, log_unit = args.own.log_unit(), n_units = made.n_units, n_bytes = n_units << log_unit;
-        char* const to = frames.payload(tile.chunk);
-        const u32 tiles = frames.tiles, block = tile.index;
-        const u64 table_end = args.own.table_bytes(), first = table_end + (static_cast<u64>(before) << log_unit);
+    // Notes a block that is made, by one thread.
+    __device__ __forceinline__ void keep(u32 to, const Drawn& tile, const Made& made) const {
+        Kept& kept = shared.kept[to];
+        kept.exists = 1, kept.chunk = tile.chunk, kept.index = tile.index, kept.n_units = made.n_units, kept.stage = made.stage;
+    }
+    // Finds the place of a block that is kept, by a warp.
+    __device__ __forceinline__ void place(Kept& kept) const {
+        if (!kept.exists) return;
+        const u32 before = frames.place(kept.chunk, kept.index, kept.n_units);
+        if (lane_id() == 0) kept.before = before;
+    }
+    // Places, copies and counts a block that is kept, and counts the one before. By all threads, behind a barrier.
+    __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
+        const bool exists = shared.kept[last].exists;
+        if (!exists && !shared.kept[before].exists) return;
+        if (threadIdx.x < kWarp) place(shared.kept[last]);
+        if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
+        __syncthreads();
+        if (exists) copy(shared.kept[last], made);
+        __syncthreads();
+        if (threadIdx.x >= kWarp) return;
+        settle(shared.kept[last]);
+        if (lane_id() == 0) shared.kept[last].exists = shared.kept[before].exists = 0;
+    }
+
+    // Copies a stage to the payload, and shares the sums.
+    __device__ __forceinline__ void copy(const Kept& kept, const Made& made) const {
+        const u32 log_unit = args.own.log_unit(), n_words = (kept.n_units << log_unit) / 4;
+        const u64 first = args.own.table_bytes() + (static_cast<u64>(kept.before) << log_unit);
         StridedSums<kSzpThreads> word_sums(first / 4 + threadIdx.x);
-        u32* const out = reinterpret_cast<u32*>(to + first);
+        u32* const out = reinterpret_cast<u32*>(frames.payload(kept.chunk) + first);
         const auto put = [&](u32 i, u32 word) {
             out[i] = word;
             word_sums.add(word);
         };
-        const u32 n_words = n_bytes / 4;
         if (likely(!(made.header & kRawBlock))) {
-            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers[0].words) + made.stage);
+            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
 #pragma unroll 2
             for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, stage[i]);
         } else {
             const Finder elements(args.own, shared.box);
+            const char* const array = source(kept.chunk, kept.index);
 #pragma unroll 1
-            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, source(tile)));
+            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, array));
         }
         Sums sums;
         word_sums.finish(first / 4 + threadIdx.x, sums);
         shared.sums.share(sums);
-        const double bound = bound_in_force(tile.chunk, block);
-        __syncthreads();
-        sums = Sums();
-        if (threadIdx.x == 0) {
+    }
+    // Writes the table's entry of a block whose sums are shared, and counts it. By a warp.
+    __device__ __forceinline__ void settle(const Kept& kept) const {
+        if (!kept.exists) return;
+        const u32 chunk = kept.chunk, block = kept.index, tiles = frames.tiles;
+        Sums sums;
+        if (lane_id() == 0) {
             sums = shared.sums.sum();
-            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_bytes)), end = before + n_units;
+            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, kept.n_units << args.own.log_unit())), end = kept.before + kept.n_units;
+            char* const to = frames.payload(chunk);
             u32* const words = reinterpret_cast<u32*>(to);
             constexpr u32 table_word = kHeadBytes / 4;
             reinterpret_cast<uint2*>(to + kHeadBytes)[block] = make_uint2(end, check);
             sums.add(table_word + 2ull * block, end);
             sums.add(table_word + 2ull * block + 1, check);
             if (block == 0) {
-                const u64 bits = static_cast<u64>(__double_as_longlong(bound));
+                const u64 bits = static_cast<u64>(__double_as_longlong(bound_of(chunk)));
                 words[0] = static_cast<u32>(bits), words[1] = static_cast<u32>(bits >> 32);
                 sums.add(0, static_cast<u32>(bits));
                 sums.add(1, static_cast<u32>(bits >> 32));
             }
             if (block + 1 == tiles) {
                 // Zeros add nothing.
-                for (u64 word = table_word + 2ull * tiles; word < table_end / 4; ++word) words[word] = 0;
+                for (u64 word = table_word + 2ull * tiles; word < args.own.table_bytes() / 4; ++word) words[word] = 0;
             }
         }
-        return sums;
+        frames.complete(kFirst, chunk, frames.count(kFirst, chunk, sums, 1, 0));
     }
-    // Before the last barrier of a tile.
-    __device__ __forceinline__ double bound_in_force(u32 chunk, u32 block) const { return block == 0 && threadIdx.x == 0 ? bound_of(chunk) : 0; }
 
     // Which part of the elements a block has, and the array from that of the first one on.
-    __device__ __forceinline__ u32 part(const Drawn& tile) const { return tile.index & ((1u << args.own.log_parts()) - 1); }
-    __device__ __forceinline__ const char* source(const Drawn& tile) const { return frames.source(tile.chunk) + part(tile) * element.bytes; }
+    __device__ __forceinline__ u32 part(u32 index) const { return index & ((1u << args.own.log_parts()) - 1); }
+    __device__ __forceinline__ const char* source(u32 chunk, u32 index) const { return frames.source(chunk) + part(index) * element.bytes; }
 
     // Word i of a block without numbers.
     __device__ __forceinline__ u32 plain_word(const Made& made, u32 i, const Finder& elements, const char* array) const {
@@ -481,7 +519,7 @@ struct SzpCompressor {
     }
 
     // As make; also false if numbers are not small.
-    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made) const {
+    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn, u32& ahead) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.sz * box.sy;
@@ -521,10 +559,11 @@ struct SzpCompressor {
         Four lengths = 0;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) lengths |= row.length(c) << 8 * c;
-        made.stage = kElements * 2, made.header = 0;
+        made.stage = turn * sizeof(Buffer<W>) + kElements * 2, made.header = 0;
         constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
         const u32 n_groups = (m + kOctet - 1) / kOctet;
-        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups});
+        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups},
+                                  Keep{*this, tile, made, turn, ahead});
         return true;
     }
     struct AddRow {
@@ -539,6 +578,28 @@ struct SzpCompressor {
             }
         }
     };
+    // Meanwhile the block before is placed, the one before that is counted, and the next one is drawn.
+    struct Keep {
+        const SzpCompressor& of;
+        const Drawn& tile;
+        const Made& made;
+        const u32 turn;
+        u32& ahead;
+        // By each warp but the first, while that chooses the widths.
+        __device__ __forceinline__ void wait() const {
+            if (threadIdx.x / kWarp == 1) of.place(of.shared.kept[turn ^ 1]);
+            if (threadIdx.x / kWarp == 2) of.settle(of.shared.kept[turn]);
+        }
+        // When the length is published.
+        __device__ __forceinline__ void go_on() const {
+            if (threadIdx.x == 0) of.keep(turn, tile, made), of.shared.kept[turn].exists = !made.header;
+            if (threadIdx.x == kSzpThreads - 1) ahead = of.frames.draw();
+        }
+    };
+    struct KeepNothing {
+        __device__ __forceinline__ void wait() const {}
+        __device__ __forceinline__ void go_on() const {}
+    };
     struct NoExceptions {
         __device__ __forceinline__ u32 holes_bytes() const { return 0; }
         __device__ __forceinline__ u32 others_bytes() const { return 0; }
@@ -552,8 +613,8 @@ struct SzpCompressor {
         const RowBox& box = shared.box;
         const Numbers<W, kRows> numbers(shared);
         const Finder elements(args.own, box);
-        const char* const array = source(tile);
-        const W fill = static_cast<W>(part(tile) == 0 ? args.own.fills[0] : args.own.fills[1]);
+        const char* const array = source(tile.chunk, tile.index);
+        const W fill = static_cast<W>(part(tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
         const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
         if (t < 72) shared.n_of_length[t] = 0;
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
@@ -596,27 +657,28 @@ struct SzpCompressor {
         constexpr u32 n_stage_bytes = sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>);
         made.stage = 0, made.header = header;
         const W start = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
-        finish<n_stage_bytes, 8 * sizeof(N)>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals});
+        finish<n_stage_bytes, 8 * sizeof(N)>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals}, KeepNothing());
         return true;
     }
 
     // What follows when it is known how long groups are: publishes the block's size and makes its stage, to which `add` adds
     // the thread's groups, of these widths, from an address on. Barriers.
-    template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add>
-    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add) const {
+    template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
+    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add, Keeper keeper) const {
         const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) {
             if (4 * t + c < n_groups) atomicAdd(&shared.n_of_length[lengths >> 8 * c & 0xff], 1u);
         }
         __syncthreads();
-        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers[0].words) + made.stage;
+        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers) + made.stage;
         if (t < kWarp) {
             choose_table<kLongest>(shared, n_groups);
         } else {
             constexpr u32 n_units = kStageBytes / kUnitBytes;
 #pragma unroll 4
             for (u32 u = t - kWarp; u < n_units; u += kSzpThreads - kWarp) reinterpret_cast<uint4*>(stage)[u] = make_uint4(0, 0, 0, 0);
+            keeper.wait();
         }
         __syncthreads();
         const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
@@ -628,6 +690,7 @@ struct SzpCompressor {
         const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);
         if (unlikely(made.n_units >= raw_units)) made.n_units = raw_units, made.header = kRawBlock;
         if (t == 0) frames.publish(tile.chunk, tile.index, made.n_units);
+        keeper.go_on();
         if (unlikely(made.header)) return;
 
         u32 entries = 0;
