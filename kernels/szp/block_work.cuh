@@ -54,9 +54,9 @@ struct SzpShared {
     W first_word, first_code, middle, hole;
     u32 n_holes, n_others, marks_bytes;  // exceptions
     u32 are_marks_coded;
-    RowBox box;
+    RowBox box, next_box;
     BoxGrid grid;
-    Drawn drawn;
+    Drawn drawn, next;
     // Of two turns: the last block, and the one before, in that of the block that is made. Then one that is copied at once.
     Kept kept[3];
 };

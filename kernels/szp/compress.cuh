@@ -61,23 +61,17 @@ struct SzpCompressor {
             shared.kept[0].exists = shared.kept[1].exists = shared.kept[kNow].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
-        u32 ahead = kNotDrawn, turn = 0;
+        bool is_ahead = false;
+        u32 turn = 0;
         for (;; turn ^= 1) {
-            if (threadIdx.x == kSzpThreads - 1) {
-                const Drawn next = frames.locate(ahead == kNotDrawn ? frames.draw() : ahead);
-                if (likely(next.kind == kFirst)) prepare(next);
-                shared.drawn = next;
-            }
-            ahead = kNotDrawn;
+            if (threadIdx.x >= kSzpThreads - kWarp) begin(is_ahead);
             __syncthreads();
             if (unlikely(shared.drawn.kind != kFirst)) break;
-            encode(shared.drawn, turn, ahead);
+            is_ahead = encode(shared.drawn, turn);
         }
         flush(turn ^ 1, turn, Made());
         frames.run_again<kSzpThreads>(shared.drawn, shared.sums);
     }
-    // Of the last thread: the number of the next tile, if it has been drawn.
-    static constexpr u32 kNotDrawn = ~0u;
     // A block that is not kept, but copied as soon as it is made.
     static constexpr u32 kNow = 2;
 
@@ -86,9 +80,27 @@ struct SzpCompressor {
         return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
     }
 
-    // What all threads have to know of a block, by one.
+    // Draws the next block, by one thread.
+    __device__ __forceinline__ void draw() const {
+        const Drawn next = frames.locate(frames.draw());
+        shared.next = next;
+        if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
+    }
+    // What all threads have to know of the next block, by the last warp.
+    __device__ __forceinline__ void begin(bool is_drawn) const {
+        if (unlikely(!is_drawn)) {
+            if (lane_id() == kWarp - 1) draw();
+            __syncwarp();
+        }
+        constexpr u32 kWords = sizeof(RowBox) / 4;
+        static_assert(kWords <= kWarp, "a lane copies a word");
+        if (lane_id() < kWords) reinterpret_cast<u32*>(&shared.box)[lane_id()] = reinterpret_cast<const u32*>(&shared.next_box)[lane_id()];
+        if (lane_id() < kWarp - 1) return;
+        const Drawn tile = shared.next;
+        shared.drawn = tile;
+        if (likely(tile.kind == kFirst)) prepare(tile);
+    }
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
-        shared.box.set(shared.grid.box(args.own.extents, tile.index >> args.own.log_parts()), kLogBlock);
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
         if (unlikely(shared.quantised_chunk != chunk)) {
             shared.quantiser.set(args.own, bound_of(chunk));
@@ -106,18 +118,18 @@ struct SzpCompressor {
         u32 stage;   // of others: where it is, in the buffers
     };
 
-    // Makes the frame's block. By all threads. Blocks of two kinds of turns follow each other.
-    __device__ __forceinline__ void encode(const Drawn& tile, u32 turn, u32& ahead) const {
+    // Makes the frame's block, and is whether the next one has been drawn. By all threads. Turns are 0 and 1.
+    __device__ __forceinline__ bool encode(const Drawn& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
-        bool is_made = false;
+        bool is_made = false, is_ahead = false;
         if (likely(may_be_narrow())) {
-            is_made = make_narrow(tile, made, turn, ahead);
+            is_made = make_narrow(tile, made, turn, is_ahead);
             if (likely(is_made && !(made.header & kRawBlock))) {
                 const Kept& before = shared.kept[turn ^ 1];
                 if (likely(before.exists)) copy(before, Made());
-                return;
+                return true;
             }
             __syncthreads();
         }
@@ -131,6 +143,19 @@ struct SzpCompressor {
         if (threadIdx.x == 0) keep(kNow, tile, made);
         __syncthreads();
         flush(kNow, turn, made);
+        return is_ahead;
+    }
+
+    // Has the next block fetched to the L2 cache: a thread has a row.
+    static constexpr u32 kLine = 128;
+    __device__ __forceinline__ void fetch_next() const {
+        const RowBox& box = shared.next_box;
+        if (unlikely(shared.next.kind != kFirst) || threadIdx.x >= box.sz * box.sy) return;
+        u32 y;
+        const u32 z = box.planes.divide(threadIdx.x, y);
+        const char* const row = frames.source(shared.next.chunk) + (box.start + (z * args.own.extents[1] + y) * args.own.extents[2]) * sizeof(W);
+#pragma unroll
+        for (u32 i = 0; i < kRow * sizeof(W); i += kLine) fetch(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
     }
 
     // Notes a block that is made, by one thread.
@@ -519,7 +544,7 @@ struct SzpCompressor {
     }
 
     // As make; also false if numbers are not small.
-    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn, u32& ahead) const {
+    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn, bool& is_ahead) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.sz * box.sy;
@@ -563,7 +588,8 @@ struct SzpCompressor {
         constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
         const u32 n_groups = (m + kOctet - 1) / kOctet;
         finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups},
-                                  Keep{*this, tile, made, turn, ahead});
+                                  Keep{*this, tile, made, turn});
+        is_ahead = true;
         return true;
     }
     struct AddRow {
@@ -584,16 +610,16 @@ struct SzpCompressor {
         const Drawn& tile;
         const Made& made;
         const u32 turn;
-        u32& ahead;
         // By each warp but the first, while that chooses the widths.
         __device__ __forceinline__ void wait() const {
             if (threadIdx.x / kWarp == 1) of.place(of.shared.kept[turn ^ 1]);
             if (threadIdx.x / kWarp == 2) of.settle(of.shared.kept[turn]);
+            if (threadIdx.x == kSzpThreads - 1) of.draw();
         }
         // When the length is published.
         __device__ __forceinline__ void go_on() const {
             if (threadIdx.x == 0) of.keep(turn, tile, made), of.shared.kept[turn].exists = !made.header;
-            if (threadIdx.x == kSzpThreads - 1) ahead = of.frames.draw();
+            of.fetch_next();
         }
     };
     struct KeepNothing {
