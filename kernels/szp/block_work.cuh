@@ -57,6 +57,7 @@ struct SzpShared {
     RowBox box, next_box;
     BoxGrid grid;
     Drawn drawn, next;
+    u32 number;  // of the next block, if it is drawn but not looked at
     // Of two turns: the last block, and the one before, in that of the block that is made. Then one that is copied at once.
     Kept kept[3];
 };

@@ -57,7 +57,7 @@ struct SzpCompressor {
 
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kSzpThreads - 1) {
-            shared.quantised_chunk = ~0u, shared.narrow_misses = 0;
+            shared.quantised_chunk = ~0u, shared.narrow_misses = 0, shared.number = kNotDrawn;
             shared.kept[0].exists = shared.kept[1].exists = shared.kept[kNow].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
@@ -72,6 +72,7 @@ struct SzpCompressor {
         flush(turn ^ 1, turn, Made());
         frames.run_again<kSzpThreads>(shared.drawn, shared.sums);
     }
+    static constexpr u32 kNotDrawn = ~0u;
     // A block that is not kept, but copied as soon as it is made.
     static constexpr u32 kNow = 2;
 
@@ -80,16 +81,16 @@ struct SzpCompressor {
         return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
     }
 
-    // Draws the next block, by one thread.
-    __device__ __forceinline__ void draw() const {
-        const Drawn next = frames.locate(frames.draw());
-        shared.next = next;
+    // Finds out what the next block is, by one thread, which may have drawn its number.
+    __device__ __forceinline__ void find_next() const {
+        const Drawn next = frames.locate(shared.number == kNotDrawn ? frames.draw() : shared.number);
+        shared.next = next, shared.number = kNotDrawn;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }
     // What all threads have to know of the next block, by the last warp.
-    __device__ __forceinline__ void begin(bool is_drawn) const {
-        if (unlikely(!is_drawn)) {
-            if (lane_id() == kWarp - 1) draw();
+    __device__ __forceinline__ void begin(bool is_found) const {
+        if (unlikely(!is_found)) {
+            if (lane_id() == kWarp - 1) find_next();
             __syncwarp();
         }
         constexpr u32 kWords = sizeof(RowBox) / 4;
@@ -118,7 +119,7 @@ struct SzpCompressor {
         u32 stage;   // of others: where it is, in the buffers
     };
 
-    // Makes the frame's block, and is whether the next one has been drawn. By all threads. Turns are 0 and 1.
+    // Makes the frame's block, and is whether the next one has been found. By all threads. Turns are 0 and 1.
     __device__ __forceinline__ bool encode(const Drawn& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
@@ -126,11 +127,7 @@ struct SzpCompressor {
         bool is_made = false, is_ahead = false;
         if (likely(may_be_narrow())) {
             is_made = make_narrow(tile, made, turn, is_ahead);
-            if (likely(is_made && !(made.header & kRawBlock))) {
-                const Kept& before = shared.kept[turn ^ 1];
-                if (likely(before.exists)) copy(before, Made());
-                return true;
-            }
+            if (likely(is_made && !(made.header & kRawBlock))) return true;
             __syncthreads();
         }
         // What was kept is where this block is to be made.
@@ -176,39 +173,48 @@ struct SzpCompressor {
         if (threadIdx.x < kWarp) place(shared.kept[last]);
         if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
         __syncthreads();
-        if (exists) copy(shared.kept[last], made);
+        if (exists) copy<kSzpThreads>(threadIdx.x, shared.kept[last], made);
         __syncthreads();
         if (threadIdx.x >= kWarp) return;
         settle(shared.kept[last]);
-        if (lane_id() == 0) shared.kept[last].exists = shared.kept[before].exists = 0;
     }
 
-    // Copies a stage to the payload, and shares the sums.
-    __device__ __forceinline__ void copy(const Kept& kept, const Made& made) const {
-        const u32 log_unit = args.own.log_unit(), n_words = (kept.n_units << log_unit) / 4;
+    // Copies a stage to the payload, and shares the sums; by so many threads.
+    template <u32 kThreads>
+    __device__ __forceinline__ void copy(u32 thread, const Kept& kept, const Made& made) const {
+        const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
         const u64 first = args.own.table_bytes() + (static_cast<u64>(kept.before) << log_unit);
-        StridedSums<kSzpThreads> word_sums(first / 4 + threadIdx.x);
-        u32* const out = reinterpret_cast<u32*>(frames.payload(kept.chunk) + first);
-        const auto put = [&](u32 i, u32 word) {
-            out[i] = word;
-            word_sums.add(word);
-        };
-        if (likely(!(made.header & kRawBlock))) {
-            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+        char* const to = frames.payload(kept.chunk) + first;
+        Sums sums;
+        if (likely(!(made.header & kRawBlock) && log_unit >= 3)) {
+            const u64 pair = first / 8 + thread;
+            const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            PairSums<kThreads> pair_sums(pair);
 #pragma unroll 2
-            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, stage[i]);
+            for (u32 i = thread; i < n_bytes / 8; i += kThreads) {
+                const uint2 words = stage[i];
+                reinterpret_cast<uint2*>(to)[i] = words;
+                pair_sums.add(words);
+            }
+            pair_sums.finish(pair, sums);
         } else {
+            const bool is_plain = made.header & kRawBlock;
+            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
             const Finder elements(args.own, shared.box);
             const char* const array = source(kept.chunk, kept.index);
+            StridedSums<kThreads> word_sums(first / 4 + thread);
 #pragma unroll 1
-            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, array));
+            for (u32 i = thread; i < n_bytes / 4; i += kThreads) {
+                const u32 word = is_plain ? plain_word(made, i, elements, array) : stage[i];
+                reinterpret_cast<u32*>(to)[i] = word;
+                word_sums.add(word);
+            }
+            word_sums.finish(first / 4 + thread, sums);
         }
-        Sums sums;
-        word_sums.finish(first / 4 + threadIdx.x, sums);
         shared.sums.share(sums);
     }
     // Writes the table's entry of a block whose sums are shared, and counts it. By a warp.
-    __device__ __forceinline__ void settle(const Kept& kept) const {
+    __device__ __forceinline__ void settle(Kept& kept) const {
         if (!kept.exists) return;
         const u32 chunk = kept.chunk, block = kept.index, tiles = frames.tiles;
         Sums sums;
@@ -233,6 +239,7 @@ struct SzpCompressor {
             }
         }
         frames.complete(kFirst, chunk, frames.count(kFirst, chunk, sums, 1, 0));
+        if (lane_id() == 0) kept.exists = 0;
     }
 
     // Which part of the elements a block has, and the array from that of the first one on.
@@ -548,6 +555,7 @@ struct SzpCompressor {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.sz * box.sy;
+        const Keep keeper{*this, tile, made, turn};
         if (t < 72) shared.n_of_length[t] = 0;
         if (t < 8) shared.narrow_costs[t] = 0;
         const u32 found = share(load_narrow(frames.source(tile.chunk) + box.start * sizeof(W), numbers)), sizes = found >> kSizesAt;
@@ -558,7 +566,7 @@ struct SzpCompressor {
             if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
             // 0 and -1 have the same sizes.
             if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantiser.value(shared.first_code));
-            is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
+            is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base, keeper) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
         }
         if (t == 0) shared.narrow_misses = is_narrow ? shared.narrow_misses - min(shared.narrow_misses, 1u) : min(shared.narrow_misses + kMiss, kMostMisses);
         if (unlikely(!is_narrow)) return false;
@@ -587,8 +595,7 @@ struct SzpCompressor {
         made.stage = turn * sizeof(Buffer<W>) + kElements * 2, made.header = 0;
         constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
         const u32 n_groups = (m + kOctet - 1) / kOctet;
-        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups},
-                                  Keep{*this, tile, made, turn});
+        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups}, keeper);
         is_ahead = true;
         return true;
     }
@@ -604,17 +611,31 @@ struct SzpCompressor {
             }
         }
     };
-    // Meanwhile the block before is placed, the one before that is counted, and the next one is drawn.
+    // What is done beside making a block: the block before is placed and copied, the one before that is counted, the next one is drawn.
     struct Keep {
         const SzpCompressor& of;
         const Drawn& tile;
         const Made& made;
         const u32 turn;
-        // By each warp but the first, while that chooses the widths.
-        __device__ __forceinline__ void wait() const {
-            if (threadIdx.x / kWarp == 1) of.place(of.shared.kept[turn ^ 1]);
-            if (threadIdx.x / kWarp == 2) of.settle(of.shared.kept[turn]);
-            if (threadIdx.x == kSzpThreads - 1) of.draw();
+        // By the last two warps, while the others look at orders.
+        __device__ __forceinline__ void place() const {
+            if (threadIdx.x < kSzpThreads - kWarp) return of.settle(of.shared.kept[turn]);
+            u32 number;
+            if (lane_id() == kWarp - 1) number = of.frames.draw();
+            of.place(of.shared.kept[turn ^ 1]);
+            if (lane_id() == kWarp - 1) of.shared.number = number;
+        }
+        // By each warp, while the first one chooses the widths.
+        __device__ __forceinline__ void copy() const {
+            constexpr u32 kThreads = kSzpThreads - 2 * kWarp;
+            const u32 thread = threadIdx.x - kWarp;
+            const Kept& before = of.shared.kept[turn ^ 1];
+            if (thread >= kThreads) {
+                of.shared.sums.clear();
+                if (threadIdx.x == kSzpThreads - 1) of.find_next();
+            } else if (likely(before.exists)) {
+                of.template copy<kThreads>(thread, before, Made());
+            }
         }
         // When the length is published.
         __device__ __forceinline__ void go_on() const {
@@ -623,7 +644,7 @@ struct SzpCompressor {
         }
     };
     struct KeepNothing {
-        __device__ __forceinline__ void wait() const {}
+        __device__ __forceinline__ void copy() const {}
         __device__ __forceinline__ void go_on() const {}
     };
     struct NoExceptions {
@@ -704,8 +725,8 @@ struct SzpCompressor {
             constexpr u32 n_units = kStageBytes / kUnitBytes;
 #pragma unroll 4
             for (u32 u = t - kWarp; u < n_units; u += kSzpThreads - kWarp) reinterpret_cast<uint4*>(stage)[u] = make_uint4(0, 0, 0, 0);
-            keeper.wait();
         }
+        keeper.copy();
         __syncthreads();
         const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
         u32 header = made.header;

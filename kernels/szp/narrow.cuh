@@ -243,8 +243,10 @@ struct NarrowOrders {
         if (lane_id() == 0) shared.narrow_middle = between, shared.narrow_costs[kForms] = cost;
     }
 
-    // Chooses orders, and the base beside the first number; is false, in all threads, if they are not narrow. Barriers.
-    __device__ __forceinline__ bool choose(u32 most, Orders& best, u32& base) const {
+    // Chooses orders, and the base beside the first number; is false, in all threads, if they are not narrow. Where it is true the last two
+    // warps have called `keeper.place()` meanwhile. Barriers.
+    template <typename Keeper>
+    __device__ __forceinline__ bool choose(u32 most, Orders& best, u32& base, const Keeper& keeper) const {
         constexpr u32 kCubicAt = kForms + 1, kHigherAt = kForms + 2;
         const Orders cubic{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u};
         if (threadIdx.x >= kSzpThreads - kWarp) middle_cost();
@@ -269,6 +271,7 @@ struct NarrowOrders {
         best = c == 8 ? cubic : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
         u32 lowest = key >> 4, order = c == 0 ? 0 : c == 8 ? 3 : 1;
         base = order == 0 ? shared.narrow_middle : 0;
+        if (threadIdx.x >= 2 * kWarp && order <= 1) keeper.place();
         if (order == 0) return true;
         const auto of_order = [&](u32 n) { return Orders{best.z > 0 ? n : 0, best.y > 0 ? n : 0, best.x > 0 ? n : 0}; };
         if (likely(order == 1)) {
