@@ -147,10 +147,12 @@ struct SzpCompressor {
     static constexpr u32 kLine = 128;
     __device__ __forceinline__ void fetch_next() const {
         const RowBox& box = shared.next_box;
-        if (unlikely(shared.next.kind != kFirst) || threadIdx.x >= box.sz * box.sy) return;
+        const bool is_line = box.is_line();
+        if (unlikely(shared.next.kind != kFirst) || threadIdx.x >= box.n_rows() || (is_line && threadIdx.x * kRow >= box.m)) return;
         u32 y;
         const u32 z = box.planes.divide(threadIdx.x, y);
-        const char* const row = frames.source(shared.next.chunk) + (box.start + (z * args.own.extents[1] + y) * args.own.extents[2]) * sizeof(W);
+        const u64 rows = (z * args.own.extents[1] + y) * (is_line ? kRow : args.own.extents[2]);
+        const char* const row = frames.source(shared.next.chunk) + (box.start + rows) * sizeof(W);
 #pragma unroll
         for (u32 i = 0; i < kRow * sizeof(W); i += kLine) fetch(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
     }
@@ -412,19 +414,22 @@ struct SzpCompressor {
         const RowBox& box = shared.box;
         // Where the limit is finite no product of a code and the step is infinite.
         const Float<W> limit = shared.quantiser.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
-        return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
-               (box.sz == 1 || box.sy >= kRowsOf<1>) && shared.narrow_misses < kMiss;
+        const bool has_rows = box.is_line() ? box.m == kElements : box.sx <= kRow && box.sz * box.sy <= kNarrowRows && (box.sz == 1 || box.sy >= kRowsOf<1>);
+        return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && has_rows && shared.narrow_misses < kMiss;
     }
     // Their numbers, and the bits of all sizes from bit kSizesAt on.
     static constexpr u32 kSizesAt = 16;
     __device__ __forceinline__ u32 load_narrow(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kRows = kRowsOf<kPerUnit>;
         const RowBox& box = shared.box;
-        const u32 next_row = static_cast<u32>(args.own.extents[2] * sizeof(W));
+        const u32 next_row = static_cast<u32>(row_bytes());
         const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-        const bool is_whole = box.m == kElements && box.sx == kRow && (box.sz == 1 || box.sy == kRows || box.sy == 2 * kRows);
+        const bool is_whole = box.m == kElements && box.sx >= kRow && (box.sz == 1 || box.sy == kRows || box.sy == 2 * kRows);
         return likely(is_aligned && is_whole) ? load_narrow_whole(start, numbers) : load_narrow_any(start, numbers);
     }
+
+    // From one row to the next.
+    __device__ __forceinline__ u64 row_bytes() const { return (shared.box.is_line() ? kRow : args.own.extents[2]) * sizeof(W); }
 
     // Makes numbers of elements, and notes what they have in common.
     struct NarrowMaker {
@@ -480,7 +485,7 @@ struct SzpCompressor {
         constexpr u32 kPerRow = kRow / kPerUnit, kRows = kRowsOf<kPerUnit>, kLoads = kNarrowRows / kRows;
         static_assert(kRows % 8 == 0, "octets of rows that are so far from each other are in the same places of them");
         const RowBox& box = shared.box;
-        const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
         const bool are_planes = box.sz > 1 && box.sy == kRows, are_halves = box.sz > 1 && box.sy == 2 * kRows;
         const u64 next = are_planes ? plane_bytes : kRows * row_bytes, next_two = are_halves ? plane_bytes : 2 * next;
         const u32 own_row = threadIdx.x / kPerRow, x = threadIdx.x % kPerRow * kPerUnit;
@@ -510,8 +515,8 @@ struct SzpCompressor {
         constexpr u32 kLoads = 8;
         const RowBox& box = shared.box;
         const bool swaps = args.flags & kSwapBytes;
-        const u32 n_rows = box.sz * box.sy, height = box.sz == 1 ? kNarrowRows : box.sy;
-        const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        const u32 n_rows = box.n_rows(), height = box.sz == 1 ? kNarrowRows : box.sy;
+        const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
         // Behind the end of a row it is its last element.
         const u32 own_row = threadIdx.x / kWarp, x = min(lane_id(), box.sx - 1);
         const char* from = start + own_row * row_bytes + x * sizeof(W);
@@ -543,7 +548,7 @@ struct SzpCompressor {
     // Whether any number of the thread's row is not 0.
     __device__ __forceinline__ u32 have_codes(const NarrowNumbers<W>& numbers) const {
         u32 found = 0;
-        for (u32 x = 0; x < shared.box.sx && threadIdx.x < shared.box.sz * shared.box.sy; ++x) {
+        for (u32 x = 0; x < min(shared.box.sx, kRow) && threadIdx.x < shared.box.n_rows(); ++x) {
             if (numbers.number(threadIdx.x, x) != 0x8000) found = kCodesDiffer;
         }
         __syncthreads();
@@ -554,7 +559,7 @@ struct SzpCompressor {
     __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn, bool& is_ahead) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
-        const u32 m = box.m, t = threadIdx.x, n_rows = box.sz * box.sy;
+        const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
         const Keep keeper{*this, tile, made, turn};
         if (t < 72) shared.n_of_length[t] = 0;
         if (t < 8) shared.narrow_costs[t] = 0;
