@@ -30,6 +30,7 @@ struct Kept {
     u32 exists, chunk, index;
     u32 n_units, before;  // of this block, and of all blocks before
     u32 stage;            // in bytes, in the buffers
+    CtaSums<kSzpWarps> sums;
 };
 
 template <typename W>
@@ -38,7 +39,6 @@ struct SzpShared {
     Buffer<W> buffers[2];
     Quantiser<W> quantiser;
     u32 quantised_chunk;  // that it is for
-    CtaSums<kSzpWarps> sums;
     alignas(16) u32 found[kSzpWarps];
     alignas(16) u32 costs[kCandidates + 3][kSzpWarps];
     alignas(16) u32 narrow_costs[8];  // see narrow.cuh
@@ -57,7 +57,7 @@ struct SzpShared {
     RowBox box, next_box;
     BoxGrid grid;
     Drawn drawn, next;
-    u32 number;  // of the next block, if it is drawn but not looked at
-    // Of two turns: the last block, and the one before, in that of the block that is made. Then one that is copied at once.
-    Kept kept[3];
+    u32 is_found;  // whether the next one is known
+    // In turn, then one that is copied at once.
+    Kept kept[4];
 };

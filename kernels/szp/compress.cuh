@@ -57,38 +57,42 @@ struct SzpCompressor {
 
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kSzpThreads - 1) {
-            shared.quantised_chunk = ~0u, shared.narrow_misses = 0, shared.number = kNotDrawn;
-            shared.kept[0].exists = shared.kept[1].exists = shared.kept[kNow].exists = 0;
+            shared.quantised_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
+            for (u32 i = 0; i <= kNow; ++i) shared.kept[i].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
-        bool is_ahead = false;
         u32 turn = 0;
-        for (;; turn ^= 1) {
-            if (threadIdx.x >= kSzpThreads - kWarp) begin(is_ahead);
+        for (;; turn = after(turn)) {
+            if (threadIdx.x >= kSzpThreads - kWarp) begin();
             __syncthreads();
             if (unlikely(shared.drawn.kind != kFirst)) break;
-            is_ahead = encode(shared.drawn, turn);
+            encode(shared.drawn, turn);
         }
-        flush(turn ^ 1, turn, Made());
-        frames.run_again<kSzpThreads>(shared.drawn, shared.sums);
+        flush_all(turn);
+        frames.run_again<kSzpThreads>(shared.drawn, shared.kept[0].sums);
     }
-    static constexpr u32 kNotDrawn = ~0u;
-    // A block that is not kept, but copied as soon as it is made.
-    static constexpr u32 kNow = 2;
+    // Blocks of small numbers are kept in turn: while one is made the two before are kept, of which the first is copied, and the third is
+    // counted. Other blocks are copied as soon as they are made.
+    static constexpr u32 kTurns = 3, kNow = kTurns;
+    static __device__ __forceinline__ u32 after(u32 turn) { return turn + 1 == kTurns ? 0 : turn + 1; }
 
     __device__ __forceinline__ double bound_of(u32 chunk) const {
         const double value = __longlong_as_double(static_cast<s64>(args.own.value));
         return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
     }
 
-    // Finds out what the next block is, by one thread, which may have drawn its number.
+    // Draws the next block, by one thread.
     __device__ __forceinline__ void find_next() const {
-        const Drawn next = frames.locate(shared.number == kNotDrawn ? frames.draw() : shared.number);
-        shared.next = next, shared.number = kNotDrawn;
+        const Drawn next = frames.locate(frames.draw());
+        shared.next = next, shared.is_found = 1;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }
     // What all threads have to know of the next block, by the last warp.
-    __device__ __forceinline__ void begin(bool is_found) const {
+    __device__ __forceinline__ void begin() const {
+        // What the last thread has written before is read by all, and before it writes again.
+        __syncwarp();
+        const bool is_found = shared.is_found;
+        __syncwarp();
         if (unlikely(!is_found)) {
             if (lane_id() == kWarp - 1) find_next();
             __syncwarp();
@@ -96,9 +100,10 @@ struct SzpCompressor {
         constexpr u32 kWords = sizeof(RowBox) / 4;
         static_assert(kWords <= kWarp, "a lane copies a word");
         if (lane_id() < kWords) reinterpret_cast<u32*>(&shared.box)[lane_id()] = reinterpret_cast<const u32*>(&shared.next_box)[lane_id()];
+        __syncwarp();
         if (lane_id() < kWarp - 1) return;
         const Drawn tile = shared.next;
-        shared.drawn = tile;
+        shared.drawn = tile, shared.is_found = 0;
         if (likely(tile.kind == kFirst)) prepare(tile);
     }
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
@@ -119,19 +124,19 @@ struct SzpCompressor {
         u32 stage;   // of others: where it is, in the buffers
     };
 
-    // Makes the frame's block, and is whether the next one has been found. By all threads. Turns are 0 and 1.
-    __device__ __forceinline__ bool encode(const Drawn& tile, u32 turn) const {
+    // Makes the frame's block. By all threads.
+    __device__ __forceinline__ void encode(const Drawn& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
-        bool is_made = false, is_ahead = false;
+        bool is_made = false;
         if (likely(may_be_narrow())) {
-            is_made = make_narrow(tile, made, turn, is_ahead);
-            if (likely(is_made && !(made.header & kRawBlock))) return true;
+            is_made = make_narrow(tile, made, turn);
+            if (likely(is_made && !(made.header & kRawBlock))) return;
             __syncthreads();
         }
         // What was kept is where this block is to be made.
-        flush(turn ^ 1, turn, Made());
+        flush_all(turn);
         if (has_rows && unlikely(!is_made)) {
             is_made = make<true>(tile, made);
             if (unlikely(!is_made)) __syncthreads();
@@ -140,7 +145,6 @@ struct SzpCompressor {
         if (threadIdx.x == 0) keep(kNow, tile, made);
         __syncthreads();
         flush(kNow, turn, made);
-        return is_ahead;
     }
 
     // Has the next block fetched to the L2 cache: a thread has a row.
@@ -149,6 +153,8 @@ struct SzpCompressor {
         const RowBox& box = shared.next_box;
         const bool is_line = box.is_line();
         if (unlikely(shared.next.kind != kFirst) || threadIdx.x >= box.n_rows() || (is_line && threadIdx.x * kRow >= box.m)) return;
+        // Lines of others have parts of two rows, and are there soon anyway.
+        if (!is_line && args.own.extents[2] * sizeof(W) % kLine != 0) return;
         u32 y;
         const u32 z = box.planes.divide(threadIdx.x, y);
         const u64 rows = (z * args.own.extents[1] + y) * (is_line ? kRow : args.own.extents[2]);
@@ -170,20 +176,26 @@ struct SzpCompressor {
     }
     // Places, copies and counts a block that is kept, and counts the one before. By all threads, behind a barrier.
     __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
-        const bool exists = shared.kept[last].exists;
-        if (!exists && !shared.kept[before].exists) return;
+        // Without it there is none before either.
+        if (!shared.kept[last].exists) return;
         if (threadIdx.x < kWarp) place(shared.kept[last]);
         if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
         __syncthreads();
-        if (exists) copy<kSzpThreads>(threadIdx.x, shared.kept[last], made);
+        copy<kSzpThreads>(threadIdx.x, shared.kept[last], made);
         __syncthreads();
         if (threadIdx.x >= kWarp) return;
         settle(shared.kept[last]);
     }
 
+    // The same of all that are kept in this turn.
+    __device__ __forceinline__ void flush_all(u32 turn) const {
+#pragma unroll 1
+        for (u32 last = after(turn); last != turn; last = after(last)) flush(last, turn, Made());
+    }
+
     // Copies a stage to the payload, and shares the sums; by so many threads.
     template <u32 kThreads>
-    __device__ __forceinline__ void copy(u32 thread, const Kept& kept, const Made& made) const {
+    __device__ __forceinline__ void copy(u32 thread, Kept& kept, const Made& made) const {
         const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
         const u64 first = args.own.table_bytes() + (static_cast<u64>(kept.before) << log_unit);
         char* const to = frames.payload(kept.chunk) + first;
@@ -213,7 +225,7 @@ struct SzpCompressor {
             }
             word_sums.finish(first / 4 + thread, sums);
         }
-        shared.sums.share(sums);
+        kept.sums.share(sums);
     }
     // Writes the table's entry of a block whose sums are shared, and counts it. By a warp.
     __device__ __forceinline__ void settle(Kept& kept) const {
@@ -221,7 +233,7 @@ struct SzpCompressor {
         const u32 chunk = kept.chunk, block = kept.index, tiles = frames.tiles;
         Sums sums;
         if (lane_id() == 0) {
-            sums = shared.sums.sum();
+            sums = kept.sums.sum();
             const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, kept.n_units << args.own.log_unit())), end = kept.before + kept.n_units;
             char* const to = frames.payload(chunk);
             u32* const words = reinterpret_cast<u32*>(to);
@@ -556,11 +568,15 @@ struct SzpCompressor {
     }
 
     // As make; also false if numbers are not small.
-    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn, bool& is_ahead) const {
+    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
         const Keep keeper{*this, tile, made, turn};
+        // Numbers of 16 bits, then the stages: as long as such numbers, what is before them, and a unit.
+        constexpr u32 kNumberBytes = kElements * 2, kStageBytes = kNumberBytes + 512;
+        static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kOctets / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
+        const u32 stage = kNumberBytes + turn * kStageBytes;
         if (t < 72) shared.n_of_length[t] = 0;
         if (t < 8) shared.narrow_costs[t] = 0;
         const u32 found = share(load_narrow(frames.source(tile.chunk) + box.start * sizeof(W), numbers)), sizes = found >> kSizesAt;
@@ -583,7 +599,7 @@ struct SzpCompressor {
         }
         if (unlikely(box.sx < kRow)) {
             // Rows become shorter: a thread gets 32 numbers that follow each other.
-            unsigned short* const line = reinterpret_cast<unsigned short*>(shared.buffers[1].words);
+            unsigned short* const line = reinterpret_cast<unsigned short*>(reinterpret_cast<unsigned char*>(shared.buffers) + stage);
 #pragma unroll
             for (u32 i = 0; i < kPairs; ++i) {
                 if (t < n_rows && 2 * i < box.sx) line[t * box.sx + 2 * i] = static_cast<unsigned short>(row.pairs[i]);
@@ -597,11 +613,9 @@ struct SzpCompressor {
         Four lengths = 0;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) lengths |= row.length(c) << 8 * c;
-        made.stage = turn * sizeof(Buffer<W>) + kElements * 2, made.header = 0;
-        constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
+        made.stage = stage, made.header = 0;
         const u32 n_groups = (m + kOctet - 1) / kOctet;
-        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups}, keeper);
-        is_ahead = true;
+        finish<kStageBytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups}, keeper);
         return true;
     }
     struct AddRow {
@@ -616,7 +630,7 @@ struct SzpCompressor {
             }
         }
     };
-    // What is done beside making a block: the block before is placed and copied, the one before that is counted, the next one is drawn.
+    // What is done beside making a block: one that is kept is placed and copied, the one before that is counted, the next one is drawn.
     struct Keep {
         const SzpCompressor& of;
         const Drawn& tile;
@@ -624,23 +638,20 @@ struct SzpCompressor {
         const u32 turn;
         // By the last two warps, while the others look at orders.
         __device__ __forceinline__ void place() const {
-            if (threadIdx.x < kSzpThreads - kWarp) return of.settle(of.shared.kept[turn]);
-            u32 number;
-            if (lane_id() == kWarp - 1) number = of.frames.draw();
-            of.place(of.shared.kept[turn ^ 1]);
-            if (lane_id() == kWarp - 1) of.shared.number = number;
+            if (threadIdx.x >= kSzpThreads - kWarp) of.place(of.shared.kept[after(turn)]);
+            if (threadIdx.x == kSzpThreads - 2 * kWarp) of.find_next();
         }
         // By each warp, while the first one chooses the widths.
         __device__ __forceinline__ void copy() const {
             constexpr u32 kThreads = kSzpThreads - 2 * kWarp;
             const u32 thread = threadIdx.x - kWarp;
-            const Kept& before = of.shared.kept[turn ^ 1];
-            if (thread >= kThreads) {
-                of.shared.sums.clear();
-                if (threadIdx.x == kSzpThreads - 1) of.find_next();
-            } else if (likely(before.exists)) {
-                of.template copy<kThreads>(thread, before, Made());
+            Kept& before = of.shared.kept[after(turn)];
+            if (thread < kThreads) {
+                if (likely(before.exists)) of.template copy<kThreads>(thread, before, Made());
+                return;
             }
+            before.sums.clear();
+            if (threadIdx.x >= kWarp) of.settle(of.shared.kept[turn]);
         }
         // When the length is published.
         __device__ __forceinline__ void go_on() const {
