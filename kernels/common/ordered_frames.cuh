@@ -117,7 +117,7 @@ struct OrderedFrames {
     __device__ __forceinline__ u64* chunk_states(u32 chunk) const { return states + static_cast<u64>(chunk) * tiles; }
 
     // The number of the next tile that nobody has. Not to be drawn before the one before is made as far as its length: tiles
-    // behind it would wait for one that nobody works on.
+    // behind it would wait for one that nobody works on. Sooner is right, too, and pays where places are asked for much later.
     __device__ __forceinline__ u32 draw() const { return atomicAdd(&scratch->next_tile, 1); }
 
     // The tile with this number.

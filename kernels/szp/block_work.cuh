@@ -25,7 +25,7 @@ enum Found : u32 {
     kFar = 16,     // numbers are too large for the way that was tried
 };
 
-// A block that is made, in a stage, but not in the payload yet; or in the payload, but not counted yet.
+// A block that is made, but not in the payload, or not counted yet.
 struct Kept {
     u32 exists, chunk, index;
     u32 n_units, before;  // of this block, and of all blocks before
@@ -57,7 +57,7 @@ struct SzpShared {
     RowBox box, next_box;
     BoxGrid grid;
     Drawn drawn, next;
-    u32 is_found;  // whether the next one is known
+    u32 is_found;  // whether the next one is known, and its box
     // In turn, then one that is copied at once.
     Kept kept[4];
 };

@@ -10,7 +10,17 @@
 //      groups of eight have each length.
 //   4. The first warp chooses the widths, and the size of the block is published; meanwhile the others clear the stage, which takes the
 //      place of the numbers. A scan says where groups begin, and threads add their groups to the stage (octets.cuh).
-//   5. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
+//   5. A warp looks back for the place of the block, when all are likely to have told their lengths; then the stage is copied to the payload
+//      and summed up, and the block is counted.
+//
+// Who looks back at once waits for the slowest of all blocks before. So small blocks are kept in their stages while the next ones are made, and
+// each step of 5 is of another block and done by warps that would wait at a barrier: while orders of 2 are tried, a block is placed, and the next
+// one is drawn; while the first warp chooses widths, the others copy the block that is placed, and count the one before. As soon as a length is
+// published, what the next block loads is fetched to the L2 cache. A block of another kind takes all shared memory, so what is kept goes to
+// the payload before.
+//
+// A CTA waits for blocks before those only whose length it has published, and has none that it has drawn but does not work on while it
+// waits, except behind them: so whoever is first of all never waits.
 //
 // Blocks whose rows are not of 32 elements are differenced row by row (stage/differences.cuh), to a buffer of their own; as are those with
 // numbers that may need 64 bits.
@@ -71,8 +81,8 @@ struct SzpCompressor {
         flush_all(turn);
         frames.run_again<kSzpThreads>(shared.drawn, shared.kept[0].sums);
     }
-    // Blocks of small numbers are kept in turn: while one is made the two before are kept, of which the first is copied, and the third is
-    // counted. Other blocks are copied as soon as they are made.
+    // Blocks of small numbers are kept in turn: while one is made, the second before it is placed and copied, and the third is counted. Other
+    // blocks are copied as soon as they are made, in a turn of their own.
     static constexpr u32 kTurns = 3, kNow = kTurns;
     static __device__ __forceinline__ u32 after(u32 turn) { return turn + 1 == kTurns ? 0 : turn + 1; }
 
@@ -153,8 +163,6 @@ struct SzpCompressor {
         const RowBox& box = shared.next_box;
         const bool is_line = box.is_line();
         if (unlikely(shared.next.kind != kFirst) || threadIdx.x >= box.n_rows() || (is_line && threadIdx.x * kRow >= box.m)) return;
-        // Lines of others have parts of two rows, and are there soon anyway.
-        if (!is_line && args.own.extents[2] * sizeof(W) % kLine != 0) return;
         u32 y;
         const u32 z = box.planes.divide(threadIdx.x, y);
         const u64 rows = (z * args.own.extents[1] + y) * (is_line ? kRow : args.own.extents[2]);
@@ -193,7 +201,7 @@ struct SzpCompressor {
         for (u32 last = after(turn); last != turn; last = after(last)) flush(last, turn, Made());
     }
 
-    // Copies a stage to the payload, and shares the sums; by so many threads.
+    // Copies what a block becomes to the payload, and shares the sums; by so many threads.
     template <u32 kThreads>
     __device__ __forceinline__ void copy(u32 thread, Kept& kept, const Made& made) const {
         const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
@@ -204,7 +212,7 @@ struct SzpCompressor {
             const u64 pair = first / 8 + thread;
             const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
             PairSums<kThreads> pair_sums(pair);
-#pragma unroll 2
+#pragma unroll 1
             for (u32 i = thread; i < n_bytes / 8; i += kThreads) {
                 const uint2 words = stage[i];
                 reinterpret_cast<uint2*>(to)[i] = words;

@@ -82,7 +82,7 @@ constexpr u32 kRangeThreads = 256;
 // The least and the greatest of numbers, as they are found.
 template <typename W>
 struct Extremes {
-    W most = 0, before_least = 0;  // places; of the least the complement. Both are 0 only without numbers
+    W most = 0, before_least = 0;  // places; of the least the complement. Both are 0 only where there are no numbers
 
     // All finite numbers that are not the fill value.
     __device__ __forceinline__ void add(const Places<W>& places, W word, bool has_fill, W fill) {

@@ -8,7 +8,7 @@
 template <typename W>
 constexpr u32 kSzpDecompressCtas = sizeof(W) == 4 ? 7 : 6;
 template <typename W>
-constexpr u32 kSzpCompressCtas = sizeof(W) == 4 ? 6 : 3;
+constexpr u32 kSzpCompressCtas = sizeof(W) == 4 ? kSzpCtasOfU32 : kSzpCtasOfU64;
 
 #define SZP(name, Word)                                                                                \
     extern "C" __global__ void __launch_bounds__(kSzpThreads, kSzpDecompressCtas<Word>)                \
