@@ -733,9 +733,10 @@ struct SzpCompressor {
     }
 
     // What follows when it is known how long groups are: publishes the block's size and makes its stage, to which `add` adds
-    // the thread's groups, of these widths, from an address on. Barriers.
+    // the thread's groups, of these widths, from an address on. `keeper` does what else there is to do meanwhile. Barriers.
     template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
-    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add, Keeper keeper) const {
+    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
+                                           Keeper keeper) const {
         const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) {
