@@ -82,6 +82,24 @@ struct StridedSums {
     __device__ __forceinline__ void finish(u64 first, Sums& sums) const { sums.add_lane(first, sum); }
 };
 
+// The same over pairs of words, kStride pairs apart, of which the first is an even word.
+template <u32 kStride>
+struct PairSums {
+    static_assert(kStride * 2 % kLanes == 0, "a thread stays in its lanes");
+    u64 x = 0, y = 0;
+    u32 steps;
+
+    // From pair `first` of the payload on.
+    __device__ __forceinline__ explicit PairSums(u64 first) : steps(key_steps(2 * first)) {}
+    __device__ __forceinline__ void add(uint2 pair) {
+        const u64 key = key_of(steps);
+        x += key * pair.x;
+        y += key * pair.y;
+        steps += kStride * 2 / kLanes * kKeyStep;
+    }
+    __device__ __forceinline__ void finish(u64 first, Sums& sums) const { sums.add_lane(2 * first, x), sums.add_lane(2 * first + 1, y); }
+};
+
 // The same over units of four words, kStride units apart, a multiple of a row. The first word is a multiple of 4.
 template <u32 kStride>
 struct UnitSums {
@@ -133,6 +151,8 @@ struct CtaSums {
         sums.a = warp_sum(sums.a), sums.b = warp_sum(sums.b);
         if (lane_id() == 0) a[threadIdx.x / kWarp] = sums.a, b[threadIdx.x / kWarp] = sums.b;
     }
+    // In place of that, by a warp that has none.
+    __device__ __forceinline__ void clear() { a[threadIdx.x / kWarp] = b[threadIdx.x / kWarp] = 0; }
     // Of kSome warps, which begin with one of them.
     template <u32 kSome = kWarps>
     __device__ __forceinline__ Sums sum(u32 first = 0) const {

@@ -117,7 +117,7 @@ struct OrderedFrames {
     __device__ __forceinline__ u64* chunk_states(u32 chunk) const { return states + static_cast<u64>(chunk) * tiles; }
 
     // The number of the next tile that nobody has. Not to be drawn before the one before is made as far as its length: tiles
-    // behind it would wait for one that nobody works on.
+    // behind it would wait for one that nobody works on. Sooner is right, too, and pays where places are asked for much later.
     __device__ __forceinline__ u32 draw() const { return atomicAdd(&scratch->next_tile, 1); }
 
     // The tile with this number.
@@ -222,6 +222,22 @@ struct OrderedFrames {
             if (threadIdx.x >= kWarp) continue;
             const Drawn tile = drawn[1];
             complete(tile.kind, tile.chunk, count(tile.kind, tile.chunk, all, 1, tile.kind == kAgain));
+        }
+    }
+    // Stores what has to be, behind the last tile that was seen for the first time, which is that in `drawn`; for a CTA with a loop of its
+    // own.
+    template <u32 kThreads>
+    __device__ __forceinline__ void run_again(Drawn& drawn, CtaSums<kThreads / kWarp>& sums) const {
+        u32 number = drawn.number;
+        for (;;) {
+            __syncthreads();
+            if (threadIdx.x == kThreads - 1) drawn = await_again(number);
+            __syncthreads();
+            const Drawn tile = drawn;
+            if (tile.kind == kNone) return;
+            const Sums all = store<kThreads>(tile.chunk, tile.index, sums);
+            if (threadIdx.x < kWarp) complete(kAgain, tile.chunk, count(kAgain, tile.chunk, all, 1, 1));
+            if (threadIdx.x == kThreads - 1) number = draw();
         }
     }
     // Copies a tile's share of a chunk that is stored, by all threads of the CTA.

@@ -24,6 +24,10 @@ constexpr u32 kWriterWarps = 2;
 // CTAs per multiprocessor that registers of a compressing kernel are limited for.
 constexpr u32 kCompressCtas = 2;
 
+// The same of szp for words of 32 and 64 bits: as many as shared memory holds on sm_90. Where there is too little of it for
+// asynchronous copies, it holds two of the first at most.
+constexpr u32 kSzpCtasOfU32 = kAsyncCopy ? 6 : 4, kSzpCtasOfU64 = 3;
+
 // A decompressing CTA has 128 threads for each block of f32, 256 for f64. Measured on sm_90; elsewhere as many as do
 // not spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900

@@ -195,6 +195,9 @@ __device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
+// Has the line of an address fetched to the L2 cache.
+__device__ __forceinline__ void fetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // What the L2 cache is to fetch from memory around what is copied.
 enum class Fetch : u32 { kNoMore, k128Bytes, k256Bytes };
 

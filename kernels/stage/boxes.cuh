@@ -86,4 +86,6 @@ struct RowBox : Box {
         has_steps_in_planes = has_steps && found.sy % kStepRows == 0;
     }
     __device__ __forceinline__ bool is_line() const { return sz * sy == 1; }
+    // Of a line as many as a whole one has.
+    __device__ __forceinline__ u32 n_rows() const { return is_line() ? planes.divisor : sz * sy; }
 };

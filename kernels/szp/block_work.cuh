@@ -25,13 +25,20 @@ enum Found : u32 {
     kFar = 16,     // numbers are too large for the way that was tried
 };
 
+// A block that is made, but not in the payload, or not counted yet.
+struct Kept {
+    u32 exists, chunk, index;
+    u32 n_units, before;  // of this block, and of all blocks before
+    u32 stage;            // in bytes, in the buffers
+    CtaSums<kSzpWarps> sums;
+};
+
 template <typename W>
 struct SzpShared {
     // Codes, then the stage; and residuals, where threads do not keep them.
     Buffer<W> buffers[2];
     Quantiser<W> quantiser;
     u32 quantised_chunk;  // that it is for
-    CtaSums<kSzpWarps> sums;
     alignas(16) u32 found[kSzpWarps];
     alignas(16) u32 costs[kCandidates + 3][kSzpWarps];
     alignas(16) u32 narrow_costs[8];  // see narrow.cuh
@@ -47,8 +54,10 @@ struct SzpShared {
     W first_word, first_code, middle, hole;
     u32 n_holes, n_others, marks_bytes;  // exceptions
     u32 are_marks_coded;
-    RowBox box;
+    RowBox box, next_box;
     BoxGrid grid;
-    Drawn drawn[2];
-    u32 before;  // units of all blocks before
+    Drawn drawn, next;
+    u32 is_found;  // whether the next one is known, and its box
+    // In turn, then one that is copied at once.
+    Kept kept[4];
 };

@@ -10,7 +10,17 @@
 //      groups of eight have each length.
 //   4. The first warp chooses the widths, and the size of the block is published; meanwhile the others clear the stage, which takes the
 //      place of the numbers. A scan says where groups begin, and threads add their groups to the stage (octets.cuh).
-//   5. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
+//   5. A warp looks back for the place of the block, when all are likely to have told their lengths; then the stage is copied to the payload
+//      and summed up, and the block is counted.
+//
+// Who looks back at once waits for the slowest of all blocks before. So small blocks are kept in their stages while the next ones are made, and
+// each step of 5 is of another block and done by warps that would wait at a barrier: while orders of 2 are tried, a block is placed, and the next
+// one is drawn; while the first warp chooses widths, the others copy the block that is placed, and count the one before. As soon as a length is
+// published, what the next block loads is fetched to the L2 cache. A block of another kind takes all shared memory, so what is kept goes to
+// the payload before.
+//
+// A CTA waits for blocks before those only whose length it has published, and has none that it has drawn but does not work on while it
+// waits, except behind them: so whoever is first of all never waits.
 //
 // Blocks whose rows are not of 32 elements are differenced row by row (stage/differences.cuh), to a buffer of their own; as are those with
 // numbers that may need 64 bits.
@@ -57,29 +67,56 @@ struct SzpCompressor {
 
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kSzpThreads - 1) {
-            shared.quantised_chunk = ~0u, shared.narrow_misses = 0;
+            shared.quantised_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
+            for (u32 i = 0; i <= kNow; ++i) shared.kept[i].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
-        frames.run<kSzpThreads>(shared.drawn, shared.sums, Prepare{*this}, Encode{*this});
+        u32 turn = 0;
+        for (;; turn = after(turn)) {
+            if (threadIdx.x >= kSzpThreads - kWarp) begin();
+            __syncthreads();
+            if (unlikely(shared.drawn.kind != kFirst)) break;
+            encode(shared.drawn, turn);
+        }
+        flush_all(turn);
+        frames.run_again<kSzpThreads>(shared.drawn, shared.kept[0].sums);
     }
-    // Not lambdas, which may become functions that are called, with all of this in memory.
-    struct Prepare {
-        const SzpCompressor& of;
-        __device__ __forceinline__ void operator()(const Drawn& tile) const { of.prepare(tile); }
-    };
-    struct Encode {
-        const SzpCompressor& of;
-        __device__ __forceinline__ Sums operator()(const Drawn& tile) const { return of.encode(tile); }
-    };
+    // Blocks of small numbers are kept in turn: while one is made, the second before it is placed and copied, and the third is counted. Other
+    // blocks are copied as soon as they are made, in a turn of their own.
+    static constexpr u32 kTurns = 3, kNow = kTurns;
+    static __device__ __forceinline__ u32 after(u32 turn) { return turn + 1 == kTurns ? 0 : turn + 1; }
 
     __device__ __forceinline__ double bound_of(u32 chunk) const {
         const double value = __longlong_as_double(static_cast<s64>(args.own.value));
         return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
     }
 
-    // What all threads have to know of a block, by one.
+    // Draws the next block, by one thread.
+    __device__ __forceinline__ void find_next() const {
+        const Drawn next = frames.locate(frames.draw());
+        shared.next = next, shared.is_found = 1;
+        if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
+    }
+    // What all threads have to know of the next block, by the last warp.
+    __device__ __forceinline__ void begin() const {
+        // What the last thread has written before is read by all, and before it writes again.
+        __syncwarp();
+        const bool is_found = shared.is_found;
+        __syncwarp();
+        if (unlikely(!is_found)) {
+            if (lane_id() == kWarp - 1) find_next();
+            __syncwarp();
+        }
+        constexpr u32 kWords = sizeof(RowBox) / 4;
+        static_assert(kWords <= kWarp, "a lane copies a word");
+        if (lane_id() < kWords) reinterpret_cast<u32*>(&shared.box)[lane_id()] = reinterpret_cast<const u32*>(&shared.next_box)[lane_id()];
+        __syncwarp();
+        if (lane_id() < kWarp - 1) return;
+        const Drawn tile = shared.next;
+        shared.drawn = tile, shared.is_found = 0;
+        if (likely(tile.kind == kFirst)) prepare(tile);
+    }
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
-        shared.box.set(shared.grid.box(args.own.extents, tile.index >> args.own.log_parts()), kLogBlock);
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
         if (unlikely(shared.quantised_chunk != chunk)) {
             shared.quantiser.set(args.own, bound_of(chunk));
@@ -91,90 +128,145 @@ struct SzpCompressor {
 
     // What a block becomes.
     struct Made {
-        u32 header;  // of plain ones
+        u32 header = 0;  // of plain ones
         u32 n_units;
         W word;      // of a constant one
-        u32 stage;   // of others: where it is, in the first buffer
+        u32 stage;   // of others: where it is, in the buffers
     };
 
-    // Makes the frame's block, and is the sums in the first thread. By all threads.
-    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
+    // Makes the frame's block. By all threads.
+    __device__ __forceinline__ void encode(const Drawn& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
         bool is_made = false;
         if (likely(may_be_narrow())) {
-            is_made = make_narrow(tile, made);
-            if (unlikely(!is_made)) __syncthreads();
+            is_made = make_narrow(tile, made, turn);
+            if (likely(is_made && !(made.header & kRawBlock))) return;
+            __syncthreads();
         }
+        // What was kept is where this block is to be made.
+        flush_all(turn);
         if (has_rows && unlikely(!is_made)) {
             is_made = make<true>(tile, made);
             if (unlikely(!is_made)) __syncthreads();
         }
         if (unlikely(!is_made)) make<false>(tile, made);
-        if (threadIdx.x < kWarp) {
-            const u32 before = frames.place(tile.chunk, tile.index, made.n_units);
-            if (lane_id() == 0) shared.before = before;
-        }
+        if (threadIdx.x == 0) keep(kNow, tile, made);
         __syncthreads();
-        return copy(tile, made);
+        flush(kNow, turn, made);
     }
 
-    // Copies the stage to the payload.
-    __device__ __forceinline__ Sums copy(const Drawn& tile, const Made& made) const {
-        const u32 before = shared.before, log_unit = args.own.log_unit(), n_units = made.n_units, n_bytes = n_units << log_unit;
-        char* const to = frames.payload(tile.chunk);
-        const u32 tiles = frames.tiles, block = tile.index;
-        const u64 table_end = args.own.table_bytes(), first = table_end + (static_cast<u64>(before) << log_unit);
-        StridedSums<kSzpThreads> word_sums(first / 4 + threadIdx.x);
-        u32* const out = reinterpret_cast<u32*>(to + first);
-        const auto put = [&](u32 i, u32 word) {
-            out[i] = word;
-            word_sums.add(word);
-        };
-        const u32 n_words = n_bytes / 4;
-        if (likely(!(made.header & kRawBlock))) {
-            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers[0].words) + made.stage);
-#pragma unroll 2
-            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, stage[i]);
-        } else {
-            const Finder elements(args.own, shared.box);
-#pragma unroll 1
-            for (u32 i = threadIdx.x; i < n_words; i += kSzpThreads) put(i, plain_word(made, i, elements, source(tile)));
-        }
-        Sums sums;
-        word_sums.finish(first / 4 + threadIdx.x, sums);
-        shared.sums.share(sums);
-        const double bound = bound_in_force(tile.chunk, block);
+    // Has the next block fetched to the L2 cache: a thread has a row.
+    static constexpr u32 kLine = 128;
+    __device__ __forceinline__ void fetch_next() const {
+        const RowBox& box = shared.next_box;
+        const bool is_line = box.is_line();
+        if (unlikely(shared.next.kind != kFirst) || threadIdx.x >= box.n_rows() || (is_line && threadIdx.x * kRow >= box.m)) return;
+        u32 y;
+        const u32 z = box.planes.divide(threadIdx.x, y);
+        const u64 rows = (z * args.own.extents[1] + y) * (is_line ? kRow : args.own.extents[2]);
+        const char* const row = frames.source(shared.next.chunk) + (box.start + rows) * sizeof(W);
+#pragma unroll
+        for (u32 i = 0; i < kRow * sizeof(W); i += kLine) fetch(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
+    }
+
+    // Notes a block that is made, by one thread.
+    __device__ __forceinline__ void keep(u32 to, const Drawn& tile, const Made& made) const {
+        Kept& kept = shared.kept[to];
+        kept.exists = 1, kept.chunk = tile.chunk, kept.index = tile.index, kept.n_units = made.n_units, kept.stage = made.stage;
+    }
+    // Finds the place of a block that is kept, by a warp.
+    __device__ __forceinline__ void place(Kept& kept) const {
+        if (!kept.exists) return;
+        const u32 before = frames.place(kept.chunk, kept.index, kept.n_units);
+        if (lane_id() == 0) kept.before = before;
+    }
+    // Places, copies and counts a block that is kept, and counts the one before. By all threads, behind a barrier.
+    __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
+        // Without it there is none before either.
+        if (!shared.kept[last].exists) return;
+        if (threadIdx.x < kWarp) place(shared.kept[last]);
+        if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
         __syncthreads();
-        sums = Sums();
-        if (threadIdx.x == 0) {
-            sums = shared.sums.sum();
-            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_bytes)), end = before + n_units;
+        copy<kSzpThreads>(threadIdx.x, shared.kept[last], made);
+        __syncthreads();
+        if (threadIdx.x >= kWarp) return;
+        settle(shared.kept[last]);
+    }
+
+    // The same of all that are kept in this turn.
+    __device__ __forceinline__ void flush_all(u32 turn) const {
+#pragma unroll 1
+        for (u32 last = after(turn); last != turn; last = after(last)) flush(last, turn, Made());
+    }
+
+    // Copies what a block becomes to the payload, and shares the sums; by so many threads.
+    template <u32 kThreads>
+    __device__ __forceinline__ void copy(u32 thread, Kept& kept, const Made& made) const {
+        const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
+        const u64 first = args.own.table_bytes() + (static_cast<u64>(kept.before) << log_unit);
+        char* const to = frames.payload(kept.chunk) + first;
+        Sums sums;
+        if (likely(!(made.header & kRawBlock) && log_unit >= 3)) {
+            const u64 pair = first / 8 + thread;
+            const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            PairSums<kThreads> pair_sums(pair);
+#pragma unroll 1
+            for (u32 i = thread; i < n_bytes / 8; i += kThreads) {
+                const uint2 words = stage[i];
+                reinterpret_cast<uint2*>(to)[i] = words;
+                pair_sums.add(words);
+            }
+            pair_sums.finish(pair, sums);
+        } else {
+            const bool is_plain = made.header & kRawBlock;
+            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            const Finder elements(args.own, shared.box);
+            const char* const array = source(kept.chunk, kept.index);
+            StridedSums<kThreads> word_sums(first / 4 + thread);
+#pragma unroll 1
+            for (u32 i = thread; i < n_bytes / 4; i += kThreads) {
+                const u32 word = is_plain ? plain_word(made, i, elements, array) : stage[i];
+                reinterpret_cast<u32*>(to)[i] = word;
+                word_sums.add(word);
+            }
+            word_sums.finish(first / 4 + thread, sums);
+        }
+        kept.sums.share(sums);
+    }
+    // Writes the table's entry of a block whose sums are shared, and counts it. By a warp.
+    __device__ __forceinline__ void settle(Kept& kept) const {
+        if (!kept.exists) return;
+        const u32 chunk = kept.chunk, block = kept.index, tiles = frames.tiles;
+        Sums sums;
+        if (lane_id() == 0) {
+            sums = kept.sums.sum();
+            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, kept.n_units << args.own.log_unit())), end = kept.before + kept.n_units;
+            char* const to = frames.payload(chunk);
             u32* const words = reinterpret_cast<u32*>(to);
             constexpr u32 table_word = kHeadBytes / 4;
             reinterpret_cast<uint2*>(to + kHeadBytes)[block] = make_uint2(end, check);
             sums.add(table_word + 2ull * block, end);
             sums.add(table_word + 2ull * block + 1, check);
             if (block == 0) {
-                const u64 bits = static_cast<u64>(__double_as_longlong(bound));
+                const u64 bits = static_cast<u64>(__double_as_longlong(bound_of(chunk)));
                 words[0] = static_cast<u32>(bits), words[1] = static_cast<u32>(bits >> 32);
                 sums.add(0, static_cast<u32>(bits));
                 sums.add(1, static_cast<u32>(bits >> 32));
             }
             if (block + 1 == tiles) {
                 // Zeros add nothing.
-                for (u64 word = table_word + 2ull * tiles; word < table_end / 4; ++word) words[word] = 0;
+                for (u64 word = table_word + 2ull * tiles; word < args.own.table_bytes() / 4; ++word) words[word] = 0;
             }
         }
-        return sums;
+        frames.complete(kFirst, chunk, frames.count(kFirst, chunk, sums, 1, 0));
+        if (lane_id() == 0) kept.exists = 0;
     }
-    // Before the last barrier of a tile.
-    __device__ __forceinline__ double bound_in_force(u32 chunk, u32 block) const { return block == 0 && threadIdx.x == 0 ? bound_of(chunk) : 0; }
 
     // Which part of the elements a block has, and the array from that of the first one on.
-    __device__ __forceinline__ u32 part(const Drawn& tile) const { return tile.index & ((1u << args.own.log_parts()) - 1); }
-    __device__ __forceinline__ const char* source(const Drawn& tile) const { return frames.source(tile.chunk) + part(tile) * element.bytes; }
+    __device__ __forceinline__ u32 part(u32 index) const { return index & ((1u << args.own.log_parts()) - 1); }
+    __device__ __forceinline__ const char* source(u32 chunk, u32 index) const { return frames.source(chunk) + part(index) * element.bytes; }
 
     // Word i of a block without numbers.
     __device__ __forceinline__ u32 plain_word(const Made& made, u32 i, const Finder& elements, const char* array) const {
@@ -342,19 +434,22 @@ struct SzpCompressor {
         const RowBox& box = shared.box;
         // Where the limit is finite no product of a code and the step is infinite.
         const Float<W> limit = shared.quantiser.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
-        return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && box.sx <= kRow && !box.is_line() && box.sz * box.sy <= kNarrowRows &&
-               (box.sz == 1 || box.sy >= kRowsOf<1>) && shared.narrow_misses < kMiss;
+        const bool has_rows = box.is_line() ? box.m == kElements : box.sx <= kRow && box.sz * box.sy <= kNarrowRows && (box.sz == 1 || box.sy >= kRowsOf<1>);
+        return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && has_rows && shared.narrow_misses < kMiss;
     }
     // Their numbers, and the bits of all sizes from bit kSizesAt on.
     static constexpr u32 kSizesAt = 16;
     __device__ __forceinline__ u32 load_narrow(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kRows = kRowsOf<kPerUnit>;
         const RowBox& box = shared.box;
-        const u32 next_row = static_cast<u32>(args.own.extents[2] * sizeof(W));
+        const u32 next_row = static_cast<u32>(row_bytes());
         const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-        const bool is_whole = box.m == kElements && box.sx == kRow && (box.sz == 1 || box.sy == kRows || box.sy == 2 * kRows);
+        const bool is_whole = box.m == kElements && box.sx >= kRow && (box.sz == 1 || box.sy == kRows || box.sy == 2 * kRows);
         return likely(is_aligned && is_whole) ? load_narrow_whole(start, numbers) : load_narrow_any(start, numbers);
     }
+
+    // From one row to the next.
+    __device__ __forceinline__ u64 row_bytes() const { return (shared.box.is_line() ? kRow : args.own.extents[2]) * sizeof(W); }
 
     // Makes numbers of elements, and notes what they have in common.
     struct NarrowMaker {
@@ -410,7 +505,7 @@ struct SzpCompressor {
         constexpr u32 kPerRow = kRow / kPerUnit, kRows = kRowsOf<kPerUnit>, kLoads = kNarrowRows / kRows;
         static_assert(kRows % 8 == 0, "octets of rows that are so far from each other are in the same places of them");
         const RowBox& box = shared.box;
-        const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
         const bool are_planes = box.sz > 1 && box.sy == kRows, are_halves = box.sz > 1 && box.sy == 2 * kRows;
         const u64 next = are_planes ? plane_bytes : kRows * row_bytes, next_two = are_halves ? plane_bytes : 2 * next;
         const u32 own_row = threadIdx.x / kPerRow, x = threadIdx.x % kPerRow * kPerUnit;
@@ -440,8 +535,8 @@ struct SzpCompressor {
         constexpr u32 kLoads = 8;
         const RowBox& box = shared.box;
         const bool swaps = args.flags & kSwapBytes;
-        const u32 n_rows = box.sz * box.sy, height = box.sz == 1 ? kNarrowRows : box.sy;
-        const u64 row_bytes = args.own.extents[2] * sizeof(W), plane_bytes = args.own.extents[1] * row_bytes;
+        const u32 n_rows = box.n_rows(), height = box.sz == 1 ? kNarrowRows : box.sy;
+        const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
         // Behind the end of a row it is its last element.
         const u32 own_row = threadIdx.x / kWarp, x = min(lane_id(), box.sx - 1);
         const char* from = start + own_row * row_bytes + x * sizeof(W);
@@ -473,7 +568,7 @@ struct SzpCompressor {
     // Whether any number of the thread's row is not 0.
     __device__ __forceinline__ u32 have_codes(const NarrowNumbers<W>& numbers) const {
         u32 found = 0;
-        for (u32 x = 0; x < shared.box.sx && threadIdx.x < shared.box.sz * shared.box.sy; ++x) {
+        for (u32 x = 0; x < min(shared.box.sx, kRow) && threadIdx.x < shared.box.n_rows(); ++x) {
             if (numbers.number(threadIdx.x, x) != 0x8000) found = kCodesDiffer;
         }
         __syncthreads();
@@ -481,10 +576,15 @@ struct SzpCompressor {
     }
 
     // As make; also false if numbers are not small.
-    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made) const {
+    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
-        const u32 m = box.m, t = threadIdx.x, n_rows = box.sz * box.sy;
+        const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
+        const Keep keeper{*this, tile, made, turn};
+        // Numbers of 16 bits, then the stages: as long as such numbers, what is before them, and a unit.
+        constexpr u32 kNumberBytes = kElements * 2, kStageBytes = kNumberBytes + 512;
+        static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kOctets / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
+        const u32 stage = kNumberBytes + turn * kStageBytes;
         if (t < 72) shared.n_of_length[t] = 0;
         if (t < 8) shared.narrow_costs[t] = 0;
         const u32 found = share(load_narrow(frames.source(tile.chunk) + box.start * sizeof(W), numbers)), sizes = found >> kSizesAt;
@@ -495,7 +595,7 @@ struct SzpCompressor {
             if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
             // 0 and -1 have the same sizes.
             if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantiser.value(shared.first_code));
-            is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
+            is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base, keeper) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
         }
         if (t == 0) shared.narrow_misses = is_narrow ? shared.narrow_misses - min(shared.narrow_misses, 1u) : min(shared.narrow_misses + kMiss, kMostMisses);
         if (unlikely(!is_narrow)) return false;
@@ -507,7 +607,7 @@ struct SzpCompressor {
         }
         if (unlikely(box.sx < kRow)) {
             // Rows become shorter: a thread gets 32 numbers that follow each other.
-            unsigned short* const line = reinterpret_cast<unsigned short*>(shared.buffers[1].words);
+            unsigned short* const line = reinterpret_cast<unsigned short*>(reinterpret_cast<unsigned char*>(shared.buffers) + stage);
 #pragma unroll
             for (u32 i = 0; i < kPairs; ++i) {
                 if (t < n_rows && 2 * i < box.sx) line[t * box.sx + 2 * i] = static_cast<unsigned short>(row.pairs[i]);
@@ -521,10 +621,9 @@ struct SzpCompressor {
         Four lengths = 0;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) lengths |= row.length(c) << 8 * c;
-        made.stage = kElements * 2, made.header = 0;
-        constexpr u32 n_stage_bytes = sizeof(Buffer<u32>) - kElements * 2;
+        made.stage = stage, made.header = 0;
         const u32 n_groups = (m + kOctet - 1) / kOctet;
-        finish<n_stage_bytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups});
+        finish<kStageBytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups}, keeper);
         return true;
     }
     struct AddRow {
@@ -539,6 +638,39 @@ struct SzpCompressor {
             }
         }
     };
+    // What is done beside making a block: one that is kept is placed and copied, the one before that is counted, the next one is drawn.
+    struct Keep {
+        const SzpCompressor& of;
+        const Drawn& tile;
+        const Made& made;
+        const u32 turn;
+        // By the last two warps, while the others look at orders.
+        __device__ __forceinline__ void place() const {
+            if (threadIdx.x >= kSzpThreads - kWarp) of.place(of.shared.kept[after(turn)]);
+            if (threadIdx.x == kSzpThreads - 2 * kWarp) of.find_next();
+        }
+        // By each warp, while the first one chooses the widths.
+        __device__ __forceinline__ void copy() const {
+            constexpr u32 kThreads = kSzpThreads - 2 * kWarp;
+            const u32 thread = threadIdx.x - kWarp;
+            Kept& before = of.shared.kept[after(turn)];
+            if (thread < kThreads) {
+                if (likely(before.exists)) of.template copy<kThreads>(thread, before, Made());
+                return;
+            }
+            before.sums.clear();
+            if (threadIdx.x >= kWarp) of.settle(of.shared.kept[turn]);
+        }
+        // When the length is published.
+        __device__ __forceinline__ void go_on() const {
+            if (threadIdx.x == 0) of.keep(turn, tile, made), of.shared.kept[turn].exists = !made.header;
+            of.fetch_next();
+        }
+    };
+    struct KeepNothing {
+        __device__ __forceinline__ void copy() const {}
+        __device__ __forceinline__ void go_on() const {}
+    };
     struct NoExceptions {
         __device__ __forceinline__ u32 holes_bytes() const { return 0; }
         __device__ __forceinline__ u32 others_bytes() const { return 0; }
@@ -552,8 +684,8 @@ struct SzpCompressor {
         const RowBox& box = shared.box;
         const Numbers<W, kRows> numbers(shared);
         const Finder elements(args.own, box);
-        const char* const array = source(tile);
-        const W fill = static_cast<W>(part(tile) == 0 ? args.own.fills[0] : args.own.fills[1]);
+        const char* const array = source(tile.chunk, tile.index);
+        const W fill = static_cast<W>(part(tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
         const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
         if (t < 72) shared.n_of_length[t] = 0;
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
@@ -596,21 +728,22 @@ struct SzpCompressor {
         constexpr u32 n_stage_bytes = sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>);
         made.stage = 0, made.header = header;
         const W start = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
-        finish<n_stage_bytes, 8 * sizeof(N)>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals});
+        finish<n_stage_bytes, 8 * sizeof(N)>(tile, made, orders, start, lengths, exceptions, AddResiduals<kRows>{residuals}, KeepNothing());
         return true;
     }
 
     // What follows when it is known how long groups are: publishes the block's size and makes its stage, to which `add` adds
-    // the thread's groups, of these widths, from an address on. Barriers.
-    template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add>
-    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add) const {
+    // the thread's groups, of these widths, from an address on. `keeper` does what else there is to do meanwhile. Barriers.
+    template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
+    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
+                                           Keeper keeper) const {
         const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) {
             if (4 * t + c < n_groups) atomicAdd(&shared.n_of_length[lengths >> 8 * c & 0xff], 1u);
         }
         __syncthreads();
-        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers[0].words) + made.stage;
+        unsigned char* const stage = reinterpret_cast<unsigned char*>(shared.buffers) + made.stage;
         if (t < kWarp) {
             choose_table<kLongest>(shared, n_groups);
         } else {
@@ -618,6 +751,7 @@ struct SzpCompressor {
 #pragma unroll 4
             for (u32 u = t - kWarp; u < n_units; u += kSzpThreads - kWarp) reinterpret_cast<uint4*>(stage)[u] = make_uint4(0, 0, 0, 0);
         }
+        keeper.copy();
         __syncthreads();
         const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
         u32 header = made.header;
@@ -628,6 +762,7 @@ struct SzpCompressor {
         const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);
         if (unlikely(made.n_units >= raw_units)) made.n_units = raw_units, made.header = kRawBlock;
         if (t == 0) frames.publish(tile.chunk, tile.index, made.n_units);
+        keeper.go_on();
         if (unlikely(made.header)) return;
 
         u32 entries = 0;

@@ -4,7 +4,8 @@
 // axes fit 16 bits. A word of two of them is seen as one integer, low + 65536·high: sums of such words with any factors are right in both
 // halves, as long as what comes out fits. Added to kZeros the halves are without sign, and can be taken apart.
 //
-// Rows are of 32 numbers in shared memory, 64 bytes; those of clipped boxes are shorter, and followed by anything. A thread has a row.
+// Rows are of 32 numbers in shared memory, 64 bytes; those of clipped boxes are shorter, and followed by anything. A thread has a row. A whole
+// line is seen as such rows, before each of which is the one before.
 
 #pragma once
 
@@ -70,7 +71,7 @@ struct NarrowOrders {
     __device__ __forceinline__ explicit NarrowOrders(SzpShared<W>& shared)
         : shared(shared), numbers(shared), box(shared.box), first_row(are_all() ? 0 : 8), next_row(are_all() ? 1 : 13),
           n_tasks(4 * (are_all() ? n_rows() : (n_rows() + 4) / 13)) {}
-    __device__ __forceinline__ u32 n_rows() const { return shared.box.sz * shared.box.sy; }
+    __device__ __forceinline__ u32 n_rows() const { return shared.box.n_rows(); }
     __device__ __forceinline__ bool are_all() const { return n_rows() < 34; }
 
     struct Task {
@@ -93,10 +94,10 @@ struct NarrowOrders {
         if (unlikely(box.sx < kRow)) cut_octet(pairs, static_cast<s32>(box.sx) - static_cast<s32>(task.c * kOctet));
         return task.exists ? longest_of(pairs) : 0;
     }
-    // By all lanes, of which neighbours have neighbouring octets of a row.
-    __device__ __forceinline__ void difference_x(u32 (&pairs)[4], u32 c) const {
+    // By all lanes, of which neighbours have neighbouring octets of a row. `before`: the pair before a row.
+    __device__ __forceinline__ void difference_x(u32 (&pairs)[4], u32 c, u32 before) const {
         u32 left = __shfl_up_sync(kAllLanes, pairs[3], 1);
-        if (c == 0) left = kZeros;
+        if (c == 0) left = before;
 #pragma unroll
         for (u32 i = 3; i > 0; --i) pairs[i] = pairs[i] - pair_between(pairs[i - 1], pairs[i]) + kZeros;
         pairs[0] = pairs[0] - pair_between(left, pairs[0]) + kZeros;
@@ -104,7 +105,7 @@ struct NarrowOrders {
 
     // Costs of all candidates whose orders are 0 or 1, but the first.
     __device__ __forceinline__ void first_costs() const {
-        const u32 n_forms = box.sz > 1 ? kForms : kForms / 2, n = n_forms * n_tasks;
+        const u32 n_forms = box.sz > 1 ? kForms : box.is_line() ? 1 : kForms / 2, n = n_forms * n_tasks;
 #pragma unroll 1
         for (u32 first = threadIdx.x - lane_id(); first < n; first += kSzpThreads) {
             const u32 i = first + lane_id(), form = (i >= n_tasks) + (i >= 2 * n_tasks) + (i >= 3 * n_tasks);
@@ -120,7 +121,7 @@ struct NarrowOrders {
 #pragma unroll
             for (u32 k = 0; k < 4; ++k) pairs[k] += zeros;
             u32 along_x[4] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-            difference_x(along_x, own.c);
+            difference_x(along_x, own.c, unlikely(box.is_line()) && own.row > 0 ? numbers.octet(own.row - 1, 3).w : kZeros);
             const u32 costs = cost_of(pairs, own) | cost_of(along_x, own) << 16;
             const u32 last_form = __shfl_sync(kAllLanes, form, kWarp - 1);
 #pragma unroll 1
@@ -182,13 +183,20 @@ struct NarrowOrders {
                 }
                 __syncwarp();
             }
+            // What is before the row, in each of its differences.
+            u32 before[3] = {};
+            if (unlikely(box.is_line()) && own.row > 0) {
+                const uint4 last = numbers.octet(own.row - 1, 3);
+                const u32 a = last.z >> 16, b = last.w & 0xffff, c = last.w >> 16;
+                before[0] = c - 0x8000, before[1] = c - b, before[2] = c - 2 * b + a;
+            }
 #pragma unroll
             for (u32 k = 0; k < kOrder; ++k) {
                 if (o.x == 0) break;
                 const u32 left = __shfl_up_sync(kAllLanes, d[kOctet - 1], 1);
 #pragma unroll
                 for (u32 i = kOctet - 1; i > 0; --i) d[i] -= d[i - 1];
-                if (own.c > 0) d[0] -= left;
+                d[0] -= own.c > 0 ? left : before[k];
             }
             if (unlikely(box.sx < kRow)) {
 #pragma unroll
@@ -220,7 +228,7 @@ struct NarrowOrders {
         constexpr u32 kSamples = 8;
         const u32 j = lane_id() % kSamples, place = j * box.m / kSamples;
         u32 x;
-        const u32 row = SmallDivisor(box.sx).divide(place, x);
+        const u32 row = SmallDivisor(min(box.sx, kRow)).divide(place, x);
         const u32 own = numbers.number(row, x);
         u32 rank = 0;
 #pragma unroll
@@ -243,8 +251,10 @@ struct NarrowOrders {
         if (lane_id() == 0) shared.narrow_middle = between, shared.narrow_costs[kForms] = cost;
     }
 
-    // Chooses orders, and the base beside the first number; is false, in all threads, if they are not narrow. Barriers.
-    __device__ __forceinline__ bool choose(u32 most, Orders& best, u32& base) const {
+    // Chooses orders, and the base beside the first number; is false, in all threads, if they are not narrow. Where it is true the last two
+    // warps have called `keeper.place()` meanwhile. Barriers.
+    template <typename Keeper>
+    __device__ __forceinline__ bool choose(u32 most, Orders& best, u32& base, const Keeper& keeper) const {
         constexpr u32 kCubicAt = kForms + 1, kHigherAt = kForms + 2;
         const Orders cubic{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u};
         if (threadIdx.x >= kSzpThreads - kWarp) middle_cost();
@@ -269,6 +279,7 @@ struct NarrowOrders {
         best = c == 8 ? cubic : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
         u32 lowest = key >> 4, order = c == 0 ? 0 : c == 8 ? 3 : 1;
         base = order == 0 ? shared.narrow_middle : 0;
+        if (threadIdx.x >= 2 * kWarp && order <= 1) keeper.place();
         if (order == 0) return true;
         const auto of_order = [&](u32 n) { return Orders{best.z > 0 ? n : 0, best.y > 0 ? n : 0, best.x > 0 ? n : 0}; };
         if (likely(order == 1)) {
@@ -338,11 +349,18 @@ struct NarrowRow {
 #pragma unroll
             for (u32 i = 0; i < kPairs; ++i) pairs[i] += (1 - factors) * kZeros;
         }
+        // What is before the row, and before its differences; of those no more are asked for.
+        u32 before = kZeros, next_before = kZeros;
+        if (unlikely(box.is_line()) && row > 0) {
+            const uint4 last = numbers.octet(row - 1, 3);
+            before = last.w, next_before = last.w - pair_between(last.z, last.w) + kZeros;
+        }
 #pragma unroll 1
         for (u32 k = 0; k < o.x; ++k) {
 #pragma unroll
             for (u32 i = kPairs - 1; i > 0; --i) pairs[i] = pairs[i] - pair_between(pairs[i - 1], pairs[i]) + kZeros;
-            pairs[0] = pairs[0] - pair_between(kZeros, pairs[0]) + kZeros;
+            pairs[0] = pairs[0] - pair_between(before, pairs[0]) + kZeros;
+            before = next_before;
         }
 #pragma unroll
         for (u32 i = 0; i < kPairs; ++i) pairs[i] = zigzag_pair(pairs[i]);

@@ -82,14 +82,12 @@ constexpr u32 kRangeThreads = 256;
 // The least and the greatest of numbers, as they are found.
 template <typename W>
 struct Extremes {
-    W most = 0, before_least = 0;  // places; of the least the complement
-    bool has_any = false;
+    W most = 0, before_least = 0;  // places; of the least the complement. Both are 0 only where there are no numbers
 
     // All finite numbers that are not the fill value.
     __device__ __forceinline__ void add(const Places<W>& places, W word, bool has_fill, W fill) {
         if (!places.is_finite(word) || (has_fill && word == fill)) return;
         add_finite(places, word);
-        has_any = true;
     }
     __device__ __forceinline__ void add_finite(const Places<W>& places, W word) {
         const W place = places.place(word);
@@ -106,7 +104,14 @@ struct FloatExtremes {
     __device__ __forceinline__ bool are_finite() const { return least >= -3.402823466e38f && most <= 3.402823466e38f && least <= most; }
 };
 
-// The shares of a CTA: 4096 elements each.
+constexpr u32 kRangeWarps = kRangeThreads / kWarp;
+template <typename W>
+struct RangeShared {
+    W most[kRangeWarps], before_least[kRangeWarps];
+};
+
+// The shares of a CTA: 4096 elements each. Of one chunk they are far from each other, of several they follow each other, so that a CTA
+// tells few chunks what it has found.
 template <typename W>
 struct RangeFinder {
     static constexpr u32 kUnits = kElements / Word<W>::kPerUnit / kRangeThreads;
@@ -114,6 +119,7 @@ struct RangeFinder {
     static constexpr bool kAhead = sizeof(W) == 4;
 
     const CompressArgs<Chunk>& args;
+    RangeShared<W>& shared;
     const Element element;  // a part of one, as all that is counted here
     const Places<W> places;
     const bool swaps, has_fill;
@@ -121,8 +127,8 @@ struct RangeFinder {
     const u64 elements;
     const u32 tiles;
 
-    __device__ __forceinline__ explicit RangeFinder(const CompressArgs<Chunk>& args)
-        : args(args), element(args.own.part(args.encoded)), places(args.own.dtype()), swaps(args.flags & kSwapBytes), has_fill(args.own.has_fill()),
+    __device__ __forceinline__ RangeFinder(const CompressArgs<Chunk>& args, RangeShared<W>& shared)
+        : args(args), shared(shared), element(args.own.part(args.encoded)), places(args.own.dtype()), swaps(args.flags & kSwapBytes), has_fill(args.own.has_fill()),
           even_fill(static_cast<W>(args.own.fills[0])), odd_fill(static_cast<W>(args.own.log_parts() > 0 ? args.own.fills[1] : args.own.fills[0])),
           elements(args.own.elements() << args.own.log_parts()), tiles(args.own.n_blocks) {}
 
@@ -155,7 +161,6 @@ struct RangeFinder {
             if (likely(floats.are_finite())) {
                 // Zeros of both signs have places of their own, but the same value.
                 extremes.add_finite(places, bits_of(floats.most)), extremes.add_finite(places, bits_of(floats.least));
-                extremes.has_any = true;
                 return;
             }
         }
@@ -175,17 +180,23 @@ struct RangeFinder {
     __device__ __forceinline__ void run() const {
         // Below 2^31.
         const u32 end = tiles * args.n_chunks;
-        if (blockIdx.x >= end) return;
-        Extremes<W> extremes;
         // From the end on: what was read last is still in the cache when compression begins.
-        u32 number = end - 1 - blockIdx.x;
+        u32 number, step, left;
+        if (args.n_chunks == 1) {
+            number = end - 1 - blockIdx.x, step = gridDim.x, left = blockIdx.x < end ? number / step + 1 : 0;
+        } else {
+            const u32 first = static_cast<u32>(u64{end} * blockIdx.x / gridDim.x);
+            number = static_cast<u32>(u64{end} * (blockIdx.x + 1) / gridDim.x) - 1, step = 1, left = number + 1 - first;
+        }
+        if (left == 0) return;
+        Extremes<W> extremes;
         Share own = share(number);
         uint4 units[kUnits];
         if (kAhead) load(own, units);
         for (;;) {
             if (!kAhead) load(own, units);
-            const bool is_last = number < gridDim.x;
-            const Share next = is_last ? own : share(number - gridDim.x);
+            const bool is_last = --left == 0;
+            const Share next = is_last ? own : share(number - step);
             uint4 ahead[kUnits];
             if (kAhead && !is_last) load(next, ahead);
             if (likely(own.is_whole)) {
@@ -197,26 +208,39 @@ struct RangeFinder {
             }
             if (is_last || next.chunk != own.chunk) tell(own.chunk, extremes);
             if (is_last) return;
-            number -= gridDim.x, own = next;
+            number -= step, own = next;
 #pragma unroll
             for (u32 k = 0; kAhead && k < kUnits; ++k) units[k] = ahead[k];
         }
     }
-    // Adds what was found to the chunk's, and begins anew.
+    // Adds what was found to the chunk's, and begins anew. By all threads.
     __device__ __forceinline__ void tell(u32 chunk, Extremes<W>& extremes) const {
-        RangeScratch& range = range_scratch(args)[chunk];
-        const W most = warp_max_unsigned(extremes.most), before_least = warp_max_unsigned(extremes.before_least);
-        if (__any_sync(kAllLanes, extremes.has_any) && lane_id() == 0) {
-            atomicMax(reinterpret_cast<unsigned long long*>(&range.most), static_cast<u64>(most));
-            // Of places of 32 bits the upper half is zeros.
-            atomicMax(reinterpret_cast<unsigned long long*>(&range.before_least), static_cast<u64>(before_least));
-            atomicOr(&range.has_any, 1u);
+        const u32 warp = threadIdx.x / kWarp;
+        const W own_most = warp_max_unsigned(extremes.most), own_before_least = warp_max_unsigned(extremes.before_least);
+        if (lane_id() == 0) shared.most[warp] = own_most, shared.before_least[warp] = own_before_least;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            W most = own_most, before_least = own_before_least;
+#pragma unroll
+            for (u32 w = 1; w < kRangeWarps; ++w) most = max(most, shared.most[w]), before_least = max(before_least, shared.before_least[w]);
+            RangeScratch& range = range_scratch(args)[chunk];
+            if (most | before_least) {
+                // Of places of 32 bits the upper half is zeros.
+                raise(range.most, most), raise(range.before_least, before_least);
+                if (!*static_cast<volatile u32*>(&range.has_any)) atomicOr(&range.has_any, 1u);
+            }
         }
+        __syncthreads();
         extremes = Extremes<W>();
+    }
+    // What is there only grows, so nothing is to be done where it is as much already.
+    static __device__ __forceinline__ void raise(u64& value, u64 to) {
+        if (*static_cast<volatile u64*>(&value) < to) atomicMax(reinterpret_cast<unsigned long long*>(&value), to);
     }
 };
 
 template <typename W>
 __device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
-    RangeFinder<W>(args).run();
+    extern __shared__ __align__(128) unsigned char bytes[];
+    RangeFinder<W>(args, *reinterpret_cast<RangeShared<W>*>(bytes)).run();
 }

@@ -8,7 +8,7 @@
 template <typename W>
 constexpr u32 kSzpDecompressCtas = sizeof(W) == 4 ? 7 : 6;
 template <typename W>
-constexpr u32 kSzpCompressCtas = sizeof(W) == 4 ? 6 : 3;
+constexpr u32 kSzpCompressCtas = sizeof(W) == 4 ? kSzpCtasOfU32 : kSzpCtasOfU64;
 
 #define SZP(name, Word)                                                                                \
     extern "C" __global__ void __launch_bounds__(kSzpThreads, kSzpDecompressCtas<Word>)                \
@@ -26,11 +26,11 @@ constexpr u32 kSzpCompressCtas = sizeof(W) == 4 ? 6 : 3;
         szp_compress<Word>(args);                                                                      \
     }                                                                                                  \
     extern "C" __device__ const LaunchInfo szp_compress_##name##_info = kSzpCompressInfo<Word>;        \
-    extern "C" __global__ void __launch_bounds__(kRangeThreads)                                        \
+    extern "C" __global__ void __launch_bounds__(kRangeThreads, 4)                                     \
         szp_range_##name(const __grid_constant__ CompressArgs<Chunk> args) {                           \
         find_range<Word>(args);                                                                        \
     }                                                                                                  \
-    extern "C" __device__ const LaunchInfo szp_range_##name##_info = szp_launch(kRangeThreads, 0);
+    extern "C" __device__ const LaunchInfo szp_range_##name##_info = szp_launch(kRangeThreads, sizeof(RangeShared<Word>));
 
 SZP(u32, u32)
 SZP(u64, u64)
