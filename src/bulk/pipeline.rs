@@ -1,8 +1,8 @@
 //! Tasks that are begun and finished in order by the calling thread, and worked on by all threads between that.
 //!
-//! The calling thread takes what is most urgent: it finishes the oldest task if that is done, else begins another one,
-//! as long as no more than a window of them is under way, else works on one itself, else waits. So there is always
-//! progress, however few workers really run, and memory for no more than the window.
+//! The calling thread takes what is most urgent: it begins another task if none is waiting for a worker and no more than a
+//! window of them is under way, else finishes the oldest one if that is done, else begins more of them, else works on one
+//! itself, else waits. So there is always progress, however few workers really run, and memory for no more than the window.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -49,12 +49,14 @@ pub fn run<T: Send, D: Send>(
             let (mut number, mut is_last) = (0, false);
             loop {
                 let mut now = lock(&tasks);
-                if now.done.front().is_some_and(Option::is_some) {
+                let may_begin = !is_last && number - now.oldest < window.max(1) as u64;
+                let is_urgent = may_begin && now.waiting.is_empty();
+                if !is_urgent && now.done.front().is_some_and(Option::is_some) {
                     let result = now.done.pop_front().flatten();
                     now.oldest += 1;
                     drop(now);
                     finish(result.expect("a result")?)?;
-                } else if !is_last && number - now.oldest < window.max(1) as u64 {
+                } else if may_begin {
                     drop(now);
                     match begin()? {
                         None => is_last = true,

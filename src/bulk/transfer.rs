@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Is told how many bytes of the array are done and how many there are, after every chunk; false ends the transfer.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// Tasks under way for every two threads: those that they work on, and one that waits.
-const TASKS_OF_TWO: usize = 3;
+/// Tasks under way for each thread: one that it works on, and one that waits, for it or for its turn in the store.
+const TASKS_PER_THREAD: usize = 2;
 
 /// A transfer of a selection.
 pub struct Transfer<'a> {
@@ -102,7 +102,7 @@ impl Transfer<'_> {
     fn split<'a>(&'a self, alone: &'a Context, bytes_of_task: usize) -> Split<'a> {
         let all = self.context.pool();
         let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
-        let window = (all.threads() * TASKS_OF_TWO).div_ceil(2).min(affordable);
+        let window = (all.threads() * TASKS_PER_THREAD).min(affordable);
         if all.threads() > 1 && window > all.threads() && self.selection.n_chunks() >= window as u64 {
             Split { pool: all, context: alone, window }
         } else {
