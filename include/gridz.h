@@ -470,7 +470,7 @@ typedef struct gridz_h5_function {
 } gridz_h5_function;
 
 /// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
-/// called gridz. Anything but 0 ends the call.
+/// called gridz. Anything but 0 ends the call. The function must return, may not change the array, and may not use the dataset.
 typedef int32_t (*gridz_progress)(void *data, uint64_t done, uint64_t total);
 
 /// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
@@ -479,17 +479,19 @@ typedef struct gridz_h5_options {
     size_t struct_size;
     /// Threads. NULL = those of the process.
     const struct gridz_context *context;
-    /// Bytes from element to element in memory along each axis of the dataset, also negative ones. NULL = contiguous, in C
-    /// order. The pointer of the call is that of the first element. Read during the call only.
+    /// Bytes from element to element in memory along each axis of the dataset, also negative ones; no two elements may have
+    /// a byte in common. NULL = contiguous, in C order. The pointer of the call is that of the first element. Read during
+    /// the call only.
     const int64_t *strides;
     /// Is told of what is done, or NULL.
     gridz_progress progress;
     /// What it is given.
     void *progress_data;
-    /// Most bytes of buffers, though always enough for one chunk. 0 = 1 GiB.
+    /// About how many bytes of buffers there may be, though always enough for one chunk; beside them, what the context's
+    /// `memory_limit` says of each chunk. 0 = 1 GiB.
     uint64_t memory_limit;
     /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
-    int64_t transfer;
+    int64_t dxpl;
 } gridz_h5_options;
 
 #ifdef __cplusplus
@@ -786,7 +788,8 @@ gridz_status gridz_quality(const struct gridz_array *array,
 /// processes together (of all minima the smallest, of all maxima the largest).
 ///
 /// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. What is not finite, and fill values, do not
-/// count. 64-bit integers that a double cannot hold are rounded to inside of the range. Without any numbers `*minimum` is
+/// count. 64-bit integers that a double cannot hold are rounded to inside of the range, where `*minimum` may become larger than
+/// `*maximum`. Without any numbers `*minimum` is
 /// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for memory of a GPU, `OUT_OF_MEMORY`.
@@ -798,7 +801,8 @@ gridz_status gridz_range(const struct gridz_array *array,
                          const struct gridz_quality_options *options);
 
 /// `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound (`GRIDZ_MODE_ABS`) that keeps all errors
-/// within `value` times the range. 0 if there is no range.
+/// within `value` times the range. 0, which no codec takes for a bound, if there is no range (all numbers are the same, or there are
+/// none) or one of the three is not finite.
 double gridz_relative_bound(double minimum,
                             double maximum,
                             double value);

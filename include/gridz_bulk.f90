@@ -9,7 +9,7 @@
 ! is in gridz_hdf5.h.
 module gridz_bulk
   use, intrinsic :: iso_c_binding
-  use hdf5, only: hid_t, hsize_t
+  use hdf5, only: hid_t, hsize_t, h5dget_space_f, h5sclose_f, h5sget_simple_extent_ndims_f
   implicit none
   private
 
@@ -19,7 +19,7 @@ module gridz_bulk
     type(c_ptr) :: context = c_null_ptr, strides = c_null_ptr
     type(c_funptr) :: progress = c_null_funptr
     type(c_ptr) :: progress_data = c_null_ptr
-    integer(c_int64_t) :: memory_limit = 0, transfer = 0
+    integer(c_int64_t) :: memory_limit = 0, dxpl = 0
   end type
 
   interface
@@ -52,46 +52,53 @@ module gridz_bulk
     end function
   end interface
 
+  integer(c_int32_t), parameter :: INVALID_ARGUMENT = 100
+
+  ! What this module found wrong, where gridz was not called.
+  character(200) :: found = ''
+  !$omp threadprivate(found)
+
   public :: gridz_h5_write, gridz_h5_read, gridz_h5_copy, gridz_h5_message
 
 contains
 
   ! Writes all of a dataset, or `count` elements from `start` on along each axis, counted from 0 and in Fortran's order,
-  ! from the contiguous array at `src`. `mem_type` is the type of its elements. `transfer` is a data transfer
-  ! property list, as MPI-IO needs it. `status` is 0, or gridz_h5_message tells what is wrong.
-  subroutine gridz_h5_write(dset, mem_type, src, status, start, count, transfer)
+  ! from the contiguous array at `src`. `mem_type` is the type of its elements. `dxpl` is a data transfer property list, as
+  ! MPI-IO needs it. `status` is 0, or gridz_h5_message tells what is wrong.
+  subroutine gridz_h5_write(dset, mem_type, src, status, start, count, dxpl)
     integer(hid_t), intent(in) :: dset, mem_type
     type(c_ptr), intent(in) :: src
     integer, intent(out) :: status
     integer(hsize_t), intent(in), optional :: start(:), count(:)
-    integer(hid_t), intent(in), optional :: transfer
+    integer(hid_t), intent(in), optional :: dxpl
     integer(c_int64_t), target :: box(32, 2)
     type(c_ptr) :: places(2)
 
-    call boxed(box, places, start, count)
-    status = c_write(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), src, &
-        options(transfer))
+    call boxed(dset, box, places, status, start, count)
+    if (status == 0) status = c_write(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), src, &
+        options(dxpl))
   end subroutine
 
   ! Reads to the contiguous array at `dst` likewise.
-  subroutine gridz_h5_read(dset, mem_type, dst, status, start, count, transfer)
+  subroutine gridz_h5_read(dset, mem_type, dst, status, start, count, dxpl)
     integer(hid_t), intent(in) :: dset, mem_type
     type(c_ptr), intent(in) :: dst
     integer, intent(out) :: status
     integer(hsize_t), intent(in), optional :: start(:), count(:)
-    integer(hid_t), intent(in), optional :: transfer
+    integer(hid_t), intent(in), optional :: dxpl
     integer(c_int64_t), target :: box(32, 2)
     type(c_ptr) :: places(2)
 
-    call boxed(box, places, start, count)
-    status = c_read(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), dst, &
-        options(transfer))
+    call boxed(dset, box, places, status, start, count)
+    if (status == 0) status = c_read(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), dst, &
+        options(dxpl))
   end subroutine
 
   ! Copies all elements of a dataset to another one of the same extents.
   subroutine gridz_h5_copy(src, dst, status)
     integer(hid_t), intent(in) :: src, dst
     integer, intent(out) :: status
+    found = ''
     status = c_copy(c_null_ptr, int(src, c_int64_t), int(dst, c_int64_t), options())
   end subroutine
 
@@ -102,6 +109,10 @@ contains
     type(c_ptr) :: start
     integer :: i
 
+    if (found /= '') then
+      text = trim(found)
+      return
+    end if
     start = c_last_error()
     call c_f_pointer(start, chars, [c_strlen(start)])
     allocate (character(size(chars)) :: text)
@@ -111,13 +122,33 @@ contains
   end function
 
   ! A box in the order of the file, in `box`, and where its lists are, or nulls for all of the dataset.
-  subroutine boxed(box, places, start, count)
+  subroutine boxed(dset, box, places, status, start, count)
+    integer(hid_t), intent(in) :: dset
     integer(c_int64_t), target, intent(out) :: box(32, 2)
     type(c_ptr), intent(out) :: places(2)
+    integer, intent(out) :: status
     integer(hsize_t), intent(in), optional :: start(:), count(:)
+    integer(hid_t) :: space
+    integer :: rank, given(2), error
 
+    found = ''
+    status = 0
     box = 0
     places = c_null_ptr
+    if (.not. (present(start) .or. present(count))) return
+    call h5dget_space_f(dset, space, error)
+    if (error < 0) return   ! gridz tells it
+    call h5sget_simple_extent_ndims_f(space, rank, error)
+    call h5sclose_f(space, error)
+    given = rank
+    if (present(start)) given(1) = size(start)
+    if (present(count)) given(2) = size(count)
+    if (any(given /= rank)) then
+      write (found, '(a,i0,a,i0,a,i0)') 'the dataset has ', rank, ' axes, but start has ', given(1), &
+          ' numbers and count ', given(2)
+      status = INVALID_ARGUMENT
+      return
+    end if
     if (present(start)) then
       box(:size(start), 1) = start(size(start):1:-1)
       places(1) = c_loc(box(1, 1))
@@ -128,11 +159,11 @@ contains
     end if
   end subroutine
 
-  function options(transfer)
-    integer(hid_t), intent(in), optional :: transfer
+  function options(dxpl)
+    integer(hid_t), intent(in), optional :: dxpl
     type(options_t) :: options
 
     options%struct_size = c_sizeof(options)
-    if (present(transfer)) options%transfer = transfer
+    if (present(dxpl)) options%dxpl = dxpl
   end function
 end module gridz_bulk

@@ -100,7 +100,9 @@ static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
 }
 
-/* ---- whole datasets ----------------------------------------------------------------------------------------------- */
+/* ---- whole datasets, with HDF5 1.10.5 and newer ------------------------------------------------------------------- */
+
+#if H5_VERSION_GE(1, 10, 5)
 
 /* The functions of the program's libhdf5, which gridz does not link with. */
 static inline const gridz_h5_function *gridz_h5_functions(void)
@@ -119,7 +121,6 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
 #else
         GRIDZ_H5_(H5Dread_chunk),
 #endif
-        GRIDZ_H5_(H5Dget_storage_size),
         GRIDZ_H5_(H5Dget_chunk_storage_size),
         GRIDZ_H5_(H5Dget_chunk_info_by_coord),
 #if H5_VERSION_GE(1, 14, 0)
@@ -135,8 +136,10 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
         GRIDZ_H5_(H5Pget_filter2),
         GRIDZ_H5_(H5Pmodify_filter),
 #ifdef H5_HAVE_PARALLEL
-        GRIDZ_H5_(H5Pget_fapl_mpio),
+        GRIDZ_H5_(H5Fget_mpi_atomicity),
 #endif
+        GRIDZ_H5_(H5Pget_data_transform),
+        GRIDZ_H5_(H5Pget_edc_check),
         GRIDZ_H5_(H5Pclose),
         GRIDZ_H5_(H5Screate_simple),
         GRIDZ_H5_(H5Sget_simple_extent_type),
@@ -161,10 +164,10 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
         GRIDZ_H5_(H5Tis_variable_str),
         GRIDZ_H5_(H5Tclose),
         GRIDZ_H5_(H5Iget_file_id),
-        GRIDZ_H5_(H5Fget_access_plist),
         GRIDZ_H5_(H5Fclose),
         GRIDZ_H5_(H5Eget_auto2),
         GRIDZ_H5_(H5Eset_auto2),
+        GRIDZ_H5_(H5Ewalk2),
         {NULL, NULL},
     };
 #undef GRIDZ_H5_
@@ -175,12 +178,13 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
  * Writes a box of a dataset, `count` elements from `start` on along each axis, from memory at `src`: as H5Dwrite, but
  * with all threads. NULL for both is the whole dataset. `mem_type` is the type of the elements in memory; 0 = that of the
  * dataset. `options`, which may be NULL, have the threads, strides of the array in memory, and a function that is told of the
- * progress.
+ * progress. Nobody else may read or write the dataset during the call.
  *
  * The chunks in the file are the same, byte for byte, as H5Dwrite would write through the filter. That needs a dataset in chunks
  * with gridz, alone or behind HDF5's shuffle, as its filter, and elements that have the same type in memory but for their byte
  * order; chunks that are written in part are read before. All else is done by H5Dwrite itself: other filters, conversions,
- * files that are open by MPI-IO (where options->transfer must be collective, as for H5Dwrite). GRIDZ_LOG=info tells so.
+ * transforms of options->dxpl, files that are open by MPI-IO (where options->dxpl must be collective, as for H5Dwrite).
+ * GRIDZ_LOG=info tells so.
  *
  * What has been written before by H5Dwrite counts, and what is written here is seen by H5Dread. As with H5Dwrite, it is in the
  * file for certain after H5Fflush or H5Fclose. After an error the chunks before are written, and the dataset is sound.
@@ -197,7 +201,8 @@ static inline gridz_status gridz_h5_write(hid_t dset, hid_t mem_type, const hsiz
 
 /*
  * Reads a box of a dataset to memory at `dst`, likewise. Chunks that were never written are the dataset's fill value; where HDF5
- * has none to write, `dst` is left alone there. Reads of this kind are possible through MPI-IO too.
+ * has none to write, `dst` is left alone there. Files that are open by MPI-IO are read by each process for itself, but what
+ * H5Dread does itself is as collective as options->dxpl says.
  */
 static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize_t *start, const hsize_t *count,
                                          void *dst, const gridz_h5_options *options)
@@ -208,12 +213,16 @@ static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize
 
 /*
  * Copies all elements of a dataset to another one of the same extents, whose chunks, filters and type may be others. Where
- * they are the same, the chunks go as they are. Of the options, strides mean nothing.
+ * they are the same, the chunks go as they are. Chunks that were never written are not written, if both have the same fill
+ * value and chunks. Of the options, strides mean nothing. UNSUPPORTED_JOB for elements of variable length, and for files that are
+ * open by MPI-IO.
  */
 static inline gridz_status gridz_h5_copy(hid_t src_dset, hid_t dst_dset, const gridz_h5_options *options)
 {
     return gridz_h5_copy_by(gridz_h5_functions(), src_dset, dst_dset, options);
 }
+
+#endif /* HDF5 1.10.5 */
 
 #ifdef __cplusplus
 }

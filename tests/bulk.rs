@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gridz::bulk::{Buffer, ChunkForm, ChunkStore, Covers, Placement, Selection, Stored, Transfer};
+use gridz::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Placement, Selection, Transfer};
 use gridz::device::{Destination, Source};
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Prepared, Request, Result, Shape, Verify};
 use proptest::prelude::*;
@@ -40,14 +40,14 @@ impl Memory {
 }
 
 impl ChunkStore for Memory {
-    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Stored>> {
+    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>> {
         self.call()?;
         let Some(stored) = self.chunks.get(chunk) else { return Ok(None) };
         if bytes.n_bytes() < stored.len() {
             *bytes = Buffer::new(stored.len())?;
         }
         bytes.bytes()[..stored.len()].copy_from_slice(stored);
-        Ok(Some(Stored { n_bytes: stored.len(), mask: 0 }))
+        Ok(Some(Encoded { n_bytes: stored.len(), mask: 0 }))
     }
 
     fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
@@ -77,7 +77,7 @@ impl Frames {
     }
 }
 
-impl ChunkForm for Frames {
+impl ChunkCoder for Frames {
     fn bound(&self) -> usize {
         self.prepared.bound() as usize
     }
@@ -99,7 +99,7 @@ struct Dataset {
     extents: Vec<u64>,
     chunk: Vec<u64>,
     fill: [u8; 4],
-    form: Frames,
+    coder: Frames,
     store: Memory,
     expected: Vec<[u8; 4]>,
 }
@@ -118,7 +118,7 @@ impl Dataset {
             extents: extents.to_vec(),
             chunk: chunk.to_vec(),
             fill,
-            form: Frames::of(DType::U32, chunk),
+            coder: Frames::of(DType::U32, chunk),
             store: Memory::default(),
             expected: vec![fill; extents.iter().product::<u64>() as usize],
         }
@@ -168,7 +168,7 @@ impl Dataset {
         Transfer {
             selection: &of.selection,
             placement: &of.placement,
-            form: &self.form,
+            coder: &self.coder,
             fill: Some(&self.fill),
             context,
             memory_limit,
@@ -265,7 +265,7 @@ fn chunks_are_stored_in_order_by_any_number_of_threads() {
     let mut first: Option<BTreeMap<_, _>> = None;
     for threads in [1, 2, 3, 8, 16] {
         let mut dataset = Dataset::new(&[64, 50], &[4, 9]);
-        dataset.form.slow = Some(7);
+        dataset.coder.slow = Some(7);
         dataset.store.waits_at = 5;
         let axes = [0, 1];
         let of = dataset.box_of(&[0, 0], &[64, 50], &axes, 0, &[false; 2]);

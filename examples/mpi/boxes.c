@@ -65,11 +65,11 @@ int main(int argc, char **argv)
     const hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     must(set >= 0, "H5Dcreate");
 
-    gridz_h5_options options = {.struct_size = sizeof options, .transfer = collective};
+    gridz_h5_options options = {.struct_size = sizeof options, .dxpl = collective};
     must(gridz_h5_write(set, H5T_NATIVE_FLOAT, start, count, mine, &options) == GRIDZ_OK, "gridz_h5_write");
     must(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, "H5Fflush");
     MPI_Barrier(MPI_COMM_WORLD);
-    must(gridz_h5_read(set, H5T_NATIVE_FLOAT, NULL, NULL, all, NULL) == GRIDZ_OK, "gridz_h5_read");
+    must(gridz_h5_read(set, H5T_NATIVE_FLOAT, NULL, NULL, all, &options) == GRIDZ_OK, "gridz_h5_read");
     for (size_t i = 0; i < extents[0] * plane; i++)
         must(all[i] == value(i), "the comparison");
     const unsigned long long stored = H5Dget_storage_size(set);

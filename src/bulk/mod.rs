@@ -1,14 +1,14 @@
 //! Whole datasets: many chunks at once between an array in memory and a place where chunks are kept.
 //!
 //! ```text
-//! write   array -> gather boxes -> chunks -> encode -> stored bytes -> store
-//! read    store -> stored bytes -> decode -> chunks -> scatter boxes -> array
+//! write   array -> gather boxes -> chunks -> encode -> encoded bytes -> store
+//! read    store -> encoded bytes -> decode -> chunks -> scatter boxes -> array
 //! ```
 //!
 //! A [`Selection`] knows which chunks it touches and what of each, a [`Placement`] where its elements are in memory. A
-//! [`ChunkStore`] keeps the stored bytes, and a [`ChunkForm`] makes them of a chunk and back. A [`Transfer`] puts these
+//! [`ChunkStore`] keeps the encoded bytes, and a [`ChunkCoder`] makes them of a chunk and back. A [`Transfer`] puts these
 //! together: what asks the store for something runs on the calling thread, in the order of the chunks, and what
-//! works on a chunk runs on all threads (`pipeline`). The stored bytes of a chunk depend on nothing but the chunk.
+//! works on a chunk runs on all threads (`pipeline`). The encoded bytes of a chunk depend on nothing but the chunk.
 
 mod buffer;
 mod pipeline;
@@ -22,5 +22,5 @@ pub use buffer::Buffer;
 pub use placement::Placement;
 pub use selection::{Covers, Part, Selection};
 pub use shared::SharedBytes;
-pub use store::{ChunkForm, ChunkStore, Stored};
+pub use store::{ChunkCoder, ChunkStore, Encoded};
 pub use transfer::{Progress, Transfer};

@@ -1,7 +1,7 @@
 //! Where the elements of a selection are in memory, and how boxes of them come into chunks and out again.
 //!
-//! Two boxes of the same counts, one in memory and one in a chunk, are gone through line by line: axes along which both
-//! lie without gaps are taken as one, and what remains of the last axis is a line, copied at once where it has no gaps
+//! Two boxes of the same counts, one in memory and one in a chunk, are gone through run by run: axes along which both
+//! lie without gaps are taken as one, and what remains of the last axis is a run, copied at once where it has no gaps
 //! and by elements where it does.
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
@@ -33,14 +33,14 @@ struct Axis {
     chunk: i64,
 }
 
-/// Where a part is, and the axes along which one goes through it: those but the last that are left, and the line.
+/// Where a part is, and the axes along which one goes through it: those but the last that are left, and the run.
 #[derive(Debug)]
 struct Walk {
     memory: usize,
     chunk: usize,
     axes: [Axis; MAX_RANK],
     n_axes: usize,
-    line: Axis,
+    run: Axis,
 }
 
 fn too_large() -> Error {
@@ -130,8 +130,8 @@ impl Placement {
     /// as in a chunk: where they begin.
     pub fn contiguous(&self, part: &Part) -> Option<usize> {
         let walk = self.walk(part);
-        let is_line = walk.n_axes == 0 && walk.line.memory == walk.line.chunk && self.swap == 1;
-        is_line.then_some(walk.memory)
+        let is_run = walk.n_axes == 0 && walk.run.memory == walk.run.chunk && self.swap == 1;
+        is_run.then_some(walk.memory)
     }
 
     fn walk(&self, part: &Part) -> Walk {
@@ -140,12 +140,12 @@ impl Placement {
             chunk: 0,
             axes: [Axis::default(); MAX_RANK],
             n_axes: 0,
-            line: Axis::default(),
+            run: Axis::default(),
         };
         let size = self.element_bytes as i64;
         // Wrapping: a sum of these may leave the range on its way, but not in the end.
         let mut at = self.first as i64;
-        let mut line = Axis { count: 1, memory: size, chunk: size };
+        let mut run = Axis { count: 1, memory: size, chunk: size };
         for axis in (0..self.rank).rev() {
             let now = Axis {
                 count: part.count()[axis] as usize,
@@ -154,44 +154,44 @@ impl Placement {
             };
             at = at.wrapping_add(now.memory.wrapping_mul(part.in_selection()[axis] as i64));
             walk.chunk += now.chunk as usize * part.in_chunk()[axis] as usize;
-            let follows = |stride: i64, of: i64| of.checked_mul(line.count as i64) == Some(stride);
+            let follows = |stride: i64, of: i64| of.checked_mul(run.count as i64) == Some(stride);
             if now.count == 1 {
-            } else if line.count == 1 {
-                line = now;
-            } else if follows(now.memory, line.memory) && follows(now.chunk, line.chunk) {
-                line.count *= now.count;
+            } else if run.count == 1 {
+                run = now;
+            } else if follows(now.memory, run.memory) && follows(now.chunk, run.chunk) {
+                run.count *= now.count;
             } else {
-                walk.axes[walk.n_axes] = line;
+                walk.axes[walk.n_axes] = run;
                 walk.n_axes += 1;
-                line = now;
+                run = now;
             }
         }
         walk.memory = at as usize;
-        // The fastest one is the line; the others follow from the fastest to the slowest.
+        // The fastest one is the run; the others follow from the fastest to the slowest.
         if walk.n_axes > 0 {
             let fastest = walk.axes[0];
             walk.axes.copy_within(1..walk.n_axes, 0);
-            walk.axes[walk.n_axes - 1] = line;
-            line = fastest;
+            walk.axes[walk.n_axes - 1] = run;
+            run = fastest;
         }
-        walk.line = line;
+        walk.run = run;
         walk
     }
 
     /// Copies `part` from `memory` to its place in `chunk`.
     pub fn gather(&self, part: &Part, memory: &[u8], chunk: &mut [u8]) {
         let size = self.element_bytes;
-        self.walk(part).for_each_line(|at, to, line| {
-            if self.is_dense(line.memory) && self.is_dense(line.chunk) {
-                let n_bytes = line.count * size;
+        self.walk(part).for_each_run(|at, to, run| {
+            if self.is_dense(run.memory) && self.is_dense(run.chunk) {
+                let n_bytes = run.count * size;
                 chunk[to..to + n_bytes].copy_from_slice(&memory[at..at + n_bytes]);
             } else {
-                for i in 0..line.count {
-                    let (at, to) = (step(at, line.memory, i), step(to, line.chunk, i));
+                for i in 0..run.count {
+                    let (at, to) = (step(at, run.memory, i), step(to, run.chunk, i));
                     copy_element(&memory[at..at + size], &mut chunk[to..to + size]);
                 }
             }
-            self.swap_line(to, line, chunk);
+            self.swap_run(to, run, chunk);
         });
     }
 
@@ -201,14 +201,14 @@ impl Placement {
     /// Nobody else touches the elements of the part in `memory` meanwhile.
     pub unsafe fn scatter(&self, part: &Part, chunk: &mut [u8], memory: &SharedBytes) {
         let size = self.element_bytes;
-        self.walk(part).for_each_line(|at, from, line| {
-            self.swap_line(from, line, chunk);
-            if self.is_dense(line.memory) && self.is_dense(line.chunk) {
+        self.walk(part).for_each_run(|at, from, run| {
+            self.swap_run(from, run, chunk);
+            if self.is_dense(run.memory) && self.is_dense(run.chunk) {
                 // SAFETY: elements of the part.
-                unsafe { memory.write(at, &chunk[from..from + line.count * size]) };
+                unsafe { memory.write(at, &chunk[from..from + run.count * size]) };
             } else {
-                for i in 0..line.count {
-                    let (at, from) = (step(at, line.memory, i), step(from, line.chunk, i));
+                for i in 0..run.count {
+                    let (at, from) = (step(at, run.memory, i), step(from, run.chunk, i));
                     // SAFETY: an element of the part.
                     copy_element(&chunk[from..from + size], unsafe { memory.part(at..at + size) });
                 }
@@ -223,9 +223,9 @@ impl Placement {
     pub unsafe fn fill(&self, part: &Part, element: &[u8], memory: &SharedBytes) {
         let mut element = element.to_vec();
         swap(self.swap, &mut element);
-        self.walk(part).for_each_line(|at, _, line| {
-            for i in 0..line.count {
-                let at = step(at, line.memory, i);
+        self.walk(part).for_each_run(|at, _, run| {
+            for i in 0..run.count {
+                let at = step(at, run.memory, i);
                 // SAFETY: an element of the part.
                 copy_element(&element, unsafe { memory.part(at..at + element.len()) });
             }
@@ -236,13 +236,13 @@ impl Placement {
         stride == self.element_bytes as i64
     }
 
-    /// Changes the byte order of a line of a chunk.
-    fn swap_line(&self, at: usize, line: Axis, chunk: &mut [u8]) {
+    /// Changes the byte order of a run of a chunk.
+    fn swap_run(&self, at: usize, run: Axis, chunk: &mut [u8]) {
         let size = self.element_bytes;
         match self.swap {
             1 => {}
-            number if self.is_dense(line.chunk) => swap(number, &mut chunk[at..at + line.count * size]),
-            number => (0..line.count).for_each(|i| swap(number, &mut chunk[step(at, line.chunk, i)..][..size])),
+            number if self.is_dense(run.chunk) => swap(number, &mut chunk[at..at + run.count * size]),
+            number => (0..run.count).for_each(|i| swap(number, &mut chunk[step(at, run.chunk, i)..][..size])),
         }
     }
 }
@@ -275,14 +275,14 @@ fn swap(size: usize, bytes: &mut [u8]) {
 }
 
 impl Walk {
-    /// Calls `visit` with where each line begins, in memory and in the chunk.
-    fn for_each_line(&self, mut visit: impl FnMut(usize, usize, Axis)) {
+    /// Calls `visit` with where each run begins, in memory and in the chunk.
+    fn for_each_run(&self, mut visit: impl FnMut(usize, usize, Axis)) {
         let axes = &self.axes[..self.n_axes];
-        let n_lines = axes.iter().map(|axis| axis.count).product::<usize>() * usize::from(self.line.count > 0);
+        let n_runs = axes.iter().map(|axis| axis.count).product::<usize>() * usize::from(self.run.count > 0);
         let mut index = [0usize; MAX_RANK];
         let (mut memory, mut chunk) = (self.memory, self.chunk);
-        for _ in 0..n_lines {
-            visit(memory, chunk, self.line);
+        for _ in 0..n_runs {
+            visit(memory, chunk, self.run);
             for (i, axis) in index.iter_mut().zip(axes) {
                 *i += 1;
                 (memory, chunk) = (step(memory, axis.memory, 1), step(chunk, axis.chunk, 1));
@@ -370,7 +370,7 @@ mod tests {
                                 rest.clear();
                                 placement
                                     .walk(&part)
-                                    .for_each_line(|_, to, line| rest.extend(&inside[to..to + line.count * size]));
+                                    .for_each_run(|_, to, run| rest.extend(&inside[to..to + run.count * size]));
                                 assert_eq!(rest, memory[at..at + n]);
                             }
                             // SAFETY: one thread.

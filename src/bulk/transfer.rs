@@ -8,7 +8,7 @@ use crate::bulk::pipeline;
 use crate::bulk::placement::Placement;
 use crate::bulk::selection::{Covers, Part, Selection};
 use crate::bulk::shared::SharedBytes;
-use crate::bulk::store::{ChunkForm, ChunkStore, Stored};
+use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
 use crate::cpu::pool::{Pool, lock};
 use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ pub struct Transfer<'a> {
     /// Where in memory.
     pub placement: &'a Placement,
     /// What chunks look like in the store.
-    pub form: &'a dyn ChunkForm,
+    pub coder: &'a dyn ChunkCoder,
     /// One element, as chunks have it, that stands where nothing was written. `None`: when reading, what is in memory stays
     /// there; when writing, zeros.
     pub fill: Option<&'a [u8]>,
@@ -63,15 +63,15 @@ struct Split<'a> {
 /// A chunk on its way to the store.
 struct Outgoing {
     part: Part,
-    /// What was stored there, if some of its elements stay.
-    before: Option<(Stored, Buffer)>,
+    /// What was there, if some of its elements stay.
+    before: Option<(Encoded, Buffer)>,
 }
 
 /// A chunk on its way from the store.
 struct Incoming {
     part: Part,
-    /// What is stored there, if it was written.
-    stored: Option<Stored>,
+    /// What is there, if it was written.
+    encoded: Option<Encoded>,
     bytes: Buffer,
 }
 
@@ -103,7 +103,7 @@ impl Transfer<'_> {
         let all = self.context.pool();
         let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
         let window = (all.threads() * TASKS_PER_THREAD).min(affordable);
-        if all.threads() > 1 && window > all.threads() && self.selection.n_chunks() >= window as u64 {
+        if window > all.threads() / 2 && all.threads() > 1 && self.selection.n_chunks() >= window as u64 {
             Split { pool: all, context: alone, window }
         } else {
             Split { pool: alone.pool(), context: self.context, window: 1 }
@@ -113,13 +113,13 @@ impl Transfer<'_> {
     /// Writes the selection from `memory`, which is as the placement says.
     ///
     /// # Errors
-    /// Those of the store and of the form; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
+    /// Those of the store and of the coder; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
     pub fn write(&self, store: &mut dyn ChunkStore, memory: &[u8], progress: Progress) -> Result<()> {
         assert_eq!(memory.len(), self.placement.span(), "the memory of the placement");
-        let (chunk_bytes, bound) = (self.chunk_bytes(), self.form.bound());
+        let (chunk_bytes, bound) = (self.chunk_bytes(), self.coder.bound());
         let alone = self.context.of_one_thread()?;
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
-        let (chunks, stored) = (Buffers::default(), Buffers::default());
+        let (chunks, encoded) = (Buffers::default(), Buffers::default());
         let store = std::cell::RefCell::new(store);
         let (mut i, mut done) = (0, 0);
         let begin = || {
@@ -130,40 +130,40 @@ impl Transfer<'_> {
             i += 1;
             let mut before = None;
             if part.covers() == Covers::Part {
-                let mut bytes = stored.take(0)?;
+                let mut bytes = encoded.take(0)?;
                 let found = store.borrow_mut().read(part.chunk(), &mut bytes)?;
                 before = found.map(|found| (found, bytes));
             }
             Ok(Some(Outgoing { part, before }))
         };
         let work = |Outgoing { part, mut before }: Outgoing| {
-            let mut out = stored.take(bound)?;
+            let mut out = encoded.take(bound)?;
             let n_bytes = match self.placement.contiguous(&part) {
                 Some(at) if part.covers() == Covers::Whole => {
-                    self.form.encode(&memory[at..at + chunk_bytes], out.bytes(), context)?
+                    self.coder.encode(&memory[at..at + chunk_bytes], out.bytes(), context)?
                 }
                 _ => {
                     let mut buffer = chunks.take(chunk_bytes)?;
                     let chunk = &mut buffer.bytes()[..chunk_bytes];
                     match &mut before {
                         Some((found, bytes)) => {
-                            self.form.decode(found.mask, &bytes.bytes()[..found.n_bytes], chunk, context)?;
+                            self.coder.decode(found.mask, &bytes.bytes()[..found.n_bytes], chunk, context)?;
                         }
                         None if part.covers() != Covers::Whole => fill_with(chunk, self.fill),
                         None => {}
                     }
                     self.placement.gather(&part, memory, chunk);
-                    let n_bytes = self.form.encode(chunk, out.bytes(), context)?;
+                    let n_bytes = self.coder.encode(chunk, out.bytes(), context)?;
                     chunks.put(buffer);
                     n_bytes
                 }
             };
-            before.into_iter().for_each(|(_, bytes)| stored.put(bytes));
+            before.into_iter().for_each(|(_, bytes)| encoded.put(bytes));
             Ok((part, out, n_bytes))
         };
         let finish = |(part, mut out, n_bytes): (Part, Buffer, usize)| {
             store.borrow_mut().write(part.chunk(), &out.bytes()[..n_bytes])?;
-            stored.put(out);
+            encoded.put(out);
             done += self.bytes_of(&part);
             if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
         };
@@ -178,7 +178,7 @@ impl Transfer<'_> {
         assert_eq!(memory.len(), self.placement.span(), "the memory of the placement");
         let chunk_bytes = self.chunk_bytes();
         let alone = self.context.of_one_thread()?;
-        let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.form.bound());
+        let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.coder.bound());
         let (chunks, buffers) = (Buffers::default(), Buffers::default());
         let memory = SharedBytes::new(memory);
         let (mut i, mut done) = (0, 0);
@@ -189,11 +189,11 @@ impl Transfer<'_> {
             let part = self.selection.part(i);
             i += 1;
             let mut bytes = buffers.take(0)?;
-            let stored = store.read(part.chunk(), &mut bytes)?;
-            Ok(Some(Incoming { part, stored, bytes }))
+            let encoded = store.read(part.chunk(), &mut bytes)?;
+            Ok(Some(Incoming { part, encoded, bytes }))
         };
-        let work = |Incoming { part, stored, mut bytes }: Incoming| {
-            let Some(Stored { mask, n_bytes }) = stored else {
+        let work = |Incoming { part, encoded, mut bytes }: Incoming| {
+            let Some(Encoded { mask, n_bytes }) = encoded else {
                 if let Some(element) = self.fill {
                     // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each
                     // part is worked on once.
@@ -205,12 +205,12 @@ impl Transfer<'_> {
                 Some(at) if part.covers() == Covers::Whole => {
                     // SAFETY: as above.
                     let chunk = unsafe { memory.part(at..at + chunk_bytes) };
-                    self.form.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
+                    self.coder.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
                 }
                 _ => {
                     let mut buffer = chunks.take(chunk_bytes)?;
                     let chunk = &mut buffer.bytes()[..chunk_bytes];
-                    self.form.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
+                    self.coder.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
                     // SAFETY: as above.
                     unsafe { self.placement.scatter(&part, chunk, &memory) };
                     chunks.put(buffer);

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn gridz_h5_write_by(
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
-        let dataset = Dataset::open(&library, dataset)?;
+        let dataset = Dataset::open(&library, dataset, options.dxpl)?;
         let rank = dataset.extents().len() as u32;
         // SAFETY: the same promises.
         let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn gridz_h5_read_by(
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
-        let dataset = Dataset::open(&library, dataset)?;
+        let dataset = Dataset::open(&library, dataset, options.dxpl)?;
         let rank = dataset.extents().len() as u32;
         // SAFETY: the same promises.
         let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn gridz_h5_copy_by(
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
-        let (src, dst) = (Dataset::open(&library, src)?, Dataset::open(&library, dst)?);
+        let (src, dst) = (Dataset::open(&library, src, options.dxpl)?, Dataset::open(&library, dst, options.dxpl)?);
         options.run(|options, progress| bulk::copy(&src, &dst, options, progress))
     })
 }
@@ -161,7 +161,7 @@ struct Options<'a> {
     strides: *const i64,
     progress: ProgressFn,
     memory_limit: u64,
-    transfer: i64,
+    dxpl: i64,
 }
 
 impl Options<'_> {
@@ -170,14 +170,14 @@ impl Options<'_> {
     unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
         // SAFETY: the same promise.
         let c = unsafe { ptr::read_optional(from)? };
-        let (context, strides, progress, data, memory_limit, transfer) = c.map_or_else(
+        let (context, strides, progress, data, memory_limit, dxpl) = c.map_or_else(
             || (std::ptr::null(), std::ptr::null(), None, std::ptr::null_mut(), 0, 0),
-            |c| (c.context, c.strides, c.progress, c.progress_data, c.memory_limit, c.transfer),
+            |c| (c.context, c.strides, c.progress, c.progress_data, c.memory_limit, c.dxpl),
         );
         // SAFETY: the same promise, for what the struct points to.
         let (context, progress) = unsafe { (ptr::context(context), ProgressFn::new(progress, data)) };
         let memory_limit = if memory_limit == 0 { MEMORY_LIMIT } else { memory_limit };
-        Ok(Self { context: context.map(|context| &context.0), strides, progress, memory_limit, transfer })
+        Ok(Self { context: context.map(|context| &context.0), strides, progress, memory_limit, dxpl })
     }
 
     /// # Safety
@@ -191,8 +191,8 @@ impl Options<'_> {
     /// Calls `work` with these options.
     fn run(&self, work: impl FnOnce(&bulk::Options, &mut dyn FnMut(u64, u64) -> bool) -> Result<()>) -> Result<()> {
         let of_process = Context::default();
-        let &Self { context, memory_limit, transfer, progress, .. } = self;
-        let options = bulk::Options { context: context.unwrap_or(&of_process), memory_limit, dxpl: transfer };
+        let &Self { context, memory_limit, dxpl, progress, .. } = self;
+        let options = bulk::Options { context: context.unwrap_or(&of_process), memory_limit, dxpl };
         work(&options, &mut |done, total| progress.tell(done, total))
     }
 }

@@ -59,7 +59,8 @@ pub unsafe extern "C" fn gridz_quality(
 /// processes together (of all minima the smallest, of all maxima the largest).
 ///
 /// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. What is not finite, and fill values, do not
-/// count. 64-bit integers that a double cannot hold are rounded to inside of the range. Without any numbers `*minimum` is
+/// count. 64-bit integers that a double cannot hold are rounded to inside of the range, where `*minimum` may become larger than
+/// `*maximum`. Without any numbers `*minimum` is
 /// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for memory of a GPU, `OUT_OF_MEMORY`.
@@ -96,7 +97,8 @@ pub unsafe extern "C" fn gridz_range(
 }
 
 /// `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound (`GRIDZ_MODE_ABS`) that keeps all errors
-/// within `value` times the range. 0 if there is no range.
+/// within `value` times the range. 0, which no codec takes for a bound, if there is no range (all numbers are the same, or there are
+/// none) or one of the three is not finite.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_relative_bound(minimum: f64, maximum: f64, value: f64) -> f64 {
     guard_or(0.0, || quality::relative_bound([minimum, maximum], value))

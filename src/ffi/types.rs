@@ -369,7 +369,7 @@ pub struct gridz_h5_function {
 }
 
 /// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
-/// called gridz. Anything but 0 ends the call.
+/// called gridz. Anything but 0 ends the call. The function must return, may not change the array, and may not use the dataset.
 pub type gridz_progress = Option<unsafe extern "C" fn(data: *mut c_void, done: u64, total: u64) -> i32>;
 
 /// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
@@ -380,15 +380,17 @@ pub struct gridz_h5_options {
     pub struct_size: usize,
     /// Threads. NULL = those of the process.
     pub context: *const gridz_context,
-    /// Bytes from element to element in memory along each axis of the dataset, also negative ones. NULL = contiguous, in C
-    /// order. The pointer of the call is that of the first element. Read during the call only.
+    /// Bytes from element to element in memory along each axis of the dataset, also negative ones; no two elements may have
+    /// a byte in common. NULL = contiguous, in C order. The pointer of the call is that of the first element. Read during
+    /// the call only.
     pub strides: *const i64,
     /// Is told of what is done, or NULL.
     pub progress: gridz_progress,
     /// What it is given.
     pub progress_data: *mut c_void,
-    /// Most bytes of buffers, though always enough for one chunk. 0 = 1 GiB.
+    /// About how many bytes of buffers there may be, though always enough for one chunk; beside them, what the context's
+    /// `memory_limit` says of each chunk. 0 = 1 GiB.
     pub memory_limit: u64,
     /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
-    pub transfer: i64,
+    pub dxpl: i64,
 }

@@ -33,6 +33,10 @@ pub const CHUNK_DONT_FILTER_PARTIAL: c_uint = 2;
 pub const SPACE_NULL: c_int = 2;
 /// `H5S_SELECT_SET`.
 pub const SELECT_SET: c_int = 0;
+/// `H5Z_DISABLE_EDC`.
+pub const DISABLE_EDC: c_int = 0;
+/// `H5E_WALK_UPWARD`: from the function that failed first.
+pub const WALK_UPWARD: c_int = 0;
 /// `H5P_DEFAULT`.
 pub const DEFAULT_PLIST: Hid = 0;
 /// `HADDR_UNDEF`.
@@ -62,6 +66,18 @@ pub mod order {
 
     pub const LITTLE: c_int = 0;
     pub const BIG: c_int = 1;
+}
+
+/// `H5E_error2_t`: an entry of an error stack.
+#[repr(C)]
+pub struct ErrorEntry {
+    pub class: Hid,
+    pub major: Hid,
+    pub minor: Hid,
+    pub line: c_uint,
+    pub function: *const c_char,
+    pub file: *const c_char,
+    pub description: *const c_char,
 }
 
 /// `can_apply` and `set_local`.

@@ -11,14 +11,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::abi::Hid;
+use super::abi::{self, Hid};
 use super::chunk::ChunkFilters;
 use super::dataset;
 use super::library::{Call, Library, Owned};
 use crate::bulk::{
-    Buffer, ChunkForm, ChunkStore, Covers, Part, Placement, Progress, Selection, SharedBytes, Stored, Transfer,
+    Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
 };
-use crate::engine::Context;
+use crate::engine::{Context, Verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::{self, LogLevel};
 use crate::types::DType;
@@ -58,19 +58,19 @@ pub struct Access<'d> {
     start: Vec<u64>,
     count: Vec<u64>,
     memory_type: Hid,
-    /// Whether the memory is contiguous in C order.
-    is_contiguous: bool,
+    /// `None`: the memory is contiguous in C order.
+    strides: Option<Vec<i64>>,
     selection: Selection,
     placement: Placement,
     way: std::result::Result<&'d ChunkFilters, String>,
 }
 
 impl<'l> Dataset<'l> {
-    /// The dataset with this id.
+    /// The dataset with this id, for transfers by the property list `dxpl`.
     ///
     /// # Errors
     /// `Host` if it is none, or one without elements.
-    pub fn open(library: &'l Library<'l>, id: Hid) -> Result<Self> {
+    pub fn open(library: &'l Library<'l>, id: Hid, dxpl: Hid) -> Result<Self> {
         let space = library.dataset_space(id)?;
         let extents = library.extents(space.id())?;
         let extents = extents.ok_or_else(|| Error::unsupported("the dataset has a null dataspace: no elements"))?;
@@ -81,12 +81,16 @@ impl<'l> Dataset<'l> {
         let filters = match &chunk {
             None => Err("it is not in chunks".into()),
             Some(_) if library.has_pointers(dtype.id()) => Err("its elements are of variable length".into()),
+            Some(_) if library.transforms(dxpl) => Err("HDF5 is to compute with its elements".into()),
             Some(_) if library.keeps_edges_unfiltered(dcpl.id()) => {
                 Err("its chunks at the edges are kept without filters".into())
             }
             Some(chunk) => {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
-                ChunkFilters::new(&pipeline, n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?)
+                let filters =
+                    ChunkFilters::new(&pipeline, n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?);
+                let verify = if library.compares(dxpl) { Verify::Checksum } else { Verify::Structure };
+                filters.map(|filters| filters.verifying(verify))
             }
         };
         Ok(Self { library, id, extents, chunk, dtype, element_bytes, dcpl, filters })
@@ -134,7 +138,7 @@ impl<'l> Dataset<'l> {
             start: start.to_vec(),
             count: count.to_vec(),
             memory_type,
-            is_contiguous: strides.is_none(),
+            strides: strides.map(<[i64]>::to_vec),
             selection,
             placement,
             way,
@@ -167,7 +171,7 @@ fn told(what: &str) -> Error {
 
 /// Copies all elements of a dataset to another one of the same extents, whatever their chunks, filters and types.
 ///
-/// Where both have the same chunks, filters of gridz and types the stored bytes go as they are.
+/// Where both have the same chunks, filters of gridz and types the encoded bytes go as they are.
 ///
 /// # Errors
 /// `InvalidArgument` for different extents, `UnsupportedJob` for elements of variable length, and those of reading and
@@ -176,6 +180,11 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     if from.extents != to.extents {
         let text = format!("the datasets have different extents, {:?} and {:?}", from.extents, to.extents);
         return Err(Error::invalid(text));
+    }
+    if from.library.is_parallel(from.id)? || to.library.is_parallel(to.id)? {
+        return Err(Error::unsupported(
+            "datasets in files that are open by MPI-IO cannot be copied; read and write them, each process its boxes",
+        ));
     }
     if [from, to].iter().any(|dataset| dataset.library.has_pointers(dataset.dtype.id())) {
         return Err(Error::unsupported("elements of variable length cannot be copied so; use H5Ocopy or h5repack"));
@@ -186,14 +195,15 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     let is_same = from.chunk.is_some()
         && from.chunk == to.chunk
         && to.library.types_equal(from.dtype.id(), to.dtype.id())
-        && matches!((&from.filters, &to.filters), (Ok(one), Ok(other)) if one.same_as(other))
-        && !to.library.is_parallel(to.id)?;
+        && matches!((&from.filters, &to.filters), (Ok(one), Ok(other)) if one.same_as(other));
     let extents = match is_same {
         true => chunk.clone(),
         false => boxes(&to.extents, chunk, to.element_bytes as u64, BOX_BYTES.min(options.memory_limit / 2)),
     };
     let selection = Selection::new(&to.extents, &extents, &vec![0; rank], &to.extents)?;
     let total = selection.count().iter().product::<u64>() * to.element_bytes as u64;
+    let fills = [from.fill()?, to.fill()?];
+    let is_same_fill = fills[0] == fills[1] && fills[0].is_some();
     let all = |dataset: &'l Dataset<'l>| dataset.select(&vec![0; rank], &dataset.extents, None, None);
     let (source, target) = (all(from)?, all(to)?);
     let (mut source, mut target) = (Store::new(&source, options.dxpl), Store::new(&target, options.dxpl));
@@ -201,8 +211,9 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     for i in 0..selection.n_chunks() {
         let part = selection.part(i);
         match is_same.then(|| source.read(part.chunk(), &mut bytes)).transpose()?.flatten() {
-            Some(Stored { n_bytes, mask: 0 }) => target.write(part.chunk(), &bytes.bytes()[..n_bytes])?,
-            // A chunk that was not written is one of fill values, here and perhaps not there.
+            Some(Encoded { n_bytes, mask: 0 }) => target.write(part.chunk(), &bytes.bytes()[..n_bytes])?,
+            None if is_same && is_same_fill && !target.has(part.chunk())? => {}
+            // A chunk that was not written is one of fill values here, but not there.
             _ => copy_box(from, to, &part, options, &mut bytes)?,
         }
         done += part.n_elements() * to.element_bytes as u64;
@@ -220,9 +231,8 @@ fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer
         *buffer = Buffer::new(n_bytes)?;
     }
     let buffer = &mut buffer.bytes()[..n_bytes];
-    if from.fill()?.is_none() {
-        buffer.fill(0);
-    }
+    // HDF5 leaves alone what is not in the file: elements that were never written, and new members of compounds.
+    buffer.fill(0);
     let silent = &mut |_, _| true;
     let dtype = Some(to.dtype.id());
     from.select(part.chunk(), part.count(), dtype, None)?.read(buffer, options, silent)?;
@@ -275,8 +285,8 @@ impl Access<'_> {
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
                     // SAFETY: all of the memory, of which the dataspace has all elements.
                     Memory::All => unsafe { library.write(call, memory.as_ptr().add(self.placement.first())) },
-                    Memory::Part(part, buffer) => {
-                        self.placement.gather(part, memory, buffer);
+                    Memory::Part(placement, part, buffer) => {
+                        placement.gather(part, memory, buffer);
                         // SAFETY: a buffer of the extents of the dataspace.
                         unsafe { library.write(call, buffer.as_ptr()) }
                     }
@@ -295,7 +305,9 @@ impl Access<'_> {
         match &self.way {
             Ok(filters) => {
                 let fill = self.dataset.fill()?;
-                let mut store = Store::new(self, options.dxpl);
+                // Each process reads for itself, so not by a list that says that all do.
+                let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
+                let mut store = Store::new(self, dxpl);
                 self.transfer(filters, fill.as_deref(), options).read(&mut store, memory, progress)
             }
             Err(why) => {
@@ -304,13 +316,13 @@ impl Access<'_> {
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
                     // SAFETY: all of the memory, of which the dataspace has all elements.
                     Memory::All => unsafe { library.read(call, memory.as_mut_ptr().add(self.placement.first())) },
-                    Memory::Part(part, buffer) => {
+                    Memory::Part(placement, part, buffer) => {
                         // What HDF5 leaves alone stays as it is.
-                        self.placement.gather(part, memory, buffer);
+                        placement.gather(part, memory, buffer);
                         // SAFETY: a buffer of the extents of the dataspace.
                         unsafe { library.read(call, buffer.as_mut_ptr())? };
                         // SAFETY: this thread alone has the memory.
-                        unsafe { self.placement.scatter(part, buffer, &SharedBytes::new(memory)) };
+                        unsafe { placement.scatter(part, buffer, &SharedBytes::new(memory)) };
                         Ok(())
                     }
                 })
@@ -320,12 +332,12 @@ impl Access<'_> {
 
     fn transfer<'a>(
         &'a self,
-        form: &'a ChunkFilters,
+        coder: &'a ChunkFilters,
         fill: Option<&'a [u8]>,
         options: &Options<'a>,
     ) -> Transfer<'a> {
         let &Options { context, memory_limit, .. } = options;
-        Transfer { selection: &self.selection, placement: &self.placement, form, fill, context, memory_limit }
+        Transfer { selection: &self.selection, placement: &self.placement, coder, fill, context, memory_limit }
     }
 
     fn log(&self, done: &str, why: &str) {
@@ -353,16 +365,21 @@ impl Access<'_> {
         let total = self.count.iter().product::<u64>() * self.placement.element_bytes() as u64;
         if is_parallel || rank == 0 {
             // One call, in which all processes take part, whatever there is to do in each.
-            if !self.is_contiguous && rank > 0 {
-                return Err(Error::unsupported(
-                    "strides are not possible in a file that is open by MPI-IO; copy the data to a contiguous array",
-                ));
-            }
             let memory_space = library.space_with(&self.count, &vec![0; rank], &self.count)?;
             if rank > 0 {
                 library.select(file_space.id(), &self.start, &self.count)?;
             }
-            transfer(&call(memory_space.id(), file_space.id()), Memory::All)?;
+            let call = call(memory_space.id(), file_space.id());
+            match &self.strides {
+                Some(strides) if total > 0 => {
+                    // The box as a dataset of its own, of one chunk.
+                    let all = Selection::new(&self.count, &self.count, &vec![0; rank], &self.count)?;
+                    let placement = Placement::new(&all, self.placement.element_bytes(), 1, Some(strides))?;
+                    let mut buffer = Buffer::new(total as usize)?;
+                    transfer(&call, Memory::Part(&placement, &all.part(0), buffer.bytes()))?;
+                }
+                _ => transfer(&call, Memory::All)?,
+            }
             return if progress(total, total) { Ok(()) } else { Err(cancelled()) };
         }
         let (mut done, mut buffer) = (0, Buffer::new(0)?);
@@ -370,7 +387,7 @@ impl Access<'_> {
             let part = self.selection.part(i);
             let start: Vec<u64> = part.chunk().iter().zip(part.in_chunk()).map(|(a, b)| a + b).collect();
             library.select(file_space.id(), &start, part.count())?;
-            if self.is_contiguous {
+            if self.strides.is_none() {
                 let memory_space = library.space_with(&self.count, part.in_selection(), part.count())?;
                 transfer(&call(memory_space.id(), file_space.id()), Memory::All)?;
             } else {
@@ -382,7 +399,10 @@ impl Access<'_> {
                     buffer.bytes().fill(0);
                 }
                 let memory_space = library.space_with(self.selection.chunk(), part.in_chunk(), part.count())?;
-                transfer(&call(memory_space.id(), file_space.id()), Memory::Part(&part, buffer.bytes()))?;
+                transfer(
+                    &call(memory_space.id(), file_space.id()),
+                    Memory::Part(&self.placement, &part, buffer.bytes()),
+                )?;
             }
             done += part.n_elements() * self.placement.element_bytes() as u64;
             if !progress(done, total) {
@@ -397,8 +417,8 @@ impl Access<'_> {
 enum Memory<'a> {
     /// All of it.
     All,
-    /// A buffer for a box.
-    Part(&'a Part, &'a mut [u8]),
+    /// A buffer for a part of the selection, which lies in memory so.
+    Part(&'a Placement, &'a Part, &'a mut [u8]),
 }
 
 fn cancelled() -> Error {
@@ -413,11 +433,9 @@ fn cancelled() -> Error {
 struct Store<'s> {
     access: &'s Access<'s>,
     dxpl: Hid,
-    /// What is stored of the chunks of the selection, by their numbers in it, once all were asked for.
-    index: Option<HashMap<u64, Stored>>,
+    /// What is there of the chunks of the selection, by their numbers in it, once all were asked for.
+    index: Option<HashMap<u64, Encoded>>,
     is_asked: bool,
-    /// No chunk had been written before.
-    is_empty: bool,
     /// The numbers of chunks that were read and had filters left out.
     left_out: HashSet<u64>,
     buffer: Option<Buffer>,
@@ -425,23 +443,21 @@ struct Store<'s> {
 
 impl<'s> Store<'s> {
     fn new(access: &'s Access<'s>, dxpl: Hid) -> Self {
-        let is_empty = access.dataset.library.is_empty(access.dataset.id);
-        let (index, left_out) = (None, HashSet::new());
-        Self { access, dxpl, index, is_asked: false, is_empty, left_out, buffer: None }
+        Self { access, dxpl, index: None, is_asked: false, left_out: HashSet::new(), buffer: None }
     }
 
     fn number(&self, chunk: &[u64]) -> u64 {
         self.access.selection.number_of(chunk).expect("a chunk of the selection")
     }
 
-    /// What is stored of a chunk, if all were asked for: there are many, and this libhdf5 can tell.
-    fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Stored>>> {
+    /// What is there of a chunk, if all were asked for: there are many, and this libhdf5 can tell.
+    fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Encoded>>> {
         let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
         if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
             let mut index = HashMap::new();
             let can = library.for_each_chunk(*id, extents.len(), |chunk, n_bytes, mask| {
-                let stored = Stored { n_bytes: n_bytes as usize, mask };
-                selection.number_of(chunk).map(|number| index.insert(number, stored));
+                let encoded = Encoded { n_bytes: n_bytes as usize, mask };
+                selection.number_of(chunk).map(|number| index.insert(number, encoded));
             })?;
             self.index = can.then_some(index);
         }
@@ -449,23 +465,38 @@ impl<'s> Store<'s> {
         Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).copied()))
     }
 
-    /// Whether filters were left out of what is stored of a chunk.
+    /// Whether a chunk was written, as far as that can be told by a search.
+    fn has(&mut self, chunk: &[u64]) -> Result<bool> {
+        let Dataset { library, id, .. } = self.access.dataset;
+        Ok(match self.indexed(chunk)? {
+            Some(encoded) => encoded.is_some(),
+            None => library.known_bytes(*id, chunk).is_some(),
+        })
+    }
+
+    /// Whether filters were left out of what is there of a chunk.
     fn has_left_out(&mut self, chunk: &[u64]) -> Result<bool> {
-        if self.is_empty {
-            return Ok(false);
+        if let Some(encoded) = self.indexed(chunk)? {
+            return Ok(encoded.is_some_and(|encoded| encoded.mask != 0));
         }
-        if let Some(stored) = self.indexed(chunk)? {
-            return Ok(stored.is_some_and(|stored| stored.mask != 0));
-        }
+        // What stays in part has been read before.
         if self.access.selection.part(self.number(chunk)).covers() != Covers::Part {
+            if !self.has(chunk)? {
+                return Ok(false);
+            }
             let mut buffer = self.buffer.take().map_or_else(|| Buffer::new(0), Ok)?;
-            self.read(chunk, &mut buffer)?;
+            // HDF5 has a function for the mask alone, but it goes through all chunks up to this one. What cannot be read is
+            // written over.
+            let is_read = self.read(chunk, &mut buffer).is_ok();
             self.buffer = Some(buffer);
+            if !is_read {
+                return Ok(false);
+            }
         }
         Ok(self.left_out.contains(&self.number(chunk)))
     }
 
-    /// Has HDF5 write the chunk whose stored bytes these are.
+    /// Has HDF5 write the chunk whose encoded bytes these are.
     fn write_by_hdf5(&self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
         let Access { dataset, way, .. } = self.access;
         let Dataset { library, id, extents, dtype, element_bytes, .. } = dataset;
@@ -487,23 +518,25 @@ impl<'s> Store<'s> {
 }
 
 impl ChunkStore for Store<'_> {
-    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Stored>> {
+    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>> {
         let Dataset { library, id, .. } = self.access.dataset;
         let indexed = self.indexed(chunk)?;
         let n_bytes = match indexed {
-            Some(stored) => stored.map(|stored| stored.n_bytes),
-            None => library.stored_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
+            Some(encoded) if library.tells_lengths() => encoded.map(|encoded| encoded.n_bytes),
+            // The index may be old when HDF5 writes to our memory what there is.
+            Some(encoded) => encoded.and_then(|_| library.known_bytes(*id, chunk)).map(|n_bytes| n_bytes as usize),
+            None => library.encoded_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
         };
         let Some(n_bytes) = n_bytes else { return Ok(None) };
         if bytes.n_bytes() < n_bytes {
             *bytes = Buffer::new(n_bytes)?;
         }
         let mask = library.read_chunk(*id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])?;
-        let stored = indexed.flatten().unwrap_or(Stored { n_bytes, mask });
-        if stored.mask != 0 {
+        let encoded = indexed.flatten().unwrap_or(Encoded { n_bytes, mask });
+        if encoded.mask != 0 {
             self.left_out.insert(self.number(chunk));
         }
-        Ok(Some(stored))
+        Ok(Some(encoded))
     }
 
     fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()> {

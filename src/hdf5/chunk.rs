@@ -1,6 +1,6 @@
 //! The chunks of a dataset whose filters gridz can do itself: gridz's own, alone or with HDF5's shuffle before it.
 //!
-//! The stored bytes are those that the filter would write, and whatever the filter can read is read. What a chunk is in HDF5's
+//! The encoded bytes are those that the filter would write, and whatever the filter can read is read. What a chunk is in HDF5's
 //! pipeline is in `filter`: in short, frames hold the array itself where HDF5 has shuffled it, and what does not fit its
 //! description is framed as plain bytes, as it came.
 
@@ -9,7 +9,7 @@ use super::cd::{Record, Values};
 use super::dl::PipelineEntry;
 use super::filter::{FILTER_ID, is_plain_bytes};
 use super::shuffle;
-use crate::bulk::ChunkForm;
+use crate::bulk::ChunkCoder;
 use crate::engine::device::{Destination, Source};
 use crate::engine::{self, Context, Prepared, Verify};
 use crate::error::{Error, Result, try_vec};
@@ -21,6 +21,7 @@ pub struct ChunkFilters {
     prepared: Prepared,
     /// The element size of the shuffle before gridz.
     shuffle: Option<usize>,
+    verify: Verify,
 }
 
 impl ChunkFilters {
@@ -54,10 +55,18 @@ impl ChunkFilters {
             return Err("its chunks are not what HDF5 has described to gridz".into());
         }
         let prepared = record.request().and_then(|request| Prepared::new(record.array(), &request));
-        prepared.map(|prepared| Self { record, prepared, shuffle }).map_err(|error| error.context().to_owned())
+        let verify = Verify::Checksum;
+        prepared
+            .map(|prepared| Self { record, prepared, shuffle, verify })
+            .map_err(|error| error.context().to_owned())
     }
 
-    /// Whether chunks are stored in the same way.
+    /// The same, which compare checksums or do not.
+    pub fn verifying(&self, verify: Verify) -> Self {
+        Self { verify, ..self.clone() }
+    }
+
+    /// Whether chunks are encoded in the same way.
     pub fn same_as(&self, other: &Self) -> bool {
         self.record == other.record
     }
@@ -69,7 +78,7 @@ impl ChunkFilters {
     }
 }
 
-impl ChunkForm for ChunkFilters {
+impl ChunkCoder for ChunkFilters {
     fn bound(&self) -> usize {
         self.prepared.bound() as usize
     }
@@ -100,7 +109,7 @@ impl ChunkForm for ChunkFilters {
                 return wrong(n_bytes);
             }
             chunk[n_bytes as usize..].fill(0);
-            engine::decompress(stored, chunk, Verify::Checksum, context)?;
+            engine::decompress(stored, chunk, self.verify, context)?;
             // Of an array that it shuffles again the filter gives HDF5 shuffled bytes, which HDF5 takes as they are where
             // it has left out its own shuffle.
             if as_it_came { was_shuffled } else { !was_shuffled }

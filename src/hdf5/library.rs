@@ -1,7 +1,7 @@
 //! The libhdf5 of a program that moves whole datasets, as the program tells its functions.
 #![allow(unsafe_code)] // calls into libhdf5
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 
 use super::abi::{self, Hid};
@@ -18,7 +18,6 @@ functions! {
         write: "H5Dwrite" fn(Hid, Hid, Hid, Hid, Hid, *const c_void) -> c_int;
         read: "H5Dread" fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> c_int;
         write_chunk: "H5Dwrite_chunk" fn(Hid, Hid, u32, *const u64, usize, *const c_void) -> c_int;
-        storage: "H5Dget_storage_size" fn(Hid) -> u64;
         chunk_storage: "H5Dget_chunk_storage_size" fn(Hid, *const u64, *mut u64) -> c_int;
         chunk_info: "H5Dget_chunk_info_by_coord" fn(Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> c_int;
         layout: "H5Pget_layout" fn(Hid) -> c_int;
@@ -36,18 +35,20 @@ functions! {
         n_members: "H5Tget_nmembers" fn(Hid) -> c_int;
         member_type: "H5Tget_member_type" fn(Hid, c_uint) -> Hid;
         file_of: "H5Iget_file_id" fn(Hid) -> Hid;
-        file_access: "H5Fget_access_plist" fn(Hid) -> Hid;
         close_file: "H5Fclose" fn(Hid) -> c_int;
         close_plist: "H5Pclose" fn(Hid) -> c_int;
         close_space: "H5Sclose" fn(Hid) -> c_int;
         close_type: "H5Tclose" fn(Hid) -> c_int;
+        data_transform: "H5Pget_data_transform" fn(Hid, *mut c_char, usize) -> isize;
+        edc_check: "H5Pget_edc_check" fn(Hid) -> c_int;
+        walk_errors: "H5Ewalk2" fn(Hid, c_int, EachError, *mut c_void) -> c_int;
         get_auto: "H5Eget_auto2" fn(Hid, *mut *mut c_void, *mut *mut c_void) -> c_int;
         set_auto: "H5Eset_auto2" fn(Hid, *mut c_void, *mut c_void) -> c_int;
     }
 }
 
 functions! {
-    /// Reads stored bytes: in 1.10 to 1.14, and later by a name of its own.
+    /// Reads encoded bytes: in 1.10 to 1.14, and later by a name of its own.
     struct ReadChunk {
         read: "H5Dread_chunk" fn(Hid, Hid, *const u64, *mut u32, *mut c_void) -> c_int;
     }
@@ -71,9 +72,9 @@ functions! {
 }
 
 functions! {
-    /// In a parallel libhdf5.
+    /// In a parallel libhdf5; it fails but for the drivers that use MPI.
     struct Parallel {
-        communicator: "H5Pget_fapl_mpio" fn(Hid, *mut c_void, *mut c_void) -> c_int;
+        atomicity: "H5Fget_mpi_atomicity" fn(Hid, *mut bool) -> c_int;
     }
 }
 
@@ -110,10 +111,8 @@ impl Drop for Owned<'_> {
     }
 }
 
-/// HDF5 shows its own errors, unless the program forbids it.
-fn failed(what: &str) -> Error {
-    Error::new(ErrorKind::Host, format!("{what} failed; HDF5's error stack says why"))
-}
+/// `H5E_walk2_t`.
+type EachError = extern "C" fn(c_uint, *const abi::ErrorEntry, *mut c_void) -> c_int;
 
 impl<'f> Library<'f> {
     /// The library whose functions `find` knows.
@@ -154,8 +153,42 @@ impl<'f> Library<'f> {
         unsafe { Self::new(&|name| program.find(name)) }
     }
 
+    /// A function failed just now: what its error stack says of that first. The stack does not last, since closing an id clears it.
+    fn failed(&self, what: &str) -> Error {
+        extern "C" fn first(_: c_uint, entry: *const abi::ErrorEntry, text: *mut c_void) -> c_int {
+            // SAFETY: what was handed over below, which nobody else uses meanwhile.
+            let text = unsafe { &mut *text.cast::<Option<String>>() };
+            // SAFETY: libhdf5 passes an entry of its stack.
+            let description = unsafe { (*entry).description };
+            if text.is_none() && !description.is_null() {
+                // SAFETY: a string of that entry.
+                *text = Some(unsafe { CStr::from_ptr(description) }.to_string_lossy().into_owned());
+            }
+            0
+        }
+        let mut text: Option<String> = None;
+        let place = std::ptr::from_mut(&mut text).cast();
+        // SAFETY: the stack of this thread, from the innermost entry on; the place lives as long as the call.
+        unsafe { (self.datasets.walk_errors)(abi::DEFAULT_STACK, abi::WALK_UPWARD, first, place) };
+        let why = text.map_or_else(|| "HDF5 does not say why".to_owned(), |text| format!("HDF5 says: {text}"));
+        Error::new(ErrorKind::Host, format!("{what} failed; {why}"))
+    }
+
+    /// Whether HDF5 is to compute with elements on their way.
+    pub fn transforms(&self, dxpl: Hid) -> bool {
+        // SAFETY: takes any id; no room for the text, whose length it returns, or an error where there is none.
+        dxpl != abi::DEFAULT_PLIST
+            && self.quietly(|| unsafe { (self.datasets.data_transform)(dxpl, std::ptr::null_mut(), 0) }) > 0
+    }
+
+    /// Whether checksums are to be compared when data is read.
+    pub fn compares(&self, dxpl: Hid) -> bool {
+        // SAFETY: takes any id.
+        dxpl == abi::DEFAULT_PLIST || unsafe { (self.datasets.edc_check)(dxpl) } != abi::DISABLE_EDC
+    }
+
     fn owned(&self, id: Hid, close: unsafe extern "C" fn(Hid) -> c_int, what: &str) -> Result<Owned<'_>> {
-        if id < 0 { Err(failed(what)) } else { Ok(Owned { id, close, of: PhantomData }) }
+        if id < 0 { Err(self.failed(what)) } else { Ok(Owned { id, close, of: PhantomData }) }
     }
 
     /// The dataspace of a dataset.
@@ -183,7 +216,7 @@ impl<'f> Library<'f> {
         if unsafe { (self.datasets.space_class)(space) } == abi::SPACE_NULL {
             return Ok(None);
         }
-        self.api.extents(space).map(Some).ok_or_else(|| failed("H5Sget_simple_extent_dims"))
+        self.api.extents(space).map(Some).ok_or_else(|| self.failed("H5Sget_simple_extent_dims"))
     }
 
     /// Chunk extents of a dataset created by `dcpl`; `None` if it is not in chunks.
@@ -213,7 +246,7 @@ impl<'f> Library<'f> {
         let asked = unsafe {
             ok((self.datasets.fill_time)(dcpl, &mut time)).and(ok((self.datasets.fill_status)(dcpl, &mut status)))
         };
-        asked.ok_or_else(|| failed("H5Pget_fill_time"))?;
+        asked.ok_or_else(|| self.failed("H5Pget_fill_time"))?;
         if time == abi::FILL_TIME_NEVER || time == abi::FILL_TIME_IFSET && status == abi::FILL_VALUE_UNDEFINED {
             return Ok(None);
         }
@@ -221,7 +254,7 @@ impl<'f> Library<'f> {
         if status == abi::FILL_USER_DEFINED {
             // SAFETY: takes any ids; an element of the type has room.
             let asked = unsafe { (self.datasets.fill)(dcpl, dtype, element.as_mut_ptr().cast()) };
-            ok(asked).ok_or_else(|| failed("H5Pget_fill_value"))?;
+            ok(asked).ok_or_else(|| self.failed("H5Pget_fill_value"))?;
         }
         Ok(Some(element))
     }
@@ -261,14 +294,9 @@ impl<'f> Library<'f> {
         // SAFETY: takes any id.
         let file = unsafe { (self.datasets.file_of)(object) };
         let file = self.owned(file, self.datasets.close_file, "H5Iget_file_id")?;
-        // SAFETY: takes any id.
-        let access = unsafe { (self.datasets.file_access)(file.id()) };
-        let access = self.owned(access, self.datasets.close_plist, "H5Fget_access_plist")?;
-        // SAFETY: takes any id; nulls ask for nothing. It fails unless the driver is MPI-IO's.
-        let asked = self.quietly(|| unsafe {
-            (parallel.communicator)(access.id(), std::ptr::null_mut(), std::ptr::null_mut())
-        });
-        Ok(asked >= 0)
+        let mut is_atomic = false;
+        // SAFETY: takes any id, and a place for a C bool.
+        Ok(self.quietly(|| unsafe { (parallel.atomicity)(file.id(), &mut is_atomic) }) >= 0)
     }
 
     /// Calls `body`, of which HDF5 shows no errors.
@@ -289,32 +317,31 @@ impl<'f> Library<'f> {
 
     // ---- chunks ------------------------------------------------------------------------------------
 
-    /// Whether no chunk of a dataset is in the file.
-    pub fn is_empty(&self, dataset: Hid) -> bool {
-        // SAFETY: takes any id.
-        unsafe { (self.datasets.storage)(dataset) == 0 }
-    }
-
-    /// Stored bytes of the chunk at `offset`; `None`: it was never written. A search in the index of the chunks, which may
-    /// become a walk through it for those that were not.
-    pub fn stored_bytes(&self, dataset: Hid, offset: &[u64]) -> Result<Option<u64>> {
+    /// Encoded bytes of the chunk at `offset`, if it is certain that it was written: a search in the index of the chunks.
+    pub fn known_bytes(&self, dataset: Hid, offset: &[u64]) -> Option<u64> {
         let mut n_bytes = 0;
         // SAFETY: takes any id; an offset of the dataset's rank, and a place for the answer.
         let asked =
             self.quietly(|| unsafe { (self.datasets.chunk_storage)(dataset, offset.as_ptr(), &mut n_bytes) });
-        if asked >= 0 && n_bytes > 0 {
+        (asked >= 0 && n_bytes > 0).then_some(n_bytes)
+    }
+
+    /// Encoded bytes of the chunk at `offset`; `None`: it was never written. A search in the index of the chunks, which may
+    /// become a walk through it for those that were not.
+    pub fn encoded_bytes(&self, dataset: Hid, offset: &[u64]) -> Result<Option<u64>> {
+        if let Some(n_bytes) = self.known_bytes(dataset, offset) {
             return Ok(Some(n_bytes));
         }
-        // It fails for a chunk that was never written, and for other reasons.
-        let (mut mask, mut address) = (0, 0);
-        // SAFETY: as above.
+        // The search fails for a chunk that was never written, and for other reasons.
+        let (mut mask, mut address, mut n_bytes) = (0, 0, 0);
+        // SAFETY: as above, and places for the answers.
         let asked =
             unsafe { (self.datasets.chunk_info)(dataset, offset.as_ptr(), &mut mask, &mut address, &mut n_bytes) };
-        ok(asked).ok_or_else(|| failed("H5Dget_chunk_info_by_coord"))?;
+        ok(asked).ok_or_else(|| self.failed("H5Dget_chunk_info_by_coord"))?;
         Ok((address != abi::NO_ADDRESS).then_some(n_bytes))
     }
 
-    /// Calls `visit` with the offset, the stored bytes and the filter mask of every chunk that was written; false if this
+    /// Calls `visit` with the offset, the encoded bytes and the filter mask of every chunk that was written; false if this
     /// version cannot.
     pub fn for_each_chunk(
         &self,
@@ -345,32 +372,38 @@ impl<'f> Library<'f> {
         // SAFETY: takes any id; the visitor lives as long as the call.
         let done =
             unsafe { (iter.for_each)(dataset, abi::DEFAULT_PLIST, each, std::ptr::from_mut(&mut visitor).cast()) };
-        ok(done).map(|()| true).ok_or_else(|| failed("H5Dchunk_iter"))
+        ok(done).map(|()| true).ok_or_else(|| self.failed("H5Dchunk_iter"))
     }
 
-    /// Reads the stored bytes of the chunk at `offset`, all that `bytes` has room for, and returns its filter mask.
+    /// Whether reading a chunk tells how long it is: before 2.0 libhdf5 writes to memory whatever there is.
+    pub fn tells_lengths(&self) -> bool {
+        self.read_chunk_2.is_some()
+    }
+
+    /// Reads the encoded bytes of the chunk at `offset`, which are as many as `bytes` has, and returns its filter mask.
     pub fn read_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &mut [u8]) -> Result<u32> {
         let mut mask = 0;
         let (offset, to, mut n_bytes) = (offset.as_ptr(), bytes.as_mut_ptr().cast(), bytes.len());
         let done = match (&self.read_chunk_2, &self.read_chunk) {
             // SAFETY: takes any ids, an offset of the dataset's rank, and a buffer of so many bytes.
             (Some(two), _) => unsafe { (two.read)(dataset, dxpl, offset, &mut mask, to, &mut n_bytes) },
-            // SAFETY: the same; the buffer has the bytes of which libhdf5 said just now that they are stored.
+            // SAFETY: the same; the buffer has the bytes that libhdf5 has just told, and nobody writes to the dataset
+            // meanwhile, as the manual asks.
             (None, Some(one)) => unsafe { (one.read)(dataset, dxpl, offset, &mut mask, to) },
             (None, None) => {
                 return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that are known"));
             }
         };
-        ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| failed("H5Dread_chunk"))
+        ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| self.failed("H5Dread_chunk"))
     }
 
-    /// Writes the stored bytes of the chunk at `offset`, made by all filters.
+    /// Writes the encoded bytes of the chunk at `offset`, made by all filters.
     pub fn write_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &[u8]) -> Result<()> {
         // SAFETY: takes any ids, an offset of the dataset's rank, and so many bytes.
         let done = unsafe {
             (self.datasets.write_chunk)(dataset, dxpl, 0, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
         };
-        ok(done).ok_or_else(|| failed("H5Dwrite_chunk"))
+        ok(done).ok_or_else(|| self.failed("H5Dwrite_chunk"))
     }
 
     // ---- HDF5's own way ----------------------------------------------------------------------------
@@ -396,7 +429,7 @@ impl<'f> Library<'f> {
             // SAFETY: lists of the space's rank; nulls mean ones.
             unsafe { (self.datasets.select)(space, abi::SELECT_SET, start.as_ptr(), null, count.as_ptr(), null) }
         };
-        ok(done).ok_or_else(|| failed("H5Sselect_hyperslab"))
+        ok(done).ok_or_else(|| self.failed("H5Sselect_hyperslab"))
     }
 
     /// `H5Dwrite` from memory that has all elements selected in `memory_space`.
@@ -408,7 +441,7 @@ impl<'f> Library<'f> {
         // SAFETY: takes any ids; the memory is the caller's promise.
         let done =
             unsafe { (self.datasets.write)(dataset, memory_type, memory_space, file_space, dxpl, from.cast()) };
-        ok(done).ok_or_else(|| failed("H5Dwrite"))
+        ok(done).ok_or_else(|| self.failed("H5Dwrite"))
     }
 
     /// `H5Dread` likewise.
@@ -419,7 +452,7 @@ impl<'f> Library<'f> {
         let &Call { dataset, memory_type, memory_space, file_space, dxpl } = ids;
         // SAFETY: as above.
         let done = unsafe { (self.datasets.read)(dataset, memory_type, memory_space, file_space, dxpl, to.cast()) };
-        ok(done).ok_or_else(|| failed("H5Dread"))
+        ok(done).ok_or_else(|| self.failed("H5Dread"))
     }
 }
 

@@ -23,10 +23,11 @@ pub fn range(array: &Array, bytes: &[u8], fill: Option<&[u8]>, context: &Context
     with_numbers_of(array.dtype(), Look { bytes, order: array.order(), parts, fill, n_elements, context })
 }
 
-/// `value` times the range, both rounded down, so that no error within that is more than `value` times the true range; 0
-/// without a range.
+/// `value` times the range, both rounded down, so that no error within that is more than `value` times the true range; 0,
+/// which is no bound, without a range, or if one of the three is not finite.
 pub fn relative_bound([minimum, maximum]: [f64; 2], value: f64) -> f64 {
-    if minimum < maximum { Exact::difference(maximum, minimum).times_down(value) } else { 0.0 }
+    let is_range = minimum < maximum && value > 0.0 && [minimum, maximum, value].iter().all(|n| n.is_finite());
+    if is_range { Exact::difference(maximum, minimum).times_down(value) } else { 0.0 }
 }
 
 struct Look<'a> {
@@ -127,6 +128,15 @@ mod tests {
         assert_eq!(relative_bound([1.0, 3.0], 0.25), 0.5);
         assert_eq!(relative_bound([1.0, 1.0], 0.25), 0.0);
         assert_eq!(relative_bound([f64::INFINITY, f64::NEG_INFINITY], 0.25), 0.0);
+        for (least, most, value) in [
+            (0.0, 1.0, f64::NAN),
+            (0.0, 1.0, f64::INFINITY),
+            (0.0, 1.0, -1.0),
+            (0.0, f64::NAN, 0.1),
+            (f64::NEG_INFINITY, 1.0, 0.1),
+        ] {
+            assert_eq!(relative_bound([least, most], value), 0.0);
+        }
         // 0.1 is a little more than a tenth.
         assert!(relative_bound([0.0, 3.0], 0.1) <= 0.1 * 3.0);
         assert_eq!(relative_bound([-f64::MAX, f64::MAX], 0.25), f64::MAX / 2.0);

@@ -31,7 +31,7 @@ class Options(ctypes.Structure):
         ("progress", PROGRESS),
         ("progress_data", c_void_p),
         ("memory_limit", c_uint64),
-        ("transfer", c_int64),
+        ("dxpl", c_int64),
     ]
 
 
@@ -54,7 +54,7 @@ class Bulk:
 
     def __init__(self, hdf5=None):
         hdf5 = hdf5 or wheel_library(h5py, "h5py.libs", "libhdf5-*")
-        self.library = ctypes.CDLL(str(PLUGIN))
+        self.hdf5, self.library = hdf5, ctypes.CDLL(str(PLUGIN))
         self.library.gridz_last_error.restype = c_char_p
         found = [(name, getattr(hdf5, name, None)) for name in NAMES]
         entries = [(name.encode(), ctypes.cast(function, c_void_p)) for name, function in found if function]
@@ -71,13 +71,13 @@ class Bulk:
         if status != 0:
             raise Failed(status, self.library.gridz_last_error().decode())
 
-    def move(self, function, dataset, array, start, kind, progress, memory_limit, context, transfer):
+    def move(self, function, dataset, array, start, kind, progress, memory_limit, context, dxpl):
         """What reading and writing have in common."""
         strides = None
         if not array.flags.c_contiguous:
             strides = (c_int64 * max(array.ndim, 1))(*array.strides)
         told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
-        options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, transfer)
+        options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, dxpl)
         box = [None, None]
         if start is not None:
             box = [(c_uint64 * max(array.ndim, 1))(*numbers) for numbers in (start, array.shape)]
@@ -92,19 +92,19 @@ class Bulk:
             )
         )
 
-    def write(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, transfer=0, kind=None):
+    def write(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, dxpl=0, kind=None):
         """Writes an array to an h5py dataset, from `start` on."""
         if kind is None:
             kind = h5py.h5t.py_create(array.dtype)
         function = self.library.gridz_h5_write_by
-        self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, transfer)
+        self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, dxpl)
 
-    def read(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, transfer=0, kind=None):
+    def read(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, dxpl=0, kind=None):
         """Reads from an h5py dataset to all of an array."""
         if kind is None:
             kind = h5py.h5t.py_create(array.dtype)
         function = self.library.gridz_h5_read_by
-        self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, transfer)
+        self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, dxpl)
         return array
 
     def copy(self, src, dst, progress=None, memory_limit=0, context=None):

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from bulk import CANCELLED, CORRUPT, INVALID_ARGUMENT, UNSUPPORTED_JOB, Bulk, Failed, all_of
+from bulk import CANCELLED, CORRUPT, HOST, INVALID_ARGUMENT, UNSUPPORTED_JOB, Bulk, Failed, all_of
 from capi import TYPES, WHEELS, Hdf5
 from support import DENSE, FOLDER, GRIDZ, LORENZO, SPECS, SZP, frames, noise, options, python, same, smooth, specials
 
@@ -73,6 +73,14 @@ def test_every_libhdf5(name, tmp_path):
             kind = hdf5.constant(TYPES[dtype])
             for function, array in [("gridz_h5_write_by", data), ("gridz_h5_read_by", back)]:
                 bulk.move(getattr(bulk.library, function), dataset, array, None, kind, None, 0, None, 0)
+            same(back, data)
+            # What is in HDF5's cache counts, and what comes after it.
+            turned = np.ascontiguousarray(data[::-1])
+            hdf5.call("H5Dwrite", dataset, kind, 0, 0, 0, turned.ctypes.data)
+            bulk.move(bulk.library.gridz_h5_read_by, dataset, back, None, kind, None, 0, None, 0)
+            same(back, turned)
+            bulk.move(bulk.library.gridz_h5_write_by, dataset, data, None, kind, None, 0, None, 0)
+            hdf5.call("H5Dread", dataset, kind, 0, 0, 0, back.ctypes.data)
             same(back, data)
             part = np.ascontiguousarray(data[3:30, 5:9])
             bulk.move(bulk.library.gridz_h5_write_by, dataset, part, (3, 5, 0), kind, None, 0, None, 0)
@@ -360,6 +368,57 @@ def test_a_copy_is_the_same_whatever_it_is_made_of(bulk, file, tmp_path):
     with pytest.raises(Failed, match="variable length") as failure:
         bulk.copy(text, src)
     assert failure.value.status == UNSUPPORTED_JOB
+
+
+def test_new_members_of_compounds_are_zeros(bulk, file):
+    for options in ({}, {"chunks": (7, 3), "compression": GRIDZ}):
+        src = file.create_dataset(None, (20, 10), [("a", "<i4")], **options)
+        dst = file.create_dataset(None, (20, 10), [("a", "<i4"), ("b", "<i8")], **options)
+        src["a"] = np.arange(200).reshape(20, 10)
+        dst[...] = np.full((20, 10), -1, "<i4").astype(dst.dtype)
+        bulk.copy(src, dst)
+        assert (dst["a"] == src["a"]).all() and not dst["b"].any()
+
+
+def test_a_sparse_dataset_stays_sparse(bulk, file):
+    options = {"shape": (1000, 100), "dtype": "<f4", "chunks": (10, 10), "compression": GRIDZ, "fillvalue": 2}
+    src, dst, written = (file.create_dataset(name, **options) for name in ("src", "dst", "written"))
+    src[500:510, 20:30] = 7
+    bulk.copy(src, dst)
+    assert stored(dst) == stored(src) and len(stored(dst)) == 1
+    written[:20] = 5
+    bulk.copy(src, written)
+    same(written[:], src[:])
+
+
+def test_what_a_transfer_list_says_is_done(bulk, file):
+    data = smooth("<f4", (16, 16))
+    dataset = file.create_dataset("x", data=data, chunks=(8, 8), compression=GRIDZ)
+    doubles, unchecked = (h5py.h5p.create(h5py.h5p.DATASET_XFER) for _ in range(2))
+    assert bulk.hdf5.H5Pset_data_transform(ctypes.c_int64(doubles.id), b"2*x") >= 0
+    same(bulk.read(dataset, all_of(dataset), dxpl=doubles.id), data * 2)
+    bulk.write(dataset, data, dxpl=doubles.id)
+    same(dataset[:], data * 2)
+    # A frame whose payload has another checksum than its header says, and is sound but for that.
+    plain = file.create_dataset("plain", data=data, chunks=(8, 8), compression=GRIDZ, compression_opts=(0, 0, 0))
+    frame = bytearray(stored(plain)[0, 0][1])
+    frame[-1] ^= 0x40
+    plain.id.write_direct_chunk((0, 0), bytes(frame))
+    with pytest.raises(Failed) as failure:
+        bulk.read(plain, all_of(plain))
+    assert failure.value.status == CORRUPT
+    assert bulk.hdf5.H5Pset_edc_check(ctypes.c_int64(unchecked.id), 0) >= 0
+    assert (bulk.read(plain, all_of(plain), dxpl=unchecked.id) != data).sum() == 1
+
+
+def test_hdf5s_reasons_are_told(bulk, file, tmp_path):
+    data = smooth("<f4", (16, 16))
+    file.create_dataset("x", data=data, chunks=(8, 8), compression=GRIDZ)
+    path = file.filename
+    file.close()
+    with h5py.File(path) as again, pytest.raises(Failed, match=r"H5Dwrite_chunk failed; HDF5 says: .*\w") as failure:
+        bulk.write(again["x"], data)
+    assert failure.value.status == HOST and "write" in failure.value.text.split("says:")[1]
 
 
 def test_what_hdf5_has_not_written_yet_counts(bulk, file):

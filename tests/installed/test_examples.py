@@ -74,11 +74,15 @@ def test_cmake_refuses_another_series(installed):
     installed.run("cmake -S . -B build", status=1)
 
 
+HDF5_MODULES = "$GRIDZ_PREFIX/include/gridz_hdf5.f90 $GRIDZ_PREFIX/include/gridz_bulk.f90"
+
+
 @pytest.mark.parametrize(
     ("source", "compile"),
     [
         ("test_hpp.cpp", f"g++ -std=c++17 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
         ("test_fortran.f90", "gfortran -std=f2018 -g -fcheck=all $GRIDZ_PREFIX/include/gridz.f90"),
+        ("test_bulk.f90", f"h5fc -shlib -std=f2018 -g -fcheck=all {HDF5_MODULES}"),
     ],
 )
 def test_every_procedure(installed, source, compile):
