@@ -421,8 +421,8 @@ impl<'f> Library<'f> {
 
     /// Selects a box of a dataspace.
     pub fn select(&self, space: Hid, start: &[u64], count: &[u64]) -> Result<()> {
-        // SAFETY: takes any id.
         let done = if count.contains(&0) {
+            // SAFETY: takes any id.
             unsafe { (self.datasets.select_none)(space) }
         } else {
             let null = std::ptr::null();

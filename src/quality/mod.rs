@@ -1,9 +1,9 @@
 //! How close what came back is to the original: errors, and what people compare codecs by.
 //!
-//! [`compare`] is the door, and [`range`] tells the range alone. It goes through both arrays once (`pair`), and once more for each kind of structural
+//! [`compare`] is the door. It goes through both arrays once (`pair`), and once more for each kind of structural
 //! similarity (`ssim`), which needs the range. Differences are kept exactly (`exact`), so that a bound is broken or kept
 //! and nothing between. Threads get pieces that depend on the array alone and are put together in order: the report
-//! does not depend on how many there are.
+//! does not depend on how many there are. The range alone is told by `range`.
 
 mod exact;
 mod moments;
