@@ -23,4 +23,4 @@ pub use placement::Placement;
 pub use selection::{Covers, Part, Selection};
 pub use shared::SharedBytes;
 pub use store::{ChunkCoder, ChunkStore, Encoded};
-pub use transfer::{Progress, Transfer};
+pub use transfer::{Progress, Transfer, cancelled};

@@ -75,8 +75,9 @@ struct Incoming {
     bytes: Buffer,
 }
 
-fn cancelled() -> Error {
-    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; the chunks before are done")
+/// The caller's function has ended a transfer.
+pub fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
 }
 
 impl Transfer<'_> {

@@ -11,7 +11,7 @@ use crate::ffi::guard::guard;
 use crate::ffi::ptr::{self, ProgressFn};
 use crate::ffi::status::gridz_status;
 use crate::ffi::types::{gridz_h5_function, gridz_h5_options};
-use crate::hdf5::bulk::{self, Dataset};
+use crate::hdf5::bulk::{self, Access, Dataset};
 use crate::hdf5::library::Library;
 
 /// Buffers, where the options do not say how much.
@@ -33,18 +33,16 @@ pub unsafe extern "C" fn gridz_h5_write_by(
     options: *const gridz_h5_options,
 ) -> gridz_status {
     guard(|| {
+        let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
-        let dataset = Dataset::open(&library, dataset, options.dxpl)?;
-        let rank = dataset.extents().len() as u32;
-        // SAFETY: the same promises.
-        let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
-        let selection =
-            dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides.as_deref())?;
-        let first = src.wrapping_byte_sub(selection.first());
-        // SAFETY: the same promises: the array reaches as far as the selection and the strides say.
-        let memory = unsafe { ptr::host_bytes("src", if src.is_null() { src } else { first }, selection.span())? };
-        options.run(|options, progress| selection.write(memory, options, progress))
+        unsafe {
+            box_of.access(|access, options| {
+                let first = if src.is_null() { src } else { src.wrapping_byte_sub(access.first()) };
+                // The array reaches as far as the selection and the strides say.
+                let memory = ptr::host_bytes("src", first, access.span())?;
+                options.run(|options, progress| access.write(memory, options, progress))
+            })
+        }
     })
 }
 
@@ -62,17 +60,15 @@ pub unsafe extern "C" fn gridz_h5_read_by(
     options: *const gridz_h5_options,
 ) -> gridz_status {
     guard(|| {
+        let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
-        let dataset = Dataset::open(&library, dataset, options.dxpl)?;
-        let rank = dataset.extents().len() as u32;
-        // SAFETY: the same promises.
-        let (chosen, strides) = unsafe { (Chosen::read(&dataset, start, count)?, options.strides(rank)?) };
-        let selection =
-            dataset.select(chosen.start(), chosen.count(), memory_type(mem_type), strides.as_deref())?;
-        // SAFETY: the same promises: the array reaches as far as the selection and the strides say.
-        let memory = unsafe { ptr::host_bytes_mut("dst", dst, selection.first(), selection.span())? };
-        options.run(|options, progress| selection.read(memory, options, progress))
+        unsafe {
+            box_of.access(|access, options| {
+                // The array reaches as far as the selection and the strides say.
+                let memory = ptr::host_bytes_mut("dst", dst, access.first(), access.span())?;
+                options.run(|options, progress| access.read(memory, options, progress))
+            })
+        }
     })
 }
 
@@ -113,9 +109,33 @@ unsafe fn library(functions: *const gridz_h5_function) -> Result<Library<'static
     unsafe { Library::new(&find) }
 }
 
-/// `None`: as in the file.
-fn memory_type(id: i64) -> Option<i64> {
-    (id != 0).then_some(id)
+/// What a call says of a box and its memory.
+struct BoxOf {
+    functions: *const gridz_h5_function,
+    dataset: i64,
+    mem_type: i64,
+    start: *const u64,
+    count: *const u64,
+    options: *const gridz_h5_options,
+}
+
+impl BoxOf {
+    /// Calls `work` with what there is to move, and how.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn access(self, work: impl FnOnce(&Access, &Options) -> Result<()>) -> Result<()> {
+        // SAFETY: the same promise.
+        let (library, options) = unsafe { (library(self.functions)?, Options::read(self.options)?) };
+        let dataset = Dataset::open(&library, self.dataset, options.dxpl)?;
+        let rank = dataset.extents().len() as u32;
+        // SAFETY: the same promise.
+        let (chosen, strides) =
+            unsafe { (Chosen::read(&dataset, self.start, self.count)?, options.strides(rank)?) };
+        // 0: as in the file.
+        let memory_type = (self.mem_type != 0).then_some(self.mem_type);
+        work(&dataset.select(chosen.start(), chosen.count(), memory_type, strides.as_deref())?, &options)
+    }
 }
 
 /// What of a dataset is moved.

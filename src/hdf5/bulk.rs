@@ -17,6 +17,7 @@ use super::dataset;
 use super::library::{Call, Library, Owned};
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
+    cancelled,
 };
 use crate::engine::{Context, Verify};
 use crate::error::{Error, ErrorKind, Result};
@@ -419,10 +420,6 @@ enum Memory<'a> {
     All,
     /// A buffer for a part of the selection, which lies in memory so.
     Part(&'a Placement, &'a Part, &'a mut [u8]),
-}
-
-fn cancelled() -> Error {
-    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
 }
 
 /// The chunks of a dataset.
