@@ -65,4 +65,4 @@ def make(target, **variables):
 
 def functions_of(header):
     """Names of the functions that a C header declares."""
-    return set(re.findall(r"\b(gridz_[a-z_]+)\(", re.sub(r"//[^\n]*|/\*.*?\*/", "", header.read_text(), flags=re.S)))
+    return set(re.findall(r"\b(gridz_[a-z0-9_]+)\(", re.sub(r"//[^\n]*|/\*.*?\*/", "", header.read_text(), flags=re.S)))

@@ -38,6 +38,10 @@ STRUCTS = {
         "rmse", "nrmse", "psnr", "correlation", "ssim_2d", "ssim_3d",
     ],
     "gridz_context_options": ["struct_size", "threads", "device", "memory_limit"],
+    "gridz_h5_function": ["name", "address"],
+    "gridz_h5_options": [
+        "struct_size", "context", "strides", "progress", "progress_data", "memory_limit", "dxpl",
+    ],
 }  # fmt: skip
 
 
