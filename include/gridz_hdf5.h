@@ -214,8 +214,8 @@ static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize
 /*
  * Copies all elements of a dataset to another one of the same extents, whose chunks, filters and type may be others. Where
  * they are the same, the chunks go as they are. Chunks that were never written are not written, if both have the same fill
- * value and chunks. Of the options, strides mean nothing. UNSUPPORTED_JOB for elements of variable length, and for files that are
- * open by MPI-IO.
+ * value and chunks. Of the options, strides mean nothing. UNSUPPORTED_JOB for elements of variable length, for files that are
+ * open by MPI-IO, and for transforms of options->dxpl.
  */
 static inline gridz_status gridz_h5_copy(hid_t src_dset, hid_t dst_dset, const gridz_h5_options *options)
 {

@@ -104,6 +104,11 @@ impl Selection {
         })
     }
 
+    /// All parts of the selection, in order.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        (0..self.n_chunks).map(|i| self.part(i))
+    }
+
     /// Part `i` of the selection; the last axis varies fastest.
     pub fn part(&self, i: u64) -> Part {
         let mut part = Part {

@@ -122,13 +122,9 @@ impl Transfer<'_> {
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
         let (chunks, encoded) = (Buffers::default(), Buffers::default());
         let store = std::cell::RefCell::new(store);
-        let (mut i, mut done) = (0, 0);
+        let (mut parts, mut done) = (self.selection.parts(), 0);
         let begin = || {
-            if i == self.selection.n_chunks() {
-                return Ok(None);
-            }
-            let part = self.selection.part(i);
-            i += 1;
+            let Some(part) = parts.next() else { return Ok(None) };
             let mut before = None;
             if part.covers() == Covers::Part {
                 let mut bytes = encoded.take(0)?;
@@ -182,13 +178,9 @@ impl Transfer<'_> {
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.coder.bound());
         let (chunks, buffers) = (Buffers::default(), Buffers::default());
         let memory = SharedBytes::new(memory);
-        let (mut i, mut done) = (0, 0);
+        let (mut parts, mut done) = (self.selection.parts(), 0);
         let begin = || {
-            if i == self.selection.n_chunks() {
-                return Ok(None);
-            }
-            let part = self.selection.part(i);
-            i += 1;
+            let Some(part) = parts.next() else { return Ok(None) };
             let mut bytes = buffers.take(0)?;
             let encoded = store.read(part.chunk(), &mut bytes)?;
             Ok(Some(Incoming { part, encoded, bytes }))

@@ -130,49 +130,30 @@ impl BoxOf {
         let dataset = Dataset::open(&library, self.dataset, options.dxpl)?;
         let rank = dataset.extents().len() as u32;
         // SAFETY: the same promise.
-        let (chosen, strides) =
-            unsafe { (Chosen::read(&dataset, self.start, self.count)?, options.strides(rank)?) };
+        let ([start, count], strides) =
+            unsafe { (chosen(&dataset, self.start, self.count)?, options.strides(rank)?) };
         // 0: as in the file.
         let memory_type = (self.mem_type != 0).then_some(self.mem_type);
-        work(&dataset.select(chosen.start(), chosen.count(), memory_type, strides.as_deref())?, &options)
+        work(&dataset.select(&start, &count, memory_type, strides.as_deref())?, &options)
     }
 }
 
-/// What of a dataset is moved.
-struct Chosen {
-    start: Vec<u64>,
-    count: Vec<u64>,
-}
-
-impl Chosen {
-    /// All of it, or the box of `count` elements from `start` on.
-    ///
-    /// # Safety
-    /// The caller's promise, as [`ptr`] states it.
-    unsafe fn read(dataset: &Dataset, start: *const u64, count: *const u64) -> Result<Self> {
-        let extents = dataset.extents();
-        let rank = extents.len();
-        if start.is_null() != count.is_null() && rank > 0 {
-            return Err(Error::invalid(
-                "start and count are both NULL, which is all of the dataset, or none of them",
-            ));
-        }
-        if start.is_null() {
-            return Ok(Self { start: vec![0; rank], count: extents.to_vec() });
-        }
-        // SAFETY: the same promise.
-        let [start, count] =
-            unsafe { [ptr::extents("start", start, rank as u32)?, ptr::extents("count", count, rank as u32)?] };
-        Ok(Self { start: start[..rank].to_vec(), count: count[..rank].to_vec() })
+/// Where a box begins and how much it has along each axis: all of the dataset, if C says nothing.
+///
+/// # Safety
+/// The caller's promise, as [`ptr`] states it.
+unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Result<[Vec<u64>; 2]> {
+    let extents = dataset.extents();
+    let rank = extents.len();
+    if start.is_null() != count.is_null() && rank > 0 {
+        return Err(Error::invalid("start and count are both NULL, which is all of the dataset, or none of them"));
     }
-
-    fn start(&self) -> &[u64] {
-        &self.start
+    if start.is_null() {
+        return Ok([vec![0; rank], extents.to_vec()]);
     }
-
-    fn count(&self) -> &[u64] {
-        &self.count
-    }
+    // SAFETY: the same promise.
+    let lists = unsafe { [ptr::extents("start", start, rank as u32)?, ptr::extents("count", count, rank as u32)?] };
+    Ok(lists.map(|list| list[..rank].to_vec()))
 }
 
 /// What the options say.

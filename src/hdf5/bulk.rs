@@ -21,6 +21,7 @@ use crate::bulk::{
 };
 use crate::engine::{Context, Verify};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::header::MAX_HEADER_BYTES;
 use crate::settings::{self, LogLevel};
 use crate::types::DType;
 
@@ -187,6 +188,11 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
             "datasets in files that are open by MPI-IO cannot be copied; read and write them, each process its boxes",
         ));
     }
+    if to.library.transforms(options.dxpl) {
+        return Err(Error::unsupported(
+            "a copy would be transformed twice, when it is read and when it is written; use a list without a transform",
+        ));
+    }
     if [from, to].iter().any(|dataset| dataset.library.has_pointers(dataset.dtype.id())) {
         return Err(Error::unsupported("elements of variable length cannot be copied so; use H5Ocopy or h5repack"));
     }
@@ -341,6 +347,13 @@ impl Access<'_> {
         Transfer { selection: &self.selection, placement: &self.placement, coder, fill, context, memory_limit }
     }
 
+    /// Encoded bytes that a chunk can have: made by gridz, or without it.
+    fn most_encoded_bytes(&self) -> usize {
+        let chunk_bytes = self.selection.chunk().iter().product::<u64>() as usize * self.dataset.element_bytes;
+        let bound = self.way.as_ref().map_or(0, |filters| filters.bound());
+        bound.max(chunk_bytes + MAX_HEADER_BYTES)
+    }
+
     fn log(&self, done: &str, why: &str) {
         settings::log(LogLevel::Info, || format!("a dataset is {done} by HDF5's own functions, because {why}"));
     }
@@ -396,8 +409,6 @@ impl Access<'_> {
                     self.selection.chunk().iter().product::<u64>() as usize * self.placement.element_bytes();
                 if buffer.n_bytes() < n_bytes {
                     buffer = Buffer::new(n_bytes)?;
-                    // HDF5 leaves elements alone that were never written.
-                    buffer.bytes().fill(0);
                 }
                 let memory_space = library.space_with(self.selection.chunk(), part.in_chunk(), part.count())?;
                 transfer(
@@ -462,12 +473,12 @@ impl<'s> Store<'s> {
         Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).copied()))
     }
 
-    /// Whether a chunk was written, as far as that can be told by a search.
+    /// Whether a chunk was written.
     fn has(&mut self, chunk: &[u64]) -> Result<bool> {
         let Dataset { library, id, .. } = self.access.dataset;
         Ok(match self.indexed(chunk)? {
             Some(encoded) => encoded.is_some(),
-            None => library.known_bytes(*id, chunk).is_some(),
+            None => library.encoded_bytes(*id, chunk)?.is_some(),
         })
     }
 
@@ -478,17 +489,20 @@ impl<'s> Store<'s> {
         }
         // What stays in part has been read before.
         if self.access.selection.part(self.number(chunk)).covers() != Covers::Part {
-            if !self.has(chunk)? {
+            // A search, not what is certain: that would go through all chunks for each one that is new.
+            let Dataset { library, id, .. } = self.access.dataset;
+            if library.known_bytes(*id, chunk).is_none() {
                 return Ok(false);
             }
             let mut buffer = self.buffer.take().map_or_else(|| Buffer::new(0), Ok)?;
-            // HDF5 has a function for the mask alone, but it goes through all chunks up to this one. What cannot be read is
-            // written over.
-            let is_read = self.read(chunk, &mut buffer).is_ok();
+            // HDF5 has a function for the mask alone, but it goes through all chunks up to this one.
+            let read = self.read(chunk, &mut buffer);
             self.buffer = Some(buffer);
-            if !is_read {
-                return Ok(false);
-            }
+            match read {
+                // What cannot be read is written over.
+                Err(error) if matches!(error.kind(), ErrorKind::Host | ErrorKind::Corrupt) => return Ok(false),
+                read => read?,
+            };
         }
         Ok(self.left_out.contains(&self.number(chunk)))
     }
@@ -520,11 +534,18 @@ impl ChunkStore for Store<'_> {
         let indexed = self.indexed(chunk)?;
         let n_bytes = match indexed {
             Some(encoded) if library.tells_lengths() => encoded.map(|encoded| encoded.n_bytes),
+            Some(None) => None,
             // The index may be old when HDF5 writes to our memory what there is.
-            Some(encoded) => encoded.and_then(|_| library.known_bytes(*id, chunk)).map(|n_bytes| n_bytes as usize),
-            None => library.encoded_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
+            _ => library.encoded_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
         };
         let Some(n_bytes) = n_bytes else { return Ok(None) };
+        // A damaged file must not choose how much memory is allocated.
+        let most = self.access.most_encoded_bytes();
+        if n_bytes > most {
+            return Err(Error::corrupt(format!(
+                "a chunk of {n_bytes} encoded bytes, where {most} are the most there can be"
+            )));
+        }
         if bytes.n_bytes() < n_bytes {
             *bytes = Buffer::new(n_bytes)?;
         }

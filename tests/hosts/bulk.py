@@ -107,10 +107,10 @@ class Bulk:
         self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, dxpl)
         return array
 
-    def copy(self, src, dst, progress=None, memory_limit=0, context=None):
+    def copy(self, src, dst, progress=None, memory_limit=0, context=None, dxpl=0):
         """Copies an h5py dataset to another one."""
         told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
-        options = Options(ctypes.sizeof(Options), context, None, told, None, memory_limit, 0)
+        options = Options(ctypes.sizeof(Options), context, None, told, None, memory_limit, dxpl)
         self.check(
             self.library.gridz_h5_copy_by(self.functions, c_int64(src.id.id), c_int64(dst.id.id), byref(options))
         )

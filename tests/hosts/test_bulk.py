@@ -306,6 +306,11 @@ def test_damage_is_found(bulk, file):
             with pytest.raises(Failed):
                 bulk.write(dataset, data[:1, :1], (17, 33))
             same(bulk.read(dataset, np.empty((16, 64), "<f4"), (0, 0)), data[:16])
+    # No chunk of a gridz dataset is so long, so no memory is taken for it.
+    dataset.id.write_direct_chunk((16, 32), bytes(5000))
+    with pytest.raises(Failed, match="a chunk of 5000 encoded bytes") as failure:
+        bulk.read(dataset, all_of(dataset))
+    assert failure.value.status == CORRUPT
     # To write all of the chunk needs none of what was there.
     bulk.write(dataset, data[16:32], (16, 0))
     same(dataset[:], data)
@@ -399,6 +404,8 @@ def test_what_a_transfer_list_says_is_done(bulk, file):
     same(bulk.read(dataset, all_of(dataset), dxpl=doubles.id), data * 2)
     bulk.write(dataset, data, dxpl=doubles.id)
     same(dataset[:], data * 2)
+    with pytest.raises(Failed, match="transformed twice"):
+        bulk.copy(dataset, dataset, dxpl=doubles.id)
     # A frame whose payload has another checksum than its header says, and is sound but for that.
     plain = file.create_dataset("plain", data=data, chunks=(8, 8), compression=GRIDZ, compression_opts=(0, 0, 0))
     frame = bytearray(stored(plain)[0, 0][1])
