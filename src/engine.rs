@@ -8,18 +8,23 @@
 mod backend;
 mod batch;
 mod chunk;
+mod chunks;
 mod context;
 mod cpu;
 pub mod device;
 mod form;
 mod frame;
 mod gpu;
+mod lanes;
 mod launch;
 mod log;
 mod memory;
+mod pace;
+mod packing;
 mod prepared;
 mod region;
 mod staging;
+mod traffic;
 
 pub use crate::codec::fill::{Fill, MAX_FILL_BYTES};
 pub use crate::codec::mode::Mode;

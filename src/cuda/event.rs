@@ -4,7 +4,7 @@
 use std::ptr;
 use std::time::Duration;
 
-use cudarc::driver::sys::{self, CUevent, CUevent_flags};
+use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult};
 
 use crate::cuda::context::{DriverContext, Handle};
 use crate::cuda::device::Device;
@@ -58,6 +58,22 @@ impl Event {
         // SAFETY: the event is alive.
         let code = unsafe { sys::cuEventSynchronize(self.raw.0) };
         self.context.check(code, "work on a stream failed").inspect_err(|_| self.context.settle())
+    }
+
+    /// Whether the marked point is reached.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize).
+    pub fn is_reached(&self) -> Result<bool> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the event is alive.
+        match unsafe { sys::cuEventQuery(self.raw.0) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => {
+                self.context.check(code, "work on a stream failed").inspect_err(|_| self.context.settle())?;
+                Ok(true)
+            }
+        }
     }
 
     /// The time from the point that `begin` marks to this one; both are timed and reached.

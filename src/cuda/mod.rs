@@ -57,6 +57,6 @@ pub use launch::Grid;
 pub use modules::{Fatbin, Function, Module};
 pub use pinned::PinnedBuffer;
 pub(crate) use probe::gpu_of_address;
-pub use probe::{Gpu, gpu_of_pointer, gpus, is_active};
+pub use probe::{Gpu, gpu_of_pointer, gpus, is_active, is_pinned};
 pub use slice::DeviceSlice;
 pub use stream::{Stream, StreamHandle};

@@ -10,6 +10,7 @@ use cudarc::driver::sys;
 
 use crate::cuda::caches::{cache_bytes, lock};
 use crate::cuda::context::DriverContext;
+use crate::cuda::slice::DeviceSlice;
 use crate::error::{Error, Result};
 
 /// Host memory that the GPU reads and writes without detour. Dereferences to its bytes, with anything in
@@ -105,6 +106,12 @@ impl PinnedBuffer {
             None => Allocation::new(context, size)?,
         };
         Ok(Self { context, cache, allocation, n_bytes })
+    }
+
+    /// The same memory, as kernels name it.
+    pub fn on_device(&self) -> DeviceSlice<'_> {
+        // SAFETY: pinned memory has one address on the host and all GPUs, and lives as long as the result.
+        unsafe { DeviceSlice::from_raw(self.allocation.address.as_ptr().cast(), self.n_bytes as u64) }
     }
 
     /// The first `n_bytes`.

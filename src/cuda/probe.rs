@@ -192,6 +192,19 @@ pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
     if is_device { gpu_of_address(address) } else { None }
 }
 
+/// Whether all of `bytes` is pinned, as far as its two ends tell. Asking loads and starts nothing.
+pub fn is_pinned(bytes: &[u8]) -> bool {
+    let Some(last) = bytes.last() else { return false };
+    if !is_loaded() || check_process().is_err() || !look_up() {
+        return false;
+    }
+    let is_host = |byte: *const u8| {
+        attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, byte as sys::CUdeviceptr)
+            == Some(sys::CUmemorytype::CU_MEMORYTYPE_HOST as u64)
+    };
+    is_host(bytes.as_ptr()) && is_host(last)
+}
+
 /// The GPU to which memory that the driver knows belongs. The driver must be there.
 pub(crate) fn gpu_of_address(address: sys::CUdeviceptr) -> Option<u32> {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).map(|ordinal| ordinal as u32)

@@ -1,7 +1,7 @@
 //! Streams, and copies between host and device.
 //!
 //! Memory that a function here is given is free again when it returns, unless the function is `unsafe`. Copies that go
-//! on after the call are the matter of [`DeviceBuffer`](super::DeviceBuffer).
+//! on after the call are the matter of [`DeviceBuffer`](super::DeviceBuffer), or of who calls an `unsafe` function.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;
@@ -146,6 +146,37 @@ impl Stream<'_> {
             unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), dst.len(), self.raw()) };
         self.device.context.check(code, "copying from the GPU failed")?;
         self.synchronize()
+    }
+
+    /// Copies `src`, which is pinned, to `dst` in the background.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the lengths differ, `Device`.
+    ///
+    /// # Safety
+    /// Both memories live, and nobody changes them, until the stream has done the work.
+    pub unsafe fn bring(&self, dst: DeviceSlice, src: &[u8]) -> Result<()> {
+        let _entered = self.device.enter()?;
+        same_length(dst.n_bytes(), src.len() as u64)?;
+        // SAFETY: both sides have that many bytes, and live long enough by the caller's promise.
+        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(dst.address(), src.as_ptr().cast(), src.len(), self.raw()) };
+        self.device.context.check(code, "copying to the GPU failed")
+    }
+
+    /// Copies `src` to `dst`, which is pinned, in the background.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the lengths differ, `Device`.
+    ///
+    /// # Safety
+    /// Both memories live, and nobody touches them, until the stream has done the work.
+    pub unsafe fn fetch(&self, src: DeviceSlice, dst: &mut [u8]) -> Result<()> {
+        let _entered = self.device.enter()?;
+        same_length(dst.len() as u64, src.n_bytes())?;
+        // SAFETY: both sides have that many bytes, and live long enough by the caller's promise.
+        let code =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src.address(), dst.len(), self.raw()) };
+        self.device.context.check(code, "copying from the GPU failed")
     }
 
     /// Copies on the device, in the background.

@@ -146,6 +146,11 @@ impl Context {
         Level::choose(self.settings()?.cpu_level)
     }
 
+    /// Bytes of arrays in a batch at most: several are on their way, each with its frames.
+    pub(super) fn batch_bytes(&self) -> u64 {
+        self.memory_limit.map_or(u64::MAX, |limit| limit / 8)
+    }
+
     /// Working memory, zeroed.
     pub(super) fn scratch(&self, n_bytes: usize) -> Result<Vec<u8>> {
         let need = n_bytes as u64;

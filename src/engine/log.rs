@@ -1,7 +1,9 @@
-//! What `GRIDZ_LOG=debug` tells of a chunk.
+//! What `GRIDZ_LOG=debug` tells of chunks.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use crate::engine::lanes::Busy;
+use crate::engine::pace::Pace;
 use crate::settings::{self, LogLevel};
 use crate::types::Array;
 
@@ -16,4 +18,23 @@ pub fn chunk(done: &str, array: &Array, codec: &str, (from, to): (u64, u64), beg
         let (dtype, shape) = (array.dtype().name(), array.shape());
         format!("{done} {dtype} {shape:?} by {codec}: {from} -> {to} bytes in {ms:.3} ms on {backend}")
     });
+}
+
+/// One line for many chunks.
+pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instant, backend: &str) {
+    settings::log(LogLevel::Debug, || {
+        let ms = begin.elapsed().as_secs_f64() * 1e3;
+        format!("{done} {n_chunks} chunks: {from} -> {to} bytes in {ms:.3} ms on {backend}")
+    });
+}
+
+/// One line for how long each lane's streams worked, and the size of the batches at the end.
+pub fn busy(lanes: impl Iterator<Item = Busy>, pace: &Pace) {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    for Busy { bring, work, fetch } in lanes {
+        settings::log(LogLevel::Debug, || {
+            let (bring, work, fetch, n) = (ms(bring), ms(work), ms(fetch), pace.n_chunks());
+            format!("copies to the GPU {bring:.3} ms, kernels {work:.3} ms, copies back {fetch:.3} ms; {n} chunks a batch")
+        });
+    }
 }

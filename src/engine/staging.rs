@@ -69,7 +69,8 @@ fn step(i: usize, n_bytes: usize) -> Range<u64> {
     start..start + n_bytes as u64
 }
 
-fn copy(src: &[u8], dst: &mut [u8], pool: &Pool) {
+/// Copies by all threads.
+pub fn copy(src: &[u8], dst: &mut [u8], pool: &Pool) {
     let shares: Vec<_> = src.chunks(SHARE).zip(dst.chunks_mut(SHARE)).collect();
     pool.map(shares, |(from, to)| to.copy_from_slice(from));
 }

@@ -276,7 +276,7 @@ impl<'a> Options<'a> {
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
-    unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
+    pub(super) unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
         // SAFETY: the same promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
@@ -328,7 +328,7 @@ pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
 }
 
 /// Tells the caller the bytes that were written, or those that were missing.
-fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
+pub(super) fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
     match result {
         Ok(written) => n_bytes.write(written),
         Err(error) => {

@@ -286,6 +286,46 @@ pub unsafe fn optional_device_memory<'a>(
     Ok((!start.is_null()).then_some(memory))
 }
 
+/// `n` lengths in host memory.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn lengths<'a>(name: &str, from: *const usize, n: usize) -> Result<&'a [u64]> {
+    check_lengths(name, from, n)?;
+    // SAFETY: the same promise; a size is a u64 on machines of 64 bits, and it is aligned.
+    Ok(if n == 0 { &[] } else { unsafe { slice::from_raw_parts(from.cast(), n) } })
+}
+
+/// Room for `n` lengths in host memory.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn lengths_mut<'a>(name: &str, to: *mut usize, n: usize) -> Result<&'a mut [u64]> {
+    check_lengths(name, to, n)?;
+    if n == 0 {
+        return Ok(&mut []);
+    }
+    let to = to.cast::<u64>();
+    // SAFETY: the same promise; a size is a u64 on machines of 64 bits, and it is aligned. They are initialised first.
+    Ok(unsafe {
+        to.write_bytes(0, n);
+        slice::from_raw_parts_mut(to, n)
+    })
+}
+
+/// Lengths are read and written by the host.
+fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
+    const { assert!(size_of::<usize>() == size_of::<u64>(), "gridz is for machines of 64 bits") };
+    is_empty(name, start.cast(), n.checked_mul(size_of::<usize>()).unwrap_or(usize::MAX))?;
+    if !start.is_aligned() {
+        return Err(Error::invalid(format!("{name} is at {start:p}; it must be aligned to 8 bytes")));
+    }
+    if n > 0 && gpu_of_pointer(start.cast()).is_some() {
+        return Err(Error::invalid(format!("{name} is memory of a GPU; here it must be the host's")));
+    }
+    Ok(())
+}
+
 /// A caller's stream.
 ///
 /// # Safety

@@ -60,6 +60,9 @@ class Gridz:
         signatures = {
             "gridz_compress_bound": [array, options, POINTER(size)],
             "gridz_compress": [array, c_void_p, size, c_void_p, size, POINTER(size), options],
+            "gridz_packed_bound": [array, size, POINTER(size)],
+            "gridz_compress_chunks": [array, size, c_void_p, size, c_void_p, size, c_void_p, POINTER(size), options],
+            "gridz_decompress_chunks": [array, size, c_void_p, size, c_void_p, c_void_p, size, options],
             "gridz_async_workspace_bytes": [array, size, c_void_p, options, POINTER(size)],
             "gridz_compress_async": [array, size, c_void_p, size, c_void_p, size, c_void_p]
             + [c_void_p, size, c_void_p, options],
@@ -82,28 +85,29 @@ class Gridz:
         self.call(name, *arguments, byref(found))
         return found.value
 
-    def compress(self, chunk):
+    def compress(self, chunk, options=None):
         """The frame of a NumPy array, made in host memory."""
         array = Array(chunk.dtype, chunk.shape)
-        frame = numpy.empty(self.size("gridz_compress_bound", array, None), numpy.uint8)
+        frame = numpy.empty(self.size("gridz_compress_bound", array, options), numpy.uint8)
         n_bytes = c_size_t()
         src, dst = chunk.ctypes.data, frame.ctypes.data
-        self.call("gridz_compress", array, src, chunk.nbytes, dst, frame.nbytes, byref(n_bytes), None)
+        self.call("gridz_compress", array, src, chunk.nbytes, dst, frame.nbytes, byref(n_bytes), options)
         return frame[: n_bytes.value].tobytes()
 
 
 class Batch:
     """Chunks along the first axis of a CuPy array, their frames, and where both come back."""
 
-    def __init__(self, gridz, chunks):
+    def __init__(self, gridz, chunks, options=None):
         self.gridz, self.chunks, self.n_chunks = gridz, chunks, len(chunks)
+        self.options = options
         self.array = Array(chunks.dtype, chunks.shape[1:])
-        self.slot = -(-gridz.size("gridz_compress_bound", self.array, None) // 16) * 16
+        self.slot = -(-gridz.size("gridz_compress_bound", self.array, options) // 16) * 16
         self.frames = cupy.zeros((self.n_chunks, self.slot), cupy.uint8)
         self.lengths = cupy.zeros(self.n_chunks, cupy.uint64)
         self.statuses = cupy.full(self.n_chunks, -1, cupy.int32)
         self.back = cupy.zeros_like(chunks)
-        n_bytes = gridz.size("gridz_async_workspace_bytes", self.array, self.n_chunks, None, None)
+        n_bytes = gridz.size("gridz_async_workspace_bytes", self.array, self.n_chunks, None, options)
         self.workspace = cupy.empty(max(n_bytes, 1), cupy.uint8)
 
     def _space(self, own):
@@ -114,7 +118,7 @@ class Batch:
         src, stride = self.chunks.data.ptr, self.chunks.strides[0]
         dst = (self.frames.data.ptr, self.slot, self.lengths.data.ptr)
         space = self._space(own_workspace)
-        arguments = (self.array, self.n_chunks, src, stride, *dst, *space, stream.ptr, None)
+        arguments = (self.array, self.n_chunks, src, stride, *dst, *space, stream.ptr, self.options)
         self.gridz.call("gridz_compress_async", *arguments)
 
     def decompress(self, stream, own_workspace=True):
@@ -122,7 +126,7 @@ class Batch:
         src = (self.frames.data.ptr, self.slot, self.lengths.data.ptr)
         dst = (self.back.data.ptr, self.back.strides[0], self.statuses.data.ptr)
         space = self._space(own_workspace)
-        arguments = (self.array, self.n_chunks, *src, *dst, *space, stream.ptr, None)
+        arguments = (self.array, self.n_chunks, *src, *dst, *space, stream.ptr, self.options)
         self.gridz.call("gridz_decompress_async", *arguments)
 
     def frame(self, i):

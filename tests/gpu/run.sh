@@ -148,6 +148,8 @@ section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
+section "Many chunks at once" python3 chunks.py "$library" "$fields/64/turb3d.f32"
+
 host_memory() {
     local codec how
     for codec in ndzip lorenzo szp,rel=1e-3; do

@@ -1,0 +1,565 @@
+//! Many chunks of one type and shape at once, and their frames packed: each at the first multiple of 16 bytes behind the one
+//! before it, with zeros between them.
+//!
+//! On the CPU every thread takes a chunk. On GPUs batches go through lanes, so that copies and kernels work at the same
+//! time; memory that is not pinned is copied by all threads.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use crate::codec::request::Request;
+use crate::cpu::ordered;
+use crate::cpu::pool::Pool;
+use crate::cuda::{Device, is_pinned};
+use crate::engine::backend::{self, Attempt};
+use crate::engine::chunk::{start_of, through_host};
+use crate::engine::context::Context;
+use crate::engine::frame::{Verify, check_payload};
+use crate::engine::lanes::{CompressLane, DecompressLane, Decompressed, Origin, Target, most_packed_bytes};
+use crate::engine::launch::FRAME_ALIGNMENT;
+use crate::engine::memory::{Destination, Source};
+use crate::engine::pace::Pace;
+use crate::engine::prepared::Prepared;
+use crate::engine::traffic::{self, Compresses, Decompresses};
+use crate::engine::{cpu, log, staging};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::header::{Header, MAX_HEADER_BYTES};
+use crate::settings::{Backend, Settings};
+use crate::types::Array;
+
+/// Chunks of one type and shape: chunk `i` is `i * stride` bytes behind the first.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunks {
+    /// What each chunk is.
+    pub array: Array,
+    /// How many there are.
+    pub n_chunks: usize,
+    /// Bytes from array to array, at least those of one. Means nothing where there is one chunk.
+    pub stride: u64,
+}
+
+/// Where packed frames of these lengths end, if that can be.
+fn packed_bytes(lengths: &[u64]) -> Option<u64> {
+    let mut ends = lengths.iter().map(|n_bytes| n_bytes.checked_next_multiple_of(FRAME_ALIGNMENT));
+    ends.try_fold(0u64, |end, n_bytes| end.checked_add(n_bytes?))
+}
+
+/// Bytes in which the packed frames of `n_chunks` chunks surely have room.
+///
+/// # Errors
+/// `InvalidArgument` if so many bytes cannot be addressed.
+pub fn packed_bound(array: &Array, n_chunks: usize) -> Result<u64> {
+    let each = most_packed_bytes(array);
+    each.checked_mul(n_chunks as u64).filter(|&n_bytes| isize::try_from(n_bytes).is_ok()).ok_or_else(|| {
+        Error::invalid(format!("{n_chunks} chunks of {} bytes cannot be addressed", array.n_bytes()))
+    })
+}
+
+impl Chunks {
+    /// Bytes from the first array to the end of the last.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a stride that is too short, or if so many bytes cannot be addressed.
+    pub fn span(&self, name: &str) -> Result<u64> {
+        let &Self { array, n_chunks, stride } = self;
+        let Some(before) = (n_chunks as u64).checked_sub(1) else { return Ok(0) };
+        if before > 0 && stride < array.n_bytes() {
+            return Err(Error::invalid(format!(
+                "{name} is {stride}; it must be at least the {} bytes of an array",
+                array.n_bytes()
+            )));
+        }
+        let span = before.checked_mul(stride).and_then(|before| before.checked_add(array.n_bytes()));
+        span.filter(|&n| i64::try_from(n).is_ok()).ok_or_else(|| {
+            Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} cannot be addressed"))
+        })
+    }
+
+    /// Bytes from array to array.
+    fn step(&self) -> u64 {
+        if self.n_chunks == 1 { self.array.n_bytes() } else { self.stride }
+    }
+
+    /// Where these arrays are, of which there is one at least.
+    fn span_of(&self, chunks: Range<u64>) -> Range<u64> {
+        chunks.start * self.step()..(chunks.end - 1) * self.step() + self.array.n_bytes()
+    }
+
+    /// Where an array is in the host's memory.
+    fn place(&self, i: usize) -> Range<usize> {
+        in_memory(self.span_of(i as u64..i as u64 + 1))
+    }
+
+    /// Whether there is nothing between the arrays.
+    fn is_dense(&self) -> bool {
+        self.step() == self.array.n_bytes()
+    }
+}
+
+fn too_small(have: u64, array: &Array, n_chunks: usize) -> Error {
+    let need = most_packed_bytes(array).saturating_mul(n_chunks as u64);
+    let text = format!("a destination of {have} bytes is too small; {need} are enough for any values");
+    Error::new(ErrorKind::DstTooSmall { need }, text)
+}
+
+/// The device for chunks in host memory, as [`backend::for_host_memory`], but pinned memory is the GPU's if it is there.
+fn device_for(settings: &Settings, n_bytes: u64, pinned: bool, context: &Context) -> Result<Option<&'static Device>> {
+    let threads = if pinned { 1 } else { context.pool().threads() };
+    backend::for_host_memory(settings, n_bytes, threads)
+}
+
+/// Compresses all chunks of `src`, which has their [`span`](Chunks::span), into packed frames at the start of `dst`, and
+/// returns where they end. `lengths` gets the bytes of each frame.
+///
+/// # Errors
+/// `DstTooSmall` if the frames do not fit; as [`compress`](super::compress).
+pub fn compress_chunks(
+    chunks: &Chunks,
+    request: &Request,
+    src: Source,
+    mut dst: Destination,
+    lengths: &mut [u64],
+    context: &Context,
+) -> Result<u64> {
+    let prepared = Prepared::new(&chunks.array, request)?;
+    let settings = context.settings()?;
+    let memory_of = context.device_of(&src, &dst)?;
+    if chunks.n_chunks == 0 {
+        return Ok(0);
+    }
+    let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
+    let device = match (memory_of, &src, &dst) {
+        (Some(_), ..) if settings.backend == Backend::Cpu => None,
+        (Some(device), ..) => Some(device),
+        (None, Source::Host(src), Destination::Host(dst)) => {
+            device_for(settings, raw_bytes, is_pinned(src) && is_pinned(dst), context)?
+        }
+        (None, ..) => unreachable!("memory of a GPU has a device"),
+    };
+    let by_gpu =
+        device.map(|device| by_lanes(device, chunks, &prepared, src, dst.reborrow(), lengths, context));
+    let (end, by) = match by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))? {
+        Some(end) => (end, log::CUDA),
+        None => {
+            let need = most_packed_bytes(&chunks.array) * chunks.n_chunks as u64;
+            let need = need.min(dst.n_bytes());
+            let work = |src: &[u8], dst: &mut [u8]| {
+                by_threads(chunks, &prepared, src, dst, lengths, context).map(|end| end as usize)
+            };
+            (through_host(memory_of, src, dst, need, context, work)? as u64, log::CPU)
+        }
+    };
+    log::chunks("compressed", chunks.n_chunks, (raw_bytes, end), begin, by);
+    Ok(end)
+}
+
+/// Decompresses packed frames of these `lengths`, which together are `frames`, to the chunks of `dst`, which has their
+/// [`span`](Chunks::span).
+///
+/// # Errors
+/// As [`decompress`](super::decompress), with the number of the first frame that cannot be decompressed; `InvalidArgument` if a
+/// frame is of another array.
+pub fn decompress_chunks(
+    chunks: &Chunks,
+    frames: Source,
+    lengths: &[u64],
+    mut dst: Destination,
+    verify: Verify,
+    context: &Context,
+) -> Result<()> {
+    let settings = context.settings()?;
+    let memory_of = context.device_of(&frames, &dst)?;
+    if chunks.n_chunks == 0 {
+        return Ok(());
+    }
+    let end = packed_bytes(lengths).filter(|&end| end <= frames.n_bytes()).ok_or_else(|| {
+        let text = format!("the lengths of the frames add up to more than the {} bytes there are", frames.n_bytes());
+        Error::new(ErrorKind::Truncated, text)
+    })?;
+    let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
+    let device = match (memory_of, &frames, &dst) {
+        (Some(_), ..) if settings.backend == Backend::Cpu => None,
+        (Some(device), ..) => Some(device),
+        (None, Source::Host(frames), Destination::Host(dst)) => {
+            device_for(settings, raw_bytes, is_pinned(frames) && is_pinned(dst), context)?
+        }
+        (None, ..) => unreachable!("memory of a GPU has a device"),
+    };
+    let by_gpu = device.map(|device| from_lanes(device, chunks, frames, lengths, dst.reborrow(), verify, context));
+    let by = match by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))? {
+        Some(()) => log::CUDA,
+        None => {
+            let work = |frames: &[u8], dst: &mut [u8]| {
+                from_threads(chunks, frames, lengths, dst, verify, context).map(|()| dst.len())
+            };
+            let need = dst.n_bytes();
+            through_host(memory_of, frames, dst, need, context, work)?;
+            log::CPU
+        }
+    };
+    log::chunks("decompressed", chunks.n_chunks, (end, raw_bytes), begin, by);
+    Ok(())
+}
+
+// ---- by the CPU ------------------------------------------------------------------------------------
+
+/// Compresses a chunk to the start of `out`, which need not have the bound, with zeros up to where the next frame
+/// begins. Returns the bytes of the frame.
+fn pack_one(prepared: &Prepared, chunk: &[u8], out: &mut [u8], context: &Context) -> Result<u64> {
+    let bound = prepared.bound() as usize;
+    let n_bytes = if out.len() >= bound {
+        cpu::compress(prepared, chunk, out, context)?
+    } else {
+        let mut own = context.scratch(bound)?;
+        let n_bytes = cpu::compress(prepared, chunk, &mut own, context)?;
+        let room = out.get_mut(..n_bytes).ok_or_else(|| too_small(0, &prepared.array, 1))?;
+        room.copy_from_slice(&own[..n_bytes]);
+        n_bytes
+    };
+    let end = n_bytes.next_multiple_of(FRAME_ALIGNMENT as usize);
+    out.get_mut(n_bytes..end).ok_or_else(|| too_small(0, &prepared.array, 1))?.fill(0);
+    Ok(n_bytes as u64)
+}
+
+/// Rounds of as many chunks as surely have room.
+fn by_threads(
+    chunks: &Chunks,
+    prepared: &Prepared,
+    src: &[u8],
+    dst: &mut [u8],
+    lengths: &mut [u64],
+    context: &Context,
+) -> Result<u64> {
+    let pool = context.pool();
+    let alone = context.of_one_thread()?;
+    let most = (prepared.bound() as usize).next_multiple_of(FRAME_ALIGNMENT as usize);
+    let (mut next, mut end) = (0, 0);
+    while next < chunks.n_chunks {
+        let room = &mut dst[end..];
+        let n_sure = (room.len() / most_packed_bytes(&chunks.array) as usize).min(chunks.n_chunks - next);
+        if n_sure < pool.threads() {
+            // One after the other, each by all threads.
+            let chunk = &src[chunks.place(next)];
+            let n_bytes = pack_one(prepared, chunk, room, context).map_err(|error| match error.kind() {
+                ErrorKind::DstTooSmall { .. } => too_small(dst.len() as u64, &chunks.array, chunks.n_chunks),
+                _ => error,
+            })?;
+            lengths[next] = n_bytes;
+            end += n_bytes.next_multiple_of(FRAME_ALIGNMENT) as usize;
+            next += 1;
+            continue;
+        }
+        let make = |&mut i: &mut usize, _: Option<usize>, out: &mut [u8]| {
+            let made = pack_one(prepared, &src[chunks.place(i)], out, &alone);
+            let n_bytes = made.as_ref().map_or(0, |n_bytes| n_bytes.next_multiple_of(FRAME_ALIGNMENT));
+            (n_bytes as usize, made)
+        };
+        let items = (next..next + n_sure).collect();
+        let (n_bytes, made) = ordered::concatenate(pool, items, most, room, make, |_, made, _, _| made);
+        for (length, made) in lengths[next..].iter_mut().zip(made) {
+            *length = made?;
+        }
+        next += n_sure;
+        end += n_bytes;
+    }
+    Ok(end as u64)
+}
+
+/// Decompresses frame `i`.
+fn unpack_one(
+    array: &Array,
+    i: usize,
+    frame: &[u8],
+    dst: &mut [u8],
+    verify: Verify,
+    context: &Context,
+) -> Result<()> {
+    let mut unpack = || {
+        let header = Header::parse(frame)?;
+        if header.array != *array {
+            return Err(other_array(&header.array, array));
+        }
+        let payload = &frame[header.n_bytes()..];
+        check_payload(&header, payload.len() as u64)?;
+        cpu::decompress(&Prepared::of(&header)?, header.payload_checksum, payload, dst, verify, context)
+    };
+    unpack().map_err(|error| of_frame(i, &error))
+}
+
+fn of_frame(i: usize, error: &Error) -> Error {
+    Error::new(error.kind(), format!("frame {i}: {}", error.context()))
+}
+
+fn other_array(have: &Array, want: &Array) -> Error {
+    Error::invalid(format!("it is of another array: {have:?} where {want:?} is wanted"))
+}
+
+fn from_threads(
+    chunks: &Chunks,
+    frames: &[u8],
+    lengths: &[u64],
+    dst: &mut [u8],
+    verify: Verify,
+    context: &Context,
+) -> Result<()> {
+    let (pool, alone) = (context.pool(), context.of_one_thread()?);
+    let (mut at, mut items) = (0, Vec::with_capacity(chunks.n_chunks));
+    // Arrays of no bytes have no places to be cut into.
+    let mut places = dst.chunks_mut(chunks.step().max(1) as usize);
+    for (i, &n_bytes) in lengths.iter().enumerate() {
+        let place = places.next().unwrap_or_default();
+        items.push((i, &frames[at..at + n_bytes as usize], &mut place[..chunks.array.n_bytes() as usize]));
+        at += n_bytes.next_multiple_of(FRAME_ALIGNMENT) as usize;
+    }
+    let one = |(i, frame, place): (usize, &[u8], &mut [u8]), context: &Context| {
+        unpack_one(&chunks.array, i, frame, place, verify, context)
+    };
+    if chunks.n_chunks < pool.threads() {
+        return items.into_iter().try_for_each(|item| one(item, context));
+    }
+    pool.map(items, |item| one(item, &alone)).into_iter().collect()
+}
+
+// ---- by GPUs ---------------------------------------------------------------------------------------
+
+/// Copies arrays of so many bytes to others, by all threads. They are so many bytes apart.
+fn copy_arrays(n_bytes: usize, src: (&[u8], usize), dst: (&mut [u8], usize), pool: &Pool) {
+    if (src.1 == n_bytes && dst.1 == n_bytes) || n_bytes == 0 {
+        return staging::copy(src.0, dst.0, pool);
+    }
+    let arrays = src.0.chunks(src.1).zip(dst.0.chunks_mut(dst.1)).collect();
+    pool.map(arrays, |(from, to): (&[u8], &mut [u8])| to[..n_bytes].copy_from_slice(&from[..n_bytes]));
+}
+
+/// A compression from memory to memory.
+struct Compression<'d> {
+    chunks: &'d Chunks,
+    src: Source<'d>,
+    /// The GPU can read the source, and write the destination, where they are.
+    is_src_pinned: bool,
+    is_dst_pinned: bool,
+    dst: Destination<'d>,
+    lengths: &'d mut [u64],
+    /// Where the last frame ends.
+    end: u64,
+    /// Where the first frame that is not delivered begins.
+    delivered: u64,
+    pool: &'d Pool,
+}
+
+impl<'d> Compresses<'d> for Compression<'d> {
+    fn arrays(&self, chunks: Range<u64>) -> Result<Option<Origin<'d>>> {
+        let span = self.chunks.span_of(chunks);
+        Ok(match self.src {
+            Source::Device(src) => Some(Origin::Device(src.slice(span)?, self.chunks.step())),
+            Source::Host(src) => self.is_src_pinned.then(|| Origin::Pinned(&src[in_memory(span)])),
+        })
+    }
+
+    fn stage(&mut self, chunks: Range<u64>, staging: &mut [u8]) -> Result<()> {
+        let (n_bytes, stride) = (self.chunks.array.n_bytes() as usize, self.chunks.step() as usize);
+        if let Source::Host(src) = self.src {
+            let src = &src[in_memory(self.chunks.span_of(chunks))];
+            copy_arrays(n_bytes, (src, stride), (staging, n_bytes), self.pool);
+        }
+        Ok(())
+    }
+
+    fn frames(&mut self, chunks: Range<u64>, lengths: &[u64]) -> Result<Target<'_>> {
+        self.lengths[in_memory(chunks)].copy_from_slice(lengths);
+        let begin = self.end;
+        self.end += traffic::packed_bytes(lengths);
+        if self.end > self.dst.n_bytes() {
+            return Err(too_small(self.dst.n_bytes(), &self.chunks.array, self.chunks.n_chunks));
+        }
+        Ok(match &mut self.dst {
+            Destination::Device(dst) => Target::Device(dst.slice(begin..self.end)?, 0),
+            Destination::Host(dst) if self.is_dst_pinned => Target::Pinned(&mut dst[in_memory(begin..self.end)]),
+            Destination::Host(_) => Target::Staged,
+        })
+    }
+
+    fn deliver(&mut self, chunks: Range<u64>, staged: &[u8]) -> Result<()> {
+        let begin = self.delivered;
+        self.delivered += traffic::packed_bytes(&self.lengths[in_memory(chunks)]);
+        match &mut self.dst {
+            Destination::Host(dst) if !self.is_dst_pinned => {
+                staging::copy(staged, &mut dst[in_memory(begin..self.delivered)], self.pool);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A decompression from memory to memory.
+struct Decompression<'d> {
+    chunks: &'d Chunks,
+    frames: Source<'d>,
+    is_src_pinned: bool,
+    is_dst_pinned: bool,
+    lengths: &'d [u64],
+    /// Where each frame begins, and the last one ends.
+    offsets: &'d [u64],
+    dst: Destination<'d>,
+    verify: Verify,
+    context: &'d Context,
+}
+
+impl Decompression<'_> {
+    /// Where the packed frames of these chunks are.
+    fn packed(&self, chunks: Range<u64>) -> Range<u64> {
+        self.offsets[chunks.start as usize]..self.offsets[chunks.end as usize]
+    }
+
+    /// What the kernels could not do: damaged frames, and sound ones of another codec.
+    fn by_itself(&mut self, i: u64) -> Result<()> {
+        let (begin, n_bytes) = (self.offsets[i as usize], self.lengths[i as usize]);
+        let place = self.chunks.span_of(i..i + 1);
+        let (frame, dst) = match (self.frames, &mut self.dst) {
+            (Source::Host(frames), dst) => (Source::Host(&frames[in_memory(begin..begin + n_bytes)]), dst),
+            (Source::Device(frames), dst) => (Source::Device(frames.slice(begin..begin + n_bytes)?), dst),
+        };
+        let dst = match dst {
+            Destination::Host(dst) => Destination::Host(&mut dst[in_memory(place)]),
+            Destination::Device(dst) => Destination::Device(dst.slice(place)?),
+        };
+        let device = self.context.device_of(&frame, &dst)?;
+        let (array, verify, context) = (&self.chunks.array, self.verify, self.context);
+        let work = |frame: &[u8], dst: &mut [u8]| {
+            unpack_one(array, i as usize, frame, dst, verify, context).map(|()| dst.len())
+        };
+        through_host(device, frame, dst, array.n_bytes(), context, work).map(drop)
+    }
+}
+
+impl<'d> Decompresses<'d> for Decompression<'d> {
+    fn lengths(&mut self, chunks: Range<u64>) -> Result<Vec<u64>> {
+        Ok(self.lengths[in_memory(chunks)].to_vec())
+    }
+
+    fn frames(&self, chunks: Range<u64>) -> Result<Option<Origin<'d>>> {
+        let packed = self.packed(chunks);
+        Ok(match self.frames {
+            Source::Device(frames) => Some(Origin::Device(frames.slice(packed)?, 0)),
+            Source::Host(frames) => self.is_src_pinned.then(|| Origin::Pinned(&frames[in_memory(packed)])),
+        })
+    }
+
+    fn stage(&mut self, chunks: Range<u64>, _lengths: &mut [u64], staging: &mut [u8]) -> Result<()> {
+        if let Source::Host(frames) = self.frames {
+            staging::copy(&frames[in_memory(self.packed(chunks))], staging, self.context.pool());
+        }
+        Ok(())
+    }
+
+    fn arrays(&mut self, chunks: Range<u64>) -> Result<Target<'_>> {
+        let span = self.chunks.span_of(chunks);
+        Ok(match &mut self.dst {
+            Destination::Device(dst) => Target::Device(dst.slice(span)?, self.chunks.step()),
+            Destination::Host(dst) if self.is_dst_pinned => Target::Pinned(&mut dst[in_memory(span)]),
+            Destination::Host(_) => Target::Staged,
+        })
+    }
+
+    fn deliver(&mut self, chunks: Range<u64>, done: &Decompressed) -> Result<()> {
+        let (n_bytes, stride) = (self.chunks.array.n_bytes() as usize, self.chunks.step() as usize);
+        let span = self.chunks.span_of(chunks.clone());
+        match &mut self.dst {
+            Destination::Host(dst) if !self.is_dst_pinned => {
+                copy_arrays(n_bytes, (done.arrays, n_bytes), (&mut dst[in_memory(span)], stride), self.context.pool());
+            }
+            _ => {}
+        }
+        done.failed.iter().try_for_each(|&i| self.by_itself(chunks.start + i))
+    }
+}
+
+/// A range of bytes of the host's memory.
+fn in_memory(range: Range<u64>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+fn by_lanes(
+    device: &'static Device,
+    chunks: &Chunks,
+    prepared: &Prepared,
+    src: Source,
+    dst: Destination,
+    lengths: &mut [u64],
+    context: &Context,
+) -> Result<Attempt<u64>> {
+    let lane = match CompressLane::new(device, prepared)? {
+        Attempt::Done(lane) => lane,
+        Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
+    };
+    let mut ends = Compression {
+        chunks,
+        src,
+        is_src_pinned: matches!(src, Source::Host(bytes) if is_pinned(bytes)) && chunks.is_dense(),
+        is_dst_pinned: matches!(&dst, Destination::Host(bytes) if is_pinned(bytes)),
+        dst,
+        lengths,
+        end: 0,
+        delivered: 0,
+        pool: context.pool(),
+    };
+    // Dropped before what it was lent.
+    let mut lanes = vec![lane];
+    let array_bytes = chunks.array.n_bytes();
+    let mut pace = Pace::new(array_bytes, context.batch_bytes());
+    traffic::compress(&mut lanes, &mut ends, chunks.n_chunks as u64, array_bytes, &mut pace)?;
+    log::busy(lanes.iter().map(CompressLane::busy), &pace);
+    Ok(Attempt::Done(ends.end))
+}
+
+fn from_lanes(
+    device: &'static Device,
+    chunks: &Chunks,
+    frames: Source,
+    lengths: &[u64],
+    dst: Destination,
+    verify: Verify,
+    context: &Context,
+) -> Result<Attempt<()>> {
+    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    let mut end = 0;
+    for n_bytes in lengths {
+        offsets.push(end);
+        end += n_bytes.next_multiple_of(FRAME_ALIGNMENT);
+    }
+    offsets.push(end);
+    // The first frame tells of which codec they are, and any that are not are done one by one.
+    let mut start = [0; MAX_HEADER_BYTES];
+    let first = match frames {
+        Source::Host(frames) => Source::Host(&frames[..lengths[0] as usize]),
+        Source::Device(frames) => Source::Device(frames.slice(0..lengths[0])?),
+    };
+    let header = Header::parse(start_of(Some(device), first, &mut start)?).map_err(|error| of_frame(0, &error))?;
+    if header.array != chunks.array {
+        return Err(of_frame(0, &other_array(&header.array, &chunks.array)));
+    }
+    let prepared = Prepared::of(&header).map_err(|error| of_frame(0, &error))?;
+    let most = lengths.iter().copied().max().unwrap_or(0);
+    let lane = match DecompressLane::new(device, &prepared, most, verify)? {
+        Attempt::Done(lane) => lane,
+        Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
+    };
+    let mut ends = Decompression {
+        chunks,
+        frames,
+        is_src_pinned: matches!(frames, Source::Host(bytes) if is_pinned(bytes)),
+        is_dst_pinned: matches!(&dst, Destination::Host(bytes) if is_pinned(bytes)) && chunks.is_dense(),
+        lengths,
+        offsets: &offsets,
+        dst,
+        verify,
+        context,
+    };
+    // Dropped before what it was lent.
+    let mut lanes = vec![lane];
+    let mut pace = Pace::new(chunks.array.n_bytes(), context.batch_bytes());
+    traffic::decompress(&mut lanes, &mut ends, chunks.n_chunks as u64, &mut pace)?;
+    log::busy(lanes.iter().map(DecompressLane::busy), &pace);
+    Ok(Attempt::Done(()))
+}

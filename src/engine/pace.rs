@@ -1,0 +1,106 @@
+//! How many chunks go together in a batch, found by measuring.
+//!
+//! A batch that is too small does not fill the GPU, and its launches cost more than they should; one that is too large takes
+//! memory, and what comes first and last is not hidden behind anything. So batches begin small, and are doubled as long
+//! as that makes them faster. The bytes of frames do not depend on it.
+
+use std::time::{Duration, Instant};
+
+/// Bytes of the first batches.
+const FIRST_BYTES: u64 = 16 << 20;
+/// And of the largest.
+const MOST_BYTES: u64 = 256 << 20;
+/// Batches that are measured at a size.
+const WINDOW: u32 = 6;
+/// By how much twice the size must be faster.
+const GAIN: f64 = 1.02;
+
+/// The size of batches.
+#[derive(Debug)]
+pub struct Pace {
+    n_chunks: u64,
+    most: u64,
+    /// When the first batch of the window was done, and what came behind it: batches and chunks.
+    window: Option<(Instant, u32, u64)>,
+    /// Time for a chunk with half the size. `None` once a size is found.
+    before: Option<Duration>,
+}
+
+impl Pace {
+    /// For chunks of so many bytes, where a batch may have at most `limit` bytes, but always one chunk.
+    pub fn new(chunk_bytes: u64, limit: u64) -> Self {
+        let chunks = |n_bytes: u64| (n_bytes.min(limit) / chunk_bytes.max(1)).max(1);
+        let (n_chunks, most) = (chunks(FIRST_BYTES), chunks(MOST_BYTES));
+        Self { n_chunks, most, window: None, before: Some(Duration::MAX) }
+    }
+
+    /// Chunks of the next batch.
+    pub fn n_chunks(&self) -> u64 {
+        self.n_chunks
+    }
+
+    /// A batch of so many chunks is done.
+    pub fn done(&mut self, n_chunks: u64) {
+        self.done_at(n_chunks, Instant::now());
+    }
+
+    fn done_at(&mut self, n_chunks: u64, now: Instant) {
+        let Some(before) = self.before.filter(|_| n_chunks == self.n_chunks) else { return };
+        let Some((begin, batches, chunks)) = &mut self.window else {
+            self.window = Some((now, 0, 0));
+            return;
+        };
+        *batches += 1;
+        *chunks += n_chunks;
+        if *batches < WINDOW {
+            return;
+        }
+        let each = (now - *begin).div_f64(*chunks as f64);
+        let is_faster = before == Duration::MAX || each.mul_f64(GAIN) < before;
+        self.window = None;
+        if !is_faster {
+            self.n_chunks = (self.n_chunks / 2).max(1);
+        }
+        self.before = (is_faster && self.n_chunks * 2 <= self.most).then_some(each);
+        if self.before.is_some() {
+            self.n_chunks *= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size that is found where a batch takes `fixed` microseconds, and one for each chunk.
+    fn found(fixed: u64, chunk_bytes: u64, limit: u64) -> u64 {
+        let (mut pace, mut now) = (Pace::new(chunk_bytes, limit), Instant::now());
+        for _ in 0..1000 {
+            let n_chunks = pace.n_chunks();
+            now += Duration::from_micros(fixed + n_chunks);
+            pace.done_at(n_chunks, now);
+        }
+        pace.n_chunks()
+    }
+
+    #[test]
+    fn batches_grow_while_that_pays() {
+        let mib = 1 << 20;
+        assert_eq!(found(0, mib, u64::MAX), 16);
+        assert_eq!(found(1, mib, u64::MAX), 32);
+        assert_eq!(found(100, mib, u64::MAX), 256);
+        assert_eq!(found(100, mib, 50 * mib), 32);
+        assert_eq!(found(100, 1000 * mib, u64::MAX), 1);
+        assert_eq!(found(0, 0, 0), 1);
+    }
+
+    /// The last batch is shorter, and says nothing.
+    #[test]
+    fn a_short_batch_is_not_measured() {
+        let (mut pace, now) = (Pace::new(1 << 20, u64::MAX), Instant::now());
+        for _ in 0..100 {
+            pace.done_at(3, now);
+        }
+        assert_eq!((pace.n_chunks(), pace.window), (16, None));
+    }
+}

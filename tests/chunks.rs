@@ -1,0 +1,151 @@
+//! Many chunks at once on the CPU: their packed frames are those of one by one, whatever the number of threads, the gaps
+//! between arrays and the room there is.
+
+mod common;
+
+use common::generate::{GENERATORS, Input};
+use common::{assert_same_bytes, cases, compress, lossy_specs, specs, takes};
+use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify};
+use proptest::prelude::*;
+
+/// Arrays with gaps, and what they become.
+struct Case {
+    chunks: Chunks,
+    request: Request,
+    raw: Vec<u8>,
+}
+
+impl Case {
+    fn new(request: Request, dtype: DType, extents: &[u64], n_chunks: usize, gap: u64) -> Self {
+        let input = |i: usize| Input::new(GENERATORS[i % GENERATORS.len()], dtype, extents);
+        let array = input(0).array();
+        let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
+        let mut raw = vec![0xa5; chunks.span("stride").unwrap() as usize];
+        for i in 0..n_chunks {
+            let at = i * chunks.stride as usize;
+            raw[at..at + array.n_bytes() as usize].copy_from_slice(&input(i).bytes());
+        }
+        Self { chunks, request, raw }
+    }
+
+    fn array(&self, i: usize) -> &[u8] {
+        &self.raw[i * self.chunks.stride as usize..][..self.chunks.array.n_bytes() as usize]
+    }
+
+    /// What the frames should be, packed, and their lengths.
+    fn wanted(&self) -> (Vec<u8>, Vec<u64>) {
+        let (mut packed, mut lengths) = (Vec::new(), Vec::new());
+        for i in 0..self.chunks.n_chunks {
+            let frame = compress(&self.chunks.array, &self.request, self.array(i), &context(1));
+            lengths.push(frame.len() as u64);
+            packed.extend(frame);
+            packed.resize(packed.len().next_multiple_of(16), 0);
+        }
+        (packed, lengths)
+    }
+
+    fn compress(&self, capacity: usize, context: &Context) -> Result<(Vec<u8>, Vec<u64>)> {
+        let (mut packed, mut lengths) = (vec![0x5a; capacity], vec![0; self.chunks.n_chunks]);
+        let dst = Destination::Host(&mut packed);
+        let end =
+            compress_chunks(&self.chunks, &self.request, Source::Host(&self.raw), dst, &mut lengths, context)?;
+        packed.truncate(end as usize);
+        Ok((packed, lengths))
+    }
+
+    fn decompress(&self, packed: &[u8], lengths: &[u64], context: &Context) -> Result<Vec<u8>> {
+        let mut back = vec![0xa5; self.raw.len()];
+        let dst = Destination::Host(&mut back);
+        decompress_chunks(&self.chunks, Source::Host(packed), lengths, dst, Verify::Checksum, context)?;
+        Ok(back)
+    }
+
+    fn bound(&self) -> usize {
+        packed_bound(&self.chunks.array, self.chunks.n_chunks).unwrap() as usize
+    }
+}
+
+fn context(threads: usize) -> Context {
+    Context::new(Some(threads), None).unwrap()
+}
+
+fn f32s(extents: &[u64]) -> Array {
+    Array::new(DType::F32, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(cases(120))]
+
+    #[test]
+    fn frames_are_packed_one_by_one(
+        spec in 0usize..20,
+        dtype in 0usize..20,
+        extents in prop::collection::vec(1u64..40, 0..4),
+        n_chunks in 0usize..40,
+        gap in 0u64..30,
+        threads in 1usize..6,
+    ) {
+        let specs: Vec<Request> = specs().chain(lossy_specs()).collect();
+        let request = specs[spec % specs.len()];
+        let dtypes: Vec<DType> = DType::ALL.into_iter().filter(|&dtype| takes(&request, dtype)).collect();
+        let case = Case::new(request, dtypes[dtype % dtypes.len()], &extents, n_chunks, gap);
+        let (packed, lengths) = case.wanted();
+        let context = context(threads);
+        // Exactly enough, a little more, and enough for anything.
+        for capacity in [packed.len(), packed.len() + 100, case.bound()] {
+            let made = case.compress(capacity.min(case.bound()), &context).unwrap();
+            prop_assert_eq!(&made.1, &lengths);
+            assert_same_bytes(&made.0, &packed, "packed frames");
+        }
+        if let Some(short) = packed.len().checked_sub(1) {
+            let error = case.compress(short, &context).unwrap_err();
+            prop_assert_eq!(error.kind(), ErrorKind::DstTooSmall { need: case.bound() as u64 });
+        }
+        let back = case.decompress(&packed, &lengths, &context).unwrap();
+        if request.mode() == gridz::Mode::Lossless {
+            assert_same_bytes(&back, &case.raw, "arrays");
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_with_the_number_of_the_frame() {
+    let case = Case::new(Request::default(), DType::F32, &[20, 30], 9, 0);
+    for threads in [1, 4, 16] {
+        let context = context(threads);
+        let (mut packed, lengths) = case.compress(case.bound(), &context).unwrap();
+        let at: u64 = lengths[..7].iter().map(|n_bytes| n_bytes.next_multiple_of(16)).sum();
+        packed[at as usize + 90] ^= 1;
+        let error = case.decompress(&packed, &lengths, &context).unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.context().starts_with("frame 7: "), "{error}");
+        // Lengths that are not those of the frames, whose places are the same.
+        let i = (0..9).find(|&i| (2..16).contains(&(lengths[i] % 16))).expect("a length that can be changed");
+        for (wrong, kind) in [(lengths[i] - 1, ErrorKind::Truncated), (lengths[i] + 1, ErrorKind::Corrupt)] {
+            let mut lengths = lengths.clone();
+            lengths[i] = wrong;
+            let error = case.decompress(&packed, &lengths, &context).unwrap_err();
+            assert!(error.kind() == kind && error.context().starts_with(&format!("frame {i}: ")), "{error}");
+        }
+        for wrong in [u64::MAX, u64::MAX - 20, packed.len() as u64 + 1] {
+            let mut lengths = lengths.clone();
+            lengths[4] = wrong;
+            assert_eq!(case.decompress(&packed, &lengths, &context).unwrap_err().kind(), ErrorKind::Truncated);
+        }
+        let other = Case::new(case.request, DType::F32, &[30, 20], 9, 0);
+        let error = other.decompress(&packed, &lengths, &context).unwrap_err();
+        assert!(error.kind() == ErrorKind::InvalidArgument && error.context().starts_with("frame 0: "), "{error}");
+    }
+}
+
+#[test]
+fn strides_that_cannot_be_are_refused() {
+    let chunks = |n_chunks, stride| Chunks { array: f32s(&[10]), n_chunks, stride };
+    assert_eq!(chunks(0, 0).span("s").unwrap(), 0);
+    assert_eq!(chunks(1, 0).span("s").unwrap(), 40);
+    assert_eq!(chunks(3, 41).span("s").unwrap(), 122);
+    for (n_chunks, stride) in [(2, 39), (2, u64::MAX), (usize::MAX, 40)] {
+        assert_eq!(chunks(n_chunks, stride).span("s").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(packed_bound(&f32s(&[10]), usize::MAX).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
