@@ -12,6 +12,7 @@ mod chunks;
 mod context;
 mod cpu;
 pub mod device;
+mod ferry;
 mod form;
 mod frame;
 mod gpu;
@@ -23,7 +24,6 @@ mod pace;
 mod packing;
 mod prepared;
 mod region;
-mod staging;
 mod traffic;
 
 pub use crate::codec::fill::{Fill, MAX_FILL_BYTES};

@@ -14,13 +14,12 @@ mod buffer;
 mod pipeline;
 mod placement;
 mod selection;
-mod shared;
 mod store;
 mod transfer;
 
+pub use crate::cpu::shared::SharedBytes;
 pub use buffer::Buffer;
 pub use placement::Placement;
 pub use selection::{Covers, Part, Selection};
-pub use shared::SharedBytes;
 pub use store::{ChunkCoder, ChunkStore, Encoded};
 pub use transfer::{Progress, Transfer, cancelled};

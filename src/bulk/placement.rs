@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
 use crate::bulk::selection::{Axes, Part, Selection};
-use crate::bulk::shared::SharedBytes;
+use crate::cpu::shared::SharedBytes;
 use crate::error::{Error, Result};
 use crate::types::MAX_RANK;
 

@@ -7,7 +7,7 @@ use crate::bulk::buffer::Buffer;
 use crate::bulk::pipeline;
 use crate::bulk::placement::Placement;
 use crate::bulk::selection::{Covers, Part, Selection};
-use crate::bulk::shared::SharedBytes;
+use crate::cpu::shared::SharedBytes;
 use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
 use crate::cpu::pool::{Pool, lock};
 use crate::engine::Context;

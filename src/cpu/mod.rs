@@ -4,3 +4,4 @@ pub mod float;
 pub mod level;
 pub mod ordered;
 pub mod pool;
+pub mod shared;

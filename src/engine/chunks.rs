@@ -3,25 +3,26 @@
 //!
 //! On the CPU every thread takes a chunk. On GPUs batches go through lanes, so that copies and kernels work at the same
 //! time; memory that is not pinned is copied by all threads.
+#![allow(unsafe_code, reason = "several threads and GPUs write parts of one memory")]
 
 use std::ops::Range;
 use std::time::Instant;
 
 use crate::codec::request::Request;
 use crate::cpu::ordered;
-use crate::cpu::pool::Pool;
-use crate::cuda::{Device, is_pinned};
+use crate::cpu::shared::SharedBytes;
+use crate::cuda::{Device, DeviceSlice, is_pinned};
 use crate::engine::backend::{self, Attempt};
 use crate::engine::chunk::{start_of, through_host};
 use crate::engine::context::Context;
 use crate::engine::frame::{Verify, check_payload};
-use crate::engine::lanes::{CompressLane, DecompressLane, Decompressed, Origin, Target, most_packed_bytes};
+use crate::engine::lanes::{CompressLane, DecompressLane, Origin, Target, most_packed_bytes};
 use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::engine::memory::{Destination, Source};
 use crate::engine::pace::Pace;
 use crate::engine::prepared::Prepared;
 use crate::engine::traffic::{self, Compresses, Decompresses};
-use crate::engine::{cpu, log, staging};
+use crate::engine::{cpu, log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::{Header, MAX_HEADER_BYTES};
 use crate::settings::{Backend, Settings};
@@ -88,6 +89,20 @@ impl Chunks {
     /// Where an array is in the host's memory.
     fn place(&self, i: usize) -> Range<usize> {
         in_memory(self.span_of(i as u64..i as u64 + 1))
+    }
+
+    /// Calls `each` for what the `n_bytes` bytes from `at` on of the arrays, one behind the other from chunk `first` on,
+    /// are parts of: where that is in memory, and among those bytes.
+    fn pieces(&self, first: u64, at: usize, n_bytes: usize, mut each: impl FnMut(Range<usize>, Range<usize>)) {
+        let (array_bytes, step) = (self.array.n_bytes() as usize, self.step() as usize);
+        let mut done = 0;
+        while done < n_bytes {
+            let (i, within) = ((at + done) / array_bytes, (at + done) % array_bytes);
+            let n = if self.is_dense() { n_bytes } else { (array_bytes - within).min(n_bytes - done) };
+            let place = (first as usize + i) * step + within;
+            each(place..place + n, done..done + n);
+            done += n;
+        }
     }
 
     /// Whether there is nothing between the arrays.
@@ -322,73 +337,98 @@ fn from_threads(
 
 // ---- by GPUs ---------------------------------------------------------------------------------------
 
-/// Copies arrays of so many bytes to others, by all threads. They are so many bytes apart.
-fn copy_arrays(n_bytes: usize, src: (&[u8], usize), dst: (&mut [u8], usize), pool: &Pool) {
-    if (src.1 == n_bytes && dst.1 == n_bytes) || n_bytes == 0 {
-        return staging::copy(src.0, dst.0, pool);
+/// Memory of the host, or of a GPU, as lanes take it.
+enum Ends<'d> {
+    Device(DeviceSlice<'d>),
+    /// Pinned, and without gaps between arrays.
+    Pinned(SharedBytes<'d>),
+    Host(SharedBytes<'d>),
+}
+
+impl<'d> Ends<'d> {
+    fn new(dst: Destination<'d>, is_dense: bool) -> Self {
+        match dst {
+            Destination::Device(dst) => Self::Device(dst),
+            Destination::Host(dst) if is_dense && is_pinned(dst) => Self::Pinned(SharedBytes::new(dst)),
+            Destination::Host(dst) => Self::Host(SharedBytes::new(dst)),
+        }
     }
-    let arrays = src.0.chunks(src.1).zip(dst.0.chunks_mut(dst.1)).collect();
-    pool.map(arrays, |(from, to): (&[u8], &mut [u8])| to[..n_bytes].copy_from_slice(&from[..n_bytes]));
+
+    /// A part of it as a target.
+    fn target(&mut self, bytes: Range<u64>, stride: u64) -> Result<Target<'_>> {
+        Ok(match self {
+            Self::Device(dst) => Target::Device(dst.slice(bytes)?, stride),
+            // SAFETY: each part is the target of one batch, and nobody looks at it before that is done.
+            Self::Pinned(dst) => Target::Pinned(unsafe { dst.part(in_memory(bytes)) }),
+            Self::Host(_) => Target::Ferried,
+        })
+    }
+
+    /// Writes what has crossed.
+    fn unload(&self, at: usize, bytes: &[u8]) {
+        if let Self::Host(dst) = self {
+            // SAFETY: every byte crosses once, and nobody looks at it before the batch is done.
+            unsafe { dst.write(at, bytes) };
+        }
+    }
+}
+
+/// What a source is for a lane.
+fn origin(src: Source<'_>, is_pinned: bool, bytes: Range<u64>, stride: u64) -> Result<Origin<'_>> {
+    Ok(match src {
+        Source::Device(src) => Origin::Device(src.slice(bytes)?, stride),
+        Source::Host(src) if is_pinned => Origin::Pinned(&src[in_memory(bytes)]),
+        Source::Host(_) => Origin::Ferried,
+    })
 }
 
 /// A compression from memory to memory.
 struct Compression<'d> {
     chunks: &'d Chunks,
     src: Source<'d>,
-    /// The GPU can read the source, and write the destination, where they are.
-    is_src_pinned: bool,
-    is_dst_pinned: bool,
-    dst: Destination<'d>,
+    /// The GPU can read the source where it is.
+    is_pinned: bool,
+    dst: Ends<'d>,
+    capacity: u64,
     lengths: &'d mut [u64],
-    /// Where the last frame ends.
-    end: u64,
-    /// Where the first frame that is not delivered begins.
-    delivered: u64,
-    pool: &'d Pool,
+    /// Where the frames of each chunk that is made begin, and the last one ends.
+    offsets: Vec<u64>,
 }
 
 impl<'d> Compresses<'d> for Compression<'d> {
-    fn arrays(&self, chunks: Range<u64>) -> Result<Option<Origin<'d>>> {
-        let span = self.chunks.span_of(chunks);
-        Ok(match self.src {
-            Source::Device(src) => Some(Origin::Device(src.slice(span)?, self.chunks.step())),
-            Source::Host(src) => self.is_src_pinned.then(|| Origin::Pinned(&src[in_memory(span)])),
-        })
+    fn arrays(&self, chunks: Range<u64>) -> Result<Origin<'d>> {
+        origin(self.src, self.is_pinned, self.chunks.span_of(chunks), self.chunks.step())
     }
 
-    fn stage(&mut self, chunks: Range<u64>, staging: &mut [u8]) -> Result<()> {
-        let (n_bytes, stride) = (self.chunks.array.n_bytes() as usize, self.chunks.step() as usize);
-        if let Source::Host(src) = self.src {
-            let src = &src[in_memory(self.chunks.span_of(chunks))];
-            copy_arrays(n_bytes, (src, stride), (staging, n_bytes), self.pool);
-        }
-        Ok(())
+    fn load(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]) {
+        let Source::Host(src) = self.src else { return };
+        self.chunks.pieces(chunks.start, at, bytes.len(), |place, piece| {
+            bytes[piece].copy_from_slice(&src[place]);
+        });
     }
 
     fn frames(&mut self, chunks: Range<u64>, lengths: &[u64]) -> Result<Target<'_>> {
         self.lengths[in_memory(chunks)].copy_from_slice(lengths);
-        let begin = self.end;
-        self.end += traffic::packed_bytes(lengths);
-        if self.end > self.dst.n_bytes() {
-            return Err(too_small(self.dst.n_bytes(), &self.chunks.array, self.chunks.n_chunks));
+        let mut end = self.end();
+        let begin = end;
+        for n_bytes in lengths {
+            end += n_bytes.next_multiple_of(FRAME_ALIGNMENT);
+            self.offsets.push(end);
         }
-        Ok(match &mut self.dst {
-            Destination::Device(dst) => Target::Device(dst.slice(begin..self.end)?, 0),
-            Destination::Host(dst) if self.is_dst_pinned => Target::Pinned(&mut dst[in_memory(begin..self.end)]),
-            Destination::Host(_) => Target::Staged,
-        })
+        if end > self.capacity {
+            return Err(too_small(self.capacity, &self.chunks.array, self.chunks.n_chunks));
+        }
+        self.dst.target(begin..end, 0)
     }
 
-    fn deliver(&mut self, chunks: Range<u64>, staged: &[u8]) -> Result<()> {
-        let begin = self.delivered;
-        self.delivered += traffic::packed_bytes(&self.lengths[in_memory(chunks)]);
-        match &mut self.dst {
-            Destination::Host(dst) if !self.is_dst_pinned => {
-                staging::copy(staged, &mut dst[in_memory(begin..self.delivered)], self.pool);
-            }
-            _ => {}
-        }
-        Ok(())
+    fn unload(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]) {
+        self.dst.unload(self.offsets[chunks.start as usize] as usize + at, bytes);
+    }
+}
+
+impl Compression<'_> {
+    fn end(&self) -> u64 {
+        self.offsets.last().copied().unwrap_or(0)
     }
 }
 
@@ -396,33 +436,51 @@ impl<'d> Compresses<'d> for Compression<'d> {
 struct Decompression<'d> {
     chunks: &'d Chunks,
     frames: Source<'d>,
-    is_src_pinned: bool,
-    is_dst_pinned: bool,
+    /// The GPU can read the frames where they are.
+    is_pinned: bool,
     lengths: &'d [u64],
     /// Where each frame begins, and the last one ends.
     offsets: &'d [u64],
-    dst: Destination<'d>,
+    dst: Ends<'d>,
     verify: Verify,
     context: &'d Context,
 }
 
-impl Decompression<'_> {
-    /// Where the packed frames of these chunks are.
-    fn packed(&self, chunks: Range<u64>) -> Range<u64> {
-        self.offsets[chunks.start as usize]..self.offsets[chunks.end as usize]
+impl<'d> Decompresses<'d> for Decompression<'d> {
+    fn frames(&self, chunks: Range<u64>) -> Result<(&'d [u64], Origin<'d>)> {
+        let packed = self.offsets[chunks.start as usize]..self.offsets[chunks.end as usize];
+        Ok((&self.lengths[in_memory(chunks)], origin(self.frames, self.is_pinned, packed, 0)?))
     }
 
-    /// What the kernels could not do: damaged frames, and sound ones of another codec.
-    fn by_itself(&mut self, i: u64) -> Result<()> {
-        let (begin, n_bytes) = (self.offsets[i as usize], self.lengths[i as usize]);
-        let place = self.chunks.span_of(i..i + 1);
-        let (frame, dst) = match (self.frames, &mut self.dst) {
-            (Source::Host(frames), dst) => (Source::Host(&frames[in_memory(begin..begin + n_bytes)]), dst),
-            (Source::Device(frames), dst) => (Source::Device(frames.slice(begin..begin + n_bytes)?), dst),
+    fn load(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]) {
+        if let Source::Host(frames) = self.frames {
+            let at = self.offsets[chunks.start as usize] as usize + at;
+            bytes.copy_from_slice(&frames[at..at + bytes.len()]);
+        }
+    }
+
+    fn arrays(&mut self, chunks: Range<u64>) -> Result<Target<'_>> {
+        self.dst.target(self.chunks.span_of(chunks), self.chunks.step())
+    }
+
+    fn unload(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]) {
+        self.chunks.pieces(chunks.start, at, bytes.len(), |place, piece| {
+            self.dst.unload(place.start, &bytes[piece]);
+        });
+    }
+
+    /// A damaged frame, or a sound one of another codec.
+    fn failed(&mut self, i: u64) -> Result<()> {
+        let begin = self.offsets[i as usize];
+        let (packed, place) = (begin..begin + self.lengths[i as usize], self.chunks.span_of(i..i + 1));
+        let frame = match self.frames {
+            Source::Host(frames) => Source::Host(&frames[in_memory(packed)]),
+            Source::Device(frames) => Source::Device(frames.slice(packed)?),
         };
-        let dst = match dst {
-            Destination::Host(dst) => Destination::Host(&mut dst[in_memory(place)]),
-            Destination::Device(dst) => Destination::Device(dst.slice(place)?),
+        let dst = match &self.dst {
+            Ends::Device(dst) => Destination::Device(dst.slice(place)?),
+            // SAFETY: its batch is done, and the part is that chunk's alone.
+            Ends::Pinned(dst) | Ends::Host(dst) => Destination::Host(unsafe { dst.part(in_memory(place)) }),
         };
         let device = self.context.device_of(&frame, &dst)?;
         let (array, verify, context) = (&self.chunks.array, self.verify, self.context);
@@ -430,48 +488,6 @@ impl Decompression<'_> {
             unpack_one(array, i as usize, frame, dst, verify, context).map(|()| dst.len())
         };
         through_host(device, frame, dst, array.n_bytes(), context, work).map(drop)
-    }
-}
-
-impl<'d> Decompresses<'d> for Decompression<'d> {
-    fn lengths(&mut self, chunks: Range<u64>) -> Result<Vec<u64>> {
-        Ok(self.lengths[in_memory(chunks)].to_vec())
-    }
-
-    fn frames(&self, chunks: Range<u64>) -> Result<Option<Origin<'d>>> {
-        let packed = self.packed(chunks);
-        Ok(match self.frames {
-            Source::Device(frames) => Some(Origin::Device(frames.slice(packed)?, 0)),
-            Source::Host(frames) => self.is_src_pinned.then(|| Origin::Pinned(&frames[in_memory(packed)])),
-        })
-    }
-
-    fn stage(&mut self, chunks: Range<u64>, _lengths: &mut [u64], staging: &mut [u8]) -> Result<()> {
-        if let Source::Host(frames) = self.frames {
-            staging::copy(&frames[in_memory(self.packed(chunks))], staging, self.context.pool());
-        }
-        Ok(())
-    }
-
-    fn arrays(&mut self, chunks: Range<u64>) -> Result<Target<'_>> {
-        let span = self.chunks.span_of(chunks);
-        Ok(match &mut self.dst {
-            Destination::Device(dst) => Target::Device(dst.slice(span)?, self.chunks.step()),
-            Destination::Host(dst) if self.is_dst_pinned => Target::Pinned(&mut dst[in_memory(span)]),
-            Destination::Host(_) => Target::Staged,
-        })
-    }
-
-    fn deliver(&mut self, chunks: Range<u64>, done: &Decompressed) -> Result<()> {
-        let (n_bytes, stride) = (self.chunks.array.n_bytes() as usize, self.chunks.step() as usize);
-        let span = self.chunks.span_of(chunks.clone());
-        match &mut self.dst {
-            Destination::Host(dst) if !self.is_dst_pinned => {
-                copy_arrays(n_bytes, (done.arrays, n_bytes), (&mut dst[in_memory(span)], stride), self.context.pool());
-            }
-            _ => {}
-        }
-        done.failed.iter().try_for_each(|&i| self.by_itself(chunks.start + i))
     }
 }
 
@@ -496,21 +512,20 @@ fn by_lanes(
     let mut ends = Compression {
         chunks,
         src,
-        is_src_pinned: matches!(src, Source::Host(bytes) if is_pinned(bytes)) && chunks.is_dense(),
-        is_dst_pinned: matches!(&dst, Destination::Host(bytes) if is_pinned(bytes)),
-        dst,
+        is_pinned: matches!(src, Source::Host(bytes) if is_pinned(bytes)) && chunks.is_dense(),
+        capacity: dst.n_bytes(),
+        dst: Ends::new(dst, true),
         lengths,
-        end: 0,
-        delivered: 0,
-        pool: context.pool(),
+        offsets: vec![0],
     };
     // Dropped before what it was lent.
     let mut lanes = vec![lane];
-    let array_bytes = chunks.array.n_bytes();
-    let mut pace = Pace::new(array_bytes, context.batch_bytes());
-    traffic::compress(&mut lanes, &mut ends, chunks.n_chunks as u64, array_bytes, &mut pace)?;
+    let size = (chunks.n_chunks as u64, chunks.array.n_bytes());
+    let crosses = matches!(ends.dst, Ends::Host(_)) || matches!(src, Source::Host(_)) && !ends.is_pinned;
+    let mut pace = Pace::new(size.1, context.batch_bytes(), crosses);
+    traffic::compress(&mut lanes, &mut ends, size, &mut pace, context.pool())?;
     log::busy(lanes.iter().map(CompressLane::busy), &pace);
-    Ok(Attempt::Done(ends.end))
+    Ok(Attempt::Done(ends.end()))
 }
 
 fn from_lanes(
@@ -548,18 +563,19 @@ fn from_lanes(
     let mut ends = Decompression {
         chunks,
         frames,
-        is_src_pinned: matches!(frames, Source::Host(bytes) if is_pinned(bytes)),
-        is_dst_pinned: matches!(&dst, Destination::Host(bytes) if is_pinned(bytes)) && chunks.is_dense(),
+        is_pinned: matches!(frames, Source::Host(bytes) if is_pinned(bytes)),
         lengths,
         offsets: &offsets,
-        dst,
+        dst: Ends::new(dst, chunks.is_dense()),
         verify,
         context,
     };
     // Dropped before what it was lent.
     let mut lanes = vec![lane];
-    let mut pace = Pace::new(chunks.array.n_bytes(), context.batch_bytes());
-    traffic::decompress(&mut lanes, &mut ends, chunks.n_chunks as u64, &mut pace)?;
+    let size = (chunks.n_chunks as u64, chunks.array.n_bytes());
+    let crosses = matches!(ends.dst, Ends::Host(_)) || matches!(frames, Source::Host(_)) && !ends.is_pinned;
+    let mut pace = Pace::new(size.1, context.batch_bytes(), crosses);
+    traffic::decompress(&mut lanes, &mut ends, size, &mut pace, context.pool())?;
     log::busy(lanes.iter().map(DecompressLane::busy), &pace);
     Ok(Attempt::Done(()))
 }

@@ -10,7 +10,7 @@ use crate::engine::frame::Verify;
 use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::memory::{Destination, Source};
 use crate::engine::prepared::Prepared;
-use crate::engine::staging;
+use crate::engine::ferry;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Memory that a kernel can be given: the caller's, or a substitute for it.
@@ -59,7 +59,7 @@ unsafe fn stage_in<'a>(stream: &Stream<'a>, src: Source<'a>, alignment: u64, poo
     }
     let buffer = stream.alloc(src.n_bytes())?;
     match src {
-        Source::Host(bytes) => staging::copy_in(&buffer, bytes, pool)?,
+        Source::Host(bytes) => ferry::copy_in(&buffer, bytes, pool)?,
         // SAFETY: the source lives long enough by the caller's promise, and the buffer is freed in the stream's order.
         Source::Device(bytes) => unsafe { stream.copy(buffer.all(), bytes)? },
     }
@@ -81,7 +81,7 @@ fn deliver(stream: &Stream, staged: &Staged, dst: Destination, n_bytes: u64, poo
     match (staged, dst) {
         (Staged::Callers(_), _) => Ok(()),
         (Staged::Ours(buffer), Destination::Host(dst)) => {
-            staging::copy_out(buffer, &mut dst[..n_bytes as usize], pool)
+            ferry::copy_out(buffer, &mut dst[..n_bytes as usize], pool)
         }
         (Staged::Ours(buffer), Destination::Device(dst)) => {
             // SAFETY: the next line waits for the copy; should this one fail, there is none.

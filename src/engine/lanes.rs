@@ -22,11 +22,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::codec::gpu::Direction;
+use crate::cpu::pool::Pool;
 use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream};
 use crate::engine::backend::Attempt;
+use crate::engine::ferry::{Down, Ferry, Up};
 use crate::engine::frame::{Verify, stored_bytes};
 use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
-use crate::engine::memory::Source;
 use crate::engine::packing::Packing;
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,35 +53,36 @@ pub struct Busy {
 pub enum Origin<'a> {
     /// In this pinned memory.
     Pinned(&'a [u8]),
-    /// In pinned memory of the lane, where they were written before.
-    Staged,
+    /// In GPU memory of the lane, to which they crossed before.
+    Ferried,
     /// In memory of the lane's GPU.
     Device(DeviceSlice<'a>, u64),
-}
-
-impl<'a> Origin<'a> {
-    /// The `n_bytes` bytes, and how far apart the arrays are.
-    fn source<'s>(self, staging: &'s Staging, n_bytes: u64) -> Result<(Source<'s>, u64)>
-    where
-        'a: 's,
-    {
-        let wrong = || defect("a batch of other bytes than it says");
-        Ok(match self {
-            Origin::Pinned(bytes) => (Source::Host(bytes.get(..n_bytes as usize).ok_or_else(wrong)?), 0),
-            Origin::Staged => (Source::Host(staging.bytes().get(..n_bytes as usize).ok_or_else(wrong)?), 0),
-            Origin::Device(slice, stride) => (Source::Device(slice), stride),
-        })
-    }
 }
 
 /// Where the result of a batch is to go, likewise.
 pub enum Target<'a> {
     /// To this pinned memory.
     Pinned(&'a mut [u8]),
-    /// To pinned memory of the lane, which `finish` gives.
-    Staged,
+    /// It crosses later.
+    Ferried,
     /// To memory of the lane's GPU.
     Device(DeviceSlice<'a>, u64),
+}
+
+/// Loads and unloads boats: see [`Up`] and [`Down`].
+pub type LoadFn<'a> = &'a (dyn Fn(usize, &mut [u8]) + Sync);
+/// See [`LoadFn`].
+pub type UnloadFn<'a> = &'a (dyn Fn(usize, &[u8]) + Sync);
+
+/// What crosses.
+#[derive(Clone, Copy)]
+pub struct Crossing<F> {
+    /// The place of its batch.
+    pub place: usize,
+    /// How many bytes.
+    pub n_bytes: u64,
+    /// What loads or unloads it.
+    pub by: F,
 }
 
 /// The streams.
@@ -185,10 +187,11 @@ impl Staging {
 struct Place {
     spans: Spans,
     n_chunks: u64,
+    /// Whether anything was brought, and is to be fetched.
     is_brought: bool,
+    is_fetched: bool,
     /// What it begins with.
     origin: Room,
-    origin_staged: Staging,
     /// Offsets and bytes of frames.
     tables: Room,
     tables_staged: Staging,
@@ -196,14 +199,12 @@ struct Place {
     /// What the host is told of each frame: its bytes, or its status.
     told: Staging,
     result: Room,
-    result_staged: Staging,
-    /// Bytes of the result that are there.
-    staged_bytes: usize,
 }
 
 /// What both directions have.
-struct Lane {
+pub struct Lane {
     streams: Streams,
+    ferry: Option<Ferry>,
     ring: Vec<Place>,
     slots: Room,
     busy: Busy,
@@ -216,48 +217,89 @@ impl Lane {
                 spans: Spans::new(device)?,
                 n_chunks: 0,
                 is_brought: false,
+                is_fetched: false,
                 origin: Room::default(),
-                origin_staged: Staging::default(),
                 tables: Room::default(),
                 tables_staged: Staging::default(),
                 statuses: Room::default(),
                 told: Staging::default(),
                 result: Room::default(),
-                result_staged: Staging::default(),
-                staged_bytes: 0,
             })
         };
         Ok(Self {
             streams: Streams::new(device)?,
+            ferry: None,
             ring: (0..DEPTH).map(|_| place()).collect::<Result<_>>()?,
             slots: Room::default(),
             busy: Busy::default(),
         })
     }
 
-    /// Pinned memory for what the next batch of a place, which is free, begins with.
-    fn staging(&mut self, place: usize, n_bytes: u64) -> Result<&mut [u8]> {
-        self.ring[place].origin_staged.of(self.streams.device(), n_bytes)
+    /// Lets bytes cross that are not in pinned memory: up to where the next batch of a place, which is free, begins, and down
+    /// from the result of a place whose batch is done.
+    ///
+    /// # Errors
+    /// `Device`, `OutOfMemory`.
+    pub fn cross(
+        &mut self,
+        pool: &Pool,
+        up: Option<Crossing<LoadFn>>,
+        down: Option<Crossing<UnloadFn>>,
+    ) -> Result<()> {
+        let Self { streams, ring, ferry, .. } = self;
+        let device = streams.device();
+        let _entered = device.enter()?;
+        if let Some(up) = &up {
+            let Place { spans, origin, is_brought, .. } = &mut ring[up.place];
+            *is_brought = true;
+            origin.of(&streams.bring, up.n_bytes)?;
+            streams.bring.record(&spans.bring.begin)?;
+        }
+        let ferry = match ferry {
+            Some(ferry) => ferry,
+            None => ferry.insert(Ferry::new(device)?),
+        };
+        let ring = &*ring;
+        let going = match &up {
+            Some(up) => {
+                let dst = ring[up.place].origin.slice(0..up.n_bytes)?;
+                Some(Up { dst, stream: &streams.bring, load: up.by })
+            }
+            None => None,
+        };
+        let coming = match &down {
+            Some(down) => Some(Down { src: ring[down.place].result.slice(0..down.n_bytes)?, stream: &streams.fetch, unload: down.by }),
+            None => None,
+        };
+        // SAFETY: the lane's memory lives as long as the lane, which waits for its streams.
+        unsafe { ferry.cross(pool, going.as_ref(), coming.as_ref()) }
     }
 
     /// Waits until all of a place's batch is done.
     fn finish(&mut self, place: usize) -> Result<&Place> {
         let place = &self.ring[place];
         let Spans { bring, work, fetch } = &place.spans;
-        fetch.end.synchronize()?;
+        if place.is_fetched { fetch.end.synchronize()? } else { work.end.synchronize()? };
         if place.is_brought {
             self.busy.bring += bring.time()?;
         }
         self.busy.work += work.time()?;
-        self.busy.fetch += fetch.time()?;
+        if place.is_fetched {
+            self.busy.fetch += fetch.time()?;
+        }
         Ok(place)
     }
 }
 
-impl Place {
-    /// The result, if its target was memory of the lane.
-    fn result(&self) -> &[u8] {
-        &self.result_staged.bytes()[..self.staged_bytes]
+impl AsMut<Lane> for CompressLane<'_> {
+    fn as_mut(&mut self) -> &mut Lane {
+        &mut self.lane
+    }
+}
+
+impl AsMut<Lane> for DecompressLane {
+    fn as_mut(&mut self) -> &mut Lane {
+        &mut self.lane
     }
 }
 
@@ -291,14 +333,6 @@ impl<'p> CompressLane<'p> {
         self.lane.busy
     }
 
-    /// Pinned memory of the lane, for what the next batch of a place, which is free, begins with.
-    ///
-    /// # Errors
-    /// `OutOfMemory`, `Device`.
-    pub fn staging(&mut self, place: usize, n_bytes: u64) -> Result<&mut [u8]> {
-        self.lane.staging(place, n_bytes)
-    }
-
     /// Begins to compress `n_chunks` arrays in a place where no batch is.
     ///
     /// # Errors
@@ -312,29 +346,25 @@ impl<'p> CompressLane<'p> {
         let _entered = device.enter()?;
         place.n_chunks = n_chunks;
         place.is_brought = !matches!(arrays, Origin::Device(..));
-        let Place { spans, origin, origin_staged, tables, told, result, .. } = place;
+        place.is_fetched = false;
+        let Place { spans, origin, tables, told, result, .. } = place;
         let array_bytes = prepared.array.n_bytes();
         let all_bytes = n_chunks * array_bytes;
-        let (arrays, array_stride) = match arrays.source(origin_staged, all_bytes)? {
-            (Source::Device(arrays), stride)
-                if (arrays.address() | stride).is_multiple_of(procedure.alignment) =>
-            {
+        let (arrays, array_stride) = match arrays {
+            Origin::Device(arrays, stride) if (arrays.address() | stride).is_multiple_of(procedure.alignment) => {
                 (arrays, stride)
             }
-            (Source::Device(from), stride) => {
+            Origin::Device(from, stride) => {
                 let to = origin.of(&streams.work, all_bytes)?;
                 // SAFETY: the caller's memory lives long enough by the promise, ours as long as the lane.
                 unsafe { copy_arrays(&streams.work, (to, array_bytes), (from, stride), n_chunks, array_bytes)? };
                 (to, array_bytes)
             }
-            (Source::Host(from), _) => {
-                let to = origin.of(&streams.bring, all_bytes)?;
-                streams.bring.record(&spans.bring.begin)?;
+            host => {
                 // SAFETY: as above.
-                unsafe { streams.bring.bring(to, from)? };
-                streams.bring.record(&spans.bring.end)?;
-                streams.work.wait(&spans.bring.end)?;
-                (to, array_bytes)
+                unsafe { bring(streams, spans, origin, host, all_bytes)? };
+                arrive(streams, spans)?;
+                (origin.slice(0..all_bytes)?, array_bytes)
             }
         };
         let slot_bytes = prepared.bound().next_multiple_of(FRAME_ALIGNMENT);
@@ -409,20 +439,17 @@ impl<'p> CompressLane<'p> {
         let (device, place) = (streams.device(), &mut ring[place]);
         let _entered = device.enter()?;
         let packed = place.result.slice(0..packed_bytes)?;
-        place.staged_bytes = 0;
         streams.fetch.record(&place.spans.fetch.begin)?;
         // SAFETY: the kernels have made so many bytes, as the host has seen. The lane's memory lives as long as the lane, and
         // the target long enough, by the promise.
         unsafe {
             match target {
                 Target::Pinned(to) => streams.fetch.fetch(packed, &mut to[..packed_bytes as usize])?,
-                Target::Staged => {
-                    streams.fetch.fetch(packed, place.result_staged.of(device, packed_bytes)?)?;
-                    place.staged_bytes = packed_bytes as usize;
-                }
                 Target::Device(to, _) => streams.fetch.copy(to.slice(0..packed_bytes)?, packed)?,
+                Target::Ferried => return Ok(()),
             }
         }
+        place.is_fetched = true;
         streams.fetch.record(&place.spans.fetch.end)
     }
 
@@ -431,16 +458,16 @@ impl<'p> CompressLane<'p> {
     /// # Errors
     /// `Device`.
     pub fn is_done(&self, place: usize) -> Result<bool> {
-        self.lane.ring[place].spans.fetch.end.is_reached()
+        let place = &self.lane.ring[place];
+        Ok(!place.is_fetched || place.spans.fetch.end.is_reached()?)
     }
 
-    /// Waits until the frames of a place are fetched. It is free then; what is returned are the packed frames, if their target
-    /// was memory of the lane.
+    /// Waits until the batch of a place is done. It is free then.
     ///
     /// # Errors
     /// `Device`.
-    pub fn finish(&mut self, place: usize) -> Result<&[u8]> {
-        Ok(self.lane.finish(place)?.result())
+    pub fn finish(&mut self, place: usize) -> Result<()> {
+        self.lane.finish(place).map(drop)
     }
 }
 
@@ -474,14 +501,6 @@ impl DecompressLane {
         self.lane.busy
     }
 
-    /// Pinned memory of the lane, for what the next batch of a place, which is free, begins with.
-    ///
-    /// # Errors
-    /// `OutOfMemory`, `Device`.
-    pub fn staging(&mut self, place: usize, n_bytes: u64) -> Result<&mut [u8]> {
-        self.lane.staging(place, n_bytes)
-    }
-
     /// Begins to decompress the frames of these lengths in a place where no batch is, and to bring the arrays to `target`.
     ///
     /// # Errors
@@ -497,8 +516,9 @@ impl DecompressLane {
         let _entered = device.enter()?;
         let n_chunks = lengths.len() as u64;
         place.n_chunks = n_chunks;
-        place.is_brought = true;
-        let Place { spans, origin, origin_staged, tables, tables_staged, statuses, told, result, .. } = place;
+        place.is_brought = !matches!(packed, Origin::Device(..));
+        place.is_fetched = true;
+        let Place { spans, origin, tables, tables_staged, statuses, told, result, .. } = place;
         let table_bytes = 8 * n_chunks;
         let table = tables_staged.of(device, 2 * table_bytes)?;
         let (offsets, copy_of_lengths) = table.split_at_mut(table_bytes as usize);
@@ -510,26 +530,23 @@ impl DecompressLane {
             packed_bytes += n_bytes.next_multiple_of(FRAME_ALIGNMENT);
         }
         let tables = tables.of(&streams.bring, 2 * table_bytes)?;
-        let (packed, _) = packed.source(origin_staged, packed_bytes)?;
-        streams.bring.record(&spans.bring.begin)?;
         let packed = match packed {
-            Source::Device(packed) if packed.address().is_multiple_of(FRAME_ALIGNMENT) => packed,
-            from => {
-                let to = origin.of(&streams.bring, packed_bytes)?;
+            Origin::Device(packed, _) if packed.address().is_multiple_of(FRAME_ALIGNMENT) => packed,
+            Origin::Device(from, _) => {
+                let to = origin.of(&streams.work, packed_bytes)?;
                 // SAFETY: the caller's memory lives long enough by the promise, ours as long as the lane.
-                unsafe {
-                    match from {
-                        Source::Host(from) => streams.bring.bring(to, from)?,
-                        Source::Device(from) => streams.bring.copy(to, from)?,
-                    }
-                }
+                unsafe { streams.work.copy(to, from)? };
                 to
+            }
+            host => {
+                // SAFETY: as above.
+                unsafe { bring(streams, spans, origin, host, packed_bytes)? };
+                origin.slice(0..packed_bytes)?
             }
         };
         // SAFETY: as above.
         unsafe { streams.bring.bring(tables, &*table)? };
-        streams.bring.record(&spans.bring.end)?;
-        streams.work.wait(&spans.bring.end)?;
+        arrive(streams, spans)?;
         let (to, array_stride) = match &target {
             Target::Device(to, stride) if (to.address() | stride).is_multiple_of(procedure.alignment) => (*to, *stride),
             _ => (result.of(&streams.work, n_chunks * array_bytes)?, array_bytes),
@@ -567,46 +584,67 @@ impl DecompressLane {
         streams.work.record(&spans.work.end)?;
         streams.fetch.wait(&spans.work.end)?;
         streams.fetch.record(&spans.fetch.begin)?;
-        place.staged_bytes = 0;
         // SAFETY: as above.
         unsafe {
             streams.fetch.fetch(statuses, told.of(device, 4 * n_chunks)?)?;
             match target {
                 Target::Pinned(dst) => streams.fetch.fetch(to, dst)?,
-                Target::Staged => {
-                    place.staged_bytes = (n_chunks * array_bytes) as usize;
-                    streams.fetch.fetch(to, place.result_staged.of(device, n_chunks * array_bytes)?)?;
-                }
                 Target::Device(dst, stride) if dst.address() != to.address() => {
                     copy_arrays(&streams.fetch, (dst, stride), (to, array_bytes), n_chunks, array_bytes)?;
                 }
-                Target::Device(..) => {}
+                Target::Device(..) | Target::Ferried => {}
             }
         }
         streams.fetch.record(&spans.fetch.end)
     }
 
-    /// Waits until the arrays of a place are where they should be. It is free then.
+    /// Whether the batch of a place is done: then [`finish`](Self::finish) does not wait, and what is to cross can.
     ///
     /// # Errors
     /// `Device`.
-    pub fn finish(&mut self, place: usize) -> Result<Decompressed<'_>> {
+    pub fn is_done(&self, place: usize) -> Result<bool> {
+        self.lane.ring[place].spans.fetch.end.is_reached()
+    }
+
+    /// Waits until the batch of a place is done. It is free then. Returns the numbers of the frames in it that the kernels could
+    /// not decompress, whose arrays are unspecified.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn finish(&mut self, place: usize) -> Result<Vec<u64>> {
         let place = self.lane.finish(place)?;
         let statuses = place.told.bytes().chunks_exact(4).take(place.n_chunks as usize);
-        let failed = statuses.enumerate().filter(|(_, status)| status.iter().any(|&byte| byte != 0));
-        let failed = failed.map(|(i, _)| i as u64).collect();
-        Ok(Decompressed { arrays: place.result(), packed: place.origin_staged.bytes(), failed })
+        let failed = statuses.zip(0..).filter(|(status, _)| status.iter().any(|&byte| byte != 0));
+        Ok(failed.map(|(_, i)| i).collect())
     }
 }
 
-/// What has become of a batch.
-pub struct Decompressed<'a> {
-    /// The arrays, if their target was memory of the lane.
-    pub arrays: &'a [u8],
-    /// What [`staging`](DecompressLane::staging) was filled with.
-    pub packed: &'a [u8],
-    /// The numbers of the frames that the kernels could not decompress, whose arrays are unspecified.
-    pub failed: Vec<u64>,
+/// Brings the `n_bytes` bytes of a batch to its memory, unless they have crossed.
+///
+/// # Safety
+/// All memory lives until the streams have done the work.
+unsafe fn bring(
+    streams: &Streams,
+    spans: &Spans,
+    to: &mut Room,
+    from: Origin,
+    n_bytes: u64,
+) -> Result<()> {
+    let from = match from {
+        Origin::Pinned(bytes) => bytes,
+        Origin::Ferried | Origin::Device(..) => return Ok(()),
+    };
+    let from = from.get(..n_bytes as usize).ok_or_else(|| defect("a batch of other bytes than it says"))?;
+    let to = to.of(&streams.bring, n_bytes)?;
+    streams.bring.record(&spans.bring.begin)?;
+    // SAFETY: the same promise.
+    unsafe { streams.bring.bring(to, from) }
+}
+
+/// Lets the work wait for what was brought.
+fn arrive(streams: &Streams, spans: &Spans) -> Result<()> {
+    streams.bring.record(&spans.bring.end)?;
+    streams.work.wait(&spans.bring.end)
 }
 
 /// Copies arrays that are so many bytes apart to others, on the GPU.

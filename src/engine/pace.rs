@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Bytes of the first batches.
+/// Bytes of the first batches, and of those that cross by boats, of which each end is a moment when few are under way.
 const FIRST_BYTES: u64 = 16 << 20;
+const FIRST_CROSSING_BYTES: u64 = 64 << 20;
 /// And of the largest.
 const MOST_BYTES: u64 = 256 << 20;
 /// Batches that are measured at a size.
@@ -27,10 +28,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// For chunks of so many bytes, where a batch may have at most `limit` bytes, but always one chunk.
-    pub fn new(chunk_bytes: u64, limit: u64) -> Self {
+    /// For chunks of so many bytes, where a batch may have at most `limit` bytes, but always one chunk. `crosses`: one of its ends
+    /// is not pinned.
+    pub fn new(chunk_bytes: u64, limit: u64, crosses: bool) -> Self {
+        let first = if crosses { FIRST_CROSSING_BYTES } else { FIRST_BYTES };
         let chunks = |n_bytes: u64| (n_bytes.min(limit) / chunk_bytes.max(1)).max(1);
-        let (n_chunks, most) = (chunks(FIRST_BYTES), chunks(MOST_BYTES));
+        let (n_chunks, most) = (chunks(first), chunks(MOST_BYTES));
         Self { n_chunks, most, window: None, before: Some(Duration::MAX) }
     }
 
@@ -74,7 +77,7 @@ mod tests {
 
     /// The size that is found where a batch takes `fixed` microseconds, and one for each chunk.
     fn found(fixed: u64, chunk_bytes: u64, limit: u64) -> u64 {
-        let (mut pace, mut now) = (Pace::new(chunk_bytes, limit), Instant::now());
+        let (mut pace, mut now) = (Pace::new(chunk_bytes, limit, false), Instant::now());
         for _ in 0..1000 {
             let n_chunks = pace.n_chunks();
             now += Duration::from_micros(fixed + n_chunks);
@@ -92,12 +95,13 @@ mod tests {
         assert_eq!(found(100, mib, 50 * mib), 32);
         assert_eq!(found(100, 1000 * mib, u64::MAX), 1);
         assert_eq!(found(0, 0, 0), 1);
+        assert_eq!(Pace::new(mib, u64::MAX, true).n_chunks(), 64);
     }
 
     /// The last batch is shorter, and says nothing.
     #[test]
     fn a_short_batch_is_not_measured() {
-        let (mut pace, now) = (Pace::new(1 << 20, u64::MAX), Instant::now());
+        let (mut pace, now) = (Pace::new(1 << 20, u64::MAX, false), Instant::now());
         for _ in 0..100 {
             pace.done_at(3, now);
         }

@@ -7,51 +7,75 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::engine::lanes::{CompressLane, DEPTH, DecompressLane, Decompressed, Origin, Target};
+use crate::cpu::pool::Pool;
+use crate::engine::lanes::{
+    CompressLane, Crossing, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn,
+};
 use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::engine::pace::Pace;
 use crate::error::Result;
 
 /// Both ends of a compression: where arrays come from, and where frames go. What is lent stays as it is, and nobody else
-/// touches it, until the lanes are dropped.
-pub trait Compresses<'d> {
-    /// Where the arrays of these chunks are, if a GPU can read them there.
-    fn arrays(&self, chunks: Range<u64>) -> Result<Option<Origin<'d>>>;
+/// touches it, until the lanes are dropped. What crosses is loaded and unloaded by several threads, once every byte.
+pub trait Compresses<'d>: Sync {
+    /// Where the arrays of these chunks are.
+    fn arrays(&self, chunks: Range<u64>) -> Result<Origin<'d>>;
 
-    /// Copies the arrays of these chunks to `staging`, one behind the other.
-    fn stage(&mut self, chunks: Range<u64>, staging: &mut [u8]) -> Result<()>;
+    /// Loads the bytes from `at` on of these arrays, one behind the other, if they cross.
+    fn load(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]);
 
     /// Where frames of these lengths, packed, are to go, which are behind all those before them.
     fn frames(&mut self, chunks: Range<u64>, lengths: &[u64]) -> Result<Target<'_>>;
 
-    /// The packed frames of these chunks are where they should be, or in `staged`.
-    fn deliver(&mut self, chunks: Range<u64>, staged: &[u8]) -> Result<()>;
+    /// Unloads the bytes from `at` on of these packed frames, if they cross.
+    fn unload(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
 }
 
 /// Both ends of a decompression, likewise.
-pub trait Decompresses<'d> {
-    /// How long the frames of these chunks are, or at most are. One of 0 bytes will fail.
-    fn lengths(&mut self, chunks: Range<u64>) -> Result<Vec<u64>>;
+pub trait Decompresses<'d>: Sync {
+    /// How long the frames of these chunks are, and where they are, packed.
+    fn frames(&self, chunks: Range<u64>) -> Result<(&'d [u64], Origin<'d>)>;
 
-    /// Where the packed frames of these chunks are, if a GPU can read them there.
-    fn frames(&self, chunks: Range<u64>) -> Result<Option<Origin<'d>>>;
-
-    /// Copies the frames of these chunks to `staging`, packed, and says in `lengths` how long they are after all.
-    fn stage(&mut self, chunks: Range<u64>, lengths: &mut [u64], staging: &mut [u8]) -> Result<()>;
+    /// Loads the bytes from `at` on of these packed frames, if they cross.
+    fn load(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]);
 
     /// Where the arrays of these chunks are to go.
     fn arrays(&mut self, chunks: Range<u64>) -> Result<Target<'_>>;
 
-    /// The arrays of these chunks are where they should be, or in `done.arrays`, but those that have failed.
-    fn deliver(&mut self, chunks: Range<u64>, done: &Decompressed) -> Result<()>;
+    /// Unloads the bytes from `at` on of these arrays, if they cross.
+    fn unload(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
+
+    /// The array of chunk `i`, which has been unloaded like the others, is unspecified: the kernels could not decompress its
+    /// frame.
+    fn failed(&mut self, i: u64) -> Result<()>;
 }
 
 /// A batch on its way.
+#[derive(Clone)]
 struct Going {
     lane: usize,
     place: usize,
     chunks: Range<u64>,
-    is_fetched: bool,
+    stage: Stage,
+}
+
+/// What is to happen with it next.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Its bytes cross.
+    Loads,
+    /// It is worked on, and then fetched.
+    Works,
+    /// It is there when it is done.
+    Comes,
+    /// When it is done, so many bytes cross.
+    Unloads(u64),
+}
+
+impl Going {
+    fn n_chunks(&self) -> u64 {
+        self.chunks.end - self.chunks.start
+    }
 }
 
 /// What is on its way, and what comes next.
@@ -69,8 +93,8 @@ impl<'p> Traffic<'p> {
         Self { pace, next: 0, n_chunks, free: vec![(0..DEPTH).collect(); n_lanes], going: VecDeque::new() }
     }
 
-    /// The next batch and a place for it, of the lane that has most, if there are both.
-    fn begin(&mut self) -> Option<(usize, usize, Range<u64>)> {
+    /// The next batch, in a free place of the lane that has most, if there are both.
+    fn begin(&mut self) -> Option<Going> {
         if self.next == self.n_chunks {
             return None;
         }
@@ -78,103 +102,184 @@ impl<'p> Traffic<'p> {
         let place = places.pop()?;
         let chunks = self.next..(self.next + self.pace.n_chunks()).min(self.n_chunks);
         self.next = chunks.end;
-        self.going.push_back(Going { lane, place, chunks: chunks.clone(), is_fetched: false });
-        Some((lane, place, chunks))
+        let batch = Going { lane, place, chunks, stage: Stage::Loads };
+        self.going.push_back(batch.clone());
+        Some(batch)
+    }
+
+    /// What is to happen next with the newest batch.
+    fn has_begun(&mut self, stage: Stage) {
+        self.going.back_mut().expect("it has begun").stage = stage;
     }
 
     /// The oldest batch is done.
     fn end(&mut self) {
-        let Some(Going { lane, place, chunks, .. }) = self.going.pop_front() else { return };
-        self.free[lane].push(place);
-        self.pace.done(chunks.end - chunks.start);
+        let Some(batch) = self.going.pop_front() else { return };
+        self.free[batch.lane].push(batch.place);
+        self.pace.done(batch.n_chunks());
     }
 }
 
-/// Compresses `n_chunks` chunks.
+/// What crosses of a batch.
+type Crosses<'a, F> = Option<(&'a Going, u64, F)>;
+
+/// Lets bytes of two batches cross, at the same time if they are in one lane.
+fn cross<L: AsMut<Lane>>(lanes: &mut [L], up: Crosses<LoadFn>, down: Crosses<UnloadFn>, pool: &Pool) -> Result<()> {
+    let crossing_up = up.map(|(batch, n_bytes, by)| (batch.lane, Crossing { place: batch.place, n_bytes, by }));
+    let crossing_down = down.map(|(batch, n_bytes, by)| (batch.lane, Crossing { place: batch.place, n_bytes, by }));
+    match (crossing_up, crossing_down) {
+        (Some((lane, up)), Some((other, down))) if lane == other => {
+            lanes[lane].as_mut().cross(pool, Some(up), Some(down))
+        }
+        (up, down) => {
+            up.map_or(Ok(()), |(lane, up)| lanes[lane].as_mut().cross(pool, Some(up), None))?;
+            down.map_or(Ok(()), |(lane, down)| lanes[lane].as_mut().cross(pool, None, Some(down)))
+        }
+    }
+}
+
+/// Compresses `n_chunks` chunks of `array_bytes` bytes.
 ///
 /// # Errors
 /// Those of the lanes and of the ends. The lanes are to be dropped then.
 pub fn compress(
     lanes: &mut [CompressLane],
     ends: &mut dyn Compresses<'_>,
-    n_chunks: u64,
-    array_bytes: u64,
+    (n_chunks, array_bytes): (u64, u64),
     pace: &mut Pace,
+    pool: &Pool,
 ) -> Result<()> {
     let mut traffic = Traffic::new(lanes.len(), n_chunks, pace);
     loop {
-        let begun = traffic.begin();
-        if let Some((lane, place, chunks)) = &begun {
-            let (lane, n_chunks) = (&mut lanes[*lane], chunks.end - chunks.start);
-            let origin = match ends.arrays(chunks.clone())? {
-                Some(origin) => origin,
-                None => {
-                    ends.stage(chunks.clone(), lane.staging(*place, n_chunks * array_bytes)?)?;
-                    Origin::Staged
+        let (begun, mut up) = (traffic.begin(), None);
+        if let Some(batch) = &begun {
+            match ends.arrays(batch.chunks.clone())? {
+                Origin::Ferried => up = Some(batch),
+                origin => {
+                    // SAFETY: what the ends lend stays as it is until the lanes are dropped.
+                    unsafe { lanes[batch.lane].begin(batch.place, batch.n_chunks(), origin)? };
+                    traffic.has_begun(Stage::Works);
                 }
-            };
-            // SAFETY: what the ends lend stays as it is until the lanes are dropped.
-            unsafe { lane.begin(*place, n_chunks, origin)? };
+            }
         }
-        // What is made is fetched, in order. As long as no batch can be begun, that is all there is to do.
-        loop {
-            for batch in traffic.going.iter_mut().filter(|batch| !batch.is_fetched) {
-                let lane = &mut lanes[batch.lane];
-                if !lane.is_made(batch.place)? {
-                    break;
-                }
-                let lengths: Vec<u64> = lane.lengths(batch.place)?.collect();
-                let target = ends.frames(batch.chunks.clone(), &lengths)?;
-                // SAFETY: as above.
-                unsafe { lane.fetch(batch.place, target)? };
-                batch.is_fetched = true;
+        // What is made is fetched, in order, once its lengths are known.
+        for batch in &mut traffic.going {
+            let lane = &mut lanes[batch.lane];
+            match batch.stage {
+                Stage::Comes | Stage::Unloads(_) => continue,
+                Stage::Works if lane.is_made(batch.place)? => {}
+                Stage::Works | Stage::Loads => break,
             }
-            let Some(Going { lane, place, chunks, is_fetched }) = traffic.going.front() else { return Ok(()) };
-            if *is_fetched && lanes[*lane].is_done(*place)? {
-                ends.deliver(chunks.clone(), lanes[*lane].finish(*place)?)?;
-                traffic.end();
-                break;
-            }
-            if begun.is_some() {
-                break;
-            }
+            let lengths: Vec<u64> = lane.lengths(batch.place)?.collect();
+            let target = ends.frames(batch.chunks.clone(), &lengths)?;
+            batch.stage = match target {
+                Target::Ferried => Stage::Unloads(packed_bytes(&lengths)),
+                _ => Stage::Comes,
+            };
+            // SAFETY: as above.
+            unsafe { lane.fetch(batch.place, target)? };
+        }
+        let Some(oldest) = traffic.going.front() else { return Ok(()) };
+        let down = match oldest.stage {
+            Stage::Unloads(n_bytes) => Some((oldest, n_bytes)),
+            _ => None,
+        };
+        let load = |at: usize, bytes: &mut [u8]| up.iter().for_each(|batch| ends.load(&batch.chunks, at, bytes));
+        let unload = |at: usize, bytes: &[u8]| ends.unload(&oldest.chunks, at, bytes);
+        let up_bytes = |batch: &Going| batch.n_chunks() * array_bytes;
+        cross(
+            lanes,
+            up.map(|batch| (batch, up_bytes(batch), &load as LoadFn)),
+            down.map(|(batch, n_bytes)| (batch, n_bytes, &unload as UnloadFn)),
+            pool,
+        )?;
+        let is_done = down.is_some()
+            || matches!(oldest.stage, Stage::Comes) && lanes[oldest.lane].is_done(oldest.place)?;
+        if is_done {
+            lanes[oldest.lane].finish(oldest.place)?;
+        }
+        if let Some(batch) = up {
+            // SAFETY: as above.
+            unsafe { lanes[batch.lane].begin(batch.place, batch.n_chunks(), Origin::Ferried)? };
+            traffic.has_begun(Stage::Works);
+        }
+        if is_done {
+            traffic.end();
+        } else if begun.is_none() {
             std::thread::yield_now();
         }
     }
 }
 
-/// Decompresses `n_chunks` chunks.
+/// Decompresses `n_chunks` chunks of `array_bytes` bytes.
 ///
 /// # Errors
 /// Those of the lanes and of the ends. The lanes are to be dropped then.
 pub fn decompress(
     lanes: &mut [DecompressLane],
     ends: &mut dyn Decompresses<'_>,
-    n_chunks: u64,
+    (n_chunks, array_bytes): (u64, u64),
     pace: &mut Pace,
+    pool: &Pool,
 ) -> Result<()> {
     let mut traffic = Traffic::new(lanes.len(), n_chunks, pace);
     loop {
-        if let Some((lane, place, chunks)) = traffic.begin() {
-            let lane = &mut lanes[lane];
-            let mut lengths = ends.lengths(chunks.clone())?;
-            let origin = match ends.frames(chunks.clone())? {
-                Some(origin) => origin,
-                None => {
-                    let staging = lane.staging(place, packed_bytes(&lengths))?;
-                    ends.stage(chunks.clone(), &mut lengths, staging)?;
-                    Origin::Staged
-                }
-            };
-            // SAFETY: what the ends lend stays as it is until the lanes are dropped.
-            unsafe { lane.begin(place, &lengths, origin, ends.arrays(chunks)?)? };
-        } else if let Some(Going { lane, place, chunks, .. }) = traffic.going.front() {
-            ends.deliver(chunks.clone(), &lanes[*lane].finish(*place)?)?;
+        let (begun, mut up) = (traffic.begin(), None);
+        if let Some(batch) = &begun {
+            let (lengths, origin) = ends.frames(batch.chunks.clone())?;
+            match origin {
+                Origin::Ferried => up = Some((batch, lengths)),
+                origin => traffic.has_begun(unpack(lanes, ends, batch, lengths, origin, array_bytes)?),
+            }
+        }
+        let Some(oldest) = traffic.going.front() else { return Ok(()) };
+        let is_done = !matches!(oldest.stage, Stage::Loads) && lanes[oldest.lane].is_done(oldest.place)?;
+        let down = match oldest.stage {
+            Stage::Unloads(n_bytes) if is_done => Some((oldest, n_bytes)),
+            _ => None,
+        };
+        let shared = &*ends;
+        let load =
+            |at: usize, bytes: &mut [u8]| up.iter().for_each(|(batch, _)| shared.load(&batch.chunks, at, bytes));
+        let unload = |at: usize, bytes: &[u8]| shared.unload(&oldest.chunks, at, bytes);
+        cross(
+            lanes,
+            up.map(|(batch, lengths)| (batch, packed_bytes(lengths), &load as LoadFn)),
+            down.map(|(batch, n_bytes)| (batch, n_bytes, &unload as UnloadFn)),
+            pool,
+        )?;
+        if is_done {
+            let failed = lanes[oldest.lane].finish(oldest.place)?;
+            failed.iter().try_for_each(|i| ends.failed(oldest.chunks.start + i))?;
+        }
+        if let Some((batch, lengths)) = up {
+            traffic.has_begun(unpack(lanes, ends, batch, lengths, Origin::Ferried, array_bytes)?);
+        }
+        if is_done {
             traffic.end();
-        } else {
-            return Ok(());
+        } else if begun.is_none() {
+            std::thread::yield_now();
         }
     }
+}
+
+/// Begins to decompress a batch. Returns what is to happen with it next.
+fn unpack(
+    lanes: &mut [DecompressLane],
+    ends: &mut dyn Decompresses<'_>,
+    batch: &Going,
+    lengths: &[u64],
+    origin: Origin,
+    array_bytes: u64,
+) -> Result<Stage> {
+    let target = ends.arrays(batch.chunks.clone())?;
+    let stage = match target {
+        Target::Ferried => Stage::Unloads(batch.n_chunks() * array_bytes),
+        _ => Stage::Comes,
+    };
+    // SAFETY: what the ends lend stays as it is until the lanes are dropped.
+    unsafe { lanes[batch.lane].begin(batch.place, lengths, origin, target)? };
+    Ok(stage)
 }
 
 /// Where packed frames of these lengths end.

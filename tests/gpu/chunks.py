@@ -167,6 +167,8 @@ def load(field, gib):
 
 
 def main():
+    # The library would leave memory that is not pinned to so many threads.
+    os.environ["GRIDZ_BACKEND"] = "cuda"
     library, field = sys.argv[1:3]
     gib = float(sys.argv[3]) if len(sys.argv) > 3 else 8
     gridz = Gridz(library)

@@ -15,6 +15,7 @@ mod arrays;
 mod batch;
 mod boundaries;
 mod bounded;
+mod chunks;
 mod driver;
 mod faults;
 mod hostile;

@@ -1,0 +1,282 @@
+//! Copies between the GPU and memory that is not pinned.
+//!
+//! The driver copies such memory with one thread. Here pinned boats go to and fro: all workers load and unload them, a share
+//! each, and the calling thread, which alone talks to the driver, sends them off. Boats are few, and so stay in the CPU's
+//! cache: memory is read once, or written once. Both directions go at the same time, because the bus has a lane for each.
+#![allow(unsafe_code, reason = "gives memory to streams, and parts of it to several threads")]
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::cpu::pool::{Pool, lock};
+use crate::cpu::shared::SharedBytes;
+use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream, is_pinned};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes of a boat: shorter copies are slower on the bus.
+const BOAT_BYTES: usize = 8 << 20;
+/// Boats for each direction.
+const BOATS: usize = 6;
+/// What a worker loads or unloads at a time.
+const SHARE_BYTES: usize = 256 << 10;
+
+/// What goes to the GPU: `load` writes the bytes from some byte on.
+pub struct Up<'a> {
+    /// Where it goes.
+    pub dst: DeviceSlice<'a>,
+    /// The stream for whose work it is.
+    pub stream: &'a Stream<'a>,
+    /// Called by several threads, once for every part.
+    pub load: &'a (dyn Fn(usize, &mut [u8]) + Sync),
+}
+
+/// What comes from the GPU, where it is there: `unload` gets the bytes from some byte on.
+pub struct Down<'a> {
+    /// Where it is.
+    pub src: DeviceSlice<'a>,
+    /// A stream that is free.
+    pub stream: &'a Stream<'a>,
+    /// Called by several threads, once for every part.
+    pub unload: &'a (dyn Fn(usize, &[u8]) + Sync),
+}
+
+/// Pinned memory that goes to and fro.
+struct Boat {
+    pinned: PinnedBuffer,
+    arrives: Event,
+    /// It left, and nobody has seen it arrive.
+    is_away: bool,
+}
+
+impl Boat {
+    fn new(device: &'static Device) -> Result<Self> {
+        Ok(Self { pinned: device.pinned(BOAT_BYTES)?, arrives: device.event()?, is_away: false })
+    }
+}
+
+impl Drop for Boat {
+    fn drop(&mut self) {
+        if self.is_away {
+            // If it fails, nothing goes on all the same.
+            let _ = self.arrives.synchronize();
+        }
+    }
+}
+
+/// What a worker does: it loads or unloads some bytes of a boat's.
+struct Share {
+    is_up: bool,
+    boat: usize,
+    /// Of the boat's memory, and of all.
+    bytes: Range<usize>,
+    at: usize,
+}
+
+/// Shares that wait for a worker, and how many of each boat's are not done.
+#[derive(Default)]
+struct Shares {
+    waiting: Mutex<VecDeque<Share>>,
+    up: [AtomicUsize; BOATS],
+    down: [AtomicUsize; BOATS],
+    /// A worker has panicked.
+    is_broken: AtomicBool,
+}
+
+/// Tells, unless it is forgotten, that a worker has panicked.
+struct Broken<'a>(&'a AtomicBool);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Shares {
+    fn left(&self, is_up: bool, boat: usize) -> &AtomicUsize {
+        if is_up { &self.up[boat] } else { &self.down[boat] }
+    }
+
+    /// Adds those of the boat that has these bytes of all.
+    fn add(&self, is_up: bool, boat: usize, all: Range<usize>, call_worker: &dyn Fn()) {
+        let n_shares = all.len().div_ceil(SHARE_BYTES);
+        self.left(is_up, boat).store(n_shares, Ordering::Relaxed);
+        for i in 0..n_shares {
+            let bytes = i * SHARE_BYTES..((i + 1) * SHARE_BYTES).min(all.len());
+            lock(&self.waiting).push_back(Share { is_up, boat, at: all.start + bytes.start, bytes });
+            call_worker();
+        }
+    }
+
+    /// Does one with what loads and unloads, if there is one.
+    fn step(&self, load: impl Fn(&Share), unload: impl Fn(&Share)) -> bool {
+        let next = lock(&self.waiting).pop_front();
+        let Some(share) = next else { return false };
+        let unless_done = Broken(&self.is_broken);
+        if share.is_up { load(&share) } else { unload(&share) }
+        std::mem::forget(unless_done);
+        // What it has written is there for who sees this.
+        self.left(share.is_up, share.boat).fetch_sub(1, Ordering::Release);
+        true
+    }
+
+    fn are_done(&self, is_up: bool, boat: usize) -> bool {
+        self.left(is_up, boat).load(Ordering::Acquire) == 0
+    }
+}
+
+/// Bytes of the boat number `i` of a crossing.
+fn cargo(i: usize, n_bytes: usize) -> Range<usize> {
+    i * BOAT_BYTES..((i + 1) * BOAT_BYTES).min(n_bytes)
+}
+
+fn in_slice(bytes: &Range<usize>) -> Range<u64> {
+    bytes.start as u64..bytes.end as u64
+}
+
+/// The boats of both directions.
+pub struct Ferry {
+    up: Vec<Boat>,
+    down: Vec<Boat>,
+}
+
+/// The memory of boats, which workers share, and what the calling thread knows of each.
+fn split(boats: &mut [Boat]) -> (Vec<SharedBytes<'_>>, Vec<(&Event, &mut bool)>) {
+    boats.iter_mut().map(|boat| (SharedBytes::new(&mut boat.pinned), (&boat.arrives, &mut boat.is_away))).unzip()
+}
+
+impl Ferry {
+    /// Boats for memory of `device`.
+    ///
+    /// # Errors
+    /// `Device`, `OutOfMemory`.
+    pub fn new(device: &'static Device) -> Result<Self> {
+        let boats = || (0..BOATS).map(|_| Boat::new(device)).collect::<Result<Vec<_>>>();
+        Ok(Self { up: boats()?, down: boats()? })
+    }
+
+    /// Copies both ways. What comes has been unloaded when this returns; what goes has been loaded, and is under way on its
+    /// stream.
+    ///
+    /// # Errors
+    /// `Device`.
+    ///
+    /// # Safety
+    /// The GPU's memory lives until the streams have done the work.
+    pub unsafe fn cross(&mut self, pool: &Pool, up: Option<&Up>, down: Option<&Down>) -> Result<()> {
+        let up_bytes = up.map_or(0, |up| up.dst.n_bytes() as usize);
+        let down_bytes = down.map_or(0, |down| down.src.n_bytes() as usize);
+        let (n_up, n_down) = (up_bytes.div_ceil(BOAT_BYTES), down_bytes.div_ceil(BOAT_BYTES));
+        let (up_memory, mut up_boats) = split(&mut self.up);
+        let (down_memory, mut down_boats) = split(&mut self.down);
+        let shares = Shares::default();
+        let load = |Share { boat, bytes, at, .. }: &Share| {
+            // SAFETY: a share is one worker's, and the boat does not leave before all of its shares are done.
+            up.iter().for_each(|up| (up.load)(*at, unsafe { up_memory[*boat].part(bytes.clone()) }));
+        };
+        let unload = |Share { boat, bytes, at, .. }: &Share| {
+            // SAFETY: as above: the boat has arrived, and does not leave.
+            down.iter().for_each(|down| (down.unload)(*at, unsafe { down_memory[*boat].part(bytes.clone()) }));
+        };
+        let step = || shares.step(load, unload);
+        pool.lead(&step, |call_worker| {
+            let (mut loading, mut sent) = (0, 0);
+            let (mut called, mut arrived, mut unloaded) = (0, 0, 0);
+            while sent < n_up || unloaded < n_down {
+                let before = (loading, sent, called, arrived, unloaded);
+                if let Some(up) = up {
+                    if loading < n_up.min(sent + BOATS) {
+                        let (arrives, is_away) = &mut up_boats[loading % BOATS];
+                        if !**is_away || arrives.is_reached()? {
+                            **is_away = false;
+                            shares.add(true, loading % BOATS, cargo(loading, up_bytes), call_worker);
+                            loading += 1;
+                        }
+                    }
+                    let boat = sent % BOATS;
+                    if sent < loading && shares.are_done(true, boat) {
+                        let (bytes, (arrives, is_away)) = (cargo(sent, up_bytes), &mut up_boats[boat]);
+                        // SAFETY: the boat is loaded, and nobody touches it before it has arrived; the GPU's memory lives, by
+                        // the promise.
+                        unsafe { up.stream.bring(up.dst.slice(in_slice(&bytes))?, up_memory[boat].part(0..bytes.len()))? };
+                        **is_away = true;
+                        up.stream.record(arrives)?;
+                        sent += 1;
+                    }
+                }
+                if let Some(down) = down {
+                    if unloaded < arrived && shares.are_done(false, unloaded % BOATS) {
+                        unloaded += 1;
+                    }
+                    if called < n_down.min(unloaded + BOATS) {
+                        let boat = called % BOATS;
+                        let (bytes, (arrives, is_away)) = (cargo(called, down_bytes), &mut down_boats[boat]);
+                        // SAFETY: the boat is unloaded, and nobody touches it before it has arrived; the GPU's memory lives, by
+                        // the promise.
+                        unsafe {
+                            down.stream.fetch(down.src.slice(in_slice(&bytes))?, down_memory[boat].part(0..bytes.len()))?;
+                        }
+                        **is_away = true;
+                        down.stream.record(arrives)?;
+                        called += 1;
+                    }
+                    if arrived < called {
+                        let (arrives, is_away) = &mut down_boats[arrived % BOATS];
+                        if arrives.is_reached()? {
+                            **is_away = false;
+                            shares.add(false, arrived % BOATS, cargo(arrived, down_bytes), call_worker);
+                            arrived += 1;
+                        }
+                    }
+                }
+                if shares.is_broken.load(Ordering::Relaxed) {
+                    // The panic itself goes on to the caller.
+                    return Err(Error::new(ErrorKind::Internal, "defect in gridz, please report it: a worker has panicked"));
+                }
+                let moved = before != (loading, sent, called, arrived, unloaded);
+                if !moved && !step() {
+                    std::thread::yield_now();
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Whether the workers are faster than the driver, which they are not alone, nor with few bytes or what is pinned.
+fn pays(bytes: &[u8], pool: &Pool) -> bool {
+    bytes.len() >= 2 * BOAT_BYTES && pool.threads() > 1 && !is_pinned(bytes)
+}
+
+/// Copies `src` to all of `dst`, which has as many bytes. `src` has been read when this returns.
+///
+/// # Errors
+/// `Device`, `OutOfMemory`.
+pub fn copy_in(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
+    let stream = dst.stream();
+    if !pays(src, pool) {
+        return stream.copy_in(dst.all(), src);
+    }
+    let load = |at: usize, bytes: &mut [u8]| bytes.copy_from_slice(&src[at..at + bytes.len()]);
+    // SAFETY: the buffer is freed in the order of its stream.
+    unsafe { Ferry::new(stream.device())?.cross(pool, Some(&Up { dst: dst.all(), stream, load: &load }), None) }
+}
+
+/// Copies the first bytes of `src` to all of `dst`, and waits for it, and so for everything that was given to the stream of
+/// `src` before.
+///
+/// # Errors
+/// `Device`, `OutOfMemory`.
+pub fn copy_out(src: &DeviceBuffer, dst: &mut [u8], pool: &Pool) -> Result<()> {
+    let stream = src.stream();
+    let wanted = src.slice(0..dst.len() as u64)?;
+    if !pays(dst, pool) {
+        return stream.copy_out(wanted, dst);
+    }
+    let dst = SharedBytes::new(dst);
+    // SAFETY: every byte crosses once.
+    let unload = |at: usize, bytes: &[u8]| unsafe { dst.write(at, bytes) };
+    // SAFETY: the buffer is freed in the order of its stream.
+    unsafe { Ferry::new(stream.device())?.cross(pool, None, Some(&Down { src: wanted, stream, unload: &unload })) }
+}

@@ -1,0 +1,184 @@
+//! Many chunks at once through lanes: their packed frames are the CPU's, wherever arrays and frames are, and however many
+//! batches it takes.
+
+use gridz::cuda::{Device, DeviceSlice, PinnedBuffer};
+use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
+use gridz::settings::{self, Backend};
+use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
+
+use crate::arrays::{self, Kind, Random, array};
+use crate::common::{assert_same_bytes, specs_of_gpus};
+use crate::driver::{Memory, Stream};
+use crate::shapes::dtype;
+use crate::{cpu, has_gpu, n_cases};
+
+/// Where one end is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    Pageable,
+    Pinned,
+    Gpu,
+}
+
+const PLACES: [Place; 3] = [Place::Pageable, Place::Pinned, Place::Gpu];
+
+/// Memory there.
+enum Space<'s> {
+    Pageable(Vec<u8>),
+    Pinned(PinnedBuffer),
+    Gpu(Memory<'s>),
+}
+
+impl<'s> Space<'s> {
+    fn new(place: Place, bytes: &[u8], stream: &'s Stream, shift: usize) -> Self {
+        match place {
+            Place::Pageable => Self::Pageable(bytes.to_vec()),
+            Place::Pinned => {
+                let device = Device::choose(settings::checked().unwrap()).unwrap();
+                let mut pinned = device.pinned(bytes.len()).unwrap();
+                pinned.copy_from_slice(bytes);
+                Self::Pinned(pinned)
+            }
+            Place::Gpu => {
+                let memory = Memory::new(stream, bytes.len(), shift);
+                memory.write(0, bytes);
+                stream.synchronize();
+                Self::Gpu(memory)
+            }
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        match self {
+            Self::Pageable(bytes) => Source::Host(bytes),
+            Self::Pinned(bytes) => Source::Host(bytes),
+            // SAFETY: so many bytes, which live as long as this.
+            Self::Gpu(memory) => Source::Device(unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) }),
+        }
+    }
+
+    fn destination(&mut self) -> Destination<'_> {
+        match self {
+            Self::Pageable(bytes) => Destination::Host(bytes),
+            Self::Pinned(bytes) => Destination::Host(bytes),
+            // SAFETY: as above.
+            Self::Gpu(memory) => {
+                Destination::Device(unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) })
+            }
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Pageable(bytes) => bytes.clone(),
+            Self::Pinned(bytes) => bytes.to_vec(),
+            Self::Gpu(memory) => {
+                memory.assert_guards("lists");
+                memory.read_all()
+            }
+        }
+    }
+}
+
+/// A context whose batches have about so many bytes.
+fn with_batches_of(n_bytes: u64, threads: usize) -> Context {
+    Context::new(Some(threads), Some(8 * n_bytes)).unwrap().on(Backend::Cuda, None).unwrap()
+}
+
+#[test]
+fn random_lists() {
+    if !has_gpu("random_lists") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(5);
+    for spec in specs_of_gpus() {
+        for case in 0..n_cases(60) as usize {
+            random_list(&stream, &spec, case, &mut random);
+        }
+    }
+}
+
+fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random) {
+    let dtype = dtype(spec, case);
+    let order = if case % 5 == 4 { ByteOrder::Big } else { ByteOrder::Little };
+    let most = random.pick(&[1000, 20_000, 300_000]);
+    let extents = arrays::extents(random, 1 + case / 2 % 4, most);
+    let array = array(dtype, order, &extents);
+    let n_chunks = 1 + random.below(30);
+    let gap = if random.once_in(3) { random.below(50) as u64 } else { 0 };
+    let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
+    let (from, to) = (random.pick(&PLACES), random.pick(&PLACES));
+    let what = format!("{spec:?} {dtype:?} {order:?} {extents:?} {n_chunks} chunks, {gap} between, {from:?} to {to:?}");
+    let kinds: Vec<Kind> = (0..n_chunks).map(|_| Kind::random(random, array.shape().n_elements() as usize)).collect();
+    let mut raw = vec![0xa5; chunks.span("stride").unwrap() as usize];
+    for (i, &kind) in kinds.iter().enumerate() {
+        let at = i * chunks.stride as usize;
+        raw[at..at + array.n_bytes() as usize].copy_from_slice(&arrays::bytes(&array, kind, random));
+    }
+    let bound = packed_bound(&array, n_chunks).unwrap() as usize;
+    let (mut wanted, mut wanted_lengths) = (vec![0; bound], vec![0; n_chunks]);
+    let dst = Destination::Host(&mut wanted);
+    let end = compress_chunks(&chunks, spec, Source::Host(&raw), dst, &mut wanted_lengths, &cpu()).unwrap();
+    wanted.truncate(end as usize);
+
+    let threads = 1 + random.below(8);
+    let context = with_batches_of(array.n_bytes() * (1 + random.below(8) as u64), threads);
+    let src = Space::new(from, &raw, stream, random.below(3) * array.element_size() as usize);
+    let capacity = if random.once_in(2) { wanted.len() } else { bound };
+    let mut frames = Space::new(to, &vec![0x5a; capacity], stream, 16 * random.below(3));
+    let mut lengths = vec![0; n_chunks];
+    let made = compress_chunks(&chunks, spec, src.source(), frames.destination(), &mut lengths, &context);
+    assert_eq!(made, Ok(end), "{what}");
+    assert_eq!(lengths, wanted_lengths, "{what}");
+    assert_same_bytes(&frames.bytes()[..end as usize], &wanted, &what);
+    if capacity == wanted.len() {
+        let mut short = Space::new(to, &wanted[1..], stream, 0);
+        let error = compress_chunks(&chunks, spec, src.source(), short.destination(), &mut lengths, &context);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::DstTooSmall { need: bound as u64 }, "{what}");
+    }
+
+    let packed = Space::new(to, &wanted, stream, 16 * random.below(3));
+    let mut back = Space::new(from, &vec![0xa5; raw.len()], stream, random.below(3) * array.element_size() as usize);
+    let verify = Verify::Checksum;
+    decompress_chunks(&chunks, packed.source(), &wanted_lengths, back.destination(), verify, &context)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    if spec.mode() == Mode::Lossless {
+        assert_same_bytes(&back.bytes(), &raw, &what);
+    }
+
+    // A damaged frame is told with its number; a sound one of another codec is read by the CPU.
+    let i = random.below(n_chunks);
+    let at: u64 = wanted_lengths[..i].iter().map(|n_bytes| n_bytes.next_multiple_of(16)).sum();
+    let mut damaged = wanted.clone();
+    damaged[at as usize + random.below(wanted_lengths[i] as usize)] ^= 1 << random.below(8);
+    let packed = Space::new(to, &damaged, stream, 0);
+    let result = decompress_chunks(&chunks, packed.source(), &wanted_lengths, back.destination(), verify, &context);
+    let error = result.expect_err(&what);
+    assert!(error.context().starts_with(&format!("frame {i}: ")), "{what}: {error}");
+}
+
+#[test]
+fn frames_of_other_codecs_are_read_too() {
+    if !has_gpu("frames_of_other_codecs_are_read_too") {
+        return;
+    }
+    let array = array(gridz::DType::F32, ByteOrder::Little, &[40, 50, 60]);
+    let chunks = Chunks { array, n_chunks: 9, stride: array.n_bytes() };
+    let mut random = Random::new(6);
+    let raw: Vec<u8> =
+        (0..9).flat_map(|_| arrays::bytes(&array, Kind::random(&mut random, 120_000), &mut random)).collect();
+    let (mut packed, mut lengths) = (Vec::new(), Vec::new());
+    for (i, chunk) in raw.chunks(array.n_bytes() as usize).enumerate() {
+        let codec: Request = ["ndzip", "lorenzo", "stored"][i % 3].parse().unwrap();
+        let frame = crate::common::compress(&array, &codec, chunk, &cpu());
+        lengths.push(frame.len() as u64);
+        packed.extend(frame);
+        packed.resize(packed.len().next_multiple_of(16), 0);
+    }
+    let mut back = vec![0; raw.len()];
+    let context = with_batches_of(2 * array.n_bytes(), 3);
+    let dst = Destination::Host(&mut back);
+    decompress_chunks(&chunks, Source::Host(&packed), &lengths, dst, Verify::Checksum, &context).unwrap();
+    assert_same_bytes(&back, &raw, "frames of three codecs");
+}
