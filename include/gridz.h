@@ -754,6 +754,100 @@ gridz_status gridz_decompress_region_async(const struct gridz_array *array,
                                            void *stream,
                                            const struct gridz_options *options);
 
+/// Finds the destination size that is enough for `gridz_compress_chunks`, whatever the values are: `*bound` becomes
+/// `n_chunks` times the bytes of an array and of a header, rounded up to a multiple of 16.
+///
+/// Errors: `INVALID_ARGUMENT`.
+gridz_status gridz_packed_bound(const struct gridz_array *array,
+                                size_t n_chunks,
+                                size_t *bound);
+
+/// Compresses `n_chunks` arrays of one type and shape, many at once, into packed frames.
+///
+/// Array i is at `src + i * src_stride`; with one chunk `src_stride` means nothing, else it is at least the size of an array.
+/// The frames are those of `gridz_compress`, one after the other from the start of `dst` on: each begins at the first
+/// multiple of 16 bytes behind the one before it, with zeros between them. Frame i has `frame_bytes[i]` bytes, so its place
+/// is the sum of the lengths before it, each rounded up to a multiple of 16; `*dst_bytes` is where the last one ends,
+/// rounded up likewise. `dst` has `dst_capacity` bytes: `gridz_packed_bound` says how many are always enough, and fewer are
+/// enough if the frames fit. After an error what is in `dst` and `frame_bytes` is unspecified.
+///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory; `frame_bytes` is the host's. Copies to and from the
+/// GPU and kernels work at the same time, on streams of gridz, so pinned memory is as fast as the bus; memory that is not
+/// pinned is copied by the context's threads. What the program's streams do with the memory must be done before the
+/// call; the frames are there when it returns. On the CPU each thread compresses a chunk.
+///
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`,
+/// `DEVICE`.
+gridz_status gridz_compress_chunks(const struct gridz_array *array,
+                                   size_t n_chunks,
+                                   const void *src,
+                                   size_t src_stride,
+                                   void *dst,
+                                   size_t dst_capacity,
+                                   size_t *frame_bytes,
+                                   size_t *dst_bytes,
+                                   const struct gridz_options *options);
+
+/// Decompresses `n_chunks` packed frames of arrays of one type and shape, many at once.
+///
+/// The frames are where `gridz_compress_chunks` leaves them: frame i has `frame_bytes[i]` bytes, and begins at the first
+/// multiple of 16 bytes behind the one before it; `frames` has `frames_bytes` bytes, up to a multiple of 16 behind the
+/// last frame. Array i goes to `dst + i * dst_stride`, in the byte order that `array` says. The frames may be
+/// of any codec, and all is fastest if they are of one. All else is as for `gridz_compress_chunks` and `gridz_decompress`.
+///
+/// Errors: those of `gridz_decompress`, about the first frame that cannot be decompressed, whose number is in
+/// `gridz_last_error`; `INVALID_ARGUMENT` also if a frame is of another array than `array`.
+gridz_status gridz_decompress_chunks(const struct gridz_array *array,
+                                     size_t n_chunks,
+                                     const void *frames,
+                                     size_t frames_bytes,
+                                     const size_t *frame_bytes,
+                                     void *dst,
+                                     size_t dst_stride,
+                                     const struct gridz_options *options);
+
+/// Gives work to a stream of an NVIDIA GPU that moves frames together, as `gridz_compress_async` has made them: to send
+/// them, or copy them to the host, with not a byte more than there is.
+///
+/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and goes to `packed + offsets[i]`: the first
+/// multiple of 16 behind the frame before it; `offsets[n_frames]` is where the last one ends, rounded up likewise. What is
+/// between frames becomes zeros. Frames that have no room in the `packed_capacity` bytes of `packed` are left out; then
+/// `offsets[n_frames]` is larger than that. A length above `frame_stride` is no frame's, and counts as 0.
+///
+/// All memory is as for `gridz_compress_async`: of the GPU, apart from each other, used until the stream has done the work.
+/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that; `frame_bytes`, with `n_frames`
+/// lengths, and `offsets`, with `n_frames` + 1, to 8. They may be pinned memory of the host too. Never waits for the GPU,
+/// but for the first call of a process.
+///
+/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many frames, `DEVICE`.
+gridz_status gridz_pack_async(size_t n_frames,
+                              const void *frames,
+                              size_t frame_stride,
+                              const size_t *frame_bytes,
+                              void *packed,
+                              size_t packed_capacity,
+                              size_t *offsets,
+                              void *stream);
+
+/// Gives work to a stream of an NVIDIA GPU that moves packed frames to slots, where `gridz_decompress_async` takes them.
+///
+/// The way back of `gridz_pack_async`, with the same rules for memory. Frame i has `frame_bytes[i]` bytes, is at
+/// `packed + offsets[i]` and goes to `frames + i * frame_stride`; `lengths[i]` becomes its length, or 0 if it is not
+/// wholly inside the `packed_bytes` bytes of `packed` (which end at a multiple of 16), does not begin at a multiple of 16 there,
+/// or is longer than `frame_stride`: offsets and lengths may come from anywhere. Give `lengths` to
+/// `gridz_decompress_async`, for which such a frame is truncated. Here `offsets` needs `n_frames` elements only.
+///
+/// Errors: as `gridz_pack_async`.
+gridz_status gridz_unpack_async(size_t n_frames,
+                                const void *packed,
+                                size_t packed_bytes,
+                                const size_t *offsets,
+                                const size_t *frame_bytes,
+                                void *frames,
+                                size_t frame_stride,
+                                size_t *lengths,
+                                void *stream);
+
 /// How many codecs this library has.
 size_t gridz_codec_count(void);
 

@@ -1,12 +1,14 @@
 //! One chunk: frame, codec, back end, fallback. The only place where they are put together.
 //!
-//! This file is what others see. Inside, each uses only those before it: `frame`, `memory`, `log`, `backend`
+//! This file is what others see. Inside, each uses only those before it: `frame`, `memory`, `backend`
 //! know one thing each; [`Prepared`] is all that is known before the data; `context` is what a caller brings along;
-//! `cpu` and `gpu` do the work (`form`, `launch` and `staging` for the latter), and `chunk`, `region` and `batch` are
-//! the calls.
+//! `cpu` and `gpu` do the work (`form`, `launch` and `ferry` for the latter), and `chunk`, `region` and `batch` are
+//! the calls. `chunks` does many at once, on GPUs by `lanes`, of which `traffic` keeps the order; `packing`, `pace` and `boxes`
+//! help. `log` tells of all that.
 
 mod backend;
 mod batch;
+mod boxes;
 mod chunk;
 mod chunks;
 mod context;

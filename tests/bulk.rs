@@ -82,9 +82,11 @@ impl ChunkCoder for Frames {
         self.prepared.bound() as usize
     }
 
-    fn encode(&self, chunk: &[u8], stored: &mut [u8], context: &Context) -> Result<usize> {
-        self.dawdle(chunk);
-        self.prepared.compress(Source::Host(chunk), Destination::Host(stored), context)
+    fn encode(&self, chunk: Source, stored: &mut [u8], context: &Context) -> Result<usize> {
+        if let Source::Host(chunk) = chunk {
+            self.dawdle(chunk);
+        }
+        self.prepared.compress(chunk, Destination::Host(stored), context)
     }
 
     fn decode(&self, _: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {
@@ -225,7 +227,7 @@ proptest! {
             }
             let mut store = std::mem::take(&mut dataset.store);
             let mut told = Vec::new();
-            dataset.transfer(&of, &context, limit).write(&mut store, &memory, &mut |done, total| {
+            dataset.transfer(&of, &context, limit).write(&mut store, Source::Host(&memory), &mut |done, total| {
                 told.push((done, total));
                 true
             }).unwrap();
@@ -233,12 +235,12 @@ proptest! {
             prop_assert_eq!(told.len() as u64, of.selection.n_chunks());
             // All of it again, to memory of the same placement, and the whole to one without gaps.
             let mut back_again = vec![0xcd; of.placement.span()];
-            dataset.transfer(&of, &context, limit).read(&mut store, &mut back_again, &mut |_, _| true).unwrap();
+            dataset.transfer(&of, &context, limit).read(&mut store, Destination::Host(&mut back_again), &mut |_, _| true).unwrap();
             prop_assert!(back_again == memory);
             let axes: Vec<usize> = (0..extents.len()).collect();
             let whole = dataset.box_of(&vec![0; extents.len()], &extents, &axes, 0, &vec![false; extents.len()]);
             let mut memory = vec![0xcd; whole.placement.span()];
-            dataset.transfer(&whole, &context, limit).read(&mut store, &mut memory, &mut |_, _| true).unwrap();
+            dataset.transfer(&whole, &context, limit).read(&mut store, Destination::Host(&mut memory), &mut |_, _| true).unwrap();
             prop_assert_eq!(memory.as_chunks::<4>().0, &dataset.expected[..]);
             dataset.store = store;
         }
@@ -277,9 +279,12 @@ fn chunks_are_stored_in_order_by_any_number_of_threads() {
             last = done;
             true
         };
-        dataset.transfer(&of, &context, u64::MAX).write(&mut store, &memory, &mut progress).unwrap();
+        dataset.transfer(&of, &context, u64::MAX).write(&mut store, Source::Host(&memory), &mut progress).unwrap();
         let mut back = vec![0; memory.len()];
-        dataset.transfer(&of, &context, u64::MAX).read(&mut store, &mut back, &mut |_, _| true).unwrap();
+        dataset
+            .transfer(&of, &context, u64::MAX)
+            .read(&mut store, Destination::Host(&mut back), &mut |_, _| true)
+            .unwrap();
         assert!(back == memory);
         assert_eq!(first.get_or_insert_with(|| store.chunks.clone()), &store.chunks, "{threads} threads");
     }
@@ -294,15 +299,19 @@ fn a_store_that_fails_ends_the_transfer_and_no_more() {
         let memory: Vec<u8> = (0..40 * 8 * 4).map(|i| i as u8).collect();
         for calls in [0, 1, 7, 19] {
             let mut store = Memory { calls_left: Some(calls), ..Memory::default() };
-            let error =
-                dataset.transfer(&of, &context, u64::MAX).write(&mut store, &memory, &mut |_, _| true).unwrap_err();
+            let error = dataset
+                .transfer(&of, &context, u64::MAX)
+                .write(&mut store, Source::Host(&memory), &mut |_, _| true)
+                .unwrap_err();
             assert_eq!((error.kind(), error.context()), (ErrorKind::Host, "the store is full"));
             // Those before are whole.
             assert!(store.chunks.keys().map(|chunk| chunk[0]).eq((0..calls as u64).map(|i| 2 * i)));
             let mut read = Memory { chunks: store.chunks, calls_left: Some(calls), ..Memory::default() };
             let mut back = vec![0; memory.len()];
-            let error =
-                dataset.transfer(&of, &context, u64::MAX).read(&mut read, &mut back, &mut |_, _| true).unwrap_err();
+            let error = dataset
+                .transfer(&of, &context, u64::MAX)
+                .read(&mut read, Destination::Host(&mut back), &mut |_, _| true)
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Host);
         }
     }
@@ -317,9 +326,10 @@ fn a_transfer_can_be_ended_between_chunks() {
         let mut memory = vec![5; 40 * 8 * 4];
         let mut store = Memory::default();
         let transfer = dataset.transfer(&of, &context, u64::MAX);
-        let error = transfer.write(&mut store, &memory, &mut |done, total| done < total / 2).unwrap_err();
+        let error =
+            transfer.write(&mut store, Source::Host(&memory), &mut |done, total| done < total / 2).unwrap_err();
         assert_eq!((error.kind(), store.chunks.len()), (ErrorKind::Cancelled, 10));
-        let error = transfer.read(&mut store, &mut memory, &mut |_, _| false).unwrap_err();
+        let error = transfer.read(&mut store, Destination::Host(&mut memory), &mut |_, _| false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Cancelled);
     }
 }
@@ -332,16 +342,21 @@ fn damage_is_an_error_of_its_chunk() {
     let of = dataset.box_of(&[0, 0], &[40, 8], &[0, 1], 0, &[false; 2]);
     let mut memory = vec![5; 40 * 8 * 4];
     let mut store = Memory::default();
-    dataset.transfer(&of, &context, u64::MAX).write(&mut store, &memory, &mut |_, _| true).unwrap();
+    dataset.transfer(&of, &context, u64::MAX).write(&mut store, Source::Host(&memory), &mut |_, _| true).unwrap();
     let frame = store.chunks.get_mut(&vec![20, 0]).unwrap();
     *frame.last_mut().unwrap() ^= 1;
     let damaged = frame.clone();
-    let error =
-        dataset.transfer(&of, &context, u64::MAX).read(&mut store, &mut memory, &mut |_, _| true).unwrap_err();
+    let error = dataset
+        .transfer(&of, &context, u64::MAX)
+        .read(&mut store, Destination::Host(&mut memory), &mut |_, _| true)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     let part = dataset.box_of(&[21, 0], &[1, 8], &[0, 1], 0, &[false; 2]);
     assert_eq!(part.selection.part(0).covers(), Covers::Part);
     let transfer = dataset.transfer(&part, &context, u64::MAX);
-    assert_eq!(transfer.write(&mut store, &memory[..32], &mut |_, _| true).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        transfer.write(&mut store, Source::Host(&memory[..32]), &mut |_, _| true).unwrap_err().kind(),
+        ErrorKind::Corrupt
+    );
     assert_eq!(store.chunks[&vec![20, 0]], damaged);
 }

@@ -76,14 +76,20 @@ fn copies_and_kernels_keep_their_order() {
                     launch("selftest_fill", grid, stream, &args).unwrap();
                     // SAFETY: the same.
                     unsafe { stream.copy(b.all(), a.all()).unwrap() };
-                    let pinned = device().pinned(4 * n_words as usize).unwrap();
-                    let pinned = b.copy_out_async(0..4 * n_words, pinned).unwrap().wait().unwrap();
+                    let mut pinned = device().pinned(4 * n_words as usize).unwrap();
+                    let event = device().event().unwrap();
+                    // SAFETY: the event is waited for before the memory is looked at.
+                    unsafe { stream.fetch(b.all(), &mut pinned).unwrap() };
+                    stream.record(&event).unwrap();
+                    event.synchronize().unwrap();
+                    assert!(event.is_reached().unwrap());
                     let mut found = pinned.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
                     assert!((value..value + n_words as u32).all(|word| found.next() == Some(word)));
-                    let pending = a.copy_in_async(0..4 * n_words, pinned).unwrap();
+                    // SAFETY: copying out waits for all that came before.
+                    unsafe { stream.bring(a.all(), &pinned).unwrap() };
                     let mut bytes = vec![0; 4 * n_words as usize];
                     stream.copy_out(a.all(), &mut bytes).unwrap();
-                    assert_eq!(bytes[..], pending.wait().unwrap()[..]);
+                    assert_eq!(bytes[..], pinned[..]);
                 }
             });
         }

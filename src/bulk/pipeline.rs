@@ -3,12 +3,18 @@
 //! The calling thread takes what is most urgent: it begins another task if none is waiting for a worker and no more than a
 //! window of them is under way, else finishes the oldest one if that is done, else begins more of them, else works on one
 //! itself, else waits. So there is always progress, however few workers really run, and memory for no more than the window.
+//! It does not work on tasks where beginning and finishing them is enough to do for one thread: while it did, those that are
+//! done would wait. That is measured.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::cpu::pool::{Pool, lock};
 use crate::error::{Error, ErrorKind, Result};
+
+/// After so long the calling thread looks anew at what there is to do.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// What is under way.
 struct Tasks<T, D> {
@@ -18,6 +24,26 @@ struct Tasks<T, D> {
     done: VecDeque<Option<Result<D>>>,
     /// The number of the oldest one.
     oldest: u64,
+    /// How many somebody works on.
+    n_working: usize,
+    /// Time for the work on tasks, and how many those were.
+    work: Duration,
+    n_worked: u32,
+}
+
+impl<T, D> Tasks<T, D> {
+    fn new() -> Self {
+        let (waiting, done) = (VecDeque::new(), VecDeque::new());
+        Self { waiting, done, oldest: 0, n_working: 0, work: Duration::ZERO, n_worked: 0 }
+    }
+
+    /// Whether the calling thread, which has spent the time `own` on its share of the tasks, is to work on one, too: nobody does,
+    /// or the workers take more than twice the time for theirs.
+    fn wants_help(&self, own: Duration, threads: usize) -> bool {
+        let of_task = |time: Duration, n: u64| time.as_secs_f64() / n.max(1) as f64;
+        let work = of_task(self.work, self.n_worked.into());
+        self.n_working == 0 || 2.0 * of_task(own, self.oldest) * (threads - 1) as f64 <= work
+    }
 }
 
 /// Calls `begin` until it has no more tasks, `work` on each of them, and `finish` on what that returns; `begin` and `finish`
@@ -32,22 +58,29 @@ pub fn run<T: Send, D: Send>(
     work: impl Fn(T) -> Result<D> + Sync,
     mut finish: impl FnMut(D) -> Result<()>,
 ) -> Result<()> {
-    let tasks = Mutex::new(Tasks { waiting: VecDeque::new(), done: VecDeque::new(), oldest: 0 });
+    let tasks = Mutex::new(Tasks::new());
     let is_done = Condvar::new();
     // Works on the next task, if one is waiting.
     let step = || {
-        let next = lock(&tasks).waiting.pop_front();
+        let next = {
+            let mut now = lock(&tasks);
+            let next = now.waiting.pop_front();
+            now.n_working += usize::from(next.is_some());
+            next
+        };
         let Some((number, task)) = next else { return false };
         let unless_returned = Report { tasks: &tasks, is_done: &is_done, number };
+        let begin = Instant::now();
         let result = work(task);
         std::mem::forget(unless_returned);
-        report(&tasks, &is_done, number, result);
+        report(&tasks, &is_done, number, result, begin.elapsed());
         true
     };
     pool.lead(&step, |call_worker| {
         let mut lead = || -> Result<()> {
-            let (mut number, mut is_last) = (0, false);
+            let (mut number, mut is_last, mut own) = (0, false, Duration::ZERO);
             loop {
+                let begin_own = Instant::now();
                 let mut now = lock(&tasks);
                 let may_begin = !is_last && number - now.oldest < window.max(1) as u64;
                 let is_urgent = may_begin && now.waiting.is_empty();
@@ -56,6 +89,7 @@ pub fn run<T: Send, D: Send>(
                     now.oldest += 1;
                     drop(now);
                     finish(result.expect("a result")?)?;
+                    own += begin_own.elapsed();
                 } else if may_begin {
                     drop(now);
                     match begin()? {
@@ -69,14 +103,17 @@ pub fn run<T: Send, D: Send>(
                             call_worker();
                         }
                     }
+                    own += begin_own.elapsed();
                 } else if now.done.is_empty() {
                     return Ok(());
-                } else if !now.waiting.is_empty() {
+                } else if !now.waiting.is_empty() && now.wants_help(own, pool.threads()) {
                     drop(now);
                     step();
                 } else {
                     let is_waiting = |now: &mut Tasks<T, D>| now.done.front().is_some_and(Option::is_none);
-                    drop(is_done.wait_while(now, is_waiting).unwrap_or_else(PoisonError::into_inner));
+                    // Workers may be called away: then it helps after all.
+                    let waited = is_done.wait_timeout_while(now, PATIENCE, is_waiting);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
                 }
             }
         };
@@ -87,8 +124,11 @@ pub fn run<T: Send, D: Send>(
     })
 }
 
-fn report<T, D>(tasks: &Mutex<Tasks<T, D>>, is_done: &Condvar, number: u64, result: Result<D>) {
+fn report<T, D>(tasks: &Mutex<Tasks<T, D>>, is_done: &Condvar, number: u64, result: Result<D>, time: Duration) {
     let mut now = lock(tasks);
+    now.n_working -= 1;
+    now.n_worked += 1;
+    now.work += time;
     let place = (number - now.oldest) as usize;
     now.done[place] = Some(result);
     is_done.notify_one();
@@ -105,7 +145,7 @@ impl<T, D> Drop for Report<'_, T, D> {
     fn drop(&mut self) {
         // The panic itself goes on to the caller.
         let error = Error::new(ErrorKind::Internal, "defect in gridz, please report it: a worker has panicked");
-        report(self.tasks, self.is_done, self.number, Err(error));
+        report(self.tasks, self.is_done, self.number, Err(error), Duration::ZERO);
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::bulk::selection::{Axes, Part, Selection};
 use crate::cpu::shared::SharedBytes;
+use crate::engine::device::BoxCopy;
 use crate::error::{Error, Result};
 use crate::types::MAX_RANK;
 
@@ -132,6 +133,15 @@ impl Placement {
         let walk = self.walk(part);
         let is_run = walk.n_axes == 0 && walk.run.memory == walk.run.chunk && self.swap == 1;
         is_run.then_some(walk.memory)
+    }
+
+    /// The box of `part`, in memory and in its chunk, for who copies it otherwise. `None` where bytes are swapped on the way.
+    pub fn box_of(&self, part: &Part) -> Option<BoxCopy> {
+        let walk = self.walk(part);
+        let axes = std::iter::once(&walk.run).chain(&walk.axes[..walk.n_axes]);
+        let axes = axes.map(|axis| (axis.count, axis.memory, axis.chunk)).collect();
+        let (array_at, chunk_at) = (walk.memory, walk.chunk);
+        (self.swap == 1).then(|| BoxCopy { element_bytes: self.element_bytes, array_at, chunk_at, axes })
     }
 
     fn walk(&self, part: &Part) -> Walk {

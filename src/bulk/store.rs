@@ -2,6 +2,7 @@
 
 use crate::bulk::buffer::Buffer;
 use crate::engine::Context;
+use crate::engine::device::{DeviceSlice, Source};
 use crate::error::Result;
 
 /// What a store has of a chunk.
@@ -39,11 +40,25 @@ pub trait ChunkCoder: Sync {
     ///
     /// # Errors
     /// Those of the engine.
-    fn encode(&self, chunk: &[u8], encoded: &mut [u8], context: &Context) -> Result<usize>;
+    fn encode(&self, chunk: Source, encoded: &mut [u8], context: &Context) -> Result<usize>;
 
     /// Makes all of `chunk` from its encoded bytes, with the mask that belongs to them.
     ///
     /// # Errors
     /// Those of the engine.
     fn decode(&self, mask: u32, encoded: &[u8], chunk: &mut [u8], context: &Context) -> Result<()>;
+
+    /// The same in the memory of a GPU. False: it has to be [`decode`](Self::decode), in the host's.
+    ///
+    /// # Errors
+    /// As that.
+    fn decode_on_device(
+        &self,
+        _mask: u32,
+        _encoded: &[u8],
+        _chunk: DeviceSlice,
+        _context: &Context,
+    ) -> Result<bool> {
+        Ok(false)
+    }
 }

@@ -7,10 +7,11 @@ use crate::bulk::buffer::Buffer;
 use crate::bulk::pipeline;
 use crate::bulk::placement::Placement;
 use crate::bulk::selection::{Covers, Part, Selection};
-use crate::cpu::shared::SharedBytes;
 use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
 use crate::cpu::pool::{Pool, lock};
+use crate::cpu::shared::SharedBytes;
 use crate::engine::Context;
+use crate::engine::device::{ChunkRoom, Destination, DeviceSlice, Source};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Is told how many bytes of the array are done and how many there are, after every chunk; false ends the transfer.
@@ -115,8 +116,7 @@ impl Transfer<'_> {
     ///
     /// # Errors
     /// Those of the store and of the coder; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
-    pub fn write(&self, store: &mut dyn ChunkStore, memory: &[u8], progress: Progress) -> Result<()> {
-        assert_eq!(memory.len(), self.placement.span(), "the memory of the placement");
+    pub fn write(&self, store: &mut dyn ChunkStore, memory: Source, progress: Progress) -> Result<()> {
         let (chunk_bytes, bound) = (self.chunk_bytes(), self.coder.bound());
         let alone = self.context.of_one_thread()?;
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
@@ -135,24 +135,10 @@ impl Transfer<'_> {
         };
         let work = |Outgoing { part, mut before }: Outgoing| {
             let mut out = encoded.take(bound)?;
-            let n_bytes = match self.placement.contiguous(&part) {
-                Some(at) if part.covers() == Covers::Whole => {
-                    self.coder.encode(&memory[at..at + chunk_bytes], out.bytes(), context)?
-                }
-                _ => {
-                    let mut buffer = chunks.take(chunk_bytes)?;
-                    let chunk = &mut buffer.bytes()[..chunk_bytes];
-                    match &mut before {
-                        Some((found, bytes)) => {
-                            self.coder.decode(found.mask, &bytes.bytes()[..found.n_bytes], chunk, context)?;
-                        }
-                        None if part.covers() != Covers::Whole => fill_with(chunk, self.fill),
-                        None => {}
-                    }
-                    self.placement.gather(&part, memory, chunk);
-                    let n_bytes = self.coder.encode(chunk, out.bytes(), context)?;
-                    chunks.put(buffer);
-                    n_bytes
+            let n_bytes = match memory {
+                Source::Host(memory) => self.encode(&part, &mut before, memory, out.bytes(), context, &chunks)?,
+                Source::Device(memory) => {
+                    self.encode_on_device(&part, &mut before, memory, out.bytes(), context, &chunks)?
                 }
             };
             before.into_iter().for_each(|(_, bytes)| encoded.put(bytes));
@@ -167,17 +153,89 @@ impl Transfer<'_> {
         pipeline::run(pool, window, begin, work, finish)
     }
 
+    /// The encoded bytes of the chunk of `part`, made at the start of `out`.
+    fn encode(
+        &self,
+        part: &Part,
+        before: &mut Option<(Encoded, Buffer)>,
+        memory: &[u8],
+        out: &mut [u8],
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<usize> {
+        let chunk_bytes = self.chunk_bytes();
+        if let Some(at) = self.placement.contiguous(part)
+            && part.covers() == Covers::Whole
+        {
+            return self.coder.encode(Source::Host(&memory[at..at + chunk_bytes]), out, context);
+        }
+        let mut buffer = chunks.take(chunk_bytes)?;
+        let chunk = &mut buffer.bytes()[..chunk_bytes];
+        self.restore(part, before, chunk, context)?;
+        self.placement.gather(part, memory, chunk);
+        let n_bytes = self.coder.encode(Source::Host(chunk), out, context)?;
+        chunks.put(buffer);
+        Ok(n_bytes)
+    }
+
+    /// The same of an array in the memory of a GPU, which only encoded bytes leave.
+    fn encode_on_device(
+        &self,
+        part: &Part,
+        before: &mut Option<(Encoded, Buffer)>,
+        memory: DeviceSlice,
+        out: &mut [u8],
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<usize> {
+        let (chunk_bytes, is_whole) = (self.chunk_bytes(), part.covers() == Covers::Whole);
+        if let Some(at) = self.placement.contiguous(part).filter(|_| is_whole) {
+            let chunk = memory.slice(at as u64..(at + chunk_bytes) as u64)?;
+            return self.coder.encode(Source::Device(chunk), out, context);
+        }
+        let copy = self.placement.box_of(part).ok_or_else(swapped)?;
+        let room = ChunkRoom::new(memory, chunk_bytes, context)?;
+        if !is_whole {
+            let mut buffer = chunks.take(chunk_bytes)?;
+            self.restore(part, before, &mut buffer.bytes()[..chunk_bytes], context)?;
+            room.write(&buffer.bytes()[..chunk_bytes])?;
+            chunks.put(buffer);
+        }
+        room.gather(&copy)?;
+        self.coder.encode(Source::Device(room.chunk()), out, context)
+    }
+
+    /// What of the chunk of `part` stays.
+    fn restore(
+        &self,
+        part: &Part,
+        before: &mut Option<(Encoded, Buffer)>,
+        chunk: &mut [u8],
+        context: &Context,
+    ) -> Result<()> {
+        match before {
+            Some((found, bytes)) => {
+                self.coder.decode(found.mask, &bytes.bytes()[..found.n_bytes], chunk, context)?;
+            }
+            None if part.covers() != Covers::Whole => fill_with(chunk, self.fill),
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Reads the selection to `memory`, which is as the placement says.
     ///
     /// # Errors
     /// As for [`Transfer::write`]. After an error, what of the memory has been written is unspecified.
-    pub fn read(&self, store: &mut dyn ChunkStore, memory: &mut [u8], progress: Progress) -> Result<()> {
-        assert_eq!(memory.len(), self.placement.span(), "the memory of the placement");
+    pub fn read(&self, store: &mut dyn ChunkStore, memory: Destination, progress: Progress) -> Result<()> {
         let chunk_bytes = self.chunk_bytes();
         let alone = self.context.of_one_thread()?;
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.coder.bound());
         let (chunks, buffers) = (Buffers::default(), Buffers::default());
-        let memory = SharedBytes::new(memory);
+        let memory = match memory {
+            Destination::Host(memory) => Memory::Host(SharedBytes::new(memory)),
+            Destination::Device(memory) => Memory::Device(memory),
+        };
         let (mut parts, mut done) = (self.selection.parts(), 0);
         let begin = || {
             let Some(part) = parts.next() else { return Ok(None) };
@@ -186,28 +244,10 @@ impl Transfer<'_> {
             Ok(Some(Incoming { part, encoded, bytes }))
         };
         let work = |Incoming { part, encoded, mut bytes }: Incoming| {
-            let Some(Encoded { mask, n_bytes }) = encoded else {
-                if let Some(element) = self.fill {
-                    // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each
-                    // part is worked on once.
-                    unsafe { self.placement.fill(&part, element, &memory) };
-                }
-                return Ok((part, bytes));
-            };
-            match self.placement.contiguous(&part) {
-                Some(at) if part.covers() == Covers::Whole => {
-                    // SAFETY: as above.
-                    let chunk = unsafe { memory.part(at..at + chunk_bytes) };
-                    self.coder.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
-                }
-                _ => {
-                    let mut buffer = chunks.take(chunk_bytes)?;
-                    let chunk = &mut buffer.bytes()[..chunk_bytes];
-                    self.coder.decode(mask, &bytes.bytes()[..n_bytes], chunk, context)?;
-                    // SAFETY: as above.
-                    unsafe { self.placement.scatter(&part, chunk, &memory) };
-                    chunks.put(buffer);
-                }
+            let found = encoded.map(|Encoded { mask, n_bytes }| (mask, &bytes.bytes()[..n_bytes]));
+            match &memory {
+                Memory::Host(memory) => self.decode(&part, found, memory, context, &chunks)?,
+                Memory::Device(memory) => self.decode_on_device(&part, found, *memory, context, &chunks)?,
             }
             Ok((part, bytes))
         };
@@ -218,6 +258,94 @@ impl Transfer<'_> {
         };
         pipeline::run(pool, window, begin, work, finish)
     }
+
+    /// Makes `part` of the encoded bytes of its chunk, if there are any.
+    fn decode(
+        &self,
+        part: &Part,
+        found: Option<(u32, &[u8])>,
+        memory: &SharedBytes,
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<()> {
+        let Some((mask, encoded)) = found else {
+            if let Some(element) = self.fill {
+                // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each part is
+                // worked on once.
+                unsafe { self.placement.fill(part, element, memory) };
+            }
+            return Ok(());
+        };
+        let chunk_bytes = self.chunk_bytes();
+        if let Some(at) = self.placement.contiguous(part)
+            && part.covers() == Covers::Whole
+        {
+            // SAFETY: as above.
+            let chunk = unsafe { memory.part(at..at + chunk_bytes) };
+            return self.coder.decode(mask, encoded, chunk, context);
+        }
+        let mut buffer = chunks.take(chunk_bytes)?;
+        let chunk = &mut buffer.bytes()[..chunk_bytes];
+        self.coder.decode(mask, encoded, chunk, context)?;
+        // SAFETY: as above.
+        unsafe { self.placement.scatter(part, chunk, memory) };
+        chunks.put(buffer);
+        Ok(())
+    }
+
+    /// The same in the memory of a GPU, to which only encoded bytes go.
+    fn decode_on_device(
+        &self,
+        part: &Part,
+        found: Option<(u32, &[u8])>,
+        memory: DeviceSlice,
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<()> {
+        if found.is_none() && self.fill.is_none() {
+            return Ok(());
+        }
+        let chunk_bytes = self.chunk_bytes();
+        if let (Some((mask, encoded)), Some(at), Covers::Whole) =
+            (found, self.placement.contiguous(part), part.covers())
+        {
+            let chunk = memory.slice(at as u64..(at + chunk_bytes) as u64)?;
+            if self.coder.decode_on_device(mask, encoded, chunk, context)? {
+                return Ok(());
+            }
+        }
+        let copy = self.placement.box_of(part).ok_or_else(swapped)?;
+        let room = ChunkRoom::new(memory, chunk_bytes, context)?;
+        let is_there = match found {
+            Some((mask, encoded)) => self.coder.decode_on_device(mask, encoded, room.chunk(), context)?,
+            None => false,
+        };
+        if !is_there {
+            let mut buffer = chunks.take(chunk_bytes)?;
+            let chunk = &mut buffer.bytes()[..chunk_bytes];
+            match found {
+                Some((mask, encoded)) => self.coder.decode(mask, encoded, chunk, context)?,
+                None => fill_with(chunk, self.fill),
+            }
+            room.write(chunk)?;
+            chunks.put(buffer);
+        }
+        room.scatter(&copy)
+    }
+}
+
+/// The memory that several threads write.
+enum Memory<'m> {
+    Host(SharedBytes<'m>),
+    Device(DeviceSlice<'m>),
+}
+
+fn swapped() -> Error {
+    Error::new(
+        ErrorKind::UnsupportedJob,
+        "the elements have another byte order in the file, and the array is in the memory of a GPU; give the memory type of \
+         the file's byte order, or copy the array to the host first",
+    )
 }
 
 /// Writes `element`, or zeros, all over `chunk`.

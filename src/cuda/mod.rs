@@ -48,7 +48,7 @@ mod probe;
 mod slice;
 mod stream;
 
-pub use buffer::{DeviceBuffer, Pending};
+pub use buffer::DeviceBuffer;
 pub use context::Entered;
 pub use device::{Device, release_caches};
 pub use event::Event;

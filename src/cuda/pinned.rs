@@ -113,18 +113,6 @@ impl PinnedBuffer {
         // SAFETY: pinned memory has one address on the host and all GPUs, and lives as long as the result.
         unsafe { DeviceSlice::from_raw(self.allocation.address.as_ptr().cast(), self.n_bytes as u64) }
     }
-
-    /// The first `n_bytes`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there are fewer.
-    pub(super) fn first(&self, n_bytes: u64) -> Result<&[u8]> {
-        let have = self.n_bytes;
-        usize::try_from(n_bytes)
-            .ok()
-            .and_then(|n| self.get(..n))
-            .ok_or_else(|| Error::invalid(format!("a copy of {n_bytes} bytes with a pinned buffer of {have}")))
-    }
 }
 
 impl Deref for PinnedBuffer {

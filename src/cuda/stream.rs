@@ -1,7 +1,6 @@
 //! Streams, and copies between host and device.
 //!
-//! Memory that a function here is given is free again when it returns, unless the function is `unsafe`. Copies that go
-//! on after the call are the matter of [`DeviceBuffer`](super::DeviceBuffer), or of who calls an `unsafe` function.
+//! Memory that a function here is given is free again when it returns, unless the function is `unsafe`.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;

@@ -3,11 +3,12 @@
 
 use crate::codec::gpu::Direction;
 use crate::codec::request::Request;
-use crate::cuda::{Device, DeviceSlice, StreamHandle, gpu_of_address};
+use crate::cuda::{Device, DeviceSlice, Entered, Stream, StreamHandle, gpu_of_address};
 use crate::engine::backend::Attempt;
 use crate::engine::context::Context;
 use crate::engine::frame::Verify;
 use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
+use crate::engine::packing::Packing;
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::region::Region;
@@ -166,6 +167,13 @@ fn check<'a>(
         statuses.map(|statuses| ("statuses", statuses, 4 * n_chunks, 4)),
         memory.workspace.map(|workspace| ("workspace", workspace, 0, 8)),
     ];
+    checked(all)
+}
+
+/// What a memory must be: its name, itself, the bytes that it must have and what its address is a multiple of.
+type Wanted<'a> = (&'static str, DeviceSlice<'a>, u64, u64);
+
+fn checked(all: [Option<Wanted>; MEMORIES]) -> Result<[Option<Named>; MEMORIES]> {
     let mut checked: [Option<Named>; MEMORIES] = [None; MEMORIES];
     for (i, (name, slice, need, alignment)) in all.into_iter().flatten().enumerate() {
         let (start, have) = (slice.address(), slice.n_bytes());
@@ -281,25 +289,8 @@ fn enqueue(
     }
     check_gpu_wanted(context)?;
     let all = check(prepared, memory, statuses, direction)?;
-    let frames = names(direction).frames;
-    let stream = stream.open(|| Device::of_memory(&[memory.frames])).map_err(|error| match error.kind() {
-        ErrorKind::InvalidArgument => not_gpu_memory(frames),
-        _ => error,
-    })?;
+    let (stream, _entered) = open(stream, names(direction).frames, memory.frames, &all, context)?;
     let device = stream.device();
-    context.check_device(device)?;
-    let _entered = device.enter()?;
-    for (name, slice) in all.into_iter().flatten() {
-        if !device.reaches(slice)? {
-            return Err(match gpu_of_address(slice.address()) {
-                Some(other) => Error::invalid(format!(
-                    "{name} is memory of GPU {other}, to which GPU {} has no access, and the stream is there",
-                    device.gpu().ordinal
-                )),
-                None => not_gpu_memory(name),
-            });
-        }
-    }
     let procedure = prepared.procedure(direction, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };
     let launch = procedure.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
@@ -330,6 +321,35 @@ fn enqueue(
     // SAFETY: `check` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
     // stream has promised that it lives long enough, and ours is freed in the stream's order.
     unsafe { launch.start(&stream, &memory, scratch) }
+}
+
+/// The stream, in its context, from which all memory is reached; a default stream is that of `memory`, which has this name.
+fn open<'a>(
+    stream: StreamHandle<'a>,
+    name: &str,
+    memory: DeviceSlice,
+    all: &[Option<Named>],
+    context: &Context,
+) -> Result<(Stream<'a>, Entered)> {
+    let stream = stream.open(|| Device::of_memory(&[memory])).map_err(|error| match error.kind() {
+        ErrorKind::InvalidArgument => not_gpu_memory(name),
+        _ => error,
+    })?;
+    let device = stream.device();
+    context.check_device(device)?;
+    let entered = device.enter()?;
+    for &(name, slice) in all.iter().flatten() {
+        if !device.reaches(slice)? {
+            return Err(match gpu_of_address(slice.address()) {
+                Some(other) => Error::invalid(format!(
+                    "{name} is memory of GPU {other}, to which GPU {} has no access, and the stream is there",
+                    device.gpu().ordinal
+                )),
+                None => not_gpu_memory(name),
+            });
+        }
+    }
+    Ok((stream, entered))
 }
 
 /// Bytes of workspace for compression or decompression, also of regions, of `n_chunks` chunks on `stream`, as far as the codec has
@@ -373,6 +393,59 @@ pub fn async_workspace_bytes(
         }
     }
     Ok(most)
+}
+
+/// Gives work to a stream that moves frames from their slots to where they lie close together, behind which it knows the
+/// offset of each. Frames without room are left out; the last offset, where they would end, tells it.
+///
+/// # Errors
+/// As [`compress_async`].
+pub fn pack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
+    // SAFETY: `enqueue_packing` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
+    // stream has promised that it lives long enough.
+    enqueue_packing(packing, stream, context, |stream| unsafe { packing.pack(stream) })
+}
+
+/// Gives work to a stream that moves packed frames to slots. Frames that are not inside the packed memory, or longer than a
+/// slot, have no bytes from then on.
+///
+/// # Errors
+/// As [`compress_async`].
+pub fn unpack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
+    if packing.lengths.is_none() {
+        return Err(Error::invalid("there is no memory for the lengths of frames that are unpacked"));
+    }
+    // SAFETY: as above.
+    enqueue_packing(packing, stream, context, |stream| unsafe { packing.unpack(stream) })
+}
+
+fn enqueue_packing(
+    packing: &Packing,
+    stream: StreamHandle,
+    context: &Context,
+    start: impl FnOnce(&Stream) -> Result<()>,
+) -> Result<()> {
+    let n = packing.n_frames;
+    if n == 0 {
+        return Ok(());
+    }
+    check_gpu_wanted(context)?;
+    let stride = packing.slot_stride;
+    if stride == 0 || !stride.is_multiple_of(FRAME_ALIGNMENT) {
+        return Err(Error::invalid(format!(
+            "frame_stride is {stride}; it must be a multiple of {FRAME_ALIGNMENT}"
+        )));
+    }
+    let span = stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames cannot be addressed")))?;
+    let checked = checked([
+        Some(("frames", packing.slots, span, FRAME_ALIGNMENT)),
+        Some(("packed", packing.packed, 0, FRAME_ALIGNMENT)),
+        Some(("offsets", packing.offsets, 8 * n, 8)),
+        Some(("frame_bytes", packing.frame_bytes, 8 * n, 8)),
+        packing.lengths.map(|lengths| ("lengths", lengths, 8 * n, 8)),
+    ])?;
+    let (stream, _entered) = open(stream, "frames", packing.slots, &checked, context)?;
+    start(&stream)
 }
 
 fn not_gpu_memory(name: &str) -> Error {

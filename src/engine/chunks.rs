@@ -118,7 +118,12 @@ fn too_small(have: u64, array: &Array, n_chunks: usize) -> Error {
 }
 
 /// The device for chunks in host memory, as [`backend::for_host_memory`], but pinned memory is the GPU's if it is there.
-fn device_for(settings: &Settings, n_bytes: u64, pinned: bool, context: &Context) -> Result<Option<&'static Device>> {
+fn device_for(
+    settings: &Settings,
+    n_bytes: u64,
+    pinned: bool,
+    context: &Context,
+) -> Result<Option<&'static Device>> {
     let threads = if pinned { 1 } else { context.pool().threads() };
     backend::for_host_memory(settings, n_bytes, threads)
 }
@@ -151,8 +156,7 @@ pub fn compress_chunks(
         }
         (None, ..) => unreachable!("memory of a GPU has a device"),
     };
-    let by_gpu =
-        device.map(|device| by_lanes(device, chunks, &prepared, src, dst.reborrow(), lengths, context));
+    let by_gpu = device.map(|device| by_lanes(device, chunks, &prepared, src, dst.reborrow(), lengths, context));
     let (end, by) = match by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))? {
         Some(end) => (end, log::CUDA),
         None => {
@@ -188,7 +192,8 @@ pub fn decompress_chunks(
         return Ok(());
     }
     let end = packed_bytes(lengths).filter(|&end| end <= frames.n_bytes()).ok_or_else(|| {
-        let text = format!("the lengths of the frames add up to more than the {} bytes there are", frames.n_bytes());
+        let text =
+            format!("the lengths of the frames add up to more than the {} bytes there are", frames.n_bytes());
         Error::new(ErrorKind::Truncated, text)
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());

@@ -6,12 +6,15 @@ pub use crate::cuda::{DeviceSlice, StreamHandle, gpu_of_pointer};
 #[doc(hidden)]
 pub use crate::engine::backend::has_kernels_here;
 pub use crate::engine::batch::{
-    Batch, BatchMemory, PreparedBatch, async_workspace_bytes, compress_async, decompress_async,
+    Batch, BatchMemory, PreparedBatch, async_workspace_bytes, compress_async, decompress_async, pack_async,
+    unpack_async,
 };
+pub use crate::engine::boxes::{BoxCopy, ChunkRoom};
 pub use crate::engine::chunk::{
     compress_from as compress, count_blocks_from as count_blocks, decompress_from as decompress,
     inspect_from as inspect,
 };
 pub use crate::engine::chunks::{Chunks, compress_chunks, decompress_chunks, packed_bound};
 pub use crate::engine::memory::{Destination, Source};
+pub use crate::engine::packing::Packing;
 pub use crate::engine::region::decompress_region_from as decompress_region;

@@ -114,7 +114,11 @@ impl Shares {
         let next = lock(&self.waiting).pop_front();
         let Some(share) = next else { return false };
         let unless_done = Broken(&self.is_broken);
-        if share.is_up { load(&share) } else { unload(&share) }
+        if share.is_up {
+            load(&share)
+        } else {
+            unload(&share)
+        }
         std::mem::forget(unless_done);
         // What it has written is there for who sees this.
         self.left(share.is_up, share.boat).fetch_sub(1, Ordering::Release);
@@ -199,7 +203,10 @@ impl Ferry {
                         let (bytes, (arrives, is_away)) = (cargo(sent, up_bytes), &mut up_boats[boat]);
                         // SAFETY: the boat is loaded, and nobody touches it before it has arrived; the GPU's memory lives, by
                         // the promise.
-                        unsafe { up.stream.bring(up.dst.slice(in_slice(&bytes))?, up_memory[boat].part(0..bytes.len()))? };
+                        unsafe {
+                            up.stream
+                                .bring(up.dst.slice(in_slice(&bytes))?, up_memory[boat].part(0..bytes.len()))?
+                        };
                         **is_away = true;
                         up.stream.record(arrives)?;
                         sent += 1;
@@ -215,7 +222,8 @@ impl Ferry {
                         // SAFETY: the boat is unloaded, and nobody touches it before it has arrived; the GPU's memory lives, by
                         // the promise.
                         unsafe {
-                            down.stream.fetch(down.src.slice(in_slice(&bytes))?, down_memory[boat].part(0..bytes.len()))?;
+                            down.stream
+                                .fetch(down.src.slice(in_slice(&bytes))?, down_memory[boat].part(0..bytes.len()))?;
                         }
                         **is_away = true;
                         down.stream.record(arrives)?;
@@ -232,7 +240,10 @@ impl Ferry {
                 }
                 if shares.is_broken.load(Ordering::Relaxed) {
                     // The panic itself goes on to the caller.
-                    return Err(Error::new(ErrorKind::Internal, "defect in gridz, please report it: a worker has panicked"));
+                    return Err(Error::new(
+                        ErrorKind::Internal,
+                        "defect in gridz, please report it: a worker has panicked",
+                    ));
                 }
                 let moved = before != (loading, sent, called, arrived, unloaded);
                 if !moved && !step() {

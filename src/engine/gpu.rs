@@ -6,11 +6,11 @@ use crate::cpu::pool::Pool;
 use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
 use crate::engine::backend::Attempt;
 use crate::engine::context::Context;
+use crate::engine::ferry;
 use crate::engine::frame::Verify;
 use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::memory::{Destination, Source};
 use crate::engine::prepared::Prepared;
-use crate::engine::ferry;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Memory that a kernel can be given: the caller's, or a substitute for it.

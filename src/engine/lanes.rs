@@ -268,7 +268,11 @@ impl Lane {
             None => None,
         };
         let coming = match &down {
-            Some(down) => Some(Down { src: ring[down.place].result.slice(0..down.n_bytes)?, stream: &streams.fetch, unload: down.by }),
+            Some(down) => Some(Down {
+                src: ring[down.place].result.slice(0..down.n_bytes)?,
+                stream: &streams.fetch,
+                unload: down.by,
+            }),
             None => None,
         };
         // SAFETY: the lane's memory lives as long as the lane, which waits for its streams.
@@ -279,7 +283,11 @@ impl Lane {
     fn finish(&mut self, place: usize) -> Result<&Place> {
         let place = &self.ring[place];
         let Spans { bring, work, fetch } = &place.spans;
-        if place.is_fetched { fetch.end.synchronize()? } else { work.end.synchronize()? };
+        if place.is_fetched {
+            fetch.end.synchronize()?
+        } else {
+            work.end.synchronize()?
+        };
         if place.is_brought {
             self.busy.bring += bring.time()?;
         }
@@ -418,7 +426,8 @@ impl<'p> CompressLane<'p> {
         let most = stored_bytes(&self.prepared.array);
         let place = &self.lane.ring[place];
         place.spans.work.end.synchronize()?;
-        let lengths = || place.told.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let lengths =
+            || place.told.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
         let lengths = move || lengths().take(place.n_chunks as usize);
         if let Some(wrong) = lengths().find(|&n_bytes| n_bytes == 0 || n_bytes > most) {
             return Err(defect(&format!("a kernel made a frame of {wrong} bytes")));
@@ -486,7 +495,12 @@ impl DecompressLane {
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
-    pub fn new(device: &'static Device, prepared: &Prepared, slot_bytes: u64, verify: Verify) -> Result<Attempt<Self>> {
+    pub fn new(
+        device: &'static Device,
+        prepared: &Prepared,
+        slot_bytes: u64,
+        verify: Verify,
+    ) -> Result<Attempt<Self>> {
         let procedure = match Procedure::new(Direction::Decompress, prepared, verify) {
             Attempt::Done(procedure) => procedure,
             Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
@@ -523,7 +537,8 @@ impl DecompressLane {
         let table = tables_staged.of(device, 2 * table_bytes)?;
         let (offsets, copy_of_lengths) = table.split_at_mut(table_bytes as usize);
         let mut packed_bytes = 0;
-        for ((offset, copy), n_bytes) in offsets.chunks_exact_mut(8).zip(copy_of_lengths.chunks_exact_mut(8)).zip(lengths)
+        for ((offset, copy), n_bytes) in
+            offsets.chunks_exact_mut(8).zip(copy_of_lengths.chunks_exact_mut(8)).zip(lengths)
         {
             offset.copy_from_slice(&u64::to_le_bytes(packed_bytes));
             copy.copy_from_slice(&n_bytes.to_le_bytes());
@@ -548,7 +563,9 @@ impl DecompressLane {
         unsafe { streams.bring.bring(tables, &*table)? };
         arrive(streams, spans)?;
         let (to, array_stride) = match &target {
-            Target::Device(to, stride) if (to.address() | stride).is_multiple_of(procedure.alignment) => (*to, *stride),
+            Target::Device(to, stride) if (to.address() | stride).is_multiple_of(procedure.alignment) => {
+                (*to, *stride)
+            }
             _ => (result.of(&streams.work, n_chunks * array_bytes)?, array_bytes),
         };
         let slots = slots.of(&streams.work, n_chunks * slot_bytes)?;
@@ -623,13 +640,7 @@ impl DecompressLane {
 ///
 /// # Safety
 /// All memory lives until the streams have done the work.
-unsafe fn bring(
-    streams: &Streams,
-    spans: &Spans,
-    to: &mut Room,
-    from: Origin,
-    n_bytes: u64,
-) -> Result<()> {
+unsafe fn bring(streams: &Streams, spans: &Spans, to: &mut Room, from: Origin, n_bytes: u64) -> Result<()> {
     let from = match from {
         Origin::Pinned(bytes) => bytes,
         Origin::Ferried | Origin::Device(..) => return Ok(()),

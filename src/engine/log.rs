@@ -34,7 +34,9 @@ pub fn busy(lanes: impl Iterator<Item = Busy>, pace: &Pace) {
     for Busy { bring, work, fetch } in lanes {
         settings::log(LogLevel::Debug, || {
             let (bring, work, fetch, n) = (ms(bring), ms(work), ms(fetch), pace.n_chunks());
-            format!("copies to the GPU {bring:.3} ms, kernels {work:.3} ms, copies back {fetch:.3} ms; {n} chunks a batch")
+            format!(
+                "copies to the GPU {bring:.3} ms, kernels {work:.3} ms, copies back {fetch:.3} ms; {n} chunks a batch"
+            )
         });
     }
 }

@@ -8,9 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::cpu::pool::Pool;
-use crate::engine::lanes::{
-    CompressLane, Crossing, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn,
-};
+use crate::engine::lanes::{CompressLane, Crossing, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn};
 use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::engine::pace::Pace;
 use crate::error::Result;
@@ -193,8 +191,8 @@ pub fn compress(
             down.map(|(batch, n_bytes)| (batch, n_bytes, &unload as UnloadFn)),
             pool,
         )?;
-        let is_done = down.is_some()
-            || matches!(oldest.stage, Stage::Comes) && lanes[oldest.lane].is_done(oldest.place)?;
+        let is_done =
+            down.is_some() || matches!(oldest.stage, Stage::Comes) && lanes[oldest.lane].is_done(oldest.place)?;
         if is_done {
             lanes[oldest.lane].finish(oldest.place)?;
         }

@@ -4,7 +4,8 @@
 
 use std::ffi::c_void;
 
-use crate::engine::device::{self, Chunks};
+use crate::engine::Context;
+use crate::engine::device::{self, Chunks, Packing};
 use crate::ffi::api::{Options, deliver, read_array, read_both};
 use crate::ffi::guard::guard;
 use crate::ffi::ptr::{self, Out};
@@ -59,7 +60,8 @@ pub unsafe extern "C" fn gridz_compress_chunks(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
-        let (n_bytes, (array, options)) = unsafe { (Out::new("dst_bytes", dst_bytes)?, read_both(array, options)?) };
+        let (n_bytes, (array, options)) =
+            unsafe { (Out::new("dst_bytes", dst_bytes)?, read_both(array, options)?) };
         let chunks = Chunks { array, n_chunks, stride: src_stride as u64 };
         let src_bytes = chunks.span("src_stride")? as usize;
         // SAFETY: the same promises, for as many arrays.
@@ -68,8 +70,8 @@ pub unsafe extern "C" fn gridz_compress_chunks(
             (buffers, ptr::lengths_mut("frame_bytes", frame_bytes, n_chunks)?)
         };
         let request = &options.request;
-        let end = options
-            .with_context(|context| device::compress_chunks(&chunks, request, src, dst, lengths, context));
+        let end =
+            options.with_context(|context| device::compress_chunks(&chunks, request, src, dst, lengths, context));
         deliver(end.map(|end| end as usize), n_bytes)
     })
 }
@@ -107,5 +109,89 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
         options.with_context(|context| {
             device::decompress_chunks(&chunks, frames, lengths, dst, options.verify, context)
         })
+    })
+}
+
+/// Gives work to a stream of an NVIDIA GPU that moves frames together, as `gridz_compress_async` has made them: to send
+/// them, or copy them to the host, with not a byte more than there is.
+///
+/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and goes to `packed + offsets[i]`: the first
+/// multiple of 16 behind the frame before it; `offsets[n_frames]` is where the last one ends, rounded up likewise. What is
+/// between frames becomes zeros. Frames that have no room in the `packed_capacity` bytes of `packed` are left out; then
+/// `offsets[n_frames]` is larger than that. A length above `frame_stride` is no frame's, and counts as 0.
+///
+/// All memory is as for `gridz_compress_async`: of the GPU, apart from each other, used until the stream has done the work.
+/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that; `frame_bytes`, with `n_frames`
+/// lengths, and `offsets`, with `n_frames` + 1, to 8. They may be pinned memory of the host too. Never waits for the GPU,
+/// but for the first call of a process.
+///
+/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many frames, `DEVICE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_pack_async(
+    n_frames: usize,
+    frames: *const c_void,
+    frame_stride: usize,
+    frame_bytes: *const usize,
+    packed: *mut c_void,
+    packed_capacity: usize,
+    offsets: *mut usize,
+    stream: *mut c_void,
+) -> gridz_status {
+    guard(|| {
+        let n = n_frames as u64;
+        // SAFETY: the promises that the comment above asks of the caller.
+        let (packing, stream) = unsafe {
+            let packing = Packing {
+                n_frames: n,
+                slots: ptr::device_memory("frames", frames, n.saturating_mul(frame_stride as u64))?,
+                slot_stride: frame_stride as u64,
+                packed: ptr::device_memory("packed", packed, packed_capacity as u64)?,
+                offsets: ptr::device_memory("offsets", offsets.cast(), n.saturating_add(1).saturating_mul(8))?,
+                frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), n.saturating_mul(8))?,
+                lengths: None,
+            };
+            (packing, ptr::stream(stream))
+        };
+        device::pack_async(&packing, stream, &Context::default())
+    })
+}
+
+/// Gives work to a stream of an NVIDIA GPU that moves packed frames to slots, where `gridz_decompress_async` takes them.
+///
+/// The way back of `gridz_pack_async`, with the same rules for memory. Frame i has `frame_bytes[i]` bytes, is at
+/// `packed + offsets[i]` and goes to `frames + i * frame_stride`; `lengths[i]` becomes its length, or 0 if it is not
+/// wholly inside the `packed_bytes` bytes of `packed` (which end at a multiple of 16), does not begin at a multiple of 16 there,
+/// or is longer than `frame_stride`: offsets and lengths may come from anywhere. Give `lengths` to
+/// `gridz_decompress_async`, for which such a frame is truncated. Here `offsets` needs `n_frames` elements only.
+///
+/// Errors: as `gridz_pack_async`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_unpack_async(
+    n_frames: usize,
+    packed: *const c_void,
+    packed_bytes: usize,
+    offsets: *const usize,
+    frame_bytes: *const usize,
+    frames: *mut c_void,
+    frame_stride: usize,
+    lengths: *mut usize,
+    stream: *mut c_void,
+) -> gridz_status {
+    guard(|| {
+        let n = n_frames as u64;
+        // SAFETY: the promises that the comment above asks of the caller.
+        let (packing, stream) = unsafe {
+            let packing = Packing {
+                n_frames: n,
+                slots: ptr::device_memory("frames", frames, n.saturating_mul(frame_stride as u64))?,
+                slot_stride: frame_stride as u64,
+                packed: ptr::device_memory("packed", packed, packed_bytes as u64)?,
+                offsets: ptr::device_memory("offsets", offsets.cast(), n.saturating_mul(8))?,
+                frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), n.saturating_mul(8))?,
+                lengths: Some(ptr::device_memory("lengths", lengths.cast(), n.saturating_mul(8))?),
+            };
+            (packing, ptr::stream(stream))
+        };
+        device::unpack_async(&packing, stream, &Context::default())
     })
 }

@@ -39,7 +39,7 @@ pub unsafe extern "C" fn gridz_h5_write_by(
             box_of.access(|access, options| {
                 let first = if src.is_null() { src } else { src.wrapping_byte_sub(access.first()) };
                 // The array reaches as far as the selection and the strides say.
-                let memory = ptr::host_bytes("src", first, access.span())?;
+                let memory = ptr::source("src", first, access.span())?;
                 options.run(|options, progress| access.write(memory, options, progress))
             })
         }
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gridz_h5_read_by(
         unsafe {
             box_of.access(|access, options| {
                 // The array reaches as far as the selection and the strides say.
-                let memory = ptr::host_bytes_mut("dst", dst, access.first(), access.span())?;
+                let memory = ptr::destination("dst", dst, access.first(), access.span())?;
                 options.run(|options, progress| access.read(memory, options, progress))
             })
         }

@@ -217,23 +217,25 @@ pub unsafe fn host_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) ->
     }
 }
 
-/// The bytes from `before` bytes before `to` on, called `name` in C, where a function works in host memory only.
+/// The bytes from `before` bytes before `to` on, called `name` in C, in host memory or that of a GPU.
 ///
 /// # Safety
 /// The caller's promise, for memory apart from all other memory of the call.
-pub unsafe fn host_bytes_mut<'a>(
+pub unsafe fn destination<'a>(
     name: &str,
     to: *mut c_void,
     before: usize,
     n_bytes: usize,
-) -> Result<&'a mut [u8]> {
+) -> Result<Destination<'a>> {
     let start = to.wrapping_byte_sub(before);
     let no_bytes = is_empty(name, start, n_bytes)? || to.is_null();
-    if !no_bytes && gpu_of_pointer(start).is_some() {
-        return Err(Error::unsupported(format!("{name} is memory of a GPU; copy it from the host")));
-    }
     // SAFETY: the same promise.
-    Ok(unsafe { bytes_mut(no_bytes, start, n_bytes) })
+    Ok(unsafe {
+        match !no_bytes && gpu_of_pointer(start).is_some() {
+            true => Destination::Device(DeviceSlice::from_raw(start, n_bytes as u64)),
+            false => Destination::Host(bytes_mut(no_bytes, start, n_bytes)),
+        }
+    })
 }
 
 /// A source and a destination, which must not overlap, each in host memory or that of a GPU.

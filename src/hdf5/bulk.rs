@@ -19,6 +19,7 @@ use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
     cancelled,
 };
+use crate::engine::device::{Destination, Source};
 use crate::engine::{Context, Verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::MAX_HEADER_BYTES;
@@ -242,8 +243,8 @@ fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer
     buffer.fill(0);
     let silent = &mut |_, _| true;
     let dtype = Some(to.dtype.id());
-    from.select(part.chunk(), part.count(), dtype, None)?.read(buffer, options, silent)?;
-    to.select(part.chunk(), part.count(), dtype, None)?.write(buffer, options, silent)
+    from.select(part.chunk(), part.count(), dtype, None)?.read(Destination::Host(buffer), options, silent)?;
+    to.select(part.chunk(), part.count(), dtype, None)?.write(Source::Host(buffer), options, silent)
 }
 
 /// Extents of boxes of a dataset of `extents`: whole chunks, as many as make about `box_bytes` and lie behind each other.
@@ -277,7 +278,7 @@ impl Access<'_> {
     /// # Errors
     /// `Host`, `OutOfMemory`, `UnsupportedJob` for what cannot be written by several processes, `Cancelled`. Chunks before
     /// the one that failed are in the file.
-    pub fn write(&self, memory: &[u8], options: &Options, progress: Progress) -> Result<()> {
+    pub fn write(&self, memory: Source, options: &Options, progress: Progress) -> Result<()> {
         let Dataset { library, id, .. } = *self.dataset;
         let is_parallel = library.is_parallel(id)?;
         match &self.way {
@@ -288,6 +289,7 @@ impl Access<'_> {
             }
             way => {
                 let why = way.as_ref().err().map_or("its file is open by MPI-IO", String::as_str);
+                let Source::Host(memory) = memory else { return Err(not_from_gpu(why)) };
                 self.log("written", why);
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
                     // SAFETY: all of the memory, of which the dataspace has all elements.
@@ -307,7 +309,7 @@ impl Access<'_> {
     /// # Errors
     /// `Host`, `OutOfMemory`, `Corrupt` and others for damaged chunks, `Cancelled`. Then what has been written to the memory is
     /// unspecified.
-    pub fn read(&self, memory: &mut [u8], options: &Options, progress: Progress) -> Result<()> {
+    pub fn read(&self, memory: Destination, options: &Options, progress: Progress) -> Result<()> {
         let Dataset { library, id, .. } = *self.dataset;
         match &self.way {
             Ok(filters) => {
@@ -318,6 +320,7 @@ impl Access<'_> {
                 self.transfer(filters, fill.as_deref(), options).read(&mut store, memory, progress)
             }
             Err(why) => {
+                let Destination::Host(memory) = memory else { return Err(not_from_gpu(why)) };
                 self.log("read", why);
                 let is_parallel = library.is_parallel(id)?;
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
@@ -423,6 +426,12 @@ impl Access<'_> {
         }
         Ok(())
     }
+}
+
+fn not_from_gpu(why: &str) -> Error {
+    Error::unsupported(format!(
+        "the array is in the memory of a GPU, and HDF5 itself has to move it, because {why}; use memory of the host"
+    ))
 }
 
 /// The memory of a call of HDF5.

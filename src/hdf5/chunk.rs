@@ -10,7 +10,7 @@ use super::dl::PipelineEntry;
 use super::filter::{FILTER_ID, is_plain_bytes};
 use super::shuffle;
 use crate::bulk::ChunkCoder;
-use crate::engine::device::{Destination, Source};
+use crate::engine::device::{self, Destination, DeviceSlice, Source};
 use crate::engine::{self, Context, Prepared, Verify};
 use crate::error::{Error, Result, try_vec};
 
@@ -83,8 +83,18 @@ impl ChunkCoder for ChunkFilters {
         self.prepared.bound() as usize
     }
 
-    fn encode(&self, chunk: &[u8], stored: &mut [u8], context: &Context) -> Result<usize> {
-        self.prepared.compress(Source::Host(chunk), Destination::Host(stored), context)
+    fn encode(&self, chunk: Source, stored: &mut [u8], context: &Context) -> Result<usize> {
+        self.prepared.compress(chunk, Destination::Host(stored), context)
+    }
+
+    fn decode_on_device(&self, mask: u32, stored: &[u8], chunk: DeviceSlice, context: &Context) -> Result<bool> {
+        let is_usual = mask == 0
+            && !is_plain_bytes(&engine::inspect(stored)?.array)
+            && engine::array_bytes(stored, Some(chunk.n_bytes()))? == chunk.n_bytes();
+        if is_usual {
+            device::decompress(Source::Host(stored), Destination::Device(chunk), self.verify, context)?;
+        }
+        Ok(is_usual)
     }
 
     fn decode(&self, mask: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {

@@ -1,8 +1,12 @@
 //! Many chunks at once through lanes: their packed frames are the CPU's, wherever arrays and frames are, and however many
 //! batches it takes.
 
+use std::ffi::CStr;
+
 use gridz::cuda::{Device, DeviceSlice, PinnedBuffer};
 use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
+use gridz::ffi::api::gridz_last_error;
+use gridz::ffi::chunks::{gridz_pack_async, gridz_unpack_async};
 use gridz::settings::{self, Backend};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
 
@@ -53,7 +57,9 @@ impl<'s> Space<'s> {
             Self::Pageable(bytes) => Source::Host(bytes),
             Self::Pinned(bytes) => Source::Host(bytes),
             // SAFETY: so many bytes, which live as long as this.
-            Self::Gpu(memory) => Source::Device(unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) }),
+            Self::Gpu(memory) => {
+                Source::Device(unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) })
+            }
         }
     }
 
@@ -109,8 +115,10 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     let gap = if random.once_in(3) { random.below(50) as u64 } else { 0 };
     let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
     let (from, to) = (random.pick(&PLACES), random.pick(&PLACES));
-    let what = format!("{spec:?} {dtype:?} {order:?} {extents:?} {n_chunks} chunks, {gap} between, {from:?} to {to:?}");
-    let kinds: Vec<Kind> = (0..n_chunks).map(|_| Kind::random(random, array.shape().n_elements() as usize)).collect();
+    let what =
+        format!("{spec:?} {dtype:?} {order:?} {extents:?} {n_chunks} chunks, {gap} between, {from:?} to {to:?}");
+    let kinds: Vec<Kind> =
+        (0..n_chunks).map(|_| Kind::random(random, array.shape().n_elements() as usize)).collect();
     let mut raw = vec![0xa5; chunks.span("stride").unwrap() as usize];
     for (i, &kind) in kinds.iter().enumerate() {
         let at = i * chunks.stride as usize;
@@ -139,7 +147,8 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     }
 
     let packed = Space::new(to, &wanted, stream, 16 * random.below(3));
-    let mut back = Space::new(from, &vec![0xa5; raw.len()], stream, random.below(3) * array.element_size() as usize);
+    let mut back =
+        Space::new(from, &vec![0xa5; raw.len()], stream, random.below(3) * array.element_size() as usize);
     let verify = Verify::Checksum;
     decompress_chunks(&chunks, packed.source(), &wanted_lengths, back.destination(), verify, &context)
         .unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -181,4 +190,92 @@ fn frames_of_other_codecs_are_read_too() {
     let dst = Destination::Host(&mut back);
     decompress_chunks(&chunks, Source::Host(&packed), &lengths, dst, Verify::Checksum, &context).unwrap();
     assert_same_bytes(&back, &raw, "frames of three codecs");
+}
+
+/// Frames of a batch are moved together and apart again on the stream; what is not inside has no bytes then.
+#[test]
+fn frames_are_packed_on_a_stream() {
+    if !has_gpu("frames_are_packed_on_a_stream") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(7);
+    for case in 0..n_cases(40) as usize {
+        let n = random.pick(&[1, 2, 40, 3000]);
+        let slot = 16 * (1 + random.below(if n > 100 { 200 } else { 9000 }));
+        let lengths: Vec<u64> = (0..n).map(|_| random.below(slot + 1) as u64).collect();
+        let mut slots = vec![0u8; n * slot];
+        slots.iter_mut().for_each(|byte| *byte = random.word() as u8);
+        let mut wanted = Vec::new();
+        let mut offsets = Vec::new();
+        for (frame, &n_bytes) in slots.chunks(slot).zip(&lengths) {
+            offsets.push(wanted.len() as u64);
+            wanted.extend(&frame[..n_bytes as usize]);
+            wanted.resize(wanted.len().next_multiple_of(16), 0);
+        }
+        offsets.push(wanted.len() as u64);
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let frames = Memory::of(&stream, &slots, 0);
+        let frame_bytes = Memory::of(&stream, &words(&lengths), 0);
+        let packed = Memory::new(&stream, wanted.len() + 16, 0);
+        let places = Memory::new(&stream, 8 * (n + 1), 0);
+        // SAFETY: memory of these sizes, which lives until the stream is waited for.
+        let status = unsafe {
+            gridz_pack_async(
+                n,
+                frames.ptr(),
+                slot,
+                frame_bytes.ptr(),
+                packed.ptr(),
+                wanted.len(),
+                places.ptr(),
+                stream.raw(),
+            )
+        };
+        assert_eq!(status, 0, "{}", last_error());
+        assert_same_bytes(&packed.read_all()[..wanted.len()], &wanted, &format!("case {case}: packed"));
+        assert_same_bytes(&places.read_all(), &words(&offsets), &format!("case {case}: offsets"));
+        packed.assert_guards("packed");
+        places.assert_guards("offsets");
+
+        // A few that cannot be.
+        let (mut wrong, mut kept) = (offsets.clone(), lengths.clone());
+        for _ in 0..random.below(3) {
+            let i = random.below(n);
+            wrong[i] = random.pick(&[offsets[n] + 16, u64::MAX - 15, offsets[i] + 1]);
+            kept[i] = 0;
+        }
+        let places = Memory::of(&stream, &words(&wrong), 0);
+        let (back, told) = (Memory::new(&stream, n * slot, 0), Memory::new(&stream, 8 * n, 0));
+        back.fill(0x5a);
+        // SAFETY: as above.
+        let status = unsafe {
+            gridz_unpack_async(
+                n,
+                packed.ptr(),
+                wanted.len(),
+                places.ptr(),
+                frame_bytes.ptr(),
+                back.ptr(),
+                slot,
+                told.ptr(),
+                stream.raw(),
+            )
+        };
+        assert_eq!(status, 0, "{}", last_error());
+        // An empty frame is anywhere.
+        let found = told.read_all();
+        assert_same_bytes(&found, &words(&kept), &format!("case {case}: lengths"));
+        for (i, (found, frame)) in back.read_all().chunks(slot).zip(slots.chunks(slot)).enumerate() {
+            let n_bytes = kept[i] as usize;
+            assert_same_bytes(&found[..n_bytes], &frame[..n_bytes], &format!("case {case}: frame {i}"));
+        }
+        back.assert_guards("slots");
+        told.assert_guards("lengths");
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: text that lives until the next failing call of this thread.
+    unsafe { CStr::from_ptr(gridz_last_error()) }.to_string_lossy().into_owned()
 }

@@ -22,7 +22,7 @@ cp "$cuda_test" "$folder/cuda_test"
 cp "$target/release/examples/throughput" "$target/release/examples/gpu_throughput" "$folder/"
 cp "$target/release/libgridz.so" "$folder/plugin/libh5gridz.so"
 strip "$folder/gpu_test" "$folder/cuda_test" "$folder/throughput" "$folder/gpu_throughput"
-cp tests/gpu/run.sh tests/gpu/*.py "$shared/fields.py" "$folder/"
+cp tests/gpu/run.sh tests/gpu/*.py include/gridz_hdf5.h "$shared/fields.py" "$folder/"
 cp -r "$shared/vectors/ndzip" "$folder/shared/vectors/"
 chmod -R u+w "$folder"
 

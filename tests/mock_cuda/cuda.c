@@ -212,7 +212,7 @@ CUresult cuCtxSynchronize(void) {
 
 static int is_known(const char *name) {
     return strncmp(name, "selftest", 8) == 0 || strstr(name, "_compress") != NULL || strstr(name, "_decompress") != NULL ||
-           strstr(name, "_region") != NULL || strstr(name, "_range") != NULL;
+           strstr(name, "_region") != NULL || strstr(name, "_range") != NULL || strncmp(name, "packing_", 8) == 0;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
@@ -257,7 +257,8 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     /* Of the codecs' own, 8 bytes of stored, 56 of szp and 32 of the others. */
     size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : strncmp(name, "szp_", 4) == 0 ? 56 : 32;
     int is_region = strstr(name, "_region") != NULL;
-    *n_bytes = is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
+    *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
+               : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
                : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2216 + own
                                                                      : 48;
     return index == 0 ? 0 : 1;
@@ -327,6 +328,7 @@ CUresult cuMemPoolSetAttribute(void *pool, int attribute, uint64_t *value) {
 static struct buffer {
     CUdeviceptr start;
     size_t n_bytes;
+    int is_host;
 } buffers[256];
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -348,7 +350,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t n_bytes, void *poo
     void *memory = aligned_alloc(256, (n_bytes + 255) / 256 * 256);
     pthread_mutex_lock(&buffers_lock);
     struct buffer *buffer = buffer_of(0);
-    if (memory != NULL && buffer != NULL) *buffer = (struct buffer){(CUdeviceptr)(uintptr_t)memory, n_bytes};
+    if (memory != NULL && buffer != NULL) *buffer = (struct buffer){(CUdeviceptr)(uintptr_t)memory, n_bytes, 0};
     pthread_mutex_unlock(&buffers_lock);
     if (memory == NULL || buffer == NULL) return 2;
     memset(memory, 0, n_bytes);
@@ -371,13 +373,21 @@ CUresult cuMemFreeAsync(CUdeviceptr address, void *stream) {
 CUresult cuMemHostAlloc(void **memory, size_t n_bytes, unsigned flags) {
     (void)flags;
     CALLED();
-    *memory = malloc(n_bytes);
+    pthread_mutex_lock(&buffers_lock);
+    struct buffer *buffer = buffer_of(0);
+    *memory = buffer != NULL ? malloc(n_bytes) : NULL;
+    if (*memory != NULL) *buffer = (struct buffer){(CUdeviceptr)(uintptr_t)*memory, n_bytes, 1};
+    pthread_mutex_unlock(&buffers_lock);
     if (*memory == NULL) return 2;
     ++*count_of("pinned_buffers");
     return 0;
 }
 
 CUresult cuMemFreeHost(void *memory) {
+    pthread_mutex_lock(&buffers_lock);
+    struct buffer *buffer = buffer_of((CUdeviceptr)(uintptr_t)memory);
+    if (buffer != NULL) buffer->start = 0;
+    pthread_mutex_unlock(&buffers_lock);
     free(memory);
     --*count_of("pinned_buffers");
     return 0;
@@ -419,19 +429,20 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n_bytes, v
 }
 
 /*
- * Memory of the pool belongs to GPU 0 and no context. So do the addresses below 1024, of which odd ones are managed
+ * Memory of the pool, and pinned memory, belong to GPU 0 and no context. So do the addresses below 1024, of which odd ones are managed
  * memory. Those up to 2048 are of GPU 0 and its second context, those up to 4096 of GPU 1 and its primary one.
  */
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
     pthread_mutex_lock(&buffers_lock);
-    int is_pool = pointer >= 4096 && buffer_of(pointer) != NULL;
+    struct buffer *buffer = pointer >= 4096 ? buffer_of(pointer) : NULL;
+    int is_pool = buffer != NULL, is_host = is_pool && buffer->is_host;
     pthread_mutex_unlock(&buffers_lock);
     if (pointer >= 4096 && !is_pool) return 1;
     int device = !is_pool && pointer >= 2048;
     struct context *context = is_pool || pointer < 1024 ? NULL : pointer < 2048 ? &second : context_of(1);
     switch (attribute) {
     case 1: *(struct context **)value = context; return 0;
-    case 2: *(unsigned *)value = 2; return 0;
+    case 2: *(unsigned *)value = is_host ? 1 : 2; return 0;
     case 3:
         *(CUdeviceptr *)value = pointer;
         return depth != 0 && stack[depth - 1]->device == device ? 0 : 1;
@@ -502,6 +513,12 @@ CUresult cuEventDestroy_v2(void *event) {
 
 CUresult cuEventRecord(void *event, void *stream) {
     (void)event, (void)stream;
+    CALLED();
+    return 0;
+}
+
+CUresult cuEventQuery(void *event) {
+    (void)event;
     CALLED();
     return 0;
 }

@@ -1,0 +1,212 @@
+"""gridz_h5_write and gridz_h5_read with arrays in GPU memory.
+
+    h5_bulk.py PLUGIN HEADER [FOLDER]
+
+Random boxes of datasets are written from CuPy arrays of any strides and read to them, in turns with h5py; the chunks must
+be the bytes that arrays of the host become. Then one dataset of 2 GiB goes to FOLDER (/dev/shm) and back, from both kinds
+of memory. HEADER is gridz_hdf5.h, which lists the functions of libhdf5.
+"""
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+import time
+from ctypes import POINTER, byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
+
+os.environ["HDF5_PLUGIN_PATH"] = os.path.dirname(sys.argv[1])
+
+import cupy
+import h5py
+import numpy
+
+UNSUPPORTED, CORRUPT = 102, 200
+
+
+class Function(ctypes.Structure):
+    """gridz_h5_function"""
+
+    _fields_ = [("name", c_char_p), ("address", c_void_p)]
+
+
+class Options(ctypes.Structure):
+    """gridz_h5_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("context", c_void_p),
+        ("strides", POINTER(c_int64)),
+        ("progress", c_void_p),
+        ("progress_data", c_void_p),
+        ("memory_limit", c_uint64),
+        ("dxpl", c_int64),
+    ]
+
+
+def functions(header):
+    """The functions of h5py's libhdf5, as gridz_hdf5.h tells them."""
+    with open("/proc/self/maps") as maps:
+        path = next(line.split()[-1] for line in maps if re.search(r"/libhdf5[-.][^/]*so", line))
+    hdf5 = ctypes.CDLL(path)
+    names = sorted(set(re.findall(r"GRIDZ_H5_\((H5\w+)\)", header)))
+    found = [(name.encode(), ctypes.cast(getattr(hdf5, name), c_void_p)) for name in names if hasattr(hdf5, name)]
+    return (Function * (len(found) + 1))(*found, (None, None))
+
+
+class Failed(Exception):
+    """A call that failed, with its status."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class Bulk:
+    """gridz's functions."""
+
+    def __init__(self, plugin, header):
+        self.library = ctypes.CDLL(plugin)
+        self.library.gridz_last_error.restype = c_char_p
+        with open(header) as file:
+            self.functions = functions(file.read())
+
+    def move(self, name, dataset, array, start):
+        """Moves `array` of CuPy or NumPy, whose first element is at `start` of the dataset."""
+        on_gpu = isinstance(array, cupy.ndarray)
+        address = array.data.ptr if on_gpu else array.ctypes.data
+        rank = array.ndim
+        strides = None if array.flags.c_contiguous else (c_int64 * rank)(*array.strides)
+        options = Options(ctypes.sizeof(Options), None, strides, None, None, 0, 0)
+        box = (c_uint64 * rank)(*start), (c_uint64 * rank)(*array.shape)
+        function = getattr(self.library, f"gridz_h5_{name}_by")
+        cupy.cuda.runtime.deviceSynchronize()
+        mem_type = h5py.h5t.py_create(array.dtype)
+        status = function(self.functions, c_int64(dataset.id.id), c_int64(mem_type.id), *box, c_void_p(address), byref(options))
+        if status != 0:
+            raise Failed(status, self.library.gridz_last_error().decode())
+
+
+def chunks_of(dataset):
+    """The encoded bytes of all chunks, by their offsets."""
+    found = (dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks()))
+    return {offset: dataset.id.read_direct_chunk(offset) for offset in found}
+
+
+def with_strides(rng, array):
+    """The same array with other strides, on the GPU."""
+    kind = rng.integers(4)
+    if kind == 0 or array.ndim == 0:
+        return cupy.asarray(array)
+    if kind == 1:
+        return cupy.asarray(array.T.copy()).T
+    if kind == 2:
+        return cupy.asarray(array[::-1].copy())[::-1]
+    wide = cupy.zeros(tuple(2 * n for n in array.shape), array.dtype)
+    view = wide[tuple(slice(1, 2 * n, 2) for n in array.shape)]
+    view[...] = cupy.asarray(array)
+    return view
+
+
+def turns(bulk, folder):
+    """Random boxes, written and read by gridz and h5py in turns."""
+    rng = numpy.random.default_rng(3)
+    n_boxes = 0
+    for case in range(40):
+        rank = int(rng.integers(1, 5))
+        most = [4000, 90, 30, 14][rank - 1]
+        shape = tuple(int(n) for n in rng.integers(1, most, rank))
+        chunk = tuple(int(rng.integers(1, n + 1)) for n in shape)
+        dtype = numpy.dtype(rng.choice(["<f4", "<f8", "<i2", "u1", "<c8"]))
+        values = (int(rng.choice([1, 2])) if dtype.kind == "f" else 2, 0)
+        shuffle = bool(rng.integers(3) == 0)
+        extra = {"fillvalue": numpy.array(7, dtype)} if rng.integers(2) else {}
+        with h5py.File(f"{folder}/turns.h5", "w") as file:
+            dataset = file.create_dataset("x", shape, dtype, chunks=chunk, compression=34013, compression_opts=values, shuffle=shuffle, **extra)
+            twin = file.create_dataset("y", shape, dtype, chunks=chunk, compression=34013, compression_opts=values, shuffle=shuffle, **extra)
+            wanted = dataset[()]
+            for _ in range(6):
+                start = tuple(int(rng.integers(0, n)) for n in shape)
+                count = tuple(int(rng.integers(1, n - at + 1)) for n, at in zip(shape, start))
+                box = tuple(slice(at, at + n) for at, n in zip(start, count))
+                data = (rng.standard_normal(count).cumsum(axis=-1) * 50).astype(dtype)
+                if rng.integers(3):
+                    bulk.move("write", dataset, with_strides(rng, data), start)
+                    bulk.move("write", twin, data, start)
+                else:
+                    dataset[box] = data
+                    twin[box] = data
+                wanted[box] = data
+                file.flush()
+                assert numpy.array_equal(dataset[()], wanted), f"case {case}: {shape} {chunk} {dtype} {box}"
+                back = with_strides(rng, numpy.zeros(count, dtype))
+                bulk.move("read", dataset, back, start)
+                assert numpy.array_equal(back.get(), wanted[box]), f"case {case}: read {shape} {chunk} {dtype} {box}"
+                n_boxes += 1
+            assert chunks_of(dataset) == chunks_of(twin), f"case {case}: other chunks than from the host"
+    return n_boxes
+
+
+def refusals(bulk, folder):
+    """What cannot be is told with a remedy."""
+    with h5py.File(f"{folder}/refused.h5", "w") as file:
+        data = cupy.arange(1000, dtype=cupy.float32)
+        swapped = file.create_dataset("swapped", (1000,), ">f4", chunks=(100,), compression=34013)
+        gzip = file.create_dataset("gzip", (1000,), "<f4", chunks=(100,), compression="gzip")
+        for dataset, part in ((swapped, "byte order"), (gzip, "memory of a GPU")):
+            for way in ("write", "read"):
+                try:
+                    bulk.move(way, dataset, data, (0,))
+                except Failed as error:
+                    assert error.status == UNSUPPORTED and part in str(error) and "host" in str(error), error
+                else:
+                    raise AssertionError(f"{dataset.name} is not refused")
+        good = file.create_dataset("good", (1000,), "<f4", chunks=(100,), compression=34013)
+        good[()] = data.get()
+        frame = bytearray(good.id.read_direct_chunk((300,))[1])
+        frame[-9] ^= 4
+        good.id.write_direct_chunk((300,), bytes(frame))
+        try:
+            bulk.move("read", good, cupy.zeros(1000, cupy.float32), (0,))
+        except Failed as error:
+            assert error.status == CORRUPT, error
+        else:
+            raise AssertionError("damage is not told")
+
+
+def speed(bulk, folder):
+    """2 GiB from and to both kinds of memory, medians of 3."""
+    n = 1024
+    line = cupy.linspace(0, 30, n, dtype=cupy.float32)
+    field = cupy.empty((512, n, n), cupy.float32)
+    for z in range(512):
+        field[z] = cupy.sin(line)[None, :] * cupy.cos(line)[:, None] * z + cupy.random.standard_normal((n, n), dtype=cupy.float32) * 1e-3
+    host = field.get()
+    with h5py.File(f"{folder}/speed.h5", "w") as file:
+        for name, array in (("GPU", field), ("host", host)):
+            times = {"write": [], "read": []}
+            for i in range(4):
+                dataset = file.create_dataset(f"{name}{i}", array.shape, "<f4", chunks=(16, 256, 256), compression=34013, compression_opts=(2, 0))
+                for way in times:
+                    begin = time.perf_counter()
+                    bulk.move(way, dataset, array, (0, 0, 0))
+                    times[way].append(time.perf_counter() - begin)
+                ratio = array.nbytes / dataset.id.get_storage_size()
+                del file[f"{name}{i}"]
+            write, read = (array.nbytes / 1e9 / float(numpy.median(found[1:])) for found in times.values())
+            print(f"{name} memory to HDF5 in {folder}: {write:.1f} GB/s written, {read:.1f} read, ratio {ratio:.2f}")
+            assert name == "host" or cupy.array_equal(field, cupy.asarray(host))
+
+
+def main():
+    bulk = Bulk(*sys.argv[1:3])
+    folder = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=folder) as files:
+        n_boxes = turns(bulk, files)
+        refusals(bulk, files)
+        speed(bulk, files)
+    print(f"{n_boxes} boxes in 40 datasets are right")
+
+
+if __name__ == "__main__":
+    main()
