@@ -186,6 +186,9 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
  * transforms of options->dxpl, files that are open by MPI-IO (where options->dxpl must be collective, as for H5Dwrite).
  * GRIDZ_LOG=info tells so.
  *
+ * `src` may be memory of an NVIDIA GPU, which then makes the chunks, and only compressed bytes leave it. What the program's streams
+ * do with it must be done before. What only H5Dwrite itself can do is refused then, and so is another byte order.
+ *
  * What has been written before by H5Dwrite counts, and what is written here is seen by H5Dread. As with H5Dwrite, it is in the
  * file for certain after H5Fflush or H5Fclose. After an error the chunks before are written, and the dataset is sound.
  *
@@ -200,7 +203,7 @@ static inline gridz_status gridz_h5_write(hid_t dset, hid_t mem_type, const hsiz
 }
 
 /*
- * Reads a box of a dataset to memory at `dst`, likewise. Chunks that were never written are the dataset's fill value; where HDF5
+ * Reads a box of a dataset to memory at `dst`, of the host or a GPU, likewise. Chunks that were never written are the dataset's fill value; where HDF5
  * has none to write, `dst` is left alone there. Files that are open by MPI-IO are read by each process for itself, but what
  * H5Dread does itself is as collective as options->dxpl says.
  */

@@ -141,7 +141,7 @@ impl Placement {
         let axes = std::iter::once(&walk.run).chain(&walk.axes[..walk.n_axes]);
         let axes = axes.map(|axis| (axis.count, axis.memory, axis.chunk)).collect();
         let (array_at, chunk_at) = (walk.memory, walk.chunk);
-        (self.swap == 1).then(|| BoxCopy { element_bytes: self.element_bytes, array_at, chunk_at, axes })
+        (self.swap == 1).then_some(BoxCopy { element_bytes: self.element_bytes, array_at, chunk_at, axes })
     }
 
     fn walk(&self, part: &Part) -> Walk {

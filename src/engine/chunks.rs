@@ -560,7 +560,8 @@ fn from_lanes(
         return Err(of_frame(0, &other_array(&header.array, &chunks.array)));
     }
     let prepared = Prepared::of(&header).map_err(|error| of_frame(0, &error))?;
-    let most = lengths.iter().copied().max().unwrap_or(0);
+    // None that is sound is longer, whatever the lengths say.
+    let most = lengths.iter().copied().max().unwrap_or(0).min(most_packed_bytes(&chunks.array));
     let lane = match DecompressLane::new(device, &prepared, most, verify)? {
         Attempt::Done(lane) => lane,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),

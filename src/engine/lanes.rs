@@ -585,7 +585,7 @@ impl DecompressLane {
             array_stride,
             frames: slots,
             frame_stride: slot_bytes,
-            slot_bytes: slot_bytes,
+            slot_bytes,
             frame_bytes: checked,
             statuses: Some(statuses),
         };

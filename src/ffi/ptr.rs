@@ -318,7 +318,7 @@ pub unsafe fn lengths_mut<'a>(name: &str, to: *mut usize, n: usize) -> Result<&'
 /// Lengths are read and written by the host.
 fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
     const { assert!(size_of::<usize>() == size_of::<u64>(), "gridz is for machines of 64 bits") };
-    is_empty(name, start.cast(), n.checked_mul(size_of::<usize>()).unwrap_or(usize::MAX))?;
+    is_empty(name, start.cast(), n.saturating_mul(size_of::<usize>()))?;
     if !start.is_aligned() {
         return Err(Error::invalid(format!("{name} is at {start:p}; it must be aligned to 8 bytes")));
     }

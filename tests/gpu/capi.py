@@ -60,6 +60,8 @@ class Gridz:
         signatures = {
             "gridz_compress_bound": [array, options, POINTER(size)],
             "gridz_compress": [array, c_void_p, size, c_void_p, size, POINTER(size), options],
+            "gridz_pack_async": [size, c_void_p, size, c_void_p, c_void_p, size, c_void_p, c_void_p],
+            "gridz_unpack_async": [size, c_void_p, size, c_void_p, c_void_p, c_void_p, size, c_void_p, c_void_p],
             "gridz_packed_bound": [array, size, POINTER(size)],
             "gridz_compress_chunks": [array, size, c_void_p, size, c_void_p, size, c_void_p, POINTER(size), options],
             "gridz_decompress_chunks": [array, size, c_void_p, size, c_void_p, c_void_p, size, options],

@@ -56,10 +56,7 @@ impl<'s> Space<'s> {
         match self {
             Self::Pageable(bytes) => Source::Host(bytes),
             Self::Pinned(bytes) => Source::Host(bytes),
-            // SAFETY: so many bytes, which live as long as this.
-            Self::Gpu(memory) => {
-                Source::Device(unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) })
-            }
+            Self::Gpu(memory) => Source::Device(slice(memory)),
         }
     }
 
@@ -67,10 +64,7 @@ impl<'s> Space<'s> {
         match self {
             Self::Pageable(bytes) => Destination::Host(bytes),
             Self::Pinned(bytes) => Destination::Host(bytes),
-            // SAFETY: as above.
-            Self::Gpu(memory) => {
-                Destination::Device(unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) })
-            }
+            Self::Gpu(memory) => Destination::Device(slice(memory)),
         }
     }
 
@@ -84,6 +78,11 @@ impl<'s> Space<'s> {
             }
         }
     }
+}
+
+fn slice<'a>(memory: &'a Memory) -> DeviceSlice<'a> {
+    // SAFETY: so many bytes, which live as long as the memory.
+    unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) }
 }
 
 /// A context whose batches have about so many bytes.

@@ -150,6 +150,7 @@ section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
 section "Many chunks at once" python3 chunks.py "$library" "$fields/64/turb3d.f32"
+section "Messages between GPUs" python3 links.py "$library" "$fields/64"
 
 host_memory() {
     local codec how

@@ -1,0 +1,85 @@
+"""What compression makes of the links between GPUs: messages of many blocks of a field in GPU memory.
+
+    links.py LIBRARY FOLDER-OF-FIELDS
+
+A message is compressed, packed, unpacked and decompressed on one stream, each way measured by events (medians); it is not
+sent. Of a link that carries so many GB/s, the table says how many GB/s of raw data it carries if messages follow each other,
+so that the slowest of compression, link and decompression counts; bold is more than the link without compression. Prints
+Markdown.
+"""
+
+import sys
+from ctypes import sizeof
+
+import cupy
+import numpy
+
+from capi import Batch, Gridz, Options
+
+LINKS = (12.5, 25.0, 50.0)
+FIELDS = [("turb3d.f32", "<f4"), ("smooth3d.f32", "<f4"), ("turb3d.f64", "<f8")]
+BLOCK = (16, 256, 256)
+ROUNDS, WARM_UPS = 15, 3
+
+
+class Message:
+    """Blocks in GPU memory on their way."""
+
+    def __init__(self, gridz, codec, blocks):
+        self.gridz = gridz
+        self.batch = Batch(gridz, blocks, Options(sizeof(Options), None, codec.encode(), 0, 0, 0.0, 0, None))
+        n = self.batch.n_chunks
+        self.packed = cupy.empty(n * self.batch.slot, cupy.uint8)
+        self.offsets = cupy.zeros(n + 1, cupy.uint64)
+        self.lengths = cupy.zeros(n, cupy.uint64)
+
+    def send(self, stream):
+        """Compresses and packs."""
+        batch = self.batch
+        batch.compress(stream)
+        slots = (batch.frames.data.ptr, batch.slot, batch.lengths.data.ptr)
+        packed = (self.packed.data.ptr, self.packed.nbytes, self.offsets.data.ptr)
+        self.gridz.call("gridz_pack_async", batch.n_chunks, *slots, *packed, stream.ptr)
+
+    def receive(self, stream):
+        """Unpacks and decompresses."""
+        batch = self.batch
+        packed = (self.packed.data.ptr, self.packed.nbytes, self.offsets.data.ptr, batch.lengths.data.ptr)
+        slots = (batch.frames.data.ptr, batch.slot, self.lengths.data.ptr)
+        self.gridz.call("gridz_unpack_async", batch.n_chunks, *packed, *slots, stream.ptr)
+        batch.decompress(stream)
+
+    def gbs(self, way):
+        """GB/s of raw data one way."""
+        stream, begin, end, times = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Event(), cupy.cuda.Event(), []
+        for _ in range(WARM_UPS + ROUNDS):
+            begin.record(stream)
+            way(stream)
+            end.record(stream)
+            end.synchronize()
+            times.append(1e6 * cupy.cuda.get_elapsed_time(begin, end))
+        return self.batch.chunks.nbytes / float(numpy.median(times[WARM_UPS:]))
+
+
+def main():
+    gridz = Gridz(sys.argv[1])
+    print("| field | codec | message, MiB | ratio | compress | decompress |" + "".join(f" {link} GB/s |" for link in LINKS))
+    print("|---|---|---|---|---|---|" + "---|" * len(LINKS))
+    for name, dtype in FIELDS:
+        values = numpy.fromfile(f"{sys.argv[2]}/{name}", dtype)
+        # Slabs of the field as it lies in memory.
+        blocks = cupy.asarray(values.reshape(-1, *BLOCK))
+        for codec in ("ndzip", "lorenzo"):
+            for share in (len(blocks), len(blocks) // 8):
+                message = Message(gridz, codec, cupy.ascontiguousarray(blocks[:share]))
+                send, receive = message.gbs(message.send), message.gbs(message.receive)
+                assert bool((message.batch.back == message.batch.chunks).all()) and not message.batch.statuses.any(), name
+                raw = message.batch.chunks.nbytes
+                ratio = raw / int(message.offsets[-1])
+                speeds = [min(send, receive, link * ratio) for link in LINKS]
+                cells = [f"**{speed:.1f}**" if speed > link else f"{speed:.1f}" for speed, link in zip(speeds, LINKS)]
+                print(f"| {name} | {codec} | {raw / 2**20:.0f} | {ratio:.2f} | {send:.0f} | {receive:.0f} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
