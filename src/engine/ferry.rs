@@ -104,7 +104,15 @@ impl Shares {
         self.left(is_up, boat).store(n_shares, Ordering::Relaxed);
         for i in 0..n_shares {
             let bytes = i * SHARE_BYTES..((i + 1) * SHARE_BYTES).min(all.len());
-            lock(&self.waiting).push_back(Share { is_up, boat, at: all.start + bytes.start, bytes });
+            let share = Share { is_up, boat, at: all.start + bytes.start, bytes };
+            // What comes goes first: nobody waits for the last boats that go, but for the last that come.
+            let mut waiting = lock(&self.waiting);
+            if is_up {
+                waiting.push_back(share)
+            } else {
+                waiting.push_front(share)
+            };
+            drop(waiting);
             call_worker();
         }
     }

@@ -28,16 +28,16 @@ const PIECE_BYTES: u64 = 32 << 10;
 /// Most CTAs of a launch.
 const MAX_CTAS: u64 = i32::MAX as u64;
 
-/// Frames in slots, and packed: each begins at the first multiple of [`FRAME_ALIGNMENT`] behind the one before it.
+/// Frames in slots, and packed: each begins at the first multiple of 16 behind the one before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Packing<'a> {
     /// How many frames, at least one.
     pub n_frames: u64,
-    /// Their slots, aligned to [`FRAME_ALIGNMENT`].
+    /// Their slots, aligned to 16 bytes.
     pub slots: DeviceSlice<'a>,
-    /// Bytes from slot to slot, a multiple of [`FRAME_ALIGNMENT`]: no frame is longer.
+    /// Bytes from slot to slot, a multiple of 16: no frame is longer.
     pub slot_stride: u64,
-    /// Where they are packed, aligned to [`FRAME_ALIGNMENT`].
+    /// Where they are packed, aligned to 16 bytes.
     pub packed: DeviceSlice<'a>,
     /// A u64 for the offset of each frame there, and for where the last one ends.
     pub offsets: DeviceSlice<'a>,

@@ -11,7 +11,7 @@ use gridz::settings::{self, Backend};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
-use crate::common::{assert_same_bytes, specs_of_gpus};
+use crate::common::{assert_same_bytes, compresses_on_gpu, specs_of_gpus};
 use crate::driver::{Memory, Stream};
 use crate::shapes::dtype;
 use crate::{cpu, has_gpu, n_cases};
@@ -130,7 +130,10 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     wanted.truncate(end as usize);
 
     let threads = 1 + random.below(8);
-    let context = with_batches_of(array.n_bytes() * (1 + random.below(8) as u64), threads);
+    // What the CPU does needs memory for everything.
+    let is_cpus = !compresses_on_gpu(&array, spec);
+    let batch = if is_cpus { 1 << 30 } else { array.n_bytes() * (1 + random.below(8) as u64) };
+    let context = with_batches_of(batch, threads);
     let src = Space::new(from, &raw, stream, random.below(3) * array.element_size() as usize);
     let capacity = if random.once_in(2) { wanted.len() } else { bound };
     let mut frames = Space::new(to, &vec![0x5a; capacity], stream, 16 * random.below(3));
