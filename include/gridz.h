@@ -349,8 +349,8 @@ typedef struct gridz_context_options {
     /// Compressing numbers of big-endian order that the codec takes takes the array's size,
     /// everything else takes none, except that where the CPU takes over from a GPU each of array,
     /// or region, and frame may be copied to the host. GPU
-    /// memory, 32 MiB of pinned memory, and 1 MiB for each thread that works are not counted.
-    /// 0 = no limit.
+    /// memory, up to 100 MiB of pinned memory, and 1 MiB for each thread that works are not counted; where
+    /// many chunks go through a GPU, a batch of them has at most an eighth of the limit. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
@@ -773,7 +773,8 @@ gridz_status gridz_packed_bound(const struct gridz_array *array,
 ///
 /// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory; `frame_bytes` is the host's. Copies to and from the
 /// GPU and kernels work at the same time, on streams of gridz, so pinned memory is as fast as the bus; memory that is not
-/// pinned is copied by the context's threads. What the program's streams do with the memory must be done before the
+/// pinned is copied by the context's threads. With `GRIDZ_BACKEND=auto` a GPU does what is in the memory of one, and
+/// in programs that use it anyway what is in pinned memory on both sides. What the program's streams do with the memory must be done before the
 /// call; the frames are there when it returns. On the CPU each thread compresses a chunk.
 ///
 /// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`,
@@ -815,9 +816,9 @@ gridz_status gridz_decompress_chunks(const struct gridz_array *array,
 /// `offsets[n_frames]` is larger than that. A length above `frame_stride` is no frame's, and counts as 0.
 ///
 /// All memory is as for `gridz_compress_async`: of the GPU, apart from each other, used until the stream has done the work.
-/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that; `frame_bytes`, with `n_frames`
+/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that, which the last slot has too; `frame_bytes`, with `n_frames`
 /// lengths, and `offsets`, with `n_frames` + 1, to 8. They may be pinned memory of the host too. Never waits for the GPU,
-/// but for the first call of a process.
+/// but for the first call of a process. 0 frames are nothing to do: then `offsets` is not written.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many frames, `DEVICE`.
 gridz_status gridz_pack_async(size_t n_frames,

@@ -186,7 +186,7 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
  * transforms of options->dxpl, files that are open by MPI-IO (where options->dxpl must be collective, as for H5Dwrite).
  * GRIDZ_LOG=info tells so.
  *
- * `src` may be memory of an NVIDIA GPU, which then makes the chunks, and only compressed bytes leave it. What the program's streams
+ * `src` may be memory of an NVIDIA GPU, which then makes the chunks, so that compressed bytes leave it. What the program's streams
  * do with it must be done before. What only H5Dwrite itself can do is refused then, and so is another byte order.
  *
  * What has been written before by H5Dwrite counts, and what is written here is seen by H5Dread. As with H5Dwrite, it is in the

@@ -192,17 +192,20 @@ pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
     if is_device { gpu_of_address(address) } else { None }
 }
 
-/// Whether all of `bytes` is pinned, as far as its two ends tell. Asking loads and starts nothing.
+/// Whether all of `bytes` is pinned, by one allocation or registration. Asking loads and starts nothing.
 pub fn is_pinned(bytes: &[u8]) -> bool {
     let Some(last) = bytes.last() else { return false };
     if !is_loaded() || check_process().is_err() || !look_up() {
         return false;
     }
-    let is_host = |byte: *const u8| {
-        attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, byte as sys::CUdeviceptr)
+    use CUpointer_attribute as A;
+    let [first, last] = [bytes.as_ptr(), last].map(|byte| byte as sys::CUdeviceptr);
+    let is_host = |address| {
+        attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
             == Some(sys::CUmemorytype::CU_MEMORYTYPE_HOST as u64)
     };
-    is_host(bytes.as_ptr()) && is_host(last)
+    let begin = |address| attribute(A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    is_host(first) && is_host(last) && begin(first) == begin(last)
 }
 
 /// The GPU to which memory that the driver knows belongs. The driver must be there.

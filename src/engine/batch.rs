@@ -403,7 +403,7 @@ pub fn async_workspace_bytes(
 pub fn pack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
     // SAFETY: `enqueue_packing` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
     // stream has promised that it lives long enough.
-    enqueue_packing(packing, stream, context, |stream| unsafe { packing.pack(stream) })
+    enqueue_packing(packing, packing.n_frames + 1, stream, context, |stream| unsafe { packing.pack(stream) })
 }
 
 /// Gives work to a stream that moves packed frames to slots. Frames that are not inside the packed memory, or longer than a
@@ -416,11 +416,13 @@ pub fn unpack_async(packing: &Packing, stream: StreamHandle, context: &Context) 
         return Err(Error::invalid("there is no memory for the lengths of frames that are unpacked"));
     }
     // SAFETY: as above.
-    enqueue_packing(packing, stream, context, |stream| unsafe { packing.unpack(stream) })
+    enqueue_packing(packing, packing.n_frames, stream, context, |stream| unsafe { packing.unpack(stream) })
 }
 
+/// `n_offsets`: so many are read or written.
 fn enqueue_packing(
     packing: &Packing,
+    n_offsets: u64,
     stream: StreamHandle,
     context: &Context,
     start: impl FnOnce(&Stream) -> Result<()>,
@@ -440,7 +442,7 @@ fn enqueue_packing(
     let checked = checked([
         Some(("frames", packing.slots, span, FRAME_ALIGNMENT)),
         Some(("packed", packing.packed, 0, FRAME_ALIGNMENT)),
-        Some(("offsets", packing.offsets, 8 * n, 8)),
+        Some(("offsets", packing.offsets, n_offsets.saturating_mul(8), 8)),
         Some(("frame_bytes", packing.frame_bytes, 8 * n, 8)),
         packing.lengths.map(|lengths| ("lengths", lengths, 8 * n, 8)),
     ])?;

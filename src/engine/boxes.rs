@@ -56,7 +56,10 @@ impl<'a> ChunkRoom<'a> {
         let device = Device::of_memory(&[array])?;
         context.check_device(device)?;
         let stream = device.stream()?;
-        Ok(Self { chunk: stream.alloc(n_bytes as u64)?, stream, array })
+        let chunk = stream.alloc(n_bytes as u64)?;
+        // Other streams use it as well, and only this one knows when who had it before is done with it.
+        stream.synchronize()?;
+        Ok(Self { stream, chunk, array })
     }
 
     /// The chunk.

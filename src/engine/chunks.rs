@@ -23,7 +23,7 @@ use crate::engine::pace::Pace;
 use crate::engine::prepared::Prepared;
 use crate::engine::traffic::{self, Compresses, Decompresses};
 use crate::engine::{cpu, log};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::header::{Header, MAX_HEADER_BYTES};
 use crate::settings::{Backend, Settings};
 use crate::types::Array;
@@ -117,6 +117,13 @@ fn too_small(have: u64, array: &Array, n_chunks: usize) -> Error {
     Error::new(ErrorKind::DstTooSmall { need }, text)
 }
 
+fn check_lengths(chunks: &Chunks, lengths: &[u64]) -> Result<()> {
+    match lengths.len() == chunks.n_chunks {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{} lengths for {} frames", lengths.len(), chunks.n_chunks))),
+    }
+}
+
 /// The device for chunks in host memory, as [`backend::for_host_memory`], but pinned memory is the GPU's if it is there.
 fn device_for(
     settings: &Settings,
@@ -141,6 +148,7 @@ pub fn compress_chunks(
     lengths: &mut [u64],
     context: &Context,
 ) -> Result<u64> {
+    check_lengths(chunks, lengths)?;
     let prepared = Prepared::new(&chunks.array, request)?;
     let settings = context.settings()?;
     let memory_of = context.device_of(&src, &dst)?;
@@ -186,6 +194,7 @@ pub fn decompress_chunks(
     verify: Verify,
     context: &Context,
 ) -> Result<()> {
+    check_lengths(chunks, lengths)?;
     let settings = context.settings()?;
     let memory_of = context.device_of(&frames, &dst)?;
     if chunks.n_chunks == 0 {
@@ -212,8 +221,24 @@ pub fn decompress_chunks(
             let work = |frames: &[u8], dst: &mut [u8]| {
                 from_threads(chunks, frames, lengths, dst, verify, context).map(|()| dst.len())
             };
-            let need = dst.n_bytes();
-            through_host(memory_of, frames, dst, need, context, work)?;
+            match (memory_of, dst) {
+                (Some(device), Destination::Device(dst)) => {
+                    // What is between the arrays stays as it is.
+                    let dense = Chunks { stride: chunks.array.n_bytes(), ..*chunks };
+                    let mut arrays = context.scratch(raw_bytes as usize)?;
+                    let work = |frames: &[u8], dst: &mut [u8]| {
+                        from_threads(&dense, frames, lengths, dst, verify, context).map(|()| dst.len())
+                    };
+                    let to = Destination::Host(&mut arrays);
+                    through_host(memory_of, frames, to, raw_bytes, context, work)?;
+                    let stream = device.stream()?;
+                    for i in 0..chunks.n_chunks as u64 {
+                        let array = &arrays[in_memory(dense.span_of(i..i + 1))];
+                        stream.copy_in(dst.slice(chunks.span_of(i..i + 1))?, array)?;
+                    }
+                }
+                (_, dst) => drop(through_host(memory_of, frames, dst, 0, context, work)?),
+            }
             log::CPU
         }
     };
@@ -241,6 +266,9 @@ fn pack_one(prepared: &Prepared, chunk: &[u8], out: &mut [u8], context: &Context
     Ok(n_bytes as u64)
 }
 
+/// Most chunks of a round.
+const MOST_AT_ONCE: usize = 1 << 16;
+
 /// Rounds of as many chunks as surely have room.
 fn by_threads(
     chunks: &Chunks,
@@ -256,8 +284,9 @@ fn by_threads(
     let (mut next, mut end) = (0, 0);
     while next < chunks.n_chunks {
         let room = &mut dst[end..];
-        let n_sure = (room.len() / most_packed_bytes(&chunks.array) as usize).min(chunks.n_chunks - next);
-        if n_sure < pool.threads() {
+        let n_left = (chunks.n_chunks - next).min(MOST_AT_ONCE);
+        let n_sure = (room.len() / most_packed_bytes(&chunks.array) as usize).min(n_left);
+        if n_sure < pool.threads() || !context.affords((pool.threads() * most) as u64) {
             // One after the other, each by all threads.
             let chunk = &src[chunks.place(next)];
             let n_bytes = pack_one(prepared, chunk, room, context).map_err(|error| match error.kind() {
@@ -323,7 +352,7 @@ fn from_threads(
     context: &Context,
 ) -> Result<()> {
     let (pool, alone) = (context.pool(), context.of_one_thread()?);
-    let (mut at, mut items) = (0, Vec::with_capacity(chunks.n_chunks));
+    let (mut at, mut items) = (0, try_vec(chunks.n_chunks, "places of chunks")?);
     // Arrays of no bytes have no places to be cut into.
     let mut places = dst.chunks_mut(chunks.step().max(1) as usize);
     for (i, &n_bytes) in lengths.iter().enumerate() {
@@ -542,7 +571,7 @@ fn from_lanes(
     verify: Verify,
     context: &Context,
 ) -> Result<Attempt<()>> {
-    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    let mut offsets = try_vec(lengths.len() + 1, "places of frames")?;
     let mut end = 0;
     for n_bytes in lengths {
         offsets.push(end);

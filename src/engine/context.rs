@@ -27,6 +27,9 @@ pub fn check_backend() -> Result<()> {
     backend::check(settings::checked()?)
 }
 
+/// What threads that work side by side may take, where nobody has set a limit: else they do one thing together.
+const MOST_OF_THREADS: u64 = 4 << 30;
+
 /// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
 /// May be used from several threads at once.
 #[derive(Debug, Default)]
@@ -149,6 +152,11 @@ impl Context {
     /// Bytes of arrays in a batch at most: several are on their way, each with its frames.
     pub(super) fn batch_bytes(&self) -> u64 {
         self.memory_limit.map_or(u64::MAX, |limit| limit / 8)
+    }
+
+    /// Whether so many bytes may be allocated by all threads together.
+    pub(super) fn affords(&self, n_bytes: u64) -> bool {
+        n_bytes <= self.memory_limit.unwrap_or(MOST_OF_THREADS)
     }
 
     /// Working memory, zeroed.

@@ -147,8 +147,14 @@ fn in_slice(bytes: &Range<usize>) -> Range<u64> {
     bytes.start as u64..bytes.end as u64
 }
 
+/// Marks where a boat arrives. Without the mark nobody would know, so then it is waited for here.
+fn depart(stream: &Stream, arrives: &Event) -> Result<()> {
+    stream.record(arrives).inspect_err(|_| drop(stream.synchronize()))
+}
+
 /// The boats of both directions.
 pub struct Ferry {
+    device: &'static Device,
     up: Vec<Boat>,
     down: Vec<Boat>,
 }
@@ -159,20 +165,16 @@ fn split(boats: &mut [Boat]) -> (Vec<SharedBytes<'_>>, Vec<(&Event, &mut bool)>)
 }
 
 impl Ferry {
-    /// Boats for memory of `device`.
-    ///
-    /// # Errors
-    /// `Device`, `OutOfMemory`.
-    pub fn new(device: &'static Device) -> Result<Self> {
-        let boats = || (0..BOATS).map(|_| Boat::new(device)).collect::<Result<Vec<_>>>();
-        Ok(Self { up: boats()?, down: boats()? })
+    /// For memory of `device`. Boats are made when they are needed.
+    pub fn new(device: &'static Device) -> Self {
+        Self { device, up: Vec::new(), down: Vec::new() }
     }
 
     /// Copies both ways. What comes has been unloaded when this returns; what goes has been loaded, and is under way on its
     /// stream.
     ///
     /// # Errors
-    /// `Device`.
+    /// `Device`, `OutOfMemory`.
     ///
     /// # Safety
     /// The GPU's memory lives until the streams have done the work.
@@ -180,6 +182,12 @@ impl Ferry {
         let up_bytes = up.map_or(0, |up| up.dst.n_bytes() as usize);
         let down_bytes = down.map_or(0, |down| down.src.n_bytes() as usize);
         let (n_up, n_down) = (up_bytes.div_ceil(BOAT_BYTES), down_bytes.div_ceil(BOAT_BYTES));
+        for (boats, n) in [(&mut self.up, n_up), (&mut self.down, n_down)] {
+            while boats.len() < n.min(BOATS) {
+                boats.push(Boat::new(self.device)?);
+            }
+        }
+        let (of_up, of_down) = (self.up.len().max(1), self.down.len().max(1));
         let (up_memory, mut up_boats) = split(&mut self.up);
         let (down_memory, mut down_boats) = split(&mut self.down);
         let shares = Shares::default();
@@ -198,15 +206,15 @@ impl Ferry {
             while sent < n_up || unloaded < n_down {
                 let before = (loading, sent, called, arrived, unloaded);
                 if let Some(up) = up {
-                    if loading < n_up.min(sent + BOATS) {
-                        let (arrives, is_away) = &mut up_boats[loading % BOATS];
+                    if loading < n_up.min(sent + of_up) {
+                        let (arrives, is_away) = &mut up_boats[loading % of_up];
                         if !**is_away || arrives.is_reached()? {
                             **is_away = false;
-                            shares.add(true, loading % BOATS, cargo(loading, up_bytes), call_worker);
+                            shares.add(true, loading % of_up, cargo(loading, up_bytes), call_worker);
                             loading += 1;
                         }
                     }
-                    let boat = sent % BOATS;
+                    let boat = sent % of_up;
                     if sent < loading && shares.are_done(true, boat) {
                         let (bytes, (arrives, is_away)) = (cargo(sent, up_bytes), &mut up_boats[boat]);
                         // SAFETY: the boat is loaded, and nobody touches it before it has arrived; the GPU's memory lives, by
@@ -216,16 +224,16 @@ impl Ferry {
                                 .bring(up.dst.slice(in_slice(&bytes))?, up_memory[boat].part(0..bytes.len()))?
                         };
                         **is_away = true;
-                        up.stream.record(arrives)?;
+                        depart(up.stream, arrives)?;
                         sent += 1;
                     }
                 }
                 if let Some(down) = down {
-                    if unloaded < arrived && shares.are_done(false, unloaded % BOATS) {
+                    if unloaded < arrived && shares.are_done(false, unloaded % of_down) {
                         unloaded += 1;
                     }
-                    if called < n_down.min(unloaded + BOATS) {
-                        let boat = called % BOATS;
+                    if called < n_down.min(unloaded + of_down) {
+                        let boat = called % of_down;
                         let (bytes, (arrives, is_away)) = (cargo(called, down_bytes), &mut down_boats[boat]);
                         // SAFETY: the boat is unloaded, and nobody touches it before it has arrived; the GPU's memory lives, by
                         // the promise.
@@ -234,14 +242,14 @@ impl Ferry {
                                 .fetch(down.src.slice(in_slice(&bytes))?, down_memory[boat].part(0..bytes.len()))?;
                         }
                         **is_away = true;
-                        down.stream.record(arrives)?;
+                        depart(down.stream, arrives)?;
                         called += 1;
                     }
                     if arrived < called {
-                        let (arrives, is_away) = &mut down_boats[arrived % BOATS];
+                        let (arrives, is_away) = &mut down_boats[arrived % of_down];
                         if arrives.is_reached()? {
                             **is_away = false;
-                            shares.add(false, arrived % BOATS, cargo(arrived, down_bytes), call_worker);
+                            shares.add(false, arrived % of_down, cargo(arrived, down_bytes), call_worker);
                             arrived += 1;
                         }
                     }
@@ -279,7 +287,7 @@ pub fn copy_in(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
     }
     let load = |at: usize, bytes: &mut [u8]| bytes.copy_from_slice(&src[at..at + bytes.len()]);
     // SAFETY: the buffer is freed in the order of its stream.
-    unsafe { Ferry::new(stream.device())?.cross(pool, Some(&Up { dst: dst.all(), stream, load: &load }), None) }
+    unsafe { Ferry::new(stream.device()).cross(pool, Some(&Up { dst: dst.all(), stream, load: &load }), None) }
 }
 
 /// Copies the first bytes of `src` to all of `dst`, and waits for it, and so for everything that was given to the stream of
@@ -297,5 +305,5 @@ pub fn copy_out(src: &DeviceBuffer, dst: &mut [u8], pool: &Pool) -> Result<()> {
     // SAFETY: every byte crosses once.
     let unload = |at: usize, bytes: &[u8]| unsafe { dst.write(at, bytes) };
     // SAFETY: the buffer is freed in the order of its stream.
-    unsafe { Ferry::new(stream.device())?.cross(pool, None, Some(&Down { src: wanted, stream, unload: &unload })) }
+    unsafe { Ferry::new(stream.device()).cross(pool, None, Some(&Down { src: wanted, stream, unload: &unload })) }
 }

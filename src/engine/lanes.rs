@@ -255,10 +255,7 @@ impl Lane {
             origin.of(&streams.bring, up.n_bytes)?;
             streams.bring.record(&spans.bring.begin)?;
         }
-        let ferry = match ferry {
-            Some(ferry) => ferry,
-            None => ferry.insert(Ferry::new(device)?),
-        };
+        let ferry = ferry.get_or_insert_with(|| Ferry::new(device));
         let ring = &*ring;
         let going = match &up {
             Some(up) => {
@@ -623,6 +620,14 @@ impl DecompressLane {
         self.lane.ring[place].spans.fetch.end.is_reached()
     }
 
+    /// Waits for that.
+    ///
+    /// # Errors
+    /// `Device`.
+    pub fn wait(&self, place: usize) -> Result<()> {
+        self.lane.ring[place].spans.fetch.end.synchronize()
+    }
+
     /// Waits until the batch of a place is done. It is free then. Returns the numbers of the frames in it that the kernels could
     /// not decompress, whose arrays are unspecified.
     ///
@@ -669,6 +674,9 @@ unsafe fn copy_arrays(
     n_arrays: u64,
     n_bytes: u64,
 ) -> Result<()> {
+    if n_bytes == 0 {
+        return Ok(());
+    }
     for i in 0..n_arrays {
         let to = dst.slice(i * dst_stride..i * dst_stride + n_bytes)?;
         let from = src.slice(i * src_stride..i * src_stride + n_bytes)?;

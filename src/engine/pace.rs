@@ -11,6 +11,8 @@ const FIRST_BYTES: u64 = 16 << 20;
 const FIRST_CROSSING_BYTES: u64 = 64 << 20;
 /// And of the largest.
 const MOST_BYTES: u64 = 256 << 20;
+/// What a chunk counts at least: its frame, and what is noted of it, take memory too.
+const LEAST_CHUNK_BYTES: u64 = 4096;
 /// Batches that are measured at a size.
 const WINDOW: u32 = 6;
 /// By how much twice the size must be faster.
@@ -32,7 +34,7 @@ impl Pace {
     /// is not pinned.
     pub fn new(chunk_bytes: u64, limit: u64, crosses: bool) -> Self {
         let first = if crosses { FIRST_CROSSING_BYTES } else { FIRST_BYTES };
-        let chunks = |n_bytes: u64| (n_bytes.min(limit) / chunk_bytes.max(1)).max(1);
+        let chunks = |n_bytes: u64| (n_bytes.min(limit) / chunk_bytes.max(LEAST_CHUNK_BYTES)).max(1);
         let (n_chunks, most) = (chunks(first), chunks(MOST_BYTES));
         Self { n_chunks, most, window: None, before: Some(Duration::MAX) }
     }
@@ -95,6 +97,7 @@ mod tests {
         assert_eq!(found(100, mib, 50 * mib), 32);
         assert_eq!(found(100, 1000 * mib, u64::MAX), 1);
         assert_eq!(found(0, 0, 0), 1);
+        assert_eq!(found(0, 4, u64::MAX), 4096);
         assert_eq!(Pace::new(mib, u64::MAX, true).n_chunks(), 64);
     }
 

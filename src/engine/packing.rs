@@ -39,7 +39,7 @@ pub struct Packing<'a> {
     pub slot_stride: u64,
     /// Where they are packed, aligned to 16 bytes.
     pub packed: DeviceSlice<'a>,
-    /// A u64 for the offset of each frame there, and for where the last one ends.
+    /// A u64 for the offset of each frame there, and, to pack them, for where the last one ends.
     pub offsets: DeviceSlice<'a>,
     /// A u64 for the bytes of each frame.
     pub frame_bytes: DeviceSlice<'a>,

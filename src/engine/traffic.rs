@@ -230,10 +230,10 @@ pub fn decompress(
                 origin => traffic.has_begun(unpack(lanes, ends, batch, lengths, origin, array_bytes)?),
             }
         }
-        let Some(oldest) = traffic.going.front() else { return Ok(()) };
+        let Some(oldest) = traffic.going.front().cloned() else { return Ok(()) };
         let is_done = !matches!(oldest.stage, Stage::Loads) && lanes[oldest.lane].is_done(oldest.place)?;
         let down = match oldest.stage {
-            Stage::Unloads(n_bytes) if is_done => Some((oldest, n_bytes)),
+            Stage::Unloads(n_bytes) if is_done => Some((&oldest, n_bytes)),
             _ => None,
         };
         let shared = &*ends;
@@ -256,7 +256,7 @@ pub fn decompress(
         if is_done {
             traffic.end();
         } else if begun.is_none() {
-            std::thread::yield_now();
+            lanes[oldest.lane].wait(oldest.place)?;
         }
     }
 }

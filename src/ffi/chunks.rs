@@ -41,7 +41,8 @@ pub unsafe extern "C" fn gridz_packed_bound(
 ///
 /// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory; `frame_bytes` is the host's. Copies to and from the
 /// GPU and kernels work at the same time, on streams of gridz, so pinned memory is as fast as the bus; memory that is not
-/// pinned is copied by the context's threads. What the program's streams do with the memory must be done before the
+/// pinned is copied by the context's threads. With `GRIDZ_BACKEND=auto` a GPU does what is in the memory of one, and
+/// in programs that use it anyway what is in pinned memory on both sides. What the program's streams do with the memory must be done before the
 /// call; the frames are there when it returns. On the CPU each thread compresses a chunk.
 ///
 /// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`,
@@ -121,9 +122,9 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
 /// `offsets[n_frames]` is larger than that. A length above `frame_stride` is no frame's, and counts as 0.
 ///
 /// All memory is as for `gridz_compress_async`: of the GPU, apart from each other, used until the stream has done the work.
-/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that; `frame_bytes`, with `n_frames`
+/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that, which the last slot has too; `frame_bytes`, with `n_frames`
 /// lengths, and `offsets`, with `n_frames` + 1, to 8. They may be pinned memory of the host too. Never waits for the GPU,
-/// but for the first call of a process.
+/// but for the first call of a process. 0 frames are nothing to do: then `offsets` is not written.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many frames, `DEVICE`.
 #[unsafe(no_mangle)]

@@ -436,6 +436,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) 
     pthread_mutex_lock(&buffers_lock);
     struct buffer *buffer = pointer >= 4096 ? buffer_of(pointer) : NULL;
     int is_pool = buffer != NULL, is_host = is_pool && buffer->is_host;
+    CUdeviceptr start = is_pool ? buffer->start : 0;
     pthread_mutex_unlock(&buffers_lock);
     if (pointer >= 4096 && !is_pool) return 1;
     int device = !is_pool && pointer >= 2048;
@@ -448,6 +449,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) 
         return depth != 0 && stack[depth - 1]->device == device ? 0 : 1;
     case 8: *(unsigned char *)value = !is_pool && pointer % 2 == 1; return 0;
     case 9: *(int *)value = device; return 0;
+    case 11: *(CUdeviceptr *)value = is_pool ? start : pointer; return 0;
     default: return 1;
     }
 }
