@@ -6,6 +6,7 @@ use std::ffi::c_void;
 
 use crate::engine::Context;
 use crate::engine::device::{self, Chunks, Packing};
+use crate::error::Result;
 use crate::ffi::api::{Options, deliver, read_array, read_both};
 use crate::ffi::guard::guard;
 use crate::ffi::ptr::{self, Out};
@@ -139,20 +140,11 @@ pub unsafe extern "C" fn gridz_pack_async(
     stream: *mut c_void,
 ) -> gridz_status {
     guard(|| {
-        let n = n_frames as u64;
+        let (slots, packed) = ((frames, frame_stride), (packed.cast_const(), packed_capacity));
+        let offsets = (offsets.cast_const(), n_frames.saturating_add(1));
         // SAFETY: the promises that the comment above asks of the caller.
-        let (packing, stream) = unsafe {
-            let packing = Packing {
-                n_frames: n,
-                slots: ptr::device_memory("frames", frames, n.saturating_mul(frame_stride as u64))?,
-                slot_stride: frame_stride as u64,
-                packed: ptr::device_memory("packed", packed, packed_capacity as u64)?,
-                offsets: ptr::device_memory("offsets", offsets.cast(), n.saturating_add(1).saturating_mul(8))?,
-                frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), n.saturating_mul(8))?,
-                lengths: None,
-            };
-            (packing, ptr::stream(stream))
-        };
+        let (packing, stream) =
+            unsafe { (packing(n_frames, slots, frame_bytes, packed, offsets)?, ptr::stream(stream)) };
         device::pack_async(&packing, stream, &Context::default())
     })
 }
@@ -179,20 +171,39 @@ pub unsafe extern "C" fn gridz_unpack_async(
     stream: *mut c_void,
 ) -> gridz_status {
     guard(|| {
-        let n = n_frames as u64;
+        let (slots, packed) = ((frames.cast_const(), frame_stride), (packed, packed_bytes));
         // SAFETY: the promises that the comment above asks of the caller.
         let (packing, stream) = unsafe {
-            let packing = Packing {
-                n_frames: n,
-                slots: ptr::device_memory("frames", frames, n.saturating_mul(frame_stride as u64))?,
-                slot_stride: frame_stride as u64,
-                packed: ptr::device_memory("packed", packed, packed_bytes as u64)?,
-                offsets: ptr::device_memory("offsets", offsets.cast(), n.saturating_mul(8))?,
-                frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), n.saturating_mul(8))?,
-                lengths: Some(ptr::device_memory("lengths", lengths.cast(), n.saturating_mul(8))?),
-            };
-            (packing, ptr::stream(stream))
+            let packing = packing(n_frames, slots, frame_bytes, packed, (offsets, n_frames))?;
+            let lengths = ptr::device_memory("lengths", lengths.cast(), (n_frames as u64).saturating_mul(8))?;
+            (Packing { lengths: Some(lengths), ..packing }, ptr::stream(stream))
         };
         device::unpack_async(&packing, stream, &Context::default())
     })
+}
+
+/// Frames in slots, and packed.
+///
+/// # Safety
+/// The caller's promise, as [`ptr`] states it, until the work is done that is given to a stream with it.
+unsafe fn packing<'a>(
+    n_frames: usize,
+    (slots, stride): (*const c_void, usize),
+    frame_bytes: *const usize,
+    (packed, packed_bytes): (*const c_void, usize),
+    (offsets, n_offsets): (*const usize, usize),
+) -> Result<Packing<'a>> {
+    let n = n_frames as u64;
+    // SAFETY: the same promise.
+    unsafe {
+        Ok(Packing {
+            n_frames: n,
+            slots: ptr::device_memory("frames", slots, n.saturating_mul(stride as u64))?,
+            slot_stride: stride as u64,
+            packed: ptr::device_memory("packed", packed, packed_bytes as u64)?,
+            offsets: ptr::device_memory("offsets", offsets.cast(), (n_offsets as u64).saturating_mul(8))?,
+            frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), n.saturating_mul(8))?,
+            lengths: None,
+        })
+    }
 }
