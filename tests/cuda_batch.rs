@@ -11,8 +11,8 @@ use std::ptr;
 use common::skip;
 use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Stream};
 use gridz::engine::device::{
-    self, Batch, BatchMemory, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
-    decompress_async,
+    self, Batch, BatchMemory, Chunks, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
+    compress_chunks, decompress_async, decompress_chunks, packed_bound,
 };
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify, settings};
@@ -284,7 +284,7 @@ fn kernels_do_everything() {
     });
 }
 
-/// With threads to copy, chunks in host memory go through pinned memory in pieces, and all of them arrive.
+/// With threads to copy, chunks in host memory go through pinned memory in pieces of 8 MiB, and all of them arrive.
 #[test]
 fn large_chunks_are_copied_in_pieces() {
     with_kernels("large_chunks_are_copied_in_pieces", &[], || {
@@ -294,16 +294,89 @@ fn large_chunks_are_copied_in_pieces() {
         let zeros = vec![0; array.n_bytes() as usize];
         let mut frame = vec![0; gridz::compress_bound(&array, &common::ndzip()).unwrap() as usize];
         gridz::compress(&array, &common::ndzip(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
-        assert_eq!((count(c"cuMemcpyHtoDAsync_v2"), count(c"pinned_buffers")), (6, 2));
+        assert_eq!((count(c"cuMemcpyHtoDAsync_v2"), count(c"pinned_buffers")), (6, 6));
         let n = gridz::compress(&array, &common::ndzip(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
         // The mock's memory is zero, and so is what its kernels seem to decompress.
         let mut back = vec![1; zeros.len()];
         let before = count(c"cuMemcpyDtoHAsync_v2");
         gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &on(Backend::Cuda)).unwrap();
         assert!(back == zeros);
-        assert_eq!((count(c"cuMemcpyDtoHAsync_v2") - before, count(c"pinned_buffers")), (1 + 6, 2));
+        assert_eq!((count(c"cuMemcpyDtoHAsync_v2") - before, count(c"pinned_buffers")), (1 + 6, 6));
         for name in [c"device_buffers", c"events", c"pushed"] {
             assert_eq!(count(name), 0, "{name:?}");
         }
     });
+}
+
+/// Frames of zeros, as the mock's kernels seem to decompress all frames, to memory that is not pinned and to pinned memory.
+fn through_lanes(is_pinned: bool) -> Result<()> {
+    let chunks = Chunks { array: array(), n_chunks: 20, stride: array().n_bytes() };
+    let zeros = vec![0; chunks.span("stride")? as usize];
+    let bound = packed_bound(&chunks.array, chunks.n_chunks)? as usize;
+    let (mut frames, mut lengths) = (vec![0; bound], vec![0; chunks.n_chunks]);
+    let cpu = Context::new(Some(2), None)?.on(Backend::Cpu, None)?;
+    let dst = Destination::Host(&mut frames);
+    compress_chunks(&chunks, &common::ndzip(), Source::Host(&zeros), dst, &mut lengths, &cpu)?;
+    // Batches of three chunks.
+    let gpu = Context::new(Some(3), Some(8 * 3 * array().n_bytes()))?.on(Backend::Cuda, None)?;
+    let (mut back, mut pinned);
+    let dst = if is_pinned {
+        pinned = choose().pinned(zeros.len())?;
+        pinned.fill(1);
+        &mut pinned[..]
+    } else {
+        back = vec![1; zeros.len()];
+        &mut back[..]
+    };
+    let to = Destination::Host(&mut *dst);
+    decompress_chunks(&chunks, Source::Host(&frames), &lengths, to, Verify::Checksum, &gpu)?;
+    assert!(dst == zeros, "not all arrays have come");
+    Ok(())
+}
+
+fn assert_nothing_is_left() {
+    for name in [c"device_buffers", c"events", c"pushed"] {
+        assert_eq!(count(name), 0, "{name:?}");
+    }
+}
+
+#[test]
+fn many_chunks_go_through_lanes() {
+    with_kernels("many_chunks_go_through_lanes", &[], || {
+        for (is_pinned, launches) in [(false, 14), (true, 28)] {
+            through_lanes(is_pinned).unwrap();
+            // Seven batches, each moved to slots and decompressed.
+            assert_eq!(count(c"launches"), launches);
+            assert_nothing_is_left();
+        }
+    });
+}
+
+/// Whatever fails on the way, it is told, and nothing is left over.
+#[test]
+fn lanes_may_fail() {
+    let fails = [
+        "cuStreamCreate:1:2",
+        "cuEventCreate:2:5",
+        "cuMemAllocFromPoolAsync:2:6",
+        "cuMemHostAlloc:2:2",
+        "cuMemcpyHtoDAsync_v2:1:4",
+        "cuMemcpyDtoHAsync_v2:1:3",
+        "cuLaunchKernel:1:3",
+        "cuEventRecord:1:9",
+        "cuStreamWaitEvent:1:2",
+        "cuEventQuery:1:3",
+        "cuEventElapsedTime_v2:1:2",
+    ];
+    for fail in fails {
+        with_kernels("lanes_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
+            let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
+            let error = through_lanes(false).expect_err(&fail);
+            assert!(matches!(error.kind(), Gpu | ErrorKind::OutOfMemory), "{fail}: {error}");
+            assert_nothing_is_left();
+        });
+        if std::env::var_os("GRIDZ_TEST_CHILD").is_some() {
+            return;
+        }
+    }
 }

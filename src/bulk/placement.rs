@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
 use crate::bulk::selection::{Axes, Part, Selection};
+use crate::cpu::copy;
 use crate::cpu::shared::SharedBytes;
 use crate::engine::device::BoxCopy;
 use crate::error::{Error, Result};
@@ -211,11 +212,14 @@ impl Placement {
     /// Nobody else touches the elements of the part in `memory` meanwhile.
     pub unsafe fn scatter(&self, part: &Part, chunk: &mut [u8], memory: &SharedBytes) {
         let size = self.element_bytes;
+        let is_large = self.span >= copy::LARGE_BYTES;
         self.walk(part).for_each_run(|at, from, run| {
             self.swap_run(from, run, chunk);
             if self.is_dense(run.memory) && self.is_dense(run.chunk) {
+                let run = &chunk[from..from + run.count * size];
                 // SAFETY: elements of the part.
-                unsafe { memory.write(at, &chunk[from..from + run.count * size]) };
+                let to = unsafe { memory.part(at..at + run.len()) };
+                if is_large { copy::stream(run, to) } else { to.copy_from_slice(run) }
             } else {
                 for i in 0..run.count {
                     let (at, from) = (step(at, run.memory, i), step(from, run.chunk, i));
@@ -224,6 +228,7 @@ impl Placement {
                 }
             }
         });
+        copy::settle();
     }
 
     /// Writes `element`, as a chunk has it, to all of `part` in `memory`.

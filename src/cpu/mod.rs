@@ -1,5 +1,6 @@
 //! What the CPU offers: its instructions and worker threads.
 
+pub mod copy;
 pub mod float;
 pub mod level;
 pub mod ordered;

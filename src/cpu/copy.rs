@@ -1,0 +1,71 @@
+//! Copies that do not go through the cache.
+//!
+//! A store to memory that is not in the cache first reads what is there. Where much is written that nobody reads soon, that
+//! is a third of all that goes over the memory bus, and what was in the cache is lost; streaming stores do neither.
+#![allow(unsafe_code, reason = "streaming stores are intrinsics")]
+
+/// Memory of which so many bytes are written does not stay in a cache anyway.
+pub const LARGE_BYTES: usize = 64 << 20;
+
+/// Copies `src` to `dst`, which has as many bytes. Other threads see it after [`settle`] on this one and what else makes them
+/// wait for each other.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn stream(src: &[u8], dst: &mut [u8]) {
+    assert_eq!(src.len(), dst.len(), "the same length");
+    #[cfg(target_arch = "x86_64")]
+    {
+        /// Bytes of a cache line.
+        const LINE: usize = 64;
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let head = dst.as_ptr().align_offset(LINE).min(dst.len());
+        let (src, rest_of_src) = src.split_at(head);
+        let (dst, rest_of_dst) = dst.split_at_mut(head);
+        dst.copy_from_slice(src);
+        let mut lines = rest_of_dst.chunks_exact_mut(LINE);
+        for (dst, src) in lines.by_ref().zip(rest_of_src.chunks_exact(LINE)) {
+            let (dst, src) = (dst.as_mut_ptr().cast::<__m128i>(), src.as_ptr().cast::<__m128i>());
+            // SAFETY: both have a line of four such words, and that of `dst` begins at a multiple of a line's size. Every x86-64
+            // has these instructions.
+            unsafe {
+                let words = [0, 1, 2, 3].map(|i| _mm_loadu_si128(src.add(i)));
+                (0..4).for_each(|i| _mm_stream_si128(dst.add(i), words[i]));
+            }
+        }
+        let tail = lines.into_remainder();
+        tail.copy_from_slice(&rest_of_src[rest_of_src.len() - tail.len()..]);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    dst.copy_from_slice(src);
+}
+
+/// Puts what this thread has streamed in order with what it stores next.
+pub fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has this instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bytes_are_copied_and_no_others() {
+        let src: Vec<u8> = (0..1000).map(|i| (i * 7 + i / 256) as u8).collect();
+        for from in [0, 1, 15, 16, 40] {
+            for to in 0..70 {
+                for n in [0, 1, 15, 63, 64, 65, 127, 128, 500, 900] {
+                    let mut dst = vec![0xa5; 1000];
+                    stream(&src[from..from + n], &mut dst[to..to + n]);
+                    settle();
+                    assert_eq!(dst[to..to + n], src[from..from + n]);
+                    assert!(dst[..to].iter().chain(&dst[to + n..]).all(|&byte| byte == 0xa5));
+                }
+            }
+        }
+    }
+}
