@@ -144,6 +144,7 @@ test-goldens: ## that no committed golden file was ever changed
 .PHONY: release-check
 release-check: test ## everything that a release needs: the tests, and GPU results of these very kernels
 	scripts/check_gpu_results.sh
+	TEST_KILLS=200 HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts/test_bulk.py -k flushed
 
 .PHONY: lint
 lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warnings denied

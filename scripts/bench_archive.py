@@ -5,8 +5,9 @@
 
 A turbulent float32 field of 256^3, repeated until there are GIB (10) GiB, becomes one dataset with chunks of 4 MiB in a file in
 FOLDER (/dev/shm), by h5py with each filter and by gridz_h5_write and gridz_h5_read ("bulk"). Every way is a process of its own
-with all cores, but for gridz in h5py, which has one thread. Memory is the most that the process had (VmHWM) beyond the array.
-The field is read into the array that it was written from, and compared by a checksum of its bytes. Prints Markdown.
+with all cores, but for gridz in h5py, which has one thread. Memory is the most that the process had while it wrote and read,
+beyond what it had before, which is the array. The field is read into the array that it was written from, of which some
+planes are compared by checksums. Prints Markdown.
 """
 
 import os
@@ -27,10 +28,15 @@ WAYS = [*filters(), "bulk"]
 EDGE = 256
 
 
-def peak():
-    """The most memory that this process had, in bytes."""
+def memory(name):
+    """What the kernel says of this process's memory, in bytes: VmRSS, or VmHWM, the most there was."""
     with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
+
+
+def forget_peak():
+    """The most memory is counted from now on."""
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 def checksum(data):
@@ -47,7 +53,9 @@ def run(way, gib, path):
     del cube
     options, bulk = filters().get(way, filters()["gridz"]), Bulk() if way == "bulk" else None
     context = bulk.context(CORES) if bulk else None
-    wanted, base = checksum(data), data.nbytes
+    wanted = checksum(data)
+    forget_peak()
+    base = memory("VmRSS")
     begin = time.perf_counter()
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", data.shape, data.dtype, chunks=CHUNK, **options)
@@ -65,7 +73,7 @@ def run(way, gib, path):
             file["x"].read_direct(data)
     read = time.perf_counter() - begin_read
     assert checksum(data) == wanted, f"{way}: other data"
-    print(written - begin, read, os.path.getsize(path), peak() - base, data.nbytes)
+    print(written - begin, read, os.path.getsize(path), memory("VmHWM") - base, data.nbytes)
 
 
 def main():

@@ -155,7 +155,8 @@ section "Messages between GPUs" python3 links.py "$library" "$fields/64"
 host_memory() {
     local codec how
     for codec in ndzip lorenzo szp,rel=1e-3; do
-        for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda"; do
+        for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda" \
+            "--threads $(nproc) --backend cuda"; do
             # The words of $how are options.
             # shellcheck disable=SC2086
             ./throughput --codec "$codec" $how "$fields/64/turb3d.f32:256x256x256" "$fields/64/turb3d.f64:128x256x256" ||

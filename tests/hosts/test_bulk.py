@@ -476,7 +476,7 @@ def test_few_bytes_of_memory(bulk, file):
 def test_nothing_that_was_flushed_is_lost(tmp_path):
     """A process that is killed while it writes has what it had flushed before, as with H5Dwrite on the same schedule.
 
-    GRIDZ_KILLS: how many are killed each way."""
+    TEST_KILLS: how many are killed each way."""
     code = """
         import os, signal, sys, threading
         import h5py, numpy as np
@@ -499,7 +499,7 @@ def test_nothing_that_was_flushed_is_lost(tmp_path):
                     threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL)).start()
     """
     rng = np.random.default_rng(11)
-    delays = rng.uniform(0, 0.025, int(os.environ.get("GRIDZ_KILLS", "8")))
+    delays = rng.uniform(0, 0.025, int(os.environ.get("TEST_KILLS", "8")))
     lost = {"bulk": [], "H5Dwrite": []}
     reached = {"bulk": [], "H5Dwrite": []}
     for i, delay in enumerate(delays):
