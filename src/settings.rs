@@ -63,6 +63,17 @@ impl CpuLevel {
     }
 }
 
+/// Which GPUs work, counted from 0 as CUDA counts those it shows to the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gpus {
+    /// That of the program, or of its MPI rank.
+    Programs,
+    /// This one.
+    Number(u32),
+    /// All that can be used.
+    All,
+}
+
 /// The settings of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -72,17 +83,26 @@ pub struct Settings {
     pub log: LogLevel,
     /// `GRIDZ_BACKEND`.
     pub backend: Backend,
-    /// `GRIDZ_DEVICE`: the GPU to use, counted from 0 as CUDA counts those it shows to the process.
-    pub device: Option<u32>,
+    /// `GRIDZ_DEVICE`.
+    pub gpus: Gpus,
     /// `GRIDZ_CPU_LEVEL`; `None` = the best one.
     pub cpu_level: Option<CpuLevel>,
+    /// `GRIDZ_CACHE_MIB` in bytes: of each GPU's memory, and as much pinned memory, may stay allocated without use; `None` = 1 GiB ÷
+    /// local MPI ranks.
+    pub cache_bytes: Option<u64>,
 }
 
 /// Most worker threads that can be asked for.
 pub const MAX_THREADS: usize = 1024;
 
-const DEFAULT: Settings =
-    Settings { threads: None, log: LogLevel::Quiet, backend: Backend::Auto, device: None, cpu_level: None };
+const DEFAULT: Settings = Settings {
+    threads: None,
+    log: LogLevel::Quiet,
+    backend: Backend::Auto,
+    gpus: Gpus::Programs,
+    cpu_level: None,
+    cache_bytes: None,
+};
 
 /// The settings, or why they are not usable.
 ///
@@ -168,9 +188,15 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
         };
     }
     if let Some(value) = get("GRIDZ_DEVICE")? {
-        let device =
-            value.parse().map_err(|_| unknown("GRIDZ_DEVICE", &value, "the number of a GPU, 0 or more"))?;
-        settings.device = Some(device);
+        settings.gpus = match (value.as_str(), value.parse()) {
+            ("all", _) => Gpus::All,
+            (_, Ok(number)) => Gpus::Number(number),
+            _ => return Err(unknown("GRIDZ_DEVICE", &value, "the number of a GPU, 0 or more, or all")),
+        };
+    }
+    if let Some(value) = get("GRIDZ_CACHE_MIB")? {
+        let bytes = value.parse().ok().and_then(|mib: u64| mib.checked_mul(1 << 20));
+        settings.cache_bytes = Some(bytes.ok_or_else(|| unknown("GRIDZ_CACHE_MIB", &value, "a number of MiB"))?);
     }
     if let Some(value) = get("GRIDZ_CPU_LEVEL")? {
         let level = CpuLevel::from_name(&value);
@@ -234,18 +260,25 @@ mod tests {
 
     #[test]
     fn known_values_are_taken() {
-        let values =
-            [("GRIDZ_THREADS", "3"), ("GRIDZ_LOG", "debug"), ("GRIDZ_BACKEND", "cuda"), ("GRIDZ_DEVICE", "1")];
+        let values = [
+            ("GRIDZ_THREADS", "3"),
+            ("GRIDZ_LOG", "debug"),
+            ("GRIDZ_BACKEND", "cuda"),
+            ("GRIDZ_DEVICE", "1"),
+            ("GRIDZ_CACHE_MIB", "16"),
+        ];
         let expected = Settings {
             threads: Some(3),
             log: LogLevel::Debug,
             backend: Backend::Cuda,
-            device: Some(1),
+            gpus: Gpus::Number(1),
             cpu_level: None,
+            cache_bytes: Some(16 << 20),
         };
         assert_eq!(with(&values).unwrap(), expected);
         assert_eq!(with(&[("GRIDZ_BACKEND", "cpu")]).unwrap().backend, Backend::Cpu);
         assert_eq!(with(&[("GRIDZ_BACKEND", "auto")]).unwrap(), DEFAULT);
+        assert_eq!(with(&[("GRIDZ_DEVICE", "all")]).unwrap().gpus, Gpus::All);
         for level in [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512] {
             assert_eq!(with(&[("GRIDZ_CPU_LEVEL", level.name())]).unwrap().cpu_level, Some(level));
         }
@@ -262,6 +295,8 @@ mod tests {
             ("GRIDZ_DEVICE", "-1"),
             ("GRIDZ_DEVICE", "a"),
             ("GRIDZ_DEVICE", "4294967296"),
+            ("GRIDZ_CACHE_MIB", "1G"),
+            ("GRIDZ_CACHE_MIB", "17592186044416"),
             ("GRIDZ_CPU_LEVEL", "AVX2"),
             ("GRIDZ_CPU_LEVEL", "sse2"),
         ] {

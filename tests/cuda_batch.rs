@@ -308,8 +308,9 @@ fn large_chunks_are_copied_in_pieces() {
     });
 }
 
-/// Frames of zeros, as the mock's kernels seem to decompress all frames, to memory that is not pinned and to pinned memory.
-fn through_lanes(is_pinned: bool) -> Result<()> {
+/// Frames of zeros, as the mock's kernels seem to decompress all frames, to memory that is not pinned and to pinned memory, by
+/// one GPU or all.
+fn through_lanes(is_pinned: bool, n_gpus: usize) -> Result<()> {
     let chunks = Chunks { array: array(), n_chunks: 20, stride: array().n_bytes() };
     let zeros = vec![0; chunks.span("stride")? as usize];
     let bound = packed_bound(&chunks.array, chunks.n_chunks)? as usize;
@@ -318,7 +319,8 @@ fn through_lanes(is_pinned: bool) -> Result<()> {
     let dst = Destination::Host(&mut frames);
     compress_chunks(&chunks, &common::ndzip(), Source::Host(&zeros), dst, &mut lengths, &cpu)?;
     // Batches of three chunks.
-    let gpu = Context::new(Some(3), Some(8 * 3 * array().n_bytes()))?.on(Backend::Cuda, None)?;
+    let gpu = Context::new(Some(3), Some(8 * 3 * array().n_bytes()))?;
+    let gpu = if n_gpus == 1 { gpu.on(Backend::Cuda, None)? } else { gpu.on_all_gpus()? };
     let (mut back, mut pinned);
     let dst = if is_pinned {
         pinned = choose().pinned(zeros.len())?;
@@ -344,9 +346,24 @@ fn assert_nothing_is_left() {
 fn many_chunks_go_through_lanes() {
     with_kernels("many_chunks_go_through_lanes", &[], || {
         for (is_pinned, launches) in [(false, 14), (true, 28)] {
-            through_lanes(is_pinned).unwrap();
+            through_lanes(is_pinned, 1).unwrap();
             // Seven batches, each moved to slots and decompressed.
             assert_eq!(count(c"launches"), launches);
+            assert_nothing_is_left();
+        }
+    });
+}
+
+/// Batches are dealt to all GPUs, and all arrays arrive.
+#[test]
+fn lanes_of_several_gpus_share_the_work() {
+    let env = [("MOCK_CUDA_DEVICES", "3")];
+    with_kernels("lanes_of_several_gpus_share_the_work", &env, || {
+        for (is_pinned, launches) in [(false, 14), (true, 28)] {
+            through_lanes(is_pinned, 3).unwrap();
+            // Each has loaded the kernels of the codec, and those that move frames.
+            let counts = (count(c"launches"), count(c"contexts"), count(c"modules"));
+            assert_eq!(counts, (launches, 3, 6));
             assert_nothing_is_left();
         }
     });
@@ -371,7 +388,7 @@ fn lanes_may_fail() {
     for fail in fails {
         with_kernels("lanes_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
             let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
-            let error = through_lanes(false).expect_err(&fail);
+            let error = through_lanes(false, 1).expect_err(&fail);
             assert!(matches!(error.kind(), Gpu | ErrorKind::OutOfMemory), "{fail}: {error}");
             assert_nothing_is_left();
         });

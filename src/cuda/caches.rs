@@ -16,10 +16,10 @@ use crate::cuda::context::{DriverContext, Handle};
 use crate::error::Result;
 use crate::settings;
 
-/// Bytes that may stay allocated without use, of device memory and of pinned memory: 1 GiB divided by
-/// the MPI ranks of this node.
+/// Bytes that may stay allocated without use, of device memory and of pinned memory: what `GRIDZ_CACHE_MIB` says, else 1 GiB
+/// divided by the MPI ranks of this node.
 pub(super) fn cache_bytes() -> u64 {
-    (1 << 30) / settings::local_ranks() as u64
+    settings::or_default().cache_bytes.unwrap_or_else(|| (1 << 30) / settings::local_ranks() as u64)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

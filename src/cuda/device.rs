@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::sys::{self, CUcontext};
 use once_cell::race::OnceBox;
@@ -18,7 +19,7 @@ use crate::cuda::pinned::{PinnedBuffer, PinnedCache};
 use crate::cuda::probe::{self, Gpu};
 use crate::cuda::slice::DeviceSlice;
 use crate::error::{Error, Result};
-use crate::settings::{self, Settings};
+use crate::settings::{self, Gpus, Settings};
 
 /// One context on one GPU. Any thread may use it at any time.
 #[derive(Debug)]
@@ -42,15 +43,24 @@ struct Node {
 
 impl Device {
     /// The device for data in host memory: that of `GRIDZ_DEVICE`, else that of the context that is
-    /// current on this thread, else the GPU of this process's MPI rank on the node.
+    /// current on this thread, else the GPU of this process's MPI rank on the node. Where all GPUs are to
+    /// work, they take turns.
     ///
     /// # Errors
     /// `Device` saying why there is none, `InvalidArgument` for a `GRIDZ_DEVICE` that does not exist.
     pub fn choose(settings: &Settings) -> Result<&'static Device> {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
         let gpus = probe::gpus()?;
         let current = Self::current()?;
-        let Some(wanted) = settings.device else {
-            return current.map_or_else(|| Self::primary(&gpus[settings::local_rank() % gpus.len()]), Ok);
+        let wanted = match settings.gpus {
+            Gpus::Programs => {
+                return current.map_or_else(|| Self::primary(&gpus[settings::local_rank() % gpus.len()]), Ok);
+            }
+            Gpus::All => {
+                let all = Self::all()?;
+                return Ok(all[TURN.fetch_add(1, Ordering::Relaxed) % all.len()]);
+            }
+            Gpus::Number(wanted) => wanted,
         };
         let gpu = gpus.get(wanted as usize).ok_or_else(|| {
             let last = gpus.len() - 1;
@@ -59,6 +69,19 @@ impl Device {
             ))
         })?;
         current.filter(|device| device.context.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
+    }
+
+    /// The devices of all GPUs that can be used, of which there is one at least.
+    ///
+    /// # Errors
+    /// `Device` saying why there is none.
+    pub fn all() -> Result<Vec<&'static Device>> {
+        let gpus = probe::gpus()?;
+        let usable: Vec<_> = gpus.iter().filter(|gpu| gpu.check_usable().is_ok()).collect();
+        if usable.is_empty() {
+            gpus[0].check_usable()?;
+        }
+        usable.into_iter().map(|gpu| Self::of_gpu(gpu.ordinal)).collect()
     }
 
     /// The device of the context that is current on this thread, if there is one: whose device pointers

@@ -25,7 +25,7 @@ use crate::engine::traffic::{self, Compresses, Decompresses};
 use crate::engine::{cpu, log};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::header::{Header, MAX_HEADER_BYTES};
-use crate::settings::{Backend, Settings};
+use crate::settings::{Backend, Gpus, Settings};
 use crate::types::Array;
 
 /// Chunks of one type and shape: chunk `i` is `i * stride` bytes behind the first.
@@ -124,15 +124,35 @@ fn check_lengths(chunks: &Chunks, lengths: &[u64]) -> Result<()> {
     }
 }
 
-/// The device for chunks in host memory, as [`backend::for_host_memory`], but pinned memory is the GPU's if it is there.
-fn device_for(
-    settings: &Settings,
-    n_bytes: u64,
-    pinned: bool,
+/// The GPUs for such a call; none if the CPU is to do it. Memory of a GPU is that one's; for chunks in host memory it is as
+/// [`backend::for_host_memory`] says, but pinned memory is for GPUs if there are any.
+///
+/// # Errors
+/// As `for_host_memory`.
+fn devices_for(
+    memory_of: Option<&'static Device>,
+    (src, dst): (&Source, &Destination),
+    raw_bytes: u64,
     context: &Context,
-) -> Result<Option<&'static Device>> {
-    let threads = if pinned { 1 } else { context.pool().threads() };
-    backend::for_host_memory(settings, n_bytes, threads)
+) -> Result<Vec<&'static Device>> {
+    let settings = context.settings()?;
+    let (Source::Host(src), Destination::Host(dst)) = (src, dst) else {
+        return Ok(memory_of.filter(|_| settings.backend != Backend::Cpu).into_iter().collect());
+    };
+    let threads = if is_pinned(src) && is_pinned(dst) { 1 } else { context.pool().threads() };
+    match (backend::for_host_memory(settings, raw_bytes, threads)?, settings.gpus) {
+        (Some(_), Gpus::All) => Device::all(),
+        (chosen, _) => Ok(chosen.into_iter().collect()),
+    }
+}
+
+/// What comes of `work` on GPUs, or `None` for the CPU to do it: where there are none, and as [`backend::or_cpu`].
+fn by_any<R>(
+    devices: &[&'static Device],
+    settings: &Settings,
+    work: impl FnOnce() -> Result<Attempt<R>>,
+) -> Result<Option<R>> {
+    if devices.is_empty() { Ok(None) } else { backend::or_cpu(settings, work()) }
 }
 
 /// Compresses all chunks of `src`, which has their [`span`](Chunks::span), into packed frames at the start of `dst`, and
@@ -156,16 +176,11 @@ pub fn compress_chunks(
         return Ok(0);
     }
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
-    let device = match (memory_of, &src, &dst) {
-        (Some(_), ..) if settings.backend == Backend::Cpu => None,
-        (Some(device), ..) => Some(device),
-        (None, Source::Host(src), Destination::Host(dst)) => {
-            device_for(settings, raw_bytes, is_pinned(src) && is_pinned(dst), context)?
-        }
-        (None, ..) => unreachable!("memory of a GPU has a device"),
-    };
-    let by_gpu = device.map(|device| by_lanes(device, chunks, &prepared, src, dst.reborrow(), lengths, context));
-    let (end, by) = match by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))? {
+    let devices = devices_for(memory_of, (&src, &dst), raw_bytes, context)?;
+    let by_gpus = by_any(&devices, settings, || {
+        by_lanes(&devices, chunks, &prepared, src, dst.reborrow(), lengths, context)
+    })?;
+    let (end, by) = match by_gpus {
         Some(end) => (end, log::CUDA),
         None => {
             let need = most_packed_bytes(&chunks.array) * chunks.n_chunks as u64;
@@ -206,16 +221,11 @@ pub fn decompress_chunks(
         Error::new(ErrorKind::Truncated, text)
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
-    let device = match (memory_of, &frames, &dst) {
-        (Some(_), ..) if settings.backend == Backend::Cpu => None,
-        (Some(device), ..) => Some(device),
-        (None, Source::Host(frames), Destination::Host(dst)) => {
-            device_for(settings, raw_bytes, is_pinned(frames) && is_pinned(dst), context)?
-        }
-        (None, ..) => unreachable!("memory of a GPU has a device"),
-    };
-    let by_gpu = device.map(|device| from_lanes(device, chunks, frames, lengths, dst.reborrow(), verify, context));
-    let by = match by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))? {
+    let devices = devices_for(memory_of, (&frames, &dst), raw_bytes, context)?;
+    let by_gpus = by_any(&devices, settings, || {
+        from_lanes(&devices, chunks, frames, lengths, dst.reborrow(), verify, context)
+    })?;
+    let by = match by_gpus {
         Some(()) => log::CUDA,
         None => {
             let work = |frames: &[u8], dst: &mut [u8]| {
@@ -530,8 +540,23 @@ fn in_memory(range: Range<u64>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
+/// A lane on each device, if there are kernels.
+fn lanes<L>(
+    devices: &[&'static Device],
+    make: impl Fn(&'static Device) -> Result<Attempt<L>>,
+) -> Result<Attempt<Vec<L>>> {
+    let mut lanes = Vec::new();
+    for device in devices {
+        match make(device)? {
+            Attempt::Done(lane) => lanes.push(lane),
+            Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
+        }
+    }
+    Ok(Attempt::Done(lanes))
+}
+
 fn by_lanes(
-    device: &'static Device,
+    devices: &[&'static Device],
     chunks: &Chunks,
     prepared: &Prepared,
     src: Source,
@@ -539,8 +564,8 @@ fn by_lanes(
     lengths: &mut [u64],
     context: &Context,
 ) -> Result<Attempt<u64>> {
-    let lane = match CompressLane::new(device, prepared)? {
-        Attempt::Done(lane) => lane,
+    let made = match lanes(devices, |device| CompressLane::new(device, prepared))? {
+        Attempt::Done(lanes) => lanes,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
     let mut ends = Compression {
@@ -552,8 +577,8 @@ fn by_lanes(
         lengths,
         offsets: vec![0],
     };
-    // Dropped before what it was lent.
-    let mut lanes = vec![lane];
+    // Dropped before what they were lent.
+    let mut lanes = made;
     let size = (chunks.n_chunks as u64, chunks.array.n_bytes());
     let crosses = matches!(ends.dst, Ends::Host(_)) || matches!(src, Source::Host(_)) && !ends.is_pinned;
     let mut pace = Pace::new(size.1, context.batch_bytes(), crosses);
@@ -563,7 +588,7 @@ fn by_lanes(
 }
 
 fn from_lanes(
-    device: &'static Device,
+    devices: &[&'static Device],
     chunks: &Chunks,
     frames: Source,
     lengths: &[u64],
@@ -584,15 +609,16 @@ fn from_lanes(
         Source::Host(frames) => Source::Host(&frames[..lengths[0] as usize]),
         Source::Device(frames) => Source::Device(frames.slice(0..lengths[0])?),
     };
-    let header = Header::parse(start_of(Some(device), first, &mut start)?).map_err(|error| of_frame(0, &error))?;
+    let header = Header::parse(start_of(devices.first().copied(), first, &mut start)?)
+        .map_err(|error| of_frame(0, &error))?;
     if header.array != chunks.array {
         return Err(of_frame(0, &other_array(&header.array, &chunks.array)));
     }
     let prepared = Prepared::of(&header).map_err(|error| of_frame(0, &error))?;
     // None that is sound is longer, whatever the lengths say.
     let most = lengths.iter().copied().max().unwrap_or(0).min(most_packed_bytes(&chunks.array));
-    let lane = match DecompressLane::new(device, &prepared, most, verify)? {
-        Attempt::Done(lane) => lane,
+    let made = match lanes(devices, |device| DecompressLane::new(device, &prepared, most, verify))? {
+        Attempt::Done(lanes) => lanes,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
     let mut ends = Decompression {
@@ -605,8 +631,8 @@ fn from_lanes(
         verify,
         context,
     };
-    // Dropped before what it was lent.
-    let mut lanes = vec![lane];
+    // Dropped before what they were lent.
+    let mut lanes = made;
     let size = (chunks.n_chunks as u64, chunks.array.n_bytes());
     let crosses = matches!(ends.dst, Ends::Host(_)) || matches!(frames, Source::Host(_)) && !ends.is_pinned;
     let mut pace = Pace::new(size.1, context.batch_bytes(), crosses);

@@ -6,7 +6,7 @@ use crate::cuda::Device;
 use crate::engine::backend;
 use crate::engine::memory::{self, Destination, Source};
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::settings::{self, Backend, CpuLevel, Settings};
+use crate::settings::{self, Backend, CpuLevel, Gpus, Settings};
 
 /// Whether the `GRIDZ_*` variables can be used on this machine.
 ///
@@ -71,9 +71,20 @@ impl Context {
     /// there or an environment variable that cannot be used.
     pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
         let settings = self.settings()?;
-        let settings = Settings { backend, device: device.or(settings.device), ..settings.clone() };
+        let gpus = device.map_or(settings.gpus, Gpus::Number);
+        let settings = Settings { backend, gpus, ..settings.clone() };
         backend::check(&settings)?;
         Ok(Self { settings: Some(settings), gpu: device, ..self })
+    }
+
+    /// The same context for all GPUs that can be used: many chunks in host memory are dealt to them.
+    ///
+    /// # Errors
+    /// As [`Context::on`].
+    pub fn on_all_gpus(self) -> Result<Self> {
+        let settings = Settings { backend: Backend::Cuda, gpus: Gpus::All, ..self.settings()?.clone() };
+        backend::check(&settings)?;
+        Ok(Self { settings: Some(settings), ..self })
     }
 
     /// The same context with only the instructions of one level, whatever `GRIDZ_CPU_LEVEL` says.

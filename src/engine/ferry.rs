@@ -105,14 +105,7 @@ impl Shares {
         for i in 0..n_shares {
             let bytes = i * SHARE_BYTES..((i + 1) * SHARE_BYTES).min(all.len());
             let share = Share { is_up, boat, at: all.start + bytes.start, bytes };
-            // What comes goes first: nobody waits for the last boats that go, but for the last that come.
-            let mut waiting = lock(&self.waiting);
-            if is_up {
-                waiting.push_back(share)
-            } else {
-                waiting.push_front(share)
-            };
-            drop(waiting);
+            lock(&self.waiting).push_back(share);
             call_worker();
         }
     }
@@ -152,123 +145,132 @@ fn depart(stream: &Stream, arrives: &Event) -> Result<()> {
     stream.record(arrives).inspect_err(|_| drop(stream.synchronize()))
 }
 
-/// The boats of both directions.
-pub struct Ferry {
+/// The boats of one direction, of one GPU.
+pub struct Fleet {
     device: &'static Device,
-    up: Vec<Boat>,
-    down: Vec<Boat>,
+    boats: Vec<Boat>,
 }
 
-/// The memory of boats, which workers share, and what the calling thread knows of each.
-fn split(boats: &mut [Boat]) -> (Vec<SharedBytes<'_>>, Vec<(&Event, &mut bool)>) {
-    boats.iter_mut().map(|boat| (SharedBytes::new(&mut boat.pinned), (&boat.arrives, &mut boat.is_away))).unzip()
-}
-
-impl Ferry {
+impl Fleet {
     /// For memory of `device`. Boats are made when they are needed.
     pub fn new(device: &'static Device) -> Self {
-        Self { device, up: Vec::new(), down: Vec::new() }
+        Self { device, boats: Vec::new() }
     }
 
-    /// Copies both ways. What comes has been unloaded when this returns; what goes has been loaded, and is under way on its
-    /// stream.
-    ///
-    /// # Errors
-    /// `Device`, `OutOfMemory`.
-    ///
-    /// # Safety
-    /// The GPU's memory lives until the streams have done the work.
-    pub unsafe fn cross(&mut self, pool: &Pool, up: Option<&Up>, down: Option<&Down>) -> Result<()> {
-        let up_bytes = up.map_or(0, |up| up.dst.n_bytes() as usize);
-        let down_bytes = down.map_or(0, |down| down.src.n_bytes() as usize);
-        let (n_up, n_down) = (up_bytes.div_ceil(BOAT_BYTES), down_bytes.div_ceil(BOAT_BYTES));
-        for (boats, n) in [(&mut self.up, n_up), (&mut self.down, n_down)] {
-            while boats.len() < n.min(BOATS) {
-                boats.push(Boat::new(self.device)?);
+    /// As many boats of a fleet as so many bytes need, at most all.
+    fn ready(this: Option<&mut Self>, n_bytes: usize) -> Result<Ready<'_>> {
+        let Some(Self { device, boats }) = this else { return Ok(Ready::default()) };
+        while boats.len() < n_bytes.div_ceil(BOAT_BYTES).min(BOATS) {
+            boats.push(Boat::new(device)?);
+        }
+        let boats = boats.iter_mut();
+        let (memory, boats) =
+            boats.map(|boat| (SharedBytes::new(&mut boat.pinned), (&boat.arrives, &mut boat.is_away))).unzip();
+        Ok(Ready { memory, boats })
+    }
+}
+
+/// Boats of a crossing: their memory, which workers share, and what the calling thread knows of each.
+#[derive(Default)]
+struct Ready<'a> {
+    memory: Vec<SharedBytes<'a>>,
+    boats: Vec<(&'a Event, &'a mut bool)>,
+}
+
+/// Copies both ways, between the same GPU and the host or two of them. What comes has been unloaded when this returns; what goes
+/// has been loaded, and is under way on its stream.
+///
+/// # Errors
+/// `Device`, `OutOfMemory`.
+///
+/// # Safety
+/// The GPUs' memory lives until the streams have done the work.
+pub unsafe fn cross(pool: &Pool, up: Option<(Up, &mut Fleet)>, down: Option<(Down, &mut Fleet)>) -> Result<()> {
+    let ((up, up_fleet), (down, down_fleet)) = (up.unzip(), down.unzip());
+    let (up, down) = (up.as_ref(), down.as_ref());
+    let up_bytes = up.map_or(0, |up| up.dst.n_bytes() as usize);
+    let down_bytes = down.map_or(0, |down| down.src.n_bytes() as usize);
+    let (n_up, n_down) = (up_bytes.div_ceil(BOAT_BYTES), down_bytes.div_ceil(BOAT_BYTES));
+    let Ready { memory: up_memory, boats: mut up_boats } = Fleet::ready(up_fleet, up_bytes)?;
+    let Ready { memory: down_memory, boats: mut down_boats } = Fleet::ready(down_fleet, down_bytes)?;
+    let (of_up, of_down) = (up_boats.len().max(1), down_boats.len().max(1));
+    let shares = Shares::default();
+    let load = |Share { boat, bytes, at, .. }: &Share| {
+        // SAFETY: a share is one worker's, and the boat does not leave before all of its shares are done.
+        up.iter().for_each(|up| (up.load)(*at, unsafe { up_memory[*boat].part(bytes.clone()) }));
+    };
+    let unload = |Share { boat, bytes, at, .. }: &Share| {
+        // SAFETY: as above: the boat has arrived, and does not leave.
+        down.iter().for_each(|down| (down.unload)(*at, unsafe { down_memory[*boat].part(bytes.clone()) }));
+    };
+    let step = || shares.step(load, unload);
+    pool.lead(&step, |call_worker| {
+        let (mut loading, mut sent) = (0, 0);
+        let (mut called, mut arrived, mut unloaded) = (0, 0, 0);
+        while sent < n_up || unloaded < n_down {
+            let before = (loading, sent, called, arrived, unloaded);
+            if let Some(up) = up {
+                if loading < n_up.min(sent + of_up) {
+                    let (arrives, is_away) = &mut up_boats[loading % of_up];
+                    if !**is_away || arrives.is_reached()? {
+                        **is_away = false;
+                        shares.add(true, loading % of_up, cargo(loading, up_bytes), call_worker);
+                        loading += 1;
+                    }
+                }
+                let boat = sent % of_up;
+                if sent < loading && shares.are_done(true, boat) {
+                    let (bytes, (arrives, is_away)) = (cargo(sent, up_bytes), &mut up_boats[boat]);
+                    // SAFETY: the boat is loaded, and nobody touches it before it has arrived; the GPU's memory lives, by
+                    // the promise.
+                    unsafe {
+                        up.stream.bring(up.dst.slice(in_slice(&bytes))?, up_memory[boat].part(0..bytes.len()))?
+                    };
+                    **is_away = true;
+                    depart(up.stream, arrives)?;
+                    sent += 1;
+                }
+            }
+            if let Some(down) = down {
+                if unloaded < arrived && shares.are_done(false, unloaded % of_down) {
+                    unloaded += 1;
+                }
+                if called < n_down.min(unloaded + of_down) {
+                    let boat = called % of_down;
+                    let (bytes, (arrives, is_away)) = (cargo(called, down_bytes), &mut down_boats[boat]);
+                    // SAFETY: the boat is unloaded, and nobody touches it before it has arrived; the GPU's memory lives, by
+                    // the promise.
+                    unsafe {
+                        down.stream
+                            .fetch(down.src.slice(in_slice(&bytes))?, down_memory[boat].part(0..bytes.len()))?;
+                    }
+                    **is_away = true;
+                    depart(down.stream, arrives)?;
+                    called += 1;
+                }
+                if arrived < called {
+                    let (arrives, is_away) = &mut down_boats[arrived % of_down];
+                    if arrives.is_reached()? {
+                        **is_away = false;
+                        shares.add(false, arrived % of_down, cargo(arrived, down_bytes), call_worker);
+                        arrived += 1;
+                    }
+                }
+            }
+            if shares.is_broken.load(Ordering::Relaxed) {
+                // The panic itself goes on to the caller.
+                return Err(Error::new(
+                    ErrorKind::Internal,
+                    "defect in gridz, please report it: a worker has panicked",
+                ));
+            }
+            let moved = before != (loading, sent, called, arrived, unloaded);
+            if !moved && !step() {
+                std::thread::yield_now();
             }
         }
-        let (of_up, of_down) = (self.up.len().max(1), self.down.len().max(1));
-        let (up_memory, mut up_boats) = split(&mut self.up);
-        let (down_memory, mut down_boats) = split(&mut self.down);
-        let shares = Shares::default();
-        let load = |Share { boat, bytes, at, .. }: &Share| {
-            // SAFETY: a share is one worker's, and the boat does not leave before all of its shares are done.
-            up.iter().for_each(|up| (up.load)(*at, unsafe { up_memory[*boat].part(bytes.clone()) }));
-        };
-        let unload = |Share { boat, bytes, at, .. }: &Share| {
-            // SAFETY: as above: the boat has arrived, and does not leave.
-            down.iter().for_each(|down| (down.unload)(*at, unsafe { down_memory[*boat].part(bytes.clone()) }));
-        };
-        let step = || shares.step(load, unload);
-        pool.lead(&step, |call_worker| {
-            let (mut loading, mut sent) = (0, 0);
-            let (mut called, mut arrived, mut unloaded) = (0, 0, 0);
-            while sent < n_up || unloaded < n_down {
-                let before = (loading, sent, called, arrived, unloaded);
-                if let Some(up) = up {
-                    if loading < n_up.min(sent + of_up) {
-                        let (arrives, is_away) = &mut up_boats[loading % of_up];
-                        if !**is_away || arrives.is_reached()? {
-                            **is_away = false;
-                            shares.add(true, loading % of_up, cargo(loading, up_bytes), call_worker);
-                            loading += 1;
-                        }
-                    }
-                    let boat = sent % of_up;
-                    if sent < loading && shares.are_done(true, boat) {
-                        let (bytes, (arrives, is_away)) = (cargo(sent, up_bytes), &mut up_boats[boat]);
-                        // SAFETY: the boat is loaded, and nobody touches it before it has arrived; the GPU's memory lives, by
-                        // the promise.
-                        unsafe {
-                            up.stream
-                                .bring(up.dst.slice(in_slice(&bytes))?, up_memory[boat].part(0..bytes.len()))?
-                        };
-                        **is_away = true;
-                        depart(up.stream, arrives)?;
-                        sent += 1;
-                    }
-                }
-                if let Some(down) = down {
-                    if unloaded < arrived && shares.are_done(false, unloaded % of_down) {
-                        unloaded += 1;
-                    }
-                    if called < n_down.min(unloaded + of_down) {
-                        let boat = called % of_down;
-                        let (bytes, (arrives, is_away)) = (cargo(called, down_bytes), &mut down_boats[boat]);
-                        // SAFETY: the boat is unloaded, and nobody touches it before it has arrived; the GPU's memory lives, by
-                        // the promise.
-                        unsafe {
-                            down.stream
-                                .fetch(down.src.slice(in_slice(&bytes))?, down_memory[boat].part(0..bytes.len()))?;
-                        }
-                        **is_away = true;
-                        depart(down.stream, arrives)?;
-                        called += 1;
-                    }
-                    if arrived < called {
-                        let (arrives, is_away) = &mut down_boats[arrived % of_down];
-                        if arrives.is_reached()? {
-                            **is_away = false;
-                            shares.add(false, arrived % of_down, cargo(arrived, down_bytes), call_worker);
-                            arrived += 1;
-                        }
-                    }
-                }
-                if shares.is_broken.load(Ordering::Relaxed) {
-                    // The panic itself goes on to the caller.
-                    return Err(Error::new(
-                        ErrorKind::Internal,
-                        "defect in gridz, please report it: a worker has panicked",
-                    ));
-                }
-                let moved = before != (loading, sent, called, arrived, unloaded);
-                if !moved && !step() {
-                    std::thread::yield_now();
-                }
-            }
-            Ok(())
-        })
-    }
+        Ok(())
+    })
 }
 
 /// Whether the workers are faster than the driver, which they are not alone, nor with few bytes or what is pinned.
@@ -287,7 +289,9 @@ pub fn copy_in(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
     }
     let load = |at: usize, bytes: &mut [u8]| bytes.copy_from_slice(&src[at..at + bytes.len()]);
     // SAFETY: the buffer is freed in the order of its stream.
-    unsafe { Ferry::new(stream.device()).cross(pool, Some(&Up { dst: dst.all(), stream, load: &load }), None) }
+    unsafe {
+        cross(pool, Some((Up { dst: dst.all(), stream, load: &load }, &mut Fleet::new(stream.device()))), None)
+    }
 }
 
 /// Copies the first bytes of `src` to all of `dst`, and waits for it, and so for everything that was given to the stream of
@@ -305,5 +309,7 @@ pub fn copy_out(src: &DeviceBuffer, dst: &mut [u8], pool: &Pool) -> Result<()> {
     // SAFETY: every byte crosses once.
     let unload = |at: usize, bytes: &[u8]| unsafe { dst.write(at, bytes) };
     // SAFETY: the buffer is freed in the order of its stream.
-    unsafe { Ferry::new(stream.device()).cross(pool, None, Some(&Down { src: wanted, stream, unload: &unload })) }
+    unsafe {
+        cross(pool, None, Some((Down { src: wanted, stream, unload: &unload }, &mut Fleet::new(stream.device()))))
+    }
 }

@@ -22,10 +22,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::codec::gpu::Direction;
-use crate::cpu::pool::Pool;
 use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream};
 use crate::engine::backend::Attempt;
-use crate::engine::ferry::{Down, Ferry, Up};
+use crate::engine::ferry::{Down, Up};
 use crate::engine::frame::{Verify, stored_bytes};
 use crate::engine::launch::{FRAME_ALIGNMENT, Memory, Procedure};
 use crate::engine::packing::Packing;
@@ -73,17 +72,6 @@ pub enum Target<'a> {
 pub type LoadFn<'a> = &'a (dyn Fn(usize, &mut [u8]) + Sync);
 /// See [`LoadFn`].
 pub type UnloadFn<'a> = &'a (dyn Fn(usize, &[u8]) + Sync);
-
-/// What crosses.
-#[derive(Clone, Copy)]
-pub struct Crossing<F> {
-    /// The place of its batch.
-    pub place: usize,
-    /// How many bytes.
-    pub n_bytes: u64,
-    /// What loads or unloads it.
-    pub by: F,
-}
 
 /// The streams.
 struct Streams {
@@ -204,7 +192,6 @@ struct Place {
 /// What both directions have.
 pub struct Lane {
     streams: Streams,
-    ferry: Option<Ferry>,
     ring: Vec<Place>,
     slots: Room,
     busy: Busy,
@@ -228,52 +215,43 @@ impl Lane {
         };
         Ok(Self {
             streams: Streams::new(device)?,
-            ferry: None,
             ring: (0..DEPTH).map(|_| place()).collect::<Result<_>>()?,
             slots: Room::default(),
             busy: Busy::default(),
         })
     }
 
-    /// Lets bytes cross that are not in pinned memory: up to where the next batch of a place, which is free, begins, and down
-    /// from the result of a place whose batch is done.
+    /// The GPU.
+    pub fn device(&self) -> &'static Device {
+        self.streams.device()
+    }
+
+    /// Makes room where the next batch of a place, which is free, begins: so many bytes will cross to there.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
-    pub fn cross(
-        &mut self,
-        pool: &Pool,
-        up: Option<Crossing<LoadFn>>,
-        down: Option<Crossing<UnloadFn>>,
-    ) -> Result<()> {
-        let Self { streams, ring, ferry, .. } = self;
-        let device = streams.device();
-        let _entered = device.enter()?;
-        if let Some(up) = &up {
-            let Place { spans, origin, is_brought, .. } = &mut ring[up.place];
-            *is_brought = true;
-            origin.of(&streams.bring, up.n_bytes)?;
-            streams.bring.record(&spans.bring.begin)?;
-        }
-        let ferry = ferry.get_or_insert_with(|| Ferry::new(device));
-        let ring = &*ring;
-        let going = match &up {
-            Some(up) => {
-                let dst = ring[up.place].origin.slice(0..up.n_bytes)?;
-                Some(Up { dst, stream: &streams.bring, load: up.by })
-            }
-            None => None,
-        };
-        let coming = match &down {
-            Some(down) => Some(Down {
-                src: ring[down.place].result.slice(0..down.n_bytes)?,
-                stream: &streams.fetch,
-                unload: down.by,
-            }),
-            None => None,
-        };
-        // SAFETY: the lane's memory lives as long as the lane, which waits for its streams.
-        unsafe { ferry.cross(pool, going.as_ref(), coming.as_ref()) }
+    pub fn expect(&mut self, place: usize, n_bytes: u64) -> Result<()> {
+        let Self { streams, ring, .. } = self;
+        let Place { spans, origin, is_brought, .. } = &mut ring[place];
+        *is_brought = true;
+        origin.of(&streams.bring, n_bytes)?;
+        streams.bring.record(&spans.bring.begin)
+    }
+
+    /// What is to cross to where room was made for it.
+    ///
+    /// # Errors
+    /// `Internal` if none was.
+    pub fn up<'a>(&'a self, place: usize, n_bytes: u64, load: LoadFn<'a>) -> Result<Up<'a>> {
+        Ok(Up { dst: self.ring[place].origin.slice(0..n_bytes)?, stream: &self.streams.bring, load })
+    }
+
+    /// What is to cross from the result of a place, whose batch is done.
+    ///
+    /// # Errors
+    /// `Internal` if it has none.
+    pub fn down<'a>(&'a self, place: usize, n_bytes: u64, unload: UnloadFn<'a>) -> Result<Down<'a>> {
+        Ok(Down { src: self.ring[place].result.slice(0..n_bytes)?, stream: &self.streams.fetch, unload })
     }
 
     /// Waits until all of a place's batch is done.
@@ -302,9 +280,21 @@ impl AsMut<Lane> for CompressLane<'_> {
     }
 }
 
+impl AsRef<Lane> for CompressLane<'_> {
+    fn as_ref(&self) -> &Lane {
+        &self.lane
+    }
+}
+
 impl AsMut<Lane> for DecompressLane {
     fn as_mut(&mut self) -> &mut Lane {
         &mut self.lane
+    }
+}
+
+impl AsRef<Lane> for DecompressLane {
+    fn as_ref(&self) -> &Lane {
+        &self.lane
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::cpu::pool::Pool;
-use crate::engine::lanes::{CompressLane, Crossing, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn};
+use crate::engine::ferry::{self, Fleet};
+use crate::engine::lanes::{CompressLane, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn};
 use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::engine::pace::Pace;
 use crate::error::Result;
@@ -121,18 +122,40 @@ impl<'p> Traffic<'p> {
 /// What crosses of a batch.
 type Crosses<'a, F> = Option<(&'a Going, u64, F)>;
 
-/// Lets bytes of two batches cross, at the same time if they are in one lane.
-fn cross<L: AsMut<Lane>>(lanes: &mut [L], up: Crosses<LoadFn>, down: Crosses<UnloadFn>, pool: &Pool) -> Result<()> {
-    let crossing_up = up.map(|(batch, n_bytes, by)| (batch.lane, Crossing { place: batch.place, n_bytes, by }));
-    let crossing_down = down.map(|(batch, n_bytes, by)| (batch.lane, Crossing { place: batch.place, n_bytes, by }));
-    match (crossing_up, crossing_down) {
-        (Some((lane, up)), Some((other, down))) if lane == other => {
-            lanes[lane].as_mut().cross(pool, Some(up), Some(down))
-        }
-        (up, down) => {
-            up.map_or(Ok(()), |(lane, up)| lanes[lane].as_mut().cross(pool, Some(up), None))?;
-            down.map_or(Ok(()), |(lane, down)| lanes[lane].as_mut().cross(pool, None, Some(down)))
-        }
+/// The boats of each lane.
+struct Fleets {
+    up: Vec<Fleet>,
+    down: Vec<Fleet>,
+}
+
+impl Fleets {
+    fn of(lanes: &[impl AsRef<Lane>]) -> Self {
+        let fleets = || lanes.iter().map(|lane| Fleet::new(lane.as_ref().device())).collect();
+        Self { up: fleets(), down: fleets() }
+    }
+
+    /// Lets bytes of two batches cross at the same time.
+    fn cross<L: AsMut<Lane> + AsRef<Lane>>(
+        &mut self,
+        lanes: &mut [L],
+        up: Crosses<LoadFn>,
+        down: Crosses<UnloadFn>,
+        pool: &Pool,
+    ) -> Result<()> {
+        let Some(lane) = down.map(|(batch, ..)| batch.lane).or(up.map(|(batch, ..)| batch.lane)) else {
+            return Ok(());
+        };
+        let _entered = lanes[lane].as_ref().device().enter()?;
+        up.map_or(Ok(()), |(batch, n_bytes, _)| lanes[batch.lane].as_mut().expect(batch.place, n_bytes))?;
+        let up = up.map(|(batch, n_bytes, by)| {
+            Ok((lanes[batch.lane].as_ref().up(batch.place, n_bytes, by)?, &mut self.up[batch.lane]))
+        });
+        let down = down.map(|(batch, n_bytes, by)| {
+            Ok((lanes[batch.lane].as_ref().down(batch.place, n_bytes, by)?, &mut self.down[batch.lane]))
+        });
+        let (up, down) = (up.transpose()?, down.transpose()?);
+        // SAFETY: the lanes' memory lives as long as the lanes, which wait for their streams.
+        unsafe { ferry::cross(pool, up, down) }
     }
 }
 
@@ -147,7 +170,7 @@ pub fn compress(
     pace: &mut Pace,
     pool: &Pool,
 ) -> Result<()> {
-    let mut traffic = Traffic::new(lanes.len(), n_chunks, pace);
+    let (mut traffic, mut fleets) = (Traffic::new(lanes.len(), n_chunks, pace), Fleets::of(lanes));
     loop {
         let (begun, mut up) = (traffic.begin(), None);
         if let Some(batch) = &begun {
@@ -185,7 +208,7 @@ pub fn compress(
         let load = |at: usize, bytes: &mut [u8]| up.iter().for_each(|batch| ends.load(&batch.chunks, at, bytes));
         let unload = |at: usize, bytes: &[u8]| ends.unload(&oldest.chunks, at, bytes);
         let up_bytes = |batch: &Going| batch.n_chunks() * array_bytes;
-        cross(
+        fleets.cross(
             lanes,
             up.map(|batch| (batch, up_bytes(batch), &load as LoadFn)),
             down.map(|(batch, n_bytes)| (batch, n_bytes, &unload as UnloadFn)),
@@ -220,7 +243,7 @@ pub fn decompress(
     pace: &mut Pace,
     pool: &Pool,
 ) -> Result<()> {
-    let mut traffic = Traffic::new(lanes.len(), n_chunks, pace);
+    let (mut traffic, mut fleets) = (Traffic::new(lanes.len(), n_chunks, pace), Fleets::of(lanes));
     loop {
         let (begun, mut up) = (traffic.begin(), None);
         if let Some(batch) = &begun {
@@ -240,7 +263,7 @@ pub fn decompress(
         let load =
             |at: usize, bytes: &mut [u8]| up.iter().for_each(|(batch, _)| shared.load(&batch.chunks, at, bytes));
         let unload = |at: usize, bytes: &[u8]| shared.unload(&oldest.chunks, at, bytes);
-        cross(
+        fleets.cross(
             lanes,
             up.map(|(batch, lengths)| (batch, packed_bytes(lengths), &load as LoadFn)),
             down.map(|(batch, n_bytes)| (batch, n_bytes, &unload as UnloadFn)),

@@ -115,6 +115,7 @@ pub fn context(c: &gridz_context_options) -> Result<Context> {
     let context = Context::new(threads, (c.memory_limit != 0).then_some(c.memory_limit))?;
     match c.device {
         GRIDZ_DEVICE_AUTO => Ok(context),
+        GRIDZ_DEVICE_ALL => context.on_all_gpus(),
         from_one => context.on(Backend::Cuda, Some(from_one - 1)),
     }
 }

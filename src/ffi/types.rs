@@ -85,6 +85,8 @@ pub const GRIDZ_FLAG_SKIP_CHECKSUM: u64 = 1;
 
 /// `gridz_context_options.device`: gridz chooses.
 pub const GRIDZ_DEVICE_AUTO: u32 = 0;
+/// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
+pub const GRIDZ_DEVICE_ALL: u32 = 0xffff_ffff;
 
 /// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
 pub type gridz_dtype = u32;
@@ -159,6 +161,8 @@ pub struct gridz_context_options {
     pub threads: u32,
     /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
     /// Where that one cannot be used the context is not made, and memory of another one is refused.
+    /// `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` deal chunks in host memory to all GPUs
+    /// that can be used, and calls with one array in host memory take them in turn.
     pub device: u32,
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
