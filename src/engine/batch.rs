@@ -352,6 +352,14 @@ fn open<'a>(
     Ok((stream, entered))
 }
 
+/// Waits for the work that a stream has, with which `memory` is made or used; a default stream is that of this memory.
+///
+/// # Errors
+/// `Device`, also for what that work did wrong.
+pub fn wait_for(stream: StreamHandle, memory: DeviceSlice) -> Result<()> {
+    stream.open(|| Device::of_memory(&[memory]))?.synchronize()
+}
+
 /// Bytes of workspace for compression or decompression, also of regions, of `n_chunks` chunks on `stream`, as far as the codec has
 /// kernels for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their
 /// stream.

@@ -7,7 +7,7 @@ pub use crate::cuda::{DeviceSlice, StreamHandle, gpu_of_pointer};
 pub use crate::engine::backend::has_kernels_here;
 pub use crate::engine::batch::{
     Batch, BatchMemory, PreparedBatch, async_workspace_bytes, compress_async, decompress_async, pack_async,
-    unpack_async,
+    unpack_async, wait_for,
 };
 pub use crate::engine::boxes::{BoxCopy, ChunkRoom};
 pub use crate::engine::chunk::{

@@ -82,23 +82,23 @@ struct Traffic<'p> {
     pace: &'p mut Pace,
     next: u64,
     n_chunks: u64,
-    /// Free places of each lane.
-    free: Vec<Vec<usize>>,
+    /// Free places, each with its lane; lanes take turns.
+    free: VecDeque<(usize, usize)>,
     going: VecDeque<Going>,
 }
 
 impl<'p> Traffic<'p> {
     fn new(n_lanes: usize, n_chunks: u64, pace: &'p mut Pace) -> Self {
-        Self { pace, next: 0, n_chunks, free: vec![(0..DEPTH).collect(); n_lanes], going: VecDeque::new() }
+        let free = (0..DEPTH).flat_map(|place| (0..n_lanes).map(move |lane| (lane, place))).collect();
+        Self { pace, next: 0, n_chunks, free, going: VecDeque::new() }
     }
 
-    /// The next batch, in a free place of the lane that has most, if there are both.
+    /// The next batch, in the place that has been free for longest, if there are both.
     fn begin(&mut self) -> Option<Going> {
         if self.next == self.n_chunks {
             return None;
         }
-        let (lane, places) = self.free.iter_mut().enumerate().max_by_key(|(_, places)| places.len())?;
-        let place = places.pop()?;
+        let (lane, place) = self.free.pop_front()?;
         let chunks = self.next..(self.next + self.pace.n_chunks()).min(self.n_chunks);
         self.next = chunks.end;
         let batch = Going { lane, place, chunks, stage: Stage::Loads };
@@ -114,7 +114,7 @@ impl<'p> Traffic<'p> {
     /// The oldest batch is done.
     fn end(&mut self) {
         let Some(batch) = self.going.pop_front() else { return };
-        self.free[batch.lane].push(batch.place);
+        self.free.push_back((batch.lane, batch.place));
         self.pace.done(batch.n_chunks());
     }
 }

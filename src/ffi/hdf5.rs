@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_void};
 
 use crate::engine::Context;
+use crate::engine::device::{self, Destination, DeviceSlice, Source};
 use crate::error::{Error, Result};
 use crate::ffi::guard::guard;
 use crate::ffi::ptr::{self, ProgressFn};
@@ -16,6 +17,18 @@ use crate::hdf5::library::Library;
 
 /// Buffers, where the options do not say how much.
 const MEMORY_LIMIT: u64 = 1 << 30;
+
+/// What NULL in place of the options means.
+const NO_OPTIONS: gridz_h5_options = gridz_h5_options {
+    struct_size: 0,
+    context: std::ptr::null(),
+    strides: std::ptr::null(),
+    progress: None,
+    progress_data: std::ptr::null_mut(),
+    memory_limit: 0,
+    dxpl: 0,
+    stream: std::ptr::null_mut(),
+};
 
 /// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
 /// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the
@@ -40,6 +53,11 @@ pub unsafe extern "C" fn gridz_h5_write_by(
                 let first = if src.is_null() { src } else { src.wrapping_byte_sub(access.first()) };
                 // The array reaches as far as the selection and the strides say.
                 let memory = ptr::source("src", first, access.span())?;
+                let on_device = match &memory {
+                    Source::Device(memory) => Some(*memory),
+                    Source::Host(_) => None,
+                };
+                options.wait_for_stream("src", on_device)?;
                 options.run(|options, progress| access.write(memory, options, progress))
             })
         }
@@ -66,6 +84,11 @@ pub unsafe extern "C" fn gridz_h5_read_by(
             box_of.access(|access, options| {
                 // The array reaches as far as the selection and the strides say.
                 let memory = ptr::destination("dst", dst, access.first(), access.span())?;
+                let on_device = match &memory {
+                    Destination::Device(memory) => Some(*memory),
+                    Destination::Host(_) => None,
+                };
+                options.wait_for_stream("dst", on_device)?;
                 options.run(|options, progress| access.read(memory, options, progress))
             })
         }
@@ -163,6 +186,7 @@ struct Options<'a> {
     progress: ProgressFn,
     memory_limit: u64,
     dxpl: i64,
+    stream: *mut c_void,
 }
 
 impl Options<'_> {
@@ -171,14 +195,33 @@ impl Options<'_> {
     unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
         // SAFETY: the same promise.
         let c = unsafe { ptr::read_optional(from)? };
-        let (context, strides, progress, data, memory_limit, dxpl) = c.map_or_else(
-            || (std::ptr::null(), std::ptr::null(), None, std::ptr::null_mut(), 0, 0),
-            |c| (c.context, c.strides, c.progress, c.progress_data, c.memory_limit, c.dxpl),
-        );
+        let c = c.unwrap_or(NO_OPTIONS);
         // SAFETY: the same promise, for what the struct points to.
-        let (context, progress) = unsafe { (ptr::context(context), ProgressFn::new(progress, data)) };
-        let memory_limit = if memory_limit == 0 { MEMORY_LIMIT } else { memory_limit };
-        Ok(Self { context: context.map(|context| &context.0), strides, progress, memory_limit, dxpl })
+        let (context, progress) =
+            unsafe { (ptr::context(c.context), ProgressFn::new(c.progress, c.progress_data)) };
+        Ok(Self {
+            context: context.map(|context| &context.0),
+            strides: c.strides,
+            progress,
+            memory_limit: if c.memory_limit == 0 { MEMORY_LIMIT } else { c.memory_limit },
+            dxpl: c.dxpl,
+            stream: c.stream,
+        })
+    }
+
+    /// Waits for the stream whose work makes or uses an array, called `name` in C, if there is one.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it: it is a stream.
+    unsafe fn wait_for_stream(&self, name: &str, array: Option<DeviceSlice>) -> Result<()> {
+        match array {
+            _ if self.stream.is_null() => Ok(()),
+            // SAFETY: the same promise.
+            Some(array) => device::wait_for(unsafe { ptr::stream(self.stream) }, array),
+            None => Err(Error::invalid(format!(
+                "{name} is no memory of a GPU, but there is a stream; wait for the stream before the call, and leave it NULL"
+            ))),
+        }
     }
 
     /// # Safety

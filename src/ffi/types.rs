@@ -397,4 +397,8 @@ pub struct gridz_h5_options {
     pub memory_limit: u64,
     /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
     pub dxpl: i64,
+    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is memory of a GPU: the call waits for the work that the stream has, which
+    /// may be what makes the array. NULL = the program has waited for what its streams do with the array. For the
+    /// default streams there are `cudaStreamLegacy` and `cudaStreamPerThread`.
+    pub stream: *mut c_void,
 }

@@ -48,8 +48,8 @@
  *             any function may return INTERNAL, or INVALID_ARGUMENT for an environment variable.
  * Threads.    Every function may be called from any thread at any time, also with the same context,
  *             frame, source or options, and in a child after fork. Not from signal handlers.
- * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..,
- *             GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first call. A value that
+ * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..|all,
+ *             GRIDZ_CACHE_MIB=0.., GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first call. A value that
  *             gridz does not know, or a level that the CPU lacks, fails every call.
  */
 
@@ -163,6 +163,9 @@
 
 /// `gridz_context_options.device`: gridz chooses.
 #define GRIDZ_DEVICE_AUTO 0
+
+/// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
+#define GRIDZ_DEVICE_ALL 4294967295
 
 /// Success.
 #define GRIDZ_OK 0
@@ -343,6 +346,8 @@ typedef struct gridz_context_options {
     uint32_t threads;
     /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
     /// Where that one cannot be used the context is not made, and memory of another one is refused.
+    /// `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` deal chunks in host memory to all GPUs
+    /// that can be used, and calls with one array in host memory take them in turn.
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.

@@ -41,6 +41,7 @@ class Options(ctypes.Structure):
         ("progress_data", c_void_p),
         ("memory_limit", c_uint64),
         ("dxpl", c_int64),
+        ("stream", c_void_p),
     ]
 
 
@@ -71,16 +72,17 @@ class Bulk:
         with open(header) as file:
             self.functions = functions(file.read())
 
-    def move(self, name, dataset, array, start):
-        """Moves `array` of CuPy or NumPy, whose first element is at `start` of the dataset."""
+    def move(self, name, dataset, array, start, stream=None):
+        """Moves `array` of CuPy or NumPy, whose first element is at `start` of the dataset. Waits for `stream`, or for everything."""
         on_gpu = isinstance(array, cupy.ndarray)
         address = array.data.ptr if on_gpu else array.ctypes.data
         rank = array.ndim
         strides = None if array.flags.c_contiguous else (c_int64 * rank)(*array.strides)
-        options = Options(ctypes.sizeof(Options), None, strides, None, None, 0, 0)
+        options = Options(ctypes.sizeof(Options), None, strides, None, None, 0, 0, stream.ptr if stream else None)
         box = (c_uint64 * rank)(*start), (c_uint64 * rank)(*array.shape)
         function = getattr(self.library, f"gridz_h5_{name}_by")
-        cupy.cuda.runtime.deviceSynchronize()
+        if not stream:
+            cupy.cuda.runtime.deviceSynchronize()
         mem_type = h5py.h5t.py_create(array.dtype)
         status = function(self.functions, c_int64(dataset.id.id), c_int64(mem_type.id), *box, c_void_p(address), byref(options))
         if status != 0:
@@ -198,12 +200,43 @@ def speed(bulk, folder):
             assert name == "host" or cupy.array_equal(field, cupy.asarray(host))
 
 
+def streams(bulk, folder):
+    """A call waits for its stream, which makes what is written, and reads what is overwritten."""
+    stream, n = cupy.cuda.Stream(non_blocking=True), 4096
+    with stream:
+        slow = cupy.ones((n, n), "f8")
+    with h5py.File(f"{folder}/streams.h5", "w") as file:
+        dataset = file.create_dataset("x", (n, n), "f8", chunks=(512, 512), compression=34013)
+        before = numpy.arange(n * n, dtype="f8").reshape(n, n)
+        with stream:
+            array = cupy.zeros((n, n), "f8")
+            for _ in range(40):
+                array += slow @ slow
+        assert not stream.done, "the work that the call is to wait for is done too soon"
+        bulk.move("write", dataset, array, (0, 0), stream)
+        assert (dataset[...] == 40.0 * n).all(), "written before it was made"
+        dataset[...] = before
+        with stream:
+            for _ in range(40):
+                slow @ slow
+            kept = array.copy()
+        assert not stream.done, "the work that the call is to wait for is done too soon"
+        bulk.move("read", dataset, array, (0, 0), stream)
+        assert (array.get() == before).all() and (kept.get() == 40.0 * n).all(), "overwritten before it was used"
+        try:
+            bulk.move("write", dataset, before, (0, 0), stream)
+            raise AssertionError("a stream for an array of the host")
+        except Failed as failed:
+            assert "no memory of a GPU" in str(failed), failed
+
+
 def main():
     bulk = Bulk(*sys.argv[1:3])
     folder = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
     with tempfile.TemporaryDirectory(dir=folder) as files:
         n_boxes = turns(bulk, files)
         refusals(bulk, files)
+        streams(bulk, files)
         speed(bulk, files)
     print(f"{n_boxes} boxes in 40 datasets are right")
 

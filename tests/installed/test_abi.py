@@ -40,7 +40,7 @@ STRUCTS = {
     "gridz_context_options": ["struct_size", "threads", "device", "memory_limit"],
     "gridz_h5_function": ["name", "address"],
     "gridz_h5_options": [
-        "struct_size", "context", "strides", "progress", "progress_data", "memory_limit", "dxpl",
+        "struct_size", "context", "strides", "progress", "progress_data", "memory_limit", "dxpl", "stream",
     ],
 }  # fmt: skip
 
