@@ -5,9 +5,12 @@ in C, C++ and Fortran are compiled, by pkg-config and by CMake, with warnings as
 mpirun; and all that the documentation tells to type is typed.
 """
 
+import os
+from pathlib import Path
+
 import pytest
 
-from support import Installed, make
+from support import ROOT, Installed, make
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +19,26 @@ def prefix(tmp_path_factory):
     prefix = tmp_path_factory.mktemp("prefix") / "gridz"
     make("install", PREFIX=prefix)
     return prefix
+
+
+@pytest.fixture(scope="session")
+def cuda(prefix, tmp_path_factory):
+    """What the environment needs for the CUDA runtime of PyPI, laid out as NVIDIA's installer does it.
+
+    Only for those who use it: to cargo another CUDA_HOME means another build.
+    """
+    packages = ROOT.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu13/bin/nvcc")
+    for nvcc in [Path(os.environ["NVCC"])] if os.environ.get("NVCC") else packages:
+        toolkit = nvcc.resolve().parents[1]
+        libraries = sorted(toolkit.glob("lib*/libcudart.so.*"))
+        if libraries and (toolkit / "include/cuda_runtime_api.h").exists():
+            home = tmp_path_factory.mktemp("cuda")
+            (home / "include").symlink_to(toolkit / "include")
+            (home / "lib64").mkdir()
+            for name in ["libcudart.so", ".".join(libraries[0].name.split(".")[:3])]:
+                (home / "lib64" / name).symlink_to(libraries[0])
+            return {"CUDA_HOME": str(home), "LD_LIBRARY_PATH": f"{prefix}/lib:{home}/lib64"}
+    pytest.skip("no CUDA runtime here")
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def script(text, folder):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page(installed, page):
+def test_page(installed, page, request):
     clone = installed.folder / "clone"
     clone.mkdir()
     for name in CLONE:
@@ -50,8 +50,9 @@ def test_page(installed, page):
     if "make install" in commands:
         # These pages tell what is to be set.
         commands = "unset GRIDZ_PREFIX HDF5_PLUGIN_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH LD_LIBRARY_PATH\n" + commands
+    cuda = request.getfixturevalue("cuda") if "$CUDA_HOME" in commands else {}
     installed.run(commands, HOME=str(clone.parent), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                  OMPI_MCA_rmaps_base_oversubscribe="1")  # fmt: skip
+                  OMPI_MCA_rmaps_base_oversubscribe="1", **cuda)  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -1,4 +1,4 @@
-"""Parallel HDF5: ranks that share chunks, ranks without data, and a filter that fails on one of them."""
+"""Parallel HDF5: ranks that share chunks, ranks without data, and a filter that fails on one of them. GPUs by MPI."""
 
 import shutil
 import sys
@@ -56,3 +56,18 @@ def test_a_damaged_chunk_is_written_in_part(programs):
 def test_no_plugin(programs):
     """Every rank is told before anything is written."""
     programs.run(f"! {RUN} 2 ./collective_c 2.h5 2>errors && grep -q 'gridz_h5_set' errors", HDF5_PLUGIN_PATH="/nowhere")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_halo(installed, cuda, ranks):
+    """With a GPU it compares ghost planes and prints its table; without one it says so, with a status of its own."""
+    installed.run(
+        f"mpicc -std=c11 {WARNINGS} -I$GRIDZ_PREFIX/include -I$CUDA_HOME/include {MPI}/halo.c -o halo "
+        "-L$GRIDZ_PREFIX/lib -lgridz -L$CUDA_HOME/lib64 -lcudart -lm",
+        **cuda,
+    )
+    installed.run(
+        f"{RUN} {ranks} ./halo >printed 2>errors && status=0 || status=$?; "
+        "case $status in 0) grep 'lorenzo' printed ;; 77) grep 'rank 0: no GPU' errors ;; *) cat errors; false ;; esac",
+        **cuda,
+    )
