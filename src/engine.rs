@@ -3,12 +3,14 @@
 //! This file is what others see. Inside, each uses only those before it: `frame`, `memory`, `backend`
 //! know one thing each; [`Prepared`] is all that is known before the data; `context` is what a caller brings along;
 //! `cpu` and `gpu` do the work (`form`, `launch` and `ferry` for the latter), and `chunk`, `region` and `batch` are
-//! the calls. `chunks` does many at once, on GPUs by `lanes`, of which `traffic` keeps the order; `packing`, `pace` and `boxes`
-//! help. `log` tells of all that.
+//! the calls. `chunks` does a `list` of many at once, `by_threads` or `by_lanes`: on GPUs by `lanes`, of which `traffic` keeps the
+//! order; `packing`, `pace` and `boxes` help. `log` tells of all that.
 
 mod backend;
 mod batch;
 mod boxes;
+mod by_lanes;
+mod by_threads;
 mod chunk;
 mod chunks;
 mod context;
@@ -20,6 +22,7 @@ mod frame;
 mod gpu;
 mod lanes;
 mod launch;
+mod list;
 mod log;
 mod memory;
 mod pace;

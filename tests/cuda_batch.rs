@@ -308,10 +308,19 @@ fn large_chunks_are_copied_in_pieces() {
     });
 }
 
-/// Frames of zeros, as the mock's kernels seem to decompress all frames, to memory that is not pinned and to pinned memory, by
-/// one GPU or all.
-fn through_lanes(is_pinned: bool, n_gpus: usize) -> Result<()> {
-    let chunks = Chunks { array: array(), n_chunks: 20, stride: array().n_bytes() };
+/// Who decompresses.
+#[derive(Clone, Copy, PartialEq)]
+enum Workers {
+    OneGpu,
+    AllGpus,
+    /// Of the GPU, if the arrays are pinned, also the CPU.
+    Any,
+}
+
+/// Frames of zeros, as the mock's kernels seem to decompress all frames, to memory that is not pinned, or to pinned memory. Frame
+/// `damaged` is damaged.
+fn through_lanes(is_pinned: bool, workers: Workers, n_chunks: usize, damaged: Option<usize>) -> Result<()> {
+    let chunks = Chunks { array: array(), n_chunks, stride: array().n_bytes() };
     let zeros = vec![0; chunks.span("stride")? as usize];
     let bound = packed_bound(&chunks.array, chunks.n_chunks)? as usize;
     let (mut frames, mut lengths) = (vec![0; bound], vec![0; chunks.n_chunks]);
@@ -320,7 +329,22 @@ fn through_lanes(is_pinned: bool, n_gpus: usize) -> Result<()> {
     compress_chunks(&chunks, &common::ndzip(), Source::Host(&zeros), dst, &mut lengths, &cpu)?;
     // Batches of three chunks.
     let gpu = Context::new(Some(3), Some(8 * 3 * array().n_bytes()))?;
-    let gpu = if n_gpus == 1 { gpu.on(Backend::Cuda, None)? } else { gpu.on_all_gpus()? };
+    let gpu = match workers {
+        Workers::OneGpu => gpu.on(Backend::Cuda, None)?,
+        Workers::AllGpus => gpu.on_all_gpus()?,
+        Workers::Any => gpu,
+    };
+    if let Some(i) = damaged {
+        frames[lengths[..i].iter().map(|n_bytes: &u64| n_bytes.next_multiple_of(16) as usize).sum::<usize>()] ^= 1;
+    }
+    let mut frames_pinned;
+    let frames = if workers == Workers::Any {
+        frames_pinned = choose().pinned(frames.len())?;
+        frames_pinned.copy_from_slice(&frames);
+        &frames_pinned[..]
+    } else {
+        &frames[..]
+    };
     let (mut back, mut pinned);
     let dst = if is_pinned {
         pinned = choose().pinned(zeros.len())?;
@@ -331,7 +355,7 @@ fn through_lanes(is_pinned: bool, n_gpus: usize) -> Result<()> {
         &mut back[..]
     };
     let to = Destination::Host(&mut *dst);
-    decompress_chunks(&chunks, Source::Host(&frames), &lengths, to, Verify::Checksum, &gpu)?;
+    decompress_chunks(&chunks, Source::Host(frames), &lengths, to, Verify::Checksum, &gpu)?;
     assert!(dst == zeros, "not all arrays have come");
     Ok(())
 }
@@ -346,7 +370,7 @@ fn assert_nothing_is_left() {
 fn many_chunks_go_through_lanes() {
     with_kernels("many_chunks_go_through_lanes", &[], || {
         for (is_pinned, launches) in [(false, 14), (true, 28)] {
-            through_lanes(is_pinned, 1).unwrap();
+            through_lanes(is_pinned, Workers::OneGpu, 20, None).unwrap();
             // Seven batches, each moved to slots and decompressed.
             assert_eq!(count(c"launches"), launches);
             assert_nothing_is_left();
@@ -360,12 +384,28 @@ fn lanes_of_several_gpus_share_the_work() {
     let env = [("MOCK_CUDA_DEVICES", "3")];
     with_kernels("lanes_of_several_gpus_share_the_work", &env, || {
         for (is_pinned, launches) in [(false, 14), (true, 28)] {
-            through_lanes(is_pinned, 3).unwrap();
+            through_lanes(is_pinned, Workers::AllGpus, 20, None).unwrap();
             // Each has loaded the kernels of the codec, and those that move frames.
             let counts = (count(c"launches"), count(c"contexts"), count(c"modules"));
             assert_eq!(counts, (launches, 3, 6));
             assert_nothing_is_left();
         }
+    });
+}
+
+/// Between pinned memories threads take chunks from the back, whose frames they read: the mock's kernels do not.
+#[test]
+fn the_cpu_works_beside_the_gpu() {
+    with_kernels("the_cpu_works_beside_the_gpu", &[], || {
+        application_uses(0);
+        through_lanes(true, Workers::Any, 150, None).unwrap();
+        let launches = count(c"launches");
+        assert!((2..2 * 50).contains(&launches), "{launches} launches");
+        let left = || (count(c"device_buffers"), count(c"events"));
+        assert_eq!(left(), (0, 0));
+        let error = through_lanes(true, Workers::Any, 150, Some(149)).unwrap_err();
+        assert!(error.context().starts_with("frame 149: "), "{error}");
+        assert_eq!(left(), (0, 0));
     });
 }
 
@@ -388,7 +428,7 @@ fn lanes_may_fail() {
     for fail in fails {
         with_kernels("lanes_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
             let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
-            let error = through_lanes(false, 1).expect_err(&fail);
+            let error = through_lanes(false, Workers::OneGpu, 20, None).expect_err(&fail);
             assert!(matches!(error.kind(), Gpu | ErrorKind::OutOfMemory), "{fail}: {error}");
             assert_nothing_is_left();
         });

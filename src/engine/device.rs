@@ -14,7 +14,8 @@ pub use crate::engine::chunk::{
     compress_from as compress, count_blocks_from as count_blocks, decompress_from as decompress,
     inspect_from as inspect,
 };
-pub use crate::engine::chunks::{Chunks, compress_chunks, decompress_chunks, packed_bound};
+pub use crate::engine::chunks::{compress_chunks, decompress_chunks};
+pub use crate::engine::list::{Chunks, packed_bound};
 pub use crate::engine::memory::{Destination, Source};
 pub use crate::engine::packing::Packing;
 pub use crate::engine::region::decompress_region_from as decompress_region;

@@ -28,6 +28,11 @@ pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instan
     });
 }
 
+/// One line for what of many chunks was done beside.
+pub fn also(backend: &str, n_chunks: u64) {
+    settings::log(LogLevel::Debug, || format!("{n_chunks} of the chunks by {backend}"));
+}
+
 /// One line for how long each lane's streams worked, and the size of the batches at the end.
 pub fn busy(lanes: impl Iterator<Item = Busy>, pace: &Pace) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;

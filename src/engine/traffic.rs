@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Mutex;
 
-use crate::cpu::pool::Pool;
+use crate::cpu::pool::{Pool, lock};
 use crate::engine::ferry::{self, Fleet};
 use crate::engine::lanes::{CompressLane, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn};
 use crate::engine::launch::FRAME_ALIGNMENT;
@@ -30,6 +31,35 @@ pub trait Compresses<'d>: Sync {
     fn unload(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
 }
 
+/// Chunks that nobody has: lanes take them from the front, and who works beside them from the back.
+#[derive(Debug)]
+pub struct Left(Mutex<Range<u64>>);
+
+impl Left {
+    /// So many, from 0 on.
+    pub fn new(n_chunks: u64) -> Self {
+        Self(Mutex::new(0..n_chunks))
+    }
+
+    /// The first ones, at most so many.
+    fn first(&self, n_chunks: u64) -> Option<Range<u64>> {
+        let mut left = lock(&self.0);
+        let taken = left.start..left.end.min(left.start + n_chunks);
+        left.start = taken.end;
+        (!taken.is_empty()).then_some(taken)
+    }
+
+    /// None are left then.
+    pub fn clear(&self) {
+        *lock(&self.0) = 0..0;
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<u64> {
+        lock(&self.0).next_back()
+    }
+}
+
 /// Both ends of a decompression, likewise.
 pub trait Decompresses<'d>: Sync {
     /// How long the frames of these chunks are, and where they are, packed.
@@ -39,14 +69,14 @@ pub trait Decompresses<'d>: Sync {
     fn load(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]);
 
     /// Where the arrays of these chunks are to go.
-    fn arrays(&mut self, chunks: Range<u64>) -> Result<Target<'_>>;
+    fn arrays(&self, chunks: Range<u64>) -> Result<Target<'_>>;
 
     /// Unloads the bytes from `at` on of these arrays, if they cross.
     fn unload(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
 
     /// The array of chunk `i`, which has been unloaded like the others, is unspecified: the kernels could not decompress its
     /// frame.
-    fn failed(&mut self, i: u64) -> Result<()>;
+    fn failed(&self, i: u64) -> Result<()>;
 }
 
 /// A batch on its way.
@@ -80,27 +110,23 @@ impl Going {
 /// What is on its way, and what comes next.
 struct Traffic<'p> {
     pace: &'p mut Pace,
-    next: u64,
-    n_chunks: u64,
+    left: &'p Left,
     /// Free places, each with its lane; lanes take turns.
     free: VecDeque<(usize, usize)>,
     going: VecDeque<Going>,
 }
 
 impl<'p> Traffic<'p> {
-    fn new(n_lanes: usize, n_chunks: u64, pace: &'p mut Pace) -> Self {
+    fn new(n_lanes: usize, left: &'p Left, pace: &'p mut Pace) -> Self {
         let free = (0..DEPTH).flat_map(|place| (0..n_lanes).map(move |lane| (lane, place))).collect();
-        Self { pace, next: 0, n_chunks, free, going: VecDeque::new() }
+        Self { pace, left, free, going: VecDeque::new() }
     }
 
     /// The next batch, in the place that has been free for longest, if there are both.
     fn begin(&mut self) -> Option<Going> {
-        if self.next == self.n_chunks {
-            return None;
-        }
-        let (lane, place) = self.free.pop_front()?;
-        let chunks = self.next..(self.next + self.pace.n_chunks()).min(self.n_chunks);
-        self.next = chunks.end;
+        let &(lane, place) = self.free.front()?;
+        let chunks = self.left.first(self.pace.n_chunks())?;
+        self.free.pop_front();
         let batch = Going { lane, place, chunks, stage: Stage::Loads };
         self.going.push_back(batch.clone());
         Some(batch)
@@ -159,18 +185,18 @@ impl Fleets {
     }
 }
 
-/// Compresses `n_chunks` chunks of `array_bytes` bytes.
+/// Compresses the chunks that are left, each of `array_bytes` bytes.
 ///
 /// # Errors
 /// Those of the lanes and of the ends. The lanes are to be dropped then.
 pub fn compress(
     lanes: &mut [CompressLane],
     ends: &mut dyn Compresses<'_>,
-    (n_chunks, array_bytes): (u64, u64),
+    (left, array_bytes): (&Left, u64),
     pace: &mut Pace,
     pool: &Pool,
 ) -> Result<()> {
-    let (mut traffic, mut fleets) = (Traffic::new(lanes.len(), n_chunks, pace), Fleets::of(lanes));
+    let (mut traffic, mut fleets) = (Traffic::new(lanes.len(), left, pace), Fleets::of(lanes));
     loop {
         let (begun, mut up) = (traffic.begin(), None);
         if let Some(batch) = &begun {
@@ -232,18 +258,18 @@ pub fn compress(
     }
 }
 
-/// Decompresses `n_chunks` chunks of `array_bytes` bytes.
+/// Decompresses the chunks that are left, each of `array_bytes` bytes.
 ///
 /// # Errors
 /// Those of the lanes and of the ends. The lanes are to be dropped then.
 pub fn decompress(
     lanes: &mut [DecompressLane],
-    ends: &mut dyn Decompresses<'_>,
-    (n_chunks, array_bytes): (u64, u64),
+    ends: &dyn Decompresses<'_>,
+    (left, array_bytes): (&Left, u64),
     pace: &mut Pace,
     pool: &Pool,
 ) -> Result<()> {
-    let (mut traffic, mut fleets) = (Traffic::new(lanes.len(), n_chunks, pace), Fleets::of(lanes));
+    let (mut traffic, mut fleets) = (Traffic::new(lanes.len(), left, pace), Fleets::of(lanes));
     loop {
         let (begun, mut up) = (traffic.begin(), None);
         if let Some(batch) = &begun {
@@ -259,10 +285,9 @@ pub fn decompress(
             Stage::Unloads(n_bytes) if is_done => Some((&oldest, n_bytes)),
             _ => None,
         };
-        let shared = &*ends;
         let load =
-            |at: usize, bytes: &mut [u8]| up.iter().for_each(|(batch, _)| shared.load(&batch.chunks, at, bytes));
-        let unload = |at: usize, bytes: &[u8]| shared.unload(&oldest.chunks, at, bytes);
+            |at: usize, bytes: &mut [u8]| up.iter().for_each(|(batch, _)| ends.load(&batch.chunks, at, bytes));
+        let unload = |at: usize, bytes: &[u8]| ends.unload(&oldest.chunks, at, bytes);
         fleets.cross(
             lanes,
             up.map(|(batch, lengths)| (batch, packed_bytes(lengths), &load as LoadFn)),
@@ -287,7 +312,7 @@ pub fn decompress(
 /// Begins to decompress a batch. Returns what is to happen with it next.
 fn unpack(
     lanes: &mut [DecompressLane],
-    ends: &mut dyn Decompresses<'_>,
+    ends: &dyn Decompresses<'_>,
     batch: &Going,
     lengths: &[u64],
     origin: Origin,

@@ -152,8 +152,12 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     let mut back =
         Space::new(from, &vec![0xa5; raw.len()], stream, random.below(3) * array.element_size() as usize);
     let verify = Verify::Checksum;
-    // Also the CPU leaves alone what is between the arrays.
-    let context = if random.once_in(4) { cpu() } else { context };
+    // Also the CPU leaves alone what is between the arrays, and works beside the GPU where it may.
+    let context = match random.below(4) {
+        0 => cpu(),
+        1 => Context::new(Some(threads), None).unwrap(),
+        _ => context,
+    };
     decompress_chunks(&chunks, packed.source(), &wanted_lengths, back.destination(), verify, &context)
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     if spec.mode() == Mode::Lossless {
