@@ -20,6 +20,7 @@ module gridz_bulk
     type(c_funptr) :: progress = c_null_funptr
     type(c_ptr) :: progress_data = c_null_ptr
     integer(c_int64_t) :: memory_limit = 0, dxpl = 0
+    type(c_ptr) :: stream = c_null_ptr
   end type
 
   interface

@@ -113,7 +113,8 @@ static void pass(Halo *halo, int is_raw)
     for (int i = 0; i < 2; i++) {
         Way *way = &halo->ways[i];
         char *in = is_raw ? way->ghost : way->in;
-        MPI_Irecv(is_gpu_aware ? in : way->host_in, (int)halo->capacity, MPI_BYTE, way->from, i, MPI_COMM_WORLD,
+        const size_t room = is_raw ? halo->face_bytes : halo->capacity;
+        MPI_Irecv(is_gpu_aware ? in : way->host_in, (int)room, MPI_BYTE, way->from, i, MPI_COMM_WORLD,
                   &requests[i]);
         if (!is_gpu_aware)
             copy(way->host_out, is_raw ? way->face : way->out, way->out_bytes);

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crate::error::{Error, Result};
 
-/// A buffer of the C heap (`malloc`), freed when dropped. It holds anything: what codecs write needs no zeros first, which for
+/// A buffer of the C heap, freed when dropped. It holds anything: what codecs write needs no zeros first, which for
 /// chunks of megabytes would cost a pass over memory.
 #[derive(Debug)]
 pub struct Buffer {
@@ -19,11 +19,11 @@ unsafe impl Send for Buffer {}
 
 /// Pages that Linux has beside the small ones, on machines with pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
-/// Buffers of so many bytes are made of them: malloc gets such memory from the system each time, which makes and zeroes every
-/// page when it is first touched, and that takes as long as to decompress it.
+/// Buffers of so many bytes are made of them. Memory of that size mostly comes from the system anew, which makes and zeroes every page when
+/// it is first touched; with small pages that takes half as long as to decompress it.
 const HUGE_FROM: usize = 2 * HUGE_PAGE;
 
-/// Memory in huge pages, where the system gives them to who asks. Null if there is not so much.
+/// Memory in huge pages, where the system gives them to those who ask. Null if there is not so much.
 fn huge(n_bytes: usize) -> *mut c_void {
     let mut start = std::ptr::null_mut();
     // SAFETY: writes one pointer, to memory of that size, to be freed with `free`.

@@ -43,24 +43,15 @@ struct Node {
 
 impl Device {
     /// The device for data in host memory: that of `GRIDZ_DEVICE`, else that of the context that is
-    /// current on this thread, else the GPU of this process's MPI rank on the node. Where all GPUs are to
-    /// work, they take turns.
+    /// current on this thread, else the GPU of this process's MPI rank on the node.
     ///
     /// # Errors
     /// `Device` saying why there is none, `InvalidArgument` for a `GRIDZ_DEVICE` that does not exist.
     pub fn choose(settings: &Settings) -> Result<&'static Device> {
-        static TURN: AtomicUsize = AtomicUsize::new(0);
         let gpus = probe::gpus()?;
         let current = Self::current()?;
-        let wanted = match settings.gpus {
-            Gpus::Programs => {
-                return current.map_or_else(|| Self::primary(&gpus[settings::local_rank() % gpus.len()]), Ok);
-            }
-            Gpus::All => {
-                let all = Self::all()?;
-                return Ok(all[TURN.fetch_add(1, Ordering::Relaxed) % all.len()]);
-            }
-            Gpus::Number(wanted) => wanted,
+        let Gpus::Number(wanted) = settings.gpus else {
+            return current.map_or_else(|| Self::primary(&gpus[settings::local_rank() % gpus.len()]), Ok);
         };
         let gpu = gpus.get(wanted as usize).ok_or_else(|| {
             let last = gpus.len() - 1;
@@ -71,17 +62,34 @@ impl Device {
         current.filter(|device| device.context.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
     }
 
+    /// The same for one of many arrays: where all GPUs are to work, they take turns.
+    ///
+    /// # Errors
+    /// As for [`choose`](Self::choose).
+    pub fn in_turn(settings: &Settings) -> Result<&'static Device> {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        if settings.gpus != Gpus::All {
+            return Self::choose(settings);
+        }
+        let all = Self::all()?;
+        Ok(all[(settings::local_rank() + TURN.fetch_add(1, Ordering::Relaxed)) % all.len()])
+    }
+
     /// The devices of all GPUs that can be used, of which there is one at least.
     ///
     /// # Errors
     /// `Device` saying why there is none.
     pub fn all() -> Result<Vec<&'static Device>> {
-        let gpus = probe::gpus()?;
-        let usable: Vec<_> = gpus.iter().filter(|gpu| gpu.check_usable().is_ok()).collect();
-        if usable.is_empty() {
-            gpus[0].check_usable()?;
+        let mut why_not = None;
+        let usable = |gpu: &'static Gpu| {
+            let device = Self::of_gpu(gpu.ordinal).and_then(|device| device.enter().map(|_| device));
+            device.map_err(|error| why_not.get_or_insert(error).clone()).ok()
+        };
+        let all: Vec<_> = probe::gpus()?.iter().filter_map(usable).collect();
+        match why_not {
+            Some(error) if all.is_empty() => Err(error),
+            _ => Ok(all),
         }
-        usable.into_iter().map(|gpu| Self::of_gpu(gpu.ordinal)).collect()
     }
 
     /// The device of the context that is current on this thread, if there is one: whose device pointers

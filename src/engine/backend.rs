@@ -62,7 +62,7 @@ pub fn for_host_memory(settings: &Settings, raw_bytes: u64, threads: usize) -> R
     if !is_wanted {
         return Ok(None);
     }
-    match Device::choose(settings) {
+    match Device::in_turn(settings) {
         Ok(device) => Ok(Some(device)),
         Err(error) if settings.backend == Backend::Cuda => Err(error),
         Err(error) => {

@@ -352,7 +352,8 @@ fn open<'a>(
     Ok((stream, entered))
 }
 
-/// Waits for the work that a stream has, with which `memory` is made or used; a default stream is that of this memory.
+/// Waits for the work that a stream has, with which `memory` is made or used. A default stream is that of the current context, or of
+/// this memory's if there is none. A stream that is being captured cannot be waited for.
 ///
 /// # Errors
 /// `Device`, also for what that work did wrong.

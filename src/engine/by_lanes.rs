@@ -175,7 +175,7 @@ impl Decompression<'_> {
         };
         let dst = match &self.dst {
             Ends::Device(dst) => Destination::Device(dst.slice(place)?),
-            // SAFETY: its batch is done, and the part is that chunk's alone.
+            // SAFETY: no batch has it, or that is done, and the part is that chunk's alone.
             Ends::Pinned(dst) | Ends::Host(dst) => Destination::Host(unsafe { dst.part(in_memory(place)) }),
         };
         let device = self.context.device_of(&frame, &dst)?;
@@ -224,11 +224,11 @@ pub fn by_lanes(
         lengths,
         offsets: vec![0],
     };
-    // Dropped before what they were lent.
+    // Declared here, lanes are dropped before the ends, which lend them memory.
     let mut lanes = made;
     let (left, array_bytes) = (Left::new(chunks.n_chunks as u64), chunks.array.n_bytes());
     let crosses = matches!(ends.dst, Ends::Host(_)) || matches!(src, Source::Host(_)) && !ends.is_pinned;
-    let mut pace = Pace::new(array_bytes, context.batch_bytes(), crosses);
+    let mut pace = Pace::new(array_bytes, context.batch_bytes() / devices.len() as u64, crosses);
     traffic::compress(&mut lanes, &mut ends, (&left, array_bytes), &mut pace, context.pool())?;
     log::busy(lanes.iter().map(CompressLane::busy), &pace);
     Ok(Attempt::Done(ends.end()))
@@ -278,16 +278,16 @@ pub fn from_lanes(
         verify,
         context,
     };
-    // Dropped before what they were lent.
+    // Declared here, lanes are dropped before the ends, which lend them memory.
     let mut lanes = made;
     let (left, array_bytes) = (Left::new(chunks.n_chunks as u64), chunks.array.n_bytes());
     let crosses = matches!(ends.dst, Ends::Host(_)) || matches!(frames, Source::Host(_)) && !ends.is_pinned;
-    let mut pace = Pace::new(array_bytes, context.batch_bytes(), crosses);
+    let mut pace = Pace::new(array_bytes, context.batch_bytes() / devices.len() as u64, crosses);
     let mut work = || traffic::decompress(&mut lanes, &ends, (&left, array_bytes), &mut pace, context.pool());
     // Threads have nothing to copy then, and the bus is what GPUs wait for.
     let both_pinned = matches!((frames, &ends.dst), (Source::Host(_), Ends::Pinned(_))) && !crosses;
     if both_pinned && context.settings()?.backend == Backend::Auto {
-        beside(&ends, &left, context, work)?
+        beside(&ends, &left, devices.len(), context, work)?
     } else {
         work()?
     }
@@ -295,12 +295,23 @@ pub fn from_lanes(
     Ok(Attempt::Done(()))
 }
 
+/// A GPU brings so many chunks back in the time that a thread takes for one (51 GB/s and 2): where fewer are left, the thread would be
+/// waited for.
+const GPU_OVER_THREAD: u64 = 32;
+
 /// Does `work`, by which GPUs decompress what is left from the front, and beside it the same with workers, from the back.
-fn beside(ends: &Decompression, left: &Left, context: &Context, work: impl FnOnce() -> Result<()>) -> Result<()> {
+fn beside(
+    ends: &Decompression,
+    left: &Left,
+    n_gpus: usize,
+    context: &Context,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let (pool, alone) = (context.pool(), context.of_one_thread()?);
     let (n_done, failed) = (AtomicU64::new(0), Mutex::new(None));
+    let enough = GPU_OVER_THREAD * n_gpus as u64;
     let step = || {
-        let Some(i) = left.last() else { return false };
+        let Some(i) = left.last_of(enough) else { return false };
         n_done.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = ends.by_cpu(i, &alone) {
             let mut first = lock(&failed);

@@ -84,7 +84,7 @@ impl Context {
     pub fn on_all_gpus(self) -> Result<Self> {
         let settings = Settings { backend: Backend::Cuda, gpus: Gpus::All, ..self.settings()?.clone() };
         backend::check(&settings)?;
-        Ok(Self { settings: Some(settings), ..self })
+        Ok(Self { settings: Some(settings), gpu: None, ..self })
     }
 
     /// The same context with only the instructions of one level, whatever `GRIDZ_CPU_LEVEL` says.

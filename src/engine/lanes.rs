@@ -68,9 +68,9 @@ pub enum Target<'a> {
     Device(DeviceSlice<'a>, u64),
 }
 
-/// Loads and unloads boats: see [`Up`] and [`Down`].
+/// Loads boats: see [`Up`] and [`Down`].
 pub type LoadFn<'a> = &'a (dyn Fn(usize, &mut [u8]) + Sync);
-/// See [`LoadFn`].
+/// Unloads boats.
 pub type UnloadFn<'a> = &'a (dyn Fn(usize, &[u8]) + Sync);
 
 /// The streams.

@@ -28,7 +28,7 @@ pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instan
     });
 }
 
-/// One line for what of many chunks was done beside.
+/// One line for how many of the chunks others did beside.
 pub fn also(backend: &str, n_chunks: u64) {
     settings::log(LogLevel::Debug, || format!("{n_chunks} of the chunks by {backend}"));
 }

@@ -49,14 +49,15 @@ impl Left {
         (!taken.is_empty()).then_some(taken)
     }
 
-    /// None are left then.
+    /// Leaves none.
     pub fn clear(&self) {
         *lock(&self.0) = 0..0;
     }
 
-    /// The last one.
-    pub fn last(&self) -> Option<u64> {
-        lock(&self.0).next_back()
+    /// The last one, if there are at least so many.
+    pub fn last_of(&self, n_chunks: u64) -> Option<u64> {
+        let mut left = lock(&self.0);
+        if left.end - left.start < n_chunks { None } else { left.next_back() }
     }
 }
 

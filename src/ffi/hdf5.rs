@@ -57,7 +57,7 @@ pub unsafe extern "C" fn gridz_h5_write_by(
                     Source::Device(memory) => Some(*memory),
                     Source::Host(_) => None,
                 };
-                options.wait_for_stream("src", on_device)?;
+                options.wait_for_stream("src", on_device, access.span())?;
                 options.run(|options, progress| access.write(memory, options, progress))
             })
         }
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn gridz_h5_read_by(
                     Destination::Device(memory) => Some(*memory),
                     Destination::Host(_) => None,
                 };
-                options.wait_for_stream("dst", on_device)?;
+                options.wait_for_stream("dst", on_device, access.span())?;
                 options.run(|options, progress| access.read(memory, options, progress))
             })
         }
@@ -209,13 +209,14 @@ impl Options<'_> {
         })
     }
 
-    /// Waits for the stream whose work makes or uses an array, called `name` in C, if there is one.
+    /// Waits for the stream whose work makes or uses an array of `n_bytes`, called `name` in C, if there is one. Nothing is in the
+    /// memory of a GPU either, for a rank that takes part without data.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it: it is a stream.
-    unsafe fn wait_for_stream(&self, name: &str, array: Option<DeviceSlice>) -> Result<()> {
+    unsafe fn wait_for_stream(&self, name: &str, array: Option<DeviceSlice>, n_bytes: usize) -> Result<()> {
         match array {
-            _ if self.stream.is_null() => Ok(()),
+            _ if self.stream.is_null() || n_bytes == 0 => Ok(()),
             // SAFETY: the same promise.
             Some(array) => device::wait_for(unsafe { ptr::stream(self.stream) }, array),
             None => Err(Error::invalid(format!(

@@ -497,6 +497,10 @@ typedef struct gridz_h5_options {
     uint64_t memory_limit;
     /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
     int64_t dxpl;
+    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is memory of a GPU: the call waits for the work that the stream has, which
+    /// may be what makes the array. NULL = the program has waited for what its streams do with the array. For the
+    /// default streams there are `cudaStreamLegacy` and `cudaStreamPerThread`.
+    void *stream;
 } gridz_h5_options;
 
 #ifdef __cplusplus
@@ -615,7 +619,7 @@ void gridz_context_destroy(struct gridz_context *context);
 /// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
 ///
 /// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
-/// on the node, and 64 streams. May be called at any time, also while other calls run; it starts nothing, and a later
+/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams. May be called at any time, also while other calls run; it starts nothing, and a later
 /// call takes anew what it needs. Kernels stay loaded, since CUDA graphs of the program may hold them, and so do
 /// the threads of contexts, with up to 2 MiB each.
 void gridz_release_caches(void);
@@ -674,7 +678,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
 ///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own, which keeps up to 1 GiB per process, divided by its MPI ranks on the node. Give one where
+///   own, which keeps what `gridz_release_caches` says. Give one where
 ///   the stream is being captured into a CUDA graph; then the graph may be launched again with
 ///   other contents of `src`.
 /// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA

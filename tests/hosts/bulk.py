@@ -32,6 +32,7 @@ class Options(ctypes.Structure):
         ("progress_data", c_void_p),
         ("memory_limit", c_uint64),
         ("dxpl", c_int64),
+        ("stream", c_void_p),
     ]
 
 

@@ -25,7 +25,7 @@ def prefix(tmp_path_factory):
 def cuda(prefix, tmp_path_factory):
     """What the environment needs for the CUDA runtime of PyPI, laid out as NVIDIA's installer does it.
 
-    Only for those who use it: to cargo another CUDA_HOME means another build.
+    Only for those who use it: to cargo, another CUDA_HOME means another build.
     """
     packages = ROOT.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu13/bin/nvcc")
     for nvcc in [Path(os.environ["NVCC"])] if os.environ.get("NVCC") else packages:
