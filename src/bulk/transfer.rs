@@ -19,6 +19,9 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// Tasks under way for each thread: one that it works on, and one that waits, for it or for its turn in the store.
 const TASKS_PER_THREAD: usize = 2;
+/// Of tasks that take so many bytes there is one more than threads: their buffers are in no cache when they are used again, and
+/// each new one has pages that nobody has touched.
+const LARGE_TASK_BYTES: usize = 32 << 20;
 
 /// A transfer of a selection.
 pub struct Transfer<'a> {
@@ -104,7 +107,9 @@ impl Transfer<'_> {
     fn split<'a>(&'a self, alone: &'a Context, bytes_of_task: usize) -> Split<'a> {
         let all = self.context.pool();
         let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
-        let window = (all.threads() * TASKS_PER_THREAD).min(affordable);
+        let is_large = bytes_of_task > LARGE_TASK_BYTES;
+        let wanted = if is_large { all.threads() + 1 } else { all.threads() * TASKS_PER_THREAD };
+        let window = wanted.min(affordable);
         if window > all.threads() / 2 && all.threads() > 1 && self.selection.n_chunks() >= window as u64 {
             Split { pool: all, context: alone, window }
         } else {
