@@ -49,8 +49,8 @@
  * Threads.    Every function may be called from any thread at any time, also with the same context,
  *             frame, source or options, and in a child after fork. Not from signal handlers.
  * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..|all,
- *             GRIDZ_CACHE_MIB=0.., GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first call. A value that
- *             gridz does not know, or a level that the CPU lacks, fails every call.
+ *             GRIDZ_CACHE_MIB=0.., GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first
+ *             call. A value that gridz does not know, or a level that the CPU lacks, fails every call.
  */
 
 #ifndef GRIDZ_H
@@ -354,8 +354,8 @@ typedef struct gridz_context_options {
     /// Compressing numbers of big-endian order that the codec takes takes the array's size,
     /// everything else takes none, except that where the CPU takes over from a GPU each of array,
     /// or region, and frame may be copied to the host. GPU
-    /// memory, up to 100 MiB of pinned memory, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through a GPU, a batch of them has at most an eighth of the limit. 0 = no limit.
+    /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
+    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
@@ -619,9 +619,9 @@ void gridz_context_destroy(struct gridz_context *context);
 /// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
 ///
 /// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
-/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams. May be called at any time, also while other calls run; it starts nothing, and a later
-/// call takes anew what it needs. Kernels stay loaded, since CUDA graphs of the program may hold them, and so do
-/// the threads of contexts, with up to 2 MiB each.
+/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams; GPU memory above that goes back when a call next waits for the GPU.
+/// May be called at any time, also while other calls run; it starts nothing, and a later call takes anew what it needs. Kernels
+/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts, with up to 2 MiB each.
 void gridz_release_caches(void);
 
 /// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
@@ -678,7 +678,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
 ///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own, which keeps what `gridz_release_caches` says. Give one where
+///   own, of which it keeps what `gridz_release_caches` says. Give one where
 ///   the stream is being captured into a CUDA graph; then the graph may be launched again with
 ///   other contents of `src`.
 /// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA

@@ -195,6 +195,39 @@ fn the_devices_number_wins() {
 }
 
 #[test]
+fn all_devices_take_turns() {
+    let env = [("MOCK_CUDA_DEVICES", "3"), ("GRIDZ_DEVICE", "all")];
+    with_mock("all_devices_take_turns", &env, || {
+        let settings = settings::checked().unwrap();
+        let ordinals = |devices: &[&Device]| devices.iter().map(|device| device.gpu().ordinal).collect::<Vec<_>>();
+        let turns: Vec<_> = (0..4).map(|_| Device::in_turn(settings).unwrap()).collect();
+        assert_eq!(ordinals(&turns), [0, 1, 2, 0]);
+        assert_eq!(ordinals(&Device::wanted(settings).unwrap()), [0, 1, 2]);
+        assert_eq!(choose().unwrap().gpu().ordinal, 0);
+    });
+}
+
+#[test]
+fn no_device_of_all_can_be_used() {
+    let env = [("MOCK_CUDA_DEVICES", "2"), ("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")];
+    with_mock("no_device_of_all_can_be_used", &env, || {
+        assert_error(Device::all().map(drop), OutOfMemory, &["GPU 0", "no context", "MOCK_ERROR_2"]);
+    });
+}
+
+/// One that gives no context is left out.
+#[test]
+fn a_bad_device_does_not_stop_the_others() {
+    let fail = "cuDevicePrimaryCtxRetain:2:2";
+    let env = [("MOCK_CUDA_DEVICES", "2"), ("GRIDZ_DEVICE", "all"), ("MOCK_CUDA_FAIL", fail)];
+    with_mock("a_bad_device_does_not_stop_the_others", &env, || {
+        let settings = settings::checked().unwrap();
+        let ordinals: Vec<_> = (0..2).map(|_| Device::in_turn(settings).unwrap().gpu().ordinal).collect();
+        assert_eq!(ordinals, [0, 0]);
+    });
+}
+
+#[test]
 fn a_device_that_does_not_exist_is_an_error() {
     let env = [("MOCK_CUDA_DEVICES", "2"), ("GRIDZ_DEVICE", "2")];
     with_mock("a_device_that_does_not_exist_is_an_error", &env, || {
@@ -593,6 +626,16 @@ fn buffers_keep_their_stream() {
         drop(buffers);
         release_caches();
         assert_eq!((count(c"streams"), count(c"device_buffers")), (0, 0));
+    });
+}
+
+#[test]
+fn no_more_is_kept_than_was_asked_for() {
+    with_mock("no_more_is_kept_than_was_asked_for", &[("GRIDZ_CACHE_MIB", "3")], || {
+        let device = choose().unwrap();
+        let buffers: Vec<_> = (0..4).map(|_| device.pinned(1 << 20).unwrap()).collect();
+        drop(buffers);
+        assert_eq!(count(c"pinned_buffers"), 3);
     });
 }
 

@@ -19,8 +19,8 @@ unsafe impl Send for Buffer {}
 
 /// Pages that Linux has beside the small ones, on machines with pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
-/// Buffers of so many bytes are made of them. Memory of that size mostly comes from the system anew, which makes and zeroes every page when
-/// it is first touched; with small pages that takes half as long as to decompress it.
+/// Buffers of so many bytes are made of them. Memory of that size mostly comes from the system anew, which makes and zeroes every
+/// page when it is first touched; with small pages that takes half as long as to decompress it.
 const HUGE_FROM: usize = 2 * HUGE_PAGE;
 
 /// Memory in huge pages, where the system gives them to those who ask. Null if there is not so much.

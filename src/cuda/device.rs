@@ -75,6 +75,14 @@ impl Device {
         Ok(all[(settings::local_rank() + TURN.fetch_add(1, Ordering::Relaxed)) % all.len()])
     }
 
+    /// All that are to work: the one of [`choose`](Self::choose), or those of all GPUs that can be used.
+    ///
+    /// # Errors
+    /// As for `choose`.
+    pub fn wanted(settings: &Settings) -> Result<Vec<&'static Device>> {
+        if settings.gpus == Gpus::All { Self::all() } else { Ok(vec![Self::choose(settings)?]) }
+    }
+
     /// The devices of all GPUs that can be used, of which there is one at least.
     ///
     /// # Errors

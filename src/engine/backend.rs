@@ -38,8 +38,8 @@ pub fn check(settings: &Settings) -> Result<()> {
     }
     let because =
         |error: Error| Error::new(error.kind(), format!("the GPU that is required cannot be used: {error}"));
-    let device = Device::choose(settings).map_err(because)?;
-    device.enter().map_err(because)?;
+    let devices = Device::wanted(settings).map_err(because)?;
+    devices.iter().try_for_each(|device| device.enter().map(drop)).map_err(because)?;
     // A library built without kernels has them for no codec.
     CODECS
         .iter()
@@ -47,12 +47,17 @@ pub fn check(settings: &Settings) -> Result<()> {
         .try_for_each(|entry| Fatbin::find(entry.name).map(|_| ()).map_err(because))
 }
 
-/// The GPU for a chunk of `raw_bytes` in host memory, where the CPU has `threads`. `None`: the CPU is to do it, because
-/// it should or because there is no GPU.
+/// What GPUs `choose` finds for `raw_bytes` in host memory, where the CPU has `threads`. `None`: the CPU is to do it, because it
+/// should or because there is no GPU.
 ///
 /// # Errors
 /// `Device`, `InvalidArgument` where the GPU is required.
-pub fn for_host_memory(settings: &Settings, raw_bytes: u64, threads: usize) -> Result<Option<&'static Device>> {
+pub fn for_host_memory<R>(
+    settings: &Settings,
+    raw_bytes: u64,
+    threads: usize,
+    choose: impl FnOnce(&Settings) -> Result<R>,
+) -> Result<Option<R>> {
     let is_wanted = match settings.backend {
         Backend::Cpu => false,
         Backend::Cuda => true,
@@ -62,8 +67,8 @@ pub fn for_host_memory(settings: &Settings, raw_bytes: u64, threads: usize) -> R
     if !is_wanted {
         return Ok(None);
     }
-    match Device::in_turn(settings) {
-        Ok(device) => Ok(Some(device)),
+    match choose(settings) {
+        Ok(found) => Ok(Some(found)),
         Err(error) if settings.backend == Backend::Cuda => Err(error),
         Err(error) => {
             settings::log(LogLevel::Info, || format!("{error}; the CPU takes over"));

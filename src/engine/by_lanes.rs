@@ -202,6 +202,7 @@ fn lanes<L>(
     Ok(Attempt::Done(lanes))
 }
 
+/// Compresses by these devices, of which there is one at least, as [`compress_chunks`](super::chunks::compress_chunks).
 pub fn by_lanes(
     devices: &[&'static Device],
     chunks: &Chunks,
@@ -234,6 +235,7 @@ pub fn by_lanes(
     Ok(Attempt::Done(ends.end()))
 }
 
+/// Decompresses likewise.
 pub fn from_lanes(
     devices: &[&'static Device],
     chunks: &Chunks,
@@ -285,7 +287,7 @@ pub fn from_lanes(
     let mut pace = Pace::new(array_bytes, context.batch_bytes() / devices.len() as u64, crosses);
     let mut work = || traffic::decompress(&mut lanes, &ends, (&left, array_bytes), &mut pace, context.pool());
     // Threads have nothing to copy then, and the bus is what GPUs wait for.
-    let both_pinned = matches!((frames, &ends.dst), (Source::Host(_), Ends::Pinned(_))) && !crosses;
+    let both_pinned = ends.is_pinned && matches!(ends.dst, Ends::Pinned(_));
     if both_pinned && context.settings()?.backend == Backend::Auto {
         beside(&ends, &left, devices.len(), context, work)?
     } else {
@@ -295,8 +297,8 @@ pub fn from_lanes(
     Ok(Attempt::Done(()))
 }
 
-/// A GPU brings so many chunks back in the time that a thread takes for one (51 GB/s and 2): where fewer are left, the thread would be
-/// waited for.
+/// A GPU brings so many chunks back in the time that a thread takes for one (51 GB/s and 2): where fewer are left, the thread
+/// would be waited for.
 const GPU_OVER_THREAD: u64 = 32;
 
 /// Does `work`, by which GPUs decompress what is left from the front, and beside it the same with workers, from the back.

@@ -69,7 +69,7 @@ impl Prepared {
             Some(device) => Some(device),
             // What is only copied is copied fastest where it is.
             None if entry.id == STORED => None,
-            None => backend::for_host_memory(settings, array.n_bytes(), context.pool().threads())?,
+            None => backend::for_host_memory(settings, array.n_bytes(), context.pool().threads(), Device::in_turn)?,
         };
         let by_gpu = device.map(|device| gpu::compress(device, self, src, dst.reborrow(), context));
         let by_gpu = by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))?;
@@ -134,7 +134,7 @@ pub fn decompress_from(frame: Source, mut dst: Destination, verify: Verify, cont
         Some(_) if settings.backend == Backend::Cpu => None,
         Some(device) => Some(device),
         None if entry.id == STORED => None,
-        None => backend::for_host_memory(settings, n_bytes, context.pool().threads())?,
+        None => backend::for_host_memory(settings, n_bytes, context.pool().threads(), Device::in_turn)?,
     };
     let by_gpu = device.map(|device| {
         let procedure = Procedure::new(Direction::Decompress, &prepared, verify);

@@ -16,7 +16,7 @@ use crate::engine::log;
 use crate::engine::memory::{Destination, Source};
 use crate::engine::prepared::Prepared;
 use crate::error::{Error, ErrorKind, Result};
-use crate::settings::{Backend, Gpus, Settings};
+use crate::settings::{Backend, Settings};
 
 /// The GPUs for such a call; none if the CPU is to do it. Memory of a GPU is that one's; for chunks in host memory it is as
 /// [`backend::for_host_memory`] says, but pinned memory is for GPUs if there are any.
@@ -34,10 +34,7 @@ fn devices_for(
         return Ok(memory_of.filter(|_| settings.backend != Backend::Cpu).into_iter().collect());
     };
     let threads = if is_pinned(src) && is_pinned(dst) { 1 } else { context.pool().threads() };
-    match (backend::for_host_memory(settings, raw_bytes, threads)?, settings.gpus) {
-        (Some(_), Gpus::All) => Device::all(),
-        (chosen, _) => Ok(chosen.into_iter().collect()),
-    }
+    Ok(backend::for_host_memory(settings, raw_bytes, threads, Device::wanted)?.unwrap_or_default())
 }
 
 /// What comes of `work` on GPUs, or `None` for the CPU to do it: where there are none, and as [`backend::or_cpu`].

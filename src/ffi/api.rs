@@ -235,9 +235,9 @@ pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
 /// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
 ///
 /// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
-/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams. May be called at any time, also while other calls run; it starts nothing, and a later
-/// call takes anew what it needs. Kernels stay loaded, since CUDA graphs of the program may hold them, and so do
-/// the threads of contexts, with up to 2 MiB each.
+/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams; GPU memory above that goes back when a call next waits for the GPU.
+/// May be called at any time, also while other calls run; it starts nothing, and a later call takes anew what it needs. Kernels
+/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts, with up to 2 MiB each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_release_caches() {
     guard_or((), engine::release_caches);

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
 ///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own, which keeps what `gridz_release_caches` says. Give one where
+///   own, of which it keeps what `gridz_release_caches` says. Give one where
 ///   the stream is being captured into a CUDA graph; then the graph may be launched again with
 ///   other contents of `src`.
 /// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA

@@ -169,8 +169,8 @@ pub struct gridz_context_options {
     /// Compressing numbers of big-endian order that the codec takes takes the array's size,
     /// everything else takes none, except that where the CPU takes over from a GPU each of array,
     /// or region, and frame may be copied to the host. GPU
-    /// memory, up to 100 MiB of pinned memory, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through a GPU, a batch of them has at most an eighth of the limit. 0 = no limit.
+    /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
+    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. 0 = no limit.
     pub memory_limit: u64,
 }
 
