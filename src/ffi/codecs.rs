@@ -2,6 +2,9 @@
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
+use std::ffi::c_char;
+use std::ptr;
+
 use crate::ffi::convert;
 use crate::ffi::guard::{guard, guard_or};
 use crate::ffi::ptr::OutStruct;
@@ -12,6 +15,13 @@ use crate::ffi::types::gridz_codec;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_codec_count() -> usize {
     guard_or(0, convert::codec_count)
+}
+
+/// The name of the codec at `index`, or NULL if `index` is not below `gridz_codec_count()`. Lives as long as the process.
+/// Unlike `gridz_codec_info` it asks for nothing, in particular not for GPUs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_codec_name(index: usize) -> *const c_char {
+    guard_or(ptr::null(), || convert::codec_name(index))
 }
 
 /// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller

@@ -55,6 +55,11 @@ pub fn codec_count() -> usize {
     CODECS.len()
 }
 
+/// The name of the codec at `index` of the table, or null.
+pub fn codec_name(index: usize) -> *const c_char {
+    texts().get(index).map_or(ptr::null(), |texts| texts.name.as_ptr())
+}
+
 /// The codec at `index` of the table, for a struct of `struct_size` bytes.
 pub fn codec(index: usize, struct_size: usize) -> Result<gridz_codec> {
     let (entry, texts) = CODECS.get(index).zip(texts().get(index)).ok_or_else(|| {
@@ -137,7 +142,7 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
         extents,
         array_bytes: info.array.n_bytes(),
         frame_bytes: info.frame_bytes,
-        codec_name: codec_name(info.codec),
+        codec_name: name_of(info.codec),
         codec: u32::from(info.codec),
         mode: info.promise.map_or(0, |promise| promise.mode.id().into()),
         value: info.promise.map_or(0.0, |promise| promise.value),
@@ -209,9 +214,8 @@ pub fn quality_report(report: &Report, struct_size: usize) -> gridz_quality_repo
 }
 
 /// The codec's name with the 0 byte that C wants, alive for ever; null if there is no such codec.
-fn codec_name(id: u8) -> *const c_char {
-    let position = CODECS.iter().position(|entry| entry.id == id);
-    position.map_or(ptr::null(), |i| texts()[i].name.as_ptr())
+fn name_of(id: u8) -> *const c_char {
+    CODECS.iter().position(|entry| entry.id == id).map_or(ptr::null(), codec_name)
 }
 
 #[cfg(test)]
@@ -274,8 +278,8 @@ mod tests {
     #[test]
     fn every_codec_has_a_name() {
         for entry in CODECS {
-            assert!(!codec_name(entry.id).is_null());
+            assert!(!name_of(entry.id).is_null());
         }
-        assert!(codec_name(255).is_null());
+        assert!(name_of(255).is_null());
     }
 }

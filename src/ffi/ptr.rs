@@ -318,10 +318,7 @@ pub unsafe fn lengths_mut<'a>(name: &str, to: *mut usize, n: usize) -> Result<&'
 /// Lengths are read and written by the host.
 fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
     const { assert!(size_of::<usize>() == size_of::<u64>(), "gridz is for machines of 64 bits") };
-    is_empty(name, start.cast(), n.saturating_mul(size_of::<usize>()))?;
-    if !start.is_aligned() {
-        return Err(Error::invalid(format!("{name} is at {start:p}; it must be aligned to 8 bytes")));
-    }
+    check_aligned(name, start, n)?;
     if n > 0 && gpu_of_pointer(start.cast()).is_some() {
         return Err(Error::invalid(format!("{name} is memory of a GPU; here it must be the host's")));
     }
@@ -396,6 +393,36 @@ pub unsafe fn strides(from: *const i64, rank: u32) -> Result<Option<[i64; MAX_RA
 pub unsafe fn text<'a>(from: *const c_char) -> Option<&'a CStr> {
     // SAFETY: not null; the rest is the promise.
     (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) })
+}
+
+/// `n` words in host memory.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn words<'a>(name: &str, from: *const u32, n: usize) -> Result<&'a [u32]> {
+    check_aligned(name, from, n)?;
+    // SAFETY: the same promise, for memory that is aligned and of a possible length.
+    Ok(if n == 0 { &[] } else { unsafe { slice::from_raw_parts(from, n) } })
+}
+
+/// Room for `n` elements of host memory, of which nobody has seen a value.
+///
+/// # Safety
+/// The caller's promise, for a type all of whose values are valid.
+pub unsafe fn room<'a, T: Copy>(name: &str, to: *mut T, n: usize) -> Result<&'a mut [MaybeUninit<T>]> {
+    check_aligned(name, to, n)?;
+    // SAFETY: the same promise, for memory that is aligned and of a possible length.
+    Ok(if n == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(to.cast(), n) } })
+}
+
+fn check_aligned<T>(name: &str, start: *const T, n: usize) -> Result<()> {
+    is_empty(name, start.cast(), n.saturating_mul(size_of::<T>()))?;
+    match start.is_aligned() {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(format!("{name} is at {start:p}; it must be aligned to {} bytes", align_of::<T>())))
+        }
+    }
 }
 
 /// The functions at `from`, up to one without a name.

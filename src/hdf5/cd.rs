@@ -6,7 +6,7 @@
 //! dataset's record: what was chosen (so a later default never changes an old dataset) and what a chunk is (so encoding
 //! needs no question to libhdf5).
 
-use crate::engine::{MAX_EXTRAS, MAX_FILL_BYTES, Request};
+use crate::engine::{MAX_EXTRAS, MAX_FILL_BYTES, Mode, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -60,6 +60,24 @@ impl Values {
             Values::Record(record) => record.request(),
         }
     }
+}
+
+/// A request as the shortest words that a user can write for it. Its fill value has no place there.
+pub fn user_words(request: &Request) -> Vec<u32> {
+    let (mode, level) = (request.mode(), u32::from(request.level()));
+    let mut words = vec![request.codec().into(), mode.id().into()];
+    if mode != Mode::Lossless {
+        words.extend(halves(request.value().to_bits()));
+    }
+    words.push(level);
+    if mode != Mode::Lossless {
+        words.extend(request.extra_words());
+    }
+    words
+}
+
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
 }
 
 /// Whether a record that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
@@ -207,7 +225,6 @@ impl Record {
         let has_extras = if extras.is_empty() { 0 } else { HAS_EXTRAS };
         let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
         let flags = has_extras | flag(self.shuffle.is_some(), IS_SHUFFLED) | flag(self.fill.is_some(), HAS_FILL);
-        let halves = |word: u64| [word as u32, (word >> 32) as u32];
         let mut words = Words { words: [0; MAX_WORDS], len: 0 };
         words.push(&[
             RECORD_MAGIC | RECORD_VERSION,

@@ -861,6 +861,10 @@ gridz_status gridz_unpack_async(size_t n_frames,
 /// How many codecs this library has.
 size_t gridz_codec_count(void);
 
+/// The name of the codec at `index`, or NULL if `index` is not below `gridz_codec_count()`. Lives as long as the process.
+/// Unlike `gridz_codec_info` it asks for nothing, in particular not for GPUs.
+const char *gridz_codec_name(size_t index);
+
 /// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller
 /// has set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with
 /// CUDA kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards
@@ -869,6 +873,29 @@ size_t gridz_codec_count(void);
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index,
                               struct gridz_codec *codec);
+
+/// Turns a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
+/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (16 are always enough).
+///
+/// A fill value has no place there, since the filter takes that of the dataset.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in `*n_values`.
+gridz_status gridz_cd_values(const char *request,
+                             uint32_t *values,
+                             size_t capacity,
+                             size_t *n_values);
+
+/// Turns cd_values of the filter, a user's or those stored with a dataset, into a request in text form. The text ends with a
+/// 0 byte, and with it has at most `capacity` bytes, for which there is room at `text`; `*text_bytes` becomes how many they
+/// are. 256 are enough for all codecs of this version.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a later version,
+/// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
+gridz_status gridz_cd_text(const uint32_t *values,
+                           size_t n_values,
+                           char *text,
+                           size_t capacity,
+                           size_t *text_bytes);
 
 /// Compares an array with its original, into `*report`, whose `struct_size` the caller has set: the largest errors and
 /// where they are, whether they keep a bound, and the figures that codecs are compared by.

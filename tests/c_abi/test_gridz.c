@@ -745,6 +745,7 @@ static void test_codecs(void)
     for (size_t i = 0; i < gridz_codec_count(); i++) {
         gridz_codec codec = {.struct_size = sizeof codec};
         CHECK_OK(gridz_codec_info(i, &codec));
+        CHECK(gridz_codec_name(i) == codec.name);
         CHECK(codec.struct_size == sizeof codec && codec.reserved == 0 && strlen(codec.description) > 10);
         CHECK((codec.backends & GRIDZ_BACKEND_CPU) && codec.backends < 4);
         CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
@@ -769,11 +770,48 @@ static void test_codecs(void)
             CHECK_OK(with_options(&in_text));
         }
     }
+    CHECK(gridz_codec_name(gridz_codec_count()) == NULL);
     gridz_codec codec = {.struct_size = sizeof codec};
     CHECK_FAILS(gridz_codec_info(gridz_codec_count(), &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_codec_count()");
     CHECK_FAILS(gridz_codec_info(0, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
     codec.struct_size = 8;
     CHECK_FAILS(gridz_codec_info(0, &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size 8");
+}
+
+/* Text to cd_values and back, with the room that they have. */
+static void test_cd_values(void)
+{
+    uint32_t values[16];
+    char text[256];
+    size_t n = 0, bytes = 0;
+    for (size_t i = 0; i < gridz_codec_count(); i++) {
+        gridz_codec codec = {.struct_size = sizeof codec};
+        CHECK_OK(gridz_codec_info(i, &codec));
+        const char *mode = codec.modes & 1u << GRIDZ_MODE_LOSSLESS ? "" : ",abs=1e-300";
+        char request[128];
+        snprintf(request, sizeof request, "%s%s%s%s", codec.name, mode, codec.n_levels > 0 ? ",level=" : "",
+                 codec.n_levels > 0 ? codec.level_names[codec.n_levels - 1] : "");
+        CHECK_OK(gridz_cd_values(request, values, 16, &n));
+        CHECK(n >= 3 && values[0] == codec.id);
+        CHECK_OK(gridz_cd_text(values, n, text, sizeof text, &bytes));
+        CHECK(strcmp(text, request) == 0 && bytes == strlen(text) + 1);
+        CHECK(gridz_cd_values(request, values, n - 1, &n) == GRIDZ_ERROR_DST_TOO_SMALL && n >= 3);
+        CHECK(gridz_cd_text(values, n, text, bytes - 1, &bytes) == GRIDZ_ERROR_DST_TOO_SMALL);
+        CHECK(bytes == strlen(request) + 1);
+    }
+    CHECK_OK(gridz_cd_text(NULL, 0, text, sizeof text, &bytes));
+    CHECK(strcmp(text, "lorenzo,level=fast") == 0);
+    CHECK_FAILS(gridz_cd_values(NULL, values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "request is NULL");
+    CHECK_FAILS(gridz_cd_values("szp,abs=1,fill=-999", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "H5Pset_fill_value");
+    CHECK_FAILS(gridz_cd_values("zip", values, 16, &n), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    CHECK_FAILS(gridz_cd_values("\xff", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "UTF-8");
+    CHECK_FAILS(gridz_cd_values("ndzip", NULL, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gridz_cd_values("ndzip", values, 16, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gridz_cd_text(NULL, 1, text, sizeof text, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+    values[0] = 77;
+    CHECK_FAILS(gridz_cd_text(values, 1, text, sizeof text, &bytes), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec 77");
+    values[0] = 0x475a0001;
+    CHECK_FAILS(gridz_cd_text(values, 1, text, sizeof text, &bytes), GRIDZ_ERROR_CORRUPT, "too few");
 }
 
 static void test_regions(void)
@@ -1092,6 +1130,7 @@ int main(int argc, char **argv)
         {"options in text", test_options_in_text},
         {"fill values", test_fill_values},
         {"codecs", test_codecs},
+        {"cd_values", test_cd_values},
         {"quality", test_quality},
         {"regions", test_regions},
         {"damaged frames", test_damaged_frames},

@@ -1,0 +1,212 @@
+"""Arrays in memory: `compress`, `decompress` and what lies between.
+
+An array is what NumPy can look at without a copy (NumPy's own, everything with the buffer protocol, memory maps, torch
+on the CPU by DLPack), or memory of an NVIDIA GPU with `__cuda_array_interface__` (CuPy, torch, Numba) or DLPack. Work on a
+GPU's memory waits for the stream that the array names. The GIL is released while the library works.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gridz import _codecs as codecs
+from gridz._native import DTYPES, MODES, array_of, check, context, ffi, lib, struct, text
+from gridz._codecs import Codec
+from gridz.device import Memory, memory_of
+from gridz.errors import Corrupt, InvalidArgument
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What a frame says about itself."""
+
+    dtype: np.dtype
+    """The type of the elements; `V<n>` for opaque ones and bfloat16 (see `is_bfloat16`)."""
+    shape: tuple[int, ...]
+    codec: str
+    """Name of the codec that wrote it."""
+    mode: str
+    """What it was allowed to do to the values: "lossless", "abs", …"""
+    value: float
+    """The number that belongs to the mode."""
+    bound: float
+    """No element differs by more from what it was; NaN if there is no such bound. A promise, not the error that there is."""
+    array_bytes: int
+    frame_bytes: int
+    is_bfloat16: bool
+
+
+def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None):
+    """Compresses an array to a frame, as `bytes`.
+
+    `codec` is a codec or its text form; None is the default lossless one. `rel=` bounds are of the range of this array;
+    the frame says what absolute bound that is (`inspect(frame).bound`). What is not contiguous is copied first.
+    `threads`: None is all that `GRIDZ_THREADS` or the machine has.
+
+    With `out`, a writable contiguous buffer in memory of the host or a GPU, the frame goes there and its length in bytes
+    is returned; `bound_of(array, codec)` bytes are always enough.
+    """
+    codec = codecs.codec(codec)
+    memory = memory_of(array)
+    described, ctx = array_of(memory.dtype, memory.shape), context(threads)
+    options, n_bytes = _options(codec, ctx), ffi.new("size_t *")
+    if out is not None:
+        to = memory_of(out, writable=True)
+        args = described.pointer, memory.pointer, memory.n_bytes, to.pointer, to.n_bytes, n_bytes
+        check(lib.gridz_compress(*args, options.pointer))
+        return n_bytes[0]
+    check(lib.gridz_compress_bound(described.pointer, options.pointer, n_bytes))
+    room = np.empty(n_bytes[0], np.uint8)
+    args = described.pointer, memory.pointer, memory.n_bytes, ffi.from_buffer(room), room.nbytes, n_bytes
+    check(lib.gridz_compress(*args, options.pointer))
+    return room[: n_bytes[0]].tobytes()
+
+
+def bound_of(array, codec: Codec | str | None = None) -> int:
+    """The bytes that are always enough for `compress(array, codec, out=…)`."""
+    memory = memory_of(array)
+    described, n_bytes = array_of(memory.dtype, memory.shape), ffi.new("size_t *")
+    options = _options(codecs.codec(codec), ffi.NULL)
+    check(lib.gridz_compress_bound(described.pointer, options.pointer, n_bytes))
+    return n_bytes[0]
+
+
+def inspect(frame) -> FrameInfo:
+    """Reads what a frame says about itself; its first 560 bytes are enough, but for `bound` where that is NaN then."""
+    memory = memory_of(frame)
+    info = struct("gridz_frame_info")
+    check(lib.gridz_inspect(memory.pointer, memory.n_bytes, info))
+    names = {number: name for name, number in MODES.items()}
+    return FrameInfo(
+        dtype=_dtype_of(info),
+        shape=tuple(info.extents[0 : info.rank]),
+        codec=text(info.codec_name) if info.codec_name else f"codec {info.codec} of a newer gridz",
+        mode=names.get(info.mode, f"mode {info.mode} of a newer gridz"),
+        value=info.value,
+        bound=info.bound,
+        array_bytes=info.array_bytes,
+        frame_bytes=info.frame_bytes,
+        is_bfloat16=info.dtype == lib.GRIDZ_DTYPE_BF16,
+    )
+
+
+def inspect_blocks(frame) -> dict[str, int]:
+    """Counts how the blocks of a frame are coded (`gridz_block_counts` of gridz.h), and compares them with their checksums.
+
+    Raises `UnsupportedJob` for codecs whose blocks are all of one kind.
+    """
+    memory, counts = memory_of(frame), struct("gridz_block_counts")
+    check(lib.gridz_inspect_blocks(memory.pointer, memory.n_bytes, counts))
+    fields = (name for name, _ in ffi.typeof("gridz_block_counts").fields)
+    return {name: getattr(counts, name) for name in fields if name != "struct_size"}
+
+
+def decompress(frame, out=None, *, threads: int | None = None, check_sum: bool = True):
+    """Decompresses a frame to a new NumPy array, or into `out`, which is returned.
+
+    `out` has the frame's number of bytes, and if it is an array, its shape and type; it may be memory of a GPU. A frame in
+    memory of a GPU needs one. Raises `Corrupt` for what is damaged. Without `check_sum` the checksum is not compared,
+    and damaged data may come back as wrong values.
+    """
+    memory, info = memory_of(frame), inspect(frame)
+    made, to = _destination(out, info, info.shape, memory)
+    options, n_bytes = _options(None, context(threads), check_sum), ffi.new("size_t *")
+    check(lib.gridz_decompress(memory.pointer, memory.n_bytes, to.pointer, to.n_bytes, n_bytes, options.pointer))
+    return made
+
+
+def decompress_region(frame, region, out=None, *, check_sum: bool = True):
+    """Decompresses part of a frame: `region` is an index of slices with step 1, integers and `...`, as for NumPy.
+
+    Only the blocks that the region touches are decoded. The result has the shape that NumPy gives such an index.
+    """
+    memory, info = memory_of(frame), inspect(frame)
+    start, count, shape = _box(region, info.shape)
+    made, to = _destination(out, info, shape, memory)
+    options, n_bytes = _options(None, ffi.NULL, check_sum), ffi.new("size_t *")
+    numbers = ffi.new("uint64_t[]", start or [0]), ffi.new("uint64_t[]", count or [0])
+    args = memory.pointer, memory.n_bytes, len(start), *numbers, to.pointer, to.n_bytes, n_bytes
+    check(lib.gridz_decompress_region(*args, options.pointer))
+    return made
+
+
+def range_of(array, fill=None) -> tuple[float, float]:
+    """The smallest and the largest finite number of an array in host memory that is not the fill value; infinity and minus
+    infinity if there is none."""
+    memory = memory_of(array)
+    described, ends = array_of(memory.dtype, memory.shape), ffi.new("double[2]")
+    options = struct("gridz_quality_options")
+    if fill is not None:
+        element = np.array(complex(fill) if memory.dtype.kind == "c" else float(fill), memory.dtype)
+        kept = ffi.from_buffer(element.tobytes())
+        options.fill_value = kept
+    check(lib.gridz_range(described.pointer, memory.pointer, memory.n_bytes, ends, ends + 1, options))
+    return ends[0], ends[1]
+
+
+class _Options:
+    """`gridz_options` and what its pointers need."""
+
+    def __init__(self, codec: Codec | None, ctx, check_sum: bool):
+        self._context, self._codec = ctx, ffi.new("char[]", str(codec).encode()) if codec is not None else ffi.NULL
+        flags = 0 if check_sum else lib.GRIDZ_FLAG_SKIP_CHECKSUM
+        self.pointer = struct("gridz_options", context=ctx, codec=self._codec, flags=flags)
+
+
+def _options(codec: Codec | None, ctx, check_sum: bool = True) -> _Options:
+    return _Options(codec, ctx, check_sum)
+
+
+def _dtype_of(info) -> np.dtype:
+    known = DTYPES.get(info.dtype)
+    if known is None:
+        return np.dtype(f"V{info.element_size}")
+    return known.newbyteorder(">" if info.byte_order == lib.GRIDZ_BYTE_ORDER_BIG else "<")
+
+
+def _destination(out, info: FrameInfo, shape: tuple[int, ...], frame: Memory):
+    """Where an array of this shape goes: what is returned, and its memory."""
+    need = math.prod(shape) * info.dtype.itemsize
+    if out is None:
+        if frame.on_gpu:
+            raise InvalidArgument("the frame is in memory of a GPU; give out=, an array on the GPU or the host")
+        # A frame of one constant block is tiny, so a hostile one may say anything: NumPy refuses what it cannot have.
+        try:
+            made = np.empty(shape, info.dtype)
+        except (MemoryError, ValueError, OverflowError):
+            raise Corrupt(f"the frame says that its array has {need} bytes, which cannot be had; is it damaged?") from None
+        return made, memory_of(made, writable=True)
+    to = memory_of(out, writable=True)
+    is_buffer = to.dtype.itemsize == 1 and to.n_bytes == need
+    if not is_buffer and (to.shape, to.dtype) != (shape, info.dtype):
+        raise InvalidArgument(f"out has {to.dtype} {to.shape}; the frame has {info.dtype} {shape}")
+    return out, to
+
+
+def _box(region, shape: tuple[int, ...]) -> tuple[list[int], list[int], tuple[int, ...]]:
+    """Start and count along each axis, and the shape without the axes that an integer takes."""
+    region = region if isinstance(region, tuple) else (region,)
+    if Ellipsis in region:
+        i = region.index(Ellipsis)
+        region = (*region[:i], *[slice(None)] * (len(shape) - len(region) + 1), *region[i + 1 :])
+    if len(region) > len(shape) or Ellipsis in region:
+        raise InvalidArgument(f"a region of {len(region)} axes of an array with {len(shape)}; give one slice or integer an axis")
+    start, count, kept = [], [], []
+    for index, extent in zip((*region, *[slice(None)] * (len(shape) - len(region))), shape):
+        if isinstance(index, slice):
+            first, stop, step = index.indices(extent)
+            if step != 1:
+                raise InvalidArgument(f"a step of {step}; regions have no steps, take them from the result")
+            start.append(first)
+            count.append(max(stop - first, 0))
+            kept.append(count[-1])
+        else:
+            first = int(index) + extent * (index < 0)
+            if not 0 <= first < extent:
+                raise InvalidArgument(f"index {index} of an axis with {extent} elements")
+            start.append(first)
+            count.append(1)
+    return start, count, tuple(kept)

@@ -1,0 +1,86 @@
+"""Where an array's bytes are: in memory of the host, or of an NVIDIA GPU.
+
+`memory_of` looks at an array without a copy where it can. For memory of a GPU it makes the stream wait that the array
+names, so that what makes the array is done when the library reads it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from gridz._native import ffi
+from gridz.errors import DeviceError, InvalidArgument
+
+
+class Memory:
+    """The bytes of an array in C order. `pointer` is good as long as this object lives."""
+
+    def __init__(self, owner, address: int, dtype: np.dtype, shape: tuple[int, ...], on_gpu: bool):
+        self._owner, self.dtype, self.shape, self.on_gpu = owner, dtype, shape, on_gpu
+        self.n_bytes = int(np.prod(shape, dtype=np.uint64)) * dtype.itemsize
+        self.pointer = ffi.cast("void *", address)
+
+
+def memory_of(array, writable: bool = False) -> Memory:
+    """The memory of an array or buffer. What is not contiguous is copied, or refused if it is to be written."""
+    if not isinstance(array, np.ndarray):
+        if hasattr(array, "__cuda_array_interface__"):
+            return _on_gpu(array)
+        array = _on_host(array)
+    if writable and not (array.flags.c_contiguous and array.flags.writeable):
+        raise InvalidArgument("the destination must be contiguous, in C order, and writable; give np.empty(shape, dtype)")
+    contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
+    return Memory(contiguous, contiguous.ctypes.data, contiguous.dtype, contiguous.shape, False)
+
+
+def _on_host(array) -> np.ndarray:
+    """NumPy's view of something else."""
+    try:
+        return np.asarray(memoryview(array))
+    except TypeError:
+        pass
+    if hasattr(array, "__array_interface__") or hasattr(array, "__array__") or not hasattr(array, "__dlpack__"):
+        found = np.asarray(array)
+        if found.dtype.hasobject:
+            raise InvalidArgument(f"{type(array).__name__} is no array of numbers; convert it with numpy.asarray")
+        return found
+    if array.__dlpack_device__()[0] not in (1, 3):  # the CPU's, and pinned memory
+        raise InvalidArgument(
+            f"{type(array).__name__} is in memory of a GPU and has no __cuda_array_interface__; "
+            f"give cupy.from_dlpack(array)"
+        )
+    return np.from_dlpack(array)
+
+
+def _on_gpu(array) -> Memory:
+    """Memory of a GPU by the CUDA array interface, version 2 or 3."""
+    told = array.__cuda_array_interface__
+    dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
+    if told.get("mask") is not None:
+        raise InvalidArgument("arrays with a mask are not supported; fill the masked elements")
+    strides = told.get("strides")
+    if strides is not None and not _is_contiguous(shape, strides, dtype.itemsize):
+        raise InvalidArgument("an array on a GPU must be contiguous, in C order; give cupy.ascontiguousarray(array)")
+    if told.get("stream") not in (None, 0):
+        _wait(told["stream"])
+    return Memory(array, told["data"][0] or 0, dtype, shape, True)
+
+
+def _is_contiguous(shape, strides, itemsize: int) -> bool:
+    """Whether elements stand one behind the other in C order; axes of one element may have any stride."""
+    step = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent > 1 and stride != step:
+            return 0 in shape
+        step *= extent
+    return True
+
+
+def _wait(stream: int) -> None:
+    """Waits for the work of a stream: 1 is the legacy default stream, 2 the one of each thread."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    status = driver.cuStreamSynchronize(ctypes.c_void_p(stream))
+    if status != 0:
+        raise DeviceError(f"the array's stream could not be waited for: CUDA error {status}")

@@ -1,0 +1,61 @@
+"""What gridz raises: one class for each kind of failure that the library tells apart."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """A call of the library that failed. The text names the problem and, where there is one, the remedy."""
+
+    status = 0
+    """The library's number for it, `GRIDZ_ERROR_*` of gridz.h."""
+
+
+class InvalidArgument(Error, ValueError):
+    """A value that no version of gridz accepts."""
+
+
+class UnsupportedJob(Error, ValueError):
+    """A legal request that this version, or the codec, cannot fulfil."""
+
+
+class Cancelled(Error):
+    """The call was ended by the function that is told of the progress."""
+
+
+class Corrupt(Error):
+    """The bytes are no frame, or were damaged after they were written."""
+
+
+class Truncated(Corrupt):
+    """The beginning of a frame whose end is missing."""
+
+
+class UnsupportedFormat(Error):
+    """A sound frame of a newer gridz."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Memory could not be had."""
+
+
+class DeviceError(Error):
+    """The GPU or its driver is missing, too old, or failed."""
+
+
+class HostError(Error):
+    """libhdf5 refused something that gridz needs from it."""
+
+
+BY_NAME = {
+    "GRIDZ_ERROR_INVALID_ARGUMENT": InvalidArgument,
+    "GRIDZ_ERROR_DST_TOO_SMALL": InvalidArgument,
+    "GRIDZ_ERROR_UNSUPPORTED_JOB": UnsupportedJob,
+    "GRIDZ_ERROR_CANCELLED": Cancelled,
+    "GRIDZ_ERROR_CORRUPT": Corrupt,
+    "GRIDZ_ERROR_TRUNCATED": Truncated,
+    "GRIDZ_ERROR_UNSUPPORTED_FORMAT": UnsupportedFormat,
+    "GRIDZ_ERROR_OUT_OF_MEMORY": OutOfMemory,
+    "GRIDZ_ERROR_DEVICE": DeviceError,
+    "GRIDZ_ERROR_HOST": HostError,
+}
+"""The class for each name of a status."""

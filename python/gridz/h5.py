@@ -1,0 +1,233 @@
+"""Whole datasets, many chunks at once: `write`, `read`, `copy`.
+
+h5py moves one chunk at a time, on one thread. Here the chunks of an `h5py.Dataset` are compressed or decompressed by all
+threads while the calling one gives them to, or takes them from, h5py's own libhdf5. The file is the same, byte for byte.
+What only HDF5 can do (other filters, conversions of types) is done by HDF5. dask arrays go in and out block by block.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import pathlib
+from typing import Callable, Union
+
+import numpy as np
+
+from gridz._h5_functions import NAMES
+from gridz._native import check, context, ffi, lib, struct
+from gridz.device import memory_of
+from gridz.errors import Cancelled, InvalidArgument
+
+Progress = Union[bool, Callable[[int, int], object]]
+"""True for a bar, or a function that is given the bytes that are done and their total."""
+
+
+def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
+    """Writes an array to a dataset, or with `start`, a place along each axis, to the box of its size that begins there.
+
+    `array` is what NumPy can look at, any strides; a contiguous array in memory of a GPU; or a dask array, whose blocks are
+    computed and written one after the other. `progress` is True for a bar, or a function that is given the bytes that are
+    done and their total, and ends the call by returning False. `threads`: None for all. `memory_limit`: about how many
+    bytes of buffers there may be; 0 for 1 GiB. After an error the chunks before are written, and the dataset is sound.
+    """
+    with _Bar(progress, "write") as bar:
+        if hasattr(array, "dask"):
+            _check_shape(dset, array.shape, start)
+            done = 0
+            for place, block in _blocks(array):
+                first = [a + b for a, b in zip(start or (0,) * len(place), place)]
+                _move(lib.gridz_h5_write_by, dset, np.asarray(block.compute()), first, _Bar(False), threads, memory_limit)
+                done += block.nbytes
+                bar.tell(done, array.nbytes)
+            return
+        array = array if hasattr(array, "__cuda_array_interface__") else np.asarray(array)
+        _move(lib.gridz_h5_write_by, dset, array, start, bar, threads, memory_limit)
+
+
+def read(dset, out=None, start=None, count=None, *, progress: Progress = False, threads=None, memory_limit: int = 0):
+    """Reads a dataset, or the box of `count` elements from `start` on, to a new array or to `out`, which is returned.
+
+    `out` is a NumPy array of any strides, or a contiguous array in memory of a GPU; its type may be another one than the
+    dataset's, and HDF5 converts then. The rest is as for `write`.
+    """
+    if out is None:
+        first = start or (0,) * dset.ndim
+        shape = tuple(count) if count is not None else tuple(n - a for n, a in zip(dset.shape, first))
+        out = np.empty(shape, dset.dtype)
+    elif count is not None and tuple(count) != tuple(out.shape):
+        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, count says {tuple(count)}; leave count out")
+    with _Bar(progress, "read") as bar:
+        _move(lib.gridz_h5_read_by, dset, out, start, bar, threads, memory_limit)
+    return out
+
+
+def copy(src, dst, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
+    """Copies all elements of a dataset to another one of the same shape, whose chunks, filters and type may be others.
+
+    Where they are the same, the chunks go as they are. Raises `UnsupportedJob` for elements of variable length.
+    """
+    import h5py
+
+    with _Bar(progress, "copy") as bar, h5py._objects.phil:
+        options = _Options(bar, threads, memory_limit)
+        bar.check(lib.gridz_h5_copy_by(_functions().pointer, src.id.id, dst.id.id, options.pointer))
+
+
+def read_dask(dset, chunks=None):
+    """A dask array of a dataset: each block is read by `read`, when it is computed.
+
+    `chunks` are dask's; None is about 128 MiB in whole chunks of the dataset. The file must stay open; for processes, and
+    clusters, each block opens it anew by its name.
+    """
+    import dask.array
+
+    if chunks is None:
+        chunks = dask.array.core.normalize_chunks(
+            "auto", dset.shape, limit="128MiB", dtype=dset.dtype, previous_chunks=dset.chunks
+        )
+    return dask.array.from_array(_Blocks(dset), chunks=chunks, name=False, asarray=False, meta=np.empty((0,) * dset.ndim, dset.dtype))
+
+
+class _Blocks:
+    """A dataset as dask reads it: by its file and name, so that it travels to other processes."""
+
+    def __init__(self, dset):
+        self.file, self.name = str(pathlib.Path(dset.file.filename).resolve()), dset.name
+        self.shape, self.dtype, self.ndim = dset.shape, dset.dtype, dset.ndim
+        self._open = dset
+
+    def __getstate__(self):
+        return {**self.__dict__, "_open": None}
+
+    def __getitem__(self, index):
+        if self._open:
+            return self._read(self._open, index)
+        import h5py
+
+        with h5py.File(self.file, "r") as file:
+            return self._read(file[self.name], index)
+
+    def _read(self, dset, index):
+        box = [part.indices(extent) for part, extent in zip(index, self.shape)]
+        first, count = [a for a, _, _ in box], [max(b - a, 0) for a, b, _ in box]
+        return read(dset, start=first, count=count)
+
+
+def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:
+    """What reading and writing have in common."""
+    import h5py
+
+    _check_shape(dset, array.shape, start)
+    if hasattr(array, "__cuda_array_interface__"):
+        memory, strides = memory_of(array), None
+        address, dtype = memory.pointer, memory.dtype
+    else:
+        if function is lib.gridz_h5_read_by and not array.flags.writeable:
+            raise InvalidArgument("out is read-only; give an array that can be written")
+        address, dtype = ffi.cast("void *", array.ctypes.data), array.dtype
+        strides = None if array.flags.c_contiguous else array.strides
+    if dtype.hasobject or h5py.check_dtype(vlen=dset.dtype) is not None:
+        raise InvalidArgument(f"{dset.name} has elements of variable length or Python's objects; use dset[...] for those")
+    box = [ffi.NULL, ffi.NULL]
+    if start is not None:
+        box = [ffi.new("uint64_t[]", [int(n) for n in numbers] or [0]) for numbers in (start, array.shape)]
+    with h5py._objects.phil:
+        kind = h5py.h5t.py_create(dtype)
+        options = _Options(bar, threads, memory_limit, strides)
+        bar.check(function(_functions().pointer, dset.id.id, kind.id, *box, address, options.pointer))
+
+
+def _check_shape(dset, shape, start) -> None:
+    """HDF5 has no broadcasting here, and the library cannot see the end of the array."""
+    if start is None and tuple(shape) != tuple(dset.shape):
+        raise InvalidArgument(
+            f"the array has the shape {tuple(shape)}, {dset.name} has {tuple(dset.shape)}; "
+            f"for a part of the dataset give start=, the place of the first element"
+        )
+    if start is not None and not len(start) == len(shape) == dset.ndim:
+        raise InvalidArgument(f"start has {len(start)} and the array {len(shape)} axes, {dset.name} has {dset.ndim}")
+
+
+def _blocks(array):
+    """The blocks of a dask array with the places of their first elements."""
+    places = itertools.product(*(np.cumsum((0, *sizes))[:-1].tolist() for sizes in array.chunks))
+    return zip(places, (array.blocks[index] for index in np.ndindex(*array.numblocks)))
+
+
+class _Functions:
+    """The functions of h5py's libhdf5, which the library calls."""
+
+    def __init__(self):
+        import h5py
+
+        # A handle of one of its modules finds the functions of the libhdf5 that it is linked with.
+        module = ctypes.CDLL(h5py.h5d.__file__)
+        found = [(name, getattr(module, name, None)) for name in NAMES]
+        self._names = [ffi.new("char[]", name.encode()) for name, function in found if function]
+        self.pointer = ffi.new("gridz_h5_function[]", len(self._names) + 1)
+        for i, function in enumerate(function for _, function in found if function):
+            self.pointer[i].name = self._names[i]
+            self.pointer[i].address = ffi.cast("gridz_function", ctypes.cast(function, ctypes.c_void_p).value)
+
+
+_functions = functools.lru_cache(maxsize=1)(_Functions)
+
+
+class _Options:
+    """`gridz_h5_options` and what its pointers need."""
+
+    def __init__(self, bar: _Bar, threads, memory_limit: int, strides=None):
+        self._context = context(threads)
+        self._strides = ffi.new("int64_t[]", list(strides)) if strides else ffi.NULL
+        self._bar = bar
+        self.pointer = struct(
+            "gridz_h5_options",
+            context=self._context,
+            strides=self._strides,
+            progress=bar.function,
+            memory_limit=memory_limit,
+        )
+
+
+class _Bar:
+    """Who is told of the progress: nobody, a bar, or a function, whose errors are raised when the library has returned."""
+
+    def __init__(self, progress: Progress, what: str = ""):
+        self._bar, self._told, self._error = None, progress if callable(progress) else None, None
+        if progress is True:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(desc=what, unit="B", unit_scale=True, unit_divisor=1024)
+            self._told = self._advance
+        self.function = ffi.callback("gridz_progress", self._call) if self._told else ffi.NULL
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._bar is not None:
+            self._bar.close()
+
+    def tell(self, done: int, total: int) -> None:
+        """Tells, and raises `Cancelled` if the answer is to stop."""
+        if self._told and self._told(done, total) is False:
+            raise Cancelled("the function that is told of the progress ended the call")
+
+    def check(self, status: int) -> None:
+        """Raises what the function raised, or what the status stands for."""
+        if self._error is not None:
+            raise self._error
+        check(status)
+
+    def _call(self, _, done, total) -> int:
+        try:
+            return 1 if self._told(done, total) is False else 0
+        except BaseException as error:  # also KeyboardInterrupt: C cannot pass it on
+            self._error = error
+            return 1
+
+    def _advance(self, done: int, total: int) -> None:
+        self._bar.total = total
+        self._bar.update(done - self._bar.n)
