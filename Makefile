@@ -9,8 +9,8 @@ SHELL := /bin/bash
 
 # Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
 # kernels that keep registers in memory.
-cuda test lint test-rust test-plugin test-hosts test-installed test-demo: export GRIDZ_CUDA := require
-test lint test-rust test-plugin test-hosts test-installed test-demo: export GRIDZ_CUDA_CHECK := 1
+cuda wheel test lint test-rust test-plugin test-hosts test-installed test-python test-demo: export GRIDZ_CUDA := require
+test lint test-rust test-plugin test-hosts test-installed test-python test-demo: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -21,9 +21,14 @@ PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
 # For all that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
-# The virtual environments, complete: that of the tests, and that with the CUDA compiler.
+# The virtual environments, complete: of the tests, with the CUDA compiler, and with what builds wheels.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
+WHEEL_VENV := .venv-wheel/complete
+# What wheels are built for: systems with this glibc or a newer one.
+WHEEL_TARGET := x86_64-unknown-linux-gnu
+WHEEL_GLIBC := 2.28
+WHEEL_PLATFORM := manylinux_2_28_x86_64
 
 # ---- variables of the command line -------------------------------------------------------------
 
@@ -79,6 +84,19 @@ deb: build ## make target/gridz_VERSION_ARCH.deb; Debian's HDF5 finds its plugin
 dist: build ## make target/gridz-VERSION-ARCH-linux.tar.gz, which works wherever it is unpacked
 	@packaging/dist.sh
 
+.PHONY: wheel
+wheel: need-rust need-nvcc $(WHEEL_VENV) ## make target/wheels/gridz-VERSION-py3-none-manylinux_2_28_x86_64.whl, with CUDA kernels
+	@scripts/need.sh gcc libc6-dev
+	PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" cargo zigbuild --locked --release --lib --target $(WHEEL_TARGET).$(WHEEL_GLIBC)
+	GRIDZ_LIBRARY=target/$(WHEEL_TARGET)/release/libgridz.so GRIDZ_WHEEL_PLATFORM=$(WHEEL_PLATFORM) \
+	    .venv-wheel/bin/python -m build --wheel --no-isolation --outdir target/wheels
+	.venv-wheel/bin/auditwheel show target/wheels/gridz-*-$(WHEEL_PLATFORM).whl | tr '\n' ' ' | grep -F '"$(WHEEL_PLATFORM)"' \
+	    || { echo "the wheel needs more than glibc $(WHEEL_GLIBC) has" >&2; exit 1; }
+
+.PHONY: sdist
+sdist: $(WHEEL_VENV) ## make target/wheels/gridz-VERSION.tar.gz, from which pip builds a wheel where Rust is
+	.venv-wheel/bin/python -m build --sdist --no-isolation --outdir target/wheels
+
 .PHONY: bench
 bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py beside others
 	@scripts/need.sh libhdf5-dev pkg-config
@@ -87,12 +105,12 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
-ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-spec test-demo test-fuzz test-goldens
+ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-python test-spec test-demo test-fuzz test-goldens
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
-	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, SPEC.md's decoder, demo, fuzz targets and goldens" \
+	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, Python, SPEC.md's decoder, demo, fuzz targets and goldens" \
 	    "passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
@@ -120,6 +138,14 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all that docs/ says
 	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev
 	$(PYTHON) -m pytest -q tests/installed
+
+.PHONY: test-python
+test-python: need-nvcc build need-test-packages $(WHEEL_VENV) ## the Python package and the command, installed from a wheel
+	rm -rf target/wheels/here .venv-python
+	GRIDZ_LIBRARY=$(LIBRARY) .venv-wheel/bin/python -m build --wheel --no-isolation --outdir target/wheels/here
+	python3 -m venv .venv-python
+	.venv-python/bin/pip --quiet --disable-pip-version-check install target/wheels/here/*.whl --requirement requirements-python.txt
+	env -u HDF5_PLUGIN_PATH .venv-python/bin/python -m pytest -q tests/python
 
 .PHONY: test-spec
 test-spec: build $(VENV) ## the golden frames and damaged ones, decoded by a second decoder that is written from SPEC.md alone
@@ -181,9 +207,15 @@ $(VENV): requirements-test.txt
 	.venv/bin/pip --quiet --disable-pip-version-check install --requirement requirements-test.txt
 	@touch $@
 
+$(WHEEL_VENV): requirements-wheel.txt
+	@scripts/need.sh python3 python3-venv
+	python3 -m venv --clear .venv-wheel
+	.venv-wheel/bin/pip --quiet --disable-pip-version-check install --requirement requirements-wheel.txt
+	@touch $@
+
 .PHONY: clean
 clean: ## remove everything that was built or downloaded here
-	rm -rf target .venv .venv-cuda fuzz/target
+	rm -rf target .venv .venv-cuda .venv-wheel .venv-python fuzz/target python/gridz/plugin python/gridz/_abi.py python/gridz/_h5_functions.py
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help
