@@ -1,0 +1,59 @@
+"""The codec `gridz` of numcodecs, for Zarr v2 and for chunks of HDF5 files that are read as Zarr.
+
+    import gridz.numcodecs, zarr
+    zarr.create_array("t.zarr", data=t, zarr_format=2, compressors=gridz.numcodecs.Gridz("lorenzo,level=dense"))
+
+Arrays are read without importing gridz, since numcodecs finds the codec by its name. A chunk is one frame of gridz, which
+says its type and shape; those that the HDF5 filter wrote are the same, so that references to them need only
+`{"id": "gridz"}` as their compressor, also where the file says that shuffle ran before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numcodecs.abc import Codec
+from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_copy
+
+import gridz
+from gridz._elements import as_numbers
+
+
+class Gridz(Codec):
+    """Compresses buffers that are arrays: shape and type are the array's, which is why it stands before all other codecs.
+
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not tell its codecs the fill
+    value: with a bound, name it in the codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for `rel=`.
+    """
+
+    codec_id = "gridz"
+
+    def __init__(self, codec: gridz.Codec | str | None = None):
+        parsed = gridz.codec(codec)
+        if parsed.mode == "rel":
+            raise gridz.UnsupportedJob(
+                f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
+                f"Gridz(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
+            )
+        self.codec = str(parsed)
+
+    def encode(self, buf) -> bytes:
+        """The frame of an array, or of any buffer, of one axis and more."""
+        array = as_numbers(ensure_ndarray(buf))
+        # Zarr hands over chunks in order "F" as they lie in memory, and wants them back so.
+        is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+        return gridz.compress(array.T if is_fortran else array, self.codec)
+
+    def decode(self, buf, out=None):
+        """The array of a frame, or `out`, a buffer of its size, with it. Raises `gridz.Corrupt` for what is damaged."""
+        frame = ensure_contiguous_ndarray(buf)
+        if out is None:
+            return gridz.decompress(frame)
+        to = ensure_ndarray(out)
+        if not to.flags.c_contiguous:
+            return ndarray_copy(gridz.decompress(frame), out)
+        gridz.decompress(frame, to.reshape(-1).view(np.uint8))
+        return out
+
+    def get_config(self) -> dict:
+        """What `from_config` takes."""
+        return {"id": self.codec_id, "codec": self.codec}

@@ -1,0 +1,166 @@
+"""The codec `gridz` of Zarr v3: it makes the bytes of a chunk from its array (an array-to-bytes codec, or serializer).
+
+    import gridz.zarr, zarr
+    zarr.create_array("t.zarr", data=t, chunks=(16, 256, 256), compressors=None, serializer=gridz.zarr.GridzCodec("szp,abs=1e-3"))
+
+`compressors=None`: there is nothing left to compress. Arrays are read without importing gridz: zarr-python finds the
+codec by its name. In `zarr.json` it is `{"name": "gridz", "configuration": {"codec": "szp,abs=0.001"}}`, and a chunk is
+one frame of gridz, which says its type, shape and byte order itself.
+
+A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`: the frame is read from the store whole, but
+only the blocks that the part touches are decoded and compared with their checksums (of `stored` none; `arrays.py`).
+Other codecs before or after this one make zarr-python decode whole chunks.
+
+Chunks are compressed by threads while others are read and written. What is in a GPU's buffers goes through host memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import numpy as np
+from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
+
+import gridz
+from gridz._elements import as_numbers, check_job, number_dtype
+
+NAME = "gridz"
+"""The codec's name in `zarr.json`."""
+
+
+@dataclass(frozen=True)
+class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
+    """Compresses each chunk with a codec of gridz.
+
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. With a bound (`szp`) the fill value of the
+    array comes back bit for bit, as `fill=` says another one; 0, which Zarr sets when nobody names a fill value, is none.
+    Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the array, and when the array is
+    created for elements that the codec does not take.
+    """
+
+    is_fixed_size = False
+
+    codec: str
+
+    def __init__(self, codec: gridz.Codec | str | None = None):
+        parsed = gridz.codec(codec)
+        if parsed.mode == "rel":
+            raise gridz.UnsupportedJob(
+                f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
+                f"GridzCodec(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
+            )
+        object.__setattr__(self, "codec", str(parsed))
+
+    @classmethod
+    def from_dict(cls, data) -> GridzCodec:
+        """Reads the metadata. Raises `gridz.InvalidArgument` for what it does not know, which a later version may have written."""
+        configuration = dict(data.get("configuration") or {})
+        codec = configuration.pop("codec", None)
+        if data.get("name") != NAME or configuration:
+            raise gridz.InvalidArgument(
+                f"{data!r} is not a codec of this version of gridz; it reads "
+                f'{{"name": "gridz", "configuration": {{"codec": "lorenzo"}}}}: install a newer gridz'
+            )
+        return cls(codec)
+
+    def to_dict(self) -> dict:
+        """The metadata."""
+        return {"name": NAME, "configuration": {"codec": self.codec}}
+
+    def evolve_from_array_spec(self, array_spec) -> GridzCodec:
+        """Refuses elements that cannot be compressed, when the array is made, before any data are written."""
+        dtype = array_spec.dtype.to_native_dtype()
+        if dtype.hasobject or dtype.kind == "T":
+            raise gridz.UnsupportedJob(
+                f"elements of type {dtype} have no fixed size; leave serializer out for such an array, Zarr has codecs for them"
+            )
+        check_job(self._codec_for(array_spec), dtype, array_spec.ndim)
+        return self
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec) -> int:
+        """Nobody knows before."""
+        raise NotImplementedError("the size of a compressed chunk depends on its values")
+
+    def _codec_for(self, chunk_spec) -> gridz.Codec:
+        """The codec with the array's fill value, where that matters: lossless codecs and NaN need none."""
+        codec, fill = gridz.parse(self.codec), chunk_spec.fill_value
+        if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
+            return codec
+        if fill == 0 or not np.isfinite(fill):
+            return codec
+        return gridz.parse(f"{codec},fill={np.asarray(fill).item()!r}".replace("(", "").replace(")", ""))
+
+    def _encode_sync(self, chunk_array, chunk_spec):
+        frame = gridz.compress(as_numbers(chunk_array.as_numpy_array()), self._codec_for(chunk_spec))
+        return chunk_spec.prototype.buffer.from_bytes(frame)
+
+    def _decode_sync(self, chunk_bytes, chunk_spec):
+        return _decoded(chunk_bytes.as_numpy_array(), chunk_spec)
+
+    async def _encode_single(self, chunk_data, chunk_spec):
+        return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
+
+    async def _decode_single(self, chunk_data, chunk_spec):
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+
+    async def _decode_partial_single(self, byte_getter, selection, chunk_spec):
+        frame = await byte_getter.get(prototype=chunk_spec.prototype)
+        if frame is None:
+            return None
+        return await asyncio.to_thread(_decoded, frame.as_numpy_array(), chunk_spec, selection)
+
+
+def _decoded(frame: np.ndarray, chunk_spec, selection=()):
+    """The elements of a chunk that an index of NumPy selects, as Zarr's buffer."""
+    dtype = chunk_spec.dtype.to_native_dtype()
+    info = gridz.inspect(frame)
+    # The byte order is the frame's: `zarr.json` has none.
+    if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != _stored_as(dtype):
+        raise gridz.Corrupt(
+            f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "
+            f"was the file moved here from another array?"
+        )
+    box, rest = _box_and_rest(selection, info.shape)
+    if all((part.start, part.stop) == (0, extent) for part, extent in zip(box, info.shape)):
+        numbers = gridz.decompress(frame)  # with all threads
+    else:
+        numbers = gridz.decompress_region(frame, box)
+    made = numbers.view(dtype.newbyteorder(info.dtype.byteorder))[rest]
+    return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(made))
+
+
+def _stored_as(dtype: np.dtype) -> np.dtype:
+    """The type that a frame says for elements of `dtype`: what is no number is opaque there."""
+    dtype = number_dtype(dtype)
+    is_number = dtype.kind in "iufc" and dtype.itemsize <= 16 and dtype.name not in ("float128", "longdouble")
+    return dtype.newbyteorder("=") if is_number else np.dtype(f"V{dtype.itemsize}")
+
+
+def _box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:
+    """The smallest box around a selection, and the index that makes the selection from the box.
+
+    Along each axis a selection has an integer, a slice, or an array of integers or bool; the box moves its start to 0.
+    """
+    selection = selection if isinstance(selection, tuple) else (selection,)
+    if any(index is Ellipsis for index in selection):
+        i = next(i for i, index in enumerate(selection) if index is Ellipsis)
+        whole = [slice(None)] * (len(shape) - len(selection) + 1)
+        selection = (*selection[:i], *whole, *selection[i + 1 :])
+    box, rest = [], []
+    for index, extent in zip((*selection, *[slice(None)] * (len(shape) - len(selection))), shape):
+        if isinstance(index, slice):
+            numbers = range(extent)[index]
+        else:
+            numbers = np.asarray(index)
+            numbers = np.flatnonzero(numbers) if numbers.dtype == bool else numbers + extent * (numbers < 0)
+        if not np.size(numbers):
+            first, stop = 0, 0
+        else:
+            first, stop = int(np.min(numbers)), int(np.max(numbers)) + 1
+        box.append(slice(first, stop))
+        if isinstance(index, slice):
+            rest.append(slice(None, None, numbers.step) if numbers.step > 0 else slice(None, None, numbers.step))
+        else:
+            rest.append(numbers - first if numbers.ndim else int(numbers) - first)
+    return tuple(box), tuple(rest)
