@@ -50,9 +50,14 @@ def fail(problem: str, remedy: str = "", code: int = EXIT.DATA) -> NoReturn:
 
 
 def exit_code_of(error: gridz.Error) -> EXIT:
-    """The exit code for an error of the library: by the family of its status."""
-    family = error.status // 100
-    return {1: EXIT.USAGE, 2: EXIT.DATA, 3: EXIT.MISSING}.get(family, EXIT.DATA)
+    """The exit code for an error of the library, by its class."""
+    if isinstance(error, (gridz.Corrupt, gridz.UnsupportedFormat)):
+        return EXIT.DATA
+    if isinstance(error, (gridz.InvalidArgument, gridz.UnsupportedJob)):
+        return EXIT.USAGE
+    if isinstance(error, (gridz.DeviceError, gridz.OutOfMemory)):
+        return EXIT.MISSING
+    return EXIT.DATA
 
 
 class Command(click.Command):
