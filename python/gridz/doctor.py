@@ -113,8 +113,8 @@ def _gridz(found: Findings) -> None:
         "gpus": gpus.get("usable", 0), "no_gpu_because": reason, "driver": _driver(),
     }  # fmt: skip
     try:
-        assert gridz.decompress(gridz.compress(b"gridz")).tobytes() == b"gridz", "other bytes came back"
-    except (gridz.Error, AssertionError) as error:
+        gridz.decompress(gridz.compress(b"gridz"))
+    except gridz.Error as error:
         found.problem(f"the library does not work: {error}", "correct or unset the variable named, or reinstall gridz")
     if reason and (backend == "cuda" or found.gridz["driver"]):
         remedy = "run nvidia-smi to see whether the driver works" if found.gridz["driver"] else "unset GRIDZ_BACKEND"
@@ -194,7 +194,7 @@ def _tools(found: Findings, folder: pathlib.Path) -> None:
 
             with h5py.File(plain, "w") as f:
                 f.create_dataset("x", data=range(4096), chunks=(1024,))
-        linked = re.search(r"libhdf5[^ /]*\.so\S* => (\S+)", _run(["ldd", path])[1])
+        linked = re.search(r"libhdf5(?!\w*_hl)[^ /]*\.so\S* => (\S+)", _run(["ldd", path])[1])
         tool = {"name": name, "path": path, "libhdf5": linked[1] if linked else "", **(probe("libhdf5", linked[1]) if linked else {})}
         tool["works"] = _try_tool(path, name, plain, sample, folder / f"{name}.out")
         found.tools.append(tool)

@@ -1,0 +1,140 @@
+"""`gridz bench`: which codec suits the user's own data."""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Iterator
+
+import click
+
+from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json, table
+from gridz.cli.raw import array_options, open_array
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "gridz bench results.h5                                     # every dataset, every codec without loss",
+        "gridz bench results.nc --dataset temperature --rel 1e-3 --png temperature.png",
+        "gridz bench U.bin.f32 --dtype f32 --shape 100x500x500 --abs 0.01",
+        "gridz bench field.npy --codec lorenzo --codec lorenzo,level=dense --json",
+    ],
+)
+@click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
+@click.option("--dataset", "names", multiple=True, metavar="NAME", help="Measure this dataset only; may be repeated.")
+@array_options
+@click.option("--codec", "codecs", multiple=True, metavar="CODEC", help="Measure this codec only; may be repeated.")
+@click.option("--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also codecs that keep this error bound.")
+@click.option("--rel", "rel_bound", type=click.FloatRange(0, 1, min_open=True), help="Also with a bound of this part of the range.")
+@click.option("--sample", default=64, show_default=True, type=click.IntRange(1, 4096), metavar="MIB",
+              help="Most MiB of each dataset, from its middle.")  # fmt: skip
+@click.option("--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many.")
+@click.option("--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratio against speed to this file.")
+@json_option
+def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
+    """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
+
+    FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file in memory.
+    """
+    from gridz import bench
+
+    if abs_bound and rel_bound:
+        raise click.UsageError("--abs and --rel are two bounds; give one")
+    if codecs and (abs_bound or rel_bound):
+        raise click.UsageError("--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3")
+    found = []
+    for name, array in _arrays(source, names, dtype, shape):
+        part = bench.sample_of(name, array, sample << 20)
+        results = []
+        for candidate in bench.candidates(part.values, codecs, abs_bound, rel_bound):
+            results.append(bench.measure(part, candidate, repeats))
+        found.append((part, results))
+        if not as_json:
+            _print(part, results, bench.advice(part, results))
+    if not found:
+        fail(f"{source} has no dataset of numbers", "name a file that has some", EXIT.DATA)
+    if png:
+        _draw(found, png)
+    if as_json:
+        print_json([
+            {"dataset": part.name, "part": part.part, "dtype": part.values.dtype.str, "shape": part.shape, "chunks": part.chunks,
+             "sample_bytes": part.values.nbytes, "results": [dataclasses.asdict(result) for result in results],
+             "advice": bench.advice(part, results)}
+            for part, results in found
+        ])  # fmt: skip
+
+
+def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
+    """The arrays of a file, by name: those asked for, or all that hold numbers."""
+    import h5py
+
+    from gridz.bench import is_measurable
+
+    if source.suffix == ".npy" or dtype is not None or not h5py.is_hdf5(source):
+        if names:
+            fail(f"{source} is no HDF5 file, so it has no datasets", "leave out --dataset", EXIT.USAGE)
+        array = open_array(source, dtype, shape)
+        if is_measurable(array):
+            yield source.name, array
+        return
+    with h5py.File(source, "r") as file:
+        if not names:
+            names = []
+            file.visititems(lambda name, item: names.append(name) if _is_dataset(item) else None)
+        for name in names:
+            if not isinstance(file.get(name), h5py.Dataset):
+                fail(f"{source} has no dataset {name!r}", "gridz info lists them", EXIT.USAGE)
+            if not is_measurable(file[name]):
+                fail(f"{name} holds no numbers, or none yet", "name another dataset", EXIT.USAGE)
+            yield name, file[name]
+
+
+def _is_dataset(item) -> bool:
+    import h5py
+
+    from gridz.bench import is_measurable
+
+    return isinstance(item, h5py.Dataset) and is_measurable(item)
+
+
+def _print(part, results, sentences) -> None:
+    chunks = "x".join(map(str, part.chunks))
+    rows = [
+        [r.label, *[f"{value:.2f}" for value in (r.ratio, r.write_gb_s, r.read_gb_s)], f"{r.max_error:.3g}"] if not r.error
+        else [r.label, "", "", "", r.error]
+        for r in results
+    ]  # fmt: skip
+    click.echo(f"{part.part}: {part.values.dtype}, {bytes_text(part.values.nbytes)}, chunks {chunks}")
+    table(["codec", "ratio", "write GB/s", "read GB/s", "max error"], rows)
+    click.echo("".join(f"- {sentence}\n" for sentence in sentences))
+
+
+def _draw(found, path: pathlib.Path) -> None:
+    """Ratio against the speeds of writing and reading, a row for each dataset."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        fail("matplotlib, which draws, is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
+    figure = Figure(figsize=(12, 5 * len(found)), layout="constrained")
+    axes = figure.subplots(len(found), 2, squeeze=False)
+    for row, (part, results) in zip(axes, found):
+        good = [r for r in results if not r.error]
+        for axis, speed, title in zip(row, ("write_gb_s", "read_gb_s"), ("written", "read")):
+            for r in good:
+                mine = r.label.startswith("gridz ")
+                axis.scatter(getattr(r, speed), r.ratio, marker="o" if r.is_lossless else "^", color="C3" if mine else "C7")
+            axis.set(xscale="log", yscale="log", xlabel=f"GB/s {title}", ylabel="times smaller", title=part.part)
+            axis.margins(x=0.25)
+            axis.grid(True, which="both", alpha=0.2)
+            _label(axis, [(getattr(r, speed), r.ratio, r.label) for r in good])
+    figure.savefig(path, dpi=120)
+
+
+def _label(axis, points) -> None:
+    """Names beside points, from the top down, each moved below the one before it where they would overlap."""
+    at, last = axis.transData.transform, None
+    for x, y, label in sorted(points, key=lambda point: -point[1]):
+        pixel = float(at((x, y))[1])
+        place = pixel if last is None else min(pixel, last - 11)
+        axis.annotate(label, (x, y), xytext=(6, (place - pixel) * 72 / axis.figure.dpi - 3), textcoords="offset points", fontsize=7)
+        last = place
