@@ -10,11 +10,14 @@ import click
 from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json, table
 from gridz.cli.raw import array_options, open_array
 
+SMALLEST = 64 << 10
+"""Bytes of the smallest dataset that is measured without being named."""
+
 
 @click.command(
     cls=Command,
     examples=[
-        "gridz bench results.h5                                     # every dataset, every codec without loss",
+        "gridz bench results.h5                                     # datasets of 64 KiB and more",
         "gridz bench results.nc --dataset temperature --rel 1e-3 --png temperature.png",
         "gridz bench U.bin.f32 --dtype f32 --shape 100x500x500 --abs 0.01",
         "gridz bench field.npy --codec lorenzo --codec lorenzo,level=dense --json",
@@ -29,12 +32,14 @@ from gridz.cli.raw import array_options, open_array
 @click.option("--sample", default=64, show_default=True, type=click.IntRange(1, 4096), metavar="MIB",
               help="Most MiB of each dataset, from its middle.")  # fmt: skip
 @click.option("--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many.")
-@click.option("--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratio against speed to this file.")
+@click.option("--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file.")
 @json_option
 def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
-    FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file in memory.
+    FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
+    in memory; gridz uses several threads in large chunks, unless GRIDZ_THREADS=1, where others use one. Of HDF5 files all
+    datasets of numbers with 64 KiB and more are measured, or those that are named.
     """
     from gridz import bench
 
@@ -79,8 +84,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
         return
     with h5py.File(source, "r") as file:
         if not names:
-            names = []
-            file.visititems(lambda name, item: names.append(name) if _is_dataset(item) else None)
+            names = _large_enough(file)
         for name in names:
             if not isinstance(file.get(name), h5py.Dataset):
                 fail(f"{source} has no dataset {name!r}", "gridz info lists them", EXIT.USAGE)
@@ -89,12 +93,15 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
             yield name, file[name]
 
 
-def _is_dataset(item) -> bool:
+def _large_enough(file) -> list:
+    """The names of the datasets of numbers that are large enough for speeds to mean something; or of the largest one."""
     import h5py
 
     from gridz.bench import is_measurable
 
-    return isinstance(item, h5py.Dataset) and is_measurable(item)
+    sizes = {}
+    file.visititems(lambda name, item: sizes.update({name: item.nbytes}) if isinstance(item, h5py.Dataset) and is_measurable(item) else None)
+    return [name for name, size in sizes.items() if size >= SMALLEST] or sorted(sizes, key=sizes.get)[-1:]
 
 
 def _print(part, results, sentences) -> None:
@@ -110,31 +117,28 @@ def _print(part, results, sentences) -> None:
 
 
 def _draw(found, path: pathlib.Path) -> None:
-    """Ratio against the speeds of writing and reading, a row for each dataset."""
+    """Bars of ratio and of the speeds of writing and reading, a row for each dataset."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         fail("matplotlib, which draws, is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
-    figure = Figure(figsize=(12, 5 * len(found)), layout="constrained")
-    axes = figure.subplots(len(found), 2, squeeze=False)
+    most = max(len(results) for _, results in found)
+    figure = Figure(figsize=(13, (1.5 + 0.3 * most) * len(found)), layout="constrained")
+    axes = figure.subplots(len(found), 3, squeeze=False)
     for row, (part, results) in zip(axes, found):
         good = [r for r in results if not r.error]
-        for axis, speed, title in zip(row, ("write_gb_s", "read_gb_s"), ("written", "read")):
-            for r in good:
-                mine = r.label.startswith("gridz ")
-                axis.scatter(getattr(r, speed), r.ratio, marker="o" if r.is_lossless else "^", color="C3" if mine else "C7")
-            axis.set(xscale="log", yscale="log", xlabel=f"GB/s {title}", ylabel="times smaller", title=part.part)
-            axis.margins(x=0.25)
-            axis.grid(True, which="both", alpha=0.2)
-            _label(axis, [(getattr(r, speed), r.ratio, r.label) for r in good])
+        labels = [r.label for r in good]
+        for axis, what, title in zip(row, ("ratio", "write_gb_s", "read_gb_s"), ("times smaller", "GB/s written", "GB/s read")):
+            # What keeps a bound only is hatched; ours is red.
+            bars = axis.barh(labels, [getattr(r, what) for r in good],
+                             color=["C3" if r.label.startswith("gridz ") else "0.65" for r in good],
+                             hatch=["" if r.is_lossless else "///" for r in good], edgecolor="white")  # fmt: skip
+            axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
+            axis.set_title(title, fontsize=10)
+            axis.invert_yaxis()
+            axis.margins(x=0.15)
+            axis.spines[["top", "right"]].set_visible(False)
+            if axis is not row[0]:
+                axis.set_yticklabels([])
+        row[0].set_title(f"{part.part}, {part.values.dtype}\ntimes smaller", fontsize=10)
     figure.savefig(path, dpi=120)
-
-
-def _label(axis, points) -> None:
-    """Names beside points, from the top down, each moved below the one before it where they would overlap."""
-    at, last = axis.transData.transform, None
-    for x, y, label in sorted(points, key=lambda point: -point[1]):
-        pixel = float(at((x, y))[1])
-        place = pixel if last is None else min(pixel, last - 11)
-        axis.annotate(label, (x, y), xytext=(6, (place - pixel) * 72 / axis.figure.dpi - 3), textcoords="offset points", fontsize=7)
-        last = place
