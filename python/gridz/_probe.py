@@ -3,6 +3,7 @@
 Arguments: a probe and what it needs. The answer is a line of JSON at the end of stdout. Nothing of gridz is imported but
 where a probe is asked to, since `import gridz` is part of what is tested.
 """
+
 import ctypes
 import importlib
 import json
@@ -17,7 +18,12 @@ def host(name, with_gridz, folder):
         importlib.import_module("gridz")
     module = importlib.import_module(name)
     path, library = libhdf5_of(name)
-    found = {"package": module.__version__, "libhdf5": path, "version": version(library), "plugin_path": plugin_path(library)}
+    found = {
+        "package": module.__version__,
+        "libhdf5": path,
+        "version": version(library),
+        "plugin_path": plugin_path(library),
+    }
     found["available"] = library.H5Zfilter_avail(ctypes.c_int(34013)) > 0
     if found["available"]:
         globals()["try_" + name](folder + "/sample.h5")
@@ -62,7 +68,12 @@ def libhdf5_of(name):
     library = ctypes.CDLL(importlib.import_module(part).__file__)
 
     class Info(ctypes.Structure):
-        _fields_ = [("path", ctypes.c_char_p), ("base", ctypes.c_void_p), ("symbol", ctypes.c_char_p), ("at", ctypes.c_void_p)]
+        _fields_ = [
+            ("path", ctypes.c_char_p),
+            ("base", ctypes.c_void_p),
+            ("symbol", ctypes.c_char_p),
+            ("at", ctypes.c_void_p),
+        ]
 
     info = Info()
     ctypes.CDLL(None).dladdr(ctypes.cast(library.H5open, ctypes.c_void_p), ctypes.byref(info))

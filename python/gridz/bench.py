@@ -3,6 +3,7 @@
 Each codec writes a sample of a dataset to a file in memory, in the chunks of the dataset, and reads it again. So the
 times hold what HDF5 takes for itself, and no disk. h5py gives HDF5 one thread; gridz uses several in large chunks.
 """
+
 from __future__ import annotations
 
 import math
@@ -92,7 +93,9 @@ def is_measurable(array) -> bool:
     return array.dtype.kind in "fiuc" and len(array.shape) > 0 and math.prod(array.shape) > 0
 
 
-def candidates(values: np.ndarray, texts=(), abs_bound: float | None = None, rel_bound: float | None = None) -> list[Candidate]:
+def candidates(
+    values: np.ndarray, texts=(), abs_bound: float | None = None, rel_bound: float | None = None
+) -> list[Candidate]:
     """What is measured: the codecs of `texts`, or all of gridz and of the other packages that are installed.
 
     A bound adds the codecs that keep one; `rel_bound` is of the range of `values`.
@@ -102,7 +105,9 @@ def candidates(values: np.ndarray, texts=(), abs_bound: float | None = None, rel
     mine = [gridz.codec(text).bounded_for(values) for text in texts]
     if not mine:
         for info in gridz.codecs():
-            modes = ["lossless"] * ("lossless" in info.modes) + [f"abs={abs_bound!r}"] * ("abs" in info.modes and abs_bound is not None)
+            modes = ["lossless"] * ("lossless" in info.modes) + [f"abs={abs_bound!r}"] * (
+                "abs" in info.modes and abs_bound is not None
+            )
             for mode in modes:
                 for level in info.levels or (None,):
                     parts = [info.name, mode if mode != "lossless" else "", f"level={level}" if level else ""]
@@ -130,7 +135,12 @@ def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
         Candidate("Zstd 3", dict(peer.Zstd(3))),
     ]
     # Other types, ranks and byte orders crash these two, or give wrong values without an error.
-    if abs_bound is not None and values.dtype in (np.dtype("f4"), np.dtype("f8")) and values.ndim <= 4 and values.dtype.isnative:
+    if (
+        abs_bound is not None
+        and values.dtype in (np.dtype("f4"), np.dtype("f8"))
+        and values.ndim <= 4
+        and values.dtype.isnative
+    ):
         found += [Candidate(f"Zfp accuracy={abs_bound:g}", dict(peer.Zfp(accuracy=abs_bound)), False),
                   Candidate(f"SZ3 absolute={abs_bound:g}", dict(peer.SZ3(absolute=abs_bound)), False)]  # fmt: skip
     return found
@@ -195,14 +205,20 @@ def _on_codecs(good: list[Result]) -> list[str]:
             said.append(f"Fastest of gridz that saves a tenth: {fastest.label[6:]}, written with {fastest.write_gb_s:.2f} and "
                         f"read with {fastest.read_gb_s:.2f} GB/s.")  # fmt: skip
         else:
-            said.append("The data hardly shrinks without loss. If its last digits are noise, a bound (--abs, --rel) saves much.")
+            said.append(
+                "The data hardly shrinks without loss. If its last digits are noise, a bound (--abs, --rel) saves much."
+            )
         others = [r for r in good if r.is_lossless and r not in mine and r.ratio > smallest.ratio]
         if others:
             other = max(others, key=_ratio)
-            said.append(f"{other.label} is smaller still: {other.ratio:.2f} times, written with {other.write_gb_s:.2f} GB/s.")
+            said.append(
+                f"{other.label} is smaller still: {other.ratio:.2f} times, written with {other.write_gb_s:.2f} GB/s."
+            )
     if lossy:
         best = max(lossy, key=_ratio)
-        said.append(f"With the bound: {best.label[6:]}, {best.ratio:.2f} times smaller, largest error {best.max_error:g}.")
+        said.append(
+            f"With the bound: {best.label[6:]}, {best.ratio:.2f} times smaller, largest error {best.max_error:g}."
+        )
     return said
 
 
@@ -212,14 +228,20 @@ def _on_chunks(sample: Sample) -> list[str]:
     better = "x".join(map(str, chunks_for(sample.shape, itemsize)))
     n_bytes = math.prod(sample.chunks) * itemsize
     if not sample.chunks_are_given:
-        return [f"The array has no chunks; {chunks} were taken. Chunks of 1 to 16 MiB, long along all axes, suit most files."]
+        return [
+            f"The array has no chunks; {chunks} were taken. Chunks of 1 to 16 MiB, long along all axes, suit most files."
+        ]
     if n_bytes < 16 << 10 and math.prod(sample.shape) * itemsize > n_bytes:
         return [f"The chunks, {chunks}, have {n_bytes} bytes: below 16 KiB the time that HDF5 takes for each counts most. "
                 f"Try {better}."]  # fmt: skip
     if n_bytes > 64 << 20:
-        return [f"The chunks, {chunks}, have {n_bytes >> 20} MiB, and a whole one is read for each element. Try {better}."]
+        return [
+            f"The chunks, {chunks}, have {n_bytes >> 20} MiB, and a whole one is read for each element. Try {better}."
+        ]
     if len(sample.chunks) > 1 and sample.chunks[-1] < 16 < sample.shape[-1]:
-        return [f"The chunks, {chunks}, are thin along the last axis, whose elements HDF5 collects one by one. Try {better}."]
+        return [
+            f"The chunks, {chunks}, are thin along the last axis, whose elements HDF5 collects one by one. Try {better}."
+        ]
     return []
 
 

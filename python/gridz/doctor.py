@@ -3,6 +3,7 @@
 `examine` looks at the package, the environment, the folders of plugins, and at every program that reads HDF5: Python's
 packages and the tools on `PATH`. Each is tried in a process of its own, since a broken library may kill it.
 """
+
 from __future__ import annotations
 
 import json
@@ -23,7 +24,19 @@ from gridz import _probe
 from gridz._native import LIBRARY
 
 TOOLS = ("h5repack", "h5dump", "nccopy", "ncdump")
-PACKAGES = ("numpy", "h5py", "netCDF4", "tables", "xarray", "h5netcdf", "zarr", "numcodecs", "dask", "hdf5plugin", "matplotlib")
+PACKAGES = (
+    "numpy",
+    "h5py",
+    "netCDF4",
+    "tables",
+    "xarray",
+    "h5netcdf",
+    "zarr",
+    "numcodecs",
+    "dask",
+    "hdf5plugin",
+    "matplotlib",
+)
 VARIABLES = (
     "HDF5_PLUGIN_PATH", "HDF5_PLUGIN_PRELOAD", "GRIDZ_THREADS", "GRIDZ_BACKEND", "GRIDZ_DEVICE", "GRIDZ_LOG",
     "GRIDZ_CPU_LEVEL", "GRIDZ_CACHE_MIB", "CUDA_VISIBLE_DEVICES",
@@ -71,23 +84,29 @@ def examine() -> Findings:
     return found
 
 
-def probe(*args: str, env: dict | None = None) -> dict[str, Any]:
+def probe(*args: str) -> dict[str, Any]:
     """Runs a probe of `_probe.py` in a process of its own; `error` in the answer says why there is none."""
-    # The text is passed, not the file: the file's folder would be Python's first, and gridz/zarr.py hide zarr. The folder of
-    # the package is given instead, so that the probe has the same gridz.
-    source = pathlib.Path(_probe.__file__).read_text()
+    # The text is passed, not the file: the file's folder would be Python's first, and gridz/zarr.py hide zarr. The folder
+    # of the package is added, so that the probe has the same gridz.
     root = str(pathlib.Path(gridz.__file__).parents[1])
-    source = f"import sys; sys.path.append({root!r})\n{source}"
-    status, out, err = _run([sys.executable, "-c", source, *args], env)
+    return _run_text(f"import sys; sys.path.append({root!r})\n{pathlib.Path(_probe.__file__).read_text()}", *args)
+
+
+def _run_text(source: str, *args: str) -> dict[str, Any]:
+    status, out, err = _run([sys.executable, "-c", source, *args])
     try:
         return json.loads(out.splitlines()[-1])
     except (IndexError, ValueError):
-        return {"error": f"the process ended with status {status}" + (f": {err.splitlines()[-1]}" if err.strip() else "")}
+        return {
+            "error": f"the process ended with status {status}" + (f": {err.splitlines()[-1]}" if err.strip() else "")
+        }
 
 
 def _run(command: list[str], env: dict | None = None) -> tuple[int | str, str, str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, env=env, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, env=env, check=False
+        )
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:
         return f"none after {SECONDS} s", "", ""
@@ -125,7 +144,8 @@ def cpu_level() -> str:
     """The instructions that gridz uses: the highest level that this CPU has, or the one that GRIDZ_CPU_LEVEL demands."""
     if os.environ.get("GRIDZ_CPU_LEVEL"):
         return os.environ["GRIDZ_CPU_LEVEL"]
-    script = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).gridz_context_create(None, ctypes.byref(ctypes.c_void_p())))"
+    create = "ctypes.CDLL(sys.argv[1]).gridz_context_create(None, ctypes.byref(ctypes.c_void_p()))"
+    script = f"import ctypes, sys; sys.exit({create})"
     for level in ("avx512", "avx2"):
         if _run([sys.executable, "-c", script, str(LIBRARY)], {**os.environ, "GRIDZ_CPU_LEVEL": level})[0] == 0:
             return level
@@ -161,9 +181,17 @@ def _folders(found: Findings) -> None:
                 remedy = "HDF5 passes over it and says nothing; mend or remove it"
                 found.problem(f"{path} cannot be used: {plugin['error']}", remedy, "gridz" in path.name)
             elif plugin["filter"] == gridz.FILTER_ID and plugin.get("gridz") != gridz.__version__:
-                other = f"gridz {plugin['gridz']}" if "gridz" in plugin else f"no gridz, but {plugin['name']!r} with its number"
+                other = (
+                    f"gridz {plugin['gridz']}"
+                    if "gridz" in plugin
+                    else f"no gridz, but {plugin['name']!r} with its number"
+                )
                 what = f"{path} is {other}; this package is {gridz.__version__}, and HDF5 takes the first that it finds"
-                found.problem(what, f"take the folder out of HDF5_PLUGIN_PATH, or name {gridz.PLUGIN_PATH} first", "gridz" not in plugin)
+                found.problem(
+                    what,
+                    f"take the folder out of HDF5_PLUGIN_PATH, or name {gridz.PLUGIN_PATH} first",
+                    "gridz" not in plugin,
+                )
 
 
 def _hosts(found: Findings, folder: str) -> None:
@@ -176,7 +204,10 @@ def _hosts(found: Findings, folder: str) -> None:
         host["without_import"] = bool(alone.get("works"))
         found.hosts.append(host)
         if "error" in host:
-            found.problem(f"{name} does not work with gridz: {host['error']}", f"reinstall it: pip install --force-reinstall {name}")
+            found.problem(
+                f"{name} does not work with gridz: {host['error']}",
+                f"reinstall it: pip install --force-reinstall {name}",
+            )
         elif not host["available"]:
             remedy = "unset HDF5_PLUGIN_PRELOAD" if "HDF5_PLUGIN_PRELOAD" in found.environment else "reinstall gridz"
             found.problem(f"{name}: its HDF5 {host['version']} does not find the filter", remedy)
@@ -195,15 +226,20 @@ def _tools(found: Findings, folder: pathlib.Path) -> None:
             with h5py.File(plain, "w") as f:
                 f.create_dataset("x", data=range(4096), chunks=(1024,))
         linked = re.search(r"libhdf5(?!\w*_hl)[^ /]*\.so\S* => (\S+)", _run(["ldd", path])[1])
-        tool = {"name": name, "path": path, "libhdf5": linked[1] if linked else "", **(probe("libhdf5", linked[1]) if linked else {})}
+        tool = {
+            "name": name,
+            "path": path,
+            "libhdf5": linked[1] if linked else "",
+            **(probe("libhdf5", linked[1]) if linked else {}),
+        }
         tool["works"] = _try_tool(path, name, plain, sample, folder / f"{name}.out")
         found.tools.append(tool)
     failing = ", ".join(tool["name"] for tool in found.tools if not tool["works"])
     if failing:
-        given = found.environment.get("HDF5_PLUGIN_PATH", "")
-        told = gridz.PLUGIN_PATH in given.split(":")
-        remedy = "their HDF5 may be built without plugins" if told else f"export HDF5_PLUGIN_PATH={gridz.PLUGIN_PATH}" + (
-            ":$HDF5_PLUGIN_PATH" if given else "")  # fmt: skip
+        given = found.environment.get("HDF5_PLUGIN_PATH")
+        told = gridz.PLUGIN_PATH in (given or "").split(":")
+        path = gridz.PLUGIN_PATH + (":$HDF5_PLUGIN_PATH" if given else "")
+        remedy = "their HDF5 may be built without plugins" if told else f"export HDF5_PLUGIN_PATH={path}"
         found.problem(f"these do not find the filter: {failing}", remedy, told)
 
 

@@ -1,4 +1,5 @@
 """`gridz bench`: which codec suits the user's own data."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -27,12 +28,23 @@ SMALLEST = 64 << 10
 @click.option("--dataset", "names", multiple=True, metavar="NAME", help="Measure this dataset only; may be repeated.")
 @array_options
 @click.option("--codec", "codecs", multiple=True, metavar="CODEC", help="Measure this codec only; may be repeated.")
-@click.option("--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also codecs that keep this error bound.")
-@click.option("--rel", "rel_bound", type=click.FloatRange(0, 1, min_open=True), help="Also with a bound of this part of the range.")
+@click.option(
+    "--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also codecs that keep this error bound."
+)
+@click.option(
+    "--rel",
+    "rel_bound",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Also with a bound of this part of the range.",
+)
 @click.option("--sample", default=64, show_default=True, type=click.IntRange(1, 4096), metavar="MIB",
               help="Most MiB of each dataset, from its middle.")  # fmt: skip
-@click.option("--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many.")
-@click.option("--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file.")
+@click.option(
+    "--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many."
+)
+@click.option(
+    "--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file."
+)
 @json_option
 def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
@@ -46,7 +58,9 @@ def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, r
     if abs_bound and rel_bound:
         raise click.UsageError("--abs and --rel are two bounds; give one")
     if codecs and (abs_bound or rel_bound):
-        raise click.UsageError("--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3")
+        raise click.UsageError(
+            "--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3"
+        )
     found = []
     for name, array in _arrays(source, names, dtype, shape):
         part = bench.sample_of(name, array, sample << 20)
@@ -100,7 +114,11 @@ def _large_enough(file) -> list:
     from gridz.bench import is_measurable
 
     sizes = {}
-    file.visititems(lambda name, item: sizes.update({name: item.nbytes}) if isinstance(item, h5py.Dataset) and is_measurable(item) else None)
+    file.visititems(
+        lambda name, item: (
+            sizes.update({name: item.nbytes}) if isinstance(item, h5py.Dataset) and is_measurable(item) else None
+        )
+    )
     return [name for name, size in sizes.items() if size >= SMALLEST] or sorted(sizes, key=sizes.get)[-1:]
 
 
@@ -128,7 +146,9 @@ def _draw(found, path: pathlib.Path) -> None:
     for row, (part, results) in zip(axes, found):
         good = [r for r in results if not r.error]
         labels = [r.label for r in good]
-        for axis, what, title in zip(row, ("ratio", "write_gb_s", "read_gb_s"), ("times smaller", "GB/s written", "GB/s read")):
+        for axis, what, title in zip(
+            row, ("ratio", "write_gb_s", "read_gb_s"), ("times smaller", "GB/s written", "GB/s read")
+        ):
             # What keeps a bound only is hatched; ours is red.
             bars = axis.barh(labels, [getattr(r, what) for r in good],
                              color=["C3" if r.label.startswith("gridz ") else "0.65" for r in good],

@@ -1,4 +1,5 @@
 """`gridz cd-values`: a codec as the numbers that HDF5's programs take, and back."""
+
 from __future__ import annotations
 
 import click

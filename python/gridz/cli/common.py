@@ -10,6 +10,7 @@ A command looks like this::
 ``Command`` turns the errors of gridz, of files and of missing packages into one line on stderr, ``gridz: problem; remedy``,
 and into the exit codes of ``EXIT``. stdout has the answer and nothing else.
 """
+
 from __future__ import annotations
 
 import enum
@@ -91,7 +92,9 @@ class Command(click.Command):
 
 def json_option(function):
     """Adds ``--json``, passed as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else.")(
+        function
+    )
 
 
 def print_json(document: Any) -> None:

@@ -1,4 +1,5 @@
 """`gridz doctor`: what is installed here, and whether gridz works in it."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -9,7 +10,9 @@ import click
 from gridz.cli.common import EXIT, Command, json_option, print_json, table
 
 
-@click.command(cls=Command, examples=["gridz doctor", "gridz doctor --json > doctor.json       # for a report of a problem"])
+@click.command(
+    cls=Command, examples=["gridz doctor", "gridz doctor --json > doctor.json       # for a report of a problem"]
+)
 @json_option
 def command(as_json: bool) -> None:
     """Tell what gridz finds here, whether each program that reads HDF5 can use it, and what to do if not.
@@ -31,25 +34,38 @@ def command(as_json: bool) -> None:
 def _print(found) -> None:
     it = found.gridz
     gpu = f"{it['gpus']} usable" if it["gpus"] else f"none: {it['no_gpu_because']}"
-    click.echo(f"gridz {it['version']}, Python {it['python']}, {it['machine']}, CPU level {it['cpu_level']}, {it['threads']} threads")
+    click.echo(
+        f"gridz {it['version']}, Python {it['python']}, {it['machine']}, CPU level {it['cpu_level']}, {it['threads']} threads"
+    )
     click.echo(f"library   {it['library']}")
     click.echo(f"GPU       {gpu}" + (f" (driver {it['driver']})" if it["driver"] else ""))
     click.echo("packages  " + ", ".join(f"{name} {version}" for name, version in found.packages.items()))
     for name, value in found.environment.items():
         click.echo(f"{name}={value}")
     rows = [
-        [host["name"], host.get("version", "?"), _yes(host.get("works")), _yes(host["without_import"]), host.get("libhdf5", "?")]
+        [
+            host["name"],
+            host.get("version", "?"),
+            _yes(host.get("works")),
+            _yes(host["without_import"]),
+            host.get("libhdf5", "?"),
+        ]
         for host in found.hosts
     ]
     click.echo()
     table(["package", "HDF5", "with import gridz", "without", "libhdf5"], rows)
     if found.tools:
         click.echo()
-        rows = [[tool["name"], tool.get("version", "?"), _yes(tool["works"]), tool["libhdf5"] or "static"] for tool in found.tools]
+        rows = [
+            [tool["name"], tool.get("version", "?"), _yes(tool["works"]), tool["libhdf5"] or "static"]
+            for tool in found.tools
+        ]
         table(["tool", "HDF5", "works", "libhdf5"], rows)
     if found.plugins:
         click.echo()
-        table(["plugin", "filter"], [[p["path"], p.get("error") or f"{p['filter']}: {p['name']}"] for p in found.plugins])
+        table(
+            ["plugin", "filter"], [[p["path"], p.get("error") or f"{p['filter']}: {p['name']}"] for p in found.plugins]
+        )
     click.echo()
     for problem in found.problems:
         click.echo(f"{'PROBLEM' if problem.matters else 'note'}: {problem.what}\n  remedy: {problem.remedy}")

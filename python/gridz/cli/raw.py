@@ -2,6 +2,7 @@
 
 A frame describes itself, so nothing but the frame is needed to get the array back.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -73,7 +74,9 @@ def open_array(path: pathlib.Path, dtype, shape) -> np.ndarray:
         except ValueError as error:
             fail(f"{path}: {error}", "is it a .npy file of numbers?", EXIT.FILE)
     if dtype is None or shape is None:
-        fail(f"{path} is no .npy file, so what is in it must be said", "give --dtype f32 --shape 100x500x500", EXIT.USAGE)
+        fail(
+            f"{path} is no .npy file, so what is in it must be said", "give --dtype f32 --shape 100x500x500", EXIT.USAGE
+        )
     there, said = path.stat().st_size, int(np.prod(shape, dtype=object)) * dtype.itemsize
     if there != said:
         text = f"{path} has {there} bytes, but {'x'.join(map(str, shape))} elements of {dtype} are {said}"
@@ -203,5 +206,9 @@ def _tell(document: dict, as_json: bool) -> None:
     click.echo(f"{document['output']}: {document['codec']}, {document['dtype']} {shape}, {size}, "
                f"ratio {document['ratio']:.3f}, {document['GB_per_s']:.2f} GB/s")  # fmt: skip
     if "verified" in document:
-        error = f", largest error {document['largest_error']:g}, PSNR {document['psnr']:.1f} dB" if "psnr" in document else ""
+        error = (
+            f", largest error {document['largest_error']:g}, PSNR {document['psnr']:.1f} dB"
+            if "psnr" in document
+            else ""
+        )
         click.echo(f"verified: {document['verified']}{error}")
