@@ -19,7 +19,7 @@ FIELD = np.sin(np.arange(64 * 32 * 32, dtype="f4") / 1e3).reshape(64, 32, 32)
 def run(*args, code=0):
     result = CliRunner().invoke(main, ["bench", "--repeats", "1", *map(str, args)])
     assert result.exit_code == code, (result.output, result.exception)
-    return result.stderr if code else result.stdout
+    return result.output if code else result.stdout
 
 
 @pytest.fixture

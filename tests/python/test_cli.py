@@ -24,7 +24,7 @@ def run(*args, code=0):
     """Runs a command and returns its stdout; the exit code must be `code`."""
     result = CliRunner().invoke(main, [str(arg) for arg in args])
     assert result.exit_code == code, (result.output, result.exception)
-    return result.stderr if code else result.stdout
+    return result.output if code else result.stdout
 
 
 @pytest.fixture

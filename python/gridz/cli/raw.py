@@ -31,11 +31,13 @@ def dtype_of(name: str) -> np.dtype:
     After a letter, numbers up to 8 (16 for complex numbers) are bytes, as in NumPy, and larger ones are bits.
     """
     match = re.fullmatch(r"([<>=]?)([fiuc])(\d+)", name)
+    in_numpy = name
     if match:
         order, kind, size = match[1], match[2], int(match[3])
-        name = f"{order}{kind}{size // 8 if size > (16 if kind == 'c' else 8) else size}"
+        is_bits = size > (16 if kind == "c" else 8) and size % 8 == 0
+        in_numpy = f"{order}{kind}{size // 8 if is_bits else size}"
     try:
-        dtype = np.dtype(name)
+        dtype = np.dtype(in_numpy)
     except TypeError:
         raise click.BadParameter(f"{name!r} is no type of elements; give one such as f32, f64, i16, uint8, <f4 or >f4")
     if dtype.hasobject or dtype.itemsize == 0:
