@@ -22,9 +22,9 @@ eval "$(_GRIDZ_COMPLETE=zsh_source gridz)"              # in ~/.zshrc
 _GRIDZ_COMPLETE=fish_source gridz | source              # in ~/.config/fish/config.fish
 .fi
 .SH EXIT STATUS
-0 fine; 1 something is wrong with the data: a damaged chunk, a failed verification, a broken bound; 2 wrong arguments; 3 a
-file cannot be read or written; 4 something is missing here: a package, a GPU, the filter. Errors are one line on the
-standard error output: the problem and, where there is one, the remedy.
+0 fine; 1 something is wrong with the data: a damaged chunk, a failed verification, a broken bound; 2 wrong arguments;
+3 a file cannot be read or written; 4 something is missing here: a package, a GPU, the filter. Errors are one line
+on the standard error output: the problem and, where there is one, the remedy.
 .SH ENVIRONMENT
 GRIDZ_THREADS, GRIDZ_BACKEND, GRIDZ_DEVICE, GRIDZ_LOG, GRIDZ_CPU_LEVEL and GRIDZ_CACHE_MIB, as in
 .BR gridz (3);

@@ -1,7 +1,7 @@
 """Looks at one host of the filter, in a process of its own: `gridz doctor` runs this text with `python -c`.
 
-Arguments: a probe and what it needs. The answer is a line of JSON at the end of stdout. Nothing of gridz is imported but
-where a probe is asked to, since `import gridz` is part of what is tested.
+Arguments: a probe and what it needs. The answer is a line of JSON at the end of stdout. Nothing of gridz is imported
+but where a probe is asked to, since `import gridz` is part of what is tested.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import sys
 
 
 def host(name, with_gridz, folder):
-    """A package that brings a libhdf5: which one, where it looks for plugins, and whether data can be written and read."""
+    """A package that brings a libhdf5: which one, where it looks for plugins, and whether the filter works in it."""
     if with_gridz == "with":
         importlib.import_module("gridz")
     module = importlib.import_module(name)
@@ -108,8 +108,13 @@ def plugin(path):
     """A file in a plugin folder: which filter it has, or why it cannot be loaded."""
 
     class Filter(ctypes.Structure):
-        _fields_ = [("version", ctypes.c_int), ("id", ctypes.c_int), ("encoder", ctypes.c_uint), ("decoder", ctypes.c_uint),
-                    ("name", ctypes.c_char_p)]  # fmt: skip
+        _fields_ = [
+            ("version", ctypes.c_int),
+            ("id", ctypes.c_int),
+            ("encoder", ctypes.c_uint),
+            ("decoder", ctypes.c_uint),
+            ("name", ctypes.c_char_p),
+        ]
 
     try:
         library = ctypes.CDLL(path)

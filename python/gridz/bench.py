@@ -21,7 +21,7 @@ CHUNK_BYTES = 4 << 20
 
 @dataclass
 class Sample:
-    """Part of a dataset: the values, in which chunks they are written, and which part it is, such as `t[10:20, :, :]`."""
+    """Part of a dataset: the values, in which chunks they are written, and which part it is: `t[10:20, :, :]`."""
 
     name: str
     part: str
@@ -66,7 +66,7 @@ def chunks_for(shape: tuple, itemsize: int, target: int = CHUNK_BYTES) -> tuple:
 
 
 def box_of(shape: tuple, itemsize: int, chunks: tuple, limit: int) -> tuple:
-    """A box from the middle of an array, of at most about `limit` bytes: whole chunks, shortened along the first axes first."""
+    """A box from the middle of an array, of at most `limit` bytes or so: whole chunks, cut along the first axes."""
     counts, bytes_of = list(shape), lambda: math.prod(counts) * itemsize
     for axis, chunk in enumerate(chunks):
         if bytes_of() > limit:
@@ -112,15 +112,23 @@ def candidates(
                 for level in info.levels or (None,):
                     parts = [info.name, mode if mode != "lossless" else "", f"level={level}" if level else ""]
                     mine.append(gridz.parse(",".join(filter(None, parts))))
-    found = [Candidate(f"gridz {codec}", {"compression": codec.filter_id, "compression_opts": codec.filter_options}, codec.is_lossless)
-             for codec in mine]  # fmt: skip
+    found = [
+        Candidate(
+            f"gridz {codec}",
+            {"compression": codec.filter_id, "compression_opts": codec.filter_options},
+            codec.is_lossless,
+        )
+        for codec in mine
+    ]
     return found if texts else [Candidate("none", {}), *found, *_peers(values, abs_bound)]
 
 
 def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
     """gzip of HDF5, and the filters of hdf5plugin if that is installed."""
-    found = [Candidate("shuffle + gzip 1", {"compression": "gzip", "compression_opts": 1, "shuffle": True}),
-             Candidate("shuffle + gzip 4", {"compression": "gzip", "compression_opts": 4, "shuffle": True})]  # fmt: skip
+    found = [
+        Candidate("shuffle + gzip 1", {"compression": "gzip", "compression_opts": 1, "shuffle": True}),
+        Candidate("shuffle + gzip 4", {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
+    ]
     try:
         import hdf5plugin as peer
     except ImportError:
@@ -141,13 +149,15 @@ def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
         and values.ndim <= 4
         and values.dtype.isnative
     ):
-        found += [Candidate(f"Zfp accuracy={abs_bound:g}", dict(peer.Zfp(accuracy=abs_bound)), False),
-                  Candidate(f"SZ3 absolute={abs_bound:g}", dict(peer.SZ3(absolute=abs_bound)), False)]  # fmt: skip
+        found += [
+            Candidate(f"Zfp accuracy={abs_bound:g}", dict(peer.Zfp(accuracy=abs_bound)), False),
+            Candidate(f"SZ3 absolute={abs_bound:g}", dict(peer.SZ3(absolute=abs_bound)), False),
+        ]
     return found
 
 
 def measure(sample: Sample, candidate: Candidate, repeats: int = 3) -> Result:
-    """Writes and reads a sample with one codec. What goes wrong is told in the result, so that the others are measured."""
+    """Writes and reads a sample with one codec. What goes wrong is told in the result; the others go on."""
     import h5py
 
     values, writes, reads = sample.values, [], []
@@ -202,8 +212,10 @@ def _on_codecs(good: list[Result]) -> list[str]:
         saving = [r for r in lossless if r.ratio > 1.1]
         if saving:
             fastest = min(saving, key=lambda r: 1 / r.write_gb_s + 1 / r.read_gb_s)
-            said.append(f"Fastest of gridz that saves a tenth: {fastest.label[6:]}, written with {fastest.write_gb_s:.2f} and "
-                        f"read with {fastest.read_gb_s:.2f} GB/s.")  # fmt: skip
+            said.append(
+                f"Fastest of gridz that saves a tenth: {fastest.label[6:]}, written with {fastest.write_gb_s:.2f} "
+                f"and read with {fastest.read_gb_s:.2f} GB/s."
+            )
         else:
             said.append(
                 "The data hardly shrinks without loss. If its last digits are noise, a bound (--abs, --rel) saves much."
@@ -228,19 +240,18 @@ def _on_chunks(sample: Sample) -> list[str]:
     better = "x".join(map(str, chunks_for(sample.shape, itemsize)))
     n_bytes = math.prod(sample.chunks) * itemsize
     if not sample.chunks_are_given:
-        return [
-            f"The array has no chunks; {chunks} were taken. Chunks of 1 to 16 MiB, long along all axes, suit most files."
-        ]
+        return [f"The array has no chunks; {chunks} were taken. 1 to 16 MiB, long along all axes, suit most files."]
     if n_bytes < 16 << 10 and math.prod(sample.shape) * itemsize > n_bytes:
-        return [f"The chunks, {chunks}, have {n_bytes} bytes: below 16 KiB the time that HDF5 takes for each counts most. "
-                f"Try {better}."]  # fmt: skip
+        return [
+            f"The chunks, {chunks}, have {n_bytes} bytes: below 16 KiB HDF5's time for each counts most. Try {better}."
+        ]
     if n_bytes > 64 << 20:
         return [
             f"The chunks, {chunks}, have {n_bytes >> 20} MiB, and a whole one is read for each element. Try {better}."
         ]
     if len(sample.chunks) > 1 and sample.chunks[-1] < 16 < sample.shape[-1]:
         return [
-            f"The chunks, {chunks}, are thin along the last axis, whose elements HDF5 collects one by one. Try {better}."
+            f"The chunks, {chunks}, are thin along the last axis, whose elements HDF5 copies one by one. Try {better}."
         ]
     return []
 

@@ -86,8 +86,8 @@ def examine() -> Findings:
 
 def probe(*args: str) -> dict[str, Any]:
     """Runs a probe of `_probe.py` in a process of its own; `error` in the answer says why there is none."""
-    # The text is passed, not the file: the file's folder would be Python's first, and gridz/zarr.py hide zarr. The folder
-    # of the package is added, so that the probe has the same gridz.
+    # The text is passed, not the file: the file's folder would be Python's first, and gridz/zarr.py hide zarr. The
+    # folder of the package is added, so that the probe has the same gridz.
     root = str(pathlib.Path(gridz.__file__).parents[1])
     return _run_text(f"import sys; sys.path.append({root!r})\n{pathlib.Path(_probe.__file__).read_text()}", *args)
 
@@ -141,7 +141,7 @@ def _gridz(found: Findings) -> None:
 
 
 def cpu_level() -> str:
-    """The instructions that gridz uses: the highest level that this CPU has, or the one that GRIDZ_CPU_LEVEL demands."""
+    """The instructions that gridz uses: the highest level of this CPU, or what GRIDZ_CPU_LEVEL demands."""
     if os.environ.get("GRIDZ_CPU_LEVEL"):
         return os.environ["GRIDZ_CPU_LEVEL"]
     create = "ctypes.CDLL(sys.argv[1]).gridz_context_create(None, ctypes.byref(ctypes.c_void_p()))"
@@ -214,7 +214,7 @@ def _hosts(found: Findings, folder: str) -> None:
 
 
 def _tools(found: Findings, folder: pathlib.Path) -> None:
-    """The tools on PATH, which know nothing of Python and find the filter by HDF5_PLUGIN_PATH or in their own folder."""
+    """The tools on PATH, which know nothing of Python and find the filter by HDF5_PLUGIN_PATH or by default."""
     plain, sample = folder / "plain.h5", folder / "sample.h5"
     for name in TOOLS:
         path = shutil.which(name)

@@ -37,8 +37,14 @@ SMALLEST = 64 << 10
     type=click.FloatRange(0, 1, min_open=True),
     help="Also with a bound of this part of the range.",
 )
-@click.option("--sample", default=64, show_default=True, type=click.IntRange(1, 4096), metavar="MIB",
-              help="Most MiB of each dataset, from its middle.")  # fmt: skip
+@click.option(
+    "--sample",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1, 4096),
+    metavar="MIB",
+    help="Most MiB of each dataset, from its middle.",
+)
 @click.option(
     "--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many."
 )
@@ -50,8 +56,8 @@ def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, r
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
     FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
-    in memory; gridz uses several threads in large chunks, unless GRIDZ_THREADS=1, where others use one. Of HDF5 files all
-    datasets of numbers with 64 KiB and more are measured, or those that are named.
+    in memory; in large chunks gridz uses several threads, unless GRIDZ_THREADS=1, where others use one. Of HDF5 files
+    all datasets of numbers with 64 KiB and more are measured, or those that are named.
     """
     from gridz import bench
 
@@ -75,12 +81,21 @@ def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, r
     if png:
         _draw(found, png)
     if as_json:
-        print_json([
-            {"dataset": part.name, "part": part.part, "dtype": part.values.dtype.str, "shape": part.shape, "chunks": part.chunks,
-             "sample_bytes": part.values.nbytes, "results": [dataclasses.asdict(result) for result in results],
-             "advice": bench.advice(part, results)}
-            for part, results in found
-        ])  # fmt: skip
+        print_json(
+            [
+                {
+                    "dataset": part.name,
+                    "part": part.part,
+                    "dtype": part.values.dtype.str,
+                    "shape": part.shape,
+                    "chunks": part.chunks,
+                    "sample_bytes": part.values.nbytes,
+                    "results": [dataclasses.asdict(result) for result in results],
+                    "advice": bench.advice(part, results),
+                }
+                for part, results in found
+            ]
+        )
 
 
 def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
@@ -108,7 +123,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
 
 
 def _large_enough(file) -> list:
-    """The names of the datasets of numbers that are large enough for speeds to mean something; or of the largest one."""
+    """The names of the datasets of numbers that are large enough to be timed; or of the largest one."""
     import h5py
 
     from gridz.bench import is_measurable
@@ -125,10 +140,11 @@ def _large_enough(file) -> list:
 def _print(part, results, sentences) -> None:
     chunks = "x".join(map(str, part.chunks))
     rows = [
-        [r.label, *[f"{value:.2f}" for value in (r.ratio, r.write_gb_s, r.read_gb_s)], f"{r.max_error:.3g}"] if not r.error
+        [r.label, *[f"{value:.2f}" for value in (r.ratio, r.write_gb_s, r.read_gb_s)], f"{r.max_error:.3g}"]
+        if not r.error
         else [r.label, "", "", "", r.error]
         for r in results
-    ]  # fmt: skip
+    ]
     click.echo(f"{part.part}: {part.values.dtype}, {bytes_text(part.values.nbytes)}, chunks {chunks}")
     table(["codec", "ratio", "write GB/s", "read GB/s", "max error"], rows)
     click.echo("".join(f"- {sentence}\n" for sentence in sentences))
@@ -150,9 +166,13 @@ def _draw(found, path: pathlib.Path) -> None:
             row, ("ratio", "write_gb_s", "read_gb_s"), ("times smaller", "GB/s written", "GB/s read")
         ):
             # What keeps a bound only is hatched; ours is red.
-            bars = axis.barh(labels, [getattr(r, what) for r in good],
-                             color=["C3" if r.label.startswith("gridz ") else "0.65" for r in good],
-                             hatch=["" if r.is_lossless else "///" for r in good], edgecolor="white")  # fmt: skip
+            bars = axis.barh(
+                labels,
+                [getattr(r, what) for r in good],
+                color=["C3" if r.label.startswith("gridz ") else "0.65" for r in good],
+                hatch=["" if r.is_lossless else "///" for r in good],
+                edgecolor="white",
+            )
             axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
             axis.set_title(title, fontsize=10)
             axis.invert_yaxis()

@@ -7,8 +7,8 @@ A command looks like this::
     def command(as_json: bool) -> None:
         ...
 
-``Command`` turns the errors of gridz, of files and of missing packages into one line on stderr, ``gridz: problem; remedy``,
-and into the exit codes of ``EXIT``. stdout has the answer and nothing else.
+``Command`` turns the errors of gridz, of files and of missing packages into one line on stderr,
+``gridz: problem; remedy``, and into the exit codes of ``EXIT``. stdout has the answer and nothing else.
 """
 
 from __future__ import annotations
@@ -118,11 +118,10 @@ def _plain(value: Any) -> Any:
 
 def bytes_text(n: float) -> str:
     """``1536`` becomes ``1.5 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(n) < 1024 or unit == "GiB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1024
-    raise AssertionError("the last unit takes every number")
+    if n < 1024:
+        return f"{n:.0f} B"
+    power = min((int(n).bit_length() - 1) // 10, 4)
+    return f"{n / 1024**power:.1f} {' KMGT'[power]}iB"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:

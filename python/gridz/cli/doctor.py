@@ -17,7 +17,7 @@ from gridz.cli.common import EXIT, Command, json_option, print_json, table
 def command(as_json: bool) -> None:
     """Tell what gridz finds here, whether each program that reads HDF5 can use it, and what to do if not.
 
-    Looks at h5py, netCDF4, PyTables, h5repack, h5dump, nccopy, ncdump, the folders of HDF5_PLUGIN_PATH, the CPU and GPUs.
+    Looks at h5py, netCDF4, PyTables, h5repack, h5dump, nccopy, ncdump, the folders of HDF5_PLUGIN_PATH, CPU and GPUs.
     The exit code is 4 if something is missing that matters.
     """
     from gridz.doctor import examine
@@ -35,7 +35,8 @@ def _print(found) -> None:
     it = found.gridz
     gpu = f"{it['gpus']} usable" if it["gpus"] else f"none: {it['no_gpu_because']}"
     click.echo(
-        f"gridz {it['version']}, Python {it['python']}, {it['machine']}, CPU level {it['cpu_level']}, {it['threads']} threads"
+        f"gridz {it['version']}, Python {it['python']}, {it['machine']}, "
+        f"CPU level {it['cpu_level']}, {it['threads']} threads"
     )
     click.echo(f"library   {it['library']}")
     click.echo(f"GPU       {gpu}" + (f" (driver {it['driver']})" if it["driver"] else ""))

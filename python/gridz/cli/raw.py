@@ -42,7 +42,7 @@ def dtype_of(name: str) -> np.dtype:
         raise click.BadParameter(f"{name!r} is no type of elements; give one such as f32, f64, i16, uint8, <f4 or >f4")
     if dtype.hasobject or dtype.itemsize == 0:
         raise click.BadParameter(f"{name!r} is no type with a fixed size; give one such as f32 or S8")
-    # NumPy's names say nothing of the order and mean this machine's; files of raw arrays are little-endian nearly always.
+    # NumPy's names say nothing of the order and mean this machine's; raw files are little-endian nearly always.
     return dtype if name[0] in "<>=|" else dtype.newbyteorder("<")
 
 
@@ -56,13 +56,17 @@ def shape_of(text: str) -> Tuple[int, ...]:
 def array_options(function):
     """Adds `--dtype` and `--shape`, which say what is in a raw file."""
     dtype = click.option(
-        "--dtype", metavar="TYPE", callback=lambda ctx, option, value: value and dtype_of(value),
+        "--dtype",
+        metavar="TYPE",
+        callback=lambda ctx, option, value: value and dtype_of(value),
         help="Elements of a raw file: f32, f64, i16, uint8, <f4, >f4, …; little-endian unless it says otherwise.",
-    )  # fmt: skip
+    )
     shape = click.option(
-        "--shape", metavar="AxBxC", callback=lambda ctx, option, value: value and shape_of(value),
+        "--shape",
+        metavar="AxBxC",
+        callback=lambda ctx, option, value: value and shape_of(value),
         help="Extents of the array in a raw file, slowest axis first.",
-    )  # fmt: skip
+    )
     return dtype(shape(function))
 
 
@@ -133,10 +137,17 @@ def compress(source, output, codec, dtype, shape, verify, force, threads, as_jso
         checked = _verify(array, frame, codec, threads) if verify else {}
         file.write(frame)
     document = {
-        "input": str(source), "output": str(output), "codec": str(codec), "dtype": array.dtype.str, "shape": array.shape,
-        "array_bytes": array.nbytes, "frame_bytes": frame.nbytes, "ratio": array.nbytes / frame.nbytes,
-        "GB_per_s": array.nbytes / seconds / 1e9, **checked,
-    }  # fmt: skip
+        "input": str(source),
+        "output": str(output),
+        "codec": str(codec),
+        "dtype": array.dtype.str,
+        "shape": array.shape,
+        "array_bytes": array.nbytes,
+        "frame_bytes": frame.nbytes,
+        "ratio": array.nbytes / frame.nbytes,
+        "GB_per_s": array.nbytes / seconds / 1e9,
+        **checked,
+    }
     _tell(document, as_json)
 
 
@@ -150,9 +161,11 @@ def compress(source, output, codec, dtype, shape, verify, force, threads, as_jso
 )
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
     help="A .npy file if it ends so, else a raw one. Default: FILE without .gridz.",
-)  # fmt: skip
+)
 @force_option
 @threads_option
 @json_option
@@ -173,10 +186,16 @@ def decompress(source, output, force, threads, as_json) -> None:
         else:
             file.write(array.reshape(-1).view(np.uint8))
     document = {
-        "input": str(source), "output": str(output), "codec": info.codec, "dtype": array.dtype.str, "shape": array.shape,
-        "array_bytes": array.nbytes, "frame_bytes": info.frame_bytes, "ratio": array.nbytes / info.frame_bytes,
+        "input": str(source),
+        "output": str(output),
+        "codec": info.codec,
+        "dtype": array.dtype.str,
+        "shape": array.shape,
+        "array_bytes": array.nbytes,
+        "frame_bytes": info.frame_bytes,
+        "ratio": array.nbytes / info.frame_bytes,
         "GB_per_s": array.nbytes / seconds / 1e9,
-    }  # fmt: skip
+    }
     _tell(document, as_json)
 
 
@@ -205,8 +224,10 @@ def _tell(document: dict, as_json: bool) -> None:
         return
     size = f"{bytes_text(document['array_bytes'])}, frame {bytes_text(document['frame_bytes'])}"
     shape = "x".join(map(str, document["shape"])) or "scalar"
-    click.echo(f"{document['output']}: {document['codec']}, {document['dtype']} {shape}, {size}, "
-               f"ratio {document['ratio']:.3f}, {document['GB_per_s']:.2f} GB/s")  # fmt: skip
+    click.echo(
+        f"{document['output']}: {document['codec']}, {document['dtype']} {shape}, {size}, "
+        f"ratio {document['ratio']:.3f}, {document['GB_per_s']:.2f} GB/s"
+    )
     if "verified" in document:
         error = (
             f", largest error {document['largest_error']:g}, PSNR {document['psnr']:.1f} dB"
