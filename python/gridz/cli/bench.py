@@ -116,7 +116,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
             names = _large_enough(file)
         for name in names:
             if not isinstance(file.get(name), h5py.Dataset):
-                fail(f"{source} has no dataset {name!r}", "gridz info lists them", EXIT.USAGE)
+                fail(f"{source} has no dataset {name!r}", "h5ls -r lists them", EXIT.USAGE)
             if not is_measurable(file[name]):
                 fail(f"{name} holds no numbers, or none yet", "name another dataset", EXIT.USAGE)
             yield name, file[name]
