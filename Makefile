@@ -38,6 +38,8 @@ FILE ?=
 N ?= 128
 # make fuzz SECONDS_EACH=3600: how long each fuzz target runs.
 SECONDS_EACH ?= 600
+# make release-check PYTHONS="python3.9 python3.13": the Pythons in which the wheel is tried.
+PYTHONS ?= python3
 # make install PREFIX=... PLUGINDIR=... DESTDIR=...: where to.
 PREFIX ?= /usr/local
 PLUGINDIR ?= $(PREFIX)/lib/hdf5/plugin
@@ -168,8 +170,10 @@ test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: release-check
-release-check: test ## everything that a release needs: the tests, and GPU results of these very kernels
+release-check: test ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS
 	scripts/check_gpu_results.sh
+	$(MAKE) wheel
+	tests/python/matrix.sh target/wheels/gridz-*-$(WHEEL_PLATFORM).whl $(PYTHONS)
 	TEST_KILLS=200 HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts/test_bulk.py -k flushed
 
 .PHONY: lint

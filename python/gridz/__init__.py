@@ -48,9 +48,6 @@ _LATER = {
     "h5": ("gridz.h5", None),
     "Quality": ("gridz._quality", "Quality"),
     "quality": ("gridz._quality", "quality"),
-    "plot": ("gridz._plot", "plot"),
-    "plot_rate": ("gridz._plot", "plot_rate"),
-    "xarray_encoding": ("gridz.xarray", "xarray_encoding"),
 }
 """What is imported when it is first used, since it needs more than NumPy: module and name."""
 

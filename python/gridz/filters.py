@@ -1,7 +1,7 @@
 """The HDF5 filter in every libhdf5 of this process.
 
 h5py, netCDF4 and PyTables each bring a libhdf5 of their own, which reads `HDF5_PLUGIN_PATH` when it starts: a variable that
-is set later comes too late. `register` calls the function `H5PLappend` of each one instead, and `import gridz` has it done
+is set later comes too late. `register` calls the function `H5PLprepend` of each one instead, and `import gridz` has it done
 for those that are there and, by a hook of Python's import, for those that come later. No variable is read or set.
 """
 
@@ -38,16 +38,16 @@ def register() -> list[str]:
     h5py = sys.modules.get("h5py")
     if hasattr(h5py, "filters"):
         h5py.filters.FilterRefBase.register(Codec)  # `compression=gridz.Lorenzo()` is told by isinstance
-    return [path for path, library in _loaded() if _append(library)]
+    return [path for path, library in _loaded() if _prepend(library)]
 
 
 def _loaded() -> list[tuple[str, ctypes.CDLL]]:
-    """The libraries of the process that have `H5PLappend`, each once."""
+    """The libraries of the process that have `H5PLprepend`, each once."""
     found = {}
     for path in _mapped():
         try:
             library = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
-            address = ctypes.cast(library.H5PLappend, ctypes.c_void_p).value
+            address = ctypes.cast(library.H5PLprepend, ctypes.c_void_p).value
         except (OSError, AttributeError):
             continue
         # Modules that are linked with libhdf5 find the same function; the library itself is named after it.
@@ -66,8 +66,11 @@ def _mapped() -> list[str]:
     return sorted({line[5] for line in fields if len(line) == 6 and "x" in line[1] and line[5].startswith("/")})
 
 
-def _append(library: ctypes.CDLL) -> bool:
-    """Makes sure that our folder is one of this libhdf5's; whether it is."""
+def _prepend(library: ctypes.CDLL) -> bool:
+    """Makes sure that our folder is one of this libhdf5's; whether it is.
+
+    It becomes the first one: HDF5 1.12 gives up at the first folder that is not there, which its default often is.
+    """
     folder = os.fsencode(PLUGIN_PATH)
     n, name = ctypes.c_uint(), ctypes.create_string_buffer(len(folder) + 2)
     library.H5PLget.restype = ctypes.c_ssize_t
@@ -79,7 +82,7 @@ def _append(library: ctypes.CDLL) -> bool:
             return True
     state = ctypes.c_uint()
     is_on = library.H5PLget_loading_state(ctypes.byref(state)) >= 0 and state.value != 0
-    return is_on and library.H5PLappend(folder) >= 0
+    return is_on and library.H5PLprepend(folder) >= 0
 
 
 class _RegisterLater(importlib.abc.MetaPathFinder):

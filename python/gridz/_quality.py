@@ -1,0 +1,69 @@
+"""How close an array is to the original: the library's `gridz_quality`, which compares in exact arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gridz._codecs import Codec, parse
+from gridz._native import MODES, array_of, check, context, ffi, lib, struct
+from gridz.device import memory_of
+from gridz.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A comparison. `report` has every field of `gridz_quality_report`, which gridz.h explains; NaN is what there is no
+    answer to. Each is an attribute too: `quality.psnr`."""
+
+    report: dict[str, float]
+    shape: tuple[int, ...]
+
+    def __getattr__(self, name: str):
+        try:
+            return self.__dict__["report"][name]
+        except KeyError:
+            raise AttributeError(f"{name} is no figure of the report; there are {', '.join(self.report)}") from None
+
+    @property
+    def where(self) -> tuple[int, ...] | None:
+        """The index of the largest error; None if there are no numbers."""
+        place = self.report["largest_error_index"]
+        if place == 2**64 - 1:
+            return None
+        return tuple(int(i) for i in np.unravel_index(place, self.shape))
+
+    @property
+    def ok(self) -> bool:
+        """Whether no error is above the bound, and everything that is not finite, or a fill value, came back bit for bit."""
+        mismatches = sum(self.report[f"{kind}_mismatches"] for kind in ("fill", "nan", "infinity"))
+        return mismatches == 0 and not self.report["error_over_bound"] > 1
+
+    def __str__(self) -> str:
+        lines = [f"{name:30} {value:.6g}" for name, value in self.report.items()]
+        return "\n".join([*lines, f"{'where':30} {self.where}"])
+
+
+def quality(original, decoded, bound: float | Codec | str | None = None, *, fill=None, threads=None) -> Quality:
+    """Compares an array with its original, of the same shape and type, both in host memory.
+
+    `bound` is an absolute bound, or a codec or its text form, whose mode, value and fill value count. Raises
+    `UnsupportedJob` for elements that are no numbers.
+    """
+    a, b = memory_of(original), memory_of(decoded)
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        raise InvalidArgument(f"the original has {a.dtype} {a.shape}, the other array {b.dtype} {b.shape}; they must be the same")
+    codec = parse(bound) if isinstance(bound, str) else bound
+    mode, value = ("abs", float(codec)) if isinstance(codec, (int, float, np.number)) else ("lossless", 0.0)
+    if isinstance(codec, Codec):
+        mode, value, fill = codec.mode, codec.value, codec.fill if fill is None else fill
+    described, ctx = array_of(a.dtype, a.shape), context(threads)
+    options = struct("gridz_quality_options", context=ctx, mode=MODES[mode], value=value)
+    if fill is not None:
+        element = ffi.from_buffer(np.array(complex(fill) if a.dtype.kind == "c" else float(fill), a.dtype).tobytes())
+        options.fill_value = element
+    report = struct("gridz_quality_report")
+    check(lib.gridz_quality(described.pointer, a.pointer, a.n_bytes, b.pointer, b.n_bytes, report, options))
+    fields = (name for name, _ in ffi.typeof("gridz_quality_report").fields)
+    return Quality({name: getattr(report, name) for name in fields if name != "struct_size"}, a.shape)

@@ -1,0 +1,260 @@
+"""Codecs measured on a user's own data, through HDF5 as h5py uses it: what `gridz bench` prints.
+
+Each codec writes a sample of a dataset to a file in memory, in the chunks of the dataset, and reads it again. So the
+times hold what HDF5 takes for itself, and no disk. h5py gives HDF5 one thread; gridz uses several in large chunks.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+import gridz
+
+CHUNK_BYTES = 4 << 20
+"""About how large chunks are that are chosen here."""
+
+
+@dataclass
+class Sample:
+    """Part of a dataset: the values, in which chunks they are written, and which part it is: `t[10:20, :, :]`."""
+
+    name: str
+    part: str
+    shape: tuple
+    """Of the whole dataset."""
+    values: np.ndarray
+    chunks: tuple
+    chunks_are_given: bool
+    """Whether the chunks are those of the dataset."""
+
+
+@dataclass
+class Candidate:
+    """A codec of gridz or of another package, and how h5py is asked for it."""
+
+    label: str
+    options: dict
+    is_lossless: bool = True
+
+
+@dataclass
+class Result:
+    """How a codec did. Speeds are in bytes of the array, medians of the repeats."""
+
+    label: str
+    ratio: float = math.nan
+    write_gb_s: float = math.nan
+    read_gb_s: float = math.nan
+    max_error: float = math.nan
+    is_lossless: bool = True
+    error: str = ""
+    """Why there are no numbers."""
+
+
+def chunks_for(shape: tuple, itemsize: int, target: int = CHUNK_BYTES) -> tuple:
+    """Chunks of about `target` bytes that are long along the last axes, of which HDF5 copies whole rows."""
+    chunks, left = [1] * len(shape), max(target // itemsize, 1)
+    for axis in reversed(range(len(shape))):
+        chunks[axis] = max(1, min(shape[axis], left))
+        left //= chunks[axis]
+    return tuple(chunks)
+
+
+def box_of(shape: tuple, itemsize: int, chunks: tuple, limit: int) -> tuple:
+    """A box from the middle of an array, of at most `limit` bytes or so: whole chunks, cut along the first axes."""
+    counts, bytes_of = list(shape), lambda: math.prod(counts) * itemsize
+    for axis, chunk in enumerate(chunks):
+        if bytes_of() > limit:
+            fitting = counts[axis] * limit // bytes_of()
+            counts[axis] = min(shape[axis], max(chunk, fitting // chunk * chunk))
+    starts = [(extent - count) // 2 // chunk * chunk for extent, count, chunk in zip(shape, counts, chunks)]
+    return tuple(slice(start, start + count) for start, count in zip(starts, counts))
+
+
+def sample_of(name: str, array, limit: int) -> Sample:
+    """A sample of an array or dataset of at most about `limit` bytes."""
+    given = getattr(array, "chunks", None)
+    chunks = given or chunks_for(array.shape, array.dtype.itemsize)
+    box = box_of(array.shape, array.dtype.itemsize, chunks, limit)
+    values = np.ascontiguousarray(array[box])
+    whole = values.shape == tuple(array.shape)
+    index = ", ".join(f"{s.start}:{s.stop}" if s.stop - s.start < n else ":" for s, n in zip(box, array.shape))
+    chunks = tuple(min(chunk, extent) for chunk, extent in zip(chunks, values.shape))
+    return Sample(name, name if whole else f"{name}[{index}]", tuple(array.shape), values, chunks, given is not None)
+
+
+def is_measurable(array) -> bool:
+    """Whether an array or dataset holds numbers, and some."""
+    return array.dtype.kind in "fiuc" and len(array.shape) > 0 and math.prod(array.shape) > 0
+
+
+def candidates(
+    values: np.ndarray, texts=(), abs_bound: float | None = None, rel_bound: float | None = None
+) -> list[Candidate]:
+    """What is measured: the codecs of `texts`, or all of gridz and of the other packages that are installed.
+
+    A bound adds the codecs that keep one; `rel_bound` is of the range of `values`.
+    """
+    if rel_bound is not None:
+        abs_bound = gridz.codec(f"szp,rel={rel_bound!r}").bounded_for(values).value
+    mine = [gridz.codec(text).bounded_for(values) for text in texts]
+    if not mine:
+        for info in gridz.codecs():
+            modes = ["lossless"] * ("lossless" in info.modes) + [f"abs={abs_bound!r}"] * (
+                "abs" in info.modes and abs_bound is not None
+            )
+            for mode in modes:
+                for level in info.levels or (None,):
+                    parts = [info.name, mode if mode != "lossless" else "", f"level={level}" if level else ""]
+                    mine.append(gridz.parse(",".join(filter(None, parts))))
+    found = [
+        Candidate(
+            f"gridz {codec}",
+            {"compression": codec.filter_id, "compression_opts": codec.filter_options},
+            codec.is_lossless,
+        )
+        for codec in mine
+    ]
+    return found if texts else [Candidate("none", {}), *found, *_peers(values, abs_bound)]
+
+
+def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
+    """gzip of HDF5, and the filters of hdf5plugin if that is installed."""
+    found = [
+        Candidate("shuffle + gzip 1", {"compression": "gzip", "compression_opts": 1, "shuffle": True}),
+        Candidate("shuffle + gzip 4", {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
+    ]
+    try:
+        import hdf5plugin as peer
+    except ImportError:
+        return found
+    found += [
+        Candidate("Blosc lz4", dict(peer.Blosc("lz4", 5, peer.Blosc.SHUFFLE))),
+        Candidate("Blosc zstd 3", dict(peer.Blosc("zstd", 3, peer.Blosc.SHUFFLE))),
+        Candidate("Blosc2 zstd 3", dict(peer.Blosc2("zstd", 3, peer.Blosc2.SHUFFLE))),
+        Candidate("Bitshuffle lz4", dict(peer.Bitshuffle(cname="lz4"))),
+        Candidate("Bitshuffle zstd 3", dict(peer.Bitshuffle(cname="zstd", clevel=3))),
+        Candidate("LZ4", dict(peer.LZ4())),
+        Candidate("Zstd 3", dict(peer.Zstd(3))),
+    ]
+    # Other types, ranks and byte orders crash these two, or give wrong values without an error.
+    if (
+        abs_bound is not None
+        and values.dtype in (np.dtype("f4"), np.dtype("f8"))
+        and values.ndim <= 4
+        and values.dtype.isnative
+    ):
+        found += [
+            Candidate(f"Zfp accuracy={abs_bound:g}", dict(peer.Zfp(accuracy=abs_bound)), False),
+            Candidate(f"SZ3 absolute={abs_bound:g}", dict(peer.SZ3(absolute=abs_bound)), False),
+        ]
+    return found
+
+
+def measure(sample: Sample, candidate: Candidate, repeats: int = 3) -> Result:
+    """Writes and reads a sample with one codec. What goes wrong is told in the result; the others go on."""
+    import h5py
+
+    values, writes, reads = sample.values, [], []
+    result = Result(candidate.label, is_lossless=candidate.is_lossless)
+    back = np.empty_like(values)
+    try:
+        for _ in range(repeats):
+            # Without a chunk cache, so that reading decompresses what writing has compressed.
+            with h5py.File("bench", "w", driver="core", backing_store=False, rdcc_nbytes=0) as f:
+                start = time.perf_counter()
+                dataset = f.create_dataset("x", values.shape, values.dtype, chunks=sample.chunks, **candidate.options)
+                dataset.write_direct(values)
+                f.flush()
+                writes.append(time.perf_counter() - start)
+                stored = dataset.id.get_storage_size()
+                start = time.perf_counter()
+                dataset.read_direct(back)
+                reads.append(time.perf_counter() - start)
+    except Exception as error:  # whatever a filter of others raises
+        result.error = " ".join(str(error).split())
+        return result
+    result.ratio = values.nbytes / stored
+    result.write_gb_s = values.nbytes / statistics.median(writes) / 1e9
+    result.read_gb_s = values.nbytes / statistics.median(reads) / 1e9
+    result.max_error = max_error(values, back)
+    if candidate.is_lossless and result.max_error != 0:
+        result.error = "the values that came back differ"
+    return result
+
+
+def max_error(original: np.ndarray, decoded: np.ndarray) -> float:
+    """The largest absolute error; infinity if a number became none, or the other way round."""
+    if original.tobytes() == decoded.tobytes():
+        return 0.0
+    quality = gridz.quality(original, decoded)
+    return quality.largest_error if quality.ok else math.inf
+
+
+def advice(sample: Sample, results: list[Result]) -> list[str]:
+    """What the measurement says, in sentences."""
+    good = [r for r in results if not r.error and r.label != "none"]
+    return [*_on_codecs(good), *_on_chunks(sample)]
+
+
+def _on_codecs(good: list[Result]) -> list[str]:
+    said = []
+    mine = [r for r in good if r.label.startswith("gridz ")]
+    lossless, lossy = [r for r in mine if r.is_lossless], [r for r in mine if not r.is_lossless]
+    if lossless:
+        smallest = max(lossless, key=_ratio)
+        said.append(f"Smallest of gridz, bit for bit: {smallest.label[6:]}, {smallest.ratio:.2f} times smaller.")
+        saving = [r for r in lossless if r.ratio > 1.1]
+        if saving:
+            fastest = min(saving, key=lambda r: 1 / r.write_gb_s + 1 / r.read_gb_s)
+            said.append(
+                f"Fastest of gridz that saves a tenth: {fastest.label[6:]}, written with {fastest.write_gb_s:.2f} "
+                f"and read with {fastest.read_gb_s:.2f} GB/s."
+            )
+        else:
+            said.append(
+                "The data hardly shrinks without loss. If its last digits are noise, a bound (--abs, --rel) saves much."
+            )
+        others = [r for r in good if r.is_lossless and r not in mine and r.ratio > smallest.ratio]
+        if others:
+            other = max(others, key=_ratio)
+            said.append(
+                f"{other.label} is smaller still: {other.ratio:.2f} times, written with {other.write_gb_s:.2f} GB/s."
+            )
+    if lossy:
+        best = max(lossy, key=_ratio)
+        said.append(
+            f"With the bound: {best.label[6:]}, {best.ratio:.2f} times smaller, largest error {best.max_error:g}."
+        )
+    return said
+
+
+def _on_chunks(sample: Sample) -> list[str]:
+    """docs/chunks.md has the measurements behind this."""
+    itemsize, chunks = sample.values.dtype.itemsize, "x".join(map(str, sample.chunks))
+    better = "x".join(map(str, chunks_for(sample.shape, itemsize)))
+    n_bytes = math.prod(sample.chunks) * itemsize
+    if not sample.chunks_are_given:
+        return [f"The array has no chunks; {chunks} were taken. 1 to 16 MiB, long along all axes, suit most files."]
+    if n_bytes < 16 << 10 and math.prod(sample.shape) * itemsize > n_bytes:
+        return [
+            f"The chunks, {chunks}, have {n_bytes} bytes: below 16 KiB HDF5's time for each counts most. Try {better}."
+        ]
+    if n_bytes > 64 << 20:
+        return [
+            f"The chunks, {chunks}, have {n_bytes >> 20} MiB, and a whole one is read for each element. Try {better}."
+        ]
+    if len(sample.chunks) > 1 and sample.chunks[-1] < 16 < sample.shape[-1]:
+        return [
+            f"The chunks, {chunks}, are thin along the last axis, whose elements HDF5 copies one by one. Try {better}."
+        ]
+    return []
+
+
+def _ratio(result: Result) -> float:
+    return result.ratio

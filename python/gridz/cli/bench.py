@@ -1,0 +1,184 @@
+"""`gridz bench`: which codec suits the user's own data."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Iterator
+
+import click
+
+from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json, table
+from gridz.cli.raw import array_options, open_array
+
+SMALLEST = 64 << 10
+"""Bytes of the smallest dataset that is measured without being named."""
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "gridz bench results.h5                                     # datasets of 64 KiB and more",
+        "gridz bench results.nc --dataset temperature --rel 1e-3 --png temperature.png",
+        "gridz bench U.bin.f32 --dtype f32 --shape 100x500x500 --abs 0.01",
+        "gridz bench field.npy --codec lorenzo --codec lorenzo,level=dense --json",
+    ],
+)
+@click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
+@click.option("--dataset", "names", multiple=True, metavar="NAME", help="Measure this dataset only; may be repeated.")
+@array_options
+@click.option("--codec", "codecs", multiple=True, metavar="CODEC", help="Measure this codec only; may be repeated.")
+@click.option(
+    "--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also codecs that keep this error bound."
+)
+@click.option(
+    "--rel",
+    "rel_bound",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Also with a bound of this part of the range.",
+)
+@click.option(
+    "--sample",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1, 4096),
+    metavar="MIB",
+    help="Most MiB of each dataset, from its middle.",
+)
+@click.option(
+    "--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many."
+)
+@click.option(
+    "--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file."
+)
+@json_option
+def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
+    """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
+
+    FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
+    in memory; in large chunks gridz uses several threads, unless GRIDZ_THREADS=1, where others use one. Of HDF5 files
+    all datasets of numbers with 64 KiB and more are measured, or those that are named.
+    """
+    from gridz import bench
+
+    if abs_bound and rel_bound:
+        raise click.UsageError("--abs and --rel are two bounds; give one")
+    if codecs and (abs_bound or rel_bound):
+        raise click.UsageError(
+            "--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3"
+        )
+    found = []
+    for name, array in _arrays(source, names, dtype, shape):
+        part = bench.sample_of(name, array, sample << 20)
+        results = []
+        for candidate in bench.candidates(part.values, codecs, abs_bound, rel_bound):
+            results.append(bench.measure(part, candidate, repeats))
+        found.append((part, results))
+        if not as_json:
+            _print(part, results, bench.advice(part, results))
+    if not found:
+        fail(f"{source} has no dataset of numbers", "name a file that has some", EXIT.DATA)
+    if png:
+        _draw(found, png)
+    if as_json:
+        print_json(
+            [
+                {
+                    "dataset": part.name,
+                    "part": part.part,
+                    "dtype": part.values.dtype.str,
+                    "shape": part.shape,
+                    "chunks": part.chunks,
+                    "sample_bytes": part.values.nbytes,
+                    "results": [dataclasses.asdict(result) for result in results],
+                    "advice": bench.advice(part, results),
+                }
+                for part, results in found
+            ]
+        )
+
+
+def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
+    """The arrays of a file, by name: those asked for, or all that hold numbers."""
+    import h5py
+
+    from gridz.bench import is_measurable
+
+    if source.suffix == ".npy" or dtype is not None or not h5py.is_hdf5(source):
+        if names:
+            fail(f"{source} is no HDF5 file, so it has no datasets", "leave out --dataset", EXIT.USAGE)
+        array = open_array(source, dtype, shape)
+        if is_measurable(array):
+            yield source.name, array
+        return
+    with h5py.File(source, "r") as file:
+        if not names:
+            names = _large_enough(file)
+        for name in names:
+            if not isinstance(file.get(name), h5py.Dataset):
+                fail(f"{source} has no dataset {name!r}", "h5ls -r lists them", EXIT.USAGE)
+            if not is_measurable(file[name]):
+                fail(f"{name} holds no numbers, or none yet", "name another dataset", EXIT.USAGE)
+            yield name, file[name]
+
+
+def _large_enough(file) -> list:
+    """The names of the datasets of numbers that are large enough to be timed; or of the largest one."""
+    import h5py
+
+    from gridz.bench import is_measurable
+
+    sizes = {}
+    file.visititems(
+        lambda name, item: (
+            sizes.update({name: item.nbytes}) if isinstance(item, h5py.Dataset) and is_measurable(item) else None
+        )
+    )
+    return [name for name, size in sizes.items() if size >= SMALLEST] or sorted(sizes, key=sizes.get)[-1:]
+
+
+def _print(part, results, sentences) -> None:
+    chunks = "x".join(map(str, part.chunks))
+    rows = [
+        [r.label, *[f"{value:.2f}" for value in (r.ratio, r.write_gb_s, r.read_gb_s)], f"{r.max_error:.3g}"]
+        if not r.error
+        else [r.label, "", "", "", r.error]
+        for r in results
+    ]
+    click.echo(f"{part.part}: {part.values.dtype}, {bytes_text(part.values.nbytes)}, chunks {chunks}")
+    table(["codec", "ratio", "write GB/s", "read GB/s", "max error"], rows)
+    click.echo("".join(f"- {sentence}\n" for sentence in sentences))
+
+
+def _draw(found, path: pathlib.Path) -> None:
+    """Bars of ratio and of the speeds of writing and reading, a row for each dataset."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        fail("matplotlib, which draws, is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
+    most = max(len(results) for _, results in found)
+    figure = Figure(figsize=(13, (1.5 + 0.3 * most) * len(found)), layout="constrained")
+    axes = figure.subplots(len(found), 3, squeeze=False)
+    for row, (part, results) in zip(axes, found):
+        good = [r for r in results if not r.error]
+        labels = [r.label for r in good]
+        for axis, what, title in zip(
+            row, ("ratio", "write_gb_s", "read_gb_s"), ("times smaller", "GB/s written", "GB/s read")
+        ):
+            # What keeps a bound only is hatched; ours is red.
+            bars = axis.barh(
+                labels,
+                [getattr(r, what) for r in good],
+                color=["C3" if r.label.startswith("gridz ") else "0.65" for r in good],
+                hatch=["" if r.is_lossless else "///" for r in good],
+                edgecolor="white",
+            )
+            axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
+            axis.set_title(title, fontsize=10)
+            axis.invert_yaxis()
+            axis.margins(x=0.15)
+            axis.spines[["top", "right"]].set_visible(False)
+            if axis is not row[0]:
+                axis.set_yticklabels([])
+        row[0].set_title(f"{part.part}, {part.values.dtype}\ntimes smaller", fontsize=10)
+    figure.savefig(path, dpi=120)

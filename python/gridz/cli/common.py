@@ -1,0 +1,138 @@
+"""What all commands share: exit codes, error messages, JSON, help with examples, numbers for people.
+
+A command looks like this::
+
+    @click.command(cls=Command, examples=["gridz cd-values szp,abs=0.001"])
+    @json_option
+    def command(as_json: bool) -> None:
+        ...
+
+``Command`` turns the errors of gridz, of files and of missing packages into one line on stderr,
+``gridz: problem; remedy``, and into the exit codes of ``EXIT``. stdout has the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import sys
+from typing import Any, NoReturn, Sequence
+
+import click
+
+import gridz
+
+
+class EXIT(enum.IntEnum):
+    """Exit codes of every command."""
+
+    FINE = 0  # all is well
+    DATA = 1  # something is wrong with the data: a damaged chunk, a failed verification, a broken bound
+    USAGE = 2  # wrong arguments
+    FILE = 3  # a file cannot be read or written
+    MISSING = 4  # something is missing here: a package, a GPU, the filter
+
+
+class Failure(click.ClickException):
+    """Ends the command with one line on stderr and an exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = int(code)
+
+    def show(self, file=None) -> None:
+        click.echo(f"gridz: {self.message}", file=file or sys.stderr)
+
+
+def fail(problem: str, remedy: str = "", code: int = EXIT.DATA) -> NoReturn:
+    """Ends the command: ``gridz: problem; remedy`` on stderr, and the exit code."""
+    raise Failure(f"{problem}; {remedy}" if remedy else problem, code)
+
+
+def exit_code_of(error: gridz.Error) -> EXIT:
+    """The exit code for an error of the library, by its class."""
+    if isinstance(error, (gridz.Corrupt, gridz.UnsupportedFormat)):
+        return EXIT.DATA
+    if isinstance(error, (gridz.InvalidArgument, gridz.UnsupportedJob)):
+        return EXIT.USAGE
+    if isinstance(error, (gridz.DeviceError, gridz.OutOfMemory)):
+        return EXIT.MISSING
+    return EXIT.DATA
+
+
+class Command(click.Command):
+    """A click command with ``examples`` at the end of its help, whose errors are one line and an exit code."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = list(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    formatter.write(f"  {line}\n")
+        super().format_epilog(ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except gridz.Error as error:
+            fail(str(error), code=exit_code_of(error))
+        except ModuleNotFoundError as error:
+            fail(f"the package {error.name} is missing", f"pip install {error.name}", EXIT.MISSING)
+        except BrokenPipeError:
+            raise  # the reader of the pipe has gone: click ends quietly
+        except OSError as error:
+            # h5py puts everything into the text; the operating system has the file's name apart
+            reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            fail(reason, code=EXIT.FILE)
+
+
+def json_option(function):
+    """Adds ``--json``, passed as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else.")(
+        function
+    )
+
+
+def print_json(document: Any) -> None:
+    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; numpy's numbers become Python's."""
+    click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, enum.Enum) or value is None or isinstance(value, (bool, int, str)):
+        return value
+    if hasattr(value, "item"):  # a scalar of numpy
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
+
+
+def bytes_text(n: float) -> str:
+    """``1536`` becomes ``1.5 KiB``."""
+    if n < 1024:
+        return f"{n:.0f} B"
+    power = min((int(n).bit_length() - 1) // 10, 4)
+    return f"{n / 1024**power:.1f} {' KMGT'[power]}iB"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Prints a table on stdout, numbers to the right. Lines are not broken when stdout is no terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for i, name in enumerate(columns):
+        numeric = all(not isinstance(row[i], str) or not row[i] or row[i][0] in "-0123456789" for row in rows)
+        grid.add_column(name, justify="right" if rows and numeric else "left", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(str(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(grid)

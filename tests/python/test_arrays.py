@@ -1,0 +1,142 @@
+"""Arrays to frames and back, codecs as text and numbers, and what bad arguments are told."""
+
+import array
+import pickle
+
+import gridz
+import numpy as np
+import pytest
+
+DTYPES = ["u1", "<i2", ">i4", "<u8", "f2", "<f4", ">f4", "<f8", ">f8", "c8", ">c16", "?", "S5", [("a", "f4"), ("b", "i2")]]
+
+
+def noise(dtype, shape, seed=1):
+    """Elements of random bytes; booleans are 0 and 1."""
+    dtype = np.dtype(dtype)
+    bits = np.random.default_rng(seed).integers(0, 256, (*shape, dtype.itemsize), dtype="u1")
+    return (bits & 1 if dtype.kind == "b" else bits).view(dtype).reshape(shape)
+
+
+def same(a, b):
+    """Bit for bit, with shape."""
+    assert a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0, 2), (40, 50, 3)], ids=str)
+def test_round_trip(dtype, shape):
+    a = noise(dtype, shape)
+    for codec in (None, "lorenzo,level=dense", gridz.Ndzip(), gridz.Stored()):
+        frame = gridz.compress(a, codec)
+        info = gridz.inspect(frame)
+        assert (info.shape, info.array_bytes, info.frame_bytes) == (shape, a.nbytes, len(frame))
+        back = gridz.decompress(frame)
+        same(back, a)
+        if a.dtype.kind in "iufc" and a.dtype.itemsize > 1:
+            assert back.dtype == a.dtype
+
+
+def test_any_memory():
+    a = np.arange(60000, dtype="f4").reshape(30, 40, 50)
+    for view in (a[:, ::2], a.T, a[::-1], a[5], np.asfortranarray(a)):
+        same(gridz.decompress(gridz.compress(view)), np.ascontiguousarray(view))
+    assert gridz.compress(array.array("d", [1, 2, 3])) == gridz.compress(np.array([1.0, 2, 3]))
+    assert gridz.compress(bytearray(b"abc")) == gridz.compress(np.frombuffer(b"abc", "u1"))
+    assert gridz.compress(a, threads=1) == gridz.compress(a, threads=3)
+
+
+def test_destinations():
+    a = noise("<f4", (30, 40))
+    room = np.empty(gridz.bound_of(a), "u1")
+    n = gridz.compress(a, out=room)
+    assert room[:n].tobytes() == gridz.compress(a)
+    out = np.empty_like(a)
+    assert gridz.decompress(room[:n], out) is out
+    same(out, a)
+    raw = bytearray(a.nbytes)
+    gridz.decompress(room[:n], raw)
+    assert bytes(raw) == a.tobytes()
+    for wrong in (np.empty((40, 30), "f4"), np.empty((30, 40), "f8"), out.T, np.frombuffer(bytes(a.nbytes), "f4")):
+        with pytest.raises(gridz.InvalidArgument):
+            gridz.decompress(room[:n], wrong)
+
+
+@pytest.mark.parametrize("codec", ["lorenzo", "ndzip", "stored", "szp,abs=1e-3"])
+def test_regions(codec):
+    a = np.sin(np.arange(20 * 30 * 40, dtype="f4") / 500).reshape(20, 30, 40)
+    frame = gridz.compress(a, codec)
+    whole = gridz.decompress(frame)
+    for region in [np.s_[3], np.s_[...], np.s_[2:5, ..., 7], np.s_[-1, 3:3], np.s_[:, -20:40, 5:6], (1, 2, 3)]:
+        same(gridz.decompress_region(frame, region), np.asarray(whole[region]))
+    for wrong in (np.s_[::2], np.s_[20], np.s_[0, 0, 0, 0]):
+        with pytest.raises(gridz.InvalidArgument):
+            gridz.decompress_region(frame, wrong)
+
+
+def test_bounds():
+    a = np.random.default_rng(2).normal(size=(50, 60)).cumsum(1)
+    a[3, 4], a[5, 6], a[7, 8:20] = np.nan, np.inf, -999
+    back = gridz.decompress(gridz.compress(a, gridz.Szp(abs=1e-2, fill=-999)))
+    assert gridz.quality(a, back, bound=gridz.Szp(abs=1e-2, fill=-999)).ok
+    numbers = np.isfinite(a)
+    assert 0 < np.abs(a[numbers] - back[numbers]).max() <= 1e-2 and (back[7, 8:20] == -999).all() and np.isnan(back[3, 4])
+    codec = gridz.Szp(rel=1e-4, fill=-999)
+    real = a[numbers & (a != -999)]
+    assert gridz.inspect(gridz.compress(a, codec)).bound == codec.bounded_for(a).value
+    assert 0 <= 1e-4 * (real.max() - real.min()) - codec.bounded_for(a).value < 1e-12
+    worse = gridz.quality(a, np.where(a == -999, 0, a), bound="szp,abs=1,fill=-999")
+    assert not worse.ok and worse.fill_mismatches == 12
+    wrong = a.copy()
+    wrong[9, 10] += 1
+    worse = gridz.quality(a, wrong, bound=0.5)
+    assert not worse.ok and worse.where == (9, 10) and worse.error_over_bound == pytest.approx(2)
+
+
+def test_damage():
+    frame = bytearray(gridz.compress(np.arange(9000.0)))
+    with pytest.raises(gridz.Truncated):
+        gridz.decompress(frame[:-1])
+    frame[-9] ^= 1
+    with pytest.raises(gridz.Corrupt):
+        gridz.decompress(frame)
+    for n in range(0, 64, 7):
+        with pytest.raises(gridz.Error):
+            gridz.decompress(bytes(n))
+
+
+def test_codecs():
+    for info in gridz.codecs():
+        made = getattr(gridz, info.name.capitalize())
+        mode = {} if "lossless" in info.modes else {"abs": 0.25}
+        for level in (None, *info.levels):
+            codec = made(level, **mode)
+            assert codec.name == info.name and codec.is_lossless == (not mode) and codec.level in (None, *info.levels)
+            assert gridz.parse(str(codec)) == codec == pickle.loads(pickle.dumps(codec))
+            assert type(pickle.loads(pickle.dumps(codec))) is made
+            assert gridz.from_filter_options("gridz", codec.filter_options) == codec
+            assert dict(codec) == {"compression": 34013, "compression_opts": codec.filter_options}
+    assert gridz.Szp(abs=np.float32(0.1)).value == pytest.approx(0.1)
+    assert gridz.Szp(pwrel=1e-3) != gridz.Szp(abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: gridz.Szp(), "abs"),
+        (lambda: gridz.Szp(abs=-1), "above 0"),
+        (lambda: gridz.Szp(abs=1, pwrel=1), "keep one"),
+        (lambda: gridz.Szp(abs=1, colour=3), "known are"),
+        (lambda: gridz.Lorenzo("max"), "levels 1 fast, 2 dense"),
+        (lambda: gridz.Lorenzo(abs=1), "lossless"),
+        (lambda: gridz.parse("zip"), "1 ndzip"),
+        (lambda: gridz.Szp(abs=1, fill="x"), "fill=-999"),
+        (lambda: gridz.Szp(rel=1e-3).filter_options, "bounded_for"),
+        (lambda: gridz.Szp(abs=1, fill=-9).filter_options, "fillvalue=-9"),
+        (lambda: gridz.compress(object()), "numpy.asarray"),
+        (lambda: gridz.compress(np.array([{}])), "Python objects"),
+        (lambda: gridz.quality(np.zeros(3), np.zeros(4)), "the same"),
+    ],
+)
+def test_what_is_wrong_is_said(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()

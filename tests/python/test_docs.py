@@ -1,0 +1,21 @@
+"""The programs of docs/python.md run as they stand there."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(), flags=re.M | re.S)
+
+
+@pytest.mark.parametrize("block", range(len(BLOCKS)))
+def test_block(tmp_path, block):
+    done = subprocess.run([sys.executable, "-c", BLOCKS[block]], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_some():
+    assert len(BLOCKS) == 3
