@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridz._codecs import Codec
+from gridz._codecs import Codec, parse
 from gridz.arrays import bound_of
 
 
@@ -21,6 +21,23 @@ def as_numbers(array: np.ndarray) -> np.ndarray:
     return array.view(number_dtype(array.dtype))
 
 
+def with_fill(codec: Codec, fill, dtype) -> Codec:
+    """The codec with a fill value of the host's, where that matters: not for lossless codecs, which need none, nor for NaN and
+    infinities, which every codec keeps. A fill value that the codec names itself stays."""
+    if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
+        return codec
+    if not np.isfinite(fill):
+        return codec
+    fill = np.asarray(fill, dtype)[()]
+    if fill.dtype.kind != "c":
+        return parse(f"{codec},fill={fill.item()!r}")
+    return parse(f"{codec},fill=0x{fill.astype(fill.dtype.newbyteorder('<')).tobytes()[::-1].hex()}")
+
+
 def check_job(codec: Codec, dtype, rank: int) -> None:
-    """Raises `UnsupportedJob` or `InvalidArgument`, in the library's words, for elements that the codec does not take."""
-    bound_of(np.empty((1,) * rank, number_dtype(dtype)), codec)
+    """Raises `UnsupportedJob` or `InvalidArgument`, in the library's words, for elements that the codec does not take.
+
+    Dates and bool are numbers for lossless codecs only: NaT and truth are not within a bound.
+    """
+    dtype = number_dtype(dtype) if codec.is_lossless else dtype
+    bound_of(np.empty((1,) * rank, dtype), codec)

@@ -23,7 +23,8 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 import gridz
-from gridz._elements import as_numbers, check_job, number_dtype
+from gridz._elements import as_numbers, check_job, number_dtype, with_fill
+from gridz._native import DTYPES
 
 NAME = "gridz"
 """The codec's name in `zarr.json`."""
@@ -83,16 +84,16 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         raise NotImplementedError("the size of a compressed chunk depends on its values")
 
     def _codec_for(self, chunk_spec) -> gridz.Codec:
-        """The codec with the array's fill value, where that matters: lossless codecs and NaN need none."""
-        codec, fill = gridz.parse(self.codec), chunk_spec.fill_value
-        if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
-            return codec
-        if fill == 0 or not np.isfinite(fill):
-            return codec
-        return gridz.parse(f"{codec},fill={np.asarray(fill).item()!r}".replace("(", "").replace(")", ""))
+        """The codec with the fill value of the array."""
+        codec, dtype = gridz.parse(self.codec), chunk_spec.dtype.to_native_dtype()
+        has_fill = dtype.kind in "iufc" and chunk_spec.fill_value != 0
+        return with_fill(codec, chunk_spec.fill_value, dtype) if has_fill else codec
 
     def _encode_sync(self, chunk_array, chunk_spec):
-        frame = gridz.compress(as_numbers(chunk_array.as_numpy_array()), self._codec_for(chunk_spec))
+        array = chunk_array.as_numpy_array()
+        if array.dtype.kind in "UV":  # opaque: the frame does not say their byte order, nor does `zarr.json`
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        frame = gridz.compress(as_numbers(array), self._codec_for(chunk_spec))
         return chunk_spec.prototype.buffer.from_bytes(frame)
 
     def _decode_sync(self, chunk_bytes, chunk_spec):
@@ -126,15 +127,15 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
         numbers = gridz.decompress(frame)  # with all threads
     else:
         numbers = gridz.decompress_region(frame, box)
-    made = numbers.view(dtype.newbyteorder(info.dtype.byteorder))[rest]
+    order = "<" if info.dtype.kind == "V" else info.dtype.byteorder
+    made = numbers.view(dtype.newbyteorder(order))[rest]
     return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(made))
 
 
 def _stored_as(dtype: np.dtype) -> np.dtype:
-    """The type that a frame says for elements of `dtype`: what is no number is opaque there."""
-    dtype = number_dtype(dtype)
-    is_number = dtype.kind in "iufc" and dtype.itemsize <= 16 and dtype.name not in ("float128", "longdouble")
-    return dtype.newbyteorder("=") if is_number else np.dtype(f"V{dtype.itemsize}")
+    """The type that a frame says, but for the byte order, for elements of `dtype`: what is no number is opaque there."""
+    dtype = number_dtype(dtype).newbyteorder("=")
+    return dtype if dtype in DTYPES.values() else np.dtype(f"V{dtype.itemsize}")
 
 
 def _box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:
@@ -159,8 +160,5 @@ def _box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...],
         else:
             first, stop = int(np.min(numbers)), int(np.max(numbers)) + 1
         box.append(slice(first, stop))
-        if isinstance(index, slice):
-            rest.append(slice(None, None, numbers.step) if numbers.step > 0 else slice(None, None, numbers.step))
-        else:
-            rest.append(numbers - first if numbers.ndim else int(numbers) - first)
+        rest.append(slice(None, None, numbers.step) if isinstance(index, slice) else numbers - first)
     return tuple(box), tuple(rest)
