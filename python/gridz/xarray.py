@@ -1,10 +1,10 @@
 """xarray's `encoding` for data that gridz compresses, in netCDF files and Zarr stores.
 
-    import gridz, xarray
-    encoding = gridz.xarray_encoding(ds, "szp,abs=1e-3")                        # for the engine h5netcdf
+    from gridz.xarray import to_netcdf, xarray_encoding
+    encoding = xarray_encoding(ds, "szp,abs=1e-3")
     ds.to_netcdf("t.nc", engine="h5netcdf", encoding=encoding)
-    ds.to_zarr("t.zarr", encoding=gridz.xarray_encoding(ds, engine="zarr"))
-    gridz.xarray.to_netcdf(ds, "t.nc", encoding=encoding)                       # by netCDF4-python
+    to_netcdf(ds, "t.nc", encoding=encoding)                            # by netCDF4-python
+    ds.to_zarr("t.zarr", encoding=xarray_encoding(ds, engine="zarr"))
 
 xarray's engine `netcdf4` cannot pass on a filter by its number, so `ds.to_netcdf(engine="netcdf4", encoding=encoding)` is
 refused by xarray; `to_netcdf` of this module writes through the same engine and sets the filter of each variable
@@ -31,7 +31,7 @@ _KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "
 
 
 def xarray_encoding(dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", per_variable=None, zarr_format=3) -> dict:
-    """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `gridz.xarray.to_netcdf` or `dataset.to_zarr`.
+    """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `to_netcdf` below or `dataset.to_zarr`.
 
     `codec` is a `gridz.Codec` or its text form. One with a bound is for data variables of floats (or complex numbers) only:
     coordinates, bounds of cells, integers and what is packed by `scale_factor` get the default lossless codec. `rel=` is made
@@ -71,18 +71,17 @@ def xarray_encoding(dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", 
     return encoding
 
 
-def to_netcdf(dataset, path, mode="w", *, format="NETCDF4", group=None, encoding=None, unlimited_dims=None) -> None:
+def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_dims=None) -> None:
     """Writes a dataset by netCDF4-python, as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
 
     `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the file has
-    keep their filters. Arrays of dask are written by dask's threads, not by a cluster. `format` is "NETCDF4" or
-    "NETCDF4_CLASSIC".
+    keep their filters. Arrays of dask are written by dask's threads, not by a cluster. The format is NETCDF4.
     """
     from xarray.backends.common import ArrayWriter
 
     if unlimited_dims is None:
         unlimited_dims = dataset.encoding.get("unlimited_dims")
-    store, writer = _store_class().open(str(path), mode=mode, format=format, group=group), ArrayWriter()
+    store, writer = _store_class().open(str(path), mode=mode, group=group), ArrayWriter()
     try:
         dataset.dump_to_store(store, writer=writer, encoding=encoding, unlimited_dims=unlimited_dims)
         writer.sync()
@@ -132,15 +131,15 @@ def _why_not(variable, is_exact: bool) -> str | None:
 def _bounded(variable, name, codec, kept: dict) -> gridz.Codec:
     """The codec with the variable's fill value, and with its range if that is needed. Puts the fill value into `kept`."""
     told = {**variable.attrs, **variable.encoding}
-    fills = {float(told[key]) for key in ("_FillValue", "missing_value") if told.get(key) is not None}
-    fills = {fill for fill in fills if not math.isnan(fill)}
+    stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    named = (told[key] for key in ("_FillValue", "missing_value") if told.get(key) is not None)
+    fills = {fill for values in named for fill in np.ravel(values).astype(stored).tolist() if fill == fill}
     if len(fills) > 1:
         raise InvalidArgument(
-            f"{name}: _FillValue and missing_value differ ({sorted(fills)}), and a codec with a bound keeps one of them; "
+            f"{name}: _FillValue and missing_value name several values, {sorted(fills)}, and a codec with a bound keeps one; "
             f'give per_variable={{"{name}": "lorenzo"}}, or make them the same'
         )
     if fills:
-        stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
         codec = with_fill(codec, *fills, stored)
         if "_FillValue" not in variable.attrs:
             kept["_FillValue"] = stored.type(*fills)
