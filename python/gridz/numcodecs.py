@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 from numcodecs.abc import Codec
-from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_copy
+from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 import gridz
 from gridz._elements import as_numbers
@@ -44,14 +44,11 @@ class Gridz(Codec):
         return gridz.compress(array.T if is_fortran else array, self.codec)
 
     def decode(self, buf, out=None):
-        """The array of a frame, or `out`, a buffer of its size, with it. Raises `gridz.Corrupt` for what is damaged."""
+        """The array of a frame, or `out`, a contiguous buffer of its size, with its bytes. Raises `gridz.Corrupt` for what is damaged."""
         frame = ensure_contiguous_ndarray(buf)
         if out is None:
             return gridz.decompress(frame)
-        to = ensure_ndarray(out)
-        if not to.flags.c_contiguous:
-            return ndarray_copy(gridz.decompress(frame), out)
-        gridz.decompress(frame, to.reshape(-1).view(np.uint8))
+        gridz.decompress(frame, ensure_contiguous_ndarray(out).view(np.uint8))
         return out
 
     def get_config(self) -> dict:
