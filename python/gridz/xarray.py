@@ -26,7 +26,7 @@ ENGINES = ("h5netcdf", "netcdf4", "zarr")
 CHUNK_BYTES = 4 << 20
 """No chunk that is chosen here is larger, or smaller than a quarter of it if the variable is not."""
 
-_KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units", "calendar", "coordinates")
+_KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units", "calendar")
 """What a variable's own encoding says about its values. xarray forgets it if a new encoding does not repeat it."""
 
 
@@ -75,7 +75,8 @@ def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_d
     """Writes a dataset by netCDF4-python, as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
 
     `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the file has
-    keep their filters. Arrays of dask are written by dask's threads, not by a cluster. The format is NETCDF4.
+    keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a cluster is there:
+    its processes could not write to the file that is open here.
     """
     from xarray.backends.common import ArrayWriter
 
@@ -84,7 +85,11 @@ def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_d
     store, writer = _store_class().open(str(path), mode=mode, group=group), ArrayWriter()
     try:
         dataset.dump_to_store(store, writer=writer, encoding=encoding, unlimited_dims=unlimited_dims)
-        writer.sync()
+        if dataset.chunks:
+            import dask
+
+            with dask.config.set(scheduler="threads"):
+                writer.sync()
     finally:
         store.close()
 

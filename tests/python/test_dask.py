@@ -50,12 +50,9 @@ def test_xarray_to_zarr(tmp_path, workers):
     xarray.testing.assert_identical(got["x"].load(), dataset["x"])
 
 
-def test_xarray_to_netcdf(tmp_path):
-    # By threads only: netCDF4-python's file is open in this process.
+def test_xarray_to_netcdf(tmp_path, workers):
     dataset = xarray.Dataset({"v": (("z", "y", "x"), field())})
-    to_netcdf(dataset, tmp_path / "x.nc", encoding=xarray_encoding(dataset, "lorenzo"))
-    dataset.to_netcdf(tmp_path / "y.nc", engine="h5netcdf", encoding=xarray_encoding(dataset, "lorenzo"))
-    for name in ("x.nc", "y.nc"):
-        got = xarray.open_dataset(tmp_path / name, engine="h5netcdf", chunks={})
-        xarray.testing.assert_equal(got.compute(), dataset.compute())
-        got.close()
+    to_netcdf(dataset, tmp_path / "x.nc", encoding=xarray_encoding(dataset, "szp,abs=1e-4"))
+    got = xarray.open_dataset(tmp_path / "x.nc", engine="h5netcdf", chunks={})
+    assert 0 < float(abs(got["v"] - dataset["v"]).max()) <= 1e-4
+    got.close()
