@@ -9,7 +9,7 @@ from gridz.arrays import bound_of
 
 
 def number_dtype(dtype) -> np.dtype:
-    """The type of the numbers that elements consist of: dates and durations are int64, bool is uint8, others are their own."""
+    """The type of the numbers that elements consist of: int64 for dates and durations, uint8 for bool."""
     dtype = np.dtype(dtype)
     if dtype.kind in "mM":
         return np.dtype("i8").newbyteorder(dtype.byteorder)
@@ -17,13 +17,13 @@ def number_dtype(dtype) -> np.dtype:
 
 
 def as_numbers(array: np.ndarray) -> np.ndarray:
-    """The same memory as an array of numbers, where it is one of dates, durations or bool: the library knows only numbers."""
+    """The same memory as an array of numbers, for the library, which knows neither dates nor bool."""
     return array.view(number_dtype(array.dtype))
 
 
 def with_fill(codec: Codec, fill, dtype) -> Codec:
-    """The codec with a fill value of the host's, where that matters: not for lossless codecs, which need none, nor for NaN and
-    infinities, which every codec keeps. A fill value that the codec names itself stays."""
+    """The codec with a fill value of the host's, where that matters: not for lossless codecs, which need none, nor
+    for NaN and infinities, which every codec keeps. A fill value that the codec names itself stays."""
     if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
         return codec
     if not np.isfinite(fill):

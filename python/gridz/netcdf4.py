@@ -24,21 +24,26 @@ _TOO_LATE = (-39, -123)  # NC_EINDEFINE and NC_ELATEDEF of netcdf.h: data have b
 def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
     """Has a new `netCDF4.Variable` compressed: call it after `createVariable`, before any data are written.
 
-    The file's format is NETCDF4 (in NETCDF4_CLASSIC netCDF4-python ends the definition of a variable itself, before it can be
-    called; h5netcdf and nccopy are the way there) and the variable has a dimension. `codec` is a `gridz.Codec` or its text
-    form; None is the default lossless one. Values equal to the variable's `_FillValue` come back bit for bit.
-    Raises `gridz.InvalidArgument` for variables that cannot have a filter, `gridz.UnsupportedJob` for elements that the
-    codec does not take and for `rel=`, and `gridz.HostError` for what netCDF refuses.
+    The file's format is NETCDF4 (in NETCDF4_CLASSIC netCDF4-python ends the definition of a variable itself, before
+    it can be called; h5netcdf and nccopy are the way there) and the variable has a dimension. `codec` is a
+    `gridz.Codec` or its text form; None is the default lossless one. Values equal to the variable's `_FillValue` come
+    back bit for bit. Raises `gridz.InvalidArgument` for variables that cannot have a filter, `gridz.UnsupportedJob`
+    for elements that the codec does not take and for `rel=`, and `gridz.HostError` for what netCDF refuses.
     """
     codec = gridz.codec(codec)
     if variable.group().data_model != "NETCDF4":
         raise gridz.InvalidArgument(
-            f'{variable.name}: in a file of format {variable.group().data_model} it gets no filter; use format="NETCDF4"'
+            f"{variable.name}: in a file of format {variable.group().data_model} it gets no filter; "
+            f'use format="NETCDF4"'
         )
     if not variable.ndim:
-        raise gridz.InvalidArgument(f"{variable.name} is one value without dimensions, which has no filters; leave it as it is")
+        raise gridz.InvalidArgument(
+            f"{variable.name} is one value without dimensions, which has no filters; leave it as it is"
+        )
     if variable.dtype is str or type(variable.datatype).__name__ == "VLType":
-        raise gridz.UnsupportedJob(f"{variable.name}: elements of variable length cannot be compressed; leave it as it is")
+        raise gridz.UnsupportedJob(
+            f"{variable.name}: elements of variable length cannot be compressed; leave it as it is"
+        )
     values = codec.filter_options
     check_job(codec, variable.dtype, variable.ndim)
     gridz.register()

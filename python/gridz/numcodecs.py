@@ -3,8 +3,8 @@
     import gridz.numcodecs, zarr
     zarr.create_array("t.zarr", data=t, zarr_format=2, compressors=gridz.numcodecs.Gridz("lorenzo,level=dense"))
 
-Arrays are read without importing gridz, since numcodecs finds the codec by its name. A chunk is one frame of gridz, which
-says its type and shape; those that the HDF5 filter wrote are the same, so that references to them need only
+Arrays are read without importing gridz, since numcodecs finds the codec by its name. A chunk is one frame of gridz,
+which says its type and shape; those that the HDF5 filter wrote are the same, so that references to them need only
 `{"id": "gridz"}` as their compressor, also where the file says that shuffle ran before.
 """
 
@@ -19,10 +19,11 @@ from gridz._elements import as_numbers
 
 
 class Gridz(Codec):
-    """Compresses buffers that are arrays: shape and type are the array's, which is why it stands before all other codecs.
+    """Compresses arrays, whose shape and type it needs, so it is the first codec, or the only one.
 
-    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not tell its codecs the fill
-    value: with a bound, name it in the codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for `rel=`.
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not tell its codecs
+    the fill value: with a bound, name it in the codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
+    `rel=`.
     """
 
     codec_id = "gridz"
@@ -44,7 +45,7 @@ class Gridz(Codec):
         return gridz.compress(array.T if is_fortran else array, self.codec)
 
     def decode(self, buf, out=None):
-        """The array of a frame, or `out`, a contiguous buffer of its size, with its bytes. Raises `gridz.Corrupt` for what is damaged."""
+        """The array of a frame; or its bytes in `out`, a contiguous buffer. Raises `gridz.Corrupt` for damage."""
         frame = ensure_contiguous_ndarray(buf)
         if out is None:
             return gridz.decompress(frame)

@@ -6,9 +6,10 @@
     to_netcdf(ds, "t.nc", encoding=encoding)                            # by netCDF4-python
     ds.to_zarr("t.zarr", encoding=xarray_encoding(ds, engine="zarr"))
 
-xarray's engine `netcdf4` cannot pass on a filter by its number, so `ds.to_netcdf(engine="netcdf4", encoding=encoding)` is
-refused by xarray; `to_netcdf` of this module writes through the same engine and sets the filter of each variable
-when it has been created. Every engine reads the files; for `netcdf4` that needs `import gridz` or `HDF5_PLUGIN_PATH`.
+xarray's engine `netcdf4` cannot pass on a filter by its number, so `ds.to_netcdf(engine="netcdf4",
+encoding=encoding)` is refused by xarray; `to_netcdf` of this module writes through the same engine and sets the
+filter of each variable when it has been created. Every engine reads the files: netCDF files after `import gridz`, or
+with `HDF5_PLUGIN_PATH`, Zarr stores where gridz is installed.
 """
 
 from __future__ import annotations
@@ -30,21 +31,23 @@ _KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "
 """What a variable's own encoding says about its values. xarray forgets it if a new encoding does not repeat it."""
 
 
-def xarray_encoding(dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", per_variable=None, zarr_format=3) -> dict:
-    """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `to_netcdf` below or `dataset.to_zarr`.
+def xarray_encoding(
+    dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", per_variable=None, zarr_format=3
+) -> dict:
+    """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `to_netcdf` and `dataset.to_zarr`.
 
-    `codec` is a `gridz.Codec` or its text form. One with a bound is for data variables of floats (or complex numbers) only:
-    coordinates, bounds of cells, integers and what is packed by `scale_factor` get the default lossless codec. `rel=` is made
-    `abs=` by the range of each variable, which is read for that. Fill values (`_FillValue`, `missing_value`) come back
-    bit for bit.
+    `codec` is a `gridz.Codec` or its text form. One with a bound is for data variables of floats (or complex numbers)
+    only: coordinates, bounds of cells, integers and what is packed by `scale_factor` get the default lossless codec.
+    `rel=` is made `abs=` by the range of each variable, which is read for that. Fill values (`_FillValue`,
+    `missing_value`) come back bit for bit.
 
-    `engine` is "h5netcdf", "netcdf4" or "zarr", the last with `zarr_format` 2 or 3. `chunks`: "auto" makes chunks of 1 to
-    4 MiB, long along all axes, inside those of dask (with "zarr", dask's own); a dict gives extents by the names of dimensions,
-    and does the same along the others; None leaves it to the engine. `per_variable` gives codecs by the names of
-    variables, None for one that is not to be compressed.
+    `engine` is "h5netcdf", "netcdf4" or "zarr", the last with `zarr_format` 2 or 3. `chunks`: "auto" makes chunks of
+    1 to 4 MiB, long along all axes, inside those of dask (with "zarr", dask's own); a dict gives extents by the names
+    of dimensions, and does the same along the others; None leaves it to the engine. `per_variable` gives codecs by
+    the names of variables, None for one that is not to be compressed.
 
-    What the variables' encodings say about their values (`dtype`, `units`, …) is taken over. Raises `gridz.InvalidArgument` for
-    unknown names, and for a codec with a bound in `per_variable` where it cannot be.
+    What the variables' encodings say about their values (`dtype`, `units`, …) is taken over. Raises
+    `gridz.InvalidArgument` for unknown names, and for a codec with a bound in `per_variable` where it cannot be.
     """
     if engine not in ENGINES:
         raise InvalidArgument(f"engine={engine!r}; give one of {', '.join(ENGINES)}")
@@ -53,7 +56,9 @@ def xarray_encoding(dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", 
     chosen = dict(per_variable or {})
     unknown = [name for name in chosen if name not in dataset.variables]
     if unknown:
-        raise InvalidArgument(f"per_variable names {unknown[0]!r}; the dataset has {', '.join(map(str, dataset.variables))}")
+        raise InvalidArgument(
+            f"per_variable names {unknown[0]!r}; the dataset has {', '.join(map(str, dataset.variables))}"
+        )
     exact = {*dataset.coords, *_bounds(dataset)}
     encoding = {}
     for name, variable in dataset.variables.items():
@@ -72,11 +77,11 @@ def xarray_encoding(dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", 
 
 
 def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_dims=None) -> None:
-    """Writes a dataset by netCDF4-python, as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
+    """Writes a dataset as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
 
-    `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the file has
-    keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a cluster is there:
-    its processes could not write to the file that is open here.
+    `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the
+    file has keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a
+    cluster is there: its processes could not write to the file that is open here.
     """
     from xarray.backends.common import ArrayWriter
 
@@ -134,15 +139,15 @@ def _why_not(variable, is_exact: bool) -> str | None:
 
 
 def _bounded(variable, name, codec, kept: dict) -> gridz.Codec:
-    """The codec with the variable's fill value, and with its range if that is needed. Puts the fill value into `kept`."""
+    """The codec with the variable's fill value, which goes into `kept` too, and with a bound by its range."""
     told = {**variable.attrs, **variable.encoding}
     stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
     named = (told[key] for key in ("_FillValue", "missing_value") if told.get(key) is not None)
     fills = {fill for values in named for fill in np.ravel(values).astype(stored).tolist() if fill == fill}
     if len(fills) > 1:
         raise InvalidArgument(
-            f"{name}: _FillValue and missing_value name several values, {sorted(fills)}, and a codec with a bound keeps one; "
-            f'give per_variable={{"{name}": "lorenzo"}}, or make them the same'
+            f"{name}: _FillValue and missing_value name several values, {sorted(fills)}, and a codec with a bound "
+            f'keeps one; give per_variable={{"{name}": "lorenzo"}}, or make them the same'
         )
     if fills:
         codec = with_fill(codec, *fills, stored)
@@ -188,7 +193,11 @@ def _storage(codec, extents, engine: str, zarr_format: int) -> dict:
         if codec is None:
             return sizes
         plain = gridz.parse(str(codec).partition(",fill=")[0])  # in HDF5 the fill value is the dataset's
-        return sizes | {"compression": plain["compression"], "compression_opts": plain["compression_opts"], "shuffle": False}
+        return sizes | {
+            "compression": plain["compression"],
+            "compression_opts": plain["compression_opts"],
+            "shuffle": False,
+        }
     sizes = {} if extents is None else {"chunks": extents}
     if codec is None:
         return sizes | {"compressors": None}

@@ -1,15 +1,17 @@
 """The codec `gridz` of Zarr v3: it makes the bytes of a chunk from its array (an array-to-bytes codec, or serializer).
 
     import gridz.zarr, zarr
-    zarr.create_array("t.zarr", data=t, chunks=(16, 256, 256), compressors=None, serializer=gridz.zarr.GridzCodec("szp,abs=1e-3"))
+    codec = gridz.zarr.GridzCodec("szp,abs=1e-3")
+    zarr.create_array("t.zarr", data=t, chunks=(16, 256, 256), serializer=codec, compressors=None)
 
 `compressors=None`: there is nothing left to compress. Arrays are read without importing gridz: zarr-python finds the
 codec by its name. In `zarr.json` it is `{"name": "gridz", "configuration": {"codec": "szp,abs=0.001"}}`, and a chunk is
 one frame of gridz, which says its type, shape and byte order itself.
 
-A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`: the frame is read from the store whole, but
-only the blocks that the part touches are decoded and compared with their checksums (of `stored` none; `arrays.py`).
-Other codecs before or after this one make zarr-python decode whole chunks.
+A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`: the frame is read from the store
+whole, but only the blocks that the part touches are decoded and compared with their checksums (`ndzip` has one
+checksum for all, and of `stored` none is compared then). Other codecs before or after this one make zarr-python
+decode whole chunks.
 
 Chunks are compressed by threads while others are read and written. What is in a GPU's buffers goes through host memory.
 """
@@ -34,10 +36,10 @@ NAME = "gridz"
 class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     """Compresses each chunk with a codec of gridz.
 
-    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. With a bound (`szp`) the fill value of the
-    array comes back bit for bit, as `fill=` says another one; 0, which Zarr sets when nobody names a fill value, is none.
-    Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the array, and when the array is
-    created for elements that the codec does not take.
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. With a bound (`szp`) the fill value
+    of the array comes back bit for bit, or the one that the codec names (`fill=`); 0, which Zarr sets where nobody
+    names one, does not count. Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the
+    array, and when an array is created of elements that the codec does not take.
     """
 
     is_fixed_size = False
@@ -55,7 +57,7 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     @classmethod
     def from_dict(cls, data) -> GridzCodec:
-        """Reads the metadata. Raises `gridz.InvalidArgument` for what it does not know, which a later version may have written."""
+        """Reads the metadata. Raises `gridz.InvalidArgument` for those of a later version."""
         configuration = dict(data.get("configuration") or {})
         codec = configuration.pop("codec", None)
         if data.get("name") != NAME or configuration:
@@ -74,7 +76,8 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         dtype = array_spec.dtype.to_native_dtype()
         if dtype.hasobject or dtype.kind == "T":
             raise gridz.UnsupportedJob(
-                f"elements of type {dtype} have no fixed size; leave serializer out for such an array, Zarr has codecs for them"
+                f"elements of type {dtype} have no fixed size; leave serializer out for such an array, "
+                f"Zarr has codecs for them"
             )
         check_job(self._codec_for(array_spec), dtype, array_spec.ndim)
         return self
@@ -133,7 +136,7 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
 
 
 def _stored_as(dtype: np.dtype) -> np.dtype:
-    """The type that a frame says, but for the byte order, for elements of `dtype`: what is no number is opaque there."""
+    """The type, in this machine's byte order, that a frame says for elements of `dtype`: opaque if it is no number."""
     dtype = number_dtype(dtype).newbyteorder("=")
     return dtype if dtype in DTYPES.values() else np.dtype(f"V{dtype.itemsize}")
 

@@ -18,7 +18,10 @@ def workers(request):
     if request.param == "threads":
         yield request.param
         return
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster):
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
         yield request.param
 
 
@@ -32,7 +35,13 @@ def test_zarr(tmp_path, workers, shards):
     data = field()
     chunks = CHUNKS if shards is None else (16, 24, 20)
     array = zarr.create_array(
-        tmp_path / "z", shape=SHAPE, chunks=chunks, shards=shards, dtype="f4", compressors=None, serializer=GridzCodec("szp,abs=1e-4")
+        tmp_path / "z",
+        shape=SHAPE,
+        chunks=chunks,
+        shards=shards,
+        dtype="f4",
+        compressors=None,
+        serializer=GridzCodec("szp,abs=1e-4"),
     )
     dask.array.store(data, array, lock=False)
     got = dask.array.from_zarr(str(tmp_path / "z"))

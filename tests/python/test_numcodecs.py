@@ -80,7 +80,9 @@ def test_chunks_of_hdf5_are_read_as_zarr(tmp_path, shuffle):
     data = values("f4")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         dset = file.create_dataset("x", data=data, chunks=CHUNKS, shuffle=shuffle, **gridz.Lorenzo())
-        array = zarr.create_array(tmp_path / "z", shape=SHAPE, dtype="f4", chunks=CHUNKS, zarr_format=2, compressors=Gridz())
+        array = zarr.create_array(
+            tmp_path / "z", shape=SHAPE, dtype="f4", chunks=CHUNKS, zarr_format=2, compressors=Gridz()
+        )
         for place in np.ndindex(*(-(-n // c) for n, c in zip(SHAPE, CHUNKS))):
             _, chunk = dset.id.read_direct_chunk([i * c for i, c in zip(place, CHUNKS)])
             (tmp_path / "z" / ".".join(map(str, place))).write_bytes(chunk)

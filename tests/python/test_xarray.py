@@ -101,13 +101,17 @@ def test_a_bound_is_kept_and_coordinates_are_exact(tmp_path, dataset, engine, co
 
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
 def test_what_netcdf_files_hold(tmp_path, dataset, engine):
-    encoding = encoding_for(dataset, "szp,abs=1e-3", engine, per_variable={"number": "lorenzo,level=dense", "is_land": None})
+    encoding = encoding_for(
+        dataset, "szp,abs=1e-3", engine, per_variable={"number": "lorenzo,level=dense", "is_land": None}
+    )
     write(dataset, tmp_path / "x", engine, encoding)
     with h5py.File(tmp_path / "x") as file:
         found = {name: str(stored_codec(file[name])).partition(",fill")[0] for name in encoding}
         assert found.pop("is_land") == "None" and found.pop("number") == "lorenzo,level=dense"
         assert {found.pop("t"), found.pop("wide")} == {"szp,abs=1e-3,level=fast"}
-        assert set(found) == {"packed", "y_bounds", "time", "y", "x", "height"} and set(found.values()) == {"lorenzo,level=fast"}
+        assert set(found) == {"packed", "y_bounds", "time", "y", "x", "height"} and set(found.values()) == {
+            "lorenzo,level=fast"
+        }
         assert all(file[name].id.get_create_plist().get_nfilters() == 1 for name in found)
         assert "one" not in encoding and "label" not in encoding
 

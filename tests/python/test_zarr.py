@@ -14,7 +14,8 @@ import gridz
 from gridz.zarr import GridzCodec
 
 SHAPE, CHUNKS, SHARDS = (37, 41, 29), (10, 15, 15), (20, 30, 30)
-NUMBERS = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", ">f4", ">i2", "M8[s]", "m8[ms]"]
+INTEGERS = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i2"]
+NUMBERS = [*INTEGERS, "f2", "f4", "f8", "c8", "c16", ">f4", "M8[s]", "m8[ms]"]
 OTHERS = ["U5", ">U5", "S4"]
 RECORD = np.dtype([("a", ">i4"), ("b", "<f4")])
 
