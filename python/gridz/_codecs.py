@@ -73,7 +73,7 @@ class Codec(Mapping):
         if self.mode == "rel":
             raise UnsupportedJob(
                 f"{self}: a dataset is compressed chunk by chunk, so the range of the whole must be known before; use "
-                f"codec.bounded_for(array), which measures it and gives the codec with abs="
+                f"codec.bounded_for(array), which measures it and gives the codec with abs=, or give abs= yourself"
             )
         if self.fill is not None and not self.is_lossless:
             raise InvalidArgument(
@@ -86,7 +86,7 @@ class Codec(Mapping):
         """The same codec with a bound for this array: `rel=` becomes `abs=`, `rel` times the range of the finite values
         that are not the fill value. Every other codec is its own answer.
 
-        A range of 0 gives the smallest possible bound.
+        A range of 0, which no bound is for, gives the smallest normal number.
         """
         if self.mode != "rel":
             return self

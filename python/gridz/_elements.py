@@ -5,20 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from gridz._codecs import Codec, parse
-from gridz.arrays import bound_of
+from gridz.arrays import as_numbers, bound_of
 
 
 def number_dtype(dtype) -> np.dtype:
     """The type of the numbers that elements consist of: int64 for dates and durations, uint8 for bool."""
-    dtype = np.dtype(dtype)
-    if dtype.kind in "mM":
-        return np.dtype("i8").newbyteorder(dtype.byteorder)
-    return np.dtype("u1") if dtype.kind == "b" else dtype
-
-
-def as_numbers(array: np.ndarray) -> np.ndarray:
-    """The same memory as an array of numbers, for the library, which knows neither dates nor bool."""
-    return array.view(number_dtype(array.dtype))
+    return as_numbers(np.empty(0, dtype)).dtype
 
 
 def with_fill(codec: Codec, fill, dtype) -> Codec:

@@ -147,6 +147,16 @@ def range_of(array, fill=None) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
+def as_numbers(array: np.ndarray) -> np.ndarray:
+    """A view of dates, times and booleans as the integers that they are, which codecs take; other arrays as they are.
+
+    A frame has no such types, so whoever keeps the type elsewhere, as Zarr does, looks at the result as that again.
+    """
+    kinds = {"b": "u1", "m": "i8", "M": "i8"}
+    kind = kinds.get(array.dtype.kind)
+    return array if kind is None else array.view(np.dtype(kind).newbyteorder(array.dtype.byteorder))
+
+
 class _Options:
     """`gridz_options` and what its pointers need."""
 

@@ -42,7 +42,10 @@ def _on_host(array) -> np.ndarray:
     except TypeError:
         pass
     if hasattr(array, "__array_interface__") or hasattr(array, "__array__") or not hasattr(array, "__dlpack__"):
-        found = np.asarray(array)
+        try:
+            found = np.asarray(array)
+        except (TypeError, ValueError) as error:  # such as torch's bfloat16, which NumPy has not
+            raise InvalidArgument(f"NumPy cannot look at this {type(array).__name__}: {error}") from error
         if found.dtype.hasobject:
             raise InvalidArgument(f"{type(array).__name__} is no array of numbers; convert it with numpy.asarray")
         return found

@@ -15,7 +15,7 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 import gridz
-from gridz._elements import as_numbers
+from gridz.arrays import as_numbers
 
 
 class Gridz(Codec):

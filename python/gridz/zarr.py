@@ -25,8 +25,9 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 import gridz
-from gridz._elements import as_numbers, check_job, number_dtype, with_fill
+from gridz._elements import check_job, number_dtype, with_fill
 from gridz._native import DTYPES
+from gridz.arrays import as_numbers
 
 NAME = "gridz"
 """The codec's name in `zarr.json`."""

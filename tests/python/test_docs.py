@@ -18,4 +18,4 @@ def test_block(tmp_path, block):
 
 
 def test_there_are_some():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4

@@ -31,6 +31,8 @@ def test_zarr_format_2(tmp_path, dtype, order):
     array[...] = data
     told = json.loads((tmp_path / ".zarray").read_text())
     assert told["compressor"] == {"id": "gridz", "codec": "lorenzo,level=fast"}
+    frame = gridz.inspect((tmp_path / "0.0.0").read_bytes())
+    assert frame.shape == (CHUNKS if order == "C" else CHUNKS[::-1])
     again = zarr.open_array(tmp_path)
     assert again.dtype == data.dtype
     np.testing.assert_array_equal(again[...], data)

@@ -16,7 +16,7 @@ from gridz.zarr import GridzCodec
 SHAPE, CHUNKS, SHARDS = (37, 41, 29), (10, 15, 15), (20, 30, 30)
 INTEGERS = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i2"]
 NUMBERS = [*INTEGERS, "f2", "f4", "f8", "c8", "c16", ">f4", "M8[s]", "m8[ms]"]
-OTHERS = ["U5", ">U5", "S4"]
+OTHERS = ["U5", ">U5", "S4", "V5"]
 RECORD = np.dtype([("a", ">i4"), ("b", "<f4")])
 
 
@@ -24,6 +24,8 @@ def values(dtype):
     ramp = np.arange(np.prod(SHAPE)).reshape(SHAPE) % 1000
     if dtype == RECORD:
         return np.rec.fromarrays([ramp, ramp / 3], dtype=RECORD).view(np.ndarray)
+    if dtype == "V5":
+        return ramp.astype("S5").view(dtype)
     return (ramp if np.dtype(dtype).kind in "USmM" else ramp / 7).astype(dtype)
 
 
@@ -79,6 +81,10 @@ def test_the_frame_says_the_byte_order_and_zarr_json_does_not(tmp_path):
     np.testing.assert_array_equal(array[...], data)
 
 
+def test_dates_are_compressed_as_integers():
+    assert create(values("M8[s]")).nbytes_stored() < values("M8[s]").nbytes / 2
+
+
 def test_order_f_and_another_codec_before():
     data = values("f4")
     np.testing.assert_array_equal(create(np.asfortranarray(data), order="F")[5:20], data[5:20])
@@ -120,6 +126,7 @@ def test_metadata_come_back(tmp_path):
         ("szp,abs=1", "M8[s]", "szp does not take opaque elements"),
         ("szp,pwrel=1e-3", "i4", "use abs"),
         ("lorenzo", str, "no fixed size; leave serializer out"),
+        ("szp,abs=1", "S4", "use a lossless codec"),
         ("nope", "f4", 'codec "nope" is unknown'),
     ],
 )
@@ -129,6 +136,11 @@ def test_refusals_before_anything_is_written(codec, dtype, text):
         warnings.simplefilter("ignore")
         zarr.create_array(store, shape=(9,), dtype=dtype, compressors=None, serializer=GridzCodec(codec))
     assert not store._store_dict
+
+
+def test_a_relative_bound_is_refused_in_shards_too():
+    with pytest.raises(gridz.UnsupportedJob, match="bounded_for"):
+        create(values("f4"), "szp,rel=1e-3", shards=SHARDS)
 
 
 def test_damage_is_an_error(tmp_path):
@@ -141,9 +153,10 @@ def test_damage_is_an_error(tmp_path):
         with pytest.raises(gridz.Error):
             array[...]
         np.testing.assert_array_equal(array[:, :, :20], data[:, :, :20])
-    chunk.write_bytes(gridz.compress(data[:, :20, :20]))
-    with pytest.raises(gridz.Corrupt, match="was the file moved here from another array"):
-        array[...]
+    for other in (data[:, :20, :20], data[:, :, 20:].view("i4")):
+        chunk.write_bytes(gridz.compress(other))
+        with pytest.raises(gridz.Corrupt, match="was the file moved here from another array"):
+            array[...]
 
 
 def test_only_what_a_part_touches_is_decoded(tmp_path):
