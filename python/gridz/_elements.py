@@ -1,4 +1,4 @@
-"""Elements of arrays as their hosts (Zarr, netCDF, numcodecs) name them, and what a codec does with them."""
+"""Elements and parts of arrays as their hosts (Zarr, netCDF, dask) name them, and what a codec does with them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,29 @@ def check_job(codec: Codec, dtype, rank: int) -> None:
     """
     dtype = number_dtype(dtype) if codec.is_lossless else dtype
     bound_of(np.empty((1,) * rank, dtype), codec)
+
+
+def box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:
+    """The smallest box around a selection, and the index that makes the selection from the box.
+
+    Along each axis a selection has an integer, a slice, or an array of integers or bool; the box moves its start to 0.
+    """
+    selection = selection if isinstance(selection, tuple) else (selection,)
+    if any(index is Ellipsis for index in selection):
+        i = next(i for i, index in enumerate(selection) if index is Ellipsis)
+        whole = [slice(None)] * (len(shape) - len(selection) + 1)
+        selection = (*selection[:i], *whole, *selection[i + 1 :])
+    box, rest = [], []
+    for index, extent in zip((*selection, *[slice(None)] * (len(shape) - len(selection))), shape):
+        if isinstance(index, slice):
+            numbers = range(extent)[index]
+        else:
+            numbers = np.asarray(index)
+            numbers = np.flatnonzero(numbers) if numbers.dtype == bool else numbers + extent * (numbers < 0)
+        if not np.size(numbers):
+            first, stop = 0, 0
+        else:
+            first, stop = int(np.min(numbers)), int(np.max(numbers)) + 1
+        box.append(slice(first, stop))
+        rest.append(slice(None, None, numbers.step) if isinstance(index, slice) else numbers - first)
+    return tuple(box), tuple(rest)

@@ -25,7 +25,7 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 import gridz
-from gridz._elements import check_job, number_dtype, with_fill
+from gridz._elements import box_and_rest, check_job, number_dtype, with_fill
 from gridz._native import DTYPES
 from gridz.arrays import as_numbers
 
@@ -126,7 +126,7 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
             f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "
             f"was the file moved here from another array?"
         )
-    box, rest = _box_and_rest(selection, info.shape)
+    box, rest = box_and_rest(selection, info.shape)
     if all((part.start, part.stop) == (0, extent) for part, extent in zip(box, info.shape)):
         numbers = gridz.decompress(frame)  # with all threads
     else:
@@ -140,29 +140,3 @@ def _stored_as(dtype: np.dtype) -> np.dtype:
     """The type, in this machine's byte order, that a frame says for elements of `dtype`: opaque if it is no number."""
     dtype = number_dtype(dtype).newbyteorder("=")
     return dtype if dtype in DTYPES.values() else np.dtype(f"V{dtype.itemsize}")
-
-
-def _box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:
-    """The smallest box around a selection, and the index that makes the selection from the box.
-
-    Along each axis a selection has an integer, a slice, or an array of integers or bool; the box moves its start to 0.
-    """
-    selection = selection if isinstance(selection, tuple) else (selection,)
-    if any(index is Ellipsis for index in selection):
-        i = next(i for i, index in enumerate(selection) if index is Ellipsis)
-        whole = [slice(None)] * (len(shape) - len(selection) + 1)
-        selection = (*selection[:i], *whole, *selection[i + 1 :])
-    box, rest = [], []
-    for index, extent in zip((*selection, *[slice(None)] * (len(shape) - len(selection))), shape):
-        if isinstance(index, slice):
-            numbers = range(extent)[index]
-        else:
-            numbers = np.asarray(index)
-            numbers = np.flatnonzero(numbers) if numbers.dtype == bool else numbers + extent * (numbers < 0)
-        if not np.size(numbers):
-            first, stop = 0, 0
-        else:
-            first, stop = int(np.min(numbers)), int(np.max(numbers)) + 1
-        box.append(slice(first, stop))
-        rest.append(slice(None, None, numbers.step) if isinstance(index, slice) else numbers - first)
-    return tuple(box), tuple(rest)
