@@ -1,6 +1,8 @@
-"""dask over Zarr and xarray, with threads and with processes."""
+"""dask over Zarr, xarray and HDF5, with threads and with processes."""
 
 import dask.array
+import gridz
+import h5py
 import numpy as np
 import pytest
 import xarray
@@ -65,3 +67,15 @@ def test_xarray_to_netcdf(tmp_path, workers):
     got = xarray.open_dataset(tmp_path / "x.nc", engine="h5netcdf", chunks={})
     assert 0 < float(abs(got["v"] - dataset["v"]).max()) <= 1e-4
     got.close()
+
+
+def test_hdf5(tmp_path, workers):
+    data = field()
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dset = file.create_dataset("v", SHAPE, "f4", chunks=CHUNKS, **gridz.Szp(abs=1e-4))
+        gridz.h5.write(dset, data)
+    with h5py.File(tmp_path / "x.h5") as file:
+        got = gridz.h5.read_dask(file["v"], chunks=CHUNKS)
+        assert 0 < abs(got - data).max().compute() <= 1e-4
+        for part in (np.s_[5:40, 3], np.s_[::2, 1::7], np.s_[:, [3, 1]], np.s_[-1:2:-3], np.s_[4, 5, 6]):
+            np.testing.assert_array_equal(got[part].compute(), file["v"][()][part])
