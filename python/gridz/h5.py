@@ -15,6 +15,7 @@ from typing import Callable, Union
 
 import numpy as np
 
+from gridz._elements import box_and_rest
 from gridz._h5_functions import NAMES
 from gridz._native import check, context, ffi, lib, struct
 from gridz.device import memory_of
@@ -110,9 +111,9 @@ class _Blocks:
             return self._read(file[self.name], index)
 
     def _read(self, dset, index):
-        box = [part.indices(extent) for part, extent in zip(index, self.shape)]
-        first, count = [a for a, _, _ in box], [max(b - a, 0) for a, b, _ in box]
-        return read(dset, start=first, count=count)
+        # dask puts indices of the user's together with its own: steps, integers and lists come too.
+        box, rest = box_and_rest(index, self.shape)
+        return read(dset, start=[part.start for part in box], count=[part.stop - part.start for part in box])[rest]
 
 
 def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:

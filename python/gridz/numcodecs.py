@@ -1,33 +1,57 @@
-"""gridz in numcodecs, for Zarr format 2: `zarr.create_array(…, zarr_format=2, compressors=Gridz("szp,abs=1e-3"), filters=None)`.
+"""The codec `gridz` of numcodecs, for Zarr v2 and for chunks of HDF5 files that are read as Zarr.
 
-A chunk becomes one frame. numcodecs finds the class by an entry point, so files are read without importing gridz.
+    import gridz.numcodecs, zarr
+    zarr.create_array("t.zarr", data=t, zarr_format=2, compressors=gridz.numcodecs.Gridz("lorenzo,level=dense"))
+
+Arrays are read without importing gridz, since numcodecs finds the codec by its name. A chunk is one frame of gridz,
+which says its type and shape; those that the HDF5 filter wrote are the same, so that references to them need only
+`{"id": "gridz"}` as their compressor, also where the file says that shuffle ran before.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numcodecs.abc import Codec
-from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_copy
+from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
-from gridz import codec as codec_of
-from gridz import compress, decompress
+import gridz
 from gridz.arrays import as_numbers
 
 
 class Gridz(Codec):
-    """The codec, by its text form or as a `gridz.Codec`; None is the default lossless one."""
+    """Compresses arrays, whose shape and type it needs, so it is the first codec, or the only one.
+
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not tell its codecs
+    the fill value: with a bound, name it in the codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
+    `rel=`.
+    """
 
     codec_id = "gridz"
 
-    def __init__(self, codec=None):
-        self.codec = str(codec_of(codec))
+    def __init__(self, codec: gridz.Codec | str | None = None):
+        parsed = gridz.codec(codec)
+        if parsed.mode == "rel":
+            raise gridz.UnsupportedJob(
+                f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
+                f"Gridz(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
+            )
+        self.codec = str(parsed)
 
     def encode(self, buf) -> bytes:
-        """Compresses a chunk. One in Fortran's order is taken as its transpose, which has the same bytes in C order."""
+        """The frame of an array, or of any buffer, of one axis and more."""
         array = as_numbers(ensure_ndarray(buf))
-        return compress(array.T if array.flags.f_contiguous else array, self.codec)
+        # Zarr hands over chunks in order "F" as they lie in memory, and wants them back so.
+        is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+        return gridz.compress(array.T if is_fortran else array, self.codec)
 
     def decode(self, buf, out=None):
-        """Decompresses a chunk, to `out` if that is given."""
-        frame = ensure_contiguous_ndarray(buf).view("u1")
-        return ndarray_copy(np.ascontiguousarray(decompress(frame)), out)
+        """The array of a frame; or its bytes in `out`, a contiguous buffer. Raises `gridz.Corrupt` for damage."""
+        frame = ensure_contiguous_ndarray(buf)
+        if out is None:
+            return gridz.decompress(frame)
+        gridz.decompress(frame, ensure_contiguous_ndarray(out).view(np.uint8))
+        return out
+
+    def get_config(self) -> dict:
+        """What `from_config` takes."""
+        return {"id": self.codec_id, "codec": self.codec}

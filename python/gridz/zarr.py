@@ -1,8 +1,19 @@
-"""gridz in Zarr format 3: `zarr.create_array(…, serializer=GridzCodec("szp,abs=1e-3"), compressors=None)`.
+"""The codec `gridz` of Zarr v3: it makes the bytes of a chunk from its array (an array-to-bytes codec, or serializer).
 
-A chunk becomes one frame. A read of part of a chunk fetches the frame and decodes only the blocks that it touches; in the
-sharding codec the frame is that of an inner chunk. Zarr finds the class by an entry point, so files are read without
-importing gridz. Work is done in threads, with the GIL released.
+    import gridz.zarr, zarr
+    codec = gridz.zarr.GridzCodec("szp,abs=1e-3")
+    zarr.create_array("t.zarr", data=t, chunks=(16, 256, 256), serializer=codec, compressors=None)
+
+`compressors=None`: there is nothing left to compress. Arrays are read without importing gridz: zarr-python finds the
+codec by its name. In `zarr.json` it is `{"name": "gridz", "configuration": {"codec": "szp,abs=0.001"}}`, and a chunk is
+one frame of gridz, which says its type, shape and byte order itself.
+
+A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`: the frame is read from the store
+whole, but only the blocks that the part touches are decoded and compared with their checksums (`ndzip` has one
+checksum for all, and of `stored` none is compared then). Other codecs before or after this one make zarr-python
+decode whole chunks.
+
+Chunks are compressed by threads while others are read and written. What is in a GPU's buffers goes through host memory.
 """
 
 from __future__ import annotations
@@ -12,82 +23,120 @@ from dataclasses import dataclass
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
-from zarr.core.common import parse_named_configuration
 
-from gridz import Corrupt, UnsupportedJob, compress, decompress, decompress_region, inspect, parse
-from gridz import codec as codec_of
-from gridz._native import number_of
+import gridz
+from gridz._elements import box_and_rest, check_job, number_dtype, with_fill
+from gridz._native import DTYPES
 from gridz.arrays import as_numbers
+
+NAME = "gridz"
+"""The codec's name in `zarr.json`."""
 
 
 @dataclass(frozen=True)
 class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
-    """The codec, by its text form or as a `gridz.Codec`; None is the default lossless one.
+    """Compresses each chunk with a codec of gridz.
 
-    In bounded modes the fill value of the array, unless it is 0, comes back bit for bit. A bound that is relative to the range is
-    refused, since a codec sees one chunk at a time: use `gridz.Szp(rel=…).bounded_for(array)`.
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. With a bound (`szp`) the fill value
+    of the array comes back bit for bit, or the one that the codec names (`fill=`); 0, which Zarr sets where nobody
+    names one, does not count. Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the
+    array, and when an array is created of elements that the codec does not take.
     """
 
     is_fixed_size = False
+
     codec: str
 
-    def __init__(self, codec=None):
-        object.__setattr__(self, "codec", str(codec_of(codec)))
+    def __init__(self, codec: gridz.Codec | str | None = None):
+        parsed = gridz.codec(codec)
+        if parsed.mode == "rel":
+            raise gridz.UnsupportedJob(
+                f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
+                f"GridzCodec(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
+            )
+        object.__setattr__(self, "codec", str(parsed))
 
     @classmethod
     def from_dict(cls, data) -> GridzCodec:
-        """Reads the metadata."""
-        _, configuration = parse_named_configuration(data, "gridz", require_configuration=False)
-        return cls(**(configuration or {}))
+        """Reads the metadata. Raises `gridz.InvalidArgument` for those of a later version."""
+        configuration = dict(data.get("configuration") or {})
+        codec = configuration.pop("codec", None)
+        if data.get("name") != NAME or configuration:
+            raise gridz.InvalidArgument(
+                f"{data!r} is not a codec of this version of gridz; it reads "
+                f'{{"name": "gridz", "configuration": {{"codec": "lorenzo"}}}}: install a newer gridz'
+            )
+        return cls(codec)
 
     def to_dict(self) -> dict:
         """The metadata."""
-        return {"name": "gridz", "configuration": {"codec": self.codec}}
+        return {"name": NAME, "configuration": {"codec": self.codec}}
 
-    def validate(self, *, shape, dtype, chunk_grid) -> None:
-        """Refuses what could not be kept, when the array is created."""
-        native, codec = dtype.to_native_dtype(), parse(self.codec)
-        if native.hasobject:
-            raise UnsupportedJob(f"gridz: elements of type {native} have no fixed length; leave them to Zarr's own codecs")
-        if codec.mode == "rel":
-            codec.filter_options  # refuses it, and tells the remedy
-        if not codec.is_lossless and number_of(native) == 0:
-            raise UnsupportedJob(f"{codec}: elements of type {native} are no numbers; use a lossless codec")
+    def evolve_from_array_spec(self, array_spec) -> GridzCodec:
+        """Refuses elements that cannot be compressed, when the array is made, before any data are written."""
+        dtype = array_spec.dtype.to_native_dtype()
+        if dtype.hasobject or dtype.kind == "T":
+            raise gridz.UnsupportedJob(
+                f"elements of type {dtype} have no fixed size; leave serializer out for such an array, "
+                f"Zarr has codecs for them"
+            )
+        check_job(self._codec_for(array_spec), dtype, array_spec.ndim)
+        return self
 
-    def compute_encoded_size(self, _input_byte_length: int, _chunk_spec) -> int:
-        """Depends on the values."""
-        raise NotImplementedError
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec) -> int:
+        """Nobody knows before."""
+        raise NotImplementedError("the size of a compressed chunk depends on its values")
 
-    async def _encode_single(self, chunk_array, chunk_spec):
-        codec, fill = parse(self.codec), chunk_spec.fill_value
-        if not codec.is_lossless and codec.fill is None and fill is not None and fill != 0 and fill == fill:
-            codec = parse(f"{codec},fill={fill}")
-        frame = await asyncio.to_thread(compress, as_numbers(chunk_array.as_numpy_array()), codec)
+    def _codec_for(self, chunk_spec) -> gridz.Codec:
+        """The codec with the fill value of the array."""
+        codec, dtype = gridz.parse(self.codec), chunk_spec.dtype.to_native_dtype()
+        has_fill = dtype.kind in "iufc" and chunk_spec.fill_value != 0
+        return with_fill(codec, chunk_spec.fill_value, dtype) if has_fill else codec
+
+    def _encode_sync(self, chunk_array, chunk_spec):
+        array = chunk_array.as_numpy_array()
+        if array.dtype.kind in "UV":  # opaque: the frame does not say their byte order, nor does `zarr.json`
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        frame = gridz.compress(as_numbers(array), self._codec_for(chunk_spec))
         return chunk_spec.prototype.buffer.from_bytes(frame)
 
-    async def _decode_single(self, chunk_bytes, chunk_spec):
-        return await asyncio.to_thread(self._decode, chunk_bytes, None, chunk_spec)
+    def _decode_sync(self, chunk_bytes, chunk_spec):
+        return _decoded(chunk_bytes.as_numpy_array(), chunk_spec)
+
+    async def _encode_single(self, chunk_data, chunk_spec):
+        return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
+
+    async def _decode_single(self, chunk_data, chunk_spec):
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
     async def _decode_partial_single(self, byte_getter, selection, chunk_spec):
-        chunk_bytes = await byte_getter.get(prototype=chunk_spec.prototype)
-        if chunk_bytes is None:
+        frame = await byte_getter.get(prototype=chunk_spec.prototype)
+        if frame is None:
             return None
-        return await asyncio.to_thread(self._decode, chunk_bytes, selection, chunk_spec)
-
-    def _decode(self, chunk_bytes, selection, spec):
-        frame, dtype = chunk_bytes.as_numpy_array(), spec.dtype.to_native_dtype()
-        info = inspect(frame)
-        if (info.shape, info.dtype.itemsize) != (tuple(spec.shape), dtype.itemsize):
-            raise Corrupt(f"the chunk has {info.dtype} {info.shape}, the array's metadata say {dtype} {tuple(spec.shape)}")
-        if selection is not None and all(_is_plain(index) for index in selection):
-            array = decompress_region(frame, tuple(selection))
-        else:
-            array = decompress(frame)
-            array = array if selection is None else array[selection]
-        array = array.view(dtype) if array.dtype.kind == "V" or dtype.kind in "bmM" else array.astype(dtype, copy=False)
-        return spec.prototype.nd_buffer.from_numpy_array(array)
+        return await asyncio.to_thread(_decoded, frame.as_numpy_array(), chunk_spec, selection)
 
 
-def _is_plain(index) -> bool:
-    """Whether an index of one axis is an integer, or a slice with step 1."""
-    return isinstance(index, (int, np.integer)) or isinstance(index, slice) and index.step in (None, 1)
+def _decoded(frame: np.ndarray, chunk_spec, selection=()):
+    """The elements of a chunk that an index of NumPy selects, as Zarr's buffer."""
+    dtype = chunk_spec.dtype.to_native_dtype()
+    info = gridz.inspect(frame)
+    # The byte order is the frame's: `zarr.json` has none.
+    if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != _stored_as(dtype):
+        raise gridz.Corrupt(
+            f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "
+            f"was the file moved here from another array?"
+        )
+    box, rest = box_and_rest(selection, info.shape)
+    if all((part.start, part.stop) == (0, extent) for part, extent in zip(box, info.shape)):
+        numbers = gridz.decompress(frame)  # with all threads
+    else:
+        numbers = gridz.decompress_region(frame, box)
+    order = "<" if info.dtype.kind == "V" else info.dtype.byteorder
+    made = numbers.view(dtype.newbyteorder(order))[rest]
+    return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(made))
+
+
+def _stored_as(dtype: np.dtype) -> np.dtype:
+    """The type, in this machine's byte order, that a frame says for elements of `dtype`: opaque if it is no number."""
+    dtype = number_dtype(dtype).newbyteorder("=")
+    return dtype if dtype in DTYPES.values() else np.dtype(f"V{dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""The programs of docs/python.md run as they stand there."""
+"""The programs of docs/python.md and docs/zarr.md run as they stand there."""
 
 import re
 import subprocess
@@ -8,7 +8,8 @@ import pytest
 
 from conftest import ROOT
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(), flags=re.M | re.S)
+TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md")]
+BLOCKS = [block for text in TEXTS for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)]
 
 
 @pytest.mark.parametrize("block", range(len(BLOCKS)))
@@ -18,4 +19,4 @@ def test_block(tmp_path, block):
 
 
 def test_there_are_some():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 8

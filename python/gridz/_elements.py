@@ -1,0 +1,61 @@
+"""Elements and parts of arrays as their hosts (Zarr, netCDF, dask) name them, and what a codec does with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridz._codecs import Codec, parse
+from gridz.arrays import as_numbers, bound_of
+
+
+def number_dtype(dtype) -> np.dtype:
+    """The type of the numbers that elements consist of: int64 for dates and durations, uint8 for bool."""
+    return as_numbers(np.empty(0, dtype)).dtype
+
+
+def with_fill(codec: Codec, fill, dtype) -> Codec:
+    """The codec with a fill value of the host's, where that matters: not for lossless codecs, which need none, nor
+    for NaN and infinities, which every codec keeps. A fill value that the codec names itself stays."""
+    if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
+        return codec
+    if not np.isfinite(fill):
+        return codec
+    fill = np.asarray(fill, dtype)[()]
+    if fill.dtype.kind != "c":
+        return parse(f"{codec},fill={fill.item()!r}")
+    return parse(f"{codec},fill=0x{fill.astype(fill.dtype.newbyteorder('<')).tobytes()[::-1].hex()}")
+
+
+def check_job(codec: Codec, dtype, rank: int) -> None:
+    """Raises `UnsupportedJob` or `InvalidArgument`, in the library's words, for elements that the codec does not take.
+
+    Dates and bool are numbers for lossless codecs only: NaT and truth are not within a bound.
+    """
+    dtype = number_dtype(dtype) if codec.is_lossless else dtype
+    bound_of(np.empty((1,) * rank, dtype), codec)
+
+
+def box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:
+    """The smallest box around a selection, and the index that makes the selection from the box.
+
+    Along each axis a selection has an integer, a slice, or an array of integers or bool; the box moves its start to 0.
+    """
+    selection = selection if isinstance(selection, tuple) else (selection,)
+    if any(index is Ellipsis for index in selection):
+        i = next(i for i, index in enumerate(selection) if index is Ellipsis)
+        whole = [slice(None)] * (len(shape) - len(selection) + 1)
+        selection = (*selection[:i], *whole, *selection[i + 1 :])
+    box, rest = [], []
+    for index, extent in zip((*selection, *[slice(None)] * (len(shape) - len(selection))), shape):
+        if isinstance(index, slice):
+            numbers = range(extent)[index]
+        else:
+            numbers = np.asarray(index)
+            numbers = np.flatnonzero(numbers) if numbers.dtype == bool else numbers + extent * (numbers < 0)
+        if not np.size(numbers):
+            first, stop = 0, 0
+        else:
+            first, stop = int(np.min(numbers)), int(np.max(numbers)) + 1
+        box.append(slice(first, stop))
+        rest.append(slice(None, None, numbers.step) if isinstance(index, slice) else numbers - first)
+    return tuple(box), tuple(rest)

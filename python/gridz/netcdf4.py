@@ -1,0 +1,71 @@
+"""gridz in files that are written by netCDF4-python, which has no argument for filters of others.
+
+    import gridz.netcdf4, netCDF4
+    with netCDF4.Dataset("t.nc", "w") as nc:
+        nc.createDimension("x", 100_000)
+        t = nc.createVariable("t", "f4", ("x",), chunksizes=(50_000,))
+        gridz.netcdf4.set_filter(t, "szp,abs=1e-3")
+        t[:] = …
+
+It calls `nc_def_var_filter` of the netCDF library that netCDF4-python itself is linked with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import gridz
+from gridz._elements import check_job
+
+_TOO_LATE = (-39, -123)  # NC_EINDEFINE and NC_ELATEDEF of netcdf.h: data have been written
+
+
+def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
+    """Has a new `netCDF4.Variable` compressed: call it after `createVariable`, before any data are written.
+
+    The file's format is NETCDF4 (in NETCDF4_CLASSIC netCDF4-python ends the definition of a variable itself, before
+    it can be called; h5netcdf and nccopy are the way there) and the variable has a dimension. `codec` is a
+    `gridz.Codec` or its text form; None is the default lossless one. Values equal to the variable's `_FillValue` come
+    back bit for bit. Raises `gridz.InvalidArgument` for variables that cannot have a filter, `gridz.UnsupportedJob`
+    for elements that the codec does not take and for `rel=`, and `gridz.HostError` for what netCDF refuses.
+    """
+    codec = gridz.codec(codec)
+    if variable.group().data_model != "NETCDF4":
+        raise gridz.InvalidArgument(
+            f"{variable.name}: in a file of format {variable.group().data_model} it gets no filter; "
+            f'use format="NETCDF4"'
+        )
+    if not variable.ndim:
+        raise gridz.InvalidArgument(
+            f"{variable.name} is one value without dimensions, which has no filters; leave it as it is"
+        )
+    if variable.dtype is str or type(variable.datatype).__name__ == "VLType":
+        raise gridz.UnsupportedJob(
+            f"{variable.name}: elements of variable length cannot be compressed; leave it as it is"
+        )
+    values = codec.filter_options
+    check_job(codec, variable.dtype, variable.ndim)
+    gridz.register()
+    library = _library()
+    words = (ctypes.c_uint * len(values))(*values)
+    status = library.nc_def_var_filter(
+        ctypes.c_int(variable._grpid), ctypes.c_int(variable._varid), ctypes.c_uint(gridz.FILTER_ID),
+        ctypes.c_size_t(len(values)), words,
+    )  # fmt: skip
+    if status:
+        why = library.nc_strerror(ctypes.c_int(status)).decode()
+        hint = "; set the filter right after createVariable, before data are written" if status in _TOO_LATE else ""
+        raise gridz.HostError(f"{variable.name}: netCDF does not take the filter: {why} ({status}){hint}")
+
+
+@functools.lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    """The functions of the libnetcdf of netCDF4-python, which are found through the module that is linked with it."""
+    import netCDF4
+
+    library = ctypes.CDLL(netCDF4._netCDF4.__file__)
+    library.nc_strerror.restype = ctypes.c_char_p
+    if not hasattr(library, "nc_def_var_filter"):
+        raise gridz.HostError("the netCDF library of netCDF4 has no nc_def_var_filter; install netCDF4 1.6 or newer")
+    return library

@@ -1,0 +1,210 @@
+"""xarray's `encoding` for data that gridz compresses, in netCDF files and Zarr stores.
+
+    from gridz.xarray import to_netcdf, xarray_encoding
+    encoding = xarray_encoding(ds, "szp,abs=1e-3")
+    ds.to_netcdf("t.nc", engine="h5netcdf", encoding=encoding)
+    to_netcdf(ds, "t.nc", encoding=encoding)                            # by netCDF4-python
+    ds.to_zarr("t.zarr", encoding=xarray_encoding(ds, engine="zarr"))
+
+xarray's engine `netcdf4` cannot pass on a filter by its number, so `ds.to_netcdf(engine="netcdf4",
+encoding=encoding)` is refused by xarray; `to_netcdf` of this module writes through the same engine and sets the
+filter of each variable when it has been created. Every engine reads the files: netCDF files after `import gridz`, or
+with `HDF5_PLUGIN_PATH`, Zarr stores where gridz is installed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import gridz
+from gridz._elements import with_fill
+from gridz.errors import InvalidArgument
+
+ENGINES = ("h5netcdf", "netcdf4", "zarr")
+
+CHUNK_BYTES = 4 << 20
+"""No chunk that is chosen here is larger, or smaller than a quarter of it if the variable is not."""
+
+_KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units", "calendar")
+"""What a variable's own encoding says about its values. xarray forgets it if a new encoding does not repeat it."""
+
+
+def xarray_encoding(
+    dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", per_variable=None, zarr_format=3
+) -> dict:
+    """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `to_netcdf` and `dataset.to_zarr`.
+
+    `codec` is a `gridz.Codec` or its text form. One with a bound is for data variables of floats (or complex numbers)
+    only: coordinates, bounds of cells, integers and what is packed by `scale_factor` get the default lossless codec.
+    `rel=` is made `abs=` by the range of each variable, which is read for that. Fill values (`_FillValue`,
+    `missing_value`) come back bit for bit.
+
+    `engine` is "h5netcdf", "netcdf4" or "zarr", the last with `zarr_format` 2 or 3. `chunks`: "auto" makes chunks of
+    1 to 4 MiB, long along all axes, inside those of dask (with "zarr", dask's own); a dict gives extents by the names
+    of dimensions, and does the same along the others; None leaves it to the engine. `per_variable` gives codecs by
+    the names of variables, None for one that is not to be compressed.
+
+    What the variables' encodings say about their values (`dtype`, `units`, …) is taken over. Raises
+    `gridz.InvalidArgument` for unknown names, and for a codec with a bound in `per_variable` where it cannot be.
+    """
+    if engine not in ENGINES:
+        raise InvalidArgument(f"engine={engine!r}; give one of {', '.join(ENGINES)}")
+    if engine == "zarr" and zarr_format not in (2, 3):
+        raise InvalidArgument(f"zarr_format={zarr_format!r}; give 2 or 3")
+    chosen = dict(per_variable or {})
+    unknown = [name for name in chosen if name not in dataset.variables]
+    if unknown:
+        raise InvalidArgument(
+            f"per_variable names {unknown[0]!r}; the dataset has {', '.join(map(str, dataset.variables))}"
+        )
+    exact = {*dataset.coords, *_bounds(dataset)}
+    encoding = {}
+    for name, variable in dataset.variables.items():
+        if variable.dtype.kind not in "biufcmM" or not variable.ndim or not variable.size:
+            continue
+        kept = {key: variable.encoding[key] for key in _KEPT if variable.encoding.get(key) is not None}
+        wanted = gridz.codec(chosen.get(name, codec)) if chosen.get(name, codec) is not None else None
+        if wanted is not None and not wanted.is_lossless:
+            why_not = _why_not(variable, name in exact)
+            if why_not and name in chosen:
+                raise InvalidArgument(f"{name}: {wanted} is not for {why_not}; give a lossless codec")
+            wanted = gridz.codec(None) if why_not else _bounded(variable, name, wanted, kept)
+        extents = _chunks_of(variable, chunks, engine)
+        encoding[name] = kept | _storage(wanted, extents, engine, zarr_format)
+    return encoding
+
+
+def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_dims=None) -> None:
+    """Writes a dataset as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
+
+    `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the
+    file has keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a
+    cluster is there: its processes could not write to the file that is open here.
+    """
+    from xarray.backends.common import ArrayWriter
+
+    if unlimited_dims is None:
+        unlimited_dims = dataset.encoding.get("unlimited_dims")
+    store, writer = _store_class().open(str(path), mode=mode, group=group), ArrayWriter()
+    try:
+        dataset.dump_to_store(store, writer=writer, encoding=encoding, unlimited_dims=unlimited_dims)
+        if dataset.chunks:
+            import dask
+
+            with dask.config.set(scheduler="threads"):
+                writer.sync()
+    finally:
+        store.close()
+
+
+def _store_class() -> type:
+    """xarray's store for netCDF4-python, with one difference: variables get filters when they have been created."""
+    from gridz.netcdf4 import set_filter
+    from xarray.backends import NetCDF4DataStore
+
+    class Store(NetCDF4DataStore):
+        def prepare_variable(self, name, variable, *args, **settings):
+            is_ours = variable.encoding.get("compression") == gridz.FILTER_ID and name not in self.ds.variables
+            values = variable.encoding.get("compression_opts", ())
+            if variable.encoding.get("compression") == gridz.FILTER_ID:
+                variable = variable.copy(deep=False)
+                own = ("compression", "compression_opts")
+                variable.encoding = {key: value for key, value in variable.encoding.items() if key not in own}
+            prepared = super().prepare_variable(name, variable, *args, **settings)
+            if is_ours:
+                set_filter(self.ds.variables[name], gridz.Codec.from_filter_options(values))
+            return prepared
+
+    return Store
+
+
+def _bounds(dataset) -> set:
+    """The data variables that hold the bounds of cells: they belong to coordinates."""
+    described = [{**variable.attrs, **variable.encoding} for variable in dataset.variables.values()]
+    return {told[key] for told in described for key in ("bounds", "climatology") if key in told}
+
+
+def _why_not(variable, is_exact: bool) -> str | None:
+    """Why a bound is not for this variable, or None."""
+    stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    if is_exact:
+        return "coordinates and bounds of cells, which name places"
+    if stored.kind not in "fc" or variable.dtype.kind not in "fc":
+        return f"values that are stored as {stored}"
+    if "scale_factor" in variable.encoding or "add_offset" in variable.encoding:
+        return "packed values, of which it would bound the packed numbers"
+    return None
+
+
+def _bounded(variable, name, codec, kept: dict) -> gridz.Codec:
+    """The codec with the variable's fill value, which goes into `kept` too, and with a bound by its range."""
+    told = {**variable.attrs, **variable.encoding}
+    stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    named = (told[key] for key in ("_FillValue", "missing_value") if told.get(key) is not None)
+    fills = {fill for values in named for fill in np.ravel(values).astype(stored).tolist() if fill == fill}
+    if len(fills) > 1:
+        raise InvalidArgument(
+            f"{name}: _FillValue and missing_value name several values, {sorted(fills)}, and a codec with a bound "
+            f'keeps one; give per_variable={{"{name}": "lorenzo"}}, or make them the same'
+        )
+    if fills:
+        codec = with_fill(codec, *fills, stored)
+        if "_FillValue" not in variable.attrs:
+            kept["_FillValue"] = stored.type(*fills)
+    return codec.bounded_for(_ends(variable, codec.fill)) if codec.mode == "rel" else codec
+
+
+def _ends(variable, fill) -> np.ndarray:
+    """The values, or of an array of dask, which may not fit the memory, the smallest and the largest one."""
+    data = variable.data
+    if not hasattr(data, "dask") or data.dtype.kind == "c":
+        return np.asarray(data)
+    import dask.array
+
+    numbers = dask.array.isfinite(data) if fill is None else dask.array.isfinite(data) & (data != data.dtype.type(fill))
+    least, greatest = dask.array.where(numbers, data, np.inf).min(), dask.array.where(numbers, data, -np.inf).max()
+    return np.array(dask.compute(least, greatest), data.dtype)
+
+
+def _chunks_of(variable, chunks, engine: str) -> tuple | None:
+    """The extents of the chunks, or None where the engine is to choose."""
+    of_dask = variable.chunks
+    if chunks is None or (chunks == "auto" and of_dask and engine == "zarr"):
+        return None
+    fixed = {} if chunks == "auto" else chunks
+    extents = [min(n, fixed.get(dim, n)) for dim, n in zip(variable.dims, variable.shape)]
+    free = [axis for axis, dim in enumerate(variable.dims) if dim not in fixed]
+    if of_dask:
+        for axis in free:
+            extents[axis] = max(of_dask[axis])
+    itemsize = np.dtype(variable.encoding.get("dtype", variable.dtype)).itemsize
+    while math.prod(extents) * itemsize > CHUNK_BYTES and any(extents[axis] > 1 for axis in free):
+        axis = max(free, key=lambda axis: extents[axis])
+        extents[axis] = -(-extents[axis] // 2)
+    return tuple(extents)
+
+
+def _storage(codec, extents, engine: str, zarr_format: int) -> dict:
+    """The part of an encoding that the engine's own words make."""
+    if engine != "zarr":
+        sizes = {} if extents is None else {"chunksizes": extents}
+        if codec is None:
+            return sizes
+        plain = gridz.parse(str(codec).partition(",fill=")[0])  # in HDF5 the fill value is the dataset's
+        return sizes | {
+            "compression": plain["compression"],
+            "compression_opts": plain["compression_opts"],
+            "shuffle": False,
+        }
+    sizes = {} if extents is None else {"chunks": extents}
+    if codec is None:
+        return sizes | {"compressors": None}
+    if zarr_format == 2:
+        from gridz.numcodecs import Gridz
+
+        return sizes | {"compressors": (Gridz(codec),)}
+    from gridz.zarr import GridzCodec
+
+    return sizes | {"compressors": None, "serializer": GridzCodec(codec)}
