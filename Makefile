@@ -89,6 +89,7 @@ dist: build ## make target/gridz-VERSION-ARCH-linux.tar.gz, which works wherever
 .PHONY: wheel
 wheel: need-rust need-nvcc $(WHEEL_VENV) ## make target/wheels/gridz-VERSION-py3-none-manylinux_2_28_x86_64.whl, with CUDA kernels
 	@scripts/need.sh gcc libc6-dev
+	@rm -f target/wheels/gridz-*-$(WHEEL_PLATFORM).whl  # the checks below and of releases are of this one
 	PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" cargo zigbuild --locked --release --lib --target $(WHEEL_TARGET).$(WHEEL_GLIBC)
 	GRIDZ_LIBRARY=target/$(WHEEL_TARGET)/release/libgridz.so GRIDZ_WHEEL_PLATFORM=$(WHEEL_PLATFORM) \
 	    .venv-wheel/bin/python -m build --wheel --no-isolation --outdir target/wheels
@@ -170,10 +171,11 @@ test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: release-check
-release-check: test ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS
+release-check: test ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
 	scripts/check_gpu_results.sh
 	$(MAKE) wheel
 	tests/python/matrix.sh target/wheels/gridz-*-$(WHEEL_PLATFORM).whl $(PYTHONS)
+	cargo publish --dry-run --locked
 	TEST_KILLS=200 HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts/test_bulk.py -k flushed
 
 .PHONY: lint
