@@ -1,7 +1,7 @@
 """gridz for Spack 1.0 and newer. There is no public address yet, so it is built from a clone.
 
-Copy this file to packages/gridz/ of a package repository of your own (`spack repo create`, `spack repo add`). Then, in an
-environment and in the clone: `spack develop --path "$PWD" gridz@0.1.0`, `spack add gridz`, `spack install`.
+Copy this file to packages/gridz/ of a package repository of your own (`spack repo create`, `spack repo add`). Then, in
+an environment and in the clone: `spack develop --path "$PWD" gridz@0.1.0`, `spack add gridz`, `spack install`.
 
 Untested: none of our machines has Spack. tests/installed/test_workflow.py checks that the targets of make exist.
 """
