@@ -6,6 +6,7 @@ the library, with its words: a codec of a later version needs nothing here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,8 @@ FILTER_ID = 34013
 class Codec(Mapping):
     """A codec with its mode and level, for arrays and for datasets.
 
-    It is a mapping of h5py's `compression` and `compression_opts`: `f.create_dataset(name, data=a, **codec)`, and h5py takes
-    it as `compression=codec` too. `str(codec)` is the text form, which every host of gridz understands; two codecs are
+    It is a mapping of h5py's `compression` and `compression_opts`: `f.create_dataset(name, data=a, **codec)`, and h5py
+    takes it as `compression=codec` too. `str(codec)` is the text form, which every host of gridz understands; two codecs are
     equal if that is. Codecs do not change, can be pickled, and may be used by several threads.
     """
 
@@ -67,8 +68,8 @@ class Codec(Mapping):
     def filter_options(self) -> tuple[int, ...]:
         """The cd_values of the HDF5 filter.
 
-        Raises `UnsupportedJob` for a bound that is relative to the range, which the filter, who sees one chunk at a time,
-        cannot know.
+        Raises `UnsupportedJob` for a bound that is relative to the range, which the filter, who sees one chunk at a
+        time, cannot know.
         """
         if self.mode == "rel":
             raise UnsupportedJob(
@@ -190,10 +191,11 @@ def _without_fill(request: str) -> list:
     if len(fills) > 1:
         raise InvalidArgument(f'"{request}" names a second fill; keep one')
     for fill in fills:
-        try:
-            complex(fill)
-        except ValueError:
-            raise InvalidArgument(f'"{request}": fill is followed by a number, such as fill=-999') from None
+        if not re.fullmatch(r"0x([0-9a-fA-F]{2}){1,16}|[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|nan", fill):
+            raise InvalidArgument(
+                f'"{request}": fill is followed by a number, such as fill=-999, or the bits of an element, such as '
+                f"fill=0x7fc00001"
+            )
     return [part for part in parts if not part.startswith("fill=")] + [fills[0] if fills else None]
 
 
@@ -204,24 +206,45 @@ def _class_of(name: str) -> type[Codec]:
         parts = [name]
         for key, value in settings.items():
             if value is not None:
-                parts.append(key if value is True else f"{key}={_number(value)}")
+                parts.append(key if value is True else f"{key}={number_text(value)}")
         if level is not None:
             parts.append(f"level={level}")
         if fill is not None:
-            parts.append(f"fill={_number(fill)}")
+            parts.append(f"fill={number_text(fill)}")
         Codec.__init__(self, ",".join(parts))
 
     __init__.__doc__ = (
-        f"`{name}` with a level by its name or number, a mode by its name with its value (such as `abs=1e-3`), and the value "
-        f"that stands where there is no data. `gridz.codecs()` tells which it takes."
+        f"`{name}` with a level by its name or number, a mode by its name with its value (such as `abs=1e-3`), and the "
+        f"value that stands where there is no data. `gridz.codecs()` tells which it takes."
     )
     doc = f"The codec `{name}` of the library."
     return type(name.capitalize(), (Codec,), {"__init__": __init__, "__doc__": doc, "__module__": "gridz"})
 
 
-def _number(value) -> str:
-    """A number as text that is read as the same one."""
+def number_text(value) -> str:
+    """A number as text that is read as the same one: of NumPy's complex ones the bits."""
+    if isinstance(value, np.complexfloating):
+        return f"0x{value.astype(value.dtype.newbyteorder('<')).tobytes()[::-1].hex()}"
+    if isinstance(value, complex):
+        raise InvalidArgument(f"{value}: give a scalar of the array's type, such as numpy.complex64({value})")
     return str(value) if isinstance(value, (str, int, np.number)) else repr(float(value))
+
+
+def fill_element(fill, dtype: np.dtype) -> bytes:
+    """The bytes of one element, in its own byte order, that is a fill value: a number, or its text."""
+    fill_text = number_text(np.asarray(fill, dtype)[()] if isinstance(fill, complex) else fill)
+    if fill_text.startswith("0x"):
+        bits = bytes.fromhex(fill_text[2:])[::-1]
+        if len(bits) != dtype.itemsize:
+            raise InvalidArgument(f"fill={fill_text} has {len(bits)} bytes, elements of {dtype} have {dtype.itemsize}")
+        return np.frombuffer(bits, dtype.newbyteorder("<")).astype(dtype).tobytes()
+    number = int(fill_text) if re.fullmatch(r"[-+]?\d+", fill_text) else float(fill_text)
+    if dtype.kind in "iu" and number == int(number):
+        number = int(number)
+    try:
+        return np.array(number, dtype).tobytes()
+    except (OverflowError, ValueError):
+        raise InvalidArgument(f"fill={fill_text} is no element of {dtype}") from None
 
 
 CLASSES: dict[str, type[Codec]] = {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridz._codecs import Codec, parse
+from gridz._codecs import Codec, number_text, parse
+from gridz._codecs import codec as codec_of
 from gridz.arrays import as_numbers, bound_of
+from gridz.errors import UnsupportedJob
 
 
 def number_dtype(dtype) -> np.dtype:
@@ -20,10 +22,18 @@ def with_fill(codec: Codec, fill, dtype) -> Codec:
         return codec
     if not np.isfinite(fill):
         return codec
-    fill = np.asarray(fill, dtype)[()]
-    if fill.dtype.kind != "c":
-        return parse(f"{codec},fill={fill.item()!r}")
-    return parse(f"{codec},fill=0x{fill.astype(fill.dtype.newbyteorder('<')).tobytes()[::-1].hex()}")
+    return parse(f"{codec},fill={number_text(np.asarray(fill, dtype)[()])}")
+
+
+def codec_of_chunks(codec, host: str) -> Codec:
+    """The codec, or of its text, for a host that compresses chunk by chunk. Raises `UnsupportedJob` for `rel=`."""
+    parsed = codec_of(codec)
+    if parsed.mode == "rel":
+        raise UnsupportedJob(
+            f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
+            f"{host}(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
+        )
+    return parsed
 
 
 def check_job(codec: Codec, dtype, rank: int) -> None:

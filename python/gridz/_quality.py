@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gridz._codecs import Codec, parse
+from gridz._codecs import Codec, fill_element, parse
 from gridz._native import MODES, array_of, check, context, ffi, lib, struct
 from gridz.device import memory_of
 from gridz.errors import InvalidArgument
@@ -36,7 +36,7 @@ class Quality:
 
     @property
     def ok(self) -> bool:
-        """Whether no error is above the bound, and everything that is not finite, or a fill value, came back bit for bit."""
+        """Whether no error is above the bound, and what is not finite, or a fill value, came back bit for bit."""
         mismatches = sum(self.report[f"{kind}_mismatches"] for kind in ("fill", "nan", "infinity"))
         return mismatches == 0 and not self.report["error_over_bound"] > 1
 
@@ -53,7 +53,9 @@ def quality(original, decoded, bound: float | Codec | str | None = None, *, fill
     """
     a, b = memory_of(original), memory_of(decoded)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
-        raise InvalidArgument(f"the original has {a.dtype} {a.shape}, the other array {b.dtype} {b.shape}; they must be the same")
+        raise InvalidArgument(
+            f"the original has {a.dtype} {a.shape}, the other array {b.dtype} {b.shape}; they must be the same"
+        )
     codec = parse(bound) if isinstance(bound, str) else bound
     mode, value = ("abs", float(codec)) if isinstance(codec, (int, float, np.number)) else ("lossless", 0.0)
     if isinstance(codec, Codec):
@@ -61,7 +63,7 @@ def quality(original, decoded, bound: float | Codec | str | None = None, *, fill
     described, ctx = array_of(a.dtype, a.shape), context(threads)
     options = struct("gridz_quality_options", context=ctx, mode=MODES[mode], value=value)
     if fill is not None:
-        element = ffi.from_buffer(np.array(complex(fill) if a.dtype.kind == "c" else float(fill), a.dtype).tobytes())
+        element = ffi.from_buffer(fill_element(fill, a.dtype))
         options.fill_value = element
     report = struct("gridz_quality_report")
     check(lib.gridz_quality(described.pointer, a.pointer, a.n_bytes, b.pointer, b.n_bytes, report, options))

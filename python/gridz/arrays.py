@@ -14,7 +14,7 @@ import numpy as np
 
 from gridz import _codecs as codecs
 from gridz._native import DTYPES, MODES, array_of, check, context, ffi, lib, struct, text
-from gridz._codecs import Codec
+from gridz._codecs import Codec, fill_element
 from gridz.device import Memory, memory_of
 from gridz.errors import Corrupt, InvalidArgument
 
@@ -140,9 +140,8 @@ def range_of(array, fill=None) -> tuple[float, float]:
     described, ends = array_of(memory.dtype, memory.shape), ffi.new("double[2]")
     options = struct("gridz_quality_options")
     if fill is not None:
-        element = np.array(complex(fill) if memory.dtype.kind == "c" else float(fill), memory.dtype)
-        kept = ffi.from_buffer(element.tobytes())
-        options.fill_value = kept
+        element = ffi.from_buffer(fill_element(fill, memory.dtype))
+        options.fill_value = element
     check(lib.gridz_range(described.pointer, memory.pointer, memory.n_bytes, ends, ends + 1, options))
     return ends[0], ends[1]
 

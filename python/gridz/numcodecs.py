@@ -15,6 +15,7 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 import gridz
+from gridz._elements import codec_of_chunks
 from gridz.arrays import as_numbers
 
 
@@ -29,13 +30,7 @@ class Gridz(Codec):
     codec_id = "gridz"
 
     def __init__(self, codec: gridz.Codec | str | None = None):
-        parsed = gridz.codec(codec)
-        if parsed.mode == "rel":
-            raise gridz.UnsupportedJob(
-                f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
-                f"Gridz(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
-            )
-        self.codec = str(parsed)
+        self.codec = str(codec_of_chunks(codec, "Gridz"))
 
     def encode(self, buf) -> bytes:
         """The frame of an array, or of any buffer, of one axis and more."""

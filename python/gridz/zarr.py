@@ -25,7 +25,7 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 import gridz
-from gridz._elements import box_and_rest, check_job, number_dtype, with_fill
+from gridz._elements import box_and_rest, check_job, codec_of_chunks, number_dtype, with_fill
 from gridz._native import DTYPES
 from gridz.arrays import as_numbers
 
@@ -48,13 +48,7 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     codec: str
 
     def __init__(self, codec: gridz.Codec | str | None = None):
-        parsed = gridz.codec(codec)
-        if parsed.mode == "rel":
-            raise gridz.UnsupportedJob(
-                f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
-                f"GridzCodec(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
-            )
-        object.__setattr__(self, "codec", str(parsed))
+        object.__setattr__(self, "codec", str(codec_of_chunks(codec, "GridzCodec")))
 
     @classmethod
     def from_dict(cls, data) -> GridzCodec:

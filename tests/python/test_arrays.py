@@ -92,6 +92,23 @@ def test_bounds():
     assert not worse.ok and worse.where == (9, 10) and worse.error_over_bound == pytest.approx(2)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "fill"),
+    [("<i8", 2**63 - 1), (">i8", -(2**62) - 1), ("f4", np.float32(0.1)), ("c8", np.complex64(-9 + 1j)), (">c16", np.complex128(3j))],
+    ids=str,
+)
+def test_every_fill_value(dtype, fill):
+    a = np.arange(3000).astype(dtype)
+    a[5:50] = fill
+    codec = gridz.Szp(abs=4, fill=fill)
+    assert gridz.parse(str(codec)) == codec
+    back = gridz.decompress(gridz.compress(a, codec))
+    assert (back[5:50] == fill).all() and gridz.quality(a, back, bound=codec).ok
+    assert gridz.quality(a, np.where(a == fill, a[0], a).astype(dtype), bound=codec).fill_mismatches == 45
+    if a.dtype.kind != "c":
+        assert gridz.range_of(a, fill=fill) == (0, 2999)
+
+
 def test_damage():
     frame = bytearray(gridz.compress(np.arange(9000.0)))
     with pytest.raises(gridz.Truncated):
@@ -130,6 +147,10 @@ def test_codecs():
         (lambda: gridz.Lorenzo(abs=1), "lossless"),
         (lambda: gridz.parse("zip"), "1 ndzip"),
         (lambda: gridz.Szp(abs=1, fill="x"), "fill=-999"),
+        (lambda: gridz.Szp(abs=1, fill="0x123"), "fill=0x7fc00001"),
+        (lambda: gridz.Szp(abs=1, fill=1j), "numpy.complex64"),
+        (lambda: gridz.range_of(np.zeros(3, "i4"), fill=2**40), "no element"),
+        (lambda: gridz.range_of(np.zeros(3, "i4"), fill="0x12"), "1 bytes"),
         (lambda: gridz.Szp(rel=1e-3).filter_options, "bounded_for"),
         (lambda: gridz.Szp(abs=1, fill=-9).filter_options, "fillvalue=-9"),
         (lambda: gridz.compress(object()), "numpy.asarray"),

@@ -136,19 +136,7 @@ def compress(source, output, codec, dtype, shape, verify, force, threads, as_jso
         seconds = time.perf_counter() - start
         checked = _verify(array, frame, codec, threads) if verify else {}
         file.write(frame)
-    document = {
-        "input": str(source),
-        "output": str(output),
-        "codec": str(codec),
-        "dtype": array.dtype.str,
-        "shape": array.shape,
-        "array_bytes": array.nbytes,
-        "frame_bytes": frame.nbytes,
-        "ratio": array.nbytes / frame.nbytes,
-        "GB_per_s": array.nbytes / seconds / 1e9,
-        **checked,
-    }
-    _tell(document, as_json)
+    _tell({**_done(source, output, str(codec), array, frame.nbytes, seconds), **checked}, as_json)
 
 
 @click.command(
@@ -185,18 +173,22 @@ def decompress(source, output, force, threads, as_json) -> None:
             np.save(file, array)
         else:
             file.write(array.reshape(-1).view(np.uint8))
-    document = {
+    _tell(_done(source, output, info.codec, array, info.frame_bytes, seconds), as_json)
+
+
+def _done(source, output, codec: str, array: np.ndarray, frame_bytes: int, seconds: float) -> dict:
+    """What both commands tell of their work."""
+    return {
         "input": str(source),
         "output": str(output),
-        "codec": info.codec,
+        "codec": codec,
         "dtype": array.dtype.str,
         "shape": array.shape,
         "array_bytes": array.nbytes,
-        "frame_bytes": info.frame_bytes,
-        "ratio": array.nbytes / info.frame_bytes,
+        "frame_bytes": frame_bytes,
+        "ratio": array.nbytes / frame_bytes,
         "GB_per_s": array.nbytes / seconds / 1e9,
     }
-    _tell(document, as_json)
 
 
 def _verify(array, frame, codec, threads) -> dict:
