@@ -48,6 +48,7 @@ _LATER = {
     "h5": ("gridz.h5", None),
     "Quality": ("gridz._quality", "Quality"),
     "quality": ("gridz._quality", "quality"),
+    "repack": ("gridz._repack", "repack"),
     "xarray_encoding": ("gridz.xarray", "xarray_encoding"),
 }
 """What is imported when it is first used, since it needs more than NumPy: module and name."""

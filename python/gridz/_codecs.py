@@ -93,7 +93,12 @@ class Codec(Mapping):
             return self
         from gridz.arrays import range_of
 
-        minimum, maximum = range_of(array, fill=self.fill)
+        return self.bounded_by(*range_of(array, fill=self.fill))
+
+    def bounded_by(self, minimum: float, maximum: float) -> Codec:
+        """As `bounded_for`, by the ends of the range: for arrays that are not in memory as a whole."""
+        if self.mode != "rel":
+            return self
         bound = lib.gridz_relative_bound(minimum, maximum, self.value) or float(np.finfo(float).tiny)
         parts = str(self).split(",")
         return parse(",".join(f"abs={bound!r}" if part.startswith("rel=") else part for part in parts))

@@ -161,11 +161,9 @@ class _Functions:
     """The functions of h5py's libhdf5, which the library calls."""
 
     def __init__(self):
-        import h5py
+        from gridz._libhdf5 import library
 
-        # A handle of one of its modules finds the functions of the libhdf5 that it is linked with.
-        module = ctypes.CDLL(h5py.h5d.__file__)
-        found = [(name, getattr(module, name, None)) for name in NAMES]
+        found = [(name, getattr(library(), name, None)) for name in NAMES]
         self._names = [ffi.new("char[]", name.encode()) for name, function in found if function]
         self.pointer = ffi.new("gridz_h5_function[]", len(self._names) + 1)
         for i, function in enumerate(function for _, function in found if function):

@@ -9,6 +9,9 @@ import click
 import gridz
 
 COMMANDS = {
+    "repack": "repack:command",
+    "info": "info:command",
+    "check": "check:command",
     "bench": "bench:command",
     "compress": "raw:compress",
     "decompress": "raw:decompress",

@@ -9,7 +9,6 @@ import contextlib
 import os
 import pathlib
 import re
-import tempfile
 import time
 from typing import Iterator, Tuple
 
@@ -17,6 +16,7 @@ import click
 import numpy as np
 
 import gridz
+from gridz._output import replacing
 from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json
 
 SUFFIX = ".gridz"
@@ -95,17 +95,8 @@ def new_file(path: pathlib.Path, force: bool) -> Iterator:
     """A file to write to, which gets its name when all is written; without `force` no file is replaced."""
     if path.exists() and not force:
         fail(f"{path} exists", "choose another name with -o, or replace it with --force", EXIT.FILE)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        mask = os.umask(0)  # mkstemp lets only the owner read
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with replacing(path) as (descriptor, _), os.fdopen(os.dup(descriptor), "wb") as file:
+        yield file
 
 
 @click.command(

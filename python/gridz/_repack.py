@@ -1,0 +1,215 @@
+"""A file of HDF5 (netCDF-4, AnnData, …) to another one whose datasets are compressed by gridz.
+
+Numbers go through the bulk layer, chunk by chunk on all threads; everything else in the file is copied as it is
+(`gridz._tree`). What was written is read back and compared before the new file takes its name (`gridz._output`).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import Callable, Iterator, Mapping
+
+import h5py
+import numpy as np
+from h5py import h5d, h5f, h5t, h5z
+
+import gridz
+from gridz._libhdf5 import holds, lock
+from gridz._output import replacing
+from gridz._tree import Copy, access_by_descriptor, create_like
+from gridz.bench import box_of, chunks_for
+from gridz.filters import stored_codec
+
+SMALLEST = 4 << 10
+"""Bytes below which a dataset stays as it is, unless it is named: an index of chunks takes as much."""
+
+BOX_BYTES = 64 << 20
+"""What is read at once to measure and to compare."""
+
+LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
+"""Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
+
+KEEP = "keep"
+"""In place of a codec, or of a chunk's shape: as it is in the source."""
+
+
+@dataclass(frozen=True)
+class Repacked:
+    """What became of a dataset: its path in the file, the codec's text (None: as it was), stored bytes before and after."""
+
+    path: str
+    codec: str | None
+    array_bytes: int
+    bytes_before: int
+    bytes_after: int
+
+
+def repack(
+    source,
+    target=None,
+    codec=None,
+    *,
+    datasets: Mapping[str, object] | None = None,
+    chunk: str | tuple = KEEP,
+    threads: int | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> list[Repacked]:
+    """Copies an HDF5 file to `target` (None: in its place) with its numbers compressed by a codec, or its text.
+
+    A codec with a bound is for floats that are no dimension scales; other numbers, and all if there is none, get the
+    default lossless codec; `rel=` is of each dataset's range. `datasets` maps patterns (`/group/*`, or `name*` anywhere) to
+    the codec of what they match, or to "keep"; the last one that matches counts. What is not matched stays as it is
+    if it is small, is no array of numbers, would become larger, or went through a filter that may have changed values, or is not known; with
+    no codec given, what gridz has compressed stays too. `chunk`: "keep" those there are (arrays without chunks get
+    some), "auto" for new ones, or a shape for datasets of its rank. `progress` is told the path of each dataset.
+
+    Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target` when
+    all of it was read back and compared; after an error, or if the process is killed, there is the old one. Raises
+    `gridz.Error`, and OSError for files. References to what nothing links to become null.
+    """
+    source = pathlib.Path(source)
+    target = source if target is None else pathlib.Path(target)
+    with h5py.File(source, "r") as file, replacing(target) as (descriptor, name), lock:
+        job = _Job(codec, datasets or {}, chunk, threads, progress)
+        written = create_like(name, file.id)
+        try:
+            Copy(file.id, written, job.make).run()
+        finally:
+            written.close()
+        n = file.userblock_size
+        with open(source, "rb") as stream:
+            os.pwrite(descriptor, stream.read(n), 0)
+        with h5py.File(h5f.open(name.encode(), h5f.ACC_RDONLY, access_by_descriptor())) as copy:
+            return [_verified(file[path], copy[path], made, threads) for path, made in job.done.items()]
+
+
+class _Job:
+    """What is asked for, and what was done."""
+
+    def __init__(self, codec, datasets: Mapping[str, object], chunk, threads, progress):
+        self._is_chosen = codec is not None
+        self._codec = gridz.codec(codec)
+        self._datasets = {glob: KEEP if c == KEEP else gridz.codec(c) for glob, c in datasets.items()}
+        self._chunk, self._threads, self._progress = chunk, threads, progress
+        self.done: dict[str, gridz.Codec | None] = {}
+
+    def make(self, path: str, original: h5d.DatasetID, kind: h5t.TypeID, file) -> h5d.DatasetID | None:
+        """The dataset in the new file, of the type `kind` there, with all elements; None if it is to stay as it is."""
+        if self._progress:
+            self._progress(path)
+        self.done[path] = None
+        dataset, named = h5py.Dataset(original), self._named(path)
+        if named == KEEP or not _is_array(dataset) or not (named or self._converts(dataset)):
+            return None
+        codec = named or self._codec
+        if not named and not codec.is_lossless and (dataset.dtype.kind not in "fc" or h5py.h5ds.is_scale(original)):
+            codec = gridz.codec(None)
+        if codec.mode == "rel":
+            codec = codec.bounded_by(*_range_of(dataset, codec.fill))
+        create = original.get_create_plist()
+        for filter_id in [create.get_filter(i)[0] for i in range(create.get_nfilters())]:
+            create.remove_filter(filter_id)
+        create.set_chunk(self._chunks(dataset))
+        create.set_alloc_time(h5d.ALLOC_TIME_INCR)
+        create.set_filter(codec.filter_id, 0, codec.filter_options)
+        try:
+            made = h5d.create(file, None, kind, original.get_space(), create)
+        except (OSError, ValueError, RuntimeError) as error:
+            if named:
+                raise gridz.UnsupportedJob(f"{path} cannot be compressed with {codec}: {error}") from None
+            return None
+        if original.get_storage_size():  # without, all elements are the fill value
+            gridz.h5.copy(dataset, h5py.Dataset(made), threads=self._threads)
+            if not named and made.get_storage_size() > original.get_storage_size():
+                return None
+        self.done[path] = codec
+        return made
+
+    def _named(self, path: str):
+        found = None
+        for glob, codec in self._datasets.items():
+            if fnmatch.fnmatchcase(path if glob.startswith("/") else path.rpartition("/")[2], glob):
+                found = codec
+        return found
+
+    def _converts(self, dataset: h5py.Dataset) -> bool:
+        """Whether a dataset that no pattern names is converted."""
+        if dataset.dtype.kind not in "iufcb" or dataset.nbytes < SMALLEST:
+            return False
+        stored = stored_codec(dataset)
+        if stored is not None:
+            return self._is_chosen and stored.is_lossless and stored != self._codec
+        filters = set(_filters(dataset))
+        return filters <= LOSSLESS and all(h5z.filter_avail(number) for number in filters)
+
+    def _chunks(self, dataset: h5py.Dataset) -> tuple:
+        if isinstance(self._chunk, tuple) and len(self._chunk) == dataset.ndim:
+            limits = zip(self._chunk, dataset.shape, dataset.maxshape)
+            return tuple(c if most is None else min(c, max(n, 1)) for c, n, most in limits)
+        if dataset.chunks and self._chunk != "auto":
+            return dataset.chunks
+        return chunks_for(dataset.shape, dataset.dtype.itemsize)
+
+
+def _is_array(dataset: h5py.Dataset) -> bool:
+    """Whether a dataset can be compressed at all: stored in this file, of axes, no pointers or references within."""
+    if not dataset.shape or not dataset.size or holds(dataset.id.get_type(), h5t.VLEN, h5t.REFERENCE):
+        return False
+    create = dataset.id.get_create_plist()
+    return create.get_layout() != h5d.VIRTUAL and not create.get_external_count()
+
+
+def _filters(dataset: h5py.Dataset) -> list[int]:
+    create = dataset.id.get_create_plist()
+    return [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+
+
+def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
+    """First element and extents of the boxes, of whole chunks and about `BOX_BYTES`, that make up a dataset."""
+    chunks = dataset.chunks or chunks_for(dataset.shape, dataset.dtype.itemsize)
+    box = [part.stop - part.start for part in box_of(dataset.shape, dataset.dtype.itemsize, chunks, BOX_BYTES)]
+    for start in itertools.product(*(range(0, n, step) for n, step in zip(dataset.shape, box))):
+        yield start, tuple(min(n - a, step) for a, n, step in zip(start, dataset.shape, box))
+
+
+def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
+    """The range of the finite numbers that are not a fill value: the codec's, HDF5's, or netCDF's."""
+    if fill is None and dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+        fill = dataset.fillvalue
+    if fill is None and "_FillValue" in dataset.attrs:
+        fill = np.ravel(dataset.attrs["_FillValue"])[0]
+    ends = [gridz.range_of(gridz.h5.read(dataset, start=start, count=count), fill) for start, count in boxes(dataset)]
+    return min(a for a, _ in ends), max(b for _, b in ends)
+
+
+def _verified(before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
+    """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
+    sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
+    if codec is None and holds(before.id.get_type(), h5t.VLEN, h5t.REFERENCE):
+        same = True  # what is stored are places in the file
+    elif codec is None and before.chunks:
+        same = all(before.id.read_direct_chunk(c) == after.id.read_direct_chunk(c) for c in _chunk_offsets(before))
+    elif _is_array(before):
+        same = all(_is_same(before, after, box, codec, threads) for box in boxes(before))
+    else:
+        same = True  # no elements, or none in this file
+    if not same:
+        how = f" with {codec}" if codec else ""
+        raise gridz.Corrupt(f"{before.name} does not come back as it was{how}; the file is as it was")
+    return Repacked(before.name, codec and str(codec), before.nbytes if before.shape is not None else 0, *sizes)
+
+
+def _is_same(before, after, box, codec, threads) -> bool:
+    a, b = (gridz.h5.read(dataset, start=box[0], count=box[1], threads=threads) for dataset in (before, after))
+    if codec is None or codec.is_lossless:
+        return a.tobytes() == b.tobytes()
+    fill = before.fillvalue if before.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED else None
+    return gridz.quality(a, b, codec, fill=fill).ok
+
+
+def _chunk_offsets(dataset: h5py.Dataset) -> Iterator[tuple]:
+    return (dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks()))

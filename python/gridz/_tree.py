@@ -1,0 +1,202 @@
+"""A whole HDF5 file to a new one: everything but the elements of the datasets that somebody else writes.
+
+First the links are walked from the root, in the order in which they were made where the file keeps it, and each object is
+made when its first link comes; further links to it become links to its copy. Then, when all objects are there, the
+attributes are copied, and the elements that hold references, which are re-pointed. Of datasets that stay as they are the
+stored chunks go byte for byte. Where a filter is missing, which H5Dcreate refuses, H5Ocopy must do, which needs none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Callable
+
+from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
+
+from gridz._libhdf5 import DEFAULT, address_of, call, holds, id_of, made, pointer, room_for
+from gridz._references import References
+
+WITHOUT_ATTRIBUTES = h5o.COPY_WITHOUT_ATTR_FLAG
+ELEMENTS_AT_ONCE = 1 << 16
+"""Of references, copied at once."""
+
+Maker = Callable[[str, h5d.DatasetID, h5t.TypeID, h5f.FileID], "h5d.DatasetID | None"]
+"""Makes the copy of a dataset, at a path, of a type, in a file, without a link; or None, if it stays as it is."""
+
+
+def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
+    """A new, empty file with the creation properties of `source`: user block, order of links, space strategy, superblock."""
+    access, create = access_by_descriptor(), source.get_create_plist()
+    root = h5g.open(source, b"/").get_create_plist()  # which the file's own list does not tell of
+    create.set_link_creation_order(root.get_link_creation_order())
+    create.set_attr_creation_order(root.get_attr_creation_order())
+    versions = {0: h5f.LIBVER_EARLIEST, 1: h5f.LIBVER_EARLIEST, 2: h5f.LIBVER_V18}
+    superblock = _superblock_version(source)
+    access.set_libver_bounds(versions.get(superblock, getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)), h5f.LIBVER_LATEST)
+    return h5f.create(path.encode(), h5f.ACC_TRUNC, fcpl=create, fapl=access)
+
+
+def access_by_descriptor() -> h5p.PropFAID:
+    """How HDF5 opens `/proc/self/fd/N`: its default driver fails to find a real path behind that."""
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fapl_stdio()
+    access.set_fclose_degree(h5f.CLOSE_STRONG)  # with all that is open in it, also after an error
+    return access
+
+
+def _superblock_version(file: h5f.FileID) -> int:
+    """Behind the signature of eight bytes, which is behind the user block."""
+    with open(file.name, "rb") as stream:
+        stream.seek(file.get_create_plist().get_userblock() + 8)
+        return stream.read(1)[0]
+
+
+class Copy:
+    """One copy of a file. `places` maps the addresses of the objects to their copies."""
+
+    def __init__(self, source: h5f.FileID, target: h5f.FileID, make: Maker):
+        self._source, self._target, self._make = source, target, make
+        self.places, self._objects = {}, []
+        self._references = References(source, self.places)
+
+    def run(self) -> None:
+        """Copies links and objects, then attributes and references."""
+        roots = [h5g.open(file, b"/") for file in (self._source, self._target)]
+        self._note(*roots)
+        groups = [("", *roots)]
+        while groups:
+            groups.extend(self._links(*groups.pop()))
+        for original, copied in self._objects:
+            self._attributes(original, copied)
+            is_stored = isinstance(original, h5d.DatasetID) and original.get_storage_size()
+            if is_stored and holds(original.get_type(), h5t.REFERENCE):
+                self._elements(original, copied)
+
+    def _note(self, original, copied) -> None:
+        self.places[address_of(original)] = copied
+        self._objects.append((original, copied))
+
+    def _links(self, path: str, group: h5g.GroupID, copied: h5g.GroupID) -> list:
+        """Copies the links of a group with the objects that they are the first to name; the groups among those."""
+        index = h5.INDEX_CRT_ORDER if group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED else h5.INDEX_NAME
+        names, found = [], []
+        group.links.iterate(names.append, idx_type=index, order=h5.ITER_INC)
+        for name in names:
+            info = group.links.get_info(name)
+            if info.type != h5l.TYPE_HARD:
+                call("H5Lcopy", id_of(group), name, id_of(copied), name, DEFAULT, DEFAULT)
+                continue
+            link = h5p.create(h5p.LINK_CREATE)
+            link.set_char_encoding(info.cset)
+            original = h5o.open(group, name)
+            address = address_of(original)
+            place = f"{path}/{name.decode(errors='surrogateescape')}"
+            is_new = address not in self.places
+            if is_new and isinstance(original, h5d.DatasetID) and self._dataset(place, original, copied, name, link):
+                continue
+            if is_new and not isinstance(original, h5d.DatasetID):
+                self._note(original, self._type(original) if isinstance(original, h5t.TypeID) else self._group(original))
+            h5o.link(self.places[address], copied, name, lcpl=link)
+            if is_new and isinstance(original, h5g.GroupID):
+                found.append((place, original, self.places[address]))
+        return found
+
+    def _group(self, original: h5g.GroupID) -> h5g.GroupID:
+        # The list of an open group has the places of its links in the file, which HDF5 would take over: a new list, then.
+        old, create = original.get_create_plist(), h5p.create(h5p.GROUP_CREATE)
+        for what in ("link_phase_change", "est_link_info"):
+            numbers = ctypes.c_uint(), ctypes.c_uint()
+            call(f"H5Pget_{what}", id_of(old), *map(ctypes.byref, numbers))
+            call(f"H5Pset_{what}", id_of(create), *numbers)
+        create.set_link_creation_order(old.get_link_creation_order())
+        create.set_attr_creation_order(old.get_attr_creation_order())
+        create.set_attr_phase_change(*old.get_attr_phase_change())
+        create.set_obj_track_times(old.get_obj_track_times())
+        return h5g.create(self._target, None, gcpl=create)
+
+    def _type(self, original: h5t.TypeID) -> h5t.TypeID:
+        copied = original.copy()
+        with made("H5Pclose", "H5Tget_create_plist", id_of(original)) as create:
+            call("H5Tcommit_anon", id_of(self._target), id_of(copied), create, DEFAULT)
+        return copied
+
+    def type_of(self, owner) -> h5t.TypeID:
+        """The type of a dataset's or an attribute's copy: if it has a name, the copy of that."""
+        kind = owner.get_type()
+        if not kind.committed():
+            return kind
+        if address_of(kind) not in self.places:
+            self._note(kind, self._type(kind))
+        return self.places[address_of(kind)]
+
+    def _dataset(self, path: str, original: h5d.DatasetID, group, name: bytes, link) -> bool:
+        """Makes the copy of a dataset; whether it has its link already."""
+        kind = original.get_type()
+        copied = self._make(path, original, self.type_of(original), self._target)
+        if copied is None:
+            try:
+                layout = self.type_of(original), original.get_space(), original.get_create_plist()
+                copied = h5d.create(self._target, None, *layout)
+                self._stored(original, copied)
+            except ValueError:  # a filter is not there
+                copied = None
+        if copied is not None:
+            self._note(original, copied)
+            return False
+        how = h5p.create(h5p.OBJECT_COPY)
+        how.set_copy_object(WITHOUT_ATTRIBUTES)
+        h5o.copy(original, b".", group, name, how, link)
+        self._note(original, h5d.open(group, name))
+        return True
+
+    def _stored(self, original: h5d.DatasetID, copied: h5d.DatasetID) -> None:
+        """Copies what a dataset has in the file: stored chunks byte for byte. References come later."""
+        create, kind = original.get_create_plist(), original.get_type()
+        if not original.get_storage_size() or create.get_external_count() or holds(kind, h5t.REFERENCE):
+            return
+        if create.get_layout() == h5d.CHUNKED and not holds(kind, h5t.VLEN):
+            for i in range(original.get_num_chunks()):
+                place = original.get_chunk_info(i).chunk_offset
+                mask, stored = original.read_direct_chunk(place)
+                copied.write_direct_chunk(place, stored, mask)
+        elif create.get_layout() != h5d.VIRTUAL:
+            self._elements(original, copied)
+
+    def _attributes(self, original, copied) -> None:
+        for i in range(h5a.get_num_attrs(original)):
+            # Where the order is not kept, this is the order of names.
+            attribute = h5a.open(original, index=i, index_type=h5.INDEX_CRT_ORDER, order=h5.ITER_INC)
+            kind, space = self.type_of(attribute), attribute.get_space()
+            with made("H5Pclose", "H5Aget_create_plist", id_of(attribute)) as create:
+                new = "H5Acreate2", id_of(copied), _name_of(attribute), id_of(kind), id_of(space), create, DEFAULT
+                with made("H5Aclose", *new) as written, room_for(space.get_simple_extent_npoints(), kind, space) as room:
+                    if len(room):
+                        memory = attribute.get_type()
+                        call("H5Aread", id_of(attribute), id_of(memory), pointer(room))
+                        self._references.repoint(room, memory)
+                        call("H5Awrite", written, id_of(memory), pointer(room))
+
+    def _elements(self, original: h5d.DatasetID, copied: h5d.DatasetID) -> None:
+        """Copies the elements in the type of the file, some rows at once, and re-points references within."""
+        shape, kind = original.shape, original.get_type()
+        if original.get_space().get_simple_extent_type() == h5s.NULL or 0 in shape:
+            return
+        row = 1
+        for extent in shape[1:]:
+            row *= extent
+        n, step = (shape or (1,))[0], max(1, ELEMENTS_AT_ONCE // row)
+        for first in range(0, n, step):
+            count = (min(step, n - first), *shape[1:]) if shape else ()
+            memory = h5s.create_simple(count) if shape else h5s.create(h5s.SCALAR)
+            place = original.get_space()
+            if shape:
+                place.select_hyperslab((first, *[0] * (len(shape) - 1)), count)
+            with room_for(memory.get_simple_extent_npoints(), kind, memory) as room:
+                arguments = id_of(kind), id_of(memory), id_of(place), DEFAULT, pointer(room)
+                call("H5Dread", id_of(original), *arguments)
+                self._references.repoint(room, kind)
+                call("H5Dwrite", id_of(copied), *arguments)
+
+
+def _name_of(attribute: h5a.AttrID) -> bytes:
+    return attribute.name if isinstance(attribute.name, bytes) else attribute.name.encode(errors="surrogateescape")

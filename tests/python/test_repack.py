@@ -1,0 +1,172 @@
+"""`gridz repack`, `info`, `check`: everything in a file is kept, damage is told, a kill leaves the old file."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import gridz
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from gridz.cli import main
+
+import h5trees
+
+SEEDS = range(int(os.environ.get("REPACK_SEEDS", 100)))
+T = np.random.default_rng(1).normal(size=(30, 64, 64)).astype("f4").cumsum(0)
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(main, [str(a) for a in arguments])
+    assert done.exit_code == code, (done.output, done.stderr, done.exception)
+    return done.stdout if code == 0 else done.output + done.stderr
+
+
+def rubbish(folder):
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_made_files(tmp_path, seed):
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    h5trees.make(source, seed)
+    before = source.read_bytes()
+    done = gridz.repack(source, target, chunk=["keep", "auto", (8, 8)][seed % 3])
+    assert source.read_bytes() == before and not rubbish(tmp_path)
+    assert list(h5trees.differences(source, target, converted=True)) == []
+    with h5py.File(target) as file:
+        for dataset in done:
+            assert (gridz.filters.stored_codec(file[dataset.path]) is not None) == (dataset.codec is not None)
+    gridz.repack(source, target, datasets={"*": "keep"})
+    assert list(h5trees.differences(source, target)) == []
+    compared = subprocess.run(["h5diff", source, target], capture_output=True, text=True)
+    assert "differences found" not in compared.stdout.replace("0 differences found", ""), compared.stdout
+
+
+def test_codecs_and_rules(tmp_path):
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file["t"], file["n"], file["lat"] = T, np.arange(30_000), np.linspace(0, 1, 9000)
+        file["lat"].make_scale("lat")
+        file.create_dataset("g/z", data=T, chunks=(30, 64, 64), compression="gzip")
+        file.create_dataset("g/lossy", data=T, chunks=(30, 64, 64), **gridz.Szp(abs=0.5))
+        file.create_dataset("g/so", data=T, chunks=(30, 64, 64), scaleoffset=2)
+        file["small"] = np.arange(10.0)
+    out = json.loads(run("repack", source, target, "--rel", "1e-3", "--dataset", "z=szp,abs=0.25", "--json"))
+    codecs = {d["path"]: d["codec"] for d in out["datasets"]}
+    lossless = str(gridz.codec(None))
+    assert codecs["/n"] == codecs["/lat"] == lossless and codecs["/g/z"] == str(gridz.Szp(abs=0.25))
+    assert codecs["/g/lossy"] is codecs["/g/so"] is codecs["/small"] is None
+    assert gridz.parse(codecs["/t"]).value == pytest.approx(np.ptp(T) * 1e-3, rel=1e-6)
+    with h5py.File(target) as file:
+        assert 0 < np.abs(file["t"][...] - T.astype("f8")).max() <= gridz.parse(codecs["/t"]).value
+        assert 0 < np.abs(file["g/z"][...] - T.astype("f8")).max() <= 0.25
+    run("repack", source, target, code=3)
+    assert "--force" in run("repack", source, target, code=3)
+    assert "cannot be compressed" in run("repack", source, target, "--force", "--dataset", "n=szp,pwrel=1e-3", code=2)
+    assert "GLOB=CODEC" in run("repack", source, target, "--dataset", "n", code=2)
+    assert not rubbish(tmp_path)
+
+
+def test_in_place_keeps_mode_and_follows_links(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["t"] = T
+    path.chmod(0o640)
+    (tmp_path / "link.h5").symlink_to(path)
+    assert "1 datasets compressed" in run("repack", tmp_path / "link.h5", path)
+    assert path.stat().st_mode & 0o777 == 0o640 and not path.is_symlink() and (tmp_path / "link.h5").is_symlink()
+    assert path.stat().st_size < 0.95 * T.nbytes
+    with h5py.File(path) as file:
+        assert (file["t"][...] == T).all()
+
+
+def test_what_is_no_hdf5(tmp_path):
+    (tmp_path / "c.nc").write_bytes(b"CDF\x01" + bytes(100))
+    (tmp_path / "x").write_bytes(b"hello")
+    assert "nccopy -k nc4" in run("repack", tmp_path / "c.nc", tmp_path / "y", code=3)
+    for command in (["info"], ["check"], ["repack", tmp_path / "x"]):
+        assert "no HDF5 file" in run(*command, tmp_path / "x", code=3)
+
+
+def test_info_and_check(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("t", data=T, chunks=(8, 64, 64), **gridz.Szp(abs=1e-2))
+        file.create_dataset("z", data=T, chunks=(8, 64, 64), compression="gzip", fletcher32=True)
+        file["s"], file["one"] = ["a", "bc"], 5
+        places = [file[name].id.get_chunk_info(2) for name in "tz"]
+    found = {d["path"]: d for d in json.loads(run("info", path, "--json"))["datasets"]}
+    assert found["/t"]["codec"] == str(gridz.Szp(abs=1e-2)) and found["/t"]["bound"] == pytest.approx(1e-2)
+    assert found["/t"]["sampled_chunks"] == 4 and sum(found["/t"]["blocks"].values()) > 0
+    assert set(found["/z"]["filters"]) == {"gzip", "fletcher32"} and found["/z"]["ratio"] > 1
+    assert "/t" in run("info", path) and "0 parts damaged" in run("check", path)
+    with open(path, "r+b") as file:
+        for place in places:
+            file.seek(place.byte_offset + place.size // 2)
+            byte = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([byte[0] ^ 16]))
+    damaged = json.loads(CliRunner().invoke(main, ["check", str(path), "--json"]).stdout)["damaged"]
+    assert [(d["path"], d["start"]) for d in damaged] == [("/t", [16, 0, 0]), ("/z", [16, 0, 0])]
+    assert "2 parts damaged" in run("check", path, code=1)
+    before = path.read_bytes()
+    run("repack", path, path, "--dataset", "*=lorenzo", code=1)
+    assert path.read_bytes() == before and not rubbish(tmp_path)
+
+
+def test_killed_at_any_time(tmp_path):
+    path, random_ = tmp_path / "a.h5", random.Random(5)
+    with h5py.File(path, "w") as file:
+        for i in range(40):
+            file[f"t{i}"] = np.tile(T, (2, 2, 2))
+    before = path.read_bytes()
+    command = [pathlib.Path(sys.executable).with_name("gridz"), "repack", path, path]
+    killed = 0
+    for _ in range(20):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random_.uniform(0.2, 1.2))
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        assert not rubbish(tmp_path)
+        if path.read_bytes() != before:  # it was done
+            with h5py.File(path) as file:
+                assert all((file[f"t{i}"][...] == np.tile(T, (2, 2, 2))).all() for i in range(40))
+            path.write_bytes(before)
+    assert killed >= 5
+
+
+def test_netcdf(tmp_path):
+    source, target = tmp_path / "a.nc", tmp_path / "b.nc"
+    with netCDF4.Dataset(source, "w") as file:
+        for name, extent in (("z", None), ("b", 64), ("a", 64)):
+            file.createDimension(name, extent)
+            file.createVariable(name, "f8", (name,))[:] = np.arange(extent or 30)
+        file.createDimension("alone", 7)
+        file.createVariable("t", "f4", ("z", "b", "a"), zlib=True, fill_value=-9)[:] = T
+        file["t"].units = "K"
+        file.createVariable("name", str, ("b",))[:] = np.array(["x"] * 64, object)
+        pair = file.createCompoundType(np.dtype([("x", "f4"), ("y", "i4")]), "pair")
+        file.createVariable("pairs", pair, ("b",))[:] = np.zeros(64, pair.dtype)
+        file.createGroup("inner").createVariable("u", "i2", ("z", "a"))[:] = T[:, 0] * 10
+    assert {d.path for d in gridz.repack(source, target) if d.codec} == {"/t"}
+    with netCDF4.Dataset(source) as one, netCDF4.Dataset(target) as two:
+        assert described(one) == described(two) and len(described(one)) == 12
+        assert (one["t"][...] == two["t"][...]).all()
+
+
+def described(group):
+    """Dimensions, variables, types and attributes of a netCDF group, in the file's order."""
+    lines = [f"{d.name} = {d.size} {d.isunlimited()}" for d in group.dimensions.values()]
+    lines += [f"type {name} {kind.dtype}" for name, kind in group.cmptypes.items()]
+    for name, variable in group.variables.items():
+        values = variable[...].tobytes() if variable.dtype is not str else list(variable[...])
+        lines.append((name, str(variable.dtype), variable.dimensions, variable.__dict__, values))
+    return lines + [(name, described(inner)) for name, inner in group.groups.items()]
