@@ -39,7 +39,7 @@ KEEP = "keep"
 
 @dataclass(frozen=True)
 class Repacked:
-    """What became of a dataset: its path in the file, the codec's text (None: as it was), stored bytes before and after."""
+    """What became of a dataset: its path, the codec's text (None: as it was), stored bytes before and after."""
 
     path: str
     codec: str | None
@@ -61,14 +61,15 @@ def repack(
     """Copies an HDF5 file to `target` (None: in its place) with its numbers compressed by a codec, or its text.
 
     A codec with a bound is for floats that are no dimension scales; other numbers, and all if there is none, get the
-    default lossless codec; `rel=` is of each dataset's range. `datasets` maps patterns (`/group/*`, or `name*` anywhere) to
-    the codec of what they match, or to "keep"; the last one that matches counts. What is not matched stays as it is
-    if it is small, is no array of numbers, would become larger, or went through a filter that may have changed values, or is not known; with
-    no codec given, what gridz has compressed stays too. `chunk`: "keep" those there are (arrays without chunks get
-    some), "auto" for new ones, or a shape for datasets of its rank. `progress` is told the path of each dataset.
+    default lossless codec; `rel=` is of each dataset's range. `datasets` maps patterns (`/group/*`, or `name*`
+    anywhere) to the codec of what they match, or to "keep"; the last one that matches counts. What is not matched stays as it is
+    if it is small, is no array of numbers, would become larger, or went through a filter that is not known or may have
+    changed values; with no codec given, what gridz has compressed stays too. `chunk`: "keep" those there are (arrays
+    without chunks get some), "auto" for new ones, or a shape for datasets of its rank. `progress` is told the path of
+    each dataset.
 
-    Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target` when
-    all of it was read back and compared; after an error, or if the process is killed, there is the old one. Raises
+    Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target`
+    when all of it was read back and compared; after an error, or if the process is killed, there is the old one. Raises
     `gridz.Error`, and OSError for files. References to what nothing links to become null.
     """
     source = pathlib.Path(source)
@@ -178,8 +179,7 @@ def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
 
 def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
     """The range of the finite numbers that are not a fill value: the codec's, HDF5's, or netCDF's."""
-    if fill is None and dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
-        fill = dataset.fillvalue
+    fill = _fill_of(dataset) if fill is None else fill
     if fill is None and "_FillValue" in dataset.attrs:
         fill = np.ravel(dataset.attrs["_FillValue"])[0]
     ends = [gridz.range_of(gridz.h5.read(dataset, start=start, count=count), fill) for start, count in boxes(dataset)]
@@ -207,8 +207,13 @@ def _is_same(before, after, box, codec, threads) -> bool:
     a, b = (gridz.h5.read(dataset, start=box[0], count=box[1], threads=threads) for dataset in (before, after))
     if codec is None or codec.is_lossless:
         return a.tobytes() == b.tobytes()
-    fill = before.fillvalue if before.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED else None
-    return gridz.quality(a, b, codec, fill=fill).ok
+    return gridz.quality(a, b, codec, fill=_fill_of(before)).ok
+
+
+def _fill_of(dataset: h5py.Dataset):
+    """The fill value that somebody has chosen, or None."""
+    chosen = dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+    return dataset.fillvalue if chosen else None
 
 
 def _chunk_offsets(dataset: h5py.Dataset) -> Iterator[tuple]:

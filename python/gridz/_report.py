@@ -18,8 +18,9 @@ SAMPLE = 64
 
 NAMES = {
     1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "LZF",
-    32001: "Blosc", 32004: "LZ4", 32008: "Bitshuffle", 32013: "ZFP", 32015: "Zstandard", 32017: "SZ", 32018: "FCIDECOMP",
-    32022: "Granular BitRound", 32023: "SZ3", 32026: "Blosc2", 32028: "SPERR", gridz.FILTER_ID: "gridz",
+    32001: "Blosc", 32004: "LZ4", 32008: "Bitshuffle", 32013: "ZFP", 32015: "Zstandard", 32017: "SZ",
+    32018: "FCIDECOMP", 32022: "Granular BitRound", 32023: "SZ3", 32026: "Blosc2", 32028: "SPERR",
+    gridz.FILTER_ID: "gridz",
 }  # fmt: skip
 
 

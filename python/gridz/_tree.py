@@ -1,9 +1,10 @@
 """A whole HDF5 file to a new one: everything but the elements of the datasets that somebody else writes.
 
-First the links are walked from the root, in the order in which they were made where the file keeps it, and each object is
-made when its first link comes; further links to it become links to its copy. Then, when all objects are there, the
-attributes are copied, and the elements that hold references, which are re-pointed. Of datasets that stay as they are the
-stored chunks go byte for byte. Where a filter is missing, which H5Dcreate refuses, H5Ocopy must do, which needs none.
+First the links are walked from the root, in the order in which they were made where the file keeps it, and each object
+is made when its first link comes; further links to it become links to its copy. Then, when all objects are there, the
+attributes are copied, and the elements that hold references, which are re-pointed. Of datasets that stay as they are
+the stored chunks go byte for byte. Where a filter is missing, which H5Dcreate refuses, H5Ocopy must do, which needs
+none.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ Maker = Callable[[str, h5d.DatasetID, h5t.TypeID, h5f.FileID], "h5d.DatasetID | 
 
 
 def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
-    """A new, empty file with the creation properties of `source`: user block, order of links, space strategy, superblock."""
+    """A new, empty file with the creation properties of `source`: user block, order of links, space, superblock."""
     access, create = access_by_descriptor(), source.get_create_plist()
     root = h5g.open(source, b"/").get_create_plist()  # which the file's own list does not tell of
     create.set_link_creation_order(root.get_link_creation_order())
     create.set_attr_creation_order(root.get_attr_creation_order())
     versions = {0: h5f.LIBVER_EARLIEST, 1: h5f.LIBVER_EARLIEST, 2: h5f.LIBVER_V18}
-    superblock = _superblock_version(source)
-    access.set_libver_bounds(versions.get(superblock, getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)), h5f.LIBVER_LATEST)
+    newest = getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)
+    access.set_libver_bounds(versions.get(_superblock_version(source), newest), h5f.LIBVER_LATEST)
     return h5f.create(path.encode(), h5f.ACC_TRUNC, fcpl=create, fapl=access)
 
 
@@ -78,7 +79,8 @@ class Copy:
 
     def _links(self, path: str, group: h5g.GroupID, copied: h5g.GroupID) -> list:
         """Copies the links of a group with the objects that they are the first to name; the groups among those."""
-        index = h5.INDEX_CRT_ORDER if group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED else h5.INDEX_NAME
+        tracked = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
+        index = h5.INDEX_CRT_ORDER if tracked else h5.INDEX_NAME
         names, found = [], []
         group.links.iterate(names.append, idx_type=index, order=h5.ITER_INC)
         for name in names:
@@ -95,14 +97,15 @@ class Copy:
             if is_new and isinstance(original, h5d.DatasetID) and self._dataset(place, original, copied, name, link):
                 continue
             if is_new and not isinstance(original, h5d.DatasetID):
-                self._note(original, self._type(original) if isinstance(original, h5t.TypeID) else self._group(original))
+                made_like = self._type if isinstance(original, h5t.TypeID) else self._group
+                self._note(original, made_like(original))
             h5o.link(self.places[address], copied, name, lcpl=link)
             if is_new and isinstance(original, h5g.GroupID):
                 found.append((place, original, self.places[address]))
         return found
 
     def _group(self, original: h5g.GroupID) -> h5g.GroupID:
-        # The list of an open group has the places of its links in the file, which HDF5 would take over: a new list, then.
+        # The list of an open group has the places of its links in the file, which HDF5 would take over.
         old, create = original.get_create_plist(), h5p.create(h5p.GROUP_CREATE)
         for what in ("link_phase_change", "est_link_info"):
             numbers = ctypes.c_uint(), ctypes.c_uint()
@@ -169,7 +172,8 @@ class Copy:
             kind, space = self.type_of(attribute), attribute.get_space()
             with made("H5Pclose", "H5Aget_create_plist", id_of(attribute)) as create:
                 new = "H5Acreate2", id_of(copied), _name_of(attribute), id_of(kind), id_of(space), create, DEFAULT
-                with made("H5Aclose", *new) as written, room_for(space.get_simple_extent_npoints(), kind, space) as room:
+                n = space.get_simple_extent_npoints()
+                with made("H5Aclose", *new) as written, room_for(n, kind, space) as room:
                     if len(room):
                         memory = attribute.get_type()
                         call("H5Aread", id_of(attribute), id_of(memory), pointer(room))

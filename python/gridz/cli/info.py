@@ -25,7 +25,8 @@ def command(path, as_json) -> None:
     if as_json:
         print_json({"file": str(path), "datasets": found})
         return
-    table(("dataset", "type", "shape", "chunk", "codec", "ratio", "a chunk", "bound", "blocks"), [_row(d) for d in found])
+    columns = ("dataset", "type", "shape", "chunk", "codec", "ratio", "a chunk", "bound", "blocks")
+    table(columns, [_row(d) for d in found])
 
 
 def _row(d: dict) -> tuple:
