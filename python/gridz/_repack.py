@@ -61,12 +61,12 @@ def repack(
     """Copies an HDF5 file to `target` (None: in its place) with its numbers compressed by a codec, or its text.
 
     A codec with a bound is for floats that are no dimension scales; other numbers, and all if there is none, get the
-    default lossless codec; `rel=` is of each dataset's range. `datasets` maps patterns (`/group/*`, or `name*`
-    anywhere) to the codec of what they match, or to "keep"; the last one that matches counts. What is not matched stays as it is
-    if it is small, is no array of numbers, would become larger, or went through a filter that is not known or may have
-    changed values; with no codec given, what gridz has compressed stays too. `chunk`: "keep" those there are (arrays
-    without chunks get some), "auto" for new ones, or a shape for datasets of its rank. `progress` is told the path of
-    each dataset.
+    default lossless codec; `rel=` is of each dataset's range. `datasets` maps patterns (`/group/*`, or `name*` anywhere)
+    to the codec of what they match, or to "keep"; the last one that matches counts. A dataset that none matches stays
+    as it is if it is small, is no array of numbers, would become larger, or went through a filter that is not known or
+    may have changed values; with no codec given, what gridz has compressed stays too. `chunk`: "keep" those there are
+    (arrays without chunks get some), "auto" for new ones, or a shape for datasets of its rank. `progress` is told the
+    path of each dataset.
 
     Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target`
     when all of it was read back and compared; after an error, or if the process is killed, there is the old one. Raises
@@ -112,7 +112,12 @@ class _Job:
         if codec.mode == "rel":
             codec = codec.bounded_by(*_range_of(dataset, codec.fill))
         create = original.get_create_plist()
-        for filter_id in [create.get_filter(i)[0] for i in range(create.get_nfilters())]:
+        for filter_id in _filters(dataset):
+            if not h5z.filter_avail(filter_id):
+                raise gridz.UnsupportedJob(
+                    f"{path} is compressed by filter {filter_id}, which is not here; name its plugin's folder in "
+                    f"HDF5_PLUGIN_PATH, or leave the dataset as it is"
+                )
             create.remove_filter(filter_id)
         create.set_chunk(self._chunks(dataset))
         create.set_alloc_time(h5d.ALLOC_TIME_INCR)

@@ -170,3 +170,17 @@ def described(group):
         values = variable[...].tobytes() if variable.dtype is not str else list(variable[...])
         lines.append((name, str(variable.dtype), variable.dimensions, variable.__dict__, values))
     return lines + [(name, described(inner)) for name, inner in group.groups.items()]
+
+
+def test_a_filter_that_is_not_here(tmp_path):
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    made = f"import h5py, hdf5plugin, numpy; f = h5py.File({str(source)!r}, 'w'); f['t'] = numpy.arange(9000.0)\n"
+    made += "d = f.create_dataset('z', data=f['t'][...], chunks=(4000,), **hdf5plugin.Zstd()); d.attrs['t'] = f['t'].ref"
+    subprocess.run([sys.executable, "-c", made], check=True)
+    command = [pathlib.Path(sys.executable).with_name("gridz"), "repack", source, target]  # without hdf5plugin
+    assert "1 datasets compressed" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    with h5py.File(source) as one, h5py.File(target) as two:
+        stored = [[file["z"].id.read_direct_chunk((place,)) for place in (0, 4000, 8000)] for file in (one, two)]
+        assert stored[0] == stored[1] and two[two["z"].attrs["t"]] == two["t"]
+    done = subprocess.run([*command, "--force", "--dataset", "z=ndzip"], capture_output=True, text=True)
+    assert done.returncode == 2 and "filter 32015, which is not here; name its plugin's folder" in done.stderr
