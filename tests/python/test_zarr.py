@@ -178,3 +178,11 @@ def test_it_is_found_without_importing_gridz(tmp_path):
     program = "import sys, zarr; print(zarr.open_array(sys.argv[1])[:2, 3].sum())"
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
     assert float(done.stdout) == pytest.approx(values("f4")[:2, 3].sum())
+
+
+def test_a_complex_fill_value():
+    data = values("c8")
+    data[3:9, 5] = fill = np.complex64(-999 + 3j)
+    array = create(data, "szp,abs=1e-3", fill_value=fill)
+    back = array[...]
+    assert (back[data == fill] == fill).all() and gridz.quality(data, back, 1e-3, fill=fill).ok
