@@ -48,6 +48,8 @@ _LATER = {
     "h5": ("gridz.h5", None),
     "Quality": ("gridz._quality", "Quality"),
     "quality": ("gridz._quality", "quality"),
+    "plot": ("gridz._plot", "plot"),
+    "plot_rate": ("gridz._plot", "plot_rate"),
     "repack": ("gridz._repack", "repack"),
     "xarray_encoding": ("gridz.xarray", "xarray_encoding"),
 }

@@ -1,0 +1,152 @@
+"""Pictures of what a codec does to an array, with matplotlib (`pip install "gridz[plot]"`).
+
+Figures are made without pyplot, so no display is needed and no state is left; a notebook shows them.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+import gridz
+from gridz._codecs import Codec
+
+GREY = "0.75"
+"""Where there is no number."""
+
+
+def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None):
+    """Original, decoded, error and the errors' histogram beside each other: a matplotlib Figure.
+
+    `decoded` is a codec, or its text, through which the array goes here, or an array that came back from somewhere, and
+    `bound` is then its bound, as for `gridz.quality`. Of more than two axes the last two are shown, at `index`, a place
+    along each of the others; None is the middle. The histogram is of the whole array. What is not finite, and the
+    fill value of a codec, is grey. `path` saves the figure. Raises `ModuleNotFoundError` without matplotlib.
+    """
+    original = np.asarray(original)
+    if original.dtype.kind not in "fiu" or not original.size or not original.ndim:
+        raise gridz.InvalidArgument(f"{original.dtype} {original.shape} cannot be plotted; give an array of real numbers")
+    figure = _figure((15, 3.8))
+    title = "decoded"
+    if isinstance(decoded, (str, Codec)):
+        bound = gridz.codec(decoded).bounded_for(original)
+        frame = gridz.compress(original, bound)
+        decoded, ratio = gridz.decompress(frame), original.nbytes / len(frame)
+        title = f"{str(bound).partition(',level')[0]}: {ratio:.1f} times smaller"
+    decoded = np.asarray(decoded)
+    quality = gridz.quality(original, decoded, bound, fill=bound.fill if isinstance(bound, Codec) else None)
+    hidden = ~np.isfinite(original) | (original == float(bound.fill) if _fill_is_number(bound) else False)
+    with np.errstate(invalid="ignore"):
+        error = np.where(hidden, np.nan, decoded.astype("f8") - original.astype("f8"))
+    limit = _limit(bound, quality)
+    plane = _plane(original.shape, index)
+    shown = [np.where(hidden, np.nan, array)[plane] for array in (original, decoded)] + [error[plane]]
+    axes = figure.subplots(1, 4)
+    where = f" at {plane}" if plane else ""
+    titles = [f"original{where}", title, f"error, at most {quality.largest_error:.3g}"]
+    draw = _draw_line if original.ndim == 1 else _draw_plane
+    for i, (ax, values, text) in enumerate(zip(axes, shown, titles)):
+        draw(figure, ax, values, limit if i == 2 else None, shown[0])
+        ax.set_title(text, fontsize=9)
+    _draw_histogram(axes[3], error[np.isfinite(error)], limit, has_bound=bound is not None)
+    axes[3].set_title(f"errors, PSNR {quality.psnr:.1f} dB", fontsize=9)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, path=None):
+    """How much smaller an array becomes, over the bound and over the PSNR: a matplotlib Figure.
+
+    `codecs` are names of codecs that take `rel=`; None for all. `bounds` are parts of the array's range. `path` saves the
+    figure. Raises `ModuleNotFoundError` without matplotlib.
+    """
+    original = np.asarray(original)
+    figure = _figure((9, 3.8))
+    by_bound, by_psnr = figure.subplots(1, 2)
+    for name in codecs or [info.name for info in gridz.codecs() if "rel" in info.modes]:
+        ratios, psnrs = [], []
+        for bound in bounds:
+            frame = gridz.compress(original, f"{name},rel={bound!r}")
+            ratios.append(original.nbytes / len(frame))
+            psnrs.append(gridz.quality(original, gridz.decompress(frame)).psnr)
+        by_bound.plot(bounds, ratios, marker="o", label=name)
+        by_psnr.plot(psnrs, ratios, marker="o", label=name)
+    by_bound.set(xscale="log", xlabel="bound / range", ylabel="times smaller")
+    by_psnr.set(xlabel="PSNR, dB", ylabel="times smaller")
+    for ax in (by_bound, by_psnr):
+        ax.grid(alpha=0.3)
+        ax.legend()
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _figure(size):
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError('plots need matplotlib: pip install "gridz[plot]"', name="matplotlib") from error
+
+    class Shown(Figure):
+        """A figure that a notebook shows though pyplot does not know it."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=100)
+            return buffer.getvalue()
+
+    return Shown(figsize=size, layout="constrained")
+
+
+def _fill_is_number(bound) -> bool:
+    return isinstance(bound, Codec) and bound.fill is not None and not bound.fill.startswith("0x")
+
+
+def _limit(bound, quality) -> float:
+    """Where the colours of the error end: at an absolute bound, or else at the largest error."""
+    if isinstance(bound, Codec):
+        bound = bound.value if bound.mode == "abs" else None
+    return float(bound) if isinstance(bound, (int, float)) and bound else quality.largest_error or 1.0
+
+
+def _plane(shape: tuple, index) -> tuple:
+    """The place along the axes before the last two."""
+    leading = shape[:-2]
+    chosen = tuple(n // 2 for n in leading) if index is None else tuple(np.atleast_1d(index).tolist())
+    if len(chosen) != len(leading) or any(not -n <= i < n for i, n in zip(chosen, leading)):
+        raise gridz.InvalidArgument(f"index={index} is no place along the first {len(leading)} axes of {shape}")
+    return chosen
+
+
+def _draw_plane(figure, ax, values, limit, original) -> None:
+    from matplotlib import colormaps
+
+    finite = original[np.isfinite(original)]
+    ends = (-limit, limit) if limit else (finite.min(), finite.max()) if finite.size else (0, 1)
+    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY)
+    rows, columns = values.shape
+    aspect = "equal" if 1 / 4 <= rows / columns <= 4 else "auto"
+    drawn = ax.imshow(values, cmap=colours, vmin=ends[0], vmax=ends[1], aspect=aspect, interpolation="nearest")
+    bar = figure.colorbar(drawn, ax=ax, shrink=0.8)
+    bar.formatter.set_powerlimits((-3, 4))
+    ax.set(xticks=[], yticks=[])
+
+
+def _draw_line(figure, ax, values, limit, original) -> None:
+    ax.plot(values, linewidth=0.6)
+    if limit:
+        for end in (-limit, limit):
+            ax.axhline(end, color="tab:red", linewidth=0.8, linestyle="--")
+    ax.ticklabel_format(axis="y", scilimits=(-3, 4))
+
+
+def _draw_histogram(ax, errors, limit, has_bound: bool) -> None:
+    edge = max(limit, float(np.abs(errors).max(initial=0)))
+    ax.hist(errors, bins=80, range=(-edge, edge), color="tab:blue")
+    if has_bound:
+        for end in (-limit, limit):
+            ax.axvline(end, color="tab:red", linewidth=0.8, linestyle="--")
+    ax.set(yscale="log", ylabel="elements")
+    ax.ticklabel_format(axis="x", scilimits=(-3, 4))
