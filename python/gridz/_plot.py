@@ -27,13 +27,14 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None)
     original = np.asarray(original)
     if original.dtype.kind not in "fiu" or not original.size or not original.ndim:
         raise gridz.InvalidArgument(f"{original.dtype} {original.shape} cannot be plotted; give an array of real numbers")
-    figure = _figure((15, 3.8))
+    figure = _figure((16, 3.8))
     title = "decoded"
     if isinstance(decoded, (str, Codec)):
         bound = gridz.codec(decoded).bounded_for(original)
         frame = gridz.compress(original, bound)
         decoded, ratio = gridz.decompress(frame), original.nbytes / len(frame)
-        title = f"{str(bound).partition(',level')[0]}: {ratio:.1f} times smaller"
+        how = f", {bound.mode} {bound.value:.3g}" if bound.value else ""
+        title = f"{bound.name}{how}\n{ratio:.1f} times smaller"
     decoded = np.asarray(decoded)
     quality = gridz.quality(original, decoded, bound, fill=bound.fill if isinstance(bound, Codec) else None)
     hidden = ~np.isfinite(original) | (original == float(bound.fill) if _fill_is_number(bound) else False)
@@ -131,6 +132,7 @@ def _draw_plane(figure, ax, values, limit, original) -> None:
     drawn = ax.imshow(values, cmap=colours, vmin=ends[0], vmax=ends[1], aspect=aspect, interpolation="nearest")
     bar = figure.colorbar(drawn, ax=ax, shrink=0.8)
     bar.formatter.set_powerlimits((-3, 4))
+    bar.ax.tick_params(labelsize=8)
     ax.set(xticks=[], yticks=[])
 
 
@@ -148,5 +150,5 @@ def _draw_histogram(ax, errors, limit, has_bound: bool) -> None:
     if has_bound:
         for end in (-limit, limit):
             ax.axvline(end, color="tab:red", linewidth=0.8, linestyle="--")
-    ax.set(yscale="log", ylabel="elements")
+    ax.set_ylabel("elements")
     ax.ticklabel_format(axis="x", scilimits=(-3, 4))
