@@ -26,7 +26,8 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None)
     """
     original = np.asarray(original)
     if original.dtype.kind not in "fiu" or not original.size or not original.ndim:
-        raise gridz.InvalidArgument(f"{original.dtype} {original.shape} cannot be plotted; give an array of real numbers")
+        what = f"{original.dtype} {original.shape}"
+        raise gridz.InvalidArgument(f"{what} cannot be plotted; give an array of real numbers")
     figure = _figure((16, 3.8))
     title = "decoded"
     if isinstance(decoded, (str, Codec)):
@@ -60,8 +61,8 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None)
 def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, path=None):
     """How much smaller an array becomes, over the bound and over the PSNR: a matplotlib Figure.
 
-    `codecs` are names of codecs that take `rel=`; None for all. `bounds` are parts of the array's range. `path` saves the
-    figure. Raises `ModuleNotFoundError` without matplotlib.
+    `codecs` are names of codecs that take `rel=`; None for all. `bounds` are parts of the array's range. `path` saves
+    the figure. Raises `ModuleNotFoundError` without matplotlib.
     """
     original = np.asarray(original)
     figure = _figure((9, 3.8))
