@@ -31,7 +31,7 @@ def command(path, as_json) -> None:
 
 def _row(d: dict) -> tuple:
     shape = "x".join(map(str, d["shape"])) if d["shape"] else "scalar" if d["shape"] == () else "empty"
-    blocks = ", ".join(f"{n} {name}" for name, n in d.get("blocks", {}).items() if n)
+    blocks = ", ".join(f"{n} {name}" for name, n in d.get("blocks", {}).items() if n and name != "all")
     return (
         d["path"],
         d["dtype"],
