@@ -29,6 +29,7 @@ class Codec(Mapping):
     """
 
     filter_id = FILTER_ID
+    filter_name = "gridz"
 
     def __init__(self, text: str):
         """Reads the text form. Raises `InvalidArgument` or `UnsupportedJob`, saying what is allowed."""
@@ -48,7 +49,7 @@ class Codec(Mapping):
         return self._text
 
     def __repr__(self) -> str:
-        return f"gridz.parse({self._text!r})"
+        return f"gridz.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_config().items())})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Codec) and self._text == other._text
@@ -104,8 +105,10 @@ class Codec(Mapping):
         return parse(",".join(f"abs={bound!r}" if part.startswith("rel=") else part for part in parts))
 
     def get_config(self) -> dict[str, Any]:
-        """What the codec is, in words: `{"codec": "szp", "mode": "abs", "value": 0.001, "level": "fast", …}`."""
-        return {"codec": self.name, "mode": self.mode, "value": self.value, "level": self.level, "fill": self.fill}
+        """The arguments with which its class makes it again: `{"abs": 0.001, "level": "fast"}`."""
+        mode = {} if self.mode == "lossless" else {self.mode: self.value or True}
+        rest = {"level": self.level, "fill": self.fill}
+        return {**mode, **{key: value for key, value in rest.items() if value is not None}}
 
     @classmethod
     def from_filter_options(cls, values) -> Codec:

@@ -24,8 +24,8 @@ PLUGIN_PATH = str(LIBRARY.parent)
 HOSTS = ("h5py", "netCDF4", "tables")
 """Packages that bring a libhdf5; when they are imported after gridz, they get the plugin too."""
 
-FILTERS = {FILTER_ID: "gridz"}
-"""The filters of this package, by their numbers, as in hdf5plugin."""
+FILTERS = {"gridz": FILTER_ID}
+"""The number of the filter by its name, as in hdf5plugin. All codecs are this one filter."""
 
 
 def register() -> list[str]:
@@ -120,14 +120,19 @@ def register_now_and_later() -> None:
 # ---- as hdf5plugin has them ---------------------------------------------------------------------
 
 
-def get_filters() -> tuple[type[Codec], ...]:
-    """The classes of the codecs."""
-    return tuple(CLASSES.values())
+def get_filters(filters: int | str | tuple[int | str, ...] = ()) -> tuple[type[Codec], ...]:
+    """The classes of the codecs: of those named, or all. The filter's number or name, or "registered", are all too."""
+    found = []
+    for given in (filters,) if isinstance(filters, (int, str)) else filters or (FILTER_ID,):
+        if given not in CLASSES and given not in (FILTER_ID, *FILTERS, "registered"):
+            raise ValueError(f"{given!r} is no codec of gridz; there are {', '.join(CLASSES)}")
+        found += [CLASSES[given]] if given in CLASSES else CLASSES.values()
+    return tuple(dict.fromkeys(found))
 
 
 def from_filter_options(filter_id: int | str, filter_options) -> Codec:
     """The codec in cd_values of a dataset, for `filter_id` 34013 or "gridz"."""
-    if filter_id not in (FILTER_ID, FILTERS[FILTER_ID]):
+    if filter_id not in (FILTER_ID, *FILTERS):
         raise ValueError(f"filter {filter_id!r} is not gridz, which is {FILTER_ID}")
     return Codec.from_filter_options(filter_options)
 
