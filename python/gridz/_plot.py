@@ -1,19 +1,23 @@
-"""Pictures of what a codec does to an array, with matplotlib (`pip install "gridz[plot]"`).
-
-Figures are made without pyplot, so no display is needed and no state is left; a notebook shows them.
-"""
+"""Pictures of what a codec does to an array, with matplotlib (`pip install "gridz[plot]"`)."""
 
 from __future__ import annotations
 
-import io
+import warnings
 
 import numpy as np
 
 import gridz
 from gridz._codecs import Codec
+from gridz._figure import new_figure
 
 GREY = "0.75"
 """Where there is no number."""
+
+BEYOND = "magenta"
+"""Where an error is above the bound."""
+
+POINTS = 4000
+"""Lines of more points are drawn as the least and the largest value of each stretch."""
 
 
 def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None):
@@ -22,13 +26,14 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None)
     `decoded` is a codec, or its text, through which the array goes here, or an array that came back from somewhere, and
     `bound` is then its bound, as for `gridz.quality`. Of more than two axes the last two are shown, at `index`, a place
     along each of the others; None is the middle. The histogram is of the whole array. What is not finite, and the
-    fill value of a codec, is grey. `path` saves the figure. Raises `ModuleNotFoundError` without matplotlib.
+    fill value of a codec, is grey; errors above an absolute bound are magenta. `path` saves the figure. Raises
+    `ModuleNotFoundError` without matplotlib.
     """
     original = np.asarray(original)
     if original.dtype.kind not in "fiu" or not original.size or not original.ndim:
         what = f"{original.dtype} {original.shape}"
         raise gridz.InvalidArgument(f"{what} cannot be plotted; give an array of real numbers")
-    figure = _figure((16, 3.8))
+    figure = new_figure((16, 3.8))
     title = "decoded"
     if isinstance(decoded, (str, Codec)):
         bound = gridz.codec(decoded).bounded_for(original)
@@ -65,7 +70,7 @@ def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, p
     the figure. Raises `ModuleNotFoundError` without matplotlib.
     """
     original = np.asarray(original)
-    figure = _figure((9, 3.8))
+    figure = new_figure((9, 3.8))
     by_bound, by_psnr = figure.subplots(1, 2)
     for name in codecs or [info.name for info in gridz.codecs() if "rel" in info.modes]:
         ratios, psnrs = [], []
@@ -83,23 +88,6 @@ def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, p
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
-
-
-def _figure(size):
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError('plots need matplotlib: pip install "gridz[plot]"', name="matplotlib") from error
-
-    class Shown(Figure):
-        """A figure that a notebook shows though pyplot does not know it."""
-
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png", dpi=100)
-            return buffer.getvalue()
-
-    return Shown(figsize=size, layout="constrained")
 
 
 def _fill_is_number(bound) -> bool:
@@ -127,7 +115,7 @@ def _draw_plane(figure, ax, values, limit, original) -> None:
 
     finite = original[np.isfinite(original)]
     ends = (-limit, limit) if limit else (finite.min(), finite.max()) if finite.size else (0, 1)
-    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY)
+    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY, under=BEYOND, over=BEYOND)
     rows, columns = values.shape
     aspect = "equal" if 1 / 4 <= rows / columns <= 4 else "auto"
     drawn = ax.imshow(values, cmap=colours, vmin=ends[0], vmax=ends[1], aspect=aspect, interpolation="nearest")
@@ -138,7 +126,15 @@ def _draw_plane(figure, ax, values, limit, original) -> None:
 
 
 def _draw_line(figure, ax, values, limit, original) -> None:
-    ax.plot(values, linewidth=0.6)
+    step = -(-values.size // (POINTS // 2))
+    if step > 1:
+        padded = np.pad(values, (0, -values.size % step), constant_values=np.nan).reshape(-1, step)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # stretches without a number stay empty
+            ends = np.stack([np.nanmin(padded, axis=1), np.nanmax(padded, axis=1)], axis=1)
+        ax.plot(np.arange(len(padded)).repeat(2) * step, ends.ravel(), linewidth=0.6)
+    else:
+        ax.plot(values, linewidth=0.6)
     if limit:
         for end in (-limit, limit):
             ax.axhline(end, color="tab:red", linewidth=0.8, linestyle="--")

@@ -56,6 +56,13 @@ def test_every_codec_is_measured(file):
     assert any("szp" in sentence for sentence in found["advice"])
 
 
+def test_bulk(file):
+    (found,) = json.loads(run(file, "--codec", "lorenzo", "--codec", "szp,abs=1e-3", "--bulk", "--json"))
+    one, one_in_bulk, two, two_in_bulk = found["results"]
+    assert one_in_bulk["label"] == one["label"] + ", bulk" and not two_in_bulk["error"]
+    assert one_in_bulk["ratio"] == one["ratio"] and two_in_bulk["max_error"] == two["max_error"] > 0
+
+
 def test_wrong_values_of_a_lossless_codec_are_told():
     sample = bench.sample_of("x", FIELD, 1 << 20)
     lossy = bench.Candidate("x", dict(**gridz.parse("szp,abs=0.1")), is_lossless=True)

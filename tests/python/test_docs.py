@@ -1,9 +1,13 @@
-"""The programs of docs/python.md and docs/zarr.md run as they stand there."""
+"""The programs of docs/python.md and docs/zarr.md run as they stand there, and so does the tutorial."""
 
+import os
+import pathlib
 import re
 import subprocess
 import sys
 
+import nbclient
+import nbformat
 import pytest
 
 from conftest import ROOT
@@ -19,4 +23,16 @@ def test_block(tmp_path, block):
 
 
 def test_there_are_some():
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
+
+
+def test_tutorial(tmp_path, monkeypatch):
+    """From top to bottom by Jupyter's own kernel, of this Python; a cell that fails is an error that shows it."""
+    monkeypatch.setenv("PATH", f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
+    notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", 4)
+    kept = [len(cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
+    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": tmp_path}}).execute()
+    outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    assert [len(found) for found in outputs] == kept and len(kept) == 9
+    assert sum("image/png" in output.get("data", {}) for found in outputs for output in found) == 2
+    assert "lorenzo,level=dense" in str(outputs[6]) and "…" not in str(outputs[6])

@@ -38,6 +38,24 @@ def test_lines_and_arrays_that_came_back():
         gridz.plot(np.array(["a"]))
 
 
+def test_errors_above_the_bound_are_marked():
+    a = T[0]
+    b = a.copy()
+    b[3, 4] += 2
+    third = gridz.plot(a, b, bound=1.0).axes[2].images[0]
+    drawn = third.to_rgba(third.get_array())
+    magenta = (drawn[..., :3] == (1, 0, 1)).all(-1)
+    assert magenta[3, 4] and magenta.sum() == 1
+
+
+def test_long_lines_keep_their_peaks():
+    a = np.zeros(100_001, "f4")
+    a[77_777], a[5], a[:3] = 9, -7, np.nan
+    drawn = gridz.plot(a, a, bound=1.0).axes[0].lines[0]
+    assert len(drawn.get_ydata()) <= 4004
+    assert np.nanmax(drawn.get_ydata()) == 9 and np.nanmin(drawn.get_ydata()) == -7
+
+
 def test_rates():
     figure = gridz.plot_rate(T, bounds=(1e-2, 1e-4))
     labels = [line.get_label() for line in figure.axes[0].lines]

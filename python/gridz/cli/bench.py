@@ -8,6 +8,7 @@ from typing import Iterator
 
 import click
 
+from gridz._figure import new_figure
 from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json, table
 from gridz.cli.raw import array_options, open_array
 
@@ -28,6 +29,7 @@ SMALLEST = 64 << 10
 @click.option("--dataset", "names", multiple=True, metavar="NAME", help="Measure this dataset only; may be repeated.")
 @array_options
 @click.option("--codec", "codecs", multiple=True, metavar="CODEC", help="Measure this codec only; may be repeated.")
+@click.option("--bulk", is_flag=True, help="Also by gridz.h5.write and read, which use all threads.")
 @click.option(
     "--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also codecs that keep this error bound."
 )
@@ -52,7 +54,7 @@ SMALLEST = 64 << 10
     "--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file."
 )
 @json_option
-def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
+def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
     FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
@@ -71,7 +73,7 @@ def command(source, names, dtype, shape, codecs, abs_bound, rel_bound, sample, r
     for name, array in _arrays(source, names, dtype, shape):
         part = bench.sample_of(name, array, sample << 20)
         results = []
-        for candidate in bench.candidates(part.values, codecs, abs_bound, rel_bound):
+        for candidate in bench.candidates(part.values, codecs, abs_bound, rel_bound, bulk):
             results.append(bench.measure(part, candidate, repeats))
         found.append((part, results))
         if not as_json:
@@ -152,12 +154,11 @@ def _print(part, results, sentences) -> None:
 
 def _draw(found, path: pathlib.Path) -> None:
     """Bars of ratio and of the speeds of writing and reading, a row for each dataset."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        fail("matplotlib, which draws, is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
     most = max(len(results) for _, results in found)
-    figure = Figure(figsize=(13, (1.5 + 0.3 * most) * len(found)), layout="constrained")
+    try:
+        figure = new_figure((13, (1.5 + 0.3 * most) * len(found)))
+    except ModuleNotFoundError:
+        fail("matplotlib, which draws, is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
     axes = figure.subplots(len(found), 3, squeeze=False)
     for row, (part, results) in zip(axes, found):
         good = [r for r in results if not r.error]

@@ -16,8 +16,9 @@ from __future__ import annotations
 import enum
 import json
 import math
+import re
 import sys
-from typing import Any, NoReturn, Sequence
+from typing import Any, NoReturn, Optional, Sequence, Tuple
 
 import click
 
@@ -125,7 +126,7 @@ def bytes_text(n: float) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Prints a table on stdout, numbers to the right. Lines are not broken when stdout is no terminal."""
+    """Prints a table on stdout, numbers to the right. Nothing is cut off, however narrow the terminal is."""
     from rich.console import Console
     from rich.table import Table
 
@@ -135,4 +136,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = ""
         grid.add_column(name, justify="right" if rows and numeric else "left", no_wrap=True)
     for row in rows:
         grid.add_row(*(str(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(grid)
+    Console(width=10_000, highlight=False, markup=False).print(grid)
+
+
+def extents_of(text: str) -> Optional[Tuple[int, ...]]:
+    """The extents in a text such as `512x512x512` or `64,64`, slowest axis first; None if it is none."""
+    if not re.fullmatch(r"\d+([x,]\d+)*", text):
+        return None
+    return tuple(int(extent) for extent in re.split("[x,]", text))

@@ -17,7 +17,7 @@ import numpy as np
 
 import gridz
 from gridz._output import replacing
-from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json
+from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json
 
 SUFFIX = ".gridz"
 
@@ -48,9 +48,10 @@ def dtype_of(name: str) -> np.dtype:
 
 def shape_of(text: str) -> Tuple[int, ...]:
     """The shape in a text such as `512x512x512`, slowest axis first."""
-    if not re.fullmatch(r"\d+([x,]\d+)*", text):
+    shape = extents_of(text)
+    if shape is None:
         raise click.BadParameter(f"{text!r} is no shape; give the extents, slowest axis first, such as 100x500x500")
-    return tuple(int(extent) for extent in re.split("[x,]", text))
+    return shape
 
 
 def array_options(function):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 
 import click
 
 import gridz
-from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json, table
+from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json, table
 from gridz.cli.raw import force_option, threads_option
 
 
@@ -25,9 +24,10 @@ def chunk_of(text: str):
     """`auto`, `keep`, or a shape."""
     if text in ("auto", "keep"):
         return text
-    if not re.fullmatch(r"[1-9]\d*([x,][1-9]\d*)*", text):
+    chunk = extents_of(text)
+    if chunk is None or 0 in chunk:
         raise click.BadParameter(f"{text!r} is no chunk; give auto, keep, or extents such as 64,64,64")
-    return tuple(int(extent) for extent in re.split("[x,]", text))
+    return chunk
 
 
 @click.command(

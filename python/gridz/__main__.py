@@ -1,0 +1,5 @@
+"""`python -m gridz`: the command, where the folder of scripts is not in PATH."""
+
+from gridz.cli import main
+
+main(prog_name="gridz")

@@ -1,0 +1,42 @@
+"""The power spectrum of an array over wavenumbers, and how much of it a codec changes.
+
+A bound on each element says nothing about scales: errors that are alike in neighbours add to long waves, errors that are
+not add to short ones. So the power |FFT|² is summed over shells of equal wavenumber, of up to three last axes, and the
+shells of two arrays are compared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+LEAST = 1e-6
+"""Shells with less than this part of the strongest one's power do not count: rounding may be all that is in them."""
+
+
+def power_spectrum(array: np.ndarray) -> np.ndarray:
+    """Power in the shells 1, 2, … up to half of the longest axis: waves that fit so many times along it.
+
+    The waves are those along the last axes, three at most; over others the power is summed. The mean, shell 0, is left out.
+    """
+    array = np.asarray(array)
+    axes = tuple(range(max(0, array.ndim - 3), array.ndim))
+    extents = [array.shape[axis] for axis in axes]
+    waves = np.fft.fftn(array, axes=axes)
+    power = waves.real**2 + waves.imag**2
+    power = power.reshape(-1, *extents).sum(0)
+    longest = max(extents, default=1)
+    squares = sum(
+        (np.fft.fftfreq(n) * longest).reshape([-1 if i == axis else 1 for i in range(len(extents))]) ** 2
+        for axis, n in enumerate(extents)
+    )
+    shells = np.rint(np.sqrt(squares)).astype(int).ravel()
+    return np.bincount(shells, power.ravel(), minlength=longest // 2 + 1)[1 : longest // 2 + 1]
+
+
+def spectrum_difference(original: np.ndarray, decoded: np.ndarray, hidden: np.ndarray) -> float:
+    """The largest relative difference between the shells of two arrays; NaN if there are none. Where `hidden` is true,
+    both have the original's mean."""
+    mean = original[~hidden].mean() if not hidden.all() else 0
+    before, after = (power_spectrum(np.where(hidden, 0, array - mean)) for array in (original, decoded))
+    counted = before > LEAST * before.max(initial=0)
+    return float(np.abs(after[counted] / before[counted] - 1).max()) if counted.any() else np.nan
