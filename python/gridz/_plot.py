@@ -115,7 +115,9 @@ def _draw_plane(figure, ax, values, limit, original) -> None:
 
     finite = original[np.isfinite(original)]
     ends = (-limit, limit) if limit else (finite.min(), finite.max()) if finite.size else (0, 1)
-    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY, under=BEYOND, over=BEYOND)
+    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY)
+    if limit:
+        colours = colours.with_extremes(bad=GREY, under=BEYOND, over=BEYOND)
     rows, columns = values.shape
     aspect = "equal" if 1 / 4 <= rows / columns <= 4 else "auto"
     drawn = ax.imshow(values, cmap=colours, vmin=ends[0], vmax=ends[1], aspect=aspect, interpolation="nearest")
