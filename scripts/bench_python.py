@@ -44,7 +44,8 @@ def arrays(folders, mib):
 
 def measure(path, name, threads, options):
     """What `gridz bench` says of one dataset."""
-    is_float = h5py.File(path)[name].dtype.kind == "f"
+    with h5py.File(path) as file:
+        is_float = file[name].dtype.kind == "f"
     command = ["gridz", "bench", path, "--dataset", name, "--bulk", "--json", "--repeats", str(options.repeats)]
     command += ["--rel", str(options.rel)] * is_float
     environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}

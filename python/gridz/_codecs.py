@@ -49,7 +49,8 @@ class Codec(Mapping):
         return self._text
 
     def __repr__(self) -> str:
-        return f"gridz.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_config().items())})"
+        settings = ", ".join(f"{key}={value!r}" for key, value in self.get_config().items())
+        return f"gridz.{CLASSES[self.name].__name__}({settings})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Codec) and self._text == other._text
@@ -105,7 +106,7 @@ class Codec(Mapping):
         return parse(",".join(f"abs={bound!r}" if part.startswith("rel=") else part for part in parts))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments with which its class makes it again: `{"abs": 0.001, "level": "fast"}`."""
+        """The arguments with which the class of its name makes it again: `{"abs": 0.001, "level": "fast"}`."""
         mode = {} if self.mode == "lossless" else {self.mode: self.value or True}
         rest = {"level": self.level, "fill": self.fill}
         return {**mode, **{key: value for key, value in rest.items() if value is not None}}

@@ -115,9 +115,8 @@ def _draw_plane(figure, ax, values, limit, original) -> None:
 
     finite = original[np.isfinite(original)]
     ends = (-limit, limit) if limit else (finite.min(), finite.max()) if finite.size else (0, 1)
-    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY)
-    if limit:
-        colours = colours.with_extremes(bad=GREY, under=BEYOND, over=BEYOND)
+    beyond = BEYOND if limit else None
+    colours = colormaps["RdBu_r" if limit else "viridis"].with_extremes(bad=GREY, under=beyond, over=beyond)
     rows, columns = values.shape
     aspect = "equal" if 1 / 4 <= rows / columns <= 4 else "auto"
     drawn = ax.imshow(values, cmap=colours, vmin=ends[0], vmax=ends[1], aspect=aspect, interpolation="nearest")
@@ -128,19 +127,23 @@ def _draw_plane(figure, ax, values, limit, original) -> None:
 
 
 def _draw_line(figure, ax, values, limit, original) -> None:
-    step = -(-values.size // (POINTS // 2))
-    if step > 1:
-        padded = np.pad(values, (0, -values.size % step), constant_values=np.nan).reshape(-1, step)
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # stretches without a number stay empty
-            ends = np.stack([np.nanmin(padded, axis=1), np.nanmax(padded, axis=1)], axis=1)
-        ax.plot(np.arange(len(padded)).repeat(2) * step, ends.ravel(), linewidth=0.6)
-    else:
-        ax.plot(values, linewidth=0.6)
+    ax.plot(*_thinned(values), linewidth=0.6)
     if limit:
         for end in (-limit, limit):
             ax.axhline(end, color="tab:red", linewidth=0.8, linestyle="--")
     ax.ticklabel_format(axis="y", scilimits=(-3, 4))
+
+
+def _thinned(values) -> tuple[np.ndarray, np.ndarray]:
+    """Places and values of a line of at most `POINTS` points, with all its peaks."""
+    step = -(-values.size // (POINTS // 2))
+    if values.size <= POINTS:
+        return np.arange(values.size), values
+    stretches = np.pad(values, (0, -values.size % step), constant_values=np.nan).reshape(-1, step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # stretches without a number stay empty
+        ends = np.stack([np.nanmin(stretches, axis=1), np.nanmax(stretches, axis=1)], axis=1)
+    return np.arange(len(stretches)).repeat(2) * step, ends.ravel()
 
 
 def _draw_histogram(ax, errors, limit, has_bound: bool) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridz._codecs import Codec, fill_element, parse
-from gridz._spectrum import spectrum_difference
 from gridz._native import MODES, array_of, check, context, ffi, lib, struct
+from gridz._spectrum import spectrum_difference
 from gridz.device import memory_of
 from gridz.errors import InvalidArgument
 

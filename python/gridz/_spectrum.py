@@ -36,7 +36,13 @@ def power_spectrum(array: np.ndarray) -> np.ndarray:
 def spectrum_difference(original: np.ndarray, decoded: np.ndarray, hidden: np.ndarray) -> float:
     """The largest relative difference between the shells of two arrays; NaN if there are none. Where `hidden` is true,
     both have the original's mean."""
-    mean = original[~hidden].mean() if not hidden.all() else 0
-    before, after = (power_spectrum(np.where(hidden, 0, array - mean)) for array in (original, decoded))
+    numbers = original[~hidden].astype(np.result_type(original, "f8"))
+    if not numbers.any():
+        return np.nan
+    # Parts of the largest number, so that no square leaves the range of float64.
+    largest = np.abs(numbers).max()
+    mean = (numbers / largest).mean()
+    parts = (np.where(hidden, mean, array.astype(numbers.dtype) / largest) - mean for array in (original, decoded))
+    before, after = map(power_spectrum, parts)
     counted = before > LEAST * before.max(initial=0)
     return float(np.abs(after[counted] / before[counted] - 1).max()) if counted.any() else np.nan

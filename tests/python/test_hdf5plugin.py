@@ -106,6 +106,7 @@ def test_names_and_numbers():
 def test_repr_makes_the_same():
     for made in (gridz.Lorenzo("dense"), gridz.Szp(abs=1e-3, fill=-999), gridz.Szp(pwrel=1e-4)):
         assert eval(repr(made)) == made
+    assert eval(repr(gridz.Codec("szp,abs=1e-3"))) == gridz.Szp(abs=1e-3)
     assert repr(gridz.Szp(abs=1e-3)) == "gridz.Szp(abs=0.001, level='fast')"
 
 
