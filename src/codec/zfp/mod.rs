@@ -1,0 +1,4 @@
+//! The codec `zfp`.
+
+pub mod block;
+pub mod numbers;
