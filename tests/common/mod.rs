@@ -8,6 +8,7 @@ pub mod ndzip;
 pub mod real;
 pub mod repair;
 pub mod vectors;
+pub mod zfp;
 
 use std::fs::OpenOptions;
 use std::io::Write;
