@@ -33,6 +33,9 @@ BOX_BYTES = 64 << 20
 LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
 """Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
 
+H5Z_ZFP = 32013
+"""A filter whose chunks the bulk layer reads itself."""
+
 KEEP = "keep"
 """In place of a codec, or of a chunk's shape: as it is in the source."""
 
@@ -113,7 +116,7 @@ class _Job:
             codec = codec.bounded_by(*_range_of(dataset, codec.fill))
         create = original.get_create_plist()
         for filter_id in _filters(dataset):
-            if not h5z.filter_avail(filter_id):
+            if not h5z.filter_avail(filter_id) and filter_id != H5Z_ZFP:
                 raise gridz.UnsupportedJob(
                     f"{path} is compressed by filter {filter_id}, which is not here; name its plugin's folder in "
                     f"HDF5_PLUGIN_PATH, or leave the dataset as it is"

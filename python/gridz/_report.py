@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 
 import gridz
-from gridz._repack import boxes
+from gridz._repack import H5Z_ZFP, boxes
+from gridz._zfp_header import mode_of
 from gridz.filters import stored_codec
 
 SAMPLE = 64
@@ -39,7 +40,8 @@ def chunks_of(dataset: h5py.Dataset) -> Iterator:
 def describe(dataset: h5py.Dataset) -> dict:
     """A dataset in words and numbers. Blocks and bound are of at most `SAMPLE` chunks, if gridz has compressed it."""
     create = dataset.id.get_create_plist()
-    numbers = [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+    filters = [create.get_filter(i) for i in range(create.get_nfilters())]
+    numbers = [number for number, *_ in filters]
     codec, stored = stored_codec(dataset), dataset.id.get_storage_size()
     chunks = list(chunks_of(dataset))
     sizes = [chunk.size for chunk in chunks]
@@ -50,7 +52,7 @@ def describe(dataset: h5py.Dataset) -> dict:
         "dtype": str(dataset.dtype),
         "chunk": dataset.chunks,
         "codec": codec and str(codec),
-        "filters": [NAMES.get(number, str(number)) for number in numbers],
+        "filters": [_name_of(number, cd_values) for number, _, cd_values, _ in filters],
         "array_bytes": n_bytes,
         "stored_bytes": stored,
         "ratio": n_bytes / stored if stored else None,
@@ -60,6 +62,12 @@ def describe(dataset: h5py.Dataset) -> dict:
     if codec is not None and numbers == [gridz.FILTER_ID]:
         document.update(_frames(dataset, [chunk for chunk in chunks if chunk.filter_mask == 0]))
     return document
+
+
+def _name_of(number: int, cd_values) -> str:
+    """A filter's name, of ZFP with its mode."""
+    mode = mode_of(cd_values) if number == H5Z_ZFP else ""
+    return f"{NAMES.get(number, number)} {mode}".rstrip()
 
 
 def _frames(dataset: h5py.Dataset, chunks: list) -> dict:

@@ -7,6 +7,7 @@
 #[doc(hidden)]
 pub mod counts;
 pub mod fill;
+pub mod foreign;
 pub mod gpu;
 mod kept;
 pub mod lorenzo;

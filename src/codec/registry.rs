@@ -1,5 +1,6 @@
 //! The table of codecs. A new codec is one entry here.
 
+use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
 use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp, zfp};
@@ -36,6 +37,8 @@ pub struct Entry {
     pub codec: &'static dyn Codec,
     /// Its kernels, if it has any.
     pub gpu: Option<&'static dyn GpuCodec>,
+    /// A filter of others in HDF5, if it decodes the chunks of one.
+    pub foreign: Option<&'static dyn Foreign>,
 }
 
 impl Entry {
@@ -110,6 +113,7 @@ const LOSSLESS: Entry = Entry {
     verbatim: false,
     codec: &stored::Stored,
     gpu: None,
+    foreign: None,
 };
 
 /// All codecs, by id.
@@ -170,6 +174,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
         codec: &zfp::Zfp,
+        foreign: Some(&zfp::Zfp),
         ..LOSSLESS
     },
 ];

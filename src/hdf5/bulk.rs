@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use super::abi::{self, Hid};
 use super::chunk::ChunkFilters;
 use super::dataset;
+use super::foreign::ForeignFilter;
 use super::library::{Call, Library, Owned};
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
@@ -53,6 +54,8 @@ pub struct Dataset<'l> {
     dcpl: Owned<'l>,
     /// What HDF5 does with its chunks; or why gridz leaves that to it.
     filters: std::result::Result<ChunkFilters, String>,
+    /// A filter of others, whose chunks gridz reads.
+    foreign: Option<ForeignFilter>,
 }
 
 /// A box of a dataset, and where it is in memory.
@@ -66,6 +69,8 @@ pub struct Access<'d> {
     selection: Selection,
     placement: Placement,
     way: std::result::Result<&'d ChunkFilters, String>,
+    /// How gridz reads what it does not write.
+    foreign: Option<&'d ForeignFilter>,
 }
 
 impl<'l> Dataset<'l> {
@@ -81,6 +86,7 @@ impl<'l> Dataset<'l> {
         let element_bytes = library.api.size(dtype.id()).ok_or_else(|| told("the size of the datatype"))?;
         let chunk = library.chunk(dcpl.id()).filter(|chunk| chunk.len() == extents.len());
         let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| told("the filter pipeline"))?;
+        let mut foreign = None;
         let filters = match &chunk {
             None => Err("it is not in chunks".into()),
             Some(_) if library.has_pointers(dtype.id()) => Err("its elements are of variable length".into()),
@@ -90,13 +96,14 @@ impl<'l> Dataset<'l> {
             }
             Some(chunk) => {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
-                let filters =
-                    ChunkFilters::new(&pipeline, n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?);
+                let n_bytes = n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?;
+                let filters = ChunkFilters::new(&pipeline, n_bytes);
+                foreign = ForeignFilter::new(&pipeline, n_bytes);
                 let verify = if library.compares(dxpl) { Verify::Checksum } else { Verify::Structure };
                 filters.map(|filters| filters.verifying(verify))
             }
         };
-        Ok(Self { library, id, extents, chunk, dtype, element_bytes, dcpl, filters })
+        Ok(Self { library, id, extents, chunk, dtype, element_bytes, dcpl, filters, foreign })
     }
 
     /// Extents of the dataset.
@@ -128,8 +135,10 @@ impl<'l> Dataset<'l> {
         };
         let unit = vec![1; self.extents.len()];
         let chunk = self.chunk.as_ref().unwrap_or(&unit);
+        let foreign = self.foreign.as_ref().filter(|_| swap == Some(1));
         let boxes = match way {
             Ok(_) => chunk.clone(),
+            Err(_) if foreign.is_some() => chunk.clone(),
             Err(_) => boxes(&self.extents, chunk, memory_bytes as u64, BOX_BYTES),
         };
         let selection = Selection::new(&self.extents, &boxes, start, count)?;
@@ -145,6 +154,7 @@ impl<'l> Dataset<'l> {
             selection,
             placement,
             way,
+            foreign,
         })
     }
 
@@ -285,7 +295,7 @@ impl Access<'_> {
             Ok(filters) if !is_parallel => {
                 let fill = self.dataset.fill()?;
                 let mut store = Store::new(self, options.dxpl);
-                self.transfer(filters, fill.as_deref(), options).write(&mut store, memory, progress)
+                self.transfer(*filters, fill.as_deref(), options).write(&mut store, memory, progress)
             }
             way => {
                 let why = way.as_ref().err().map_or("its file is open by MPI-IO", String::as_str);
@@ -311,13 +321,13 @@ impl Access<'_> {
     /// unspecified.
     pub fn read(&self, memory: Destination, options: &Options, progress: Progress) -> Result<()> {
         let Dataset { library, id, .. } = *self.dataset;
-        match &self.way {
-            Ok(filters) => {
+        match self.reader() {
+            Ok(coder) => {
                 let fill = self.dataset.fill()?;
                 // Each process reads for itself, so not by a list that says that all do.
                 let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
                 let mut store = Store::new(self, dxpl);
-                self.transfer(filters, fill.as_deref(), options).read(&mut store, memory, progress)
+                self.transfer(coder, fill.as_deref(), options).read(&mut store, memory, progress)
             }
             Err(why) => {
                 let Destination::Host(memory) = memory else { return Err(not_from_gpu(why)) };
@@ -340,9 +350,18 @@ impl Access<'_> {
         }
     }
 
+    /// What decodes chunks; or why HDF5 has to read them.
+    fn reader(&self) -> std::result::Result<&dyn ChunkCoder, &str> {
+        match (&self.way, self.foreign) {
+            (Ok(filters), _) => Ok(*filters),
+            (Err(_), Some(foreign)) => Ok(foreign),
+            (Err(why), None) => Err(why),
+        }
+    }
+
     fn transfer<'a>(
         &'a self,
-        coder: &'a ChunkFilters,
+        coder: &'a dyn ChunkCoder,
         fill: Option<&'a [u8]>,
         options: &Options<'a>,
     ) -> Transfer<'a> {
@@ -353,7 +372,7 @@ impl Access<'_> {
     /// Encoded bytes that a chunk can have: made by gridz, or without it.
     fn most_encoded_bytes(&self) -> usize {
         let chunk_bytes = self.selection.chunk().iter().product::<u64>() as usize * self.dataset.element_bytes;
-        let bound = self.way.as_ref().map_or(0, |filters| filters.bound());
+        let bound = self.reader().map_or(0, ChunkCoder::bound);
         bound.max(chunk_bytes + MAX_HEADER_BYTES)
     }
 

@@ -6,7 +6,7 @@
 //! `shuffle` undoes what HDF5's filter of that name did before ours, and `report` tells people what went wrong.
 //!
 //! Beside the filter, [`bulk`] moves whole datasets: `library` calls the libhdf5 of the program, and `chunk` does to a chunk
-//! what HDF5 would do to it with its filters.
+//! what HDF5 would do to it with its filters; `foreign` reads those of a filter of others.
 
 mod abi;
 mod buf;
@@ -16,6 +16,7 @@ mod chunk;
 mod dataset;
 mod dl;
 mod filter;
+mod foreign;
 mod functions;
 pub mod library;
 mod report;

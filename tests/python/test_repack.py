@@ -184,3 +184,38 @@ def test_a_filter_that_is_not_here(tmp_path):
         assert stored[0] == stored[1] and two[two["z"].attrs["t"]] == two["t"]
     done = subprocess.run([*command, "--force", "--dataset", "z=ndzip"], capture_output=True, text=True)
     assert done.returncode == 2 and "filter 32015, which is not here; name its plugin's folder" in done.stderr
+
+
+WRITE_ZFP = """
+import h5py, hdf5plugin, numpy as np, sys
+rng = np.random.default_rng(0)
+modes = dict(rate=dict(rate=7.5), precision=dict(precision=14), accuracy=dict(accuracy=1e-3), lossless=dict(reversible=True),
+             expert=dict(minbits=1, maxbits=900, maxprec=20, minexp=-20))
+with h5py.File(sys.argv[1], "w") as file:
+    for dtype, shape, chunks in [("f4", (20, 33, 17), (8, 33, 17)), ("f8", (400, 300), (100, 100)), ("f4", (5000,), (1024,)),
+                                 ("f8", (9, 10, 11, 6), (4, 10, 11, 6)), ("i4", (70, 80), (64, 64)), ("i8", (1, 70, 1, 80), (1, 64, 1, 64))]:
+        data = (rng.normal(size=shape).cumsum(axis=len(shape) - 1) * (1000 if dtype[0] == "i" else 1)).astype(dtype)
+        for name, options in modes.items():
+            if dtype[0] == "i" and name in ("accuracy", "expert"):
+                continue
+            file.create_dataset(f"{dtype}, {len(shape)}-D, {name}", data=data, chunks=chunks, **hdf5plugin.Zfp(**options))
+with h5py.File(sys.argv[1]) as file:
+    np.savez(sys.argv[2], **{path: dataset[...] for path, dataset in file.items()})
+"""
+
+
+def test_zfp_of_others_is_read_without_its_plugin(tmp_path):
+    source, target, values = tmp_path / "a.h5", tmp_path / "b.h5", tmp_path / "values.npz"
+    subprocess.run([sys.executable, "-c", WRITE_ZFP, source, values], check=True)
+    gridz_command = lambda *args: subprocess.run(
+        [sys.executable, "-m", "gridz", *map(str, args)], check=True, capture_output=True, text=True
+    ).stdout
+    found = {d["path"][1:]: d["filters"] for d in json.loads(gridz_command("info", source, "--json"))["datasets"]}
+    assert found["f4, 3-D, rate"] == ["ZFP rate=7.5"] and found["f8, 2-D, lossless"] == ["ZFP lossless"]
+    assert found["f4, 1-D, precision"] == ["ZFP precision=14"] and found["f8, 4-D, accuracy"] == ["ZFP abs=0.000976562"]
+    assert found["f4, 3-D, expert"] == ["ZFP minbits=1,maxbits=900,maxprec=20,minexp=-20"]
+    done = json.loads(gridz_command("repack", source, target, "--dataset", "*=lorenzo", "--json"))
+    assert all(d["codec"].startswith("lorenzo") for d in done["datasets"]) and len(done["datasets"]) == len(found) == 26
+    with h5py.File(target) as file, np.load(values) as expected:
+        for path in found:
+            assert file[path][...].tobytes() == expected[path].tobytes(), path

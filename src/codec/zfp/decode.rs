@@ -44,6 +44,28 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     job.pool.map(pieces, work).into_iter().try_fold(Sums::default(), |sums, of_piece| Ok(sums.plus(of_piece?)))
 }
 
+/// Decodes a stream without index into `dst`, which has exactly the bytes of the array, and returns the bits that it has,
+/// those that are missing included.
+pub fn decode_stream<T: Value>(
+    layout: &Layout,
+    numbers: &Numbers,
+    level: Level,
+    stream: &[u8],
+    dst: &mut [u8],
+) -> usize {
+    let _ieee = Ieee::begin();
+    let array = Scatter::new(dst, layout);
+    let mut reader = BitReader::new(stream, 0);
+    let mut elements = [T::default(); MOST_ELEMENTS];
+    let elements = &mut elements[..layout.block_elements()];
+    for (_, block) in layout.blocks(0..layout.n_blocks()) {
+        decode_block(level, layout.rank(), numbers, &mut reader, elements);
+        // SAFETY: there is one thread.
+        unsafe { array.put(&block, elements) };
+    }
+    reader.position()
+}
+
 /// Decodes the blocks that a region touches, and copies its elements to `dst`. Blocks have no checks, so it is the whole
 /// payload that is summed up where checks are asked for.
 ///
@@ -179,8 +201,11 @@ impl Blocks<'_, '_> {
     fn decode<T: Value>(&mut self, section: &Section<T::Word>, block: &Block, elements: &mut [T]) -> Result<()> {
         let Decoder { layout, numbers, level, .. } = self.decoder;
         decode_block(*level, layout.rank(), numbers, &mut self.reader, elements);
-        let is_sound =
-            if self.next == self.last { self.reader.position() == self.end } else { self.reader.position() <= self.end };
+        let is_sound = if self.next == self.last {
+            self.reader.position() == self.end
+        } else {
+            self.reader.position() <= self.end
+        };
         if !is_sound {
             return Err(Error::corrupt(format!("zfp block {} does not end with its group", self.next)));
         }

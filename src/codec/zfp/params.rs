@@ -205,7 +205,7 @@ pub fn bounded(bound: f64) -> Numbers {
 }
 
 /// Whether blocks can be cut so.
-fn are_possible(mode: Mode, numbers: &Numbers, dtype: DType) -> bool {
+pub fn are_possible(mode: Mode, numbers: &Numbers, dtype: DType) -> bool {
     let &Numbers { minbits, maxbits, maxprec, minexp } = numbers;
     minbits <= maxbits
         && (least_maxbits(dtype)..=Numbers::DEFAULT.maxbits).contains(&maxbits)
