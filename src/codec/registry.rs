@@ -23,6 +23,9 @@ pub struct Entry {
     pub modes: &'static [Mode],
     /// Its parameters beside those, in the order of their words in cd_values.
     pub extras: &'static [Extra],
+    /// Whether elements can move on from what they were, where a mode is not lossless, each time that other elements beside
+    /// them are written anew.
+    pub drifts: bool,
     /// Whether it treats fill values in a way of their own. Others are not told of any, nor is anybody asked for one.
     pub wants_fill: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
@@ -104,6 +107,7 @@ const LOSSLESS: Entry = Entry {
     levels: &[],
     modes: &[Mode::Lossless],
     extras: &[],
+    drifts: false,
     wants_fill: false,
     max_expansion: 0,
     dtypes: &[],
@@ -166,6 +170,7 @@ pub static CODECS: &[Entry] = &[
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
         extras: zfp::params::EXTRAS,
+        drifts: true,
         wants_fill: true,
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
@@ -221,8 +226,8 @@ mod tests {
                     extras.iter_mut().zip(entry.extras).for_each(|(value, extra)| *value = extra.default);
                     let terms = Terms { mode, value, extras, ..Terms::lossless(level) };
                     // Integers have no relative bounds, and none by zfp.
-                    let is_refused = mode == Mode::Pwrel
-                        || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
+                    let is_refused =
+                        mode == Mode::Pwrel || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
                     matches!(entry.codec.plan(&array, &terms), Decision::Take(_))
                         || is_refused && entry.dtypes.contains(&dtype) && dtype.name().contains("int")
                 });

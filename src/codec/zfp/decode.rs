@@ -179,8 +179,11 @@ impl Blocks<'_, '_> {
     fn decode<T: Value>(&mut self, section: &Section<T::Word>, block: &Block, elements: &mut [T]) -> Result<()> {
         let Decoder { layout, numbers, level, .. } = self.decoder;
         decode_block(*level, layout.rank(), numbers, &mut self.reader, elements);
-        let is_sound =
-            if self.next == self.last { self.reader.position() == self.end } else { self.reader.position() <= self.end };
+        let is_sound = if self.next == self.last {
+            self.reader.position() == self.end
+        } else {
+            self.reader.position() <= self.end
+        };
         if !is_sound {
             return Err(Error::corrupt(format!("zfp block {} does not end with its group", self.next)));
         }

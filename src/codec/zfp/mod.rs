@@ -77,9 +77,9 @@ impl Codec for Zfp {
                 let params = asked.to_params(array.element_size() as usize);
                 Decision::Take(Plan { fold, params, bound: array.n_bytes(), layout: Kept::new(chunk) })
             }
-            None if !is_lossless => {
-                Decision::Refuse(Error::unsupported("zfp: chunks must have fewer than 2^32 blocks; use smaller ones"))
-            }
+            None if !is_lossless => Decision::Refuse(Error::unsupported(
+                "zfp: chunks must have fewer than 2^32 blocks; use smaller ones",
+            )),
             _ => Decision::Store,
         }
     }
