@@ -64,11 +64,95 @@ impl<'a> BitWriter<'a> {
         }
     }
 
+    /// Goes on behind what was written to its room.
+    pub fn go_on(&mut self, (position, waiting): (usize, u64)) {
+        (self.position, self.waiting) = (position, waiting);
+    }
+
+    /// Much room without any checks, if there is as much.
+    pub fn room(&mut self) -> Option<Room<'_>> {
+        let first = self.position / 64;
+        let words = self.words.get_mut(first..)?.first_chunk_mut()?;
+        Some(Room { words, waiting: self.waiting, position: self.position % 64, first })
+    }
+
     #[inline(always)]
     fn store(&mut self) {
         if let Some(word) = self.words.get_mut(self.position / 64) {
             *word = self.waiting.to_le_bytes();
         }
+    }
+}
+
+/// Words that a group of blocks never fills.
+const ROOM: usize = 1024;
+
+/// Room for a group of blocks. Positions are counted from the word in which it begins.
+pub struct Room<'a> {
+    words: &'a mut [[u8; 8]; ROOM],
+    waiting: u64,
+    position: usize,
+    first: usize,
+}
+
+impl Room<'_> {
+    /// Bits from the start of the room to the next bit.
+    #[inline(always)]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    #[inline(always)]
+    fn store(&mut self, at: usize, word: u64) {
+        self.words[at % ROOM] = word.to_le_bytes();
+    }
+
+    /// Writes the lowest `n` ≤ 64 bits of `value`, which has no others.
+    #[inline(always)]
+    pub fn put(&mut self, value: u64, n: u32) {
+        self.put_wide(value, 0, n);
+    }
+
+    /// Writes the lowest `n` < 128 bits of a value, which has no others. Two words from the one that is being filled
+    /// on may be overwritten, whether they become full or not: so there is nothing to decide.
+    #[inline(always)]
+    pub fn put_wide(&mut self, low: u64, high: u64, n: u32) {
+        let (at, before) = (self.position / 64, self.position % 64);
+        let first = self.waiting | low << before;
+        let second = low >> 1 >> (63 - before) | high << before;
+        let third = high >> 1 >> (63 - before);
+        self.store(at, first);
+        self.store(at + 1, second);
+        let after = before + n as usize;
+        self.waiting = if after < 64 { first } else { second };
+        self.waiting = if after < 128 { self.waiting } else { third };
+        self.position += n as usize;
+    }
+
+    /// Takes the bits from `end` on back.
+    pub fn cut(&mut self, end: usize) {
+        self.store(self.position / 64, self.waiting);
+        self.position = end;
+        let word = u64::from_le_bytes(self.words[end / 64 % ROOM]);
+        self.waiting = word & low_mask(end as u32 % 64);
+        self.store(end / 64, self.waiting);
+    }
+
+    /// Writes zeros up to `end`.
+    pub fn fill_to(&mut self, end: usize) {
+        while self.position < end {
+            self.put(0, (end - self.position).min(64) as u32);
+        }
+    }
+
+    /// All bytes, up to those of the word that is being filled.
+    pub fn bytes(&self) -> &[u8] {
+        &self.words.as_flattened()[..(self.position / 64 % ROOM + 1) * 8]
+    }
+
+    /// The writer goes on behind what is in the room.
+    pub fn close(self) -> (usize, u64) {
+        (64 * self.first + self.position, self.waiting)
     }
 }
 
@@ -89,6 +173,18 @@ impl<'a> BitReader<'a> {
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position
+    }
+
+    /// All bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Goes on at another position.
+    #[inline(always)]
+    pub fn go_to(&mut self, position: usize) {
+        self.position = position;
     }
 
     /// The next 64 bits, which stay.
