@@ -64,16 +64,18 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Goes on behind what was written to its room.
-    pub fn go_on(&mut self, (position, waiting): (usize, u64)) {
-        (self.position, self.waiting) = (position, waiting);
-    }
-
-    /// Much room without any checks, if there is as much.
-    pub fn room(&mut self) -> Option<Room<'_>> {
-        let first = self.position / 64;
-        let words = self.words.get_mut(first..)?.first_chunk_mut()?;
-        Some(Room { words, waiting: self.waiting, position: self.position % 64, first })
+    /// Has a group of blocks written to a [`Room`], if there is as much; the number of bits.
+    #[inline(always)]
+    pub fn in_room(&mut self, write: impl FnOnce(&mut Room)) -> Option<u32> {
+        let words = self.words.get_mut(self.position / 64..)?.first_chunk_mut()?;
+        let before = self.position % 64;
+        let mut room = Room { words, position: before };
+        room.store(0, self.waiting);
+        write(&mut room);
+        let n_bits = room.position - before;
+        self.waiting = room.word(room.position / 64);
+        self.position += n_bits;
+        Some(n_bits as u32)
     }
 
     #[inline(always)]
@@ -87,12 +89,12 @@ impl<'a> BitWriter<'a> {
 /// Words that a group of blocks never fills.
 const ROOM: usize = 1024;
 
-/// Room for a group of blocks. Positions are counted from the word in which it begins.
+/// Room for a group of blocks. Positions are counted from the word in which it begins. The bits of that word from the
+/// position on are zero, and what is in the words behind it does not matter: so bits are added to a word, and the words
+/// behind it written, without a decision.
 pub struct Room<'a> {
     words: &'a mut [[u8; 8]; ROOM],
-    waiting: u64,
     position: usize,
-    first: usize,
 }
 
 impl Room<'_> {
@@ -103,6 +105,11 @@ impl Room<'_> {
     }
 
     #[inline(always)]
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.words[at % ROOM])
+    }
+
+    #[inline(always)]
     fn store(&mut self, at: usize, word: u64) {
         self.words[at % ROOM] = word.to_le_bytes();
     }
@@ -110,49 +117,40 @@ impl Room<'_> {
     /// Writes the lowest `n` ≤ 64 bits of `value`, which has no others.
     #[inline(always)]
     pub fn put(&mut self, value: u64, n: u32) {
-        self.put_wide(value, 0, n);
-    }
-
-    /// Writes the lowest `n` < 128 bits of a value, which has no others. Two words from the one that is being filled
-    /// on may be overwritten, whether they become full or not: so there is nothing to decide.
-    #[inline(always)]
-    pub fn put_wide(&mut self, low: u64, high: u64, n: u32) {
         let (at, before) = (self.position / 64, self.position % 64);
-        let first = self.waiting | low << before;
-        let second = low >> 1 >> (63 - before) | high << before;
-        let third = high >> 1 >> (63 - before);
-        self.store(at, first);
-        self.store(at + 1, second);
-        let after = before + n as usize;
-        self.waiting = if after < 64 { first } else { second };
-        self.waiting = if after < 128 { self.waiting } else { third };
+        self.store(at, self.word(at) | value << before);
+        self.store(at + 1, value >> 1 >> (63 - before));
         self.position += n as usize;
     }
 
-    /// Takes the bits from `end` on back.
-    pub fn cut(&mut self, end: usize) {
-        self.store(self.position / 64, self.waiting);
-        self.position = end;
-        let word = u64::from_le_bytes(self.words[end / 64 % ROOM]);
-        self.waiting = word & low_mask(end as u32 % 64);
-        self.store(end / 64, self.waiting);
+    /// Adds bits to three words from word `at` on, which is that of the position or one behind it.
+    #[inline(always)]
+    pub fn add(&mut self, at: usize, [first, second, third]: [u64; 3]) {
+        self.store(at, self.word(at) | first);
+        self.store(at + 1, second);
+        self.store(at + 2, third);
     }
 
-    /// Writes zeros up to `end`.
-    pub fn fill_to(&mut self, end: usize) {
-        while self.position < end {
-            self.put(0, (end - self.position).min(64) as u32);
+    /// Goes on behind what was added.
+    #[inline(always)]
+    pub fn go_to(&mut self, position: usize) {
+        self.position = position;
+    }
+
+    /// Takes bits from `end` on back, if there are any, or writes zeros up to `least`.
+    #[inline(always)]
+    pub fn end_at(&mut self, end: usize, least: usize) {
+        self.position = self.position.min(end);
+        let (at, n) = (self.position / 64, self.position as u32 % 64);
+        self.store(at, self.word(at) & low_mask(n));
+        while self.position < least {
+            self.put(0, (least - self.position).min(64) as u32);
         }
     }
 
     /// All bytes, up to those of the word that is being filled.
     pub fn bytes(&self) -> &[u8] {
         &self.words.as_flattened()[..(self.position / 64 % ROOM + 1) * 8]
-    }
-
-    /// The writer goes on behind what is in the room.
-    pub fn close(self) -> (usize, u64) {
-        (64 * self.first + self.position, self.waiting)
     }
 }
 

@@ -21,13 +21,29 @@ const BUNDLE: usize = 64;
 /// Lanes of a quarter of a bundle.
 const LANES: usize = 16;
 
-/// The strings of eight planes: their bits, and how many they are, at most 127.
+/// The strings of eight planes of 64 places in the words of a [`Room`]: three words of each, from word `at` on.
 struct Strings {
-    low: [u64; 8],
-    high: [u64; 8],
-    length: [u64; 8],
+    at: [u64; 8],
+    bits: [[u64; 8]; 3],
+    /// The position behind all of them.
+    end: usize,
     /// All places at which one of these planes or of those above has a 1.
     above: u64,
+}
+
+/// The strings of eight planes of several blocks, as numbers of bits: for each block four strings of two planes, or one of
+/// all eight.
+#[derive(Clone, Copy)]
+struct ShortStrings {
+    bits: [u64; LANES],
+    length: [u64; LANES],
+    above: u64,
+}
+
+/// Where a block of a bundle is among those of [`ShortStrings`].
+#[inline(always)]
+const fn slot<const RANK: usize>(block: usize) -> usize {
+    if RANK == 1 { block % 2 * 8 + block / 2 } else { block }
 }
 
 /// What a level has to offer for elements of type `T`.
@@ -43,16 +59,25 @@ trait Machine<T: Scalar> {
     unsafe fn integers<const RANK: usize>(elements: &[T; BUNDLE], largest: &mut [T::Word; LANES]) -> Self::Digits;
     /// Transforms integers.
     unsafe fn digits<const RANK: usize>(integers: Self::Digits) -> Self::Digits;
-    /// The digits from the lowest plane on that is kept.
-    unsafe fn kept(digits: Self::Digits, lowest: u32) -> Self::Digits;
+    /// The digits of masks for the lanes of a quarter.
+    unsafe fn kept(digits: Self::Digits, masks: &[T::Word; LANES]) -> Self::Digits;
     /// Elements of digits, for the powers of two of the lanes of a quarter.
     unsafe fn elements<const RANK: usize>(digits: Self::Digits, powers: &[T; LANES], elements: &mut [T; BUNDLE]);
     /// Planes 8q to 8q + 7.
     unsafe fn eight_planes<const RANK: usize>(digits: &Self::Digits, q: usize) -> [u64; 8];
     /// Digits of planes.
     unsafe fn of_planes<const RANK: usize>(planes: &[u64; 64]) -> Self::Digits;
-    /// The strings of planes of 64 places, from the lowest plane on that is kept, if one has a 1 at the places `above`.
-    unsafe fn strings(planes: [u64; 8], above: u64, lowest: u32) -> Strings;
+    /// The strings of planes of 64 places, from the lowest plane on that is kept, if there are planes with a 1 at the
+    /// places `above`, and the first bit is at `start`.
+    unsafe fn strings(planes: [u64; 8], above: u64, lowest: u32, start: usize) -> Strings;
+    /// The strings of planes 8q to 8q + 7 of blocks with fewer places, from the lowest planes on that they keep; see
+    /// [`slot`].
+    unsafe fn short_strings<const RANK: usize>(
+        planes: [u64; 8],
+        above: u64,
+        q: usize,
+        lowest: &[u64; LANES],
+    ) -> ShortStrings;
 }
 
 /// Encodes blocks with three axes.
@@ -89,33 +114,189 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 let mut above = 0;
                 for q in (lowest as usize / 8..T::Word::BYTES).rev() {
                     let planes = M::eight_planes::<3>(&digits, q);
-                    let strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32));
+                    let strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
                     for r in (0..8).rev() {
-                        out.put_wide(strings.low[r], strings.high[r], strings.length[r] as u32);
+                        let [first, second, third] = &strings.bits;
+                        out.add(strings.at[r] as usize, [first[r], second[r], third[r]]);
                     }
+                    out.go_to(strings.end);
                     above = strings.above;
-                    if out.position() >= end {
+                    if strings.end >= end {
                         break;
                     }
                 }
                 let is_cut = out.position() > end;
-                if is_cut {
-                    out.cut(end);
-                }
+                out.end_at(end, start + numbers.minbits as usize);
                 if let Some(decoded) = decoded {
-                    let digits = if is_cut {
-                        let mut planes = [0; 64];
-                        let at = start + n_bits as usize;
-                        read::planes::<64>(out.bytes(), at, end, lowest, T::Word::BITS, &mut planes);
-                        M::of_planes::<3>(&planes)
+                    if is_cut {
+                        decode_3::<T, M>(numbers, &mut BitReader::new(out.bytes(), start), decoded);
                     } else {
-                        M::kept(digits, lowest)
-                    };
-                    M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
+                        let digits = M::kept(digits, &[kept_digits(lowest); LANES]);
+                        M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
+                    }
                 }
             }
         }
-        out.fill_to(start + numbers.minbits as usize);
+        out.end_at(usize::MAX, start + numbers.minbits as usize);
+    }
+}
+
+/// Digits of the planes from `lowest` on.
+#[inline(always)]
+fn kept_digits<W: Word>(lowest: u32) -> W {
+    W::from_u64(u64::MAX.checked_shl(lowest).unwrap_or(0))
+}
+
+/// Encodes blocks with one or two axes.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+    numbers: &Numbers,
+    blocks: &[T],
+    out: &mut Room,
+    mut decoded: Option<&mut [T]>,
+) {
+    let n_lanes = LANES * N / BUNDLE;
+    for (i, bundle) in blocks.chunks(BUNDLE).enumerate() {
+        let mut copy;
+        let elements = match bundle.as_chunks().0.first() {
+            Some(whole) => whole,
+            None => {
+                copy = [T::default(); BUNDLE];
+                copy[..bundle.len()].copy_from_slice(bundle);
+                &copy
+            }
+        };
+        let n_blocks = bundle.len() / N;
+        let mut largest = [T::Word::default(); LANES];
+        // SAFETY: the caller's promise.
+        let integers = unsafe { M::integers::<RANK>(elements, &mut largest) };
+        let mut forms = [Form::Zeros; LANES];
+        let mut lowest = [u64::from(T::Word::BITS); LANES];
+        let mut n_bits = [0; LANES];
+        for b in 0..n_blocks {
+            let e = exponent_of::<T>(largest[b * n_lanes]);
+            forms[b] = Form::lossy::<T>(RANK as u32, numbers, e);
+            let n_planes = forms[b].lossy_planes::<T>(RANK as u32, numbers);
+            lowest[slot::<RANK>(b)] = T::Word::BITS.saturating_sub(n_planes).into();
+            n_bits[b] = forms[b].code::<T>(false).1;
+        }
+        let last = lowest.iter().fold(u64::from(T::Word::BITS), |a, &b| a.min(b)) as usize / 8;
+        // SAFETY: the caller's promise.
+        let digits = unsafe { M::digits::<RANK>(integers) };
+        let mut strings = [ShortStrings { bits: [0; LANES], length: [0; LANES], above: 0 }; 8];
+        let (mut first, mut above) = (T::Word::BYTES, 0);
+        while first > last {
+            first -= 1;
+            // SAFETY: the caller's promise.
+            strings[first] = unsafe {
+                let planes = M::eight_planes::<RANK>(&digits, first);
+                M::short_strings::<RANK>(planes, above, first, &lowest)
+            };
+            above = strings[first].above;
+            let mut is_done = true;
+            for b in 0..n_blocks {
+                for k in 0..n_lanes {
+                    n_bits[b] += strings[first].length[slot::<RANK>(b) * n_lanes + k] as u32;
+                }
+                is_done &= n_bits[b] >= numbers.maxbits || matches!(forms[b], Form::Zeros);
+            }
+            if is_done {
+                break;
+            }
+        }
+        let (start, mut is_cut) = (out.position(), false);
+        for b in 0..n_blocks {
+            let start = out.position();
+            let end = start + numbers.maxbits as usize;
+            let (code, n) = forms[b].code::<T>(false);
+            out.put(code, n);
+            for strings in strings[first..T::Word::BYTES].iter().rev() {
+                for k in 0..n_lanes {
+                    let at = slot::<RANK>(b) * n_lanes + k;
+                    out.put(strings.bits[at], strings.length[at] as u32);
+                }
+            }
+            is_cut |= out.position() > end;
+            out.end_at(end, start + numbers.minbits as usize);
+        }
+        if let Some(decoded) = decoded.as_deref_mut() {
+            let decoded = &mut decoded[i * BUNDLE..][..bundle.len()];
+            // SAFETY: the caller's promise.
+            unsafe {
+                if is_cut {
+                    let mut bits = BitReader::new(out.bytes(), start);
+                    decode_short::<T, M, RANK, N>(numbers, &mut bits, decoded);
+                } else {
+                    let mut masks = [T::Word::default(); LANES];
+                    let mut powers = [T::default(); LANES];
+                    for lane in 0..LANES {
+                        let at = slot::<RANK>(if RANK == 1 { lane } else { lane % 4 });
+                        masks[lane] = kept_digits(lowest[at] as u32);
+                        powers[lane] = forms[lane / n_lanes].power();
+                    }
+                    let digits = M::kept(digits, &masks);
+                    elements_to::<T, M, RANK>(digits, &powers, decoded);
+                }
+            }
+        }
+    }
+}
+
+/// Elements of digits, as many as there is room for.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
+    digits: M::Digits,
+    powers: &[T; LANES],
+    to: &mut [T],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(whole) = to.first_chunk_mut() {
+            return M::elements::<RANK>(digits, powers, whole);
+        }
+        let mut elements = [T::default(); BUNDLE];
+        M::elements::<RANK>(digits, powers, &mut elements);
+        to.copy_from_slice(&elements[..to.len()]);
+    }
+}
+
+/// Decodes blocks with one or two axes.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn decode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+    numbers: &Numbers,
+    bits: &mut BitReader,
+    blocks: &mut [T],
+) {
+    let n_lanes = LANES * N / BUNDLE;
+    for bundle in blocks.chunks_mut(BUNDLE) {
+        let mut powers = [T::default(); LANES];
+        let mut planes = [0; 64];
+        for b in 0..bundle.len() / N {
+            let start = bits.position();
+            let form = Form::read::<T>(false, bits);
+            let lowest = T::Word::BITS.saturating_sub(form.lossy_planes::<T>(RANK as u32, numbers));
+            let end = start + numbers.maxbits as usize;
+            for power in &mut powers[b * n_lanes..(b + 1) * n_lanes] {
+                *power = form.power();
+            }
+            // SAFETY: the caller's promise.
+            let at = unsafe {
+                let (bytes, at) = (bits.bytes(), bits.position());
+                read::planes::<N>(bytes, at, end, lowest, T::Word::BITS, b * N, &mut planes)
+            };
+            bits.go_to(at.max(start + numbers.minbits as usize));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes), &powers, bundle) };
     }
 }
 
@@ -136,11 +317,9 @@ unsafe fn decode_3<T: Scalar, M: Machine<T>>(numbers: &Numbers, bits: &mut BitRe
             let end = start + numbers.maxbits as usize;
             // SAFETY: the caller's promise.
             unsafe {
-                let at =
-                    read::planes::<64>(bits.bytes(), bits.position(), end, lowest, T::Word::BITS, &mut planes);
-                bits.go_to(at);
-                let digits = M::of_planes::<3>(&planes);
-                M::elements::<3>(digits, &[form.power::<T>(); LANES], block);
+                let (bytes, at) = (bits.bytes(), bits.position());
+                bits.go_to(read::planes::<64>(bytes, at, end, lowest, T::Word::BITS, 0, &mut planes));
+                M::elements::<3>(M::of_planes::<3>(&planes), &[form.power::<T>(); LANES], block);
             }
         }
         bits.go_to(bits.position().max(start + numbers.minbits as usize));
@@ -155,26 +334,21 @@ pub fn encode<T: Value>(
     out: &mut BitWriter,
     decoded: Option<&mut [T]>,
 ) -> Option<u32> {
-    if numbers.is_reversible() || rank != 3 {
+    if numbers.is_reversible() || rank > 3 {
         return None;
     }
-    let start = out.position();
-    let mut room = out.room()?;
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    unsafe { avx512_level::encode(numbers, blocks, &mut room, decoded) };
-    let end = room.close();
-    out.go_on(end);
-    Some((out.position() - start) as u32)
+    out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
 }
 
 /// Decodes with the instructions of AVX-512, if it can be done so.
 pub fn decode<T: Value>(rank: usize, numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) -> Option<u32> {
-    if numbers.is_reversible() || rank != 3 {
+    if numbers.is_reversible() || rank > 3 {
         return None;
     }
     let start = bits.position();
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    unsafe { avx512_level::decode(numbers, bits, blocks) };
+    unsafe { avx512_level::decode(rank, numbers, bits, blocks) };
     Some((bits.position() - start) as u32)
 }
 
@@ -203,15 +377,33 @@ macro_rules! level {
             use super::*;
 
             #[target_feature($(enable = $feature),*)]
-            pub fn encode<T: Value>(numbers: &Numbers, blocks: &[T], out: &mut Room, decoded: Option<&mut [T]>) {
+            pub fn encode<T: Value>(
+                rank: usize,
+                numbers: &Numbers,
+                blocks: &[T],
+                out: &mut Room,
+                decoded: Option<&mut [T]>,
+            ) {
                 // SAFETY: who calls this has seen to the features, which are the level's.
-                unsafe { encode_3::<T, T::$machine>(numbers, blocks, out, decoded) }
+                unsafe {
+                    match rank {
+                        1 => encode_short::<T, T::$machine, 1, 4>(numbers, blocks, out, decoded),
+                        2 => encode_short::<T, T::$machine, 2, 16>(numbers, blocks, out, decoded),
+                        _ => encode_3::<T, T::$machine>(numbers, blocks, out, decoded),
+                    }
+                }
             }
 
             #[target_feature($(enable = $feature),*)]
-            pub fn decode<T: Value>(numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) {
+            pub fn decode<T: Value>(rank: usize, numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) {
                 // SAFETY: who calls this has seen to the features, which are the level's.
-                unsafe { decode_3::<T, T::$machine>(numbers, bits, blocks) }
+                unsafe {
+                    match rank {
+                        1 => decode_short::<T, T::$machine, 1, 4>(numbers, bits, blocks),
+                        2 => decode_short::<T, T::$machine, 2, 16>(numbers, bits, blocks),
+                        _ => decode_3::<T, T::$machine>(numbers, bits, blocks),
+                    }
+                }
             }
         }
     };
