@@ -98,15 +98,39 @@ fn serial() -> Context {
     Context::new(Some(1), None).unwrap()
 }
 
-/// One for each codec and, if it keeps bounds, mode.
+/// One for each codec and, if it is not lossless, mode.
 fn requests() -> impl Iterator<Item = Request> {
     CODECS.iter().filter_map(|entry| Request::new(entry.id.into(), 0).ok()).chain(lossy_specs())
+}
+
+/// Frames with fewer elements, since its blocks take longer.
+fn zfp_samples(spec: &Request) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (dtype, extents) in [
+        (DType::F32, &[300][..]),
+        (DType::F64, &[20, 21]),
+        (DType::F32, &[6, 7, 8]),
+        (DType::F64, &[4, 5, 3, 6]),
+        (DType::I32, &[17, 20]),
+        (DType::I64, &[200]),
+    ] {
+        for generator in ["wave", "field_nan"] {
+            if takes(spec, dtype) {
+                samples.push(sample(spec, &Input::new(generator, dtype, extents)));
+            }
+        }
+    }
+    samples
 }
 
 /// One small frame per codec, type and rank, and a few with more blocks.
 fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     for spec in requests() {
+        if spec.name() == "zfp" {
+            samples.extend(zfp_samples(&spec));
+            continue;
+        }
         for dtype in [DType::F32, DType::F64] {
             for extents in [&[4099][..], &[64, 65], &[16, 16, 17]] {
                 samples.push(sample(&spec, &Input::new("one", dtype, extents)));

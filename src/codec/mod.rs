@@ -200,8 +200,8 @@ pub trait Codec: Sync {
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
 
-    /// What frames with these parameters promise, of whose payload there may be as little as nothing.
-    fn promise(&self, _params: &[u8], _payload: &[u8]) -> Promise {
+    /// What frames with these parameters promise, of whose payload there may be as little as nothing; it has so many bytes.
+    fn promise(&self, _params: &[u8], _payload: &[u8], _n_bytes: u64) -> Promise {
         Promise::LOSSLESS
     }
 

@@ -3,6 +3,7 @@
 use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
+pub use crate::codec::terms::Extra;
 use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp, zfp};
 use crate::types::{Array, DType};
 
@@ -24,6 +25,9 @@ pub struct Entry {
     pub modes: &'static [Mode],
     /// Its parameters beside those, in the order of their words in cd_values.
     pub extras: &'static [Extra],
+    /// Whether elements can move on from what they were, where a mode is not lossless, each time that other elements beside
+    /// them are written anew.
+    pub drifts: bool,
     /// Whether it treats fill values in a way of their own. Others are not told of any, nor is anybody asked for one.
     pub wants_fill: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
@@ -58,24 +62,6 @@ pub struct Level {
     pub name: &'static str,
 }
 
-/// A parameter of one codec alone: a number.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Extra {
-    /// Its name in text.
-    pub name: &'static str,
-    /// What it is where nobody says anything.
-    pub default: f64,
-    /// A whole number of 32 bits, one word; else a float64, two words.
-    pub is_whole: bool,
-}
-
-impl Extra {
-    /// Its words in cd_values.
-    pub fn n_words(&self) -> usize {
-        if self.is_whole { 1 } else { 2 }
-    }
-}
-
 /// Integers, floats and complex numbers, in this order.
 const ALL_NUMBERS: &[DType] = &[
     DType::U8,
@@ -107,6 +93,7 @@ const LOSSLESS: Entry = Entry {
     levels: &[],
     modes: &[Mode::Lossless],
     extras: &[],
+    drifts: false,
     wants_fill: false,
     max_expansion: 0,
     dtypes: &[],
@@ -166,10 +153,11 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 4,
         name: "zfp",
-        about: "the published codec for float32, float64, int32 and int64: a bound, a rate or a precision, or lossless",
+        about: "the stream of libzfp, for floats and integers of 32 and 64 bits; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
         extras: zfp::params::EXTRAS,
+        drifts: true,
         wants_fill: true,
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
@@ -226,8 +214,8 @@ mod tests {
                     extras.iter_mut().zip(entry.extras).for_each(|(value, extra)| *value = extra.default);
                     let terms = Terms { mode, value, extras, ..Terms::lossless(level) };
                     // Integers have no relative bounds, and none by zfp.
-                    let is_refused = mode == Mode::Pwrel
-                        || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
+                    let is_refused =
+                        mode == Mode::Pwrel || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
                     matches!(entry.codec.plan(&array, &terms), Decision::Take(_))
                         || is_refused && entry.dtypes.contains(&dtype) && dtype.name().contains("int")
                 });

@@ -314,7 +314,9 @@ mod tests {
                     seen.push(item);
                     item
                 };
-                let finish = |_| drop(n_finished.fetch_add(1, Ordering::Relaxed));
+                let finish = |_| {
+                    n_finished.fetch_add(1, Ordering::Relaxed);
+                };
                 let seen = in_turn(&Pool::new(threads), n_items, Vec::new(), |index| index, turn, finish);
                 assert!(seen.into_iter().eq(0..n_items) && n_finished.into_inner() == n_items);
             }

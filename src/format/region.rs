@@ -349,7 +349,9 @@ mod tests {
             dst.fill(0);
         }
         for rank in [1, 2, 3, 4] {
-            region(&[3, 1, 2, 2, 5], &[1, 0, 1, 0, 3], &[2, 1, 1, 2, 2]).folded(Fold::Merge, rank).take_all(&array, 1, &mut dst);
+            region(&[3, 1, 2, 2, 5], &[1, 0, 1, 0, 3], &[2, 1, 1, 2, 2])
+                .folded(Fold::Merge, rank)
+                .take_all(&array, 1, &mut dst);
             assert_eq!(dst, [33, 34, 38, 39, 53, 54, 58, 59]);
             dst.fill(0);
         }

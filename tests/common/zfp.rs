@@ -50,6 +50,8 @@ pub struct Vector {
     pub is_double: bool,
     pub extents: Vec<usize>,
     pub numbers: Numbers,
+    /// What libzfp was asked for, as gridz is.
+    pub asked: String,
     pub raw: Vec<u8>,
     pub stream: Vec<u8>,
     pub decoded_sha256: String,
@@ -74,6 +76,11 @@ pub fn vectors(test: &str) -> Option<Vec<Vector>> {
                 is_double: row.dtype == "f64",
                 extents: row.shape_c_order.clone(),
                 numbers: numbers(&stream.mode, stream.param.unwrap_or(0.0), row.shape_c_order.len()),
+                asked: match (stream.mode.as_str(), stream.param) {
+                    ("accuracy", Some(value)) => format!("zfp,abs={value}"),
+                    (mode, Some(value)) => format!("zfp,{mode}={value}"),
+                    _ => "zfp".to_owned(),
+                },
                 raw: raw.clone(),
                 stream: bytes,
                 decoded_sha256: stream.decoded_sha256,

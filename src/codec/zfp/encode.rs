@@ -87,10 +87,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
 }
 
 /// The place of a piece, if there is one.
-fn take_turn<'d>(
-    made: Result<Memory<Work>>,
-    joined: &mut Result<Joined<'d>>,
-) -> Option<(Place<'d>, Memory<Work>)> {
+fn take_turn<'d>(made: Result<Memory<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Memory<Work>)> {
     let Ok(so_far) = joined else { return None };
     let placed = made.and_then(|work| Ok(so_far.take(&work)?.map(|place| (place, work))));
     placed.unwrap_or_else(|failure| {

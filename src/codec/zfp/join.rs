@@ -17,7 +17,6 @@ pub struct Joined<'d> {
     pub waiting: u64,
     /// What is to be behind it.
     pub index: Memory<Index>,
-
 }
 
 /// Where a piece's bits go.

@@ -12,14 +12,19 @@ pub mod bits;
 mod order;
 mod planes;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod simd;
 mod transform;
 mod value;
 
 pub use self::bits::{BitReader, BitWriter};
-pub use self::value::{Value, exponent, is_tiny};
+#[cfg(target_arch = "x86_64")]
+pub use self::simd::Value;
+pub use self::value::{Scalar, exponent, is_tiny};
 
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
+use crate::settings::CpuLevel;
 
 /// Elements of the blocks that are coded together at most.
 pub const GROUP: usize = 256;
@@ -40,29 +45,44 @@ macro_rules! by_rank {
 /// bits. The rank is 1 to 4.
 ///
 /// Unless blocks are reversible, floats are finite and the magnitude of integers is below 2^(W−2), W being their bits.
-pub fn encode<T: Value>(_level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
+pub fn encode<T: Value>(level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
+    if level.kind() == CpuLevel::Avx512
+        && let Some(n) = simd::encode(rank, numbers, blocks, out, None)
+    {
+        return n;
+    }
     by_rank!(rank, scalar::encode, T, (numbers, blocks, out, None))
 }
 
 /// As [`encode`], and what a decoder makes of the blocks.
 pub fn encode_checked<T: Value>(
-    _level: Level,
+    level: Level,
     rank: usize,
     numbers: &Numbers,
     blocks: &[T],
     out: &mut BitWriter,
     decoded: &mut [T],
 ) -> u32 {
+    if level.kind() == CpuLevel::Avx512
+        && let Some(n) = simd::encode(rank, numbers, blocks, out, Some(decoded))
+    {
+        return n;
+    }
     by_rank!(rank, scalar::encode, T, (numbers, blocks, out, Some(decoded)))
 }
 
 /// Decodes such blocks, whatever the bits are; how many they were.
 pub fn decode<T: Value>(
-    _level: Level,
+    level: Level,
     rank: usize,
     numbers: &Numbers,
     bits: &mut BitReader,
     blocks: &mut [T],
 ) -> u32 {
+    if level.kind() == CpuLevel::Avx512
+        && let Some(n) = simd::decode(rank, numbers, bits, blocks)
+    {
+        return n;
+    }
     by_rank!(rank, scalar::decode, T, (numbers, bits, blocks))
 }

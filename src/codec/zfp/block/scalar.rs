@@ -1,10 +1,10 @@
 //! Blocks step by step: the definition.
 
-use super::bits::{BitReader, BitWriter};
+use super::bits::{BitReader, BitWriter, low_mask};
 use super::order::order;
 use super::planes::{self, Progress};
 use super::transform::{from_negabinary, restore, to_negabinary, transform};
-use super::value::{Value, exponent, is_tiny, sortable};
+use super::value::{Scalar, exponent, is_tiny, sortable};
 use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
@@ -22,7 +22,7 @@ pub enum Form {
 impl Form {
     /// The form in which a block is coded.
     #[inline(always)]
-    pub fn choose<T: Value>(rank: u32, numbers: &Numbers, block: &[T]) -> Self {
+    pub fn choose<T: Scalar>(rank: u32, numbers: &Numbers, block: &[T]) -> Self {
         if !T::IS_FLOAT {
             return Form::Words;
         }
@@ -30,27 +30,58 @@ impl Form {
         if numbers.is_reversible() {
             return choose_reversible(block, e);
         }
-        if lossy_planes::<T>(rank, numbers, e) == 0 { Form::Zeros } else { Form::Scaled(e) }
+        Self::lossy::<T>(rank, numbers, e)
     }
 
-    /// Writes what tells a reader the form; the number of bits.
+    /// The form of a block that is not reversible, by the exponent of floats.
     #[inline(always)]
-    pub fn write<T: Value>(self, is_reversible: bool, out: &mut BitWriter) {
+    pub fn lossy<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> Self {
+        if !T::IS_FLOAT {
+            Form::Words
+        } else if is_tiny::<T>(e) || lossy_planes::<T>(rank, numbers, e) == 0 {
+            Form::Zeros
+        } else {
+            Form::Scaled(e)
+        }
+    }
+
+    /// Planes of a block that is not reversible.
+    #[inline(always)]
+    pub fn lossy_planes<T: Scalar>(self, rank: u32, numbers: &Numbers) -> u32 {
+        match self {
+            Form::Zeros => 0,
+            Form::Scaled(e) => lossy_planes::<T>(rank, numbers, e),
+            Form::Words => numbers.maxprec,
+        }
+    }
+
+    /// What a reader multiplies integers with.
+    #[inline(always)]
+    pub fn power<T: Scalar>(self) -> T {
+        match self {
+            Form::Scaled(e) => T::power(e - (T::Word::BITS as i32 - 2)),
+            _ => T::default(),
+        }
+    }
+
+    /// What tells a reader the form, and the number of bits of that.
+    #[inline(always)]
+    pub fn code<T: Scalar>(self, is_reversible: bool) -> (u64, u32) {
         let flag_bits = 1 + u32::from(is_reversible);
         match self {
-            _ if !T::IS_FLOAT => (),
-            Form::Zeros => out.put(0, 1),
+            _ if !T::IS_FLOAT => (0, 0),
+            Form::Zeros => (0, 1),
             Form::Scaled(e) => {
-                let biased = (e + T::BIAS) as u64 & ((1 << T::EXPONENT_BITS) - 1);
-                out.put(1 | biased << flag_bits, flag_bits + T::EXPONENT_BITS);
+                let biased = (e + T::BIAS) as u64 & low_mask(T::EXPONENT_BITS);
+                (1 | biased << flag_bits, flag_bits + T::EXPONENT_BITS)
             }
-            Form::Words => out.put(3, 2),
+            Form::Words => (3, 2),
         }
     }
 
     /// Reads the form of a block.
     #[inline(always)]
-    pub fn read<T: Value>(is_reversible: bool, bits: &mut BitReader) -> Self {
+    pub fn read<T: Scalar>(is_reversible: bool, bits: &mut BitReader) -> Self {
         if !T::IS_FLOAT {
             Form::Words
         } else if bits.take(1) == 0 {
@@ -64,7 +95,7 @@ impl Form {
 
     /// Makes integers of elements.
     #[inline(always)]
-    fn integers<T: Value>(self, block: &[T], integers: &mut [T::Word]) {
+    fn integers<T: Scalar>(self, block: &[T], integers: &mut [T::Word]) {
         match self {
             Form::Zeros => integers.fill(T::Word::default()),
             Form::Scaled(e) => {
@@ -83,7 +114,7 @@ impl Form {
 
     /// Makes elements of integers.
     #[inline(always)]
-    fn elements<T: Value>(self, integers: &[T::Word], block: &mut [T]) {
+    fn elements<T: Scalar>(self, integers: &[T::Word], block: &mut [T]) {
         match self {
             Form::Zeros => block.fill(T::default()),
             Form::Scaled(e) => {
@@ -103,7 +134,7 @@ impl Form {
 
 /// Scaled floats are smaller where a decoder gets every bit of them back.
 #[inline(always)]
-fn choose_reversible<T: Value>(block: &[T], e: i32) -> Form {
+fn choose_reversible<T: Scalar>(block: &[T], e: i32) -> Form {
     let (form, power, back) = if e == -T::BIAS {
         (Form::Zeros, T::default(), T::default())
     } else {
@@ -118,7 +149,7 @@ fn choose_reversible<T: Value>(block: &[T], e: i32) -> Form {
 
 /// Planes of a block that is not reversible; the exponent is that of floats.
 #[inline(always)]
-pub fn lossy_planes<T: Value>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
+pub fn lossy_planes<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
     if !T::IS_FLOAT {
         numbers.maxprec
     } else if e == -T::BIAS {
@@ -151,7 +182,7 @@ fn digits_of<W: Word, const N: usize, const M: usize>(planes: &[[u64; M]; 64]) -
 }
 
 /// See [`super::encode`] and [`super::encode_checked`]. `N` elements have planes of `M` words.
-pub fn encode<T: Value, const N: usize, const M: usize>(
+pub fn encode<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     blocks: &[T],
     out: &mut BitWriter,
@@ -166,7 +197,7 @@ pub fn encode<T: Value, const N: usize, const M: usize>(
 }
 
 /// Encodes a block.
-fn encode_block<T: Value, const N: usize, const M: usize>(
+fn encode_block<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     block: &[T; N],
     out: &mut BitWriter,
@@ -175,7 +206,8 @@ fn encode_block<T: Value, const N: usize, const M: usize>(
     let rank = N.ilog2() / 2;
     let start = out.position();
     let form = Form::choose(rank, numbers, block);
-    form.write::<T>(numbers.is_reversible(), out);
+    let (code, n_bits) = form.code::<T>(numbers.is_reversible());
+    out.put(code, n_bits);
 
     let mut planes = [[0; M]; 64];
     if !matches!(form, Form::Zeros) {
@@ -215,7 +247,7 @@ fn encode_block<T: Value, const N: usize, const M: usize>(
 }
 
 /// See [`super::decode`].
-pub fn decode<T: Value, const N: usize, const M: usize>(
+pub fn decode<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     blocks: &mut [T],
@@ -224,7 +256,7 @@ pub fn decode<T: Value, const N: usize, const M: usize>(
 }
 
 /// Decodes a block.
-fn decode_block<T: Value, const N: usize, const M: usize>(
+fn decode_block<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     block: &mut [T; N],
@@ -254,7 +286,7 @@ fn decode_block<T: Value, const N: usize, const M: usize>(
 
 /// What a decoder makes of planes.
 #[inline(always)]
-fn elements_of<T: Value, const N: usize, const M: usize>(
+fn elements_of<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     form: Form,
     planes: &[[u64; M]; 64],
