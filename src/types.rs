@@ -10,7 +10,7 @@ pub const MAX_RANK: usize = 32;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum DType {
-    /// Elements of any size that are only bytes to gridz: strings, compounds, enumerations, …
+    /// Elements of any size that are only bytes to gridz: strings, compounds, …
     Opaque = 0,
     /// Unsigned 8-bit integer.
     U8 = 1,

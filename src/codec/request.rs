@@ -423,7 +423,7 @@ fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
 
 fn elements(dtype: DType) -> String {
     match dtype {
-        DType::Opaque => "opaque elements (strings, compounds, enumerations and the like)".into(),
+        DType::Opaque => "opaque elements (strings, compounds and the like)".into(),
         dtype => format!("{} elements", dtype.name()),
     }
 }

@@ -18,6 +18,8 @@ use crate::settings;
 
 /// Chunks of fewer raw bytes are done by the calling thread: waking the workers costs more.
 const PARALLEL_BYTES: u64 = 1 << 20;
+/// The same where the work on a byte takes several times as long.
+const PARALLEL_BYTES_SLOW: u64 = PARALLEL_BYTES / 4;
 /// Pieces per worker, so that one slow worker does not hold up the rest.
 const PIECES_PER_WORKER: usize = 4;
 
@@ -56,7 +58,16 @@ impl Pool {
 
     /// Number of pieces into which work on `raw_bytes` is best cut; 1 means serial.
     pub fn pieces(&self, raw_bytes: u64) -> usize {
-        if self.threads < 2 || raw_bytes < PARALLEL_BYTES || self.workers().is_none() {
+        self.pieces_from(PARALLEL_BYTES, raw_bytes)
+    }
+
+    /// The same for work that goes at a quarter of the usual speed.
+    pub fn pieces_of_slow(&self, raw_bytes: u64) -> usize {
+        self.pieces_from(PARALLEL_BYTES_SLOW, raw_bytes)
+    }
+
+    fn pieces_from(&self, least_bytes: u64, raw_bytes: u64) -> usize {
+        if self.threads < 2 || raw_bytes < least_bytes || self.workers().is_none() {
             return 1;
         }
         self.threads * PIECES_PER_WORKER
@@ -255,5 +266,7 @@ mod tests {
         assert_eq!(Pool::new(4).pieces(PARALLEL_BYTES - 1), 1);
         assert_eq!(Pool::new(1).pieces(1 << 40), 1);
         assert_eq!(Pool::new(4).pieces(PARALLEL_BYTES), 16);
+        assert_eq!(Pool::new(4).pieces_of_slow(PARALLEL_BYTES_SLOW - 1), 1);
+        assert_eq!(Pool::new(4).pieces_of_slow(PARALLEL_BYTES_SLOW), 16);
     }
 }

@@ -55,6 +55,7 @@ pub mod class {
     pub const STRING: c_int = 3;
     pub const COMPOUND: c_int = 6;
     pub const REFERENCE: c_int = 7;
+    pub const ENUMERATION: c_int = 8;
     pub const VLEN: c_int = 9;
     pub const ARRAY: c_int = 10;
     pub const COMPLEX: c_int = 11;

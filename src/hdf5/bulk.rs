@@ -165,6 +165,10 @@ impl<'l> Dataset<'l> {
         if self.library.types_equal(memory_type, self.dtype.id()) {
             return Some(1);
         }
+        // Those may name their members in another way, which HDF5 converts or refuses.
+        if [memory_type, self.dtype.id()].into_iter().any(|dtype| dataset::is_enumeration(api, dtype)) {
+            return None;
+        }
         let (memory, file) =
             (dataset::element(api, memory_type).ok()?, dataset::element(api, self.dtype.id()).ok()?);
         let is_same =

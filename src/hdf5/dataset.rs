@@ -87,6 +87,12 @@ impl Dataset {
         };
         request.check_dataset(array.dtype(), before.name().as_deref())?;
         if request.mode() != Mode::Lossless {
+            if is_enumeration(api, dtype) {
+                return Err(Error::unsupported(format!(
+                    "{request}: the dataset has members of an enumeration, and a number near one means another; use a \
+                     lossless codec"
+                )));
+            }
             // The codec may refuse such chunks.
             engine::compress_bound(&array, &request.with_fill_of(&array))?;
         }
@@ -191,6 +197,15 @@ fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
     }
 }
 
+/// Whether elements of `dtype` are members of enumerations, such as h5py's booleans, or arrays of them.
+pub(super) fn is_enumeration(api: &Api, dtype: Hid) -> bool {
+    match api.class(dtype) {
+        Some(class::ENUMERATION) => true,
+        Some(class::ARRAY) => api.base(dtype).is_some_and(|base| is_enumeration(api, base.id())),
+        _ => false,
+    }
+}
+
 /// The number that `dtype` is; `None` for everything whose bytes gridz does not interpret.
 fn number(api: &Api, dtype: Hid, size: usize) -> Option<(DType, ByteOrder)> {
     match api.class(dtype)? {
@@ -211,6 +226,7 @@ fn number(api: &Api, dtype: Hid, size: usize) -> Option<(DType, ByteOrder)> {
         class::FLOAT if api.precision(dtype)? == 8 * size => {
             Some((float(size, api.float_fields(dtype))?, byte_order(api, dtype)?))
         }
+        class::ENUMERATION => number(api, api.base(dtype)?.id(), size),
         class::COMPLEX => {
             let base = api.base(dtype)?;
             match number(api, base.id(), api.size(base.id())?)? {

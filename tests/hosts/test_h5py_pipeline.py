@@ -123,7 +123,7 @@ def test_what_gridz_will_not_compress_is_told_once(tmp_path):
     )
     assert done.stderr.splitlines() == [
         "gridz: ndzip does not take int32 elements: the data is kept uncompressed; lorenzo (codec 2) takes them",
-        "gridz: lorenzo does not take opaque elements (strings, compounds, enumerations and the like): the data is kept"
+        "gridz: lorenzo does not take opaque elements (strings, compounds and the like): the data is kept"
         " uncompressed; no codec of gridz 0.1.0 takes them",
         "gridz: HDF5 filter 6 runs before gridz, which keeps what that makes of the data as it is; put gridz first, or"
         " leave one of them out",

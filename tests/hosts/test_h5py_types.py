@@ -148,7 +148,7 @@ def test_other_types(tmp_path, rng, name, rank):
 
 
 @pytest.mark.parametrize("values", [None, (1,), (2,), (2, 0, 2)])
-@pytest.mark.parametrize("name", [name for name in OTHERS if not name.startswith("array")])
+@pytest.mark.parametrize("name", [name for name in OTHERS if not name.startswith(("array", "bool", "enum"))])
 def test_other_types_are_stored_whatever_is_asked_for(tmp_path, name, values):
     # Zeros would shrink to nothing.
     shape, chunks = SHAPES[2]
@@ -169,6 +169,18 @@ def test_elements_that_are_arrays_of_numbers_are_compressed(tmp_path, codec, lev
         same(file["x"][()], data)
         expected = (STORED, 0) if codec == NDZIP and "f" not in base else (codec, level)
         assert {spec_of(frame) for frame in frames(file["x"])} == {expected}
+
+
+@pytest.mark.parametrize("rank", SHAPES)
+@pytest.mark.parametrize("dtype", ["?", h5py.enum_dtype({"calm": 0, "gale": 9}, ">i2"), h5py.enum_dtype({"a": 7}, "<u8")])
+def test_enumerations_are_compressed_as_their_integers(tmp_path, rng, dtype, rank):
+    shape, chunks = SHAPES[rank]
+    is_set = smooth("f4", shape) > 0.3
+    data = is_set if dtype == "?" else np.where(is_set, 9, 0).astype(dtype)
+    inside, _ = round_trip(tmp_path / "x.h5", data, chunks)
+    assert inside == {(LORENZO, FAST)}
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["x"].dtype == data.dtype and h5py.check_enum_dtype(file["x"].dtype) == h5py.check_enum_dtype(data.dtype)
 
 
 def test_variable_length_strings_and_arrays(tmp_path):

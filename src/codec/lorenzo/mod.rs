@@ -137,6 +137,10 @@ impl<W: RowWord> BlockCoder<W> for Chunk {
         self.element
     }
 
+    fn is_slow(&self) -> bool {
+        Mode::of(self.b) == Mode::Dense
+    }
+
     fn work(&self) -> Result<Work<W>> {
         Work::new(&self.layout)
     }

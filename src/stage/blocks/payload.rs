@@ -29,6 +29,10 @@ pub trait BlockCoder<W: RowWord>: Sync {
     fn layout(&self) -> &Layout;
     /// How elements become words.
     fn element(&self) -> Element;
+    /// Whether its work takes several times as long as usual, so that threads pay in smaller chunks.
+    fn is_slow(&self) -> bool {
+        false
+    }
     /// Some of that memory.
     ///
     /// # Errors
@@ -59,6 +63,8 @@ pub trait BlockCoder<W: RowWord>: Sync {
 
 /// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
+/// The same of slow work, which begins with smaller chunks.
+const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
 /// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
 fn check_of(sums: Sums, n_bytes: usize) -> u32 {
@@ -92,13 +98,14 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         let (entries, pad) = front[layout.head_bytes()..].split_at_mut(ENTRY * n_blocks);
         pad.fill(0);
 
-        if self.pool.pieces(src.len() as u64) == 1 {
+        if self.n_pieces(src.len() as u64) == 1 {
             let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(data_start))?;
             let of_front = sums_of(self.level, Prefetch::Nothing, front, 0);
             return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.plus(sums))));
         }
         let block_bytes = layout.blocks.block_elements() * self.coder.element().bytes;
-        let per_piece = PIECE_BYTES.div_ceil(block_bytes);
+        let piece_bytes = if self.coder.is_slow() { PIECE_BYTES_SLOW } else { PIECE_BYTES };
+        let per_piece = piece_bytes.div_ceil(block_bytes);
         let mut pieces = try_vec(n_blocks.div_ceil(per_piece), "bookkeeping")?;
         pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
         let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
@@ -199,7 +206,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
     pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
         let sections = self.sections(payload)?;
-        let n_pieces = self.pool.pieces(self.coder.layout().payload_bound());
+        let n_pieces = self.n_pieces(self.coder.layout().payload_bound());
         let of_front = sums_of(self.level, Prefetch::Nothing, sections.front, 0);
         if n_pieces == 1 {
             return Ok(of_front.plus(self.decode_all(&sections, dst)?));
@@ -257,6 +264,11 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
             }
         }
         Ok(all)
+    }
+
+    /// Into how many pieces so many bytes are best cut.
+    fn n_pieces(&self, n_bytes: u64) -> usize {
+        if self.coder.is_slow() { self.pool.pieces_of_slow(n_bytes) } else { self.pool.pieces(n_bytes) }
     }
 
     /// Bytes of an element, with all its parts.
