@@ -7,7 +7,7 @@
 use crate::codec::Params;
 use crate::codec::mode::Mode;
 use crate::codec::terms::{Extra, Terms};
-use crate::codec::zfp::block::Value;
+use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{MAX_RANK, block_elements};
 use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::error::{Error, Result};
