@@ -4,7 +4,7 @@
 //! the parity of the ones before a bit says which it is: even, and it tells whether there is another; odd, and it is a place's.
 //! The code ends with the first 0 at even parity, and what it says of places are the bits at odd parity, put together.
 
-use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _pext_u64};
+use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _pdep_u64, _pext_u64};
 
 use super::super::bits::{low_mask, BitReader};
 use super::super::planes::{Progress, read};
@@ -23,55 +23,115 @@ unsafe fn parities(bits: u64) -> u64 {
     }
 }
 
-/// Reads planes of `N` places from `highest` − 1 down to `lowest`, as long as there are bits between `at` and `end`;
-/// where they end. They are added at place `shift` of `planes`.
+/// A block whose planes are being read.
+#[derive(Clone, Copy)]
+pub struct Stream {
+    /// Where the next plane begins.
+    pub at: usize,
+    /// Where the bits of the block end.
+    end: usize,
+    /// Places below which bits are as they are.
+    seen: u32,
+    /// One more than the number of the next plane.
+    next: u32,
+    /// The last plane.
+    lowest: u32,
+}
+
+impl Stream {
+    /// A block that has planes from `highest` − 1 down to `lowest`, as long as there are bits between `at` and `end`.
+    #[inline(always)]
+    pub fn new(at: usize, end: usize, highest: u32, lowest: u32) -> Self {
+        Self { at, end, seen: 0, next: highest, lowest }
+    }
+
+    #[inline(always)]
+    fn has_more(&self) -> bool {
+        self.next > self.lowest && self.at < self.end
+    }
+
+    /// Adds the next plane, of `N` places, at a place of `planes`.
+    ///
+    /// # Safety
+    /// The CPU must have BMI2 and PCLMULQDQ.
+    #[inline(always)]
+    unsafe fn step<const N: usize>(&mut self, bytes: &[u8], place: usize, planes: &mut [u64; 64]) {
+        self.next -= 1;
+        let plane = &mut planes[self.next as usize % 64];
+        let left = self.end - self.at;
+        if self.seen == N as u32 {
+            *plane |= (peek(bytes, self.at) & low_mask((N as u32).min(left as u32))) << place;
+            self.at += N.min(left);
+            return;
+        }
+        let as_they_are = if N < WINDOW_BITS as usize || self.seen < WINDOW_BITS {
+            window(bytes, self.at) & low_mask(self.seen)
+        } else {
+            peek(bytes, self.at) & low_mask(self.seen)
+        };
+        let code = window(bytes, self.at + self.seen as usize);
+        // SAFETY: the caller's promise.
+        let parities = unsafe { parities(code) };
+        let mut n_code = (!(code | parities)).trailing_zeros();
+        let mut of_places = parities & low_mask(n_code);
+        let mut rest = 0;
+        let mut n_places = of_places.count_ones();
+        let mut n_bits = (self.seen + n_code + 1) as usize;
+        if n_places >= N as u32 - self.seen {
+            // The last place is reached, which has no bit of its own, and no 0 behind it.
+            n_places = N as u32 - self.seen;
+            rest = 1 << (n_places - 1);
+            // SAFETY: the caller's promise.
+            n_code = unsafe { _pdep_u64(rest, parities) }.trailing_zeros();
+            of_places = parities & low_mask(n_code);
+            n_bits = (self.seen + n_code) as usize;
+        }
+        if n_code < WINDOW_BITS && n_bits <= left {
+            // SAFETY: the caller's promise.
+            rest |= unsafe { _pext_u64(code, of_places) };
+            *plane |= (as_they_are | rest << self.seen) << place;
+            self.seen += n_places;
+            self.at += n_bits;
+        } else {
+            *plane |= self.last_steps::<N>(bytes) << place;
+        }
+    }
+
+    /// A plane that the bits end in, or with a code that is longer than a window.
+    #[inline(never)]
+    fn last_steps<const N: usize>(&mut self, bytes: &[u8]) -> u64 {
+        let mut bits = BitReader::new(bytes, self.at);
+        let left = (self.end - self.at).min(u32::MAX as usize) as u32;
+        let mut progress = Progress { seen: self.seen, left };
+        let [plane] = read(&mut bits, N as u32, &mut progress);
+        (self.seen, self.at) = (progress.seen, bits.position());
+        plane
+    }
+}
+
+/// Reads the planes of several blocks, side by side: a step waits for the one before, and the CPU has time for others.
+/// They are added at a place of each one's `planes`.
 ///
 /// # Safety
 /// The CPU must have BMI2 and PCLMULQDQ.
 #[inline(always)]
-pub unsafe fn planes<const N: usize>(
+pub unsafe fn planes<const N: usize, const S: usize>(
     bytes: &[u8],
-    mut at: usize,
-    end: usize,
-    lowest: u32,
-    highest: u32,
-    shift: usize,
-    planes: &mut [u64; 64],
-) -> usize {
-    let mut seen = 0;
-    let mut k = highest as usize;
-    while k > lowest as usize && at < end {
-        k -= 1;
-        let left = end - at;
-        if seen < N as u32 {
-            let as_they_are = peek(bytes, at) & low_mask(seen);
-            let code = window(bytes, at + seen as usize);
-            // SAFETY: the caller's promise.
-            let parities = unsafe { parities(code) };
-            let n_code = (!(code | parities)).trailing_zeros();
-            let of_places = parities & !(u64::MAX << (n_code % 64));
-            let n_places = of_places.count_ones();
-            let n_bits = seen + n_code + 1;
-            if n_code < WINDOW_BITS && n_places < N as u32 - seen && n_bits as usize <= left {
-                // SAFETY: the caller's promise.
-                let rest = unsafe { _pext_u64(code, of_places) };
-                planes[k] |= (as_they_are | rest << seen) << shift;
-                seen += n_places;
-                at += n_bits as usize;
-                continue;
+    streams: &mut [Stream; S],
+    place: usize,
+    planes: &mut [[u64; 64]; S],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut is_any = true;
+        while is_any {
+            is_any = false;
+            for i in 0..S {
+                if streams[i].has_more() {
+                    streams[i].step::<N>(bytes, place, &mut planes[i]);
+                    is_any = true;
+                }
             }
-        } else if left >= N {
-            planes[k] |= (peek(bytes, at) & low_mask(N as u32)) << shift;
-            at += N;
-            continue;
         }
-        // The last place is reached, or the bits end.
-        let mut bits = BitReader::new(bytes, at);
-        let mut progress = Progress { seen, left: left.min(u32::MAX as usize) as u32 };
-        let [plane] = read(&mut bits, N as u32, &mut progress);
-        planes[k] |= plane << shift;
-        seen = progress.seen;
-        at = bits.position();
     }
-    at
 }
