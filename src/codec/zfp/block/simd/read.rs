@@ -4,7 +4,7 @@
 //! the parity of the ones before a bit says which it is: even, and it tells whether there is another; odd, and it is a place's.
 //! The code ends with the first 0 at even parity, and what it says of places are the bits at odd parity, put together.
 
-use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _pdep_u64, _pext_u64};
+use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _bzhi_u64, _pdep_u64, _pext_u64};
 
 use super::super::bits::{low_mask, BitReader};
 use super::super::planes::{Progress, read};
@@ -56,50 +56,75 @@ impl Stream {
     /// The CPU must have BMI2 and PCLMULQDQ.
     #[inline(always)]
     unsafe fn step<const N: usize>(&mut self, bytes: &[u8], place: usize, planes: &mut [u64; 64]) {
+        let (seen, left) = (self.seen, self.end - self.at);
         self.next -= 1;
         let plane = &mut planes[self.next as usize % 64];
-        let left = self.end - self.at;
-        if self.seen == N as u32 {
-            *plane |= (peek(bytes, self.at) & low_mask((N as u32).min(left as u32))) << place;
-            self.at += N.min(left);
-            return;
-        }
-        let as_they_are = if N < WINDOW_BITS as usize || self.seen < WINDOW_BITS {
-            window(bytes, self.at) & low_mask(self.seen)
-        } else {
-            peek(bytes, self.at) & low_mask(self.seen)
-        };
-        let code = window(bytes, self.at + self.seen as usize);
         // SAFETY: the caller's promise.
-        let parities = unsafe { parities(code) };
-        let mut n_code = (!(code | parities)).trailing_zeros();
-        let mut of_places = parities & low_mask(n_code);
-        let mut rest = 0;
-        let mut n_places = of_places.count_ones();
-        let mut n_bits = (self.seen + n_code + 1) as usize;
-        if n_places >= N as u32 - self.seen {
-            // The last place is reached, which has no bit of its own, and no 0 behind it.
-            n_places = N as u32 - self.seen;
-            rest = 1 << (n_places - 1);
-            // SAFETY: the caller's promise.
-            n_code = unsafe { _pdep_u64(rest, parities) }.trailing_zeros();
-            of_places = parities & low_mask(n_code);
-            n_bits = (self.seen + n_code) as usize;
-        }
-        if n_code < WINDOW_BITS && n_bits <= left {
-            // SAFETY: the caller's promise.
-            rest |= unsafe { _pext_u64(code, of_places) };
-            *plane |= (as_they_are | rest << self.seen) << place;
-            self.seen += n_places;
+        unsafe {
+            if seen == N as u32 {
+                let left = left.min(N);
+                *plane |= _bzhi_u64(peek(bytes, self.at), left as u32) << place;
+                self.at += left;
+                return;
+            }
+            let as_they_are = if N < WINDOW_BITS as usize || seen < WINDOW_BITS {
+                window(bytes, self.at)
+            } else {
+                peek(bytes, self.at)
+            };
+            let as_they_are = _bzhi_u64(as_they_are, seen);
+            let code = window(bytes, self.at + seen as usize);
+            let parities = parities(code);
+            let end = (!(code | parities)).trailing_zeros();
+            let of_places = _bzhi_u64(parities, end);
+            let n_places = of_places.count_ones();
+            let n_bits = (seen + end + 1) as usize;
+            if (n_places >= N as u32 - seen) | (end >= WINDOW_BITS) | (n_bits > left) {
+                *plane |= self.rare_step::<N>(bytes, as_they_are, code) << place;
+                return;
+            }
+            *plane |= (as_they_are | _pext_u64(code, of_places) << seen) << place;
+            self.seen = seen + n_places;
             self.at += n_bits;
-        } else {
-            *plane |= self.last_steps::<N>(bytes) << place;
         }
     }
 
-    /// A plane that the bits end in, or with a code that is longer than a window.
+    /// A plane in which the last place is reached, or the bits end; or a code that is longer than a window.
+    ///
+    /// # Safety
+    /// The CPU must have BMI2 and PCLMULQDQ.
+    #[inline(always)]
+    unsafe fn rare_step<const N: usize>(&mut self, bytes: &[u8], as_they_are: u64, code: u64) -> u64 {
+        let (seen, left) = (self.seen, (self.end - self.at).min(255) as u32);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let as_they_are = _bzhi_u64(as_they_are, left);
+            // What is cut off is zero, but for the 1 that is taken to be where zeros are cut off.
+            let valid = left.saturating_sub(seen).min(63);
+            let code = _bzhi_u64(code, valid);
+            let parities = _bzhi_u64(parities(code), valid + 1);
+            let code = code | parities & 1 << valid;
+            let end = (!(code | parities)).trailing_zeros();
+            // The last place has no bit of its own, and no 0 behind it.
+            let n_left = N as u32 - seen;
+            let last = 1 << (n_left - 1);
+            let end_at_last = _pdep_u64(last, parities).trailing_zeros();
+            let is_last = u32::from(end_at_last < end);
+            let n_code = end.min(end_at_last);
+            if n_code >= WINDOW_BITS {
+                return self.long_step::<N>(bytes);
+            }
+            let of_places = _bzhi_u64(parities, n_code);
+            let rest = _pext_u64(code, of_places) | last & 0u64.wrapping_sub(is_last.into());
+            self.seen = seen + (n_left & 0u32.wrapping_sub(is_last)).max(of_places.count_ones());
+            self.at += (seen + n_code + 1 - is_last).min(left) as usize;
+            as_they_are | rest << seen
+        }
+    }
+
+    /// A plane with a code that is longer than a window.
     #[inline(never)]
-    fn last_steps<const N: usize>(&mut self, bytes: &[u8]) -> u64 {
+    fn long_step<const N: usize>(&mut self, bytes: &[u8]) -> u64 {
         let mut bits = BitReader::new(bytes, self.at);
         let left = (self.end - self.at).min(u32::MAX as usize) as u32;
         let mut progress = Progress { seen: self.seen, left };
