@@ -7,11 +7,13 @@
 mod avx512;
 mod read;
 
-use super::bits::{BitReader, BitWriter, Room};
+use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
 use super::value::{Scalar, exponent_of};
+use super::{Decode, Encode, Task};
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::level::features;
+use crate::cpu::level::{Level, features};
+use crate::settings::CpuLevel;
 use crate::stage::word::Word;
 use avx512::Avx512;
 use read::Stream;
@@ -338,30 +340,37 @@ unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: us
     }
 }
 
-/// Encodes with the instructions of AVX-512, if it can be done so.
-pub fn encode<T: Value>(
-    rank: usize,
-    numbers: &Numbers,
-    blocks: &[T],
-    out: &mut BitWriter,
-    decoded: Option<&mut [T]>,
-) -> Option<u32> {
-    if numbers.is_reversible() || rank > 3 {
-        return None;
-    }
+/// Does a task of a level as the definition has it, with the instructions of AVX2.
+pub fn with_avx2(level: Level, task: impl Task) -> u32 {
+    assert!(level.kind() >= CpuLevel::Avx2);
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
+    unsafe { avx2_level::run(task) }
 }
 
-/// Decodes with the instructions of AVX-512, if it can be done so.
-pub fn decode<T: Value>(rank: usize, numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) -> Option<u32> {
-    if numbers.is_reversible() || rank > 3 {
-        return None;
-    }
-    let start = bits.position();
+/// Encodes with the instructions of AVX-512.
+pub fn encode<T: Value>(task: Encode<T>) -> u32 {
+    let Encode { rank, numbers, blocks, out, decoded } = task;
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    unsafe { avx512_level::decode(rank, numbers, bits, blocks) };
-    Some((bits.position() - start) as u32)
+    unsafe {
+        if !numbers.is_reversible() && rank < 4 && out.has_room() {
+            return out.in_room(|room| avx512_level::encode(rank, numbers, blocks, room, decoded));
+        }
+        avx512_level::run(Encode { rank, numbers, blocks, out, decoded })
+    }
+}
+
+/// Decodes with the instructions of AVX-512.
+pub fn decode<T: Value>(task: Decode<T>) -> u32 {
+    let Decode { rank, numbers, bits, blocks } = task;
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe {
+        if numbers.is_reversible() || rank > 3 {
+            return avx512_level::run(Decode { rank, numbers, bits, blocks });
+        }
+        let start = bits.position();
+        avx512_level::decode(rank, numbers, bits, blocks);
+        (bits.position() - start) as u32
+    }
 }
 
 /// Elements with registers at every level.
@@ -383,10 +392,30 @@ impl Value for i64 {
     type Avx512 = Avx512<8>;
 }
 
+/// Tasks as the definition has them, compiled with the instructions of a level.
+macro_rules! run {
+    ([$($feature:tt)*] $name:ident) => {
+        #[target_feature($(enable = $feature),*)]
+        pub fn $name(task: impl Task) -> u32 {
+            task.run()
+        }
+    };
+}
+
+mod avx2_level {
+    use super::*;
+    features!(avx2 => run! { run });
+}
+
 macro_rules! level {
     ([$($feature:tt)*] $name:ident, $machine:ident) => {
         mod $name {
             use super::*;
+
+            #[target_feature($(enable = $feature),*)]
+            pub fn run(task: impl Task) -> u32 {
+                task.run()
+            }
 
             #[target_feature($(enable = $feature),*)]
             pub fn encode<T: Value>(

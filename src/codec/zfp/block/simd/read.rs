@@ -4,9 +4,11 @@
 //! the parity of the ones before a bit says which it is: even, and it tells whether there is another; odd, and it is a place's.
 //! The code ends with the first 0 at even parity, and what it says of places are the bits at odd parity, put together.
 
-use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _bzhi_u64, _pdep_u64, _pext_u64};
+use std::arch::x86_64::{
+    _bzhi_u64, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _pdep_u64, _pext_u64,
+};
 
-use super::super::bits::{low_mask, BitReader};
+use super::super::bits::{BitReader, low_mask};
 use super::super::planes::{Progress, read};
 use crate::stage::bits::{WINDOW_BITS, peek, window};
 
