@@ -134,9 +134,11 @@ impl Room<'_> {
     /// Adds bits to three words from word `at` on, which is that of the position or one behind it.
     #[inline(always)]
     pub fn add(&mut self, at: usize, [first, second, third]: [u64; 3]) {
-        self.store(at, self.word(at) | first);
-        self.store(at + 1, second);
-        self.store(at + 2, third);
+        if let Some(words) = self.words.get_mut(at..at + 3) {
+            words[0] = (u64::from_le_bytes(words[0]) | first).to_le_bytes();
+            words[1] = second.to_le_bytes();
+            words[2] = third.to_le_bytes();
+        }
     }
 
     /// Goes on behind what was added.

@@ -116,7 +116,9 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 let mut above = 0;
                 for q in (lowest as usize / 8..T::Word::BYTES).rev() {
                     let planes = M::eight_planes::<3>(&digits, q);
-                    let strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
+                    let mut strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
+                    // In memory words are taken from registers at no cost.
+                    let strings = &*std::hint::black_box(&mut strings);
                     for r in (0..8).rev() {
                         let [first, second, third] = &strings.bits;
                         out.add(strings.at[r] as usize, [first[r], second[r], third[r]]);
