@@ -185,8 +185,8 @@ pub trait Codec: Sync {
     /// `Corrupt` if this codec cannot have written such a frame.
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
 
-    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. The result may be longer
-    /// than `src`; the engine then stores the chunk instead.
+    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. Where the result is as long as `src` or longer
+    /// the engine stores the chunk instead, and what is in `dst` need not be it.
     ///
     /// # Errors
     /// `OutOfMemory` only: every array that was planned can be encoded.

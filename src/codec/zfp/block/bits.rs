@@ -64,10 +64,18 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Has a group of blocks written to a [`Room`], if there is as much; the number of bits.
+    /// Whether there is as much room as [`BitWriter::in_room`] wants.
+    pub fn has_room(&self) -> bool {
+        self.words.len().saturating_sub(self.position / 64) >= ROOM
+    }
+
+    /// Has a group of blocks written to a [`Room`]; the number of bits.
+    ///
+    /// # Panics
+    /// If there is no such room.
     #[inline(always)]
-    pub fn in_room(&mut self, write: impl FnOnce(&mut Room)) -> Option<u32> {
-        let words = self.words.get_mut(self.position / 64..)?.first_chunk_mut()?;
+    pub fn in_room(&mut self, write: impl FnOnce(&mut Room)) -> u32 {
+        let words = self.words[self.position / 64..].first_chunk_mut().expect("room for a group");
         let before = self.position % 64;
         let mut room = Room { words, position: before };
         room.store(0, self.waiting);
@@ -75,7 +83,7 @@ impl<'a> BitWriter<'a> {
         let n_bits = room.position - before;
         self.waiting = room.word(room.position / 64);
         self.position += n_bits;
-        Some(n_bits as u32)
+        n_bits as u32
     }
 
     #[inline(always)]
@@ -126,9 +134,11 @@ impl Room<'_> {
     /// Adds bits to three words from word `at` on, which is that of the position or one behind it.
     #[inline(always)]
     pub fn add(&mut self, at: usize, [first, second, third]: [u64; 3]) {
-        self.store(at, self.word(at) | first);
-        self.store(at + 1, second);
-        self.store(at + 2, third);
+        if let Some(words) = self.words.get_mut(at..at + 3) {
+            words[0] = (u64::from_le_bytes(words[0]) | first).to_le_bytes();
+            words[1] = second.to_le_bytes();
+            words[2] = third.to_le_bytes();
+        }
     }
 
     /// Goes on behind what was added.

@@ -415,7 +415,13 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
                 all[0] = T::Word::larger(all[0], all[1]);
                 all[1] = all[0];
             }
-            let others = if RANK == 1 { 1 } else if RANK == 2 { 4 } else { lanes };
+            let others = if RANK == 1 {
+                1
+            } else if RANK == 2 {
+                4
+            } else {
+                lanes
+            };
             for i in 0..R / 4 {
                 let mut apart = 1;
                 while apart < others {
@@ -545,7 +551,8 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
             let codes = _mm512_broadcast_i32x4(load_16(&CODES));
             let lengths = _mm512_broadcast_i32x4(load_16(&LENGTHS));
             let nibble = _mm512_set1_epi8(15);
-            let (low, high) = (_mm512_and_si512(rest, nibble), _mm512_and_si512(_mm512_srli_epi64::<4>(rest), nibble));
+            let (low, high) =
+                (_mm512_and_si512(rest, nibble), _mm512_and_si512(_mm512_srli_epi64::<4>(rest), nibble));
             let (low, low_length) = (_mm512_shuffle_epi8(codes, low), _mm512_shuffle_epi8(lengths, low));
             let (high, high_length) = (_mm512_shuffle_epi8(codes, high), _mm512_shuffle_epi8(lengths, high));
             let length = _mm512_add_epi8(low_length, high_length);

@@ -7,14 +7,16 @@
 mod avx512;
 mod read;
 
-use super::bits::{BitReader, BitWriter, Room};
+use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
 use super::value::{Scalar, exponent_of};
+use super::{Decode, Encode, Task};
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::level::features;
+use crate::cpu::level::{Level, features};
+use crate::settings::CpuLevel;
 use crate::stage::word::Word;
-pub use avx512::Convert;
 use avx512::Avx512;
+use read::Stream;
 
 /// Elements of a bundle.
 const BUNDLE: usize = 64;
@@ -114,7 +116,9 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 let mut above = 0;
                 for q in (lowest as usize / 8..T::Word::BYTES).rev() {
                     let planes = M::eight_planes::<3>(&digits, q);
-                    let strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
+                    let mut strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
+                    // In memory words are taken from registers at no cost.
+                    let strings = &*std::hint::black_box(&mut strings);
                     for r in (0..8).rev() {
                         let [first, second, third] = &strings.bits;
                         out.add(strings.at[r] as usize, [first[r], second[r], third[r]]);
@@ -129,7 +133,7 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 out.end_at(end, start + numbers.minbits as usize);
                 if let Some(decoded) = decoded {
                     if is_cut {
-                        decode_3::<T, M>(numbers, &mut BitReader::new(out.bytes(), start), decoded);
+                        decode_blocks::<T, M, 3, 64>(numbers, &mut BitReader::new(out.bytes(), start), decoded);
                     } else {
                         let digits = M::kept(digits, &[kept_digits(lowest); LANES]);
                         M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
@@ -228,7 +232,7 @@ unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usi
             unsafe {
                 if is_cut {
                     let mut bits = BitReader::new(out.bytes(), start);
-                    decode_short::<T, M, RANK, N>(numbers, &mut bits, decoded);
+                    decode_blocks::<T, M, RANK, N>(numbers, &mut bits, decoded);
                 } else {
                     let mut masks = [T::Word::default(); LANES];
                     let mut powers = [T::default(); LANES];
@@ -266,90 +270,109 @@ unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
     }
 }
 
-/// Decodes blocks with one or two axes.
+/// Decodes blocks with up to three axes, `N` elements each: `S` sequences of as many blocks, side by side, from the bits
+/// at `at` on.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
 #[inline(always)]
-unsafe fn decode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
+    numbers: &Numbers,
+    bytes: &[u8],
+    at: &mut [usize; S],
+    blocks: &mut [T],
+) {
+    let n_lanes = LANES * N / BUNDLE;
+    let n_elements = blocks.len() / S;
+    for first in (0..n_elements).step_by(BUNDLE) {
+        let n = (n_elements - first).min(BUNDLE);
+        let mut powers = [[T::default(); LANES]; S];
+        let mut planes = [[0; 64]; S];
+        for b in 0..n / N {
+            let mut streams = [Stream::new(0, 0, 0, 0); S];
+            for i in 0..S {
+                let mut bits = BitReader::new(bytes, at[i]);
+                let form = Form::read::<T>(false, &mut bits);
+                let n_planes = form.lossy_planes::<T>(RANK as u32, numbers);
+                let end = at[i] + numbers.maxbits as usize;
+                let lowest = T::Word::BITS.saturating_sub(n_planes);
+                streams[i] = Stream::new(bits.position(), end, T::Word::BITS, lowest);
+                let power = form.power();
+                for lane in 0..n_lanes {
+                    powers[i][b * n_lanes + lane] = power;
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe { read::planes::<N, S>(bytes, &mut streams, b * N, &mut planes) };
+            for i in 0..S {
+                at[i] = streams[i].at.max(at[i] + numbers.minbits as usize);
+            }
+        }
+        for i in 0..S {
+            let to = &mut blocks[i * n_elements + first..][..n];
+            // SAFETY: the caller's promise.
+            unsafe { elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes[i]), &powers[i], to) };
+        }
+    }
+}
+
+/// Decodes blocks with up to three axes.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     blocks: &mut [T],
 ) {
-    let n_lanes = LANES * N / BUNDLE;
-    for bundle in blocks.chunks_mut(BUNDLE) {
-        let mut powers = [T::default(); LANES];
-        let mut planes = [0; 64];
-        for b in 0..bundle.len() / N {
-            let start = bits.position();
-            let form = Form::read::<T>(false, bits);
-            let lowest = T::Word::BITS.saturating_sub(form.lossy_planes::<T>(RANK as u32, numbers));
-            let end = start + numbers.maxbits as usize;
-            for power in &mut powers[b * n_lanes..(b + 1) * n_lanes] {
-                *power = form.power();
-            }
-            // SAFETY: the caller's promise.
-            let at = unsafe {
-                let (bytes, at) = (bits.bytes(), bits.position());
-                read::planes::<N>(bytes, at, end, lowest, T::Word::BITS, b * N, &mut planes)
-            };
-            bits.go_to(at.max(start + numbers.minbits as usize));
-        }
-        // SAFETY: the caller's promise.
-        unsafe { elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes), &powers, bundle) };
-    }
-}
-
-/// Decodes blocks with three axes.
-///
-/// # Safety
-/// The CPU must have the machine's level.
-#[inline(always)]
-unsafe fn decode_3<T: Scalar, M: Machine<T>>(numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) {
-    for block in blocks.as_chunks_mut().0 {
-        let start = bits.position();
-        let form = Form::read::<T>(false, bits);
-        if matches!(form, Form::Zeros) {
-            block.fill(T::default());
-        } else {
-            let mut planes = [0; 64];
-            let lowest = T::Word::BITS.saturating_sub(form.lossy_planes::<T>(3, numbers));
-            let end = start + numbers.maxbits as usize;
-            // SAFETY: the caller's promise.
-            unsafe {
-                let (bytes, at) = (bits.bytes(), bits.position());
-                bits.go_to(read::planes::<64>(bytes, at, end, lowest, T::Word::BITS, 0, &mut planes));
-                M::elements::<3>(M::of_planes::<3>(&planes), &[form.power::<T>(); LANES], block);
-            }
-        }
-        bits.go_to(bits.position().max(start + numbers.minbits as usize));
-    }
-}
-
-/// Encodes with the instructions of AVX-512, if it can be done so.
-pub fn encode<T: Value>(
-    rank: usize,
-    numbers: &Numbers,
-    blocks: &[T],
-    out: &mut BitWriter,
-    decoded: Option<&mut [T]>,
-) -> Option<u32> {
-    if numbers.is_reversible() || rank > 3 {
-        return None;
-    }
-    // SAFETY: a `Level` is proof that the CPU has its instructions.
-    out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
-}
-
-/// Decodes with the instructions of AVX-512, if it can be done so.
-pub fn decode<T: Value>(rank: usize, numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) -> Option<u32> {
-    if numbers.is_reversible() || rank > 3 {
-        return None;
-    }
     let start = bits.position();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if numbers.is_fixed() && blocks.len() == 4 * BUNDLE {
+            let n_bits = BUNDLE / N * numbers.maxbits as usize;
+            let mut at = [start, start + n_bits, start + 2 * n_bits, start + 3 * n_bits];
+            decode_side_by_side::<T, M, RANK, N, 4>(numbers, bits.bytes(), &mut at, blocks);
+            bits.go_to(at[3]);
+        } else {
+            let mut at = [start];
+            decode_side_by_side::<T, M, RANK, N, 1>(numbers, bits.bytes(), &mut at, blocks);
+            bits.go_to(at[0]);
+        }
+    }
+}
+
+/// Does a task of a level as the definition has it, with the instructions of AVX2.
+pub fn with_avx2(level: Level, task: impl Task) -> u32 {
+    assert!(level.kind() >= CpuLevel::Avx2);
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    unsafe { avx512_level::decode(rank, numbers, bits, blocks) };
-    Some((bits.position() - start) as u32)
+    unsafe { avx2_level::run(task) }
+}
+
+/// Encodes with the instructions of AVX-512.
+pub fn encode<T: Value>(task: Encode<T>) -> u32 {
+    let Encode { rank, numbers, blocks, out, decoded } = task;
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe {
+        if !numbers.is_reversible() && rank < 4 && out.has_room() {
+            return out.in_room(|room| avx512_level::encode(rank, numbers, blocks, room, decoded));
+        }
+        avx512_level::run(Encode { rank, numbers, blocks, out, decoded })
+    }
+}
+
+/// Decodes with the instructions of AVX-512.
+pub fn decode<T: Value>(task: Decode<T>) -> u32 {
+    let Decode { rank, numbers, bits, blocks } = task;
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe {
+        if numbers.is_reversible() || rank > 3 {
+            return avx512_level::run(Decode { rank, numbers, bits, blocks });
+        }
+        let start = bits.position();
+        avx512_level::decode(rank, numbers, bits, blocks);
+        (bits.position() - start) as u32
+    }
 }
 
 /// Elements with registers at every level.
@@ -371,10 +394,30 @@ impl Value for i64 {
     type Avx512 = Avx512<8>;
 }
 
+/// Tasks as the definition has them, compiled with the instructions of a level.
+macro_rules! run {
+    ([$($feature:tt)*] $name:ident) => {
+        #[target_feature($(enable = $feature),*)]
+        pub fn $name(task: impl Task) -> u32 {
+            task.run()
+        }
+    };
+}
+
+mod avx2_level {
+    use super::*;
+    features!(avx2 => run! { run });
+}
+
 macro_rules! level {
     ([$($feature:tt)*] $name:ident, $machine:ident) => {
         mod $name {
             use super::*;
+
+            #[target_feature($(enable = $feature),*)]
+            pub fn run(task: impl Task) -> u32 {
+                task.run()
+            }
 
             #[target_feature($(enable = $feature),*)]
             pub fn encode<T: Value>(
@@ -399,9 +442,9 @@ macro_rules! level {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 unsafe {
                     match rank {
-                        1 => decode_short::<T, T::$machine, 1, 4>(numbers, bits, blocks),
-                        2 => decode_short::<T, T::$machine, 2, 16>(numbers, bits, blocks),
-                        _ => decode_3::<T, T::$machine>(numbers, bits, blocks),
+                        1 => decode_blocks::<T, T::$machine, 1, 4>(numbers, bits, blocks),
+                        2 => decode_blocks::<T, T::$machine, 2, 16>(numbers, bits, blocks),
+                        _ => decode_blocks::<T, T::$machine, 3, 64>(numbers, bits, blocks),
                     }
                 }
             }
