@@ -56,12 +56,13 @@ pub fn decode_stream<T: Value>(
     let _ieee = Ieee::begin();
     let array = Scatter::new(dst, layout);
     let mut reader = BitReader::new(stream, 0);
-    let mut elements = [T::default(); MOST_ELEMENTS];
-    let elements = &mut elements[..layout.block_elements()];
-    for (_, block) in layout.blocks(0..layout.n_blocks()) {
-        decode_block(level, layout.rank(), numbers, &mut reader, elements);
+    let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
+    for group in 0..layout.n_groups() {
+        let blocks = layout.blocks_of(group, &mut blocks);
+        let elements = &mut elements[..blocks.len() * layout.block_elements()];
+        decode_blocks(level, layout.rank(), numbers, &mut reader, elements);
         // SAFETY: there is one thread.
-        unsafe { array.put(&block, elements) };
+        unsafe { array.put(blocks, elements) };
     }
     reader.position()
 }
