@@ -11,6 +11,7 @@ use std::arch::x86_64::*;
 use super::super::order::order;
 use super::super::transform;
 use super::super::value::Scalar;
+use super::short::Rows;
 use super::{BUNDLE, LANES, Machine, ShortStrings, Strings};
 use crate::stage::word::Word;
 
@@ -370,6 +371,17 @@ static FROM_PLANES: Indices = {
     table
 };
 
+/// From eight rows of bytes to planes, the last plane first.
+static OF_ROWS: Indices = {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        table[i] = (i % 8 * 8 + 7 - i / 8) as u8;
+        i += 1;
+    }
+    table
+};
+
 /// Transposes the bits of every eight bytes: byte r of the result has bit r of every byte, that of the last byte lowest.
 ///
 /// # Safety
@@ -506,6 +518,27 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
             let planes = _mm512_permutexvar_epi8(load(&TRANSPOSED), transposed_bits(numbers));
             std::mem::transmute::<__m512i, [u64; 8]>(planes)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn planes_of_rows(rows: &[Rows; LANES]) -> [u64; 64] {
+        let mut planes = [0; 64];
+        let (eights, _) = planes.as_chunks_mut::<8>();
+        let mut q = 0;
+        while q < T::Word::BYTES {
+            let from = T::Word::BYTES - 1 - q;
+            let mut pairs = [0; 8];
+            let mut i = 0;
+            while i < 8 {
+                let (even, odd) = (rows[2 * i].as_chunks::<8>().0[from], rows[2 * i + 1].as_chunks::<8>().0[from]);
+                pairs[i] = u64::from_le_bytes(even) | u64::from_le_bytes(odd) << 4;
+                i += 1;
+            }
+            // SAFETY: the caller's promise.
+            eights[q] = unsafe { words(_mm512_permutexvar_epi8(load(&OF_ROWS), load(&pairs))) };
+            q += 1;
+        }
+        planes
     }
 
     #[inline(always)]
