@@ -5,8 +5,10 @@
 #![allow(unsafe_code)] // vector instructions, and functions that need them
 
 mod avx512;
+mod lanes;
 mod read;
 mod short;
+mod strings;
 
 use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
