@@ -1,0 +1,169 @@
+// First pass of compression: the stream. One CTA a section of 8192 elements, one thread 64 of them.
+//
+//   1. A thread makes its blocks one after the other, in registers (block.cuh), and puts their bits to a slot of its own, which has room for
+//      any. So it need not know where they will be.
+//   2. A scan over the CTA says where each thread's bits are in the section, and decoupled look-back where the section is in the stream; with
+//      fixed blocks that is known.
+//   3. Threads move their bits to where they belong in an image of the stream's words, which the CTA then copies to the payload and sums up;
+//      as many times as it takes, since the image need not have room for all.
+//
+// The word at the border of two sections is written by the one that comes second: each adds its bits and a count to a place of their own.
+// Sums are linear in words, so each adds those of its own bits.
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/frame.cuh"
+#include "../common/lookback.cuh"
+#include "block.cuh"
+#include "image.cuh"
+#include "scratch.cuh"
+
+template <typename W, u32 kRank>
+struct StreamShared {
+    // Most bits of a block: header, bits of planes, and those that tell of others.
+    static constexpr u32 kBlockBits = 1 + 1 + Floats<W>::kExponentBits + 6 + kBlock<kRank> * (Word<W>::kBits + 1) + Word<W>::kBits;
+    // Of odd words, so that threads find theirs in different banks.
+    static constexpr u32 kSlotWords = (kOwnElements / kBlock<kRank> * kBlockBits / 32 + 1) | 1;
+    static constexpr u32 kImageWords = 4096;
+
+    alignas(16) u32 image[kImageWords];
+    u32 codes[256];
+    u32 slots[kZfpThreads * kSlotWords];
+    CtaSums<kZfpWarps> sums;
+    u32 warp_bits[kZfpWarps];
+    u32 tile;
+    u32 is_suspect;
+    u64 start;
+};
+
+template <typename W, u32 kRank, typename Lines>
+__device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
+    using Shared = StreamShared<W, kRank>;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    Shared& shared = *reinterpret_cast<Shared*>(shared_bytes);
+    const Chunk& chunk = args.own;
+    const u32 tiles = gridDim.x / args.n_chunks, t = threadIdx.x, warp = t / kWarp;
+
+    if (t == 0) shared.tile = atomicAdd(&static_cast<Tickets*>(args.scratch)->first, 1), shared.is_suspect = 0;
+    for (u32 i = t; i < 256; i += kZfpThreads) shared.codes[i] = kCodeTable.entries[i];
+    __syncthreads();
+    const u32 chunk_number = args.n_chunks == 1 ? 0 : shared.tile / tiles, tile = shared.tile - chunk_number * tiles;
+    const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
+    const u32 table = shared_address(shared.codes), slot = shared_address(shared.slots) + t * Shared::kSlotWords * 4;
+
+    // The thread's blocks.
+    constexpr u32 kOwnBlocks = kOwnElements / kBlock<kRank>;
+    BitWriter writer(slot);
+    {
+        const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
+        const BlockGrid<kRank> grid(chunk);
+        const bool is_aligned = (reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0;
+        const LeftOut<W> left_out(chunk);
+        const u32 first = (tile * kZfpThreads + t) * kOwnBlocks;
+        bool is_suspect = false;
+#pragma unroll 1
+        for (u32 block = first; block < min(first + kOwnBlocks, chunk.n_blocks); ++block) {
+            const BlockPlace<kRank> place = grid.place(block);
+            const u32 start = writer.length();
+            W v[kBlock<kRank>];
+            load_block<W, kRank>(v, array, grid, place, is_aligned, args.flags & kSwapBytes);
+            if constexpr (Lines::kIsReversible) {
+                encode_reversible<W, kRank>(writer, table, v, chunk);
+            } else {
+                is_suspect |= encode_lossy<W, kRank>(writer, table, v, place, chunk, left_out);
+            }
+            writer.end_at(start + max(min(writer.length() - start, chunk.max_bits()), chunk.min_bits()));
+        }
+        writer.finish();
+        if (is_suspect) shared.is_suspect = 1;
+    }
+
+    // Where they are.
+    const u32 n_bits = writer.length(), through = warp_inclusive_sum(n_bits);
+    if (lane_id() == kWarp - 1) shared.warp_bits[warp] = through;
+    __syncthreads();
+    u32 before = through - n_bits, all = 0;
+#pragma unroll
+    for (u32 w = 0; w < kZfpWarps; ++w) {
+        if (w < warp) before += shared.warp_bits[w];
+        all += shared.warp_bits[w];
+    }
+    Section& section = scratch.sections[tile];
+    if (!chunk.has_fixed_blocks()) {
+        if (t == 0) publish_state(scratch.bits + tile, all, tile == 0 ? kPrefix : kOwn);
+        u32 of_group = n_bits;
+#pragma unroll
+        for (u32 step = 1; step < kThreadsPerGroup; step *= 2) of_group += __shfl_down_sync(kAllLanes, of_group, step);
+        if (t % kThreadsPerGroup == 0) section.groups[t / kThreadsPerGroup] = static_cast<unsigned short>(of_group);
+        if (warp == 0) {
+            const u64 start = look_back<u64>(scratch.bits, tile);
+            if (t == 0) {
+                if (tile > 0) publish_state(scratch.bits + tile, start + all, kPrefix);
+                shared.start = start;
+            }
+        }
+    } else if (t == 0) {
+        shared.start = static_cast<u64>(tile) * Sections<kRank>::kBlocks * chunk.max_bits();
+    }
+    __syncthreads();
+    const u64 start = shared.start, end = start + all;
+    if (t == 0) {
+        section.end = end;
+        if (shared.is_suspect) section.is_suspect = 1, atomicAdd(&scratch.chunk->n_suspects, 1);
+    }
+
+    // The stream's words from that of the first bit on.
+    const u64 first_word = start / 32;
+    const u32 phase = static_cast<u32>(start % 32), n_words = (phase + all + 31) / 32;
+    const u32 own_start = phase + before, own_shift = own_start % 32;
+    const u32 own_first = own_start / 32, own_words = n_bits ? (own_shift + n_bits + 31) / 32 : 0, slot_words = (n_bits + 31) / 32;
+    u32* const words = reinterpret_cast<u32*>(static_cast<char*>(args.dst) + chunk_number * args.dst_stride + args.encoded.n_bytes) + first_word;
+    // A chunk that will be stored may have a longer stream than there is room for.
+    const u64 room = args.stored.n_bytes + chunk.elements() * sizeof(W) - args.encoded.n_bytes;
+    const u32 n_kept = static_cast<u32>(min(static_cast<u64>(n_words), room / 4 - min(room / 4, first_word)));
+    const bool shares_first = phase > 0, shares_last = end % 32 != 0 && tile + 1 < tiles;
+    Sums sums;
+    const u64 first_of_thread = first_word + t;
+    StridedSums<kZfpThreads> word_sums(first_of_thread);
+    u32 j = 0, last = 0;
+#pragma unroll 1
+    for (u32 from = 0; from < n_words; from += Shared::kImageWords) {
+        const u32 n = min(n_words - from, Shared::kImageWords);
+        for (u32 i = 4 * t; i < aligned_up(n, 32); i += 4 * kZfpThreads) *reinterpret_cast<uint4*>(shared.image + i) = uint4{};
+        __syncthreads();
+#pragma unroll 1
+        for (; j < own_words && own_first + j < from + n; ++j) {
+            const u32 next = j < slot_words ? load_shared_4(slot + 4 * j) : 0;
+            const u32 word = __funnelshift_l(last, next, own_shift);
+            u32* const to = shared.image + image_place(own_first + j - from);
+            if (j == 0 || j + 1 == own_words) {
+                atomicOr(to, word);
+            } else {
+                *to = word;
+            }
+            last = next;
+        }
+        __syncthreads();
+#pragma unroll 2
+        for (u32 i = t; i < n; i += kZfpThreads) {
+            const u32 word = shared.image[image_place(i)], at = from + i;
+            word_sums.add(word);
+            const bool is_shared = (at == 0 && shares_first) | (at + 1 == n_words && shares_last);
+            if (at < n_kept && !is_shared) words[at] = word;
+            if (is_shared) {
+                // Of both borders if it is the only word.
+                u64* const border = &scratch.sections[at == 0 && shares_first ? tile : tile + 1].border;
+                const u64 others = atomicAdd(reinterpret_cast<unsigned long long*>(border), 1ull << 32 | word);
+                if (others >> 32 && at < n_kept) words[at] = static_cast<u32>(others) | word;
+            }
+        }
+        if (from + n < n_words) __syncthreads();
+    }
+    // The last section fills the last 64 bits up.
+    if (t == 0 && tile + 1 == tiles && (first_word + n_words) % 2 && first_word + n_words < room / 4) words[n_words] = 0;
+    word_sums.finish(first_of_thread, sums);
+    shared.sums.share(sums);
+    __syncthreads();
+    if (t == 0) scratch.chunk->stream.add(shared.sums.sum());
+}

@@ -1,0 +1,189 @@
+// Decompression: one thread a group of 256 elements, or with fixed blocks 64 elements, one block after the other, in registers.
+//
+// The stream of a CTA's sections is copied to shared memory and summed up on the way. Where there is too little room for it, it is summed
+// up, and threads read it where it is. Everything behind the stream is summed up in equal shares.
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/tile.cuh"
+#include "../common/warp.cuh"
+#include "decode.cuh"
+#include "layout.cuh"
+
+// What the tail of a payload tells, if it can be true.
+template <u32 kRank>
+struct Tail {
+    u64 bits;
+    u32 units;
+    bool is_sound;
+
+    // Of a payload that has a tail.
+    __device__ __forceinline__ Tail(const Sections<kRank>& sections, const char* payload, u64 n_bytes) {
+        const uint2* const tail = reinterpret_cast<const uint2*>(payload + (n_bytes - n_bytes % 8 - kTailBytes));
+        const uint2 own = tail[0], counts = tail[2];
+        bits = static_cast<u64>(own.y) << 32 | own.x;
+        units = counts.y;
+        is_sound = bits <= 8 * n_bytes && sections.payload_bytes(bits, units) == n_bytes;
+        if (sections.chunk.has_fixed_blocks()) is_sound &= bits == static_cast<u64>(sections.chunk.n_blocks) * sections.chunk.max_bits();
+    }
+};
+
+template <typename W, u32 kRank>
+struct DecodeShared {
+    static constexpr u32 kImageWords = sizeof(W) == 4 ? 9216 : 12288;
+
+    alignas(16) u32 image[kImageWords];
+    u32 codes[256];
+    CtaSums<kZfpWarps> sums;
+};
+
+// Where the sections of a CTA are in the stream, and the thread's group in them.
+struct OwnBits {
+    u64 start, end;  // of all sections
+    u64 own;         // of the thread
+    u32 n_own;
+    u32 damage;
+};
+
+template <u32 kRank>
+__device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, const Tail<kRank>& tail, const char* payload, u32 first_section, u32 n_sections) {
+    const Chunk& chunk = sections.chunk;
+    OwnBits found{};
+    if (chunk.has_fixed_blocks()) {
+        const u64 first = static_cast<u64>(first_section) * Sections<kRank>::kBlocks;
+        const u64 own = first + threadIdx.x * (kOwnElements / kBlock<kRank>), n_blocks = chunk.n_blocks;
+        found.start = first * chunk.max_bits(), found.end = min(first + Sections<kRank>::kBlocks, n_blocks) * chunk.max_bits();
+        found.own = min(own, n_blocks) * chunk.max_bits();
+        return found;
+    }
+    const u64* const ends = reinterpret_cast<const u64*>(payload + Sections<kRank>::stream_bytes(tail.bits));
+    const unsigned short* const groups = reinterpret_cast<const unsigned short*>(ends + sections.sections());
+    const u32 section = first_section + threadIdx.x / kWarp, last = first_section + n_sections - 1;
+    found.start = first_section ? ends[first_section - 1] : 0, found.end = ends[last];
+    // A warp has the groups of a section.
+    const u32 group = section * kGroups + lane_id();
+    const bool exists = group < sections.groups();
+    found.n_own = exists ? groups[group] : 0;
+    const u32 through = warp_inclusive_sum(found.n_own), all = __shfl_sync(kAllLanes, through, kWarp - 1);
+    bool is_sound = found.start <= found.end && found.end <= tail.bits && (last + 1 < sections.sections() || found.end == tail.bits);
+    if (section <= last) {
+        const u64 before = section ? ends[section - 1] : 0, end = ends[section];
+        is_sound &= before <= end && end - before == all && before >= found.start && end <= found.end;
+        found.own = before + through - found.n_own;
+    }
+    if (!is_sound) found.damage = kMarkCorrupt;
+    return found;
+}
+
+// The words of a block, to where its elements are in the array.
+template <typename W, u32 kRank>
+__device__ __forceinline__ void store_block(W (&v)[kBlock<kRank>], W* array, const BlockGrid<kRank>& grid, const BlockPlace<kRank>& place, bool is_aligned,
+                                            bool swaps) {
+    if (unlikely(swaps)) {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = swapped_bytes(v[i]);
+    }
+    W* const start = array + place.start;
+    if (likely(place.is_whole && is_aligned)) {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; i += Word<W>::kPerUnit) store_global_16(start + grid.offset(i), join(&v[i]));
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) {
+            if (is_there(place.there, i)) start[grid.offset(i)] = v[i];
+        }
+    }
+}
+
+// Words of the payload from `first` to before `end`, summed up.
+__device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end, Sums& sums) {
+    StridedSums<kZfpThreads> word_sums(first + threadIdx.x);
+#pragma unroll 4
+    for (u64 i = first + threadIdx.x; i < end; i += kZfpThreads) word_sums.add(payload[i]);
+    word_sums.finish(first + threadIdx.x, sums);
+}
+
+// Decodes the sections of a CTA, whose place in the stream is sound.
+template <typename W, u32 kRank, typename Lines>
+__device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
+                                            const Tail<kRank>& tail, const OwnBits& own, u32 first_section, Sums& sums) {
+    using Shared = DecodeShared<W, kRank>;
+    const Chunk& chunk = sections.chunk;
+    const u32 t = threadIdx.x;
+    const u32* const payload = reinterpret_cast<const u32*>(tile.payload);
+    const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 32;
+    const bool is_last = tile.tile + 1 == tile.tiles;
+    const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
+    StreamWords stream{payload + first_word, n_words, 0};
+    {
+        // A word that the tile before has begun is summed up there.
+        const bool is_begun = own.start % 32 != 0;
+        const bool has_room = n_words <= Shared::kImageWords;
+        StridedSums<kZfpThreads> word_sums(first_word + t);
+#pragma unroll 4
+        for (u32 i = t; i < n_words; i += kZfpThreads) {
+            const u32 word = stream.words[i];
+            if (has_room) shared.image[image_place(i)] = word;
+            word_sums.add(i == 0 && is_begun ? 0 : word);
+        }
+        word_sums.finish(first_word + t, sums);
+        if (has_room) stream.words = shared.image, stream.mask = 31;
+        const u64 rest = tile.n_bytes / 4 - stream_words, share = (rest + tile.tiles - 1) / tile.tiles, first = min(tile.tile * share, rest);
+        sum_words(payload, stream_words + first, stream_words + min(first + share, rest), sums);
+    }
+    __syncthreads();
+
+    const BlockGrid<kRank> grid(chunk);
+    W* const array = reinterpret_cast<W*>(tile.array);
+    const bool is_aligned = (reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0;
+    const u32 n_own = (chunk.has_fixed_blocks() ? kOwnElements : kGroupElements) / kBlock<kRank>;
+    const u64 first = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + t * n_own;
+    const u32 place = static_cast<u32>(own.own - first_word * 32);
+    BitReader reader(stream, place);
+    const u32 table = shared_address(shared.codes);
+#pragma unroll 1
+    for (u64 block = first; block < min(first + n_own, static_cast<u64>(chunk.n_blocks)); ++block) {
+        W v[kBlock<kRank>];
+        decode_block<W, kRank, Lines>(reader, table, chunk, v);
+        store_block<W, kRank>(v, array, grid, grid.place(static_cast<u32>(block)), is_aligned, tile.args.flags & kSwapBytes);
+    }
+    if (!chunk.has_fixed_blocks() && reader.place() != place + own.n_own) tile.report(kMarkCorrupt);
+}
+
+template <typename W, u32 kRank, typename Lines>
+__device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args) {
+    using Shared = DecodeShared<W, kRank>;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    Shared& shared = *reinterpret_cast<Shared*>(shared_bytes);
+    const DecompressTile<Chunk> tile(args);
+    const Chunk& chunk = args.own;
+    const Sections<kRank> sections(chunk);
+    const u32 t = threadIdx.x, per_tile = chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups;
+    const u64 table_bytes = sections.ends_bytes() + sections.groups_bytes() + kTailBytes;
+
+    for (u32 i = t; i < 256; i += kZfpThreads) shared.codes[i] = kPlaneTable.entries[i];
+    Sums sums;
+    u32 damage = 0;
+    const bool is_stored_frame = tile.frame_bytes >= args.stored.n_bytes && is_stored(args.stored, tile.frame);
+    if (is_stored_frame) {
+        damage = tile.template copy_share<kZfpThreads, Pieces::kWords>(chunk.elements() * sizeof(W), static_cast<u64>(per_tile) * kSectionElements * sizeof(W), sums);
+    } else {
+        damage = tile.check_frame(table_bytes);
+    }
+    if (!is_stored_frame && damage == 0) {
+        const Tail<kRank> tail(sections, tile.payload, tile.n_bytes);
+        if (!tail.is_sound) damage = kMarkCorrupt;
+        if (damage == 0) {
+            const u32 first_section = tile.tile * per_tile, n_sections = min(per_tile, sections.sections() - first_section);
+            const OwnBits own = find_bits(sections, tail, tile.payload, first_section, n_sections);
+            if (__syncthreads_or(own.damage)) {
+                damage = kMarkCorrupt;
+            } else {
+                decode_tile<W, kRank, Lines>(tile, shared, sections, tail, own, first_section, sums);
+            }
+        }
+    }
+    tile.add(shared.sums, sums, damage);
+    tile.finish(tile.count());
+}
