@@ -14,16 +14,22 @@ template <typename W>
 struct LeftOut {
     W limit;   // magnitudes from it on, of floats; not more than that of infinity
     W fill;
-    bool is_float, has_fill;
+    W bound;   // rounded down to the type
+    bool is_float, has_fill, has_bound;
 
     __device__ __forceinline__ explicit LeftOut(const Chunk& chunk)
-        : limit(Floats<W>::kInfinity), fill(static_cast<W>(chunk.fill)), is_float(chunk.is_float()), has_fill(chunk.has_fill()) {
+        : limit(Floats<W>::kInfinity), fill(static_cast<W>(chunk.fill)), bound(rounded_down(chunk.value, W())), is_float(chunk.is_float()), has_fill(chunk.has_fill()), has_bound(chunk.has_bound()) {
         const s32 exponent = chunk.minexp + static_cast<s32>(Floats<W>::kFraction) + 2;
-        if (chunk.has_bound() && exponent <= Floats<W>::kBias) limit = max(power_of_two<W>(exponent), W{1});
+        if (has_bound && exponent <= Floats<W>::kBias) limit = max(power_of_two<W>(exponent), W{1});
     }
     __device__ __forceinline__ bool has(W word) const {
         const bool is_large = is_float ? (word & Floats<W>::kMagnitude) >= limit : ((word ^ word << 1) & kTopBit<W>) != 0;
         return is_large || (has_fill && word == fill);
+    }
+    // Whether an element that is coded is not what a decoder makes of it, or may not be that.
+    __device__ __forceinline__ bool differs(W word, W decoded, bool is_tiny) const {
+        const bool is_off = has_bound ? !is_near(word, decoded, bound) : is_tiny && (word & Floats<W>::kMagnitude) != 0;
+        return is_off || (has_fill && decoded == fill);
     }
 };
 
@@ -82,10 +88,10 @@ __device__ __forceinline__ void numbers_of_block(W (&v)[kBlock<kRank>]) {
 
 // Encodes a block, without regard to the least of its bits. Is whether it may have exceptions.
 template <typename W, u32 kRank>
-__device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place,
+__device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place,
                                              const Chunk& chunk, const LeftOut<W>& left_out) {
     using F = Floats<W>;
-    const u32 limit = writer.length() + chunk.max_bits();
+    const u32 limit = writer.n + chunk.max_bits();
     W all = 0;
     const auto measure = [&] {
         all = 0;
@@ -116,7 +122,7 @@ __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, W (&v
         const s32 above = e - chunk.minexp;
         is_suspect |= is_tiny && all != 0;
         // Why no others can miss the bound is told in the head of finish.cuh.
-        if (chunk.has_bound()) is_suspect |= above > kSureExponents<W> || (above == -1 && all >> (F::kFraction - 1) & 1);
+        if (left_out.has_bound) is_suspect |= above > kSureExponents<W> || (above == -1 && all >> (F::kFraction - 1) & 1) || left_out.bound == 0;
         if (left_out.has_fill) is_suspect |= e >= F::kBias || (left_out.fill & F::kMagnitude) < power_of_two<W>(e + 1);
         const s32 wanted = is_tiny ? 0 : above + 2 * static_cast<s32>(kRank) + 2;
         precision = static_cast<u32>(max(0, min(wanted, static_cast<s32>(chunk.max_precision()))));
@@ -130,14 +136,14 @@ __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, W (&v
         precision = min(precision, chunk.max_precision());
     }
     numbers_of_block<W, kRank, Lossy>(v);
-    put_planes<W, kRank>(writer, table, v, min(precision, Word<W>::kBits), limit);
+    put_planes<W, kRank>(writer, table, own, v, min(precision, Word<W>::kBits), limit);
     return is_suspect;
 }
 
 template <typename W, u32 kRank>
-__device__ __forceinline__ void encode_reversible(BitWriter& writer, u32 table, W (&v)[kBlock<kRank>], const Chunk& chunk) {
+__device__ __forceinline__ void encode_reversible(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const Chunk& chunk) {
     using F = Floats<W>;
-    const u32 limit = writer.length() + chunk.max_bits();
+    const u32 limit = writer.n + chunk.max_bits();
     if (chunk.is_float()) {
         W all = 0, words = 0;
 #pragma unroll
@@ -162,5 +168,5 @@ __device__ __forceinline__ void encode_reversible(BitWriter& writer, u32 table, 
     for (u32 i = 0; i < kBlock<kRank>; ++i) any |= v[i];
     const u32 precision = min(any ? Word<W>::kBits - trailing_zeros(any) : 1, chunk.max_precision());
     writer.put(precision - 1, F::kPlaneCountBits);
-    put_planes<W, kRank>(writer, table, v, precision, limit);
+    put_planes<W, kRank>(writer, table, own, v, precision, limit);
 }

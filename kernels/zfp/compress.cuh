@@ -27,8 +27,11 @@ struct StreamShared {
     static constexpr u32 kSlotWords = (kOwnElements / kBlock<kRank> * kBlockBits / 32 + 1) | 1;
     static constexpr u32 kImageWords = 4096;
 
-    alignas(16) u32 image[kImageWords];
-    u32 codes[256];
+    union {
+        alignas(16) u32 image[kImageWords];
+        u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];  // before
+    };
+    u32 codes[CodesOf<kRank>::kEntries];
     u32 slots[kZfpThreads * kSlotWords];
     CtaSums<kZfpWarps> sums;
     u32 warp_bits[kZfpWarps];
@@ -46,11 +49,11 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     const u32 tiles = gridDim.x / args.n_chunks, t = threadIdx.x, warp = t / kWarp;
 
     if (t == 0) shared.tile = atomicAdd(&static_cast<Tickets*>(args.scratch)->first, 1), shared.is_suspect = 0;
-    for (u32 i = t; i < 256; i += kZfpThreads) shared.codes[i] = kCodeTable.entries[i];
+    for (u32 i = t; i < CodesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = CodesOf<kRank>::entry(i);
     __syncthreads();
     const u32 chunk_number = args.n_chunks == 1 ? 0 : shared.tile / tiles, tile = shared.tile - chunk_number * tiles;
     const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
-    const u32 table = shared_address(shared.codes), slot = shared_address(shared.slots) + t * Shared::kSlotWords * 4;
+    const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage), slot = shared_address(shared.slots) + t * Shared::kSlotWords * 4;
 
     // The thread's blocks.
     constexpr u32 kOwnBlocks = kOwnElements / kBlock<kRank>;
@@ -65,22 +68,22 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
 #pragma unroll 1
         for (u32 block = first; block < min(first + kOwnBlocks, chunk.n_blocks); ++block) {
             const BlockPlace<kRank> place = grid.place(block);
-            const u32 start = writer.length();
+            const u32 start = writer.n;
             W v[kBlock<kRank>];
             load_block<W, kRank>(v, array, grid, place, is_aligned, args.flags & kSwapBytes);
             if constexpr (Lines::kIsReversible) {
-                encode_reversible<W, kRank>(writer, table, v, chunk);
+                encode_reversible<W, kRank>(writer, table, own, v, chunk);
             } else {
-                is_suspect |= encode_lossy<W, kRank>(writer, table, v, place, chunk, left_out);
+                is_suspect |= encode_lossy<W, kRank>(writer, table, own, v, place, chunk, left_out);
             }
-            writer.end_at(start + max(min(writer.length() - start, chunk.max_bits()), chunk.min_bits()));
+            writer.end_at(start + max(min(writer.n - start, chunk.max_bits()), chunk.min_bits()));
         }
         writer.finish();
         if (is_suspect) shared.is_suspect = 1;
     }
 
     // Where they are.
-    const u32 n_bits = writer.length(), through = warp_inclusive_sum(n_bits);
+    const u32 n_bits = writer.n, through = warp_inclusive_sum(n_bits);
     if (lane_id() == kWarp - 1) shared.warp_bits[warp] = through;
     __syncthreads();
     u32 before = through - n_bits, all = 0;
@@ -90,12 +93,9 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         all += shared.warp_bits[w];
     }
     Section& section = scratch.sections[tile];
+    section.bits[t] = static_cast<unsigned short>(n_bits);
     if (!chunk.has_fixed_blocks()) {
         if (t == 0) publish_state(scratch.bits + tile, all, tile == 0 ? kPrefix : kOwn);
-        u32 of_group = n_bits;
-#pragma unroll
-        for (u32 step = 1; step < kThreadsPerGroup; step *= 2) of_group += __shfl_down_sync(kAllLanes, of_group, step);
-        if (t % kThreadsPerGroup == 0) section.groups[t / kThreadsPerGroup] = static_cast<unsigned short>(of_group);
         if (warp == 0) {
             const u64 start = look_back<u64>(scratch.bits, tile);
             if (t == 0) {

@@ -1,5 +1,6 @@
-// Bits, which become planes of a block again: the twin of encode.cuh. Eight bits of code, from a place where a 1 was in front, become up to
-// eight bits of the plane by a table. Near the end of the block, or of its bits, they are looked at one by one.
+// Bits, which become planes of a block again: the twin of encode.cuh. From behind the bits that come as they are, nine bits of code become up to
+// eight bits of the plane by a table. Near the end of the block, or of its bits, a step is one 1 of the plane. Of a block of four numbers a
+// whole plane is looked up.
 
 #pragma once
 
@@ -9,21 +10,21 @@
 #include "layout.cuh"
 #include "planes.cuh"
 
-// Of every eight bits: those of the plane, how many these are, how many bits of code they took, and whether nothing is behind them.
+// Of every nine bits: those of the plane, how many these are, how many bits of code they took, and whether nothing is behind them.
 struct PlaneTable {
-    static constexpr u32 kPlacesAt = 8, kLengthAt = 16, kEndsAt = 31;
-    u32 entries[256];
+    static constexpr u32 kEntries = 512, kPlacesAt = 8, kLengthAt = 16, kEndsAt = 31;
+    u32 entries[kEntries];
 
     constexpr PlaneTable() : entries() {
-        for (u32 code = 0; code < 256; ++code) {
-            u32 plane = 0, places = 0, at = 0, ends = 0;
-            while (at < 8 && !ends) {
+        for (u32 code = 0; code < kEntries; ++code) {
+            u32 plane = 0, places = 0, at = 1, ends = !(code & 1);
+            while (at < 9 && !ends) {
                 if (!(code >> at & 1)) {
                     ++places, ++at;
                     continue;
                 }
                 // What is behind the 1 belongs to it.
-                if (at == 7) break;
+                if (at == 8) break;
                 plane |= 1u << places++;
                 ends = !(code >> (at + 1) & 1);
                 at += 2;
@@ -32,121 +33,193 @@ struct PlaneTable {
         }
     }
 };
-__device__ const PlaneTable kPlaneTable;
 
-// Words of a stream: an image in shared memory, or as they are.
-struct StreamWords {
-    const u32* words;
-    u32 n_words;  // behind them are zeros
-    u32 mask;     // 31 of an image, or 0
+// Of every eight bits, and every count of those that come as they are in a plane of four numbers: the plane, how many bits it took, and
+// the next count.
+struct LinePlaneTable {
+    static constexpr u32 kEntries = 5 * 256, kLengthAt = 8, kCountAt = 16;
+    u32 entries[kEntries];
 
-    __device__ __forceinline__ u32 operator[](u32 i) const { return i < n_words ? words[image_place(i, mask)] : 0; }
-};
-
-// Reads bits one behind the other. Behind the last word there are zeros.
-struct BitReader {
-    const StreamWords& stream;
-    u32 word, next;  // what is looked at, and the next one
-    u32 at;          // word that is loaded next
-    u32 offset;      // in `word`, below 32
-
-    __device__ __forceinline__ BitReader(const StreamWords& stream, u32 place)
-        : stream(stream), word(stream[place / 32]), next(stream[place / 32 + 1]), at(place / 32 + 2), offset(place % 32) {}
-
-    __device__ __forceinline__ u32 place() const { return (at - 2) * 32 + offset; }
-    // The next 32 bits.
-    __device__ __forceinline__ u32 peek() const { return __funnelshift_r(word, next, offset); }
-    // Goes on by up to 32.
-    __device__ __forceinline__ void skip(u32 n) {
-        offset += n;
-        if (offset >= 32) {
-            word = next, offset -= 32;
-            next = stream[at++];
+    constexpr LinePlaneTable() : entries() {
+        for (u32 coded = 0; coded <= 4; ++coded) {
+            for (u32 code = 0; code < 256; ++code) {
+                u32 plane = code & ((1u << coded) - 1), at = coded, next = coded;
+                while (next < 4) {
+                    if (!(code >> at++ & 1)) break;
+                    while (next < 3) {
+                        if (code >> at++ & 1) break;
+                        ++next;
+                    }
+                    plane |= 1u << next++;
+                }
+                entries[coded * 256 + code] = plane | at << kLengthAt | next << kCountAt;
+            }
         }
     }
+};
+__device__ const PlaneTable kPlaneTable;
+__device__ const LinePlaneTable kLinePlaneTable;
+
+// The table for a rank, which goes to shared memory.
+template <u32 kRank>
+struct PlanesOf {
+    static constexpr u32 kEntries = kRank == 1 ? LinePlaneTable::kEntries : PlaneTable::kEntries;
+    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlaneTable.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
+};
+
+// A stream in shared memory, which goes on with so many words of zeros.
+constexpr u32 kZeroWords = 4;
+struct SharedWords {
+    u32 address;
+    u32 n_words;
+
+    // Four words from word i on.
+    __device__ __forceinline__ uint4 load(u32 i) const {
+        const u32 at = address + 4 * min(i, n_words);
+        return make_uint4(load_shared_4(at), load_shared_4(at + 4), load_shared_4(at + 8), load_shared_4(at + 12));
+    }
+    __device__ __forceinline__ u32 pair(u32 place) const {
+        const u32 at = address + 4 * min(place / 32, n_words);
+        return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
+    }
+};
+// One that is not. Behind it are zeros.
+struct GlobalWords {
+    const u32* words;
+    u32 n_words;
+
+    __device__ __forceinline__ u32 word(u32 i) const { return i < n_words ? words[i] : 0; }
+    __device__ __forceinline__ uint4 load(u32 i) const { return make_uint4(word(i), word(i + 1), word(i + 2), word(i + 3)); }
+    __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
+};
+
+// Reads bits one behind the other.
+template <typename Words>
+struct BitReader {
+    const Words words;
+    u32 place;
+
+    // The next 32 bits, and so many of them.
+    __device__ __forceinline__ u32 peek() const { return words.pair(place); }
     __device__ __forceinline__ u32 get(u32 n) {
         const u32 bits = peek() & low_bits(0u, n);
-        skip(n);
+        place += n;
         return bits;
-    }
-    __device__ __forceinline__ void move_to(u32 place) {
-        word = stream[place / 32], next = stream[place / 32 + 1], at = place / 32 + 2, offset = place % 32;
     }
 };
 
-// The next plane, of which `left` bits are there at most: they become fewer.
-template <u32 kRank>
-__device__ __forceinline__ Plane<kRank> get_plane(BitReader& reader, u32 table, u32& left, u32& coded) {
-    constexpr u32 n = kBlock<kRank>;
-    const u32 n_plain = min(coded, left);
-    left -= n_plain;
-    Plane<kRank> plane;
-    if (kRank < 3 || n_plain <= 32) {
-        plane = reader.get(n_plain);
-    } else {
-        plane = reader.get(32);
-        plane |= static_cast<Plane<kRank>>(static_cast<u64>(reader.get(n_plain - 32)) << (kRank < 3 ? 0 : 32));
-    }
-    if (left == 0 || coded == n) return plane;
-    --left;
-    if (!reader.get(1)) return plane;
+// Reads what is left of a plane, from where it tells whether there is a 1 from `coded` on, or behind that where there is one.
+template <u32 n, typename Words>
+__device__ __forceinline__ u64 get_rest(BitReader<Words>& reader, u32 table, u32 end, u32& coded, bool has_one) {
+    u64 plane = 0;
     for (;;) {
-        const u32 entry = load_shared_4(table + 4 * (reader.peek() & 0xff));
-        const u32 places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
-        if (coded + places >= n || length > left) break;
-        plane |= static_cast<Plane<kRank>>(entry & 0xff) << coded;
-        coded += places, left -= length;
-        reader.skip(length);
-        if (entry >> PlaneTable::kEndsAt) return plane;
-    }
-    // Here a 1 is ahead, as far as there are bits.
-    for (;;) {
-        while (left > 0 && coded < n - 1) {
-            --left;
-            if (reader.get(1)) break;
-            ++coded;
+        if (!has_one) {
+            if (coded == n || reader.place >= end || !reader.get(1)) return plane;
         }
-        plane |= static_cast<Plane<kRank>>(1) << coded++;
-        if (left == 0 || coded == n) return plane;
-        --left;
-        if (!reader.get(1)) return plane;
+        if (n > 4 && reader.place > 0) {
+            // As if the 1 was in front.
+            --reader.place;
+            const u32 entry = load_shared_4(table + 4 * ((reader.peek() | 1) & 0x1ff));
+            const u32 places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
+            if (coded + places < n && reader.place + length <= end) {
+                plane |= static_cast<u64>(entry & 0xff) << coded;
+                coded += places, reader.place += length;
+                if (entry >> PlaneTable::kEndsAt) return plane;
+                has_one = true;
+                continue;
+            }
+            ++reader.place;
+        }
+        // Zeros as far as there are bits; but that the last number has the 1 need not be told.
+        const u32 most = min(end - min(end, reader.place), n - 1 - coded);
+        u32 zeros = 0, few;
+        do {
+            const u32 bits = reader.peek();
+            few = min(bits ? trailing_zeros(bits) : 32, most - zeros);
+            reader.place += few, zeros += few;
+        } while (few == 32);
+        if (zeros < most) ++reader.place;
+        plane |= u64{1} << (coded + zeros);
+        coded += zeros + 1;
+        has_one = false;
     }
 }
 
-// Reads `precision` planes of a block from the highest on, as far as there are bits; the others are zeros.
-template <typename W, u32 kRank>
-__device__ __forceinline__ void get_planes(BitReader& reader, u32 table, W (&v)[kBlock<kRank>], u32 precision, u32& left) {
+// The next plane, where bits end before place `end`.
+template <u32 kRank, typename Words>
+__device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, u32& coded) {
+    constexpr u32 n = kBlock<kRank>;
+    const u32 start = reader.place;
+    if (kRank == 1) {
+        const u32 bits = reader.peek(), entry = load_shared_4(table + 1024 * coded + 4 * (bits & 0xff));
+        const u32 length = entry >> LinePlaneTable::kLengthAt & 0xff;
+        if (likely(start + length <= end)) {
+            reader.place += length;
+            coded = entry >> LinePlaneTable::kCountAt;
+            return entry & 0xff;
+        }
+        const u32 plain = min(coded, end - start);
+        reader.place += plain;
+        return (bits & low_bits(0u, plain)) | get_rest<n>(reader, table, end, coded, false);
+    }
+    // From 32 bits that come as they are on, the first 32 are taken at once.
+    u32 first = 0, word, rest, before = coded;
+    const bool is_high = kRank == 3 && coded >= 32;
+    if (kRank == 2) {
+        word = reader.peek();
+        rest = word >> coded;
+    } else {
+        const uint4 words = reader.words.load(start / 32);
+        first = __funnelshift_r(words.x, words.y, start);
+        const u32 second = __funnelshift_r(words.y, words.z, start), third = __funnelshift_r(words.z, words.w, start);
+        word = is_high ? second : first;
+        before -= is_high ? 32 : 0;
+        rest = __funnelshift_r(word, is_high ? third : second, before);
+    }
+    u32 entry = load_shared_4(table + 4 * (rest & 0x1ff));
+    if (coded == n) entry = 1u << PlaneTable::kEndsAt;
+    const u32 found = entry & 0xff, places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
+    const u32 plain = word & low_bits(0u, before);
+    if (likely(entry >> PlaneTable::kEndsAt && (coded + places < n || places == 0) && start + coded + length <= end)) {
+        const u32 low = plain | __funnelshift_l(0, found, before), high = __funnelshift_l(found, 0, before);
+        reader.place = start + coded + length;
+        coded += places;
+        return is_high ? static_cast<u64>(low) << 32 | first : static_cast<u64>(high) << 32 | low;
+    }
+    const u32 n_plain = min(coded, end - start);
+    u64 plane = is_high ? static_cast<u64>(plain) << 32 | first : plain;
+    if (n_plain < coded) plane &= (u64{1} << n_plain) - 1;
+    reader.place = start + n_plain;
+    return plane | get_rest<n>(reader, table, end, coded, false);
+}
+
+// Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
+template <typename W, u32 kRank, typename Words>
+__device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
     using S = Slice<W, kRank>;
     constexpr u32 kHalves = sizeof(W) / 4;
-    u32 coded = 0, n_planes = left > 0 ? precision : 0;
+    u32 coded = 0, left = reader.place < end ? precision : 0;
     u32 words[kBlock<kRank>];
 #pragma unroll
     for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = 0, words[i] = 0;
 #pragma unroll 1
-    for (u32 half = 0; half < kHalves && n_planes > 0; ++half) {
+    for (u32 half = 0; half < kHalves && left > 0; ++half) {
 #pragma unroll 1
-        for (u32 slice = 0; slice < S::kSlices && n_planes > 0; ++slice) {
+        for (u32 slice = 0; slice < S::kSlices && left > 0; ++slice) {
             S planes;
 #pragma unroll
             for (u32 w = 0; w < S::kWords; ++w) {
 #pragma unroll
                 for (u32 c = 0; c < 8; ++c) planes.rows[w][c] = 0;
             }
+            planes.stage(own);
 #pragma unroll 1
-            for (u32 field = S::kFields; field-- > 0 && n_planes > 0;) {
-#pragma unroll
-                for (u32 c = 0; c < 8; ++c) {
-                    if (n_planes > 0) {
-                        const Plane<kRank> plane = get_plane<kRank>(reader, table, left, coded);
-                        if constexpr (kRank == 3) {
-                            planes.rows[0][c] = static_cast<u32>(plane), planes.rows[S::kWords - 1][c] = static_cast<u32>(plane >> 32);
-                        } else {
-                            planes.rows[0][c] |= plane << field * S::kFieldBits;
-                        }
-                        n_planes = left > 0 ? n_planes - 1 : 0;
-                    }
-                }
+            for (u32 i = 0; i < S::kPlanes && left > 0; ++i) {
+                const u64 plane = get_plane<kRank>(reader, table, end, coded);
+                S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
+                left = reader.place < end ? left - 1 : 0;
             }
+            planes.unstage(own);
             planes.add_to(words, slice);
         }
 #pragma unroll
@@ -162,11 +235,11 @@ __device__ __forceinline__ void get_planes(BitReader& reader, u32 table, W (&v)[
 }
 
 // A block, as the words of its elements; those of padding, too.
-template <typename W, u32 kRank, typename Lines>
-__device__ __forceinline__ void decode_block(BitReader& reader, u32 table, const Chunk& chunk, W (&v)[kBlock<kRank>]) {
+template <typename W, u32 kRank, typename Lines, typename Words>
+__device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, W (&v)[kBlock<kRank>]) {
     using F = Floats<W>;
     constexpr u32 kBits = Word<W>::kBits;
-    const u32 start = reader.place();
+    const u32 start = reader.place, end = start + chunk.max_bits();
     bool is_scaled = chunk.is_float(), is_zero = false;
     s32 e = 0;
     u32 precision = min(kBits, chunk.max_precision());
@@ -183,10 +256,8 @@ __device__ __forceinline__ void decode_block(BitReader& reader, u32 table, const
         }
     }
     if (Lines::kIsReversible && !is_zero) precision = min(precision, reader.get(F::kPlaneCountBits) + 1);
-    const u32 used = reader.place() - start;
-    u32 left = is_zero ? 0 : chunk.max_bits() - min(used, chunk.max_bits());
-    get_planes<W, kRank>(reader, table, v, precision, left);
-    if (reader.place() - start < chunk.min_bits()) reader.move_to(start + chunk.min_bits());
+    get_planes<W, kRank>(reader, table, own, v, is_zero ? 0 : precision, end);
+    reader.place = max(reader.place, start + chunk.min_bits());
 #pragma unroll
     for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = from_negabinary(v[i]);
     transform_back<kRank, Lines>(v);

@@ -9,7 +9,9 @@
 #include "../common/tile.cuh"
 #include "../common/warp.cuh"
 #include "decode.cuh"
+#include "exceptions.cuh"
 #include "layout.cuh"
+#include "../stage/boxes.cuh"
 
 // What the tail of a payload tells, if it can be true.
 template <u32 kRank>
@@ -31,10 +33,16 @@ struct Tail {
 
 template <typename W, u32 kRank>
 struct DecodeShared {
-    static constexpr u32 kImageWords = sizeof(W) == 4 ? 9216 : 12288;
+    // Of the stream, as far as there is room with kZeroWords and a word for each thread.
+    static constexpr u32 kImageWords = 10240;
+    static constexpr u32 kRoom = kImageWords - kZfpThreads - kZeroWords;
 
-    alignas(16) u32 image[kImageWords];
-    u32 codes[256];
+    union {
+        alignas(16) u32 image[kImageWords];
+        ReadShared<W> exceptions;
+    };
+    u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
+    u32 codes[PlanesOf<kRank>::kEntries];
     CtaSums<kZfpWarps> sums;
 };
 
@@ -115,20 +123,24 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 32;
     const bool is_last = tile.tile + 1 == tile.tiles;
     const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
-    StreamWords stream{payload + first_word, n_words, 0};
+    const u32* const stream = payload + first_word;
+    // Where threads begin so many words behind each other, an even number, one more is between, and they are in different banks.
+    const u32 own_bits = kOwnElements / kBlock<kRank> * chunk.max_bits();
+    const bool is_padded = chunk.has_fixed_blocks() && own_bits % 64 == 0, has_room = n_words <= Shared::kRoom;
     {
         // A word that the tile before has begun is summed up there.
         const bool is_begun = own.start % 32 != 0;
-        const bool has_room = n_words <= Shared::kImageWords;
+        const SmallDivisor own_words(is_padded ? own_bits / 32 : 1);
         StridedSums<kZfpThreads> word_sums(first_word + t);
 #pragma unroll 4
         for (u32 i = t; i < n_words; i += kZfpThreads) {
-            const u32 word = stream.words[i];
-            if (has_room) shared.image[image_place(i)] = word;
+            const u32 word = stream[i];
+            u32 rest;
+            if (has_room) shared.image[is_padded ? i + own_words.divide(i, rest) : i] = word;
             word_sums.add(i == 0 && is_begun ? 0 : word);
         }
+        if (has_room && !is_padded && t < kZeroWords) shared.image[n_words + t] = 0;
         word_sums.finish(first_word + t, sums);
-        if (has_room) stream.words = shared.image, stream.mask = 31;
         const u64 rest = tile.n_bytes / 4 - stream_words, share = (rest + tile.tiles - 1) / tile.tiles, first = min(tile.tile * share, rest);
         sum_words(payload, stream_words + first, stream_words + min(first + share, rest), sums);
     }
@@ -139,16 +151,39 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const bool is_aligned = (reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0;
     const u32 n_own = (chunk.has_fixed_blocks() ? kOwnElements : kGroupElements) / kBlock<kRank>;
     const u64 first = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + t * n_own;
-    const u32 place = static_cast<u32>(own.own - first_word * 32);
-    BitReader reader(stream, place);
-    const u32 table = shared_address(shared.codes);
+    const u32 place = static_cast<u32>(own.own - first_word * 32), table = shared_address(shared.codes), stage = Slice<W, kRank>::own_address(shared.stage);
+    const auto decode = [&](auto words) {
+        BitReader<decltype(words)> reader{words, place};
 #pragma unroll 1
-    for (u64 block = first; block < min(first + n_own, static_cast<u64>(chunk.n_blocks)); ++block) {
-        W v[kBlock<kRank>];
-        decode_block<W, kRank, Lines>(reader, table, chunk, v);
-        store_block<W, kRank>(v, array, grid, grid.place(static_cast<u32>(block)), is_aligned, tile.args.flags & kSwapBytes);
+        for (u64 block = first; block < min(first + n_own, static_cast<u64>(chunk.n_blocks)); ++block) {
+            W v[kBlock<kRank>];
+            decode_block<W, kRank, Lines>(reader, table, stage, chunk, v);
+            store_block<W, kRank>(v, array, grid, grid.place(static_cast<u32>(block)), is_aligned, tile.args.flags & kSwapBytes);
+        }
+        if (!chunk.has_fixed_blocks() && reader.place != place + own.n_own) tile.report(kMarkCorrupt);
+    };
+    if (likely(has_room)) {
+        decode(SharedWords{shared_address(shared.image) + (is_padded ? 4 * t : 0), n_words});
+    } else {
+        decode(GlobalWords{stream, n_words});
     }
-    if (!chunk.has_fixed_blocks() && reader.place() != place + own.n_own) tile.report(kMarkCorrupt);
+    if (likely(tail.units == 0)) return;
+
+    const u64 ends_at = stream_words + (sections.ends_bytes() + sections.groups_bytes()) / 4, exceptions_at = ends_at + sections.exception_ends_bytes() / 4;
+    const u32 n_sections = static_cast<u32>(min(static_cast<u64>(kZfpThreads) * n_own / Sections<kRank>::kBlocks, static_cast<u64>(sections.sections() - first_section)));
+#pragma unroll 1
+    for (u32 section = first_section; section < first_section + n_sections; ++section) {
+        const u32 before = section ? payload[ends_at + section - 1] : 0, end = payload[ends_at + section];
+        bool is_sound = before <= end && end <= tail.units && (section + 1 < sections.sections() || end == tail.units);
+        if (is_sound && before < end) {
+            is_sound = apply_exceptions<W>(shared.exceptions, payload + exceptions_at + before, end - before, [&](u32 place, W word) {
+                const Element64<kRank> element(grid, chunk, section, place);
+                if (element.exists) array[element.offset] = tile.args.flags & kSwapBytes ? swapped_bytes(word) : word;
+                return element.exists;
+            });
+        }
+        if (!is_sound) tile.report(kMarkCorrupt);
+    }
 }
 
 template <typename W, u32 kRank, typename Lines>
@@ -162,7 +197,7 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     const u32 t = threadIdx.x, per_tile = chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups;
     const u64 table_bytes = sections.ends_bytes() + sections.groups_bytes() + kTailBytes;
 
-    for (u32 i = t; i < 256; i += kZfpThreads) shared.codes[i] = kPlaneTable.entries[i];
+    for (u32 i = t; i < PlanesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = PlanesOf<kRank>::entry(i);
     Sums sums;
     u32 damage = 0;
     const bool is_stored_frame = tile.frame_bytes >= args.stored.n_bytes && is_stored(args.stored, tile.frame);

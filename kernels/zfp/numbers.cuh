@@ -49,3 +49,11 @@ __device__ __forceinline__ u32 scaled_down(u32 i, u32 scale) { return as_word(__
 __device__ __forceinline__ u64 scaled_down(u64 i, u64 scale) {
     return as_word(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), as_float(scale)));
 }
+
+// The bits of a double, rounded down to the type.
+__device__ __forceinline__ u32 rounded_down(u64 bits, u32) { return as_word(__double2float_rd(as_float(bits))); }
+__device__ __forceinline__ u64 rounded_down(u64 bits, u64) { return bits; }
+
+// Whether the difference of two floats, rounded, is below a bound.
+__device__ __forceinline__ bool is_near(u32 x, u32 y, u32 bound) { return fabsf(__fsub_rn(as_float(x), as_float(y))) < as_float(bound); }
+__device__ __forceinline__ bool is_near(u64 x, u64 y, u64 bound) { return fabs(__dsub_rn(as_float(x), as_float(y))) < as_float(bound); }

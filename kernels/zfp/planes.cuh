@@ -4,10 +4,14 @@
 //
 // A word of a slice has kFields fields, each a plane: row c has plane 7 − c of every byte. Of blocks of four numbers a field is a byte
 // with four of its bits.
+//
+// Between bits and numbers a slice is in shared memory, where a loop finds planes by their number.
 
 #pragma once
 
 #include "../common/bits.cuh"
+#include "../common/warp.cuh"
+#include "layout.cuh"
 #include "transform.cuh"
 
 template <typename W, u32 kRank>
@@ -75,16 +79,48 @@ struct Slice {
             }
         }
     }
-};
 
-// The bits of a plane.
-template <u32 kRank>
-struct PlaneWord {
-    using Type = u32;
+    // Rows in shared memory, those of all threads side by side; `own` is the address of the thread's first word.
+    static constexpr u32 kRowBytes = 4 * kWords * kZfpThreads;
+    static __device__ __forceinline__ u32 own_address(const u32* stage) { return shared_address(stage) + 4 * kWords * threadIdx.x; }
+    __device__ __forceinline__ void stage(u32 own) const {
+#pragma unroll
+        for (u32 c = 0; c < 8; ++c) {
+            if constexpr (kWords == 2) {
+                store_shared_8(own + c * kRowBytes, make_uint2(rows[0][c], rows[1][c]));
+            } else {
+                store_shared_4(own + c * kRowBytes, rows[0][c]);
+            }
+        }
+    }
+    __device__ __forceinline__ void unstage(u32 own) {
+#pragma unroll
+        for (u32 c = 0; c < 8; ++c) {
+            if constexpr (kWords == 2) {
+                const uint2 row = load_shared_8(own + c * kRowBytes);
+                rows[0][c] = row.x, rows[1][c] = row.y;
+            } else {
+                rows[0][c] = load_shared_4(own + c * kRowBytes);
+            }
+        }
+    }
+    // Plane i of a slice, from the highest on, in shared memory.
+    static __device__ __forceinline__ u64 load_plane(u32 own, u32 i) {
+        const u32 row = own + i % 8 * kRowBytes, field = kFields - 1 - i / 8;
+        if constexpr (kWords == 2) {
+            const uint2 words = load_shared_8(row);
+            return static_cast<u64>(words.y) << 32 | words.x;
+        } else {
+            return load_shared_4(row) >> field * kFieldBits & low_bits(0u, kN);
+        }
+    }
+    // Rows must be zeros before planes are stored.
+    static __device__ __forceinline__ void store_plane(u32 own, u32 i, u32 low, u32 high) {
+        const u32 row = own + i % 8 * kRowBytes, field = kFields - 1 - i / 8;
+        if constexpr (kWords == 2) {
+            store_shared_8(row, make_uint2(low, high));
+        } else {
+            store_shared_4(row, load_shared_4(row) | low << field * kFieldBits);
+        }
+    }
 };
-template <>
-struct PlaneWord<3> {
-    using Type = u64;
-};
-template <u32 kRank>
-using Plane = typename PlaneWord<kRank>::Type;

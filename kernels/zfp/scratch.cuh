@@ -12,13 +12,14 @@ struct Section {
     u64 end;              // bits of the stream up to its end
     u32 is_suspect;       // it may have exceptions
     u32 reserved;
-    unsigned short groups[kGroups];  // bits of its groups
+    unsigned short bits[kZfpThreads];  // of the stream, that threads have made
 };
 
 struct ChunkState {
     Totals stream;   // sums of the stream
     Totals rest;     // and of what is behind it, less the ends of exceptions; counts sections of the second pass
     Totals ends;     // sums of these
+    Totals stored;   // of a payload that is the array
     u32 n_suspects;  // sections
     u32 is_stored;
     u64 n_exceptions;
@@ -28,6 +29,11 @@ struct Tickets {
     u32 first, second;  // of the passes
     u32 reserved[30];
 };
+
+// How to launch a pass: a tile is a section.
+constexpr LaunchInfo zfp_launch(u32 shared_bytes) {
+    return LaunchInfo{kZfpThreads, shared_bytes, 0, 1, sizeof(Tickets), sizeof(ChunkState), 2 * sizeof(u64) + sizeof(Section)};
+}
 
 // All of it: Tickets, ChunkState of each chunk, and of each tile two states of look-back, for the bits of the stream and for the units of
 // exceptions, and Section.
@@ -46,7 +52,3 @@ struct ScratchView {
         sections = reinterpret_cast<Section*>(states + 2 * n_tiles) + first;
     }
 };
-
-constexpr LaunchInfo zfp_compress_launch(u32 shared_bytes, u32 blocks_per_tile) {
-    return LaunchInfo{kZfpThreads, shared_bytes, 0, blocks_per_tile, sizeof(Tickets), sizeof(ChunkState), 2 * sizeof(u64) + sizeof(Section)};
-}
