@@ -45,8 +45,9 @@ extern "C" {
 #define GRIDZ_CODEC_NDZIP 1
 #define GRIDZ_CODEC_LORENZO 2
 #define GRIDZ_CODEC_SZP 3
+#define GRIDZ_CODEC_ZFP 4
 
-/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has both others, GRIDZ_CODEC_SZP has fast alone. */
+/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has both others, GRIDZ_CODEC_SZP and GRIDZ_CODEC_ZFP have fast alone. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
@@ -89,7 +90,8 @@ static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 
 /*
  * The same in a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_SZP takes
- * GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL. H5Dcreate says what is allowed. Also negative for GRIDZ_MODE_LOSSLESS.
+ * GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL, GRIDZ_CODEC_ZFP takes GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION.
+ * H5Dcreate says what is allowed. Also negative for GRIDZ_MODE_LOSSLESS.
  */
 static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode, double value, unsigned level)
 {

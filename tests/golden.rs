@@ -140,13 +140,14 @@ fn goldens_decode() {
     }
 }
 
-/// What was decoded is encoded to what is decoded to the same: nothing drifts. With `rel` the range is another one.
+/// What was decoded is encoded to what is decoded to the same: nothing drifts. With `rel` the range is another one, and zfp
+/// does drift.
 #[test]
 fn decoded_goldens_stay_as_they_are() {
     let v5 = folder("v5");
     let mut n = 0;
-    for row in manifest::<Golden>(&v5).iter().filter(|row| !row.terms.is_empty() && !row.terms.starts_with("rel="))
-    {
+    let stays = |row: &&Golden| !row.terms.is_empty() && !row.terms.starts_with("rel=") && row.asked != "zfp";
+    for row in manifest::<Golden>(&v5).iter().filter(stays) {
         let (frame, context) = (fs::read(v5.join(&row.file)).unwrap(), Context::default());
         let array = decompress(&frame, &context).unwrap();
         let again = compress(&row.input.array(), &row.request(), &array, &context);
@@ -274,6 +275,10 @@ fn cases() -> Vec<Case> {
     let bounded = |terms, name, generator, dtype, extents: &[u64]| Case {
         terms,
         ..case("szp", name, generator, dtype, extents)
+    };
+    let zfp = |terms, name, generator, dtype, extents: &[u64]| Case {
+        terms,
+        ..case("zfp", name, generator, dtype, extents)
     };
     vec![
         case("stored", "f32_2d", "ramp", DType::F32, &[7, 11]),
@@ -415,6 +420,48 @@ fn cases() -> Vec<Case> {
         bounded("abs=1e-2", "complex64", "field", DType::C64, &[17, 20, 15]),
         bounded("rel=1e-3,fill=-999", "complex128_holes", "field_gaps", DType::C128, &[60, 50]),
         Case { terms: "pwrel=1e-2", ..big("szp", "complex64_big_endian", "field_nan", DType::C64, &[3000]) },
+        zfp("", "f32_3d_clipped", "wave", DType::F32, &[17, 33, 37]),
+        zfp("", "f64_2d", "wave", DType::F64, &[70, 65]),
+        zfp("", "f32_1d_gaps", "gaps", DType::F32, &[9000]),
+        zfp("", "f64_4d", "field", DType::F64, &[9, 6, 7, 11]),
+        zfp("", "f32_subnormals", "faint_ripples", DType::F32, &[90, 91]),
+        zfp("", "i32_1d", "jumps", DType::I32, &[9000]),
+        zfp("", "i64_4d", "cubic", DType::I64, &[7, 8, 9, 10]),
+        zfp("", "f32_5d_merged", "wave", DType::F32, &[3, 2, 1, 5, 9, 17]),
+        zfp("", "f32_incompressible", "special", DType::F32, &[64, 64]),
+        zfp("", "u8_2d", "walk", DType::U8, &[20, 30]),
+        big("zfp", "i32_big_endian", "steps", DType::I32, &[64, 65]),
+        zfp("abs=1e-3", "abs_f32_3d", "field", DType::F32, &[17, 33, 37]),
+        zfp("abs=1e-6", "abs_f64_4d", "field", DType::F64, &[5, 10, 9, 13]),
+        zfp("abs=1e-2,fill=-999", "abs_f32_holes", "field_gaps", DType::F32, &[20, 30, 40]),
+        zfp("abs=1e-2", "abs_f32_nan_holes", "field_nan", DType::F32, &[70, 130]),
+        zfp("abs=1e-2", "abs_f64_random_holes", "field_random_holes", DType::F64, &[6000]),
+        zfp("abs=1e-3", "abs_f32_spikes", "field_spikes", DType::F32, &[70, 80]),
+        zfp("abs=1e-2,fill=0x7fc00001", "abs_f32_nan_fill", "field_nan", DType::F32, &[9000]),
+        zfp("abs=1e30", "abs_f32_to_zeros", "field", DType::F32, &[200, 200]),
+        zfp("abs=1e-300", "abs_f32_still", "pi", DType::F32, &[9000]),
+        zfp("rel=1e-3", "rel_f32_4d", "field_spikes", DType::F32, &[3, 4, 20, 30]),
+        zfp("rel=1e-4,fill=-999", "rel_f64_gaps", "field_gaps", DType::F64, &[90, 91]),
+        zfp("rel=1e-2", "rel_f32_still", "pi", DType::F32, &[9000]),
+        zfp("rate=8", "rate_f32_3d", "field", DType::F32, &[17, 33, 37]),
+        zfp("rate=6.3", "rate_f64_1d", "field_noise", DType::F64, &[9001]),
+        zfp("rate=11", "rate_i32_2d", "field", DType::I32, &[64, 65]),
+        zfp("rate=4", "rate_i64_3d", "patches", DType::I64, &[9, 18, 27]),
+        zfp("rate=1", "rate_f32_4d", "field", DType::F32, &[9, 10, 11, 12]),
+        zfp("rate=9,fill=-999", "rate_f32_holes", "field_gaps", DType::F32, &[90, 61]),
+        zfp("rate=16", "rate_f32_subnormals", "faint_ripples", DType::F32, &[20, 91]),
+        zfp("precision=14", "precision_f32_2d", "field_scales", DType::F32, &[90, 70]),
+        zfp("precision=32,fill=-999", "precision_f64_3d", "field_gaps", DType::F64, &[17, 20, 15]),
+        zfp("precision=20", "precision_i32_1d", "walk", DType::I32, &[5000]),
+        zfp("precision=9", "precision_f32_nan", "field_nan", DType::F32, &[6, 7, 8, 9]),
+        zfp("expert,minbits=40,maxbits=300,maxprec=20,minexp=-9", "expert_f32_2d", "field", DType::F32, &[90, 70]),
+        zfp("expert,maxbits=17", "expert_i64_1d", "jumps", DType::I64, &[9000]),
+        Case {
+            terms: "abs=1e-2,fill=-999",
+            ..big("zfp", "abs_f32_big_endian", "field_gaps", DType::F32, &[64, 65])
+        },
+        zfp("rate=8", "rate_f64_rank_0", "pi", DType::F64, &[]),
+        zfp("abs=1e-3", "abs_f32_no_elements", "zero", DType::F32, &[0, 3]),
     ]
 }
 

@@ -98,7 +98,7 @@ fn serial() -> Context {
     Context::new(Some(1), None).unwrap()
 }
 
-/// One for each codec and, if it keeps bounds, mode.
+/// One for each codec and, if it is not lossless, mode.
 fn requests() -> impl Iterator<Item = Request> {
     CODECS.iter().filter_map(|entry| Request::new(entry.id.into(), 0).ok()).chain(lossy_specs())
 }
@@ -120,6 +120,10 @@ fn samples() -> Vec<Sample> {
                 samples.push(sample(&spec, &Input::new("one", DType::U8, &[1 << 16, 2, 2])));
             }
             samples.push(sample(&spec, &Input::new("one", dtype, &[16, 160, 16])));
+        }
+        if takes(&spec, DType::I64) {
+            samples.push(sample(&spec, &Input::new("walk", DType::I64, &[9, 8, 7, 6])));
+            samples.push(sample(&spec, &Input::new("special", DType::I32, &[70, 30])));
         }
         if spec.mode() == Mode::Lossless {
             samples.push(sample(&spec, &Input::new("random", DType::Opaque, &[5, 5])));

@@ -1,6 +1,6 @@
 """What to compress with: a codec, its mode and level, as h5py, hdf5plugin and the other hosts take them.
 
-The classes (`Lorenzo`, `Ndzip`, `Szp`, …) are made from the library's own list, and what they are given is checked by
+The classes (`Lorenzo`, `Ndzip`, `Szp`, `Zfp`, …) are made from the library's own list, and what they are given is checked by
 the library, with its words: a codec of a later version needs nothing here.
 """
 
@@ -36,13 +36,15 @@ class Codec(Mapping):
         *parts, self.fill = _without_fill(text)
         canonical = _text_of(_values_of(",".join(parts)))
         self.name, *settings = canonical.split(",")
-        self.mode, self.value, self.level = "lossless", 0.0, None
+        self.mode, self.value, self.level, self.extras = "lossless", 0.0, None, {}
         for setting in settings:
             key, _, value = setting.partition("=")
             if key in MODES:
                 self.mode, self.value = key, float(value or 0)
             elif key == "level":
                 self.level = value
+            else:
+                self.extras[key] = float(value)
         self._text = canonical if self.fill is None else f"{canonical},fill={self.fill}"
 
     def __str__(self) -> str:
@@ -108,7 +110,7 @@ class Codec(Mapping):
     def get_config(self) -> dict[str, Any]:
         """The arguments with which the class of its name makes it again: `{"abs": 0.001, "level": "fast"}`."""
         mode = {} if self.mode == "lossless" else {self.mode: self.value or True}
-        rest = {"level": self.level, "fill": self.fill}
+        rest = {"level": self.level, "fill": self.fill, **self.extras}
         return {**mode, **{key: value for key, value in rest.items() if value is not None}}
 
     @classmethod

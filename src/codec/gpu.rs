@@ -28,7 +28,8 @@ pub trait GpuCodec: Sync {
     /// What is to be done for chunks like `chunks`.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
 
-    /// To decompress no more than a region: one pass, whose kernel also gets a [`Region`]. `compares`: checksums, too.
+    /// To decompress no more than a region: one pass, whose kernel also gets a [`Region`], which has the last three axes.
+    /// `compares`: checksums, too.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer;
 }
 
@@ -57,7 +58,7 @@ crate::kernel_struct! {
 
 impl From<&FoldedRegion> for Region {
     fn from(region: &FoldedRegion) -> Self {
-        let axes = &region.axes;
+        let axes = region.last_three();
         let mut to = Self {
             extents: axes.each_ref().map(Places::extent),
             first: axes.each_ref().map(|axis| axis.span().start),

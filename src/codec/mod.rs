@@ -17,6 +17,7 @@ pub mod request;
 pub mod stored;
 pub mod szp;
 pub mod terms;
+pub mod zfp;
 
 pub use crate::codec::kept::Kept;
 use crate::codec::mode::Mode;

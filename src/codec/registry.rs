@@ -2,7 +2,7 @@
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
-use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp};
+use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp, zfp};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -23,6 +23,9 @@ pub struct Entry {
     pub modes: &'static [Mode],
     /// Its parameters beside those, in the order of their words in cd_values.
     pub extras: &'static [Extra],
+    /// Whether elements can move on from what they were, where a mode is not lossless, each time that other elements beside
+    /// them are written anew.
+    pub drifts: bool,
     /// Whether it treats fill values in a way of their own. Others are not told of any, nor is anybody asked for one.
     pub wants_fill: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
@@ -104,6 +107,7 @@ const LOSSLESS: Entry = Entry {
     levels: &[],
     modes: &[Mode::Lossless],
     extras: &[],
+    drifts: false,
     wants_fill: false,
     max_expansion: 0,
     dtypes: &[],
@@ -159,6 +163,20 @@ pub static CODECS: &[Entry] = &[
         gpu: Some(&szp::Szp),
         ..LOSSLESS
     },
+    Entry {
+        id: 4,
+        name: "zfp",
+        about: "the published codec for float32, float64, int32 and int64: a bound, a rate or a precision, or lossless",
+        levels: &[Level { number: 1, name: "fast" }],
+        modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
+        extras: zfp::params::EXTRAS,
+        drifts: true,
+        wants_fill: true,
+        max_expansion: 16384,
+        dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
+        codec: &zfp::Zfp,
+        ..LOSSLESS
+    },
 ];
 
 /// The codec that every chunk can fall back to.
@@ -199,11 +217,19 @@ mod tests {
                 .level_numbers()
                 .flat_map(|level| entry.modes.iter().map(move |&mode| (level, mode)))
                 .all(|(level, mode)| {
-                    // Integers have no relative bounds.
-                    let value = if mode == Mode::Lossless { 0.0 } else { 0.5 };
-                    let terms = Terms { mode, value, ..Terms::lossless(level) };
+                    let value = match mode {
+                        Mode::Lossless | Mode::Expert => 0.0,
+                        Mode::Precision => 9.0,
+                        _ => 0.5,
+                    };
+                    let mut extras = [0.0; MAX_EXTRAS];
+                    extras.iter_mut().zip(entry.extras).for_each(|(value, extra)| *value = extra.default);
+                    let terms = Terms { mode, value, extras, ..Terms::lossless(level) };
+                    // Integers have no relative bounds, and none by zfp.
+                    let is_refused =
+                        mode == Mode::Pwrel || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
                     matches!(entry.codec.plan(&array, &terms), Decision::Take(_))
-                        || mode == Mode::Pwrel && dtype.name().contains("int")
+                        || is_refused && entry.dtypes.contains(&dtype) && dtype.name().contains("int")
                 });
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
         }

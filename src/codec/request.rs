@@ -76,9 +76,11 @@ impl Request {
         Ok(self)
     }
 
-    /// The codec's extras as words: all of them.
+    /// The codec's extras as words: all of them, or none if they are what they are where nobody says anything.
     pub fn extra_words(&self) -> impl Iterator<Item = u32> {
-        self.entry.extras.iter().zip(self.terms.extras).flat_map(|(extra, value)| {
+        let extras = || self.entry.extras.iter().zip(self.terms.extras);
+        let n_said = if extras().all(|(extra, value)| extra.default == value) { 0 } else { MAX_EXTRAS };
+        extras().take(n_said).flat_map(|(extra, value)| {
             let bits = value.to_bits();
             let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
             words.into_iter().take(extra.n_words())
@@ -230,6 +232,16 @@ impl Request {
         self.terms.level
     }
 
+    /// One number for each of the codec's extras, in the order of its entry; the rest is 0.
+    pub fn extras(&self) -> [f64; MAX_EXTRAS] {
+        self.terms.extras
+    }
+
+    /// Whether elements can move on from what they were each time that others beside them are written anew.
+    pub fn drifts(&self) -> bool {
+        self.entry.drifts && self.mode() != Mode::Lossless
+    }
+
     /// Whether the codec has a use for a fill value: not where every element comes back as it is.
     pub fn wants_fill(&self) -> bool {
         self.entry.wants_fill && self.mode() != Mode::Lossless
@@ -313,7 +325,7 @@ impl Request {
         if self.mode() == Mode::Rel {
             return Err(Error::unsupported(format!(
                 "{self}: the filter sees one chunk at a time and cannot know the range of the dataset; use abs, the \
-                 value times that range, or pwrel"
+                 value times that range"
             )));
         }
         Ok(())

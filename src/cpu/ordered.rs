@@ -1,5 +1,5 @@
 //! Outputs that follow each other without gaps, made by several threads though nobody knows their lengths
-//! beforehand.
+//! beforehand ([`concatenate`]), and whatever else has to be done in order ([`in_turn`]).
 //!
 //! Workers take the items in order. Whose place is known, since all outputs before it have been *measured*,
 //! makes its output there. The others make theirs in memory of their own, small enough to stay in their
@@ -53,7 +53,7 @@ pub fn concatenate<I: Send, M, R: Send>(
 
     let queue = Mutex::new(items.into_iter().enumerate());
     let results = Mutex::new(Vec::with_capacity(n_items));
-    let line = Line::new(out);
+    let line = Line::new((0, out));
     // One item; false if none is left, or the turn of this one never comes.
     let step = || {
         let next = lock(&queue).next();
@@ -90,34 +90,83 @@ pub fn concatenate<I: Send, M, R: Send>(
         lock(&results).push((index, result));
         true
     };
-    pool.share(n_workers, || {
-        let unless_finished = BreakLine(&line.is_broken);
-        let was_done = step();
-        std::mem::forget(unless_finished);
-        was_done
-    });
+    line.share(pool, n_workers, step);
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(results.len(), n_items, "a worker gave up, and no panic says why");
     results.sort_unstable_by_key(|&(index, _)| index);
     (line.end(), results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// The output, handed out in order.
-struct Line<'a> {
+/// Makes something of each of so many items, side by side, and lets `turn` do with each, in the order of the items, what
+/// cannot be done side by side: it gets what is common to all of them. What that leaves to be done `finish` does,
+/// side by side again. Returns what is common.
+///
+/// # Panics
+/// If one of these panics.
+pub fn in_turn<S: Send, M, T>(
+    pool: &Pool,
+    n_items: usize,
+    mut common: S,
+    make: impl Fn(usize) -> M + Sync,
+    turn: impl Fn(M, &mut S) -> T + Sync,
+    finish: impl Fn(T) + Sync,
+) -> S {
+    let n_workers = pool.threads().min(n_items);
+    if n_workers < 2 {
+        for index in 0..n_items {
+            finish(turn(make(index), &mut common));
+        }
+        return common;
+    }
+    let next = AtomicUsize::new(0);
+    let line = Line::new(common);
+    let step = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= n_items {
+            return false;
+        }
+        let made = make(index);
+        if !line.await_turn(index) {
+            return false;
+        }
+        let left = turn(made, &mut lock(&line.common));
+        line.end_turn(index);
+        finish(left);
+        true
+    };
+    line.share(pool, n_workers, step);
+    assert_eq!(line.turn.into_inner(), n_items, "a worker gave up, and no panic says why");
+    line.common.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Items that wait for their turns, and what is whose turn it is.
+struct Line<S> {
     /// Whose turn it is.
     turn: AtomicUsize,
     /// Somebody has panicked, so some turn never comes.
     is_broken: AtomicBool,
-    /// Where the next output begins, and the output from there on.
-    rest: Mutex<(usize, &'a mut [u8])>,
+    common: Mutex<S>,
 }
 
-impl<'a> Line<'a> {
-    fn new(out: &'a mut [u8]) -> Self {
-        Self { turn: AtomicUsize::new(0), is_broken: AtomicBool::new(false), rest: Mutex::new((0, out)) }
+impl<S> Line<S> {
+    fn new(common: S) -> Self {
+        Self { turn: AtomicUsize::new(0), is_broken: AtomicBool::new(false), common: Mutex::new(common) }
     }
 
-    /// Whether the outputs of all items before `index` are measured.
+    /// Calls `step`, which does one item and says whether there was one, until there is none, on so many threads.
+    fn share(&self, pool: &Pool, n_workers: usize, step: impl Fn() -> bool + Sync)
+    where
+        S: Send,
+    {
+        pool.share(n_workers, || {
+            let unless_finished = BreakLine(&self.is_broken);
+            let was_done = step();
+            std::mem::forget(unless_finished);
+            was_done
+        });
+    }
+
+    /// Whether the turns of all items before `index` are over.
     fn is_turn_of(&self, index: usize) -> bool {
         self.turn.load(Ordering::Acquire) == index
     }
@@ -141,20 +190,27 @@ impl<'a> Line<'a> {
         true
     }
 
-    /// Where the next output begins, and all that is left of the output. By whose turn it is, who then gives back
-    /// what is behind its own.
+    /// The end of the turn of item `index`.
+    fn end_turn(&self, index: usize) {
+        self.turn.store(index + 1, Ordering::Release);
+    }
+}
+
+/// Where the next output begins, and the output from there on.
+impl<'a> Line<(usize, &'a mut [u8])> {
+    /// Both, for whose turn it is, who then gives back what is behind its own.
     fn take_rest(&self) -> (usize, &'a mut [u8]) {
-        std::mem::take(&mut *lock(&self.rest))
+        std::mem::take(&mut *lock(&self.common))
     }
 
     /// The end of the turn of item `index`.
     fn give_back(&self, index: usize, start: usize, rest: &'a mut [u8]) {
-        *lock(&self.rest) = (start, rest);
-        self.turn.store(index + 1, Ordering::Release);
+        *lock(&self.common) = (start, rest);
+        self.end_turn(index);
     }
 
     fn end(&self) -> usize {
-        lock(&self.rest).0
+        lock(&self.common).0
     }
 }
 
@@ -247,6 +303,27 @@ mod tests {
             panic!("on purpose");
         });
         assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    }
+
+    #[test]
+    fn turns_are_in_order() {
+        for threads in [1, 2, 3, 8] {
+            for n_items in [0, 1, 2, 3, 1000] {
+                let n_finished = AtomicUsize::new(0);
+                let turn = |item: usize, seen: &mut Vec<usize>| {
+                    seen.push(item);
+                    item
+                };
+                let finish = |_| {
+                    n_finished.fetch_add(1, Ordering::Relaxed);
+                };
+                let seen = in_turn(&Pool::new(threads), n_items, Vec::new(), |index| index, turn, finish);
+                assert!(seen.into_iter().eq(0..n_items) && n_finished.into_inner() == n_items);
+            }
+        }
+        let make = |item| assert!(item != 17, "the seventeenth");
+        let broken = std::panic::catch_unwind(|| in_turn(&Pool::new(4), 100, (), make, |_, _| (), |_| ()));
+        assert!(broken.is_err());
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::format::fold::Fold;
 use crate::types::Shape;
 
+/// Most axes that codecs look along.
+pub const AXES: usize = 4;
+
 /// Along one axis: its extent, the first place and the number of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
@@ -52,10 +55,10 @@ impl Region {
         self.spans.iter().map(|span| span.count).product()
     }
 
-    /// The region in the array folded to `max_rank` axes, of which there are three at most.
+    /// The region in the array folded to `max_rank` axes, of which there are [`AXES`] at most.
     pub fn folded(&self, fold: Fold, max_rank: usize) -> FoldedRegion {
         let kept = match fold {
-            Fold::Merge => max_rank.min(3),
+            Fold::Merge => max_rank.min(AXES),
             Fold::Flat => 1,
         };
         let mut spans: Vec<Span> = self.spans.iter().copied().filter(|span| span.extent != 1).collect();
@@ -64,8 +67,8 @@ impl Region {
             spans.push(Span { extent: 1, start: 0, count: 0 });
         }
         let inner = spans.split_off((spans.len() + 1).saturating_sub(kept).min(spans.len()));
-        let mut axes = [const { Vec::new() }; 3];
-        let front = 2 - inner.len();
+        let mut axes = [const { Vec::new() }; AXES];
+        let front = AXES - 1 - inner.len();
         axes[front] = spans;
         for (axis, span) in axes[front + 1..].iter_mut().zip(inner) {
             axis.push(span);
@@ -197,11 +200,11 @@ impl Places {
     }
 }
 
-/// A region of a folded array with three axes, maybe ones in front.
+/// A region of a folded array with as many axes as any codec wants, maybe ones in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldedRegion {
     /// Its places on the axes.
-    pub axes: [Places; 3],
+    pub axes: [Places; AXES],
 }
 
 impl FoldedRegion {
@@ -212,25 +215,43 @@ impl FoldedRegion {
 
     /// Runs of its elements that follow each other on the last axis.
     pub fn n_runs(&self) -> u64 {
-        let innermost = self.axes[2].levels[self.axes[2].levels.len() - 1].count;
+        let [.., last] = &self.axes;
+        let innermost = last.levels[last.levels.len() - 1].count;
         self.n_elements().checked_div(innermost).unwrap_or(0)
     }
 
+    /// The last three axes, for codecs that have no more.
+    pub fn last_three(&self) -> &[Places; 3] {
+        self.axes.last_chunk().expect("there are more")
+    }
+
     /// Copies what is of the region in a block, whose elements are `size` bytes each, to its place in `dst`, which has the
-    /// region. The block begins at `origin` and has `shape`.
-    pub fn take(&self, origin: [u64; 3], shape: [u64; 3], block: &[u8], size: usize, dst: &mut [u8]) {
-        let runs = |axis: usize| self.axes[axis].runs(origin[axis]..origin[axis] + shape[axis]);
+    /// region. The block begins at `origin` and has `shape`, along the last N axes.
+    pub fn take<const N: usize>(
+        &self,
+        origin: [u64; N],
+        shape: [u64; N],
+        block: &[u8],
+        size: usize,
+        dst: &mut [u8],
+    ) {
+        let ([mut starts, mut extents], front) = ([[0; AXES], [1; AXES]], AXES - N);
+        starts[front..].copy_from_slice(&origin);
+        extents[front..].copy_from_slice(&shape);
+        let runs = |axis: usize| self.axes[axis].runs(starts[axis]..starts[axis] + extents[axis]);
         let places = |axis: usize| {
-            runs(axis).flat_map(move |(place, index, n)| (0..n).map(move |i| (place - origin[axis] + i, index + i)))
+            runs(axis).flat_map(move |(place, index, n)| (0..n).map(move |i| (place - starts[axis] + i, index + i)))
         };
-        let [_, rows, row] = [0, 1, 2].map(|axis| self.axes[axis].count());
-        for (z, to_z) in places(0) {
-            for (y, to_y) in places(1) {
-                for (place, to_x, n) in runs(2) {
-                    let from = ((z * shape[1] + y) * shape[2] + place - origin[2]) as usize * size;
-                    let to = ((to_z * rows + to_y) * row + to_x) as usize * size;
-                    let n_bytes = n as usize * size;
-                    dst[to..to + n_bytes].copy_from_slice(&block[from..from + n_bytes]);
+        let [_, spaces, rows, row] = [0, 1, 2, 3].map(|axis| self.axes[axis].count());
+        for (w, to_w) in places(0) {
+            for (z, to_z) in places(1) {
+                for (y, to_y) in places(2) {
+                    for (place, to_x, n) in runs(3) {
+                        let from = ((w * extents[1] + z) * extents[2] + y) * extents[3] + place - starts[3];
+                        let to = ((to_w * spaces + to_z) * rows + to_y) * row + to_x;
+                        let [from, to, n_bytes] = [from, to, n].map(|n| n as usize * size);
+                        dst[to..to + n_bytes].copy_from_slice(&block[from..from + n_bytes]);
+                    }
                 }
             }
         }
@@ -238,7 +259,7 @@ impl FoldedRegion {
 
     /// The same from the whole array.
     pub fn take_all(&self, array: &[u8], size: usize, dst: &mut [u8]) {
-        self.take([0; 3], [0, 1, 2].map(|axis| self.axes[axis].extent), array, size, dst);
+        self.take([0; AXES], self.axes.each_ref().map(Places::extent), array, size, dst);
     }
 }
 
@@ -252,7 +273,7 @@ mod tests {
 
     /// The places of a region on the axes, one by one.
     fn places(region: &FoldedRegion) -> [Vec<u64>; 3] {
-        [0, 1, 2].map(|k| (0..region.axes[k].count()).map(|index| region.axes[k].place(index)).collect())
+        region.last_three().each_ref().map(|axis| (0..axis.count()).map(|index| axis.place(index)).collect())
     }
 
     #[test]
@@ -260,7 +281,7 @@ mod tests {
         let check = |region: Region, levels: [usize; 3], expected: [&[u64]; 3]| {
             let folded = region.folded(Fold::Merge, 3);
             assert_eq!(places(&folded), expected);
-            assert_eq!([0, 1, 2].map(|k| folded.axes[k].levels.len()), levels);
+            assert_eq!(folded.last_three().each_ref().map(|axis| axis.levels.len()), levels);
         };
         check(region(&[], &[], &[]), [1; 3], [&[0], &[0], &[0]]);
         check(region(&[1, 9, 1], &[0, 2, 0], &[1, 3, 1]), [1; 3], [&[0], &[0], &[2, 3, 4]]);
@@ -287,7 +308,7 @@ mod tests {
         let folded = region(&[3, 4, 5], &[1, 2, 1], &[2, 1, 2]).folded(Fold::Flat, 3);
         assert_eq!(places(&folded), [vec![0], vec![0], vec![31, 32, 51, 52]]);
         let whole = region(&[3, 4, 5], &[0; 3], &[3, 4, 5]).folded(Fold::Flat, 3);
-        assert_eq!((whole.axes[2].levels.len(), whole.axes[2].span()), (1, 0..60));
+        assert_eq!((whole.axes[3].levels.len(), whole.axes[3].span()), (1, 0..60));
     }
 
     #[test]
@@ -297,7 +318,7 @@ mod tests {
         {
             for fold in [Fold::Merge, Fold::Flat] {
                 let folded = region(&[4, 3, 5, 7], &start, &count).folded(fold, 3);
-                for (axis, all) in folded.axes.iter().zip(places(&folded)) {
+                for (axis, all) in folded.last_three().iter().zip(places(&folded)) {
                     assert_eq!(axis.span(), all[0]..all[all.len() - 1] + 1);
                     for place in 0..=axis.extent + 3 {
                         assert_eq!(axis.before(place), all.iter().filter(|&&p| p < place).count() as u64);
@@ -327,10 +348,17 @@ mod tests {
             assert_eq!(dst, [33, 34, 38, 39, 53, 54, 58, 59]);
             dst.fill(0);
         }
+        for rank in [1, 2, 3, 4] {
+            region(&[3, 1, 2, 2, 5], &[1, 0, 1, 0, 3], &[2, 1, 1, 2, 2])
+                .folded(Fold::Merge, rank)
+                .take_all(&array, 1, &mut dst);
+            assert_eq!(dst, [33, 34, 38, 39, 53, 54, 58, 59]);
+            dst.fill(0);
+        }
         region(&[], &[], &[]).folded(Fold::Merge, 3).take_all(&array, 8, &mut dst);
         assert_eq!(dst, [0, 1, 2, 3, 4, 5, 6, 7]);
         let empty = region(&[3, 4, 5], &[1, 2, 3], &[2, 0, 2]).folded(Fold::Merge, 3);
-        assert_eq!(empty.axes[2].touched(16), 0..0);
+        assert_eq!(empty.axes[3].touched(16), 0..0);
         empty.take_all(&array, 1, &mut []);
     }
 

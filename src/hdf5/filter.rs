@@ -118,6 +118,14 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
         if let Some(why) = dataset.why_stored() {
             report::line(&why);
         }
+        if dataset.request.drifts() {
+            // The same text for all, so it is printed once.
+            report::line(&format!(
+                "{} that is not lossless drifts: where parts of chunks are written again and again, the rest of them \
+                 moves further from what it was each time; write chunks as a whole, or use szp",
+                dataset.request.name()
+            ));
+        }
         settings::log(LogLevel::Info, || {
             let (array, request) = (&dataset.array, &dataset.request);
             format!("new dataset: chunks of {} {:?} by {request}", array.dtype().name(), array.shape())

@@ -13,6 +13,7 @@ pub(crate) mod octets;
 pub(crate) mod pack;
 pub(crate) mod predict;
 pub(crate) mod quantise;
+pub(crate) mod range;
 pub(crate) mod rows;
 pub(crate) mod samples;
 pub(crate) mod sparse;

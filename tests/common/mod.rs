@@ -8,6 +8,7 @@ pub mod ndzip;
 pub mod real;
 pub mod repair;
 pub mod vectors;
+pub mod zfp;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -27,9 +28,12 @@ pub fn specs() -> impl Iterator<Item = Request> {
     })
 }
 
-/// Requests of every codec that keeps bounds, for the numbers of generators.
+/// Requests of every codec that is not lossless, for the numbers of generators.
 pub fn lossy_specs() -> impl Iterator<Item = Request> {
-    ["szp,abs=1e-3", "szp,abs=40", "szp,pwrel=1e-3", "szp,rel=1e-4"].into_iter().map(|text| text.parse().unwrap())
+    let of_szp = ["szp,abs=1e-3", "szp,abs=40", "szp,pwrel=1e-3", "szp,rel=1e-4"];
+    let of_zfp =
+        ["zfp,abs=1e-2", "zfp,rel=1e-4", "zfp,rate=9.5", "zfp,precision=14", "zfp,expert,minbits=20,maxbits=300"];
+    of_szp.into_iter().chain(of_zfp).map(|text| text.parse().unwrap())
 }
 
 /// Whether a codec may be asked for arrays of this type.
@@ -38,6 +42,8 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
     match spec.mode() {
         Mode::Lossless => true,
         Mode::Pwrel => registry::find(spec.codec()).unwrap().dtypes.contains(&dtype) && !is_integer,
+        // zfp has no bounds of integers.
+        Mode::Abs | Mode::Rel if spec.name() == "zfp" && is_integer => false,
         _ => registry::find(spec.codec()).unwrap().dtypes.contains(&dtype),
     }
 }
@@ -55,7 +61,7 @@ pub fn szp(mode: Mode, value: f64) -> Request {
 /// What a request asks of its codec.
 pub fn terms(spec: &Request) -> Terms {
     let (mode, value, fill) = (spec.mode(), spec.value(), spec.fill());
-    Terms { mode, value, fill, ..Terms::lossless(spec.level()) }
+    Terms { mode, value, fill, extras: spec.extras(), ..Terms::lossless(spec.level()) }
 }
 
 /// Whether there are kernels that make frames of such arrays; some codecs have only those that read them.

@@ -18,13 +18,13 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO, SZP = 0, 1, 2, 3
+STORED, NDZIP, LORENZO, SZP, ZFP = 0, 1, 2, 3, 4
 """Numbers of the codecs."""
 FAST, DENSE = 1, 2
-"""Levels of lorenzo; szp has the first."""
+"""Levels of lorenzo; szp and zfp have the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
-SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE)]
+SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (ZFP, FAST)]
 """Every lossless codec with every level."""
 BOUNDED = [(SZP, FAST)]
 """And those that keep bounds."""
@@ -119,9 +119,9 @@ def options(codec, mode, value, level=0):
 
 def spec_of(frame):
     """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
-    the size of its blocks, and szp."""
+    the size of its blocks, and for szp and zfp."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
-    if codec == SZP:
+    if codec in (SZP, ZFP):
         return codec, FAST
     if codec != LORENZO:
         assert n_parameters == 0

@@ -18,10 +18,11 @@ import numpy as np
 import lorenzo
 import ndzip
 import szp
+import zfp
 from parts import Bytes, check, checksum, known
 
-CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp}
-VERSIONS = {0: 1, 1: 1, 2: 1, 3: 1}
+CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp}
+VERSIONS = {0: 1, 1: 1, 2: 1, 3: 1, 4: 1}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),

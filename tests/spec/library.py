@@ -51,11 +51,15 @@ def library():
 
 def compress(dtype, extents, data, mode, value, fill):
     """The frame that szp makes."""
+    return compress_by(f"szp,{mode}={value!r}", dtype, extents, data, fill)
+
+
+def compress_by(request, dtype, extents, data, fill=b""):
+    """The frame that a request makes, given as text."""
     n_extents = len(extents)
     array = Array(ctypes.sizeof(Array), NAMES.index(dtype) + 1, 0, 0, n_extents, (ctypes.c_uint64 * n_extents)(*extents))
-    mode = {"abs": 1, "rel": 2, "pwrel": 5}[mode]
     fill = ctypes.cast(ctypes.create_string_buffer(fill, len(fill)), ctypes.c_void_p) if fill else None
-    options = Options(ctypes.sizeof(Options), None, b"szp", mode, 0, value, 0, fill)
+    options = Options(ctypes.sizeof(Options), None, request.encode(), 0, 0, 0, 0, fill)
     n = ctypes.c_size_t()
 
     def call(name, *arguments):

@@ -128,7 +128,7 @@ impl Layout {
     pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = (usize, [u64; 3])> {
         let [z, y, x] = self.axes();
         let along = |k: usize, (_, side, n): (u64, u64, u64)| {
-            region.axes[k].blocks(side).take_while(move |&block| block < n)
+            region.last_three()[k].blocks(side).take_while(move |&block| block < n)
         };
         along(0, z).flat_map(move |b0| {
             along(1, y).flat_map(move |b1| {
@@ -147,10 +147,10 @@ impl Layout {
     pub fn touched(&self, region: &FoldedRegion) -> ([Range<u64>; 3], u64) {
         let (axes, covered) = (self.axes(), self.covered());
         let blocks = [0, 1, 2].map(|k| {
-            let touched = region.axes[k].touched(axes[k].1);
+            let touched = region.last_three()[k].touched(axes[k].1);
             touched.start.min(axes[k].2)..touched.end.min(axes[k].2)
         });
-        let in_blocks: u64 = [0, 1, 2].map(|k| region.axes[k].before(covered[k])).iter().product();
+        let in_blocks: u64 = [0, 1, 2].map(|k| region.last_three()[k].before(covered[k])).iter().product();
         (blocks, region.n_elements() - in_blocks)
     }
 
@@ -165,9 +165,9 @@ impl Layout {
         let [cz, cy, cx] = self.covered();
         let [_, (ny, ..), (nx, ..)] = self.axes();
         let per_plane = ny * nx - cy * cx;
-        let [_, rows, row] = [0, 1, 2].map(|k| region.axes[k].count());
+        let [_, rows, row] = [0, 1, 2].map(|k| region.last_three()[k].count());
         let places = |k: usize| {
-            let axis = &region.axes[k];
+            let axis = &region.last_three()[k];
             axis.runs(0..axis.extent()).flat_map(|(place, index, n)| (0..n).map(move |i| (place + i, index + i)))
         };
         places(0).flat_map(move |(z, to_z)| {
@@ -178,7 +178,7 @@ impl Layout {
                     (true, false) => (z * per_plane + cy * (nx - cx) + (y - cy) * nx, 0),
                     _ => (cz * per_plane + ((z - cz) * ny + y) * nx, 0),
                 };
-                let runs = region.axes[2].runs(first..nx);
+                let runs = region.last_three()[2].runs(first..nx);
                 runs.map(move |(x, to_x, n)| (start + x - first, (to_z * rows + to_y) * row + to_x, n))
             })
         })

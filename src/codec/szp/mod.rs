@@ -10,7 +10,6 @@ mod block;
 mod cuda;
 mod exceptions;
 pub mod params;
-mod range;
 
 use std::marker::PhantomData;
 
@@ -27,12 +26,12 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::quantise::{Numbers, Quantiser};
+use crate::stage::range::Ranger;
 use crate::stage::rows::{RowWord, Rows};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
 use params::{Asked, LOG2_SIZE, LOG2_UNITS, MAX_RANK, RESERVED};
-use range::Ranger;
 
 /// Bytes in front of a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
@@ -224,7 +223,8 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     let bound = if mode == Mode::Rel {
         let numbers = Numbers::of(chunk.number);
         let ranger = Ranger { pool: job.pool, level: job.level, element: chunk.element, numbers };
-        ranger.bound::<W>(src, chunk.fills(), chunk.layout.parts(), value)?
+        let fills = chunk.fills::<W>();
+        ranger.bound(src, fills.as_ref().map(|fills| &fills[..chunk.layout.parts()]), value)?
     } else {
         value
     };

@@ -98,13 +98,13 @@ impl Blocks {
     /// The blocks that have elements of a region.
     pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = usize> {
         let [_, n1, n2] = self.counts;
-        let along = |k: usize| region.axes[k].blocks(self.sides[k] as u64).map(|block| block as usize);
+        let along = |k: usize| region.last_three()[k].blocks(self.sides[k] as u64).map(|block| block as usize);
         along(0).flat_map(move |z| along(1).flat_map(move |y| along(2).map(move |x| (z * n1 + y) * n2 + x)))
     }
 
     /// From the first to behind the last of these blocks along each axis.
     pub fn touched(&self, region: &FoldedRegion) -> [Range<u64>; 3] {
-        [0, 1, 2].map(|k| region.axes[k].touched(self.sides[k] as u64))
+        [0, 1, 2].map(|k| region.last_three()[k].touched(self.sides[k] as u64))
     }
 
     /// How many blocks there are of each shape: along an axis whole ones and perhaps a clipped one, so of eight kinds at most.

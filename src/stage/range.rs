@@ -1,6 +1,5 @@
 //! The range of an array's elements, by which a relative bound becomes an absolute one.
 
-use crate::codec::szp::block::MAX_PARTS;
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
@@ -22,19 +21,13 @@ pub struct Ranger<'a> {
 
 impl Ranger<'_> {
     /// The bound that `value` times the range of the elements in `bytes` is, both rounded down; 0 if there is no range.
-    /// What is not finite, or has the word of its part of the fill value, does not count.
+    /// What is not finite, or has the word of its part of the fill value, does not count; `fills` are those of all parts.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn bound<W: RowWord>(
-        &self,
-        bytes: &[u8],
-        fills: Option<[W; MAX_PARTS]>,
-        parts: usize,
-        value: f64,
-    ) -> Result<f64> {
+    pub fn bound<W: RowWord>(&self, bytes: &[u8], fills: Option<&[W]>, value: f64) -> Result<f64> {
         let n_pieces = self.pool.pieces(bytes.len() as u64).max(1);
-        let fills = fills.map(|fills| std::array::from_fn(|i| fills[i % parts]));
+        let fills = fills.map(|fills| std::array::from_fn(|i| fills[i % fills.len()]));
         let look = |bytes| at_level(self.level, Look { ranger: self, bytes, fills });
         let range = if n_pieces == 1 {
             look(bytes)

@@ -1,0 +1,114 @@
+//! The planes of a block: bit k of all its numbers, in words of 64 bits.
+//!
+//! Planes are coded from the top. The number of places at the start of the block where a plane had a 1 so far, up to
+//! the last such place, is s: so many bits of a plane are written as they are. What is above them is nearly always 0, and
+//! is written as runs: a 1 and the zeros up to and with the next 1, or a 0 if there is no other. So a plane's code is
+//! as long as s, the zeros and twice the ones above it, and that 0; neither the last place's 1 nor the 0 behind it are
+//! written, as no other could come.
+
+use super::bits::{BitReader, BitWriter, low_mask};
+
+/// How far the coding of planes has come.
+pub struct Progress {
+    /// Places below which bits are written as they are.
+    pub seen: u32,
+    /// Bits that the block may still have.
+    pub left: u32,
+}
+
+impl Progress {
+    pub fn new(left: u32) -> Self {
+        Self { seen: 0, left }
+    }
+
+    /// So many bits of `n` as there are left; they are used up.
+    #[inline(always)]
+    fn claim(&mut self, n: u32) -> u32 {
+        let n = n.min(self.left);
+        self.left -= n;
+        n
+    }
+}
+
+/// The first place from `from` on with a 1.
+#[inline(always)]
+fn next_one<const M: usize>(plane: &[u64; M], from: u32) -> Option<u32> {
+    let first = (from / 64) as usize;
+    let above = plane.get(first)? & !low_mask(from % 64);
+    let rest = (first + 1..M).map(|i| (i, plane[i]));
+    let (i, word) = std::iter::once((first, above)).chain(rest).find(|&(_, word)| word != 0)?;
+    Some(64 * i as u32 + word.trailing_zeros())
+}
+
+/// Writes a plane of `n` places. It becomes what a reader sees.
+#[inline(always)]
+pub fn write<const M: usize>(out: &mut BitWriter, plane: &mut [u64; M], n: u32, progress: &mut Progress) {
+    let as_they_are = progress.claim(progress.seen);
+    let mut written = 0;
+    for word in plane.iter() {
+        let few = (as_they_are - written).min(64);
+        out.put(word & low_mask(few), few);
+        written += few;
+    }
+    while progress.left > 0 && progress.seen < n {
+        progress.left -= 1;
+        let next = next_one(plane, progress.seen);
+        out.put(next.is_some().into(), 1);
+        let Some(next) = next else { break };
+        let zeros = progress.claim(next - progress.seen);
+        out.put_zeros(zeros);
+        if next < n - 1 && progress.claim(1) == 1 {
+            out.put(1, 1);
+        }
+        // Where the zeros are cut off a reader takes the 1 to be.
+        written = progress.seen + zeros;
+        plane[(written / 64) as usize] |= 1 << (written % 64);
+        written += 1;
+        progress.seen = written;
+    }
+    for (i, word) in (0..).zip(plane) {
+        *word &= low_mask(written.saturating_sub(64 * i).min(64));
+    }
+}
+
+/// Reads a plane of `n` places.
+#[inline(always)]
+pub fn read<const M: usize>(bits: &mut BitReader, n: u32, progress: &mut Progress) -> [u64; M] {
+    let mut plane = [0; M];
+    let as_they_are = progress.claim(progress.seen);
+    for (i, word) in (0..).zip(&mut plane) {
+        *word = bits.take(as_they_are.saturating_sub(64 * i).min(64));
+    }
+    while progress.left > 0 && progress.seen < n {
+        progress.left -= 1;
+        if bits.take(1) == 0 {
+            break;
+        }
+        // The next 1 is nowhere else if it does not come before the last place, or the end of the block.
+        let most = progress.left.min(n - 1 - progress.seen);
+        let zeros = zeros_before_one(bits, most);
+        progress.left -= zeros;
+        if zeros < most {
+            bits.skip(1);
+            progress.left -= 1;
+        }
+        let place = progress.seen + zeros;
+        plane[(place / 64) as usize] |= 1 << (place % 64);
+        progress.seen = place + 1;
+    }
+    plane
+}
+
+/// Reads zeros up to a 1, which stays, but not more than `most`.
+#[inline(always)]
+fn zeros_before_one(bits: &mut BitReader, most: u32) -> u32 {
+    let mut zeros = 0;
+    loop {
+        let few = bits.peek().trailing_zeros().min(most - zeros);
+        bits.skip(few);
+        zeros += few;
+        if few < 64 {
+            return zeros;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The transform of a block: what makes its numbers small but for the first ones.
+
+use crate::stage::word::Word;
+
+/// A line of four numbers.
+type Line<W> = [W; 4];
+
+/// From values to coefficients, rounding on the way.
+#[inline(always)]
+fn forward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
+    x = x.plus(w).shift_signed(1);
+    w = w.minus(x);
+    z = z.plus(y).shift_signed(1);
+    y = y.minus(z);
+    x = x.plus(z).shift_signed(1);
+    z = z.minus(x);
+    w = w.plus(y).shift_signed(1);
+    y = y.minus(w);
+    w = w.plus(y.shift_signed(1));
+    y = y.minus(w.shift_signed(1));
+    [x, y, z, w]
+}
+
+/// Back, as near as can be.
+#[inline(always)]
+fn backward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
+    y = y.plus(w.shift_signed(1));
+    w = w.minus(y.shift_signed(1));
+    y = y.plus(w);
+    w = w.minus(y.minus(w));
+    z = z.plus(x);
+    x = x.minus(z.minus(x));
+    y = y.plus(z);
+    z = z.minus(y.minus(z));
+    w = w.plus(x);
+    x = x.minus(w.minus(x));
+    [x, y, z, w]
+}
+
+/// From values to differences of differences.
+#[inline(always)]
+fn forward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
+    w = w.minus(z);
+    z = z.minus(y);
+    y = y.minus(x);
+    w = w.minus(z);
+    z = z.minus(y);
+    w = w.minus(z);
+    [x, y, z, w]
+}
+
+/// Back, exactly.
+#[inline(always)]
+fn backward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
+    w = w.plus(z);
+    z = z.plus(y);
+    w = w.plus(z);
+    y = y.plus(x);
+    z = z.plus(y);
+    w = w.plus(z);
+    [x, y, z, w]
+}
+
+/// Replaces all lines along the axis along which elements are `stride` apart.
+#[inline(always)]
+fn along<W: Word>(block: &mut [W], stride: usize, lift: impl Fn(Line<W>) -> Line<W>) {
+    for four in block.chunks_exact_mut(4 * stride) {
+        for i in 0..stride {
+            let line = lift([four[i], four[i + stride], four[i + 2 * stride], four[i + 3 * stride]]);
+            for (k, number) in line.into_iter().enumerate() {
+                four[i + k * stride] = number;
+            }
+        }
+    }
+}
+
+/// Transforms a block of 4^rank numbers.
+#[inline(always)]
+pub fn transform<W: Word>(block: &mut [W], rank: u32, is_reversible: bool) {
+    for axis in 0..rank {
+        if is_reversible {
+            along(block, 4usize.pow(axis), forward_reversible);
+        } else {
+            along(block, 4usize.pow(axis), forward);
+        }
+    }
+}
+
+/// Undoes [`transform`].
+#[inline(always)]
+pub fn restore<W: Word>(block: &mut [W], rank: u32, is_reversible: bool) {
+    for axis in (0..rank).rev() {
+        if is_reversible {
+            along(block, 4usize.pow(axis), backward_reversible);
+        } else {
+            along(block, 4usize.pow(axis), backward);
+        }
+    }
+}
+
+/// A word with a 1 in every other place, from the second one on.
+#[inline(always)]
+fn alternating<W: Word>() -> W {
+    W::from_u64(0xaaaa_aaaa_aaaa_aaaa)
+}
+
+/// The digits of a number to base −2: small numbers of either sign have zeros on top.
+#[inline(always)]
+pub fn to_negabinary<W: Word>(number: W) -> W {
+    number.plus(alternating()) ^ alternating()
+}
+
+/// The number with these digits.
+#[inline(always)]
+pub fn from_negabinary<W: Word>(digits: W) -> W {
+    (digits ^ alternating()).minus(alternating())
+}

@@ -1,0 +1,88 @@
+//! The elements of a block: from their places in the array, and the padding of what the array's end cuts off.
+
+use crate::codec::zfp::block::Value;
+use crate::codec::zfp::layout::{Block, Layout, MAX_RANK, SIDE};
+use crate::stage::word::Word;
+
+/// The rows of a block: where each begins in the array, and in the block.
+pub fn rows(layout: &Layout, block: &Block) -> impl Iterator<Item = (usize, usize)> {
+    let strides = layout.strides();
+    let start: usize = (0..MAX_RANK).map(|axis| block.origin[axis] * strides[axis]).sum();
+    let [nw, nz, ny, _] = block.shape;
+    (0..nw).flat_map(move |w| {
+        (0..nz).flat_map(move |z| {
+            (0..ny).map(move |y| {
+                let from = start + w * strides[0] + z * strides[1] + y * strides[2];
+                (from, ((w * SIDE + z) * SIDE + y) * SIDE)
+            })
+        })
+    })
+}
+
+/// Brings the elements of a block from the array, with padding.
+#[inline(always)]
+pub fn load<T: Value>(src: &[u8], layout: &Layout, block: &Block, elements: &mut [T]) {
+    let size = T::Word::BYTES;
+    let [.., nx] = block.shape;
+    for (from, to) in rows(layout, block) {
+        let bytes = &src[from * size..(from + nx) * size];
+        for (element, bytes) in elements[to..to + nx].iter_mut().zip(bytes.chunks_exact(size)) {
+            *element = T::of_word(T::Word::read(bytes));
+        }
+    }
+    pad(layout, block, elements);
+}
+
+/// Fills up what is missing along each axis, x first: element 1 with element 0, 2 with 1, and 3 with 0.
+pub fn pad<T: Value>(layout: &Layout, block: &Block, elements: &mut [T]) {
+    const FROM: [usize; SIDE] = [0, 0, 1, 0];
+    if block.shape == layout.sides() {
+        return;
+    }
+    let n = layout.block_elements();
+    for axis in (MAX_RANK - layout.rank()..MAX_RANK).rev() {
+        let stride = SIDE.pow((MAX_RANK - 1 - axis) as u32);
+        // A line begins in the array as far as axes are concerned that are not padded yet.
+        let mut begins = *block;
+        begins.shape[axis..].fill(SIDE);
+        for start in (0..n).filter(|index| index / stride % SIDE == 0 && begins.has(*index)) {
+            for place in block.shape[axis]..SIDE {
+                elements[start + place * stride] = elements[start + FROM[place] * stride];
+            }
+        }
+    }
+}
+
+/// Writes the elements of a block to their bytes, one behind the other.
+pub fn store<T: Value>(elements: &[T], bytes: &mut [u8]) {
+    for (element, bytes) in elements.iter().zip(bytes.chunks_exact_mut(T::Word::BYTES)) {
+        element.word().write(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Shape;
+
+    #[test]
+    fn what_is_missing_is_filled_up() {
+        let padded = |extents: &[u64], n: usize| {
+            let layout = Layout::new(&Shape::new(extents).unwrap()).unwrap();
+            let src: Vec<u8> = (1..=extents.iter().product::<u64>() as u32).flat_map(u32::to_le_bytes).collect();
+            let mut elements = [0i32; 256];
+            load(&src, &layout, &layout.block(layout.n_blocks() - 1), &mut elements);
+            elements[..n].to_vec()
+        };
+        assert_eq!(padded(&[1], 4), [1, 1, 1, 1]);
+        assert_eq!(padded(&[6], 4), [5, 6, 6, 5]);
+        assert_eq!(padded(&[3], 4), [1, 2, 3, 1]);
+        assert_eq!(padded(&[4], 4), [1, 2, 3, 4]);
+        assert_eq!(padded(&[2, 3], 16), [1, 2, 3, 1, 4, 5, 6, 4, 4, 5, 6, 4, 1, 2, 3, 1]);
+        let deep = padded(&[2, 3, 2, 1], 256);
+        for (i, element) in deep.into_iter().enumerate() {
+            let [w, z, y] = [[0, 1, 1, 0][i / 64], [0, 1, 2, 0][i / 16 % 4], [0, 1, 1, 0][i / 4 % 4]];
+            assert_eq!(element as usize, 1 + (w * 3 + z) * 2 + y, "{i}");
+        }
+    }
+}

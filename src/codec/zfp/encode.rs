@@ -1,0 +1,162 @@
+//! Encoding: several threads make streams of sections, each from bit 0 of its own memory on, and join them where the
+//! stream before ends. Index and exceptions are collected, because only the end of the stream tells where they go.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::codec::mode::Mode;
+use crate::codec::zfp::Chunk;
+use crate::codec::zfp::block::{BitWriter, Value};
+use crate::codec::zfp::elements::load;
+use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
+use crate::codec::zfp::join::{Joined, Place};
+use crate::codec::zfp::layout::{Layout, MOST_ELEMENTS};
+use crate::codec::zfp::memory::{Memory, WORK, Work};
+use crate::codec::zfp::numbers::Numbers;
+use crate::codec::zfp::params::bounded;
+use crate::codec::zfp::rules::{Checked, Rules, Scratch};
+use crate::codec::{Encoded, Job};
+use crate::cpu::float::Ieee;
+use crate::cpu::ordered::in_turn;
+use crate::cpu::pool::{Pool, lock};
+use crate::error::Result;
+use crate::format::checksum::Sums;
+use crate::stage::element::Element;
+use crate::stage::quantise;
+use crate::stage::range::Ranger;
+use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::word::Word;
+
+/// Sections that a thread encodes at a time: their stream is still in the cache when it is joined.
+const PER_PIECE: usize = 8;
+
+/// Encodes `src` into `dst`. What takes more than that is told to be as long as `src`.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+    let _ieee = Ieee::begin();
+    let Chunk { layout, asked, .. } = chunk;
+    let fill = chunk.fill::<T>();
+    let bound = match asked.mode {
+        Mode::Abs => Some(asked.value),
+        Mode::Rel => Some(relative_bound::<T>(chunk, job, src, fill)?),
+        _ => None,
+    };
+    let numbers = if asked.mode == Mode::Rel { bounded(bound.unwrap_or_default()) } else { asked.numbers };
+    let rules = Rules::<T>::new(layout, numbers, job.level, bound, fill);
+    let alone = Pool::new(1);
+    let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };
+
+    let (sums, is_full) = (Mutex::new(Sums::default()), AtomicBool::new(false));
+    let make = |piece: usize| {
+        // On its thread.
+        let _ieee = Ieee::begin();
+        let mut work = Memory::of(&WORK);
+        let is_vain = is_full.load(Ordering::Relaxed);
+        let made = if is_vain { Ok(()) } else { encode_piece(&rules, layout, &numbers, src, piece, &mut work) };
+        made.map(|()| work)
+    };
+    let turn = |made, joined: &mut _| {
+        let placed = take_turn(made, joined);
+        is_full.fetch_or(placed.is_none(), Ordering::Relaxed);
+        placed
+    };
+    let finish = |placed: Option<(Place, Memory<Work>)>| {
+        let Some((mut place, work)) = placed else { return };
+        place.write(&work.stream);
+        let of_piece = sums_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
+        let mut all = lock(&sums);
+        *all = all.plus(of_piece);
+    };
+    let n_pieces = layout.n_sections().div_ceil(PER_PIECE);
+    let Joined { n_bits, waiting, index, .. } =
+        in_turn(pool, n_pieces, Ok(Joined::new(&mut *dst)), make, turn, finish)?;
+
+    let start = n_bits as usize / 64 * 8;
+    let whole = if is_full.into_inner() {
+        None
+    } else {
+        // The last word, as far as it has bits.
+        dst[start..].iter_mut().zip(waiting.to_le_bytes()).for_each(|(to, from)| *to = from);
+        index.write(layout, numbers.is_fixed(), n_bits, bound, dst)
+    };
+    let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Sums::default() }) };
+    let of_rest = sums_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
+    Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().plus(of_rest) })
+}
+
+/// The place of a piece, if there is one.
+fn take_turn<'d>(made: Result<Memory<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Memory<Work>)> {
+    let Ok(so_far) = joined else { return None };
+    let placed = made.and_then(|work| Ok(so_far.take(&work)?.map(|place| (place, work))));
+    placed.unwrap_or_else(|failure| {
+        *joined = Err(failure);
+        None
+    })
+}
+
+/// The absolute bound that the value of mode rel is for this array.
+fn relative_bound<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], fill: Option<T::Word>) -> Result<f64> {
+    let Some(element) = Element::of(chunk.dtype) else { return Ok(0.0) };
+    let numbers = quantise::Numbers::of(chunk.dtype);
+    let ranger = Ranger { pool: job.pool, level: job.level, element, numbers };
+    ranger.bound(src, fill.as_ref().map(std::slice::from_ref), chunk.asked.value)
+}
+
+/// Most bits of a block.
+fn most_bits<T: Value>(layout: &Layout, numbers: &Numbers) -> usize {
+    let (n, planes) = (layout.block_elements(), T::Word::BITS as usize);
+    // Every element in every plane, and what tells of every plane and every element whether there is more; in front of
+    // them two flags, an exponent and a number of planes.
+    let all = (n + 1) * planes + n + (2 + T::EXPONENT_BITS + T::PLANES_BITS) as usize;
+    all.max(numbers.minbits as usize).min(numbers.maxbits as usize)
+}
+
+/// Encodes the sections of a piece.
+fn encode_piece<T: Checked>(
+    rules: &Rules<T>,
+    layout: &Layout,
+    numbers: &Numbers,
+    src: &[u8],
+    piece: usize,
+    work: &mut Work,
+) -> Result<()> {
+    let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
+    let n_blocks = sections.len() * layout.per_section();
+    let most_bytes = (n_blocks * most_bits::<T>(layout, numbers)).div_ceil(64) * 8;
+    let Work { stream, index, found, .. } = work;
+    index.clear();
+    index.reserve(PER_PIECE)?;
+    if stream.len() < most_bytes {
+        stream.clear();
+        reserve(stream, most_bytes)?;
+        stream.resize(most_bytes, 0);
+    }
+    let mut elements = [T::default(); MOST_ELEMENTS];
+    let elements = &mut elements[..layout.block_elements()];
+    let mut scratch = Scratch::new();
+    let mut out = BitWriter::new(stream, 0);
+    for section in sections {
+        found.begin()?;
+        let (start, first) = (out.position(), layout.section(section).start);
+        for group in layout.groups_of(section) {
+            let mut n_bits = 0;
+            for (number, block) in layout.blocks(layout.group(group)) {
+                load(src, layout, &block, elements);
+                let place = (number - first) * elements.len();
+                n_bits += rules.encode(&block, elements, &mut out, &mut scratch, (found, place));
+            }
+            index.groups.push(n_bits as u16);
+        }
+        index.sections.push((out.position() - start) as u64);
+        let before = index.exceptions.len();
+        found.write::<T::Word>(&mut index.exceptions)?;
+        index.units.push(((index.exceptions.len() - before) / ALIGNMENT) as u32);
+        index.n_exceptions += found.len() as u64;
+    }
+    debug_assert!(!out.ran_out());
+    work.n_bits = out.position();
+    out.finish();
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! Where everything is: blocks in the array, groups and sections of blocks, parts of a payload.
+//!
+//! ```text
+//! stream | ends of sections | lengths of groups | ends of exceptions | exceptions | tail
+//! ```
+
+use std::ops::Range;
+
+use crate::format::region::{AXES, FoldedRegion};
+use crate::types::Shape;
+
+/// Most axes the codec looks along.
+pub const MAX_RANK: usize = AXES;
+/// Elements of a whole block along an axis.
+pub const SIDE: usize = 4;
+/// Elements of the largest block.
+pub const MOST_ELEMENTS: usize = block_elements(MAX_RANK);
+/// Elements of the blocks of a group.
+const GROUP_ELEMENTS: usize = MOST_ELEMENTS;
+/// Elements of the blocks of a section.
+pub const SECTION_ELEMENTS: usize = GROUP_ELEMENTS * GROUPS_PER_SECTION;
+/// Groups of a section.
+pub const GROUPS_PER_SECTION: usize = 32;
+/// Bytes of the tail.
+pub const TAIL_BYTES: usize = 24;
+/// All parts of a payload begin at multiples of this.
+pub const UNIT: usize = 8;
+
+/// Elements of a block with so many axes.
+pub const fn block_elements(rank: usize) -> usize {
+    SIDE.pow(rank as u32)
+}
+
+/// A block in the array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Its first element.
+    pub origin: [usize; MAX_RANK],
+    /// Its elements along the axes, 1 to 4.
+    pub shape: [usize; MAX_RANK],
+}
+
+impl Block {
+    /// Whether none of it is padding.
+    #[inline(always)]
+    pub fn is_whole(&self, sides: [usize; MAX_RANK]) -> bool {
+        self.shape == sides
+    }
+
+    /// Whether an element, by its index in a block with padding, is one of the array.
+    #[inline(always)]
+    pub fn has(&self, index: usize) -> bool {
+        let [w, z, y, x] = self.shape;
+        index % SIDE < x && index / SIDE % SIDE < y && index / SIDE.pow(2) % SIDE < z && index / SIDE.pow(3) < w
+    }
+}
+
+/// The blocks of one array, seen with as many axes as there can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Axes that blocks have.
+    rank: usize,
+    /// Extents, with ones in front.
+    extents: [usize; MAX_RANK],
+    /// Blocks along each axis.
+    counts: [usize; MAX_RANK],
+}
+
+impl Layout {
+    /// The layout of an array of rank 1 to 4. `None` for other ranks, if there are no elements, or 2^32 blocks and more.
+    pub fn new(shape: &Shape) -> Option<Self> {
+        let rank = shape.extents().len();
+        if shape.n_elements() == 0 || rank == 0 {
+            return None;
+        }
+        let mut extents = [1; MAX_RANK];
+        for (extent, &n) in extents[MAX_RANK.checked_sub(rank)?..].iter_mut().zip(shape.extents()) {
+            *extent = usize::try_from(n).ok()?;
+        }
+        let counts = extents.map(|extent| extent.div_ceil(SIDE));
+        let layout = Self { rank, extents, counts };
+        u32::try_from(layout.n_blocks()).ok()?;
+        Some(layout)
+    }
+
+    /// Axes that blocks have.
+    #[inline(always)]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Elements of a block, with its padding.
+    #[inline(always)]
+    pub fn block_elements(&self) -> usize {
+        block_elements(self.rank)
+    }
+
+    /// Number of blocks.
+    pub fn n_blocks(&self) -> usize {
+        self.counts.iter().product()
+    }
+
+    /// Blocks of a group.
+    pub fn per_group(&self) -> usize {
+        GROUP_ELEMENTS / self.block_elements()
+    }
+
+    /// Blocks of a section.
+    pub fn per_section(&self) -> usize {
+        SECTION_ELEMENTS / self.block_elements()
+    }
+
+    /// Number of groups.
+    pub fn n_groups(&self) -> usize {
+        self.n_blocks().div_ceil(self.per_group())
+    }
+
+    /// Number of sections.
+    pub fn n_sections(&self) -> usize {
+        self.n_blocks().div_ceil(self.per_section())
+    }
+
+    /// The blocks of a group.
+    pub fn group(&self, group: usize) -> Range<usize> {
+        let start = group * self.per_group();
+        start..(start + self.per_group()).min(self.n_blocks())
+    }
+
+    /// The blocks of a section.
+    pub fn section(&self, section: usize) -> Range<usize> {
+        let start = section * self.per_section();
+        start..(start + self.per_section()).min(self.n_blocks())
+    }
+
+    /// The groups of a section.
+    pub fn groups_of(&self, section: usize) -> Range<usize> {
+        let start = section * GROUPS_PER_SECTION;
+        start..(start + GROUPS_PER_SECTION).min(self.n_groups())
+    }
+
+    /// Elements from one place to the next along each axis of the array.
+    pub fn strides(&self) -> [usize; MAX_RANK] {
+        let [_, nz, ny, nx] = self.extents;
+        [nz * ny * nx, ny * nx, nx, 1]
+    }
+
+    /// Extents of a whole block.
+    pub fn sides(&self) -> [usize; MAX_RANK] {
+        std::array::from_fn(|axis| if axis < MAX_RANK - self.rank { 1 } else { SIDE })
+    }
+
+    /// Block number `index`.
+    pub fn block(&self, index: usize) -> Block {
+        let [_, nz, ny, nx] = self.counts;
+        self.block_at([index / nx / ny / nz, index / nx / ny % nz, index / nx % ny, index % nx])
+    }
+
+    fn block_at(&self, at: [usize; MAX_RANK]) -> Block {
+        let origin = at.map(|at| at * SIDE);
+        Block { origin, shape: std::array::from_fn(|axis| SIDE.min(self.extents[axis] - origin[axis])) }
+    }
+
+    /// Blocks that follow each other.
+    pub fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = (usize, Block)> {
+        let [_, nz, ny, nx] = self.counts;
+        let first = range.start;
+        let mut at = [first / nx / ny / nz, first / nx / ny % nz, first / nx % ny, first % nx];
+        range.map(move |index| {
+            let block = self.block_at(at);
+            for axis in (0..MAX_RANK).rev() {
+                at[axis] += 1;
+                if at[axis] < self.counts[axis] {
+                    break;
+                }
+                at[axis] = 0;
+            }
+            (index, block)
+        })
+    }
+
+    /// The blocks that have elements of a region, in order.
+    pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = usize> {
+        let [_, nz, ny, nx] = self.counts;
+        let along = |axis: usize| region.axes[axis].blocks(SIDE as u64).map(|block| block as usize);
+        along(0).flat_map(move |w| {
+            along(1).flat_map(move |z| {
+                along(2).flat_map(move |y| along(3).map(move |x| ((w * nz + z) * ny + y) * nx + x))
+            })
+        })
+    }
+
+    /// Where the parts of a payload are whose stream has so many bits, and whose exceptions so many units of 4 bytes.
+    pub fn parts(&self, is_fixed: bool, n_bits: u64, n_units: u32) -> Parts {
+        let stream = n_bits.div_ceil(64) * 8;
+        let index = |n: usize, n_bytes: u64| (n as u64 * n_bytes).next_multiple_of(UNIT as u64);
+        let (n_sections, n_groups) = if is_fixed { (0, 0) } else { (self.n_sections(), self.n_groups()) };
+        let groups = stream + index(n_sections, 8);
+        let exception_ends = groups + index(n_groups, 2);
+        let n_ends = if n_units == 0 { 0 } else { self.n_sections() };
+        let exceptions = exception_ends + index(n_ends, 4);
+        let tail = exceptions + index(1, 4 * u64::from(n_units));
+        Parts { stream, groups, exception_ends, exceptions, tail }
+    }
+}
+
+/// Where the parts of a payload begin, each of which ends where the next one begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// The end of the stream, where the ends of sections begin.
+    pub stream: u64,
+    /// The lengths of groups.
+    pub groups: u64,
+    /// The ends of exceptions.
+    pub exception_ends: u64,
+    /// The exceptions.
+    pub exceptions: u64,
+    /// The tail.
+    pub tail: u64,
+}
+
+impl Parts {
+    /// Bytes of the payload.
+    pub fn n_bytes(&self) -> u64 {
+        self.tail + TAIL_BYTES as u64
+    }
+}
+
+/// The last bytes of a payload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// Bits of the stream.
+    pub n_bits: u64,
+    /// The bound in force; 0 without one.
+    pub bound: f64,
+    /// Elements that are exceptions, as far as 32 bits tell.
+    pub n_exceptions: u32,
+    /// Units of 4 bytes of the exceptions.
+    pub n_units: u32,
+}
+
+impl Tail {
+    /// Its bytes.
+    pub fn to_bytes(self) -> [u8; TAIL_BYTES] {
+        let mut bytes = [0; TAIL_BYTES];
+        bytes[..8].copy_from_slice(&self.n_bits.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.bound.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.n_exceptions.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.n_units.to_le_bytes());
+        bytes
+    }
+
+    /// That of a payload, if it is so long.
+    pub fn of(payload: &[u8]) -> Option<Self> {
+        let (words, _) = payload.last_chunk::<TAIL_BYTES>()?.as_chunks();
+        let (n_exceptions, n_units) = words[2].split_at(4);
+        let low = |half: &[u8]| half.first_chunk().map(|&bytes| u32::from_le_bytes(bytes));
+        Some(Self {
+            n_bits: u64::from_le_bytes(words[0]),
+            bound: f64::from_le_bytes(words[1]),
+            n_exceptions: low(n_exceptions)?,
+            n_units: low(n_units)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(extents: &[u64]) -> Layout {
+        Layout::new(&Shape::new(extents).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn blocks_cover_the_array_once() {
+        for extents in [&[1][..], &[4099], &[17, 33], &[5, 6, 7], &[3, 1, 9, 5], &[9, 8, 2, 1]] {
+            let layout = layout(extents);
+            let strides = layout.strides();
+            let mut seen = vec![0; extents.iter().product::<u64>() as usize];
+            for (index, block) in layout.blocks(0..layout.n_blocks()) {
+                assert_eq!(block, layout.block(index));
+                let [w, z, y, x] = block.shape;
+                for i in 0..w * z * y * x {
+                    let at = [i / x / y / z, i / x / y % z, i / x % y, i % x];
+                    seen[(0..4).map(|k| (block.origin[k] + at[k]) * strides[k]).sum::<usize>()] += 1;
+                }
+            }
+            assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
+            let middle = layout.n_blocks() / 2;
+            assert_eq!(layout.blocks(middle..middle + 1).next(), Some((middle, layout.block(middle))));
+        }
+    }
+
+    #[test]
+    fn groups_and_sections_have_as_many_elements_in_every_rank() {
+        for (extents, n_blocks, n_groups, n_sections) in [
+            (&[1 << 20][..], 1 << 18, 1 << 12, 1 << 7),
+            (&[1 << 10, 1 << 10], 1 << 16, 1 << 12, 1 << 7),
+            (&[64, 128, 128], 1 << 14, 1 << 12, 1 << 7),
+            (&[32, 32, 32, 32], 1 << 12, 1 << 12, 1 << 7),
+            (&[9], 3, 1, 1),
+            (&[1 << 34], 0, 0, 0),
+        ] {
+            match Layout::new(&Shape::new(extents).unwrap()) {
+                Some(layout) => {
+                    let (blocks, groups) = (layout.n_blocks(), layout.n_groups());
+                    assert_eq!((blocks, groups, layout.n_sections()), (n_blocks, n_groups, n_sections));
+                    assert_eq!(layout.group(groups - 1).end, blocks);
+                    assert_eq!(layout.section(n_sections - 1).end, blocks);
+                    assert_eq!(layout.groups_of(n_sections - 1).end, groups);
+                }
+                None => assert_eq!(n_blocks, 0),
+            }
+        }
+    }
+
+    #[test]
+    fn tails_come_back() {
+        let tail = Tail { n_bits: 12345, bound: 0.5, n_exceptions: 7, n_units: 9 };
+        assert_eq!(Tail::of(&[&[1, 2, 3][..], &tail.to_bytes()].concat()), Some(tail));
+        assert_eq!(Tail::of(&[0; 23]), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! What a writer does to a block before it is coded, and which elements it then keeps exactly: all for which the stream
+//! would have another value than was asked for.
+
+use crate::codec::zfp::block::{BitWriter, Value, encode, encode_checked, exponent, is_tiny};
+use crate::codec::zfp::elements::pad;
+use crate::codec::zfp::exceptions::Found;
+use crate::codec::zfp::layout::{Block, Layout, MOST_ELEMENTS};
+use crate::codec::zfp::numbers::Numbers;
+use crate::cpu::level::Level;
+use crate::stage::rows::RowWord;
+use crate::stage::word::Word;
+
+/// Elements that are compared with what a decoder makes of them.
+pub trait Checked: Value<Word: RowWord> {
+    /// Significant bits of a float.
+    const SIGNIFICANT_BITS: i32;
+
+    /// A bound, rounded down to such a float.
+    fn bound(bound: f64) -> Self;
+    /// Whether the difference of two floats, rounded to such a float, is below a bound.
+    fn is_within(self, other: Self, bound: Self) -> bool;
+}
+
+macro_rules! float {
+    ($float:ident) => {
+        impl Checked for $float {
+            const SIGNIFICANT_BITS: i32 = $float::MANTISSA_DIGITS as i32;
+
+            fn bound(bound: f64) -> Self {
+                let nearest = bound as Self;
+                if f64::from(nearest) > bound { nearest.next_down() } else { nearest }
+            }
+            #[inline(always)]
+            fn is_within(self, other: Self, bound: Self) -> bool {
+                (self - other).abs() < bound
+            }
+        }
+    };
+}
+
+float!(f32);
+float!(f64);
+
+macro_rules! integer {
+    ($integer:ty) => {
+        impl Checked for $integer {
+            const SIGNIFICANT_BITS: i32 = 0;
+
+            fn bound(_: f64) -> Self {
+                0
+            }
+            #[inline(always)]
+            fn is_within(self, other: Self, _: Self) -> bool {
+                self == other
+            }
+        }
+    };
+}
+
+integer!(i32);
+integer!(i64);
+
+/// Memory for the work on blocks, one after the other; what is in it does not matter.
+pub struct Scratch<T> {
+    /// Elements as they are coded, where these are others.
+    replaced: [T; MOST_ELEMENTS],
+    /// What a decoder makes of them.
+    decoded: [T; MOST_ELEMENTS],
+}
+
+impl<T: Value> Scratch<T> {
+    /// Some of it.
+    pub fn new() -> Self {
+        Self { replaced: [T::default(); MOST_ELEMENTS], decoded: [T::default(); MOST_ELEMENTS] }
+    }
+}
+
+/// The rules for all blocks of an array.
+pub struct Rules<'a, T: Checked> {
+    layout: &'a Layout,
+    numbers: Numbers,
+    level: Level,
+    /// What elements are measured by that reaches this is left out.
+    limit: T::Word,
+    /// The bound that is kept, if one is.
+    bound: Option<T>,
+    fill: Option<T::Word>,
+}
+
+impl<'a, T: Checked> Rules<'a, T> {
+    /// For blocks that are cut by these numbers, a bound that is to be kept, and a fill value.
+    pub fn new(
+        layout: &'a Layout,
+        numbers: Numbers,
+        level: Level,
+        bound: Option<f64>,
+        fill: Option<T::Word>,
+    ) -> Self {
+        let limit = match bound {
+            _ if !T::IS_FLOAT => T::Word::from_u64(1) << (T::Word::BITS - 1),
+            // Even the smallest float reaches a power of two below it.
+            Some(_) => T::power(numbers.minexp + T::SIGNIFICANT_BITS + 1).word().max(T::Word::from_u64(1)),
+            // Infinity.
+            None => T::power(T::BIAS + 1).word(),
+        };
+        Self { layout, numbers, level, limit, bound: bound.map(T::bound), fill }
+    }
+
+    /// Whether an element is left out of the stream.
+    #[inline(always)]
+    fn is_left_out(&self, element: T) -> bool {
+        let measure = if T::IS_FLOAT {
+            element.magnitude()
+        } else {
+            // From −2^(W−2) on to below 2^(W−2) there are 2^(W−1) integers.
+            element.word().plus(T::Word::from_u64(1) << (T::Word::BITS - 2))
+        };
+        measure >= self.limit || self.fill == Some(element.word())
+    }
+
+    /// Encodes a block with its padding; its bits. Exceptions are found, of which the first place in the section is `start`.
+    #[inline(always)]
+    pub fn encode(
+        &self,
+        block: &Block,
+        elements: &[T],
+        out: &mut BitWriter,
+        scratch: &mut Scratch<T>,
+        (found, start): (&mut Found, usize),
+    ) -> u32 {
+        let (rank, numbers) = (self.layout.rank(), &self.numbers);
+        if numbers.is_reversible() {
+            return encode(self.level, rank, numbers, elements, out);
+        }
+        let has_left_out = elements.iter().fold(false, |any, &element| any | self.is_left_out(element));
+        let replaced = &mut scratch.replaced[..elements.len()];
+        let mut coded = elements;
+        if has_left_out {
+            self.replace(block, elements, replaced);
+            coded = replaced;
+        }
+        let is_tiny = T::IS_FLOAT && is_tiny::<T>(exponent(coded));
+        if is_tiny {
+            replaced.fill(T::default());
+            coded = replaced;
+        }
+        if self.bound.is_none() && self.fill.is_none() {
+            let n_bits = encode(self.level, rank, numbers, coded, out);
+            if has_left_out || is_tiny {
+                self.find(block, elements, None, is_tiny, found, start);
+            }
+            return n_bits;
+        }
+        let decoded = &mut scratch.decoded[..elements.len()];
+        let n_bits = encode_checked(self.level, rank, numbers, coded, out, decoded);
+        let is_exception = |any, (&element, &value)| any | self.is_exception(element, Some(value), is_tiny);
+        // What is padding here may be none of them; that is looked at where there may be some.
+        if has_left_out || elements.iter().zip(&*decoded).fold(false, is_exception) {
+            self.find(block, elements, Some(decoded), is_tiny, found, start);
+        }
+        n_bits
+    }
+
+    /// Whether an element is not what its block makes of it, or may not be that; without `value`, nobody asks for more than
+    /// that it can be coded.
+    #[inline(always)]
+    fn is_exception(&self, element: T, value: Option<T>, is_tiny: bool) -> bool {
+        let is_off = match (self.bound, value) {
+            (Some(bound), Some(value)) => !element.is_within(value, bound),
+            _ => is_tiny && element.magnitude() != T::Word::default(),
+        };
+        is_off | value.is_some_and(|value| self.fill == Some(value.word()))
+    }
+
+    /// Writes the elements of the block as they are coded: those that are left out like the one before them that is not, or
+    /// else like the first one that is not.
+    #[inline(never)]
+    fn replace(&self, block: &Block, elements: &[T], replaced: &mut [T]) {
+        let is_coded = |&(i, &element): &(usize, &T)| block.has(i) && !self.is_left_out(element);
+        let mut last = elements.iter().enumerate().find(is_coded).map_or(T::default(), |(_, &first)| first);
+        for (i, (replaced, &element)) in replaced.iter_mut().zip(elements).enumerate() {
+            if block.has(i) && !self.is_left_out(element) {
+                last = element;
+            }
+            *replaced = last;
+        }
+        pad(self.layout, block, replaced);
+    }
+
+    /// Finds the exceptions among the elements of the block.
+    #[inline(never)]
+    fn find(
+        &self,
+        block: &Block,
+        elements: &[T],
+        decoded: Option<&[T]>,
+        is_tiny: bool,
+        found: &mut Found,
+        start: usize,
+    ) {
+        for (i, &element) in elements.iter().enumerate() {
+            let value = decoded.map(|decoded| decoded[i]);
+            if block.has(i) && (self.is_left_out(element) || self.is_exception(element, value, is_tiny)) {
+                found.push(start + i, element.word());
+            }
+        }
+    }
+}
