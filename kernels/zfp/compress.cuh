@@ -40,6 +40,27 @@ struct StreamShared {
     u64 start;
 };
 
+// Writes the words of a unit that has not only bits of the section, or for which there is no room. A word that is shared with the section before
+// is written by who comes second, of two that add their bits to the `border` of the later section.
+__device__ __forceinline__ void put_ends(uint4 unit, u32 at, u32* words, u32 n_kept, u32 phase, u32 last_bit, bool is_last, Section* section) {
+    u32 own[4];
+    split(unit, own);
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+        const u32 first = 32 * (at + k);
+        if (first + 32 <= phase || first >= last_bit || at + k >= n_kept) continue;
+        const bool is_begun = first < phase, goes_on = first + 32 > last_bit && !is_last;
+        u32 word = own[k];
+        if (is_begun || goes_on) {
+            u64* const border = &section[is_begun ? 0 : 1].border;
+            const u64 others = atomicAdd(reinterpret_cast<unsigned long long*>(border), 1ull << 32 | word);
+            if (!(others >> 32)) continue;
+            word |= static_cast<u32>(others);
+        }
+        words[at + k] = word;
+    }
+}
+
 template <typename W, u32 kRank, typename Lines>
 __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     using Shared = StreamShared<W, kRank>;
@@ -113,19 +134,17 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         if (shared.is_suspect) section.is_suspect = 1, atomicAdd(&scratch.chunk->n_suspects, 1);
     }
 
-    // The stream's words from that of the first bit on.
-    const u64 first_word = start / 32;
-    const u32 phase = static_cast<u32>(start % 32), n_words = (phase + all + 31) / 32;
-    const u32 own_start = phase + before, own_shift = own_start % 32;
-    const u32 own_first = own_start / 32, own_words = n_bits ? (own_shift + n_bits + 31) / 32 : 0, slot_words = (n_bits + 31) / 32;
+    // The stream's words, in units of four, from that of the first bit on. A chunk that will be stored may have a longer stream than there is
+    // room for.
+    const u64 first_word = start / 128 * 4, first_of_thread = first_word + 4 * t;
     u32* const words = reinterpret_cast<u32*>(static_cast<char*>(args.dst) + chunk_number * args.dst_stride + args.encoded.n_bytes) + first_word;
-    // A chunk that will be stored may have a longer stream than there is room for.
-    const u64 room = args.stored.n_bytes + chunk.elements() * sizeof(W) - args.encoded.n_bytes;
-    const u32 n_kept = static_cast<u32>(min(static_cast<u64>(n_words), room / 4 - min(room / 4, first_word)));
-    const bool shares_first = phase > 0, shares_last = end % 32 != 0 && tile + 1 < tiles;
+    const u64 room = (args.stored.n_bytes + chunk.elements() * sizeof(W) - args.encoded.n_bytes) / 4;
+    const u32 phase = static_cast<u32>(start % 128), last_bit = phase + all, n_words = (last_bit + 31) / 32;
+    const u32 n_kept = static_cast<u32>(min(room - min(room, first_word), static_cast<u64>(n_words)));
+    const u32 own_start = phase + before, own_shift = own_start % 32, own_first = own_start / 32;
+    const u32 own_words = n_bits ? (own_shift + n_bits + 31) / 32 : 0, slot_words = (n_bits + 31) / 32;
     Sums sums;
-    const u64 first_of_thread = first_word + t;
-    StridedSums<kZfpThreads> word_sums(first_of_thread);
+    UnitSums<kZfpThreads> unit_sums(first_of_thread);
     u32 j = 0, last = 0;
 #pragma unroll 1
     for (u32 from = 0; from < n_words; from += Shared::kImageWords) {
@@ -145,24 +164,22 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
             last = next;
         }
         __syncthreads();
-#pragma unroll 2
-        for (u32 i = t; i < n; i += kZfpThreads) {
-            const u32 word = shared.image[image_place(i)], at = from + i;
-            word_sums.add(word);
-            const bool is_shared = (at == 0 && shares_first) | (at + 1 == n_words && shares_last);
-            if (at < n_kept && !is_shared) words[at] = word;
-            if (is_shared) {
-                // Of both borders if it is the only word.
-                u64* const border = &scratch.sections[at == 0 && shares_first ? tile : tile + 1].border;
-                const u64 others = atomicAdd(reinterpret_cast<unsigned long long*>(border), 1ull << 32 | word);
-                if (others >> 32 && at < n_kept) words[at] = static_cast<u32>(others) | word;
+#pragma unroll 1
+        for (u32 i = 4 * t; i < n; i += 4 * kZfpThreads) {
+            const uint4 unit = *reinterpret_cast<const uint4*>(shared.image + image_place(i));
+            const u32 at = from + i;
+            unit_sums.add(unit);
+            if (likely(32 * at >= phase && 32 * at + 128 <= last_bit && at + 4 <= n_kept)) {
+                store_global_16(words + at, unit);
+            } else {
+                put_ends(unit, at, words, n_kept, phase, last_bit, tile + 1 == tiles, &section);
             }
         }
         if (from + n < n_words) __syncthreads();
     }
     // The last section fills the last 64 bits up.
-    if (t == 0 && tile + 1 == tiles && (first_word + n_words) % 2 && first_word + n_words < room / 4) words[n_words] = 0;
-    word_sums.finish(first_of_thread, sums);
+    if (t == 0 && tile + 1 == tiles && n_words % 2 && first_word + n_words < room) words[n_words] = 0;
+    unit_sums.finish(sums);
     shared.sums.share(sums);
     __syncthreads();
     if (t == 0) scratch.chunk->stream.add(shared.sums.sum());

@@ -120,29 +120,46 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const Chunk& chunk = sections.chunk;
     const u32 t = threadIdx.x;
     const u32* const payload = reinterpret_cast<const u32*>(tile.payload);
-    const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 32;
+    // The words are copied in units of four.
+    const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 128 * 4;
     const bool is_last = tile.tile + 1 == tile.tiles;
     const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
     const u32* const stream = payload + first_word;
-    // Where threads begin so many words behind each other, an even number, one more is between, and they are in different banks.
+    // Where threads begin so many words behind each other, a multiple of four, one more is between, and they are in different banks.
     const u32 own_bits = kOwnElements / kBlock<kRank> * chunk.max_bits();
-    const bool is_padded = chunk.has_fixed_blocks() && own_bits % 64 == 0, has_room = n_words <= Shared::kRoom;
+    const bool is_padded = chunk.has_fixed_blocks() && own_bits % 128 == 0, has_room = n_words <= Shared::kRoom;
     {
-        // A word that the tile before has begun is summed up there.
-        const bool is_begun = own.start % 32 != 0;
+        // Words that the tile before has begun are summed up there.
+        const u32 n_begun = static_cast<u32>((own.start + 31) / 32 - first_word);
         const SmallDivisor own_words(is_padded ? own_bits / 32 : 1);
-        StridedSums<kZfpThreads> word_sums(first_word + t);
-#pragma unroll 4
-        for (u32 i = t; i < n_words; i += kZfpThreads) {
-            const u32 word = stream[i];
+        UnitSums<kZfpThreads> unit_sums(first_word + 4 * t);
+#pragma unroll 2
+        for (u32 i = 4 * t; i < n_words; i += 4 * kZfpThreads) {
+            // The payload goes on with a tail.
+            uint4 unit = *reinterpret_cast<const uint4*>(stream + i);
+            if (i + 4 > n_words) {
+                unit.w = 0, unit.z = i + 3 > n_words ? 0 : unit.z, unit.y = i + 2 > n_words ? 0 : unit.y;
+            }
             u32 rest;
-            if (has_room) shared.image[is_padded ? i + own_words.divide(i, rest) : i] = word;
-            word_sums.add(i == 0 && is_begun ? 0 : word);
+            u32* const to = shared.image + i + (is_padded ? own_words.divide(i, rest) : 0);
+            if (has_room && is_padded) {
+                to[0] = unit.x, to[1] = unit.y, to[2] = unit.z, to[3] = unit.w;
+            } else if (has_room) {
+                *reinterpret_cast<uint4*>(to) = unit;
+            }
+            if (i < n_begun) {
+                unit.x = 0, unit.y = i + 1 < n_begun ? 0 : unit.y, unit.z = i + 2 < n_begun ? 0 : unit.z, unit.w = i + 3 < n_begun ? 0 : unit.w;
+            }
+            unit_sums.add(unit);
         }
-        if (has_room && !is_padded && t < kZeroWords) shared.image[n_words + t] = 0;
-        word_sums.finish(first_word + t, sums);
+        unit_sums.finish(sums);
         const u64 rest = tile.n_bytes / 4 - stream_words, share = (rest + tile.tiles - 1) / tile.tiles, first = min(tile.tile * share, rest);
         sum_words(payload, stream_words + first, stream_words + min(first + share, rest), sums);
+    }
+    // Behind the last words are zeros.
+    if (has_room && !is_padded) {
+        __syncthreads();
+        if (t < kZeroWords) shared.image[n_words + t] = 0;
     }
     __syncthreads();
 

@@ -4,5 +4,5 @@
 
 #include "../common/types.cuh"
 
-// Where word i is. Threads have words that are a power of two apart, which so are in different banks.
-__device__ __forceinline__ u32 image_place(u32 i, u32 mask = 31) { return i ^ (i >> 5 & mask); }
+// Where word i is: units of four words stay whole. Threads have words that are a power of two apart, which so are in different banks.
+__device__ __forceinline__ u32 image_place(u32 i) { return i ^ (i >> 5 & 7) << 2; }
