@@ -108,59 +108,25 @@ struct BitReader {
     }
 };
 
-// Reads what is left of a plane, from where it tells whether there is a 1 from `coded` on, or behind that where there is one.
-template <u32 n, typename Words>
-__device__ __forceinline__ u64 get_rest(BitReader<Words>& reader, u32 table, u32 end, u32& coded, bool has_one) {
-    u64 plane = 0;
-    for (;;) {
-        if (!has_one) {
-            if (coded == n || reader.place >= end || !reader.get(1)) return plane;
-        }
-        if (n > 4 && reader.place > 0) {
-            // As if the 1 was in front.
-            --reader.place;
-            const u32 entry = load_shared_4(table + 4 * ((reader.peek() | 1) & 0x1ff));
-            const u32 places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
-            if (coded + places < n && reader.place + length <= end) {
-                plane |= static_cast<u64>(entry & 0xff) << coded;
-                coded += places, reader.place += length;
-                if (entry >> PlaneTable::kEndsAt) return plane;
-                has_one = true;
-                continue;
-            }
-            ++reader.place;
-        }
-        // Zeros as far as there are bits; but that the last number has the 1 need not be told.
-        const u32 most = min(end - min(end, reader.place), n - 1 - coded);
-        u32 zeros = 0, few;
-        do {
-            const u32 bits = reader.peek();
-            few = min(bits ? trailing_zeros(bits) : 32, most - zeros);
-            reader.place += few, zeros += few;
-        } while (few == 32);
-        if (zeros < most) ++reader.place;
-        plane |= u64{1} << (coded + zeros);
-        coded += zeros + 1;
-        has_one = false;
-    }
-}
+// What is read of a block's planes.
+struct Progress {
+    u32 coded;  // bits of a plane that come as they are
+    bool is_cut;  // the next plane is not there as a whole
+};
 
-// The next plane, where bits end before place `end`.
+// The next plane, where bits end before place `end`. If they end in it, it is left for get_cut.
 template <u32 kRank, typename Words>
-__device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, u32& coded) {
+__device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, Progress& progress) {
     constexpr u32 n = kBlock<kRank>;
     const u32 start = reader.place;
+    u32 coded = progress.coded;
     if (kRank == 1) {
-        const u32 bits = reader.peek(), entry = load_shared_4(table + 1024 * coded + 4 * (bits & 0xff));
-        const u32 length = entry >> LinePlaneTable::kLengthAt & 0xff;
-        if (likely(start + length <= end)) {
-            reader.place += length;
-            coded = entry >> LinePlaneTable::kCountAt;
-            return entry & 0xff;
-        }
-        const u32 plain = min(coded, end - start);
-        reader.place += plain;
-        return (bits & low_bits(0u, plain)) | get_rest<n>(reader, table, end, coded, false);
+        const u32 entry = load_shared_4(table + 1024 * coded + 4 * (reader.peek() & 0xff)), length = entry >> LinePlaneTable::kLengthAt & 0xff;
+        progress.is_cut = start + length > end;
+        if (unlikely(progress.is_cut)) return 0;
+        reader.place = start + length;
+        progress.coded = entry >> LinePlaneTable::kCountAt;
+        return entry & 0xff;
     }
     // From 32 bits that come as they are on, the first 32 are taken at once.
     u32 first = 0, word, rest, before = coded;
@@ -176,21 +142,52 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
         before -= is_high ? 32 : 0;
         rest = __funnelshift_r(word, is_high ? third : second, before);
     }
-    u32 entry = load_shared_4(table + 4 * (rest & 0x1ff));
-    if (coded == n) entry = 1u << PlaneTable::kEndsAt;
-    const u32 found = entry & 0xff, places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
     const u32 plain = word & low_bits(0u, before);
-    if (likely(entry >> PlaneTable::kEndsAt && (coded + places < n || places == 0) && start + coded + length <= end)) {
-        const u32 low = plain | __funnelshift_l(0, found, before), high = __funnelshift_l(found, 0, before);
-        reader.place = start + coded + length;
-        coded += places;
-        return is_high ? static_cast<u64>(low) << 32 | first : static_cast<u64>(high) << 32 | low;
-    }
-    const u32 n_plain = min(coded, end - start);
     u64 plane = is_high ? static_cast<u64>(plain) << 32 | first : plain;
-    if (n_plain < coded) plane &= (u64{1} << n_plain) - 1;
-    reader.place = start + n_plain;
-    return plane | get_rest<n>(reader, table, end, coded, false);
+    u32 place = start + coded;
+    if (coded < n) {
+        // In `rest` are that many bits, from the one on that tells of others.
+        u32 n_rest = kRank == 2 ? 32 - coded : 32;
+        for (;;) {
+            const u32 entry = load_shared_4(table + 4 * (rest & 0x1ff));
+            u32 found = entry & 0xff, places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
+            const bool ends = entry >> PlaneTable::kEndsAt;
+            if (coded + places + !ends >= n) {
+                // The last number has the 1: only those before it are told.
+                places = n - 1 - coded;
+                found &= low_bits(0u, places);
+                length = 1 + places + __popc(found);
+                found |= 1u << places++;
+            }
+            plane |= static_cast<u64>(found) << coded;
+            coded += places, place += length;
+            if (ends || coded == n) break;
+            // The bit before this place takes the part of a 1 that tells of others.
+            --place;
+            n_rest -= length - 1;
+            rest = n_rest >= 9 ? rest >> (length - 1) : reader.words.pair(place);
+            if (n_rest < 9) n_rest = 32;
+            rest |= 1;
+        }
+    }
+    progress.is_cut = place > end;
+    if (unlikely(progress.is_cut)) return 0;
+    reader.place = place, progress.coded = coded;
+    return plane;
+}
+
+// A plane in which the bits end before place `end`: bit by bit.
+template <u32 n, typename Words>
+__device__ __forceinline__ u64 get_cut(BitReader<Words>& reader, u32 end, u32 coded) {
+    u64 plane = 0;
+    for (u32 i = 0; i < coded && reader.place < end; ++i) plane |= static_cast<u64>(reader.get(1)) << i;
+    while (reader.place < end && coded < n && reader.get(1)) {
+        // Where zeros are cut off, a 1 is taken to be behind them, as at the last number.
+        while (reader.place < end && coded < n - 1 && !reader.get(1)) ++coded;
+        plane |= u64{1} << coded++;
+    }
+    reader.place = end;
+    return plane;
 }
 
 // Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
@@ -198,7 +195,8 @@ template <typename W, u32 kRank, typename Words>
 __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
     using S = Slice<W, kRank>;
     constexpr u32 kHalves = sizeof(W) / 4;
-    u32 coded = 0, left = reader.place < end ? precision : 0;
+    Progress progress{0, false};
+    u32 left = precision;
     u32 words[kBlock<kRank>];
 #pragma unroll
     for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = 0, words[i] = 0;
@@ -213,12 +211,20 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
                 for (u32 c = 0; c < 8; ++c) planes.rows[w][c] = 0;
             }
             planes.stage(own);
+            const u32 n = min(left, S::kPlanes);
+            u32 i = 0;
 #pragma unroll 1
-            for (u32 i = 0; i < S::kPlanes && left > 0; ++i) {
-                const u64 plane = get_plane<kRank>(reader, table, end, coded);
+            for (; i < n && reader.place < end; ++i) {
+                const u64 plane = get_plane<kRank>(reader, table, end, progress);
+                if (progress.is_cut) break;
                 S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
-                left = reader.place < end ? left - 1 : 0;
             }
+            // Threads wait for each other with what takes long.
+            if (progress.is_cut) {
+                const u64 plane = get_cut<kBlock<kRank>>(reader, end, progress.coded);
+                S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
+            }
+            left = reader.place < end ? left - n : 0;
             planes.unstage(own);
             planes.add_to(words, slice);
         }

@@ -35,7 +35,7 @@ template <typename W, u32 kRank>
 struct DecodeShared {
     // Of the stream, as far as there is room with kZeroWords and a word for each thread.
     static constexpr u32 kImageWords = 10240;
-    static constexpr u32 kRoom = kImageWords - kZfpThreads - kZeroWords;
+    static constexpr u32 kRoom = kImageWords - kZfpThreads - 2 * kZeroWords;
 
     union {
         alignas(16) u32 image[kImageWords];
@@ -112,6 +112,9 @@ __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end
     word_sums.finish(first + threadIdx.x, sums);
 }
 
+// Units that a thread loads at a time.
+constexpr u32 kBatch = 4;
+
 // Decodes the sections of a CTA, whose place in the stream is sound.
 template <typename W, u32 kRank, typename Lines>
 __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
@@ -133,24 +136,36 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
         const u32 n_begun = static_cast<u32>((own.start + 31) / 32 - first_word);
         const SmallDivisor own_words(is_padded ? own_bits / 32 : 1);
         UnitSums<kZfpThreads> unit_sums(first_word + 4 * t);
-#pragma unroll 2
-        for (u32 i = 4 * t; i < n_words; i += 4 * kZfpThreads) {
-            // The payload goes on with a tail.
-            uint4 unit = *reinterpret_cast<const uint4*>(stream + i);
-            if (i + 4 > n_words) {
-                unit.w = 0, unit.z = i + 3 > n_words ? 0 : unit.z, unit.y = i + 2 > n_words ? 0 : unit.y;
+#pragma unroll 1
+        for (u32 from = 4 * t; from < n_words; from += kBatch * 4 * kZfpThreads) {
+            uint4 units[kBatch];
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                // The payload goes on with a tail.
+                const u32 i = from + k * 4 * kZfpThreads;
+                units[k] = i < n_words ? *reinterpret_cast<const uint4*>(stream + i) : uint4{};
             }
-            u32 rest;
-            u32* const to = shared.image + i + (is_padded ? own_words.divide(i, rest) : 0);
-            if (has_room && is_padded) {
-                to[0] = unit.x, to[1] = unit.y, to[2] = unit.z, to[3] = unit.w;
-            } else if (has_room) {
-                *reinterpret_cast<uint4*>(to) = unit;
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                const u32 i = from + k * 4 * kZfpThreads;
+                uint4& unit = units[k];
+                if (i + 4 > n_words) {
+                    unit.x = i >= n_words ? 0 : unit.x, unit.y = i + 1 >= n_words ? 0 : unit.y, unit.z = i + 2 >= n_words ? 0 : unit.z, unit.w = 0;
+                }
+                if (has_room && i < n_words) {
+                    u32 rest;
+                    u32* const to = shared.image + i + (is_padded ? own_words.divide(i, rest) : 0);
+                    if (is_padded) {
+                        to[0] = unit.x, to[1] = unit.y, to[2] = unit.z, to[3] = unit.w;
+                    } else {
+                        *reinterpret_cast<uint4*>(to) = unit;
+                    }
+                }
+                if (i < n_begun) {
+                    unit.x = 0, unit.y = i + 1 < n_begun ? 0 : unit.y, unit.z = i + 2 < n_begun ? 0 : unit.z, unit.w = i + 3 < n_begun ? 0 : unit.w;
+                }
+                unit_sums.add(unit);
             }
-            if (i < n_begun) {
-                unit.x = 0, unit.y = i + 1 < n_begun ? 0 : unit.y, unit.z = i + 2 < n_begun ? 0 : unit.z, unit.w = i + 3 < n_begun ? 0 : unit.w;
-            }
-            unit_sums.add(unit);
         }
         unit_sums.finish(sums);
         const u64 rest = tile.n_bytes / 4 - stream_words, share = (rest + tile.tiles - 1) / tile.tiles, first = min(tile.tile * share, rest);
