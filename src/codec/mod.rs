@@ -184,8 +184,8 @@ pub trait Codec: Sync {
     /// `Corrupt` if this codec cannot have written such a frame.
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
 
-    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. The result may be longer
-    /// than `src`; the engine then stores the chunk instead.
+    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. Where the result is as long as `src` or longer
+    /// the engine stores the chunk instead, and what is in `dst` need not be it.
     ///
     /// # Errors
     /// `OutOfMemory` only: every array that was planned can be encoded.
@@ -199,8 +199,8 @@ pub trait Codec: Sync {
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
 
-    /// What frames with these parameters promise, of whose payload there may be as little as nothing.
-    fn promise(&self, _params: &[u8], _payload: &[u8]) -> Promise {
+    /// What frames with these parameters promise, of whose payload there may be as little as nothing; it has so many bytes.
+    fn promise(&self, _params: &[u8], _payload: &[u8], _n_bytes: u64) -> Promise {
         Promise::LOSSLESS
     }
 

@@ -2,6 +2,7 @@
 
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
+pub use crate::codec::terms::Extra;
 use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp, zfp};
 use crate::types::{Array, DType};
 
@@ -56,24 +57,6 @@ pub struct Level {
     pub number: u16,
     /// Its name.
     pub name: &'static str,
-}
-
-/// A parameter of one codec alone: a number.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Extra {
-    /// Its name in text.
-    pub name: &'static str,
-    /// What it is where nobody says anything.
-    pub default: f64,
-    /// A whole number of 32 bits, one word; else a float64, two words.
-    pub is_whole: bool,
-}
-
-impl Extra {
-    /// Its words in cd_values.
-    pub fn n_words(&self) -> usize {
-        if self.is_whole { 1 } else { 2 }
-    }
 }
 
 /// Integers, floats and complex numbers, in this order.
@@ -166,7 +149,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 4,
         name: "zfp",
-        about: "the published codec for float32, float64, int32 and int64: a bound, a rate or a precision, or lossless",
+        about: "the stream of libzfp, for floats and integers of 32 and 64 bits; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
         extras: zfp::params::EXTRAS,

@@ -9,6 +9,24 @@ use crate::codec::mode::Mode;
 /// Most extras that a codec has.
 pub const MAX_EXTRAS: usize = 4;
 
+/// A parameter of one codec alone: a number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extra {
+    /// Its name in text.
+    pub name: &'static str,
+    /// What it is where nobody says anything.
+    pub default: f64,
+    /// A whole number of 32 bits, one word; else a float64, two words.
+    pub is_whole: bool,
+}
+
+impl Extra {
+    /// Its words in cd_values.
+    pub fn n_words(&self) -> usize {
+        if self.is_whole { 1 } else { 2 }
+    }
+}
+
 /// What a codec is asked for: nothing that its entry in the registry does not have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {

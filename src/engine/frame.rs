@@ -48,7 +48,7 @@ pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
         codec: header.codec,
         codec_name: entry.map(|entry| entry.name),
         frame_bytes: header.frame_bytes()?,
-        promise: entry.map(|entry| entry.codec.promise(header.params, payload)),
+        promise: entry.map(|entry| entry.codec.promise(header.params, payload, header.payload_bytes)),
     })
 }
 

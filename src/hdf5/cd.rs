@@ -290,6 +290,20 @@ mod tests {
     }
 
     #[test]
+    fn extras_are_in_a_record_where_somebody_says_something() {
+        let words_of = |text: &str| {
+            let request: Request = text.parse().unwrap();
+            let words = Record::new(&request, array(&[90, 90]), None).unwrap().words();
+            let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+            assert_eq!(back.request().unwrap(), request);
+            words.to_vec()
+        };
+        let expert = words_of("zfp,expert,maxbits=300,minexp=-20");
+        assert_eq!(expert[expert.len() - 5..], [4, 1, 300, 64, -20i32 as u32]);
+        assert_eq!(words_of("zfp,rate=8")[2] >> 26, 0);
+    }
+
+    #[test]
     fn a_record_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
             for (shuffle, n_extras) in [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_EXTRA_WORDS)] {
@@ -299,7 +313,7 @@ mod tests {
                 let record = Record { extras, n_extras, ..record };
                 let words = record.words();
                 assert!(extents.len() > 6 || n_extras > 0 || words.len() <= 20);
-                // No codec of this version has extras.
+                // The default codec has no extras.
                 assert_eq!(record.request().is_ok(), n_extras == 0);
                 let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
                 assert_eq!(back, record);

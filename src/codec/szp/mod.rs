@@ -101,7 +101,7 @@ impl Codec for Szp {
         }
     }
 
-    fn promise(&self, params: &[u8], payload: &[u8]) -> Promise {
+    fn promise(&self, params: &[u8], payload: &[u8], _n_bytes: u64) -> Promise {
         let Some(Asked { mode, value, .. }) = Asked::of_params(params, None) else { return Promise::NONE };
         let bound = match mode {
             Mode::Abs => Some(value),

@@ -2,10 +2,10 @@
 #![allow(unsafe_code, reason = "threads write sections of one array, which have no element in common")]
 
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{BitReader, Value, decode as decode_block};
+use crate::codec::zfp::block::{BitReader, GROUP, Value, decode as decode_blocks};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
-use crate::codec::zfp::layout::{Block, Layout, MOST_ELEMENTS};
+use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS};
 use crate::codec::zfp::numbers::Numbers;
 use crate::codec::zfp::payload::Payload;
 use crate::codec::zfp::scatter::Scatter;
@@ -61,27 +61,24 @@ pub fn decode_region<T: Value>(
     let layout = &chunk.layout;
     let (size, n) = (T::Word::BYTES, layout.block_elements());
     let sides = layout.sides().map(|side| side as u64);
-    let (mut elements, mut bytes) = ([T::default(); MOST_ELEMENTS], [0; 8 * MOST_ELEMENTS]);
-    let (elements, bytes) = (&mut elements[..n], &mut bytes[..n * size]);
+    let (mut elements, mut bytes, mut blocks) =
+        ([T::default(); GROUP], [0; 8 * GROUP], [Block::default(); MOST_BLOCKS]);
     let mut wanted = layout.blocks_in(region).peekable();
     let mut open: Option<Section<T::Word>> = None;
     while let Some(&first) = wanted.peek() {
-        let group = first / layout.per_group();
-        let number = first / layout.per_section();
+        let (group, number) = (first / layout.per_group(), first / layout.per_section());
         let section = match open.take().filter(|section| section.number == number) {
             Some(section) => section,
             None => decoder.open(number)?,
         };
-        let mut blocks = decoder.group(&section, group, first);
-        while let Some(&next) = wanted.peek().filter(|&&next| next / layout.per_group() == group) {
-            let number = blocks.next;
-            let block = layout.block(number);
-            blocks.decode(&section, &block, elements)?;
-            if number == next {
-                wanted.next();
-                store(elements, bytes);
-                region.take(block.origin.map(|at| at as u64), sides, bytes, size, dst);
-            }
+        let blocks = layout.blocks_of(group, &mut blocks);
+        decoder.group(&section, group, blocks, &mut elements[..blocks.len() * n])?;
+        let numbers = layout.group(group);
+        while let Some(number) = wanted.next_if(|number| numbers.contains(number)) {
+            let i = number - numbers.start;
+            let bytes = &mut bytes[..n * size];
+            store(&elements[i * n..(i + 1) * n], bytes);
+            region.take(blocks[i].origin.map(|at| at as u64), sides, bytes, size, dst);
         }
         open = Some(section);
     }
@@ -132,66 +129,42 @@ impl<'p> Decoder<'p> {
         Ok(Section { number, start, exceptions: self.payload.exceptions(number)? })
     }
 
-    /// The blocks of a group of a section, as far as can be from block `first` on.
-    fn group<W>(&self, section: &Section<W>, group: usize, first: usize) -> Blocks<'_, 'p> {
-        let bits = self.payload.group(group, section.start);
-        let blocks = self.layout.group(group);
-        let (next, start) = match self.payload.fixed_bits() {
-            Some(n_bits) => (first, bits.start + (first - blocks.start) * n_bits),
-            None => (blocks.start, bits.start),
-        };
-        let reader = BitReader::new(self.payload.stream, start);
-        Blocks { decoder: self, reader, next, last: blocks.end - 1, end: bits.end }
+    /// Decodes the blocks of a group of a section, with their exceptions.
+    fn group<T: Value>(
+        &self,
+        section: &Section<T::Word>,
+        group: usize,
+        blocks: &[Block],
+        elements: &mut [T],
+    ) -> Result<()> {
+        let place = self.payload.group(group, section.start);
+        let mut bits = BitReader::new(self.payload.stream, place.start);
+        decode_blocks(self.level, self.layout.rank(), &self.numbers, &mut bits, elements);
+        if bits.position() != place.end {
+            return Err(Error::corrupt(format!("the blocks of zfp group {group} do not end where it ends")));
+        }
+        let Some(exceptions) = &section.exceptions else { return Ok(()) };
+        let n = self.layout.block_elements();
+        let first = (group - self.layout.groups_of(section.number).start) * GROUP;
+        for (i, (block, elements)) in blocks.iter().zip(elements.chunks_exact_mut(n)).enumerate() {
+            exceptions.apply(first + i * n, block, elements)?;
+        }
+        Ok(())
     }
 
     /// Decodes a section to its place.
     fn section<T: Value>(&self, number: usize, array: &Scatter) -> Result<()> {
-        let section = self.open(number)?;
-        let mut elements = [T::default(); MOST_ELEMENTS];
-        let elements = &mut elements[..self.layout.block_elements()];
+        let (section, n) = (self.open(number)?, self.layout.block_elements());
+        let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
         for group in self.layout.groups_of(number) {
-            let numbers = self.layout.group(group);
-            let mut blocks = self.group(&section, group, numbers.start);
-            for (_, block) in self.layout.blocks(numbers) {
-                blocks.decode(&section, &block, elements)?;
+            let blocks = self.layout.blocks_of(group, &mut blocks);
+            let elements = &mut elements[..blocks.len() * n];
+            self.group(&section, group, blocks, elements)?;
+            for (block, elements) in blocks.iter().zip(elements.chunks_exact(n)) {
                 // SAFETY: each section is decoded once, and each block is in one section.
-                unsafe { array.put(&block, elements) };
+                unsafe { array.put(block, elements) };
             }
         }
-        Ok(())
-    }
-}
-
-/// Blocks of a group, one after the other.
-struct Blocks<'a, 'p> {
-    decoder: &'a Decoder<'p>,
-    reader: BitReader<'p>,
-    /// The next one, and the last one of the group.
-    next: usize,
-    last: usize,
-    /// The bit behind the group.
-    end: usize,
-}
-
-impl Blocks<'_, '_> {
-    /// Decodes the next block, with its exceptions.
-    #[inline(always)]
-    fn decode<T: Value>(&mut self, section: &Section<T::Word>, block: &Block, elements: &mut [T]) -> Result<()> {
-        let Decoder { layout, numbers, level, .. } = self.decoder;
-        decode_block(*level, layout.rank(), numbers, &mut self.reader, elements);
-        let is_sound = if self.next == self.last {
-            self.reader.position() == self.end
-        } else {
-            self.reader.position() <= self.end
-        };
-        if !is_sound {
-            return Err(Error::corrupt(format!("zfp block {} does not end with its group", self.next)));
-        }
-        if let Some(exceptions) = &section.exceptions {
-            let first = section.number * layout.per_section();
-            exceptions.apply((self.next - first) * elements.len(), block, elements)?;
-        }
-        self.next += 1;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The elements of a block: from their places in the array, and the padding of what the array's end cuts off.
 
-use crate::codec::zfp::block::Value;
+use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{Block, Layout, MAX_RANK, SIDE};
 use crate::stage::word::Word;
 
@@ -21,7 +21,7 @@ pub fn rows(layout: &Layout, block: &Block) -> impl Iterator<Item = (usize, usiz
 
 /// Brings the elements of a block from the array, with padding.
 #[inline(always)]
-pub fn load<T: Value>(src: &[u8], layout: &Layout, block: &Block, elements: &mut [T]) {
+pub fn load<T: Scalar>(src: &[u8], layout: &Layout, block: &Block, elements: &mut [T]) {
     let size = T::Word::BYTES;
     let [.., nx] = block.shape;
     for (from, to) in rows(layout, block) {
@@ -34,7 +34,7 @@ pub fn load<T: Value>(src: &[u8], layout: &Layout, block: &Block, elements: &mut
 }
 
 /// Fills up what is missing along each axis, x first: element 1 with element 0, 2 with 1, and 3 with 0.
-pub fn pad<T: Value>(layout: &Layout, block: &Block, elements: &mut [T]) {
+pub fn pad<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
     const FROM: [usize; SIDE] = [0, 0, 1, 0];
     if block.shape == layout.sides() {
         return;
@@ -54,7 +54,7 @@ pub fn pad<T: Value>(layout: &Layout, block: &Block, elements: &mut [T]) {
 }
 
 /// Writes the elements of a block to their bytes, one behind the other.
-pub fn store<T: Value>(elements: &[T], bytes: &mut [u8]) {
+pub fn store<T: Scalar>(elements: &[T], bytes: &mut [u8]) {
     for (element, bytes) in elements.iter().zip(bytes.chunks_exact_mut(T::Word::BYTES)) {
         element.word().write(bytes);
     }

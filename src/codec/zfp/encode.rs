@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::codec::mode::Mode;
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{BitWriter, Value};
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar};
 use crate::codec::zfp::elements::load;
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::join::{Joined, Place};
-use crate::codec::zfp::layout::{Layout, MOST_ELEMENTS};
+use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS};
 use crate::codec::zfp::memory::{Memory, WORK, Work};
 use crate::codec::zfp::numbers::Numbers;
 use crate::codec::zfp::params::bounded;
@@ -29,6 +29,9 @@ use crate::stage::word::Word;
 
 /// Sections that a thread encodes at a time: their stream is still in the cache when it is joined.
 const PER_PIECE: usize = 8;
+
+/// Room behind the stream of a piece: where there is so much, blocks are written without looking for its end.
+const BEHIND: usize = 8 << 10;
 
 /// Encodes `src` into `dst`. What takes more than that is told to be as long as `src`.
 ///
@@ -105,7 +108,7 @@ fn relative_bound<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], fill: Option
 }
 
 /// Most bits of a block.
-fn most_bits<T: Value>(layout: &Layout, numbers: &Numbers) -> usize {
+fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
     let (n, planes) = (layout.block_elements(), T::Word::BITS as usize);
     // Every element in every plane, and what tells of every plane and every element whether there is more; in front of
     // them two flags, an exponent and a number of planes.
@@ -124,7 +127,7 @@ fn encode_piece<T: Checked>(
 ) -> Result<()> {
     let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
     let n_blocks = sections.len() * layout.per_section();
-    let most_bytes = (n_blocks * most_bits::<T>(layout, numbers)).div_ceil(64) * 8;
+    let most_bytes = (n_blocks * most_bits::<T>(layout, numbers)).div_ceil(64) * 8 + BEHIND;
     let Work { stream, index, found, .. } = work;
     index.clear();
     index.reserve(PER_PIECE)?;
@@ -133,20 +136,20 @@ fn encode_piece<T: Checked>(
         reserve(stream, most_bytes)?;
         stream.resize(most_bytes, 0);
     }
-    let mut elements = [T::default(); MOST_ELEMENTS];
-    let elements = &mut elements[..layout.block_elements()];
-    let mut scratch = Scratch::new();
+    let (n, mut scratch) = (layout.block_elements(), Scratch::new());
+    let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
     let mut out = BitWriter::new(stream, 0);
     for section in sections {
         found.begin()?;
-        let (start, first) = (out.position(), layout.section(section).start);
-        for group in layout.groups_of(section) {
-            let mut n_bits = 0;
-            for (number, block) in layout.blocks(layout.group(group)) {
-                load(src, layout, &block, elements);
-                let place = (number - first) * elements.len();
-                n_bits += rules.encode(&block, elements, &mut out, &mut scratch, (found, place));
+        let (start, groups) = (out.position(), layout.groups_of(section));
+        for group in groups.clone() {
+            let blocks = layout.blocks_of(group, &mut blocks);
+            let elements = &mut elements[..blocks.len() * n];
+            for (block, elements) in blocks.iter().zip(elements.chunks_exact_mut(n)) {
+                load(src, layout, block, elements);
             }
+            let place = (group - groups.start) * GROUP;
+            let n_bits = rules.encode(blocks, elements, &mut out, &mut scratch, (found, place));
             index.groups.push(n_bits as u16);
         }
         index.sections.push((out.position() - start) as u64);

@@ -8,7 +8,7 @@
 //! Every part begins at a multiple of four bytes. A land mask is coded as the changes from place to place, because neighbours in a
 //! block are neighbours in the array.
 
-use crate::codec::zfp::block::Value;
+use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{Block, SECTION_ELEMENTS};
 use crate::error::{Error, Result};
 use crate::stage::marks::Marks;
@@ -164,7 +164,7 @@ impl<'p, W: Word> Exceptions<'p, W> {
     ///
     /// # Errors
     /// `Corrupt` if padding is marked.
-    pub fn apply<T: Value<Word = W>>(&self, start: usize, block: &Block, elements: &mut [T]) -> Result<()> {
+    pub fn apply<T: Scalar<Word = W>>(&self, start: usize, block: &Block, elements: &mut [T]) -> Result<()> {
         for (k, elements) in elements.chunks_mut(MARKS).enumerate() {
             let start = start + k * MARKS;
             let mask = u32::MAX >> (MARKS - elements.len());

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::codec::zfp::block::GROUP;
 use crate::format::region::{AXES, FoldedRegion};
 use crate::types::Shape;
 
@@ -13,12 +14,8 @@ use crate::types::Shape;
 pub const MAX_RANK: usize = AXES;
 /// Elements of a whole block along an axis.
 pub const SIDE: usize = 4;
-/// Elements of the largest block.
-pub const MOST_ELEMENTS: usize = block_elements(MAX_RANK);
-/// Elements of the blocks of a group.
-const GROUP_ELEMENTS: usize = MOST_ELEMENTS;
 /// Elements of the blocks of a section.
-pub const SECTION_ELEMENTS: usize = GROUP_ELEMENTS * GROUPS_PER_SECTION;
+pub const SECTION_ELEMENTS: usize = GROUP * GROUPS_PER_SECTION;
 /// Groups of a section.
 pub const GROUPS_PER_SECTION: usize = 32;
 /// Bytes of the tail.
@@ -32,7 +29,7 @@ pub const fn block_elements(rank: usize) -> usize {
 }
 
 /// A block in the array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
     /// Its first element.
     pub origin: [usize; MAX_RANK],
@@ -40,13 +37,10 @@ pub struct Block {
     pub shape: [usize; MAX_RANK],
 }
 
-impl Block {
-    /// Whether none of it is padding.
-    #[inline(always)]
-    pub fn is_whole(&self, sides: [usize; MAX_RANK]) -> bool {
-        self.shape == sides
-    }
+/// Most blocks of a group.
+pub const MOST_BLOCKS: usize = GROUP / SIDE;
 
+impl Block {
     /// Whether an element, by its index in a block with padding, is one of the array.
     #[inline(always)]
     pub fn has(&self, index: usize) -> bool {
@@ -102,7 +96,7 @@ impl Layout {
 
     /// Blocks of a group.
     pub fn per_group(&self) -> usize {
-        GROUP_ELEMENTS / self.block_elements()
+        GROUP / self.block_elements()
     }
 
     /// Blocks of a section.
@@ -160,12 +154,22 @@ impl Layout {
         Block { origin, shape: std::array::from_fn(|axis| SIDE.min(self.extents[axis] - origin[axis])) }
     }
 
+    /// The blocks of a group, at the start of `blocks`, which has room for every group's.
+    pub fn blocks_of<'b>(&self, group: usize, blocks: &'b mut [Block]) -> &'b [Block] {
+        let numbers = self.group(group);
+        let n = numbers.len();
+        for (to, block) in blocks.iter_mut().zip(self.blocks(numbers)) {
+            *to = block;
+        }
+        &blocks[..n]
+    }
+
     /// Blocks that follow each other.
-    pub fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = (usize, Block)> {
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Block> {
         let [_, nz, ny, nx] = self.counts;
         let first = range.start;
         let mut at = [first / nx / ny / nz, first / nx / ny % nz, first / nx % ny, first % nx];
-        range.map(move |index| {
+        range.map(move |_| {
             let block = self.block_at(at);
             for axis in (0..MAX_RANK).rev() {
                 at[axis] += 1;
@@ -174,7 +178,7 @@ impl Layout {
                 }
                 at[axis] = 0;
             }
-            (index, block)
+            block
         })
     }
 
@@ -277,7 +281,7 @@ mod tests {
             let layout = layout(extents);
             let strides = layout.strides();
             let mut seen = vec![0; extents.iter().product::<u64>() as usize];
-            for (index, block) in layout.blocks(0..layout.n_blocks()) {
+            for (index, block) in layout.blocks(0..layout.n_blocks()).enumerate() {
                 assert_eq!(block, layout.block(index));
                 let [w, z, y, x] = block.shape;
                 for i in 0..w * z * y * x {
@@ -287,7 +291,9 @@ mod tests {
             }
             assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
             let middle = layout.n_blocks() / 2;
-            assert_eq!(layout.blocks(middle..middle + 1).next(), Some((middle, layout.block(middle))));
+            assert_eq!(layout.blocks(middle..middle + 1).next(), Some(layout.block(middle)));
+            let mut blocks = vec![Block::default(); layout.per_group()];
+            assert_eq!(layout.blocks_of(0, &mut blocks)[0], layout.block(0));
         }
     }
 

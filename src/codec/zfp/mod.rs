@@ -60,8 +60,11 @@ impl Codec for Zfp {
     fn plan(&self, array: &Array, terms: &Terms) -> Decision {
         let (dtype, is_lossless) = (array.dtype(), terms.mode == Mode::Lossless);
         if !is_number(dtype) {
+            if is_lossless {
+                return Decision::Store;
+            }
             let text = format!("zfp does not take {} elements; use szp, or a lossless codec", dtype.name());
-            return if is_lossless { Decision::Store } else { Decision::Refuse(Error::unsupported(text)) };
+            return Decision::Refuse(Error::unsupported(text));
         }
         let fold = Fold::Merge;
         let shape = fold.apply(array.shape(), MAX_RANK);
@@ -106,12 +109,13 @@ impl Codec for Zfp {
         by_type!(chunk, decode::decode(chunk, job, payload, dst))
     }
 
-    fn promise(&self, params: &[u8], payload: &[u8]) -> Promise {
+    fn promise(&self, params: &[u8], payload: &[u8], n_bytes: u64) -> Promise {
         let Some((mode, value)) = Asked::mode_of(params) else { return Promise::NONE };
         let bound = match mode {
             Mode::Lossless => Some(0.0),
             Mode::Abs => Some(value),
-            Mode::Rel => Tail::of(payload).map(|tail| tail.bound),
+            // It is at the end.
+            Mode::Rel if payload.len() as u64 == n_bytes => Tail::of(payload).map(|tail| tail.bound),
             _ => None,
         };
         Promise { mode, value, bound }

@@ -6,9 +6,8 @@
 
 use crate::codec::Params;
 use crate::codec::mode::Mode;
-use crate::codec::registry::Extra;
-use crate::codec::terms::Terms;
-use crate::codec::zfp::block::Value;
+use crate::codec::terms::{Extra, Terms};
+use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{MAX_RANK, block_elements};
 use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::error::{Error, Result};
@@ -51,10 +50,10 @@ impl Asked {
     /// `UnsupportedJob` for what zfp cannot do, `InvalidArgument` for a fill value that no element can be.
     pub fn new(terms: &Terms, dtype: DType, rank: usize) -> Result<Self> {
         let &Terms { mode, value, extras, fill, .. } = terms;
-        let (head, name) = (format!("zfp, {}", mode.name()), dtype.name());
+        let (mode_name, name) = (mode.name(), dtype.name());
         if matches!(mode, Mode::Abs | Mode::Rel) && !is_float(dtype) {
             return Err(Error::unsupported(format!(
-                "{head}: of {name} elements, which are integers, zfp keeps no bound; use szp, or rate or precision"
+                "zfp, {mode_name}: of {name} elements, which are integers, zfp keeps no bound; use szp, or rate or precision"
             )));
         }
         let numbers = if mode == Mode::Expert {
@@ -62,7 +61,8 @@ impl Asked {
         } else {
             let others = EXTRAS.iter().zip(extras).find(|(extra, given)| extra.default != *given);
             if let Some((extra, _)) = others {
-                let text = format!("{head}: {} belongs to mode expert; leave it out, or use that", extra.name);
+                let text =
+                    format!("zfp, {mode_name}: {} belongs to mode expert; leave it out, or use that", extra.name);
                 return Err(Error::unsupported(text));
             }
             numbers_of(mode, value, dtype, rank)
@@ -72,16 +72,16 @@ impl Asked {
             let (least, most) = (least_maxbits(dtype), Numbers::DEFAULT.maxbits);
             return Err(Error::unsupported(match mode {
                 Mode::Rate => format!(
-                    "{head}: {value} bits for each of {n} elements of a block are not between 1 and {most} bits; \
+                    "zfp, {mode_name}: {value} bits for each of {n} elements of a block are not between 1 and {most} bits; \
                      use a rate from {} to {}",
                     0.5 / n as f64,
                     f64::from(most) / n as f64
                 ),
                 Mode::Precision => {
-                    format!("{head}: {value} bit planes; there are {} at most", Numbers::DEFAULT.maxprec)
+                    format!("zfp, {mode_name}: {value} bit planes; there are {} at most", Numbers::DEFAULT.maxprec)
                 }
                 _ => format!(
-                    "{head}: for {name} elements minbits must be from 0 to maxbits, maxbits from {least} to {most}, \
+                    "zfp, {mode_name}: for {name} elements minbits must be from 0 to maxbits, maxbits from {least} to {most}, \
                      maxprec from 1 to {}, minexp from {} to {}; for a minexp of {REVERSIBLE} use lossless",
                     Numbers::DEFAULT.maxprec,
                     MINEXPS.start(),

@@ -99,11 +99,6 @@ impl<'p> Payload<'p> {
         }
     }
 
-    /// Bits of each block, where they are fixed.
-    pub fn fixed_bits(&self) -> Option<usize> {
-        self.fixed_bits.map(|bits| bits as usize)
-    }
-
     /// The exceptions of a section, if it has any.
     ///
     /// # Errors

@@ -1,17 +1,17 @@
 //! What a writer does to a block before it is coded, and which elements it then keeps exactly: all for which the stream
 //! would have another value than was asked for.
 
-use crate::codec::zfp::block::{BitWriter, Value, encode, encode_checked, exponent, is_tiny};
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Value, encode, encode_checked, exponent, is_tiny};
 use crate::codec::zfp::elements::pad;
 use crate::codec::zfp::exceptions::Found;
-use crate::codec::zfp::layout::{Block, Layout, MOST_ELEMENTS};
+use crate::codec::zfp::layout::{Block, Layout};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
 use crate::stage::rows::RowWord;
 use crate::stage::word::Word;
 
 /// Elements that are compared with what a decoder makes of them.
-pub trait Checked: Value<Word: RowWord> {
+pub trait Checked: Value + Scalar<Word: RowWord> {
     /// Significant bits of a float.
     const SIGNIFICANT_BITS: i32;
 
@@ -63,15 +63,15 @@ integer!(i64);
 /// Memory for the work on blocks, one after the other; what is in it does not matter.
 pub struct Scratch<T> {
     /// Elements as they are coded, where these are others.
-    replaced: [T; MOST_ELEMENTS],
+    replaced: [T; GROUP],
     /// What a decoder makes of them.
-    decoded: [T; MOST_ELEMENTS],
+    decoded: [T; GROUP],
 }
 
-impl<T: Value> Scratch<T> {
+impl<T: Scalar> Scratch<T> {
     /// Some of it.
     pub fn new() -> Self {
-        Self { replaced: [T::default(); MOST_ELEMENTS], decoded: [T::default(); MOST_ELEMENTS] }
+        Self { replaced: [T::default(); GROUP], decoded: [T::default(); GROUP] }
     }
 }
 
@@ -118,89 +118,96 @@ impl<'a, T: Checked> Rules<'a, T> {
         measure >= self.limit || self.fill == Some(element.word())
     }
 
-    /// Encodes a block with its padding; its bits. Exceptions are found, of which the first place in the section is `start`.
+    /// Encodes the blocks of a group with their padding; their bits. Exceptions are found, of which the first place in the
+    /// section is `start`.
     #[inline(always)]
     pub fn encode(
         &self,
-        block: &Block,
+        blocks: &[Block],
         elements: &[T],
         out: &mut BitWriter,
         scratch: &mut Scratch<T>,
         (found, start): (&mut Found, usize),
     ) -> u32 {
-        let (rank, numbers) = (self.layout.rank(), &self.numbers);
+        let (rank, numbers, n) = (self.layout.rank(), &self.numbers, self.layout.block_elements());
         if numbers.is_reversible() {
             return encode(self.level, rank, numbers, elements, out);
         }
-        let has_left_out = elements.iter().fold(false, |any, &element| any | self.is_left_out(element));
         let replaced = &mut scratch.replaced[..elements.len()];
+        let has_left_out = elements.iter().fold(false, |any, &element| any | self.is_left_out(element));
         let mut coded = elements;
         if has_left_out {
-            self.replace(block, elements, replaced);
+            self.replace(blocks, elements, replaced);
             coded = replaced;
         }
-        let is_tiny = T::IS_FLOAT && is_tiny::<T>(exponent(coded));
-        if is_tiny {
-            replaced.fill(T::default());
+        let is_tiny = |elements: &[T]| T::IS_FLOAT && is_tiny::<T>(exponent(elements));
+        let has_tiny = coded.chunks_exact(n).any(is_tiny);
+        if has_tiny {
+            if !has_left_out {
+                replaced.copy_from_slice(elements);
+            }
+            replaced
+                .chunks_exact_mut(n)
+                .filter(|elements| is_tiny(elements))
+                .for_each(|tiny| tiny.fill(T::default()));
             coded = replaced;
         }
         if self.bound.is_none() && self.fill.is_none() {
             let n_bits = encode(self.level, rank, numbers, coded, out);
-            if has_left_out || is_tiny {
-                self.find(block, elements, None, is_tiny, found, start);
+            if has_left_out || has_tiny {
+                self.find(blocks, elements, [coded, coded], found, start);
             }
             return n_bits;
         }
         let decoded = &mut scratch.decoded[..elements.len()];
         let n_bits = encode_checked(self.level, rank, numbers, coded, out, decoded);
-        let is_exception = |any, (&element, &value)| any | self.is_exception(element, Some(value), is_tiny);
+        let all = elements.iter().zip(coded).zip(&*decoded);
+        let has_exceptions =
+            all.fold(false, |any, ((&element, &coded), &value)| any | self.is_off(element, coded, value));
         // What is padding here may be none of them; that is looked at where there may be some.
-        if has_left_out || elements.iter().zip(&*decoded).fold(false, is_exception) {
-            self.find(block, elements, Some(decoded), is_tiny, found, start);
+        if has_left_out || has_exceptions {
+            self.find(blocks, elements, [coded, decoded], found, start);
         }
         n_bits
     }
 
-    /// Whether an element is not what its block makes of it, or may not be that; without `value`, nobody asks for more than
-    /// that it can be coded.
+    /// Whether an element that is not left out is not what a decoder makes of it, or may not be that.
     #[inline(always)]
-    fn is_exception(&self, element: T, value: Option<T>, is_tiny: bool) -> bool {
-        let is_off = match (self.bound, value) {
-            (Some(bound), Some(value)) => !element.is_within(value, bound),
-            _ => is_tiny && element.magnitude() != T::Word::default(),
+    fn is_off(&self, element: T, coded: T, decoded: T) -> bool {
+        let is_off = match self.bound {
+            Some(bound) => !element.is_within(decoded, bound),
+            // It has become 0 in a tiny block.
+            None => element.magnitude() != T::Word::default() && coded.magnitude() == T::Word::default(),
         };
-        is_off | value.is_some_and(|value| self.fill == Some(value.word()))
+        is_off | (self.fill == Some(decoded.word()))
     }
 
-    /// Writes the elements of the block as they are coded: those that are left out like the one before them that is not, or
-    /// else like the first one that is not.
+    /// Writes the elements of blocks as they are coded: those that are left out like the one before them in their block that
+    /// is not, or else like the first one that is not.
     #[inline(never)]
-    fn replace(&self, block: &Block, elements: &[T], replaced: &mut [T]) {
-        let is_coded = |&(i, &element): &(usize, &T)| block.has(i) && !self.is_left_out(element);
-        let mut last = elements.iter().enumerate().find(is_coded).map_or(T::default(), |(_, &first)| first);
-        for (i, (replaced, &element)) in replaced.iter_mut().zip(elements).enumerate() {
-            if block.has(i) && !self.is_left_out(element) {
-                last = element;
+    fn replace(&self, blocks: &[Block], elements: &[T], replaced: &mut [T]) {
+        let n = self.layout.block_elements();
+        for (block, (elements, replaced)) in blocks.iter().zip(elements.chunks(n).zip(replaced.chunks_mut(n))) {
+            let is_coded = |i: usize, element: T| block.has(i) && !self.is_left_out(element);
+            let first = elements.iter().enumerate().find(|&(i, &element)| is_coded(i, element));
+            let mut last = first.map_or(T::default(), |(_, &first)| first);
+            for (i, (replaced, &element)) in replaced.iter_mut().zip(elements).enumerate() {
+                if is_coded(i, element) {
+                    last = element;
+                }
+                *replaced = last;
             }
-            *replaced = last;
+            pad(self.layout, block, replaced);
         }
-        pad(self.layout, block, replaced);
     }
 
-    /// Finds the exceptions among the elements of the block.
+    /// Finds the exceptions among the elements of blocks, which are coded so and decoded so.
     #[inline(never)]
-    fn find(
-        &self,
-        block: &Block,
-        elements: &[T],
-        decoded: Option<&[T]>,
-        is_tiny: bool,
-        found: &mut Found,
-        start: usize,
-    ) {
+    fn find(&self, blocks: &[Block], elements: &[T], [coded, decoded]: [&[T]; 2], found: &mut Found, start: usize) {
+        let n = self.layout.block_elements();
         for (i, &element) in elements.iter().enumerate() {
-            let value = decoded.map(|decoded| decoded[i]);
-            if block.has(i) && (self.is_left_out(element) || self.is_exception(element, value, is_tiny)) {
+            let is_exception = self.is_left_out(element) || self.is_off(element, coded[i], decoded[i]);
+            if is_exception && blocks[i / n].has(i % n) {
                 found.push(start + i, element.word());
             }
         }

@@ -2,7 +2,7 @@
 //! rows of the blocks of two sections lie between each other.
 #![allow(unsafe_code, reason = "threads write blocks of one array, which have no element in common")]
 
-use crate::codec::zfp::block::Value;
+use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::elements::{rows, store};
 use crate::codec::zfp::layout::{Block, Layout, SIDE};
 use crate::cpu::shared::SharedBytes;
@@ -28,7 +28,7 @@ impl<'a> Scatter<'a> {
     /// # Safety
     /// Nobody else writes this block meanwhile.
     #[inline(always)]
-    pub unsafe fn put<T: Value>(&self, block: &Block, elements: &[T]) {
+    pub unsafe fn put<T: Scalar>(&self, block: &Block, elements: &[T]) {
         let [.., nx] = block.shape;
         let mut row = [0; ROW_BYTES];
         let row = &mut row[..nx * T::Word::BYTES];

@@ -64,11 +64,103 @@ impl<'a> BitWriter<'a> {
         }
     }
 
+    /// Whether there is as much room as [`BitWriter::in_room`] wants.
+    pub fn has_room(&self) -> bool {
+        self.words.len().saturating_sub(self.position / 64) >= ROOM
+    }
+
+    /// Has a group of blocks written to a [`Room`]; the number of bits.
+    ///
+    /// # Panics
+    /// If there is no such room.
+    #[inline(always)]
+    pub fn in_room(&mut self, write: impl FnOnce(&mut Room)) -> u32 {
+        let words = self.words[self.position / 64..].first_chunk_mut().expect("room for a group");
+        let before = self.position % 64;
+        let mut room = Room { words, position: before };
+        room.store(0, self.waiting);
+        write(&mut room);
+        let n_bits = room.position - before;
+        self.waiting = room.word(room.position / 64);
+        self.position += n_bits;
+        n_bits as u32
+    }
+
     #[inline(always)]
     fn store(&mut self) {
         if let Some(word) = self.words.get_mut(self.position / 64) {
             *word = self.waiting.to_le_bytes();
         }
+    }
+}
+
+/// Words that a group of blocks never fills.
+const ROOM: usize = 1024;
+
+/// Room for a group of blocks. Positions are counted from the word in which it begins. The bits of that word from the
+/// position on are zero, and what is in the words behind it does not matter: so bits are added to a word, and the words
+/// behind it written, without a decision.
+pub struct Room<'a> {
+    words: &'a mut [[u8; 8]; ROOM],
+    position: usize,
+}
+
+impl Room<'_> {
+    /// Bits from the start of the room to the next bit.
+    #[inline(always)]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.words[at % ROOM])
+    }
+
+    #[inline(always)]
+    fn store(&mut self, at: usize, word: u64) {
+        self.words[at % ROOM] = word.to_le_bytes();
+    }
+
+    /// Writes the lowest `n` ≤ 64 bits of `value`, which has no others.
+    #[inline(always)]
+    pub fn put(&mut self, value: u64, n: u32) {
+        let (at, before) = (self.position / 64, self.position % 64);
+        self.store(at, self.word(at) | value << before);
+        self.store(at + 1, value >> 1 >> (63 - before));
+        self.position += n as usize;
+    }
+
+    /// Adds bits to three words from word `at` on, which is that of the position or one behind it.
+    #[inline(always)]
+    pub fn add(&mut self, at: usize, [first, second, third]: [u64; 3]) {
+        if let Some(words) = self.words.get_mut(at..at + 3) {
+            words[0] = (u64::from_le_bytes(words[0]) | first).to_le_bytes();
+            words[1] = second.to_le_bytes();
+            words[2] = third.to_le_bytes();
+        }
+    }
+
+    /// Goes on behind what was added.
+    #[inline(always)]
+    pub fn go_to(&mut self, position: usize) {
+        self.position = position;
+    }
+
+    /// Takes bits from `end` on back, if there are any, or writes zeros up to `least`.
+    #[inline(always)]
+    pub fn end_at(&mut self, end: usize, least: usize) {
+        self.position = self.position.min(end);
+        let (at, n) = (self.position / 64, self.position as u32 % 64);
+        self.store(at, self.word(at) & low_mask(n));
+        while self.position < least {
+            self.put(0, (least - self.position).min(64) as u32);
+        }
+    }
+
+    /// All bytes, up to those of the word that is being filled.
+    pub fn bytes(&self) -> &[u8] {
+        &self.words.as_flattened()[..(self.position / 64 % ROOM + 1) * 8]
     }
 }
 
@@ -89,6 +181,18 @@ impl<'a> BitReader<'a> {
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position
+    }
+
+    /// All bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Goes on at another position.
+    #[inline(always)]
+    pub fn go_to(&mut self, position: usize) {
+        self.position = position;
     }
 
     /// The next 64 bits, which stay.

@@ -12,57 +12,121 @@ pub mod bits;
 mod order;
 mod planes;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod simd;
 mod transform;
 mod value;
 
 pub use self::bits::{BitReader, BitWriter};
-pub use self::value::{Value, exponent, is_tiny};
+#[cfg(target_arch = "x86_64")]
+pub use self::simd::Value;
+pub use self::value::{Scalar, exponent, is_tiny};
 
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
+use crate::settings::CpuLevel;
 
 /// Elements of the blocks that are coded together at most.
 pub const GROUP: usize = 256;
-
-/// Calls a function for blocks of a rank with the numbers of their elements and of the words of a plane.
-macro_rules! by_rank {
-    ($rank:expr, $module:ident::$function:ident, $value:ty, ($($argument:expr),*)) => {
-        match $rank {
-            1 => $module::$function::<$value, 4, 1>($($argument),*),
-            2 => $module::$function::<$value, 16, 1>($($argument),*),
-            3 => $module::$function::<$value, 64, 1>($($argument),*),
-            _ => $module::$function::<$value, 256, 4>($($argument),*),
-        }
-    };
-}
 
 /// Encodes blocks of 4^rank elements, which follow each other and are [`GROUP`] elements at most; the number of their
 /// bits. The rank is 1 to 4.
 ///
 /// Unless blocks are reversible, floats are finite and the magnitude of integers is below 2^(W−2), W being their bits.
-pub fn encode<T: Value>(_level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
-    by_rank!(rank, scalar::encode, T, (numbers, blocks, out, None))
+pub fn encode<T: Value>(level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
+    at_level(level, Encode { rank, numbers, blocks, out, decoded: None })
 }
 
 /// As [`encode`], and what a decoder makes of the blocks.
 pub fn encode_checked<T: Value>(
-    _level: Level,
+    level: Level,
     rank: usize,
     numbers: &Numbers,
     blocks: &[T],
     out: &mut BitWriter,
     decoded: &mut [T],
 ) -> u32 {
-    by_rank!(rank, scalar::encode, T, (numbers, blocks, out, Some(decoded)))
+    at_level(level, Encode { rank, numbers, blocks, out, decoded: Some(decoded) })
 }
 
 /// Decodes such blocks, whatever the bits are; how many they were.
 pub fn decode<T: Value>(
-    _level: Level,
+    level: Level,
     rank: usize,
     numbers: &Numbers,
     bits: &mut BitReader,
     blocks: &mut [T],
 ) -> u32 {
-    by_rank!(rank, scalar::decode, T, (numbers, bits, blocks))
+    at_level(level, Decode { rank, numbers, bits, blocks })
+}
+
+/// Blocks to be encoded.
+struct Encode<'a, 'b, T> {
+    rank: usize,
+    numbers: &'a Numbers,
+    blocks: &'a [T],
+    out: &'a mut BitWriter<'b>,
+    decoded: Option<&'a mut [T]>,
+}
+
+/// Blocks to be decoded.
+struct Decode<'a, 'b, T> {
+    rank: usize,
+    numbers: &'a Numbers,
+    bits: &'a mut BitReader<'b>,
+    blocks: &'a mut [T],
+}
+
+/// Either of them: the number of bits.
+trait Task {
+    /// Does it as the definition has it. All is inlined, so that it is compiled for each level.
+    fn run(self) -> u32;
+    /// Does it in registers of AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    fn run_in_registers(self) -> u32;
+}
+
+impl<T: Value> Task for Encode<'_, '_, T> {
+    #[inline(always)]
+    fn run(self) -> u32 {
+        let Self { rank, numbers, blocks, out, decoded } = self;
+        match rank {
+            1 => scalar::encode::<T, 4, 1>(numbers, blocks, out, decoded),
+            2 => scalar::encode::<T, 16, 1>(numbers, blocks, out, decoded),
+            3 => scalar::encode::<T, 64, 1>(numbers, blocks, out, decoded),
+            _ => scalar::encode::<T, 256, 4>(numbers, blocks, out, decoded),
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    fn run_in_registers(self) -> u32 {
+        simd::encode(self)
+    }
+}
+
+impl<T: Value> Task for Decode<'_, '_, T> {
+    #[inline(always)]
+    fn run(self) -> u32 {
+        let Self { rank, numbers, bits, blocks } = self;
+        match rank {
+            1 => scalar::decode::<T, 4, 1>(numbers, bits, blocks),
+            2 => scalar::decode::<T, 16, 1>(numbers, bits, blocks),
+            3 => scalar::decode::<T, 64, 1>(numbers, bits, blocks),
+            _ => scalar::decode::<T, 256, 4>(numbers, bits, blocks),
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    fn run_in_registers(self) -> u32 {
+        simd::decode(self)
+    }
+}
+
+/// Does a task with the instructions of a level.
+fn at_level(level: Level, task: impl Task) -> u32 {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 => simd::with_avx2(level, task),
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx512 => task.run_in_registers(),
+        _ => task.run(),
+    }
 }

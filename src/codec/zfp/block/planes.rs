@@ -52,13 +52,22 @@ pub fn write<const M: usize>(out: &mut BitWriter, plane: &mut [u64; M], n: u32, 
     }
     while progress.left > 0 && progress.seen < n {
         progress.left -= 1;
-        let next = next_one(plane, progress.seen);
-        out.put(next.is_some().into(), 1);
-        let Some(next) = next else { break };
-        let zeros = progress.claim(next - progress.seen);
-        out.put_zeros(zeros);
-        if next < n - 1 && progress.claim(1) == 1 {
+        let Some(next) = next_one(plane, progress.seen) else {
+            out.put(0, 1);
+            break;
+        };
+        let mut zeros = next - progress.seen;
+        if zeros < 62 && zeros + 1 < progress.left && next < n - 1 {
+            // Nearly always.
+            out.put(1 | 2 << zeros, zeros + 2);
+            progress.left -= zeros + 1;
+        } else {
+            zeros = progress.claim(zeros);
             out.put(1, 1);
+            out.put_zeros(zeros);
+            if next < n - 1 && progress.claim(1) == 1 {
+                out.put(1, 1);
+            }
         }
         // Where the zeros are cut off a reader takes the 1 to be.
         written = progress.seen + zeros;

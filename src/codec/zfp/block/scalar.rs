@@ -1,10 +1,10 @@
 //! Blocks step by step: the definition.
 
-use super::bits::{BitReader, BitWriter};
+use super::bits::{BitReader, BitWriter, low_mask};
 use super::order::order;
 use super::planes::{self, Progress};
 use super::transform::{from_negabinary, restore, to_negabinary, transform};
-use super::value::{Value, exponent, is_tiny, sortable};
+use super::value::{Scalar, exponent, is_tiny, sortable};
 use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
@@ -22,7 +22,7 @@ pub enum Form {
 impl Form {
     /// The form in which a block is coded.
     #[inline(always)]
-    pub fn choose<T: Value>(rank: u32, numbers: &Numbers, block: &[T]) -> Self {
+    pub fn choose<T: Scalar>(rank: u32, numbers: &Numbers, block: &[T]) -> Self {
         if !T::IS_FLOAT {
             return Form::Words;
         }
@@ -30,27 +30,58 @@ impl Form {
         if numbers.is_reversible() {
             return choose_reversible(block, e);
         }
-        if lossy_planes::<T>(rank, numbers, e) == 0 { Form::Zeros } else { Form::Scaled(e) }
+        Self::lossy::<T>(rank, numbers, e)
     }
 
-    /// Writes what tells a reader the form; the number of bits.
+    /// The form of a block that is not reversible, by the exponent of floats.
     #[inline(always)]
-    pub fn write<T: Value>(self, is_reversible: bool, out: &mut BitWriter) {
+    pub fn lossy<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> Self {
+        if !T::IS_FLOAT {
+            Form::Words
+        } else if is_tiny::<T>(e) || lossy_planes::<T>(rank, numbers, e) == 0 {
+            Form::Zeros
+        } else {
+            Form::Scaled(e)
+        }
+    }
+
+    /// Planes of a block that is not reversible.
+    #[inline(always)]
+    pub fn lossy_planes<T: Scalar>(self, rank: u32, numbers: &Numbers) -> u32 {
+        match self {
+            Form::Zeros => 0,
+            Form::Scaled(e) => lossy_planes::<T>(rank, numbers, e),
+            Form::Words => numbers.maxprec,
+        }
+    }
+
+    /// What a reader multiplies integers with.
+    #[inline(always)]
+    pub fn power<T: Scalar>(self) -> T {
+        match self {
+            Form::Scaled(e) => T::power(e - (T::Word::BITS as i32 - 2)),
+            _ => T::default(),
+        }
+    }
+
+    /// What tells a reader the form, and the number of bits of that.
+    #[inline(always)]
+    pub fn code<T: Scalar>(self, is_reversible: bool) -> (u64, u32) {
         let flag_bits = 1 + u32::from(is_reversible);
         match self {
-            _ if !T::IS_FLOAT => (),
-            Form::Zeros => out.put(0, 1),
+            _ if !T::IS_FLOAT => (0, 0),
+            Form::Zeros => (0, 1),
             Form::Scaled(e) => {
-                let biased = (e + T::BIAS) as u64 & ((1 << T::EXPONENT_BITS) - 1);
-                out.put(1 | biased << flag_bits, flag_bits + T::EXPONENT_BITS);
+                let biased = (e + T::BIAS) as u64 & low_mask(T::EXPONENT_BITS);
+                (1 | biased << flag_bits, flag_bits + T::EXPONENT_BITS)
             }
-            Form::Words => out.put(3, 2),
+            Form::Words => (3, 2),
         }
     }
 
     /// Reads the form of a block.
     #[inline(always)]
-    pub fn read<T: Value>(is_reversible: bool, bits: &mut BitReader) -> Self {
+    pub fn read<T: Scalar>(is_reversible: bool, bits: &mut BitReader) -> Self {
         if !T::IS_FLOAT {
             Form::Words
         } else if bits.take(1) == 0 {
@@ -64,7 +95,7 @@ impl Form {
 
     /// Makes integers of elements.
     #[inline(always)]
-    fn integers<T: Value>(self, block: &[T], integers: &mut [T::Word]) {
+    fn integers<T: Scalar>(self, block: &[T], integers: &mut [T::Word]) {
         match self {
             Form::Zeros => integers.fill(T::Word::default()),
             Form::Scaled(e) => {
@@ -83,7 +114,7 @@ impl Form {
 
     /// Makes elements of integers.
     #[inline(always)]
-    fn elements<T: Value>(self, integers: &[T::Word], block: &mut [T]) {
+    fn elements<T: Scalar>(self, integers: &[T::Word], block: &mut [T]) {
         match self {
             Form::Zeros => block.fill(T::default()),
             Form::Scaled(e) => {
@@ -103,7 +134,7 @@ impl Form {
 
 /// Scaled floats are smaller where a decoder gets every bit of them back.
 #[inline(always)]
-fn choose_reversible<T: Value>(block: &[T], e: i32) -> Form {
+fn choose_reversible<T: Scalar>(block: &[T], e: i32) -> Form {
     let (form, power, back) = if e == -T::BIAS {
         (Form::Zeros, T::default(), T::default())
     } else {
@@ -118,7 +149,7 @@ fn choose_reversible<T: Value>(block: &[T], e: i32) -> Form {
 
 /// Planes of a block that is not reversible; the exponent is that of floats.
 #[inline(always)]
-pub fn lossy_planes<T: Value>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
+pub fn lossy_planes<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
     if !T::IS_FLOAT {
         numbers.maxprec
     } else if e == -T::BIAS {
@@ -128,30 +159,51 @@ pub fn lossy_planes<T: Value>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
     }
 }
 
-/// The planes of digits.
+/// The transpose of 8×8 bits: bit r of byte j becomes bit j of byte r.
 #[inline(always)]
-fn planes_of<W: Word, const N: usize, const M: usize>(digits: &[W; N]) -> [[u64; M]; 64] {
-    let mut planes = [[0; M]; 64];
-    for (i, digits) in digits.iter().enumerate() {
-        let digits = digits.to_u64();
-        for (k, plane) in planes[..W::BITS as usize].iter_mut().enumerate() {
-            plane[i / 64] |= (digits >> k & 1) << (i % 64);
+fn transposed(mut bits: u64) -> u64 {
+    for (n, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0xf0f0_f0f0)] {
+        let swapped = (bits ^ bits >> n) & mask;
+        bits ^= swapped ^ swapped << n;
+    }
+    bits
+}
+
+/// Planes 8q to 8q + 7 of digits.
+#[inline(always)]
+fn eight_planes<W: Word, const N: usize, const M: usize>(digits: &[W; N], q: u32) -> [[u64; M]; 8] {
+    let mut planes = [[0; M]; 8];
+    for (m, eight) in digits.chunks(8).enumerate() {
+        let mut bits = 0;
+        for (j, digits) in eight.iter().enumerate() {
+            bits |= (digits.to_u64() >> (8 * q) & 0xff) << (8 * j);
+        }
+        bits = transposed(bits);
+        for (r, plane) in planes.iter_mut().enumerate() {
+            plane[m / 8] |= (bits >> (8 * r) & 0xff) << (m % 8 * 8);
         }
     }
     planes
 }
 
-/// The digits with these planes.
+/// Adds planes 8q to 8q + 7 to digits.
 #[inline(always)]
-fn digits_of<W: Word, const N: usize, const M: usize>(planes: &[[u64; M]; 64]) -> [W; N] {
-    std::array::from_fn(|i| {
-        let bit = |k: usize| (planes[k][i / 64] >> (i % 64) & 1) << k;
-        W::from_u64((0..W::BITS as usize).fold(0, |digits, k| digits | bit(k)))
-    })
+fn add_planes<W: Word, const N: usize, const M: usize>(digits: &mut [W; N], q: u32, planes: &[[u64; M]; 8]) {
+    for (m, eight) in digits.chunks_mut(8).enumerate() {
+        let mut bits = 0;
+        for (r, plane) in planes.iter().enumerate() {
+            bits |= (plane[m / 8] >> (m % 8 * 8) & 0xff) << (8 * r);
+        }
+        bits = transposed(bits);
+        for (j, digits) in eight.iter_mut().enumerate() {
+            *digits |= W::from_u64((bits >> (8 * j) & 0xff) << (8 * q));
+        }
+    }
 }
 
 /// See [`super::encode`] and [`super::encode_checked`]. `N` elements have planes of `M` words.
-pub fn encode<T: Value, const N: usize, const M: usize>(
+#[inline(always)]
+pub fn encode<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     blocks: &[T],
     out: &mut BitWriter,
@@ -159,14 +211,18 @@ pub fn encode<T: Value, const N: usize, const M: usize>(
 ) -> u32 {
     let mut n_bits = 0;
     for (i, block) in blocks.as_chunks::<N>().0.iter().enumerate() {
-        let decoded = decoded.as_deref_mut().map(|decoded| &mut decoded.as_chunks_mut().0[i]);
+        let decoded = match &mut decoded {
+            Some(decoded) => Some(&mut decoded.as_chunks_mut().0[i]),
+            None => None,
+        };
         n_bits += encode_block::<T, N, M>(numbers, block, out, decoded);
     }
     n_bits
 }
 
 /// Encodes a block.
-fn encode_block<T: Value, const N: usize, const M: usize>(
+#[inline(always)]
+fn encode_block<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     block: &[T; N],
     out: &mut BitWriter,
@@ -175,9 +231,11 @@ fn encode_block<T: Value, const N: usize, const M: usize>(
     let rank = N.ilog2() / 2;
     let start = out.position();
     let form = Form::choose(rank, numbers, block);
-    form.write::<T>(numbers.is_reversible(), out);
+    let (code, n_bits) = form.code::<T>(numbers.is_reversible());
+    out.put(code, n_bits);
 
-    let mut planes = [[0; M]; 64];
+    // What a decoder sees of the digits.
+    let mut seen = [T::Word::default(); N];
     if !matches!(form, Form::Zeros) {
         let mut integers = [T::Word::default(); N];
         form.integers(block, &mut integers);
@@ -197,17 +255,26 @@ fn encode_block<T: Value, const N: usize, const M: usize>(
             _ => numbers.maxprec,
         };
         let mut progress = Progress::new(numbers.maxbits.saturating_sub((out.position() - start) as u32));
-        let all = planes_of::<T::Word, N, M>(&digits);
-        for k in (T::Word::BITS.saturating_sub(n_planes)..T::Word::BITS).rev() {
+        let lowest = T::Word::BITS.saturating_sub(n_planes);
+        for q in (lowest / 8..T::Word::BITS / 8).rev() {
+            let mut planes = eight_planes::<T::Word, N, M>(&digits, q);
+            for k in (0..8).rev() {
+                if 8 * q + k < lowest || progress.left == 0 {
+                    planes[k as usize] = [0; M];
+                } else {
+                    planes::write(out, &mut planes[k as usize], N as u32, &mut progress);
+                }
+            }
+            if decoded.is_some() {
+                add_planes(&mut seen, q, &planes);
+            }
             if progress.left == 0 {
                 break;
             }
-            planes[k as usize] = all[k as usize];
-            planes::write(out, &mut planes[k as usize], N as u32, &mut progress);
         }
     }
     if let Some(decoded) = decoded {
-        elements_of::<T, N, M>(numbers, form, &planes, decoded);
+        elements_of::<T, N>(numbers, form, &seen, decoded);
     }
     let n_bits = (out.position() - start) as u32;
     out.put_zeros(numbers.minbits.saturating_sub(n_bits));
@@ -215,16 +282,22 @@ fn encode_block<T: Value, const N: usize, const M: usize>(
 }
 
 /// See [`super::decode`].
-pub fn decode<T: Value, const N: usize, const M: usize>(
+#[inline(always)]
+pub fn decode<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     blocks: &mut [T],
 ) -> u32 {
-    blocks.as_chunks_mut().0.iter_mut().map(|block| decode_block::<T, N, M>(numbers, bits, block)).sum()
+    let mut n_bits = 0;
+    for block in blocks.as_chunks_mut().0 {
+        n_bits += decode_block::<T, N, M>(numbers, bits, block);
+    }
+    n_bits
 }
 
 /// Decodes a block.
-fn decode_block<T: Value, const N: usize, const M: usize>(
+#[inline(always)]
+fn decode_block<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     block: &mut [T; N],
@@ -239,31 +312,37 @@ fn decode_block<T: Value, const N: usize, const M: usize>(
         Form::Words => numbers.maxprec,
     };
     let mut progress = Progress::new(numbers.maxbits.saturating_sub((bits.position() - start) as u32));
-    let mut planes = [[0; M]; 64];
-    for k in (T::Word::BITS.saturating_sub(n_planes)..T::Word::BITS).rev() {
+    let lowest = T::Word::BITS.saturating_sub(n_planes);
+    let mut digits = [T::Word::default(); N];
+    for q in (lowest / 8..T::Word::BITS / 8).rev() {
         if progress.left == 0 {
             break;
         }
-        planes[k as usize] = planes::read(bits, N as u32, &mut progress);
+        let mut planes = [[0; M]; 8];
+        for k in (0..8).rev() {
+            if 8 * q + k >= lowest && progress.left > 0 {
+                planes[k as usize] = planes::read(bits, N as u32, &mut progress);
+            }
+        }
+        add_planes(&mut digits, q, &planes);
     }
-    elements_of::<T, N, M>(numbers, form, &planes, block);
+    elements_of::<T, N>(numbers, form, &digits, block);
     let n_bits = (bits.position() - start) as u32;
     bits.skip(numbers.minbits.saturating_sub(n_bits));
     n_bits.max(numbers.minbits)
 }
 
-/// What a decoder makes of planes.
+/// What a decoder makes of digits.
 #[inline(always)]
-fn elements_of<T: Value, const N: usize, const M: usize>(
+fn elements_of<T: Scalar, const N: usize>(
     numbers: &Numbers,
     form: Form,
-    planes: &[[u64; M]; 64],
+    digits: &[T::Word; N],
     block: &mut [T; N],
 ) {
     let rank = N.ilog2() / 2;
     let mut integers = [T::Word::default(); N];
     if !matches!(form, Form::Zeros) {
-        let digits: [T::Word; N] = digits_of(planes);
         for (&digits, &place) in digits.iter().zip(order(rank)) {
             integers[usize::from(place)] = from_negabinary(digits);
         }

@@ -100,7 +100,7 @@ pub fn restore<W: Word>(block: &mut [W], rank: u32, is_reversible: bool) {
 
 /// A word with a 1 in every other place, from the second one on.
 #[inline(always)]
-fn alternating<W: Word>() -> W {
+pub fn alternating<W: Word>() -> W {
     W::from_u64(0xaaaa_aaaa_aaaa_aaaa)
 }
 

@@ -3,7 +3,7 @@
 use crate::stage::word::Word;
 
 /// An element: `f32`, `f64`, `i32` or `i64`.
-pub trait Value: Copy + Default + PartialEq + Send + Sync + 'static {
+pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     /// The words of such elements, with which blocks are computed.
     type Word: Word;
     /// Whether it is a float.
@@ -44,7 +44,7 @@ pub trait Value: Copy + Default + PartialEq + Send + Sync + 'static {
 
 macro_rules! float {
     ($float:ident, $word:ty, $signed:ty, $exponent_bits:literal, $planes_bits:literal) => {
-        impl Value for $float {
+        impl Scalar for $float {
             type Word = $word;
             const IS_FLOAT: bool = true;
             const EXPONENT_BITS: u32 = $exponent_bits;
@@ -92,7 +92,7 @@ float!(f64, u64, i64, 11, 6);
 
 macro_rules! integer {
     ($integer:ty, $word:ty, $planes_bits:literal) => {
-        impl Value for $integer {
+        impl Scalar for $integer {
             type Word = $word;
             const IS_FLOAT: bool = false;
             const EXPONENT_BITS: u32 = 0;
@@ -131,9 +131,9 @@ integer!(i32, u32, 5);
 integer!(i64, u64, 6);
 
 /// The exponent of a block of floats: e if its largest magnitude is f·2^e with 1/2 ≤ f < 1, but at least that of the
-/// smallest normal number, or −[`Value::BIAS`] if all are zero. Of integers, 0.
+/// smallest normal number, or −[`Scalar::BIAS`] if all are zero. Of integers, 0.
 #[inline(always)]
-pub fn exponent<T: Value>(block: &[T]) -> i32 {
+pub fn exponent<T: Scalar>(block: &[T]) -> i32 {
     let mut largest = T::Word::default();
     for value in block {
         largest = largest.max(value.magnitude());
@@ -143,7 +143,7 @@ pub fn exponent<T: Value>(block: &[T]) -> i32 {
 
 /// The exponent of a block with this largest magnitude.
 #[inline(always)]
-pub fn exponent_of<T: Value>(largest: T::Word) -> i32 {
+pub fn exponent_of<T: Scalar>(largest: T::Word) -> i32 {
     if !T::IS_FLOAT || largest == T::Word::default() {
         return -T::BIAS;
     }
@@ -153,12 +153,12 @@ pub fn exponent_of<T: Value>(largest: T::Word) -> i32 {
 /// Whether a block with this exponent has no power of two that makes its floats integers: all elements of such a block
 /// are to be coded as 0, unless it is reversible.
 #[inline(always)]
-pub fn is_tiny<T: Value>(exponent: i32) -> bool {
+pub fn is_tiny<T: Scalar>(exponent: i32) -> bool {
     T::IS_FLOAT && T::Word::BITS as i32 - 2 - exponent > T::BIAS
 }
 
 /// Elements with the top bit set have their other bits inverted, so that words are in the order of values.
 #[inline(always)]
-pub fn sortable<T: Value>(word: T::Word) -> T::Word {
+pub fn sortable<T: Scalar>(word: T::Word) -> T::Word {
     if T::IS_FLOAT { word ^ (word.shift_signed(T::Word::BITS - 1) >> 1) } else { word }
 }

@@ -1,0 +1,455 @@
+//! Blocks by vector instructions.
+//!
+//! Blocks are worked on in bundles of 64 elements, so that a plane of all of them is a word of 64 bits.
+
+#![allow(unsafe_code)] // vector instructions, and functions that need them
+
+mod avx512;
+mod read;
+
+use super::bits::{BitReader, Room};
+use super::scalar::{Form, lossy_planes};
+use super::value::{Scalar, exponent_of};
+use super::{Decode, Encode, Task};
+use crate::codec::zfp::numbers::Numbers;
+use crate::cpu::level::{Level, features};
+use crate::settings::CpuLevel;
+use crate::stage::word::Word;
+use avx512::Avx512;
+use read::Stream;
+
+/// Elements of a bundle.
+const BUNDLE: usize = 64;
+/// Lanes of a quarter of a bundle.
+const LANES: usize = 16;
+
+/// The strings of eight planes of 64 places in the words of a [`Room`]: three words of each, from word `at` on.
+struct Strings {
+    at: [u64; 8],
+    bits: [[u64; 8]; 3],
+    /// The position behind all of them.
+    end: usize,
+    /// All places at which one of these planes or of those above has a 1.
+    above: u64,
+}
+
+/// The strings of eight planes of several blocks, as numbers of bits: for each block four strings of two planes, or one of
+/// all eight.
+#[derive(Clone, Copy)]
+struct ShortStrings {
+    bits: [u64; LANES],
+    length: [u64; LANES],
+    above: u64,
+}
+
+/// Where a block of a bundle is among those of [`ShortStrings`].
+#[inline(always)]
+const fn slot<const RANK: usize>(block: usize) -> usize {
+    if RANK == 1 { block % 2 * 8 + block / 2 } else { block }
+}
+
+/// What a level has to offer for elements of type `T`.
+///
+/// # Safety
+/// Of all functions: the CPU must have the level.
+trait Machine<T: Scalar> {
+    /// The numbers of a bundle.
+    type Digits: Copy;
+
+    /// The integers of a bundle, the last axis first; of floats, the largest magnitude of the blocks of the lanes of a
+    /// quarter.
+    unsafe fn integers<const RANK: usize>(elements: &[T; BUNDLE], largest: &mut [T::Word; LANES]) -> Self::Digits;
+    /// Transforms integers.
+    unsafe fn digits<const RANK: usize>(integers: Self::Digits) -> Self::Digits;
+    /// The digits of masks for the lanes of a quarter.
+    unsafe fn kept(digits: Self::Digits, masks: &[T::Word; LANES]) -> Self::Digits;
+    /// Elements of digits, for the powers of two of the lanes of a quarter.
+    unsafe fn elements<const RANK: usize>(digits: Self::Digits, powers: &[T; LANES], elements: &mut [T; BUNDLE]);
+    /// Planes 8q to 8q + 7.
+    unsafe fn eight_planes<const RANK: usize>(digits: &Self::Digits, q: usize) -> [u64; 8];
+    /// Digits of planes.
+    unsafe fn of_planes<const RANK: usize>(planes: &[u64; 64]) -> Self::Digits;
+    /// The strings of planes of 64 places, from the lowest plane on that is kept, if there are planes with a 1 at the
+    /// places `above`, and the first bit is at `start`.
+    unsafe fn strings(planes: [u64; 8], above: u64, lowest: u32, start: usize) -> Strings;
+    /// The strings of planes 8q to 8q + 7 of blocks with fewer places, from the lowest planes on that they keep; see
+    /// [`slot`].
+    unsafe fn short_strings<const RANK: usize>(
+        planes: [u64; 8],
+        above: u64,
+        q: usize,
+        lowest: &[u64; LANES],
+    ) -> ShortStrings;
+}
+
+/// Encodes blocks with three axes.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn encode_3<T: Scalar, M: Machine<T>>(
+    numbers: &Numbers,
+    blocks: &[T],
+    out: &mut Room,
+    mut decoded: Option<&mut [T]>,
+) {
+    for (i, block) in blocks.as_chunks().0.iter().enumerate() {
+        let start = out.position();
+        let mut largest = [T::Word::default(); LANES];
+        // SAFETY: the caller's promise.
+        let integers = unsafe { M::integers::<3>(block, &mut largest) };
+        let e = exponent_of::<T>(largest[0]);
+        let form = Form::lossy::<T>(3, numbers, e);
+        let (code, n_bits) = form.code::<T>(false);
+        out.put(code, n_bits);
+        let decoded = decoded.as_deref_mut().map(|decoded| &mut decoded.as_chunks_mut().0[i]);
+        if matches!(form, Form::Zeros) {
+            if let Some(decoded) = decoded {
+                decoded.fill(T::default());
+            }
+        } else {
+            let lowest = T::Word::BITS.saturating_sub(lossy_planes::<T>(3, numbers, e));
+            // SAFETY: the caller's promise.
+            unsafe {
+                let digits = M::digits::<3>(integers);
+                let end = start + numbers.maxbits as usize;
+                let mut above = 0;
+                for q in (lowest as usize / 8..T::Word::BYTES).rev() {
+                    let planes = M::eight_planes::<3>(&digits, q);
+                    let mut strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
+                    // In memory words are taken from registers at no cost.
+                    let strings = &*std::hint::black_box(&mut strings);
+                    for r in (0..8).rev() {
+                        let [first, second, third] = &strings.bits;
+                        out.add(strings.at[r] as usize, [first[r], second[r], third[r]]);
+                    }
+                    out.go_to(strings.end);
+                    above = strings.above;
+                    if strings.end >= end {
+                        break;
+                    }
+                }
+                let is_cut = out.position() > end;
+                out.end_at(end, start + numbers.minbits as usize);
+                if let Some(decoded) = decoded {
+                    if is_cut {
+                        decode_blocks::<T, M, 3, 64>(numbers, &mut BitReader::new(out.bytes(), start), decoded);
+                    } else {
+                        let digits = M::kept(digits, &[kept_digits(lowest); LANES]);
+                        M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
+                    }
+                }
+            }
+        }
+        out.end_at(usize::MAX, start + numbers.minbits as usize);
+    }
+}
+
+/// Digits of the planes from `lowest` on.
+#[inline(always)]
+fn kept_digits<W: Word>(lowest: u32) -> W {
+    W::from_u64(u64::MAX.checked_shl(lowest).unwrap_or(0))
+}
+
+/// Encodes blocks with one or two axes.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+    numbers: &Numbers,
+    blocks: &[T],
+    out: &mut Room,
+    mut decoded: Option<&mut [T]>,
+) {
+    let n_lanes = LANES * N / BUNDLE;
+    for (i, bundle) in blocks.chunks(BUNDLE).enumerate() {
+        let mut copy;
+        let elements = match bundle.as_chunks().0.first() {
+            Some(whole) => whole,
+            None => {
+                copy = [T::default(); BUNDLE];
+                copy[..bundle.len()].copy_from_slice(bundle);
+                &copy
+            }
+        };
+        let n_blocks = bundle.len() / N;
+        let mut largest = [T::Word::default(); LANES];
+        // SAFETY: the caller's promise.
+        let integers = unsafe { M::integers::<RANK>(elements, &mut largest) };
+        let mut forms = [Form::Zeros; LANES];
+        let mut lowest = [u64::from(T::Word::BITS); LANES];
+        let mut n_bits = [0; LANES];
+        for b in 0..n_blocks {
+            let e = exponent_of::<T>(largest[b * n_lanes]);
+            forms[b] = Form::lossy::<T>(RANK as u32, numbers, e);
+            let n_planes = forms[b].lossy_planes::<T>(RANK as u32, numbers);
+            lowest[slot::<RANK>(b)] = T::Word::BITS.saturating_sub(n_planes).into();
+            n_bits[b] = forms[b].code::<T>(false).1;
+        }
+        let last = lowest.iter().fold(u64::from(T::Word::BITS), |a, &b| a.min(b)) as usize / 8;
+        // SAFETY: the caller's promise.
+        let digits = unsafe { M::digits::<RANK>(integers) };
+        let mut strings = [ShortStrings { bits: [0; LANES], length: [0; LANES], above: 0 }; 8];
+        let (mut first, mut above) = (T::Word::BYTES, 0);
+        while first > last {
+            first -= 1;
+            // SAFETY: the caller's promise.
+            strings[first] = unsafe {
+                let planes = M::eight_planes::<RANK>(&digits, first);
+                M::short_strings::<RANK>(planes, above, first, &lowest)
+            };
+            above = strings[first].above;
+            let mut is_done = true;
+            for b in 0..n_blocks {
+                for k in 0..n_lanes {
+                    n_bits[b] += strings[first].length[slot::<RANK>(b) * n_lanes + k] as u32;
+                }
+                is_done &= n_bits[b] >= numbers.maxbits || matches!(forms[b], Form::Zeros);
+            }
+            if is_done {
+                break;
+            }
+        }
+        let (start, mut is_cut) = (out.position(), false);
+        for b in 0..n_blocks {
+            let start = out.position();
+            let end = start + numbers.maxbits as usize;
+            let (code, n) = forms[b].code::<T>(false);
+            out.put(code, n);
+            for strings in strings[first..T::Word::BYTES].iter().rev() {
+                for k in 0..n_lanes {
+                    let at = slot::<RANK>(b) * n_lanes + k;
+                    out.put(strings.bits[at], strings.length[at] as u32);
+                }
+            }
+            is_cut |= out.position() > end;
+            out.end_at(end, start + numbers.minbits as usize);
+        }
+        if let Some(decoded) = decoded.as_deref_mut() {
+            let decoded = &mut decoded[i * BUNDLE..][..bundle.len()];
+            // SAFETY: the caller's promise.
+            unsafe {
+                if is_cut {
+                    let mut bits = BitReader::new(out.bytes(), start);
+                    decode_blocks::<T, M, RANK, N>(numbers, &mut bits, decoded);
+                } else {
+                    let mut masks = [T::Word::default(); LANES];
+                    let mut powers = [T::default(); LANES];
+                    for lane in 0..LANES {
+                        let at = slot::<RANK>(if RANK == 1 { lane } else { lane % 4 });
+                        masks[lane] = kept_digits(lowest[at] as u32);
+                        powers[lane] = forms[lane / n_lanes].power();
+                    }
+                    let digits = M::kept(digits, &masks);
+                    elements_to::<T, M, RANK>(digits, &powers, decoded);
+                }
+            }
+        }
+    }
+}
+
+/// Elements of digits, as many as there is room for.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
+    digits: M::Digits,
+    powers: &[T; LANES],
+    to: &mut [T],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(whole) = to.first_chunk_mut() {
+            return M::elements::<RANK>(digits, powers, whole);
+        }
+        let mut elements = [T::default(); BUNDLE];
+        M::elements::<RANK>(digits, powers, &mut elements);
+        to.copy_from_slice(&elements[..to.len()]);
+    }
+}
+
+/// Decodes blocks with up to three axes, `N` elements each: `S` sequences of as many blocks, side by side, from the bits
+/// at `at` on.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
+    numbers: &Numbers,
+    bytes: &[u8],
+    at: &mut [usize; S],
+    blocks: &mut [T],
+) {
+    let n_lanes = LANES * N / BUNDLE;
+    let n_elements = blocks.len() / S;
+    for first in (0..n_elements).step_by(BUNDLE) {
+        let n = (n_elements - first).min(BUNDLE);
+        let mut powers = [[T::default(); LANES]; S];
+        let mut planes = [[0; 64]; S];
+        for b in 0..n / N {
+            let mut streams = [Stream::new(0, 0, 0, 0); S];
+            for i in 0..S {
+                let mut bits = BitReader::new(bytes, at[i]);
+                let form = Form::read::<T>(false, &mut bits);
+                let n_planes = form.lossy_planes::<T>(RANK as u32, numbers);
+                let end = at[i] + numbers.maxbits as usize;
+                let lowest = T::Word::BITS.saturating_sub(n_planes);
+                streams[i] = Stream::new(bits.position(), end, T::Word::BITS, lowest);
+                let power = form.power();
+                for lane in 0..n_lanes {
+                    powers[i][b * n_lanes + lane] = power;
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe { read::planes::<N, S>(bytes, &mut streams, b * N, &mut planes) };
+            for i in 0..S {
+                at[i] = streams[i].at.max(at[i] + numbers.minbits as usize);
+            }
+        }
+        for i in 0..S {
+            let to = &mut blocks[i * n_elements + first..][..n];
+            // SAFETY: the caller's promise.
+            unsafe { elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes[i]), &powers[i], to) };
+        }
+    }
+}
+
+/// Decodes blocks with up to three axes.
+///
+/// # Safety
+/// The CPU must have the machine's level.
+#[inline(always)]
+unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+    numbers: &Numbers,
+    bits: &mut BitReader,
+    blocks: &mut [T],
+) {
+    let start = bits.position();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if numbers.is_fixed() && blocks.len() == 4 * BUNDLE {
+            let n_bits = BUNDLE / N * numbers.maxbits as usize;
+            let mut at = [start, start + n_bits, start + 2 * n_bits, start + 3 * n_bits];
+            decode_side_by_side::<T, M, RANK, N, 4>(numbers, bits.bytes(), &mut at, blocks);
+            bits.go_to(at[3]);
+        } else {
+            let mut at = [start];
+            decode_side_by_side::<T, M, RANK, N, 1>(numbers, bits.bytes(), &mut at, blocks);
+            bits.go_to(at[0]);
+        }
+    }
+}
+
+/// Does a task of a level as the definition has it, with the instructions of AVX2.
+pub fn with_avx2(level: Level, task: impl Task) -> u32 {
+    assert!(level.kind() >= CpuLevel::Avx2);
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe { avx2_level::run(task) }
+}
+
+/// Encodes with the instructions of AVX-512.
+pub fn encode<T: Value>(task: Encode<T>) -> u32 {
+    let Encode { rank, numbers, blocks, out, decoded } = task;
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe {
+        if !numbers.is_reversible() && rank < 4 && out.has_room() {
+            return out.in_room(|room| avx512_level::encode(rank, numbers, blocks, room, decoded));
+        }
+        avx512_level::run(Encode { rank, numbers, blocks, out, decoded })
+    }
+}
+
+/// Decodes with the instructions of AVX-512.
+pub fn decode<T: Value>(task: Decode<T>) -> u32 {
+    let Decode { rank, numbers, bits, blocks } = task;
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe {
+        if numbers.is_reversible() || rank > 3 {
+            return avx512_level::run(Decode { rank, numbers, bits, blocks });
+        }
+        let start = bits.position();
+        avx512_level::decode(rank, numbers, bits, blocks);
+        (bits.position() - start) as u32
+    }
+}
+
+/// Elements with registers at every level.
+pub trait Value: Scalar {
+    #[expect(private_bounds)]
+    type Avx512: Machine<Self>;
+}
+
+impl Value for f32 {
+    type Avx512 = Avx512<4>;
+}
+impl Value for i32 {
+    type Avx512 = Avx512<4>;
+}
+impl Value for f64 {
+    type Avx512 = Avx512<8>;
+}
+impl Value for i64 {
+    type Avx512 = Avx512<8>;
+}
+
+/// Tasks as the definition has them, compiled with the instructions of a level.
+macro_rules! run {
+    ([$($feature:tt)*] $name:ident) => {
+        #[target_feature($(enable = $feature),*)]
+        pub fn $name(task: impl Task) -> u32 {
+            task.run()
+        }
+    };
+}
+
+mod avx2_level {
+    use super::*;
+    features!(avx2 => run! { run });
+}
+
+macro_rules! level {
+    ([$($feature:tt)*] $name:ident, $machine:ident) => {
+        mod $name {
+            use super::*;
+
+            #[target_feature($(enable = $feature),*)]
+            pub fn run(task: impl Task) -> u32 {
+                task.run()
+            }
+
+            #[target_feature($(enable = $feature),*)]
+            pub fn encode<T: Value>(
+                rank: usize,
+                numbers: &Numbers,
+                blocks: &[T],
+                out: &mut Room,
+                decoded: Option<&mut [T]>,
+            ) {
+                // SAFETY: who calls this has seen to the features, which are the level's.
+                unsafe {
+                    match rank {
+                        1 => encode_short::<T, T::$machine, 1, 4>(numbers, blocks, out, decoded),
+                        2 => encode_short::<T, T::$machine, 2, 16>(numbers, blocks, out, decoded),
+                        _ => encode_3::<T, T::$machine>(numbers, blocks, out, decoded),
+                    }
+                }
+            }
+
+            #[target_feature($(enable = $feature),*)]
+            pub fn decode<T: Value>(rank: usize, numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) {
+                // SAFETY: who calls this has seen to the features, which are the level's.
+                unsafe {
+                    match rank {
+                        1 => decode_blocks::<T, T::$machine, 1, 4>(numbers, bits, blocks),
+                        2 => decode_blocks::<T, T::$machine, 2, 16>(numbers, bits, blocks),
+                        _ => decode_blocks::<T, T::$machine, 3, 64>(numbers, bits, blocks),
+                    }
+                }
+            }
+        }
+    };
+}
+
+features!(avx512 => level! { avx512_level, Avx512 });
