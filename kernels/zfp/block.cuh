@@ -154,10 +154,12 @@ __device__ __forceinline__ void encode_reversible(BitWriter& writer, u32 table, 
             return;
         }
         bool comes_back = e >= F::kTiny && all < F::kInfinity;
-        const W up = static_cast<W>(static_cast<s32>(Word<W>::kBits) - 2 - e + F::kBias) << F::kFraction;
+        W up = static_cast<W>(static_cast<s32>(Word<W>::kBits) - 2 - e + F::kBias) << F::kFraction;
         const W down = power_of_two<W>(e - static_cast<s32>(Word<W>::kBits) + 2);
 #pragma unroll
         for (u32 i = 0; i < kBlock<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
+        // Numbers are made once more, instead of kept.
+        keep(up);
 #pragma unroll
         for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);
         writer.put(comes_back ? 1 | static_cast<u32>(e + F::kBias) << 2 : 3, comes_back ? F::kExponentBits + 2 : 2);

@@ -242,7 +242,7 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
 
 // A block, as the words of its elements; those of padding, too.
 template <typename W, u32 kRank, typename Lines, typename Words>
-__device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, W (&v)[kBlock<kRank>]) {
+__device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, s32 minexp, W (&v)[kBlock<kRank>]) {
     using F = Floats<W>;
     constexpr u32 kBits = Word<W>::kBits;
     const u32 start = reader.place, end = start + chunk.max_bits();
@@ -256,7 +256,7 @@ __device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table
             const u32 stored = reader.get(F::kExponentBits);
             e = static_cast<s32>(stored) - F::kBias;
             if (!Lines::kIsReversible) {
-                const s32 wanted = stored ? e - chunk.minexp + 2 * static_cast<s32>(kRank) + 2 : 0;
+                const s32 wanted = stored ? e - minexp + 2 * static_cast<s32>(kRank) + 2 : 0;
                 precision = static_cast<u32>(max(0, min(wanted, static_cast<s32>(precision))));
             }
         }

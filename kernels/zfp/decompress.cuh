@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../common/checksum.cuh"
+#include "../common/region.cuh"
 #include "../common/tile.cuh"
 #include "../common/warp.cuh"
 #include "decode.cuh"
@@ -18,16 +19,25 @@ template <u32 kRank>
 struct Tail {
     u64 bits;
     u32 units;
+    s32 minexp;
     bool is_sound;
 
     // Of a payload that has a tail.
     __device__ __forceinline__ Tail(const Sections<kRank>& sections, const char* payload, u64 n_bytes) {
         const uint2* const tail = reinterpret_cast<const uint2*>(payload + (n_bytes - n_bytes % 8 - kTailBytes));
-        const uint2 own = tail[0], counts = tail[2];
+        const uint2 own = tail[0], of_bound = tail[1], counts = tail[2];
         bits = static_cast<u64>(own.y) << 32 | own.x;
         units = counts.y;
+        const Chunk& chunk = sections.chunk;
+        const u64 bound = static_cast<u64>(of_bound.y) << 32 | of_bound.x;
+        minexp = chunk.minexp;
+        if (chunk.mode() == kRel) {
+            const s32 exponent = static_cast<s32>(bound >> 52) - 1023;
+            minexp = exponent > -1023 ? exponent : static_cast<s32>(bit_length(bound | 1)) - 1 - 1074;
+        }
         is_sound = bits <= 8 * n_bytes && sections.payload_bytes(bits, units) == n_bytes;
-        if (sections.chunk.has_fixed_blocks()) is_sound &= bits == static_cast<u64>(sections.chunk.n_blocks) * sections.chunk.max_bits();
+        is_sound &= chunk.mode() == kRel ? bound < 0x7ff0000000000000u : bound == chunk.value;
+        if (chunk.has_fixed_blocks()) is_sound &= bits == static_cast<u64>(chunk.n_blocks) * chunk.max_bits();
     }
 };
 
@@ -84,25 +94,103 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     return found;
 }
 
-// The words of a block, to where its elements are in the array.
+// Where elements go: to the whole array.
 template <typename W, u32 kRank>
-__device__ __forceinline__ void store_block(W (&v)[kBlock<kRank>], W* array, const BlockGrid<kRank>& grid, const BlockPlace<kRank>& place, bool is_aligned,
-                                            bool swaps) {
-    if (unlikely(swaps)) {
+struct WholeArray {
+    static constexpr bool kIsRegion = false;
+    W* array;
+    const BlockGrid<kRank> grid;
+    bool is_aligned;
+
+    __device__ __forceinline__ WholeArray(const DecompressArgs<Chunk>& args, char* array)
+        : array(reinterpret_cast<W*>(array)), grid(args.own),
+          is_aligned((reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0) {}
+
+    // The words of a block.
+    __device__ __forceinline__ void store(const W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place) const {
+        W* const start = array + place.start;
+        if (likely(place.is_whole && is_aligned)) {
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = swapped_bytes(v[i]);
-    }
-    W* const start = array + place.start;
-    if (likely(place.is_whole && is_aligned)) {
+            for (u32 i = 0; i < kBlock<kRank>; i += Word<W>::kPerUnit) store_global_16(start + grid.offset(i), join(&v[i]));
+        } else {
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; i += Word<W>::kPerUnit) store_global_16(start + grid.offset(i), join(&v[i]));
-    } else {
-#pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) {
-            if (is_there(place.there, i)) start[grid.offset(i)] = v[i];
+            for (u32 i = 0; i < kBlock<kRank>; ++i) {
+                if (is_there(place.there, i)) start[grid.offset(i)] = v[i];
+            }
         }
     }
-}
+    // That of one element.
+    __device__ __forceinline__ void store(W word, u64 offset) const { array[offset] = word; }
+};
+
+// To a region of it.
+template <typename W, u32 kRank>
+struct PartOfArray {
+    static constexpr bool kIsRegion = true;
+    W* array;
+    const Region& region;
+
+    __device__ __forceinline__ PartOfArray(const DecompressArgs<Chunk>& args, char* array)
+        : array(reinterpret_cast<W*>(array)), region(static_cast<const RegionArgs<Chunk>&>(args).region) {}
+
+    // Places of an element on the axes x, y and z.
+    __device__ __forceinline__ void split_offset(u64 offset, u64 (&at)[kRank]) const {
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) {
+            const u64 extent = region.extents[2 - k];
+            at[k] = k + 1 < kRank ? offset % extent : offset;
+            offset /= extent;
+        }
+    }
+    __device__ __forceinline__ u64 number(const u64 (&numbers)[kRank]) const {
+        u64 all = 0;
+#pragma unroll
+        for (u32 k = kRank; k-- > 0;) all = all * region.count[2 - k] + numbers[k];
+        return all;
+    }
+    __device__ __forceinline__ void store(const W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place) const {
+        u64 at[kRank], numbers[kRank][4];
+        u32 wanted[kRank];
+        split_offset(place.start, at);
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) {
+            wanted[k] = 0;
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) {
+                numbers[k][i] = 0;
+                if (i < place.there[k] && region.find(2 - k, at[k] + i, numbers[k][i])) wanted[k] |= 1u << i;
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) {
+            bool is_wanted = true;
+            u64 own[kRank];
+#pragma unroll
+            for (u32 k = 0; k < kRank; ++k) is_wanted &= wanted[k] >> (i >> 2 * k & 3) & 1, own[k] = numbers[k][i >> 2 * k & 3];
+            if (is_wanted) array[number(own)] = v[i];
+        }
+    }
+    __device__ __forceinline__ void store(W word, u64 offset) const {
+        u64 at[kRank], own[kRank];
+        split_offset(offset, at);
+        bool is_wanted = true;
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) is_wanted &= region.find(2 - k, at[k], own[k]);
+        if (is_wanted) array[number(own)] = word;
+    }
+    // Whether a block has any of it, if along each axis all from the first to the last place are of the region.
+    __device__ __forceinline__ bool touches(const BlockPlace<kRank>& place) const {
+        u64 at[kRank];
+        split_offset(place.start, at);
+        bool is_in = true;
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) is_in &= at[k] < region.end[2 - k] && at[k] + 4 > region.first[2 - k];
+        return is_in;
+    }
+};
+
+// Sections of a CTA.
+__device__ __forceinline__ u32 n_own_sections(const Chunk& chunk) { return chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups; }
 
 // Words of the payload from `first` to before `end`, summed up.
 __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end, Sums& sums) {
@@ -116,16 +204,16 @@ __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end
 constexpr u32 kBatch = 4;
 
 // Decodes the sections of a CTA, whose place in the stream is sound.
-template <typename W, u32 kRank, typename Lines>
+template <typename W, u32 kRank, typename Lines, typename Target>
 __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
-                                            const Tail<kRank>& tail, const OwnBits& own, u32 first_section, Sums& sums) {
+                                            const Tail<kRank>& tail, const OwnBits& own, u32 first_section, const Target& target, Sums& sums) {
     using Shared = DecodeShared<W, kRank>;
     const Chunk& chunk = sections.chunk;
     const u32 t = threadIdx.x;
     const u32* const payload = reinterpret_cast<const u32*>(tile.payload);
     // The words are copied in units of four.
     const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 128 * 4;
-    const bool is_last = tile.tile + 1 == tile.tiles;
+    const bool is_last = first_section + n_own_sections(chunk) >= sections.sections();
     const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
     const u32* const stream = payload + first_word;
     // Where threads begin so many words behind each other, a multiple of four, one more is between, and they are in different banks.
@@ -179,18 +267,27 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     __syncthreads();
 
     const BlockGrid<kRank> grid(chunk);
-    W* const array = reinterpret_cast<W*>(tile.array);
-    const bool is_aligned = (reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0;
     const u32 n_own = (chunk.has_fixed_blocks() ? kOwnElements : kGroupElements) / kBlock<kRank>;
-    const u64 first = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + t * n_own;
+    const u64 start = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + t * n_own, n_blocks = chunk.n_blocks;
+    const u32 first = static_cast<u32>(min(start, n_blocks)), end = static_cast<u32>(min(start + n_own, n_blocks));
     const u32 place = static_cast<u32>(own.own - first_word * 32), table = shared_address(shared.codes), stage = Slice<W, kRank>::own_address(shared.stage);
+    if constexpr (Target::kIsRegion) {
+        bool touches = false;
+#pragma unroll 1
+        for (u32 block = first; block < end && !touches; ++block) touches = target.touches(grid.place(block));
+        if (!__syncthreads_or(touches)) return;
+    }
     const auto decode = [&](auto words) {
         BitReader<decltype(words)> reader{words, place};
 #pragma unroll 1
-        for (u64 block = first; block < min(first + n_own, static_cast<u64>(chunk.n_blocks)); ++block) {
+        for (u32 block = first; block < end; ++block) {
             W v[kBlock<kRank>];
-            decode_block<W, kRank, Lines>(reader, table, stage, chunk, v);
-            store_block<W, kRank>(v, array, grid, grid.place(static_cast<u32>(block)), is_aligned, tile.args.flags & kSwapBytes);
+            decode_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
+            if (tile.args.flags & kSwapBytes) {
+#pragma unroll
+                for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = swapped_bytes(v[i]);
+            }
+            target.store(v, grid.place(block));
         }
         if (!chunk.has_fixed_blocks() && reader.place != place + own.n_own) tile.report(kMarkCorrupt);
     };
@@ -210,7 +307,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
         if (is_sound && before < end) {
             is_sound = apply_exceptions<W>(shared.exceptions, payload + exceptions_at + before, end - before, [&](u32 place, W word) {
                 const Element64<kRank> element(grid, chunk, section, place);
-                if (element.exists) array[element.offset] = tile.args.flags & kSwapBytes ? swapped_bytes(word) : word;
+                if (element.exists) target.store(tile.args.flags & kSwapBytes ? swapped_bytes(word) : word, element.offset);
                 return element.exists;
             });
         }
@@ -218,7 +315,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     }
 }
 
-template <typename W, u32 kRank, typename Lines>
+template <typename W, u32 kRank, typename Lines, typename Target>
 __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args) {
     using Shared = DecodeShared<W, kRank>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -226,31 +323,33 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     const DecompressTile<Chunk> tile(args);
     const Chunk& chunk = args.own;
     const Sections<kRank> sections(chunk);
-    const u32 t = threadIdx.x, per_tile = chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups;
-    const u64 table_bytes = sections.ends_bytes() + sections.groups_bytes() + kTailBytes;
+    const Target target(args, tile.array);
+    const u32 t = threadIdx.x, per_tile = n_own_sections(chunk);
+    const u64 table_bytes = sections.ends_bytes() + sections.groups_bytes() + kTailBytes, raw_bytes = chunk.elements() * sizeof(W);
 
     for (u32 i = t; i < PlanesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = PlanesOf<kRank>::entry(i);
     Sums sums;
     u32 damage = 0;
     const bool is_stored_frame = tile.frame_bytes >= args.stored.n_bytes && is_stored(args.stored, tile.frame);
-    if (is_stored_frame) {
-        damage = tile.template copy_share<kZfpThreads, Pieces::kWords>(chunk.elements() * sizeof(W), static_cast<u64>(per_tile) * kSectionElements * sizeof(W), sums);
-    } else {
+    if (!is_stored_frame) {
         damage = tile.check_frame(table_bytes);
+    } else if constexpr (Target::kIsRegion) {
+        damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + raw_bytes);
+        if (damage == 0) copy_region<kZfpThreads>(target.region, sizeof(W), tile.frame + args.stored.n_bytes, tile.array, tile.tile, tile.tiles);
+    } else {
+        damage = tile.template copy_share<kZfpThreads, Pieces::kWords>(raw_bytes, static_cast<u64>(per_tile) * kSectionElements * sizeof(W), sums);
     }
     if (!is_stored_frame && damage == 0) {
         const Tail<kRank> tail(sections, tile.payload, tile.n_bytes);
-        if (!tail.is_sound) damage = kMarkCorrupt;
-        if (damage == 0) {
-            const u32 first_section = tile.tile * per_tile, n_sections = min(per_tile, sections.sections() - first_section);
-            const OwnBits own = find_bits(sections, tail, tile.payload, first_section, n_sections);
-            if (__syncthreads_or(own.damage)) {
-                damage = kMarkCorrupt;
-            } else {
-                decode_tile<W, kRank, Lines>(tile, shared, sections, tail, own, first_section, sums);
-            }
+        const u32 first_section = (chunk.first_tile + tile.tile) * per_tile, n_sections = min(per_tile, sections.sections() - first_section);
+        OwnBits own{};
+        if (tail.is_sound) own = find_bits(sections, tail, tile.payload, first_section, n_sections);
+        if (__syncthreads_or(!tail.is_sound || own.damage)) {
+            damage = kMarkCorrupt;
+        } else {
+            decode_tile<W, kRank, Lines>(tile, shared, sections, tail, own, first_section, target, sums);
         }
     }
     tile.add(shared.sums, sums, damage);
-    tile.finish(tile.count());
+    tile.finish(tile.count(), !chunk.is_part && !(Target::kIsRegion && is_stored_frame));
 }

@@ -57,9 +57,10 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     for (u32 j = 0; j < kOwnBlocks && first + j < chunk.n_blocks; ++j) {
         const BlockPlace<kRank> place = grid.place(first + j);
         W decoded[n];
-        decode_block<W, kRank, Lossy>(reader, table, own, chunk, decoded);
+        decode_block<W, kRank, Lossy>(reader, table, own, chunk, chunk.minexp, decoded);
+        u64 start_of_block = place.start;
         const auto load = [&](u32 i) {
-            const W word = is_there(place.there, i) ? array[place.start + grid.offset(i)] : 0;
+            const W word = is_there(place.there, i) ? array[start_of_block + grid.offset(i)] : 0;
             return swaps ? swapped_bytes(word) : word;
         };
         W all = 0;
@@ -72,6 +73,8 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         }
         const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
         u64 found = 0;
+        // Words are loaded once more, instead of kept.
+        keep(start_of_block);
 #pragma unroll
         for (u32 i = 0; i < n; ++i) {
             const W word = load(i);

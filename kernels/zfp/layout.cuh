@@ -28,12 +28,14 @@ enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, 
 // What the host says of a chunk.
 struct Chunk {
     u64 extents[4];   // slowest first, with leading ones
-    u64 value;        // bits of the bound, in mode abs; in others 0
+    u64 value;        // bits of the bound in mode abs; in others 0
     u64 fill;         // the word of the fill value
     u32 n_blocks;     // those cut short, too
     u32 how;          // mode, maxprec, 1 if there is a fill value, 1 if elements are floats: a byte each
     u32 bits;         // minbits, and maxbits from bit 16 on
-    s32 minexp;
+    s32 minexp;       // not in mode rel
+    u32 first_tile;   // of a region
+    u32 is_part;      // of a region, 1: only from this tile to the last that it touches are there CTAs
 
     __device__ __forceinline__ u32 mode() const { return how & 0xff; }
     __device__ __forceinline__ u32 max_precision() const { return how >> 8 & 0xff; }
@@ -45,7 +47,7 @@ struct Chunk {
     __device__ __forceinline__ bool has_bound() const { return mode() == kAbs || mode() == kRel; }
     __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
 };
-static_assert(sizeof(Chunk) == 64 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 72 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
 
 // Bytes of the payload's sections of a chunk, in order; `sections` are those of 8192 elements in blocks.
 template <u32 kRank>
