@@ -136,7 +136,7 @@ impl Case {
     /// Bytes for any payload: zfp gives up where one is as long as the array, and here it shall not.
     fn bound(&self) -> usize {
         let bound = self.plan.bound as usize;
-        if self.entry.name == "zfp" { 3 * bound + 4096 } else { bound }
+        if self.entry.name == "zfp" { 8 * bound + 4096 } else { bound }
     }
 
     fn encode(&self, level: Level, raw: &[u8], dst: &mut [u8]) -> Encoded {

@@ -61,7 +61,7 @@ def test_destinations():
             gridz.decompress(room[:n], wrong)
 
 
-@pytest.mark.parametrize("codec", ["lorenzo", "ndzip", "stored", "szp,abs=1e-3"])
+@pytest.mark.parametrize("codec", ["lorenzo", "ndzip", "stored", "szp,abs=1e-3", "zfp,abs=1e-3", "zfp"])
 def test_regions(codec):
     a = np.sin(np.arange(20 * 30 * 40, dtype="f4") / 500).reshape(20, 30, 40)
     frame = gridz.compress(a, codec)
@@ -134,6 +134,9 @@ def test_codecs():
             assert dict(codec) == {"compression": 34013, "compression_opts": codec.filter_options}
     assert gridz.Szp(abs=np.float32(0.1)).value == pytest.approx(0.1)
     assert gridz.Szp(pwrel=1e-3) != gridz.Szp(abs=1e-3)
+    expert = gridz.Zfp(expert=True, maxbits=300, minexp=-20)
+    assert str(expert) == "zfp,expert,level=fast,maxbits=300,minexp=-20" and expert == gridz.parse(str(expert))
+    assert gridz.Zfp(**expert.get_config()) == expert == gridz.Codec.from_filter_options(expert.filter_options)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ pub fn decode_region<T: Value>(
             let i = number - numbers.start;
             let bytes = &mut bytes[..n * size];
             store(&elements[i * n..(i + 1) * n], bytes);
-            region.take(blocks[i].origin.map(|at| at as u64), sides, bytes, size, dst);
+            region.take(layout.origin(number).map(|at| at as u64), sides, bytes, size, dst);
         }
         open = Some(section);
     }
@@ -160,10 +160,8 @@ impl<'p> Decoder<'p> {
             let blocks = self.layout.blocks_of(group, &mut blocks);
             let elements = &mut elements[..blocks.len() * n];
             self.group(&section, group, blocks, elements)?;
-            for (block, elements) in blocks.iter().zip(elements.chunks_exact(n)) {
-                // SAFETY: each section is decoded once, and each block is in one section.
-                unsafe { array.put(block, elements) };
-            }
+            // SAFETY: each section is decoded once, and each block is in one section.
+            unsafe { array.put(blocks, elements) };
         }
         Ok(())
     }

@@ -145,9 +145,7 @@ fn encode_piece<T: Checked>(
         for group in groups.clone() {
             let blocks = layout.blocks_of(group, &mut blocks);
             let elements = &mut elements[..blocks.len() * n];
-            for (block, elements) in blocks.iter().zip(elements.chunks_exact_mut(n)) {
-                load(src, layout, block, elements);
-            }
+            load(src, layout, blocks, elements);
             let place = (group - groups.start) * GROUP;
             let n_bits = rules.encode(blocks, elements, &mut out, &mut scratch, (found, place));
             index.groups.push(n_bits as u16);

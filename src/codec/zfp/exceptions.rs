@@ -233,7 +233,7 @@ mod tests {
         bytes
     }
 
-    const WHOLE: Block = Block { origin: [0; 4], shape: [1, 4, 4, 4] };
+    const WHOLE: Block = Block { start: 0, shape: [1, 4, 4, 4] };
 
     #[test]
     fn exceptions_come_back() {

@@ -31,10 +31,10 @@ pub const fn block_elements(rank: usize) -> usize {
 /// A block in the array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Its first element.
-    pub origin: [usize; MAX_RANK],
+    /// The number of its first element in the array.
+    pub start: usize,
     /// Its elements along the axes, 1 to 4.
-    pub shape: [usize; MAX_RANK],
+    pub shape: [u8; MAX_RANK],
 }
 
 /// Most blocks of a group.
@@ -44,7 +44,7 @@ impl Block {
     /// Whether an element, by its index in a block with padding, is one of the array.
     #[inline(always)]
     pub fn has(&self, index: usize) -> bool {
-        let [w, z, y, x] = self.shape;
+        let [w, z, y, x] = self.shape.map(usize::from);
         index % SIDE < x && index / SIDE % SIDE < y && index / SIDE.pow(2) % SIDE < z && index / SIDE.pow(3) < w
     }
 }
@@ -143,15 +143,21 @@ impl Layout {
         std::array::from_fn(|axis| if axis < MAX_RANK - self.rank { 1 } else { SIDE })
     }
 
-    /// Block number `index`.
-    pub fn block(&self, index: usize) -> Block {
-        let [_, nz, ny, nx] = self.counts;
-        self.block_at([index / nx / ny / nz, index / nx / ny % nz, index / nx % ny, index % nx])
+    /// The place in the array of the first element of block number `index`.
+    pub fn origin(&self, index: usize) -> [usize; MAX_RANK] {
+        self.coordinates(index).map(|at| at * SIDE)
     }
 
+    fn coordinates(&self, index: usize) -> [usize; MAX_RANK] {
+        let [_, nz, ny, nx] = self.counts;
+        [index / nx / ny / nz, index / nx / ny % nz, index / nx % ny, index % nx]
+    }
+
+    #[inline(always)]
     fn block_at(&self, at: [usize; MAX_RANK]) -> Block {
-        let origin = at.map(|at| at * SIDE);
-        Block { origin, shape: std::array::from_fn(|axis| SIDE.min(self.extents[axis] - origin[axis])) }
+        let (origin, strides) = (at.map(|at| at * SIDE), self.strides());
+        let start = (0..MAX_RANK).map(|axis| origin[axis] * strides[axis]).sum();
+        Block { start, shape: std::array::from_fn(|axis| SIDE.min(self.extents[axis] - origin[axis]) as u8) }
     }
 
     /// The blocks of a group, at the start of `blocks`, which has room for every group's.
@@ -166,9 +172,7 @@ impl Layout {
 
     /// Blocks that follow each other.
     fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Block> {
-        let [_, nz, ny, nx] = self.counts;
-        let first = range.start;
-        let mut at = [first / nx / ny / nz, first / nx / ny % nz, first / nx % ny, first % nx];
+        let mut at = self.coordinates(range.start);
         range.map(move |_| {
             let block = self.block_at(at);
             for axis in (0..MAX_RANK).rev() {
@@ -282,18 +286,19 @@ mod tests {
             let strides = layout.strides();
             let mut seen = vec![0; extents.iter().product::<u64>() as usize];
             for (index, block) in layout.blocks(0..layout.n_blocks()).enumerate() {
-                assert_eq!(block, layout.block(index));
-                let [w, z, y, x] = block.shape;
+                let origin = layout.origin(index);
+                assert_eq!(block.start, (0..4).map(|k| origin[k] * strides[k]).sum::<usize>());
+                let [w, z, y, x] = block.shape.map(usize::from);
                 for i in 0..w * z * y * x {
                     let at = [i / x / y / z, i / x / y % z, i / x % y, i % x];
-                    seen[(0..4).map(|k| (block.origin[k] + at[k]) * strides[k]).sum::<usize>()] += 1;
+                    seen[block.start + (0..4).map(|k| at[k] * strides[k]).sum::<usize>()] += 1;
                 }
             }
             assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
             let middle = layout.n_blocks() / 2;
-            assert_eq!(layout.blocks(middle..middle + 1).next(), Some(layout.block(middle)));
+            assert_eq!(layout.blocks(middle..middle + 1).next(), layout.blocks(0..middle + 1).last());
             let mut blocks = vec![Block::default(); layout.per_group()];
-            assert_eq!(layout.blocks_of(0, &mut blocks)[0], layout.block(0));
+            assert!(layout.blocks_of(0, &mut blocks).iter().copied().eq(layout.blocks(layout.group(0))));
         }
     }
 

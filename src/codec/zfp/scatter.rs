@@ -2,14 +2,10 @@
 //! rows of the blocks of two sections lie between each other.
 #![allow(unsafe_code, reason = "threads write blocks of one array, which have no element in common")]
 
-use crate::codec::zfp::block::Scalar;
-use crate::codec::zfp::elements::{rows, store};
-use crate::codec::zfp::layout::{Block, Layout, SIDE};
+use crate::codec::zfp::block::{GROUP, Scalar};
+use crate::codec::zfp::elements::{in_line, rows, store};
+use crate::codec::zfp::layout::{Block, Layout, MAX_RANK};
 use crate::cpu::shared::SharedBytes;
-use crate::stage::word::Word;
-
-/// Most bytes of a row of a block.
-const ROW_BYTES: usize = 8 * SIDE;
 
 /// An array, as it is decoded.
 pub struct Scatter<'a> {
@@ -23,19 +19,27 @@ impl<'a> Scatter<'a> {
         Self { array: SharedBytes::new(array), layout }
     }
 
-    /// Writes the elements of a block to their places.
+    /// Writes the elements of the blocks of a group to their places.
     ///
     /// # Safety
-    /// Nobody else writes this block meanwhile.
+    /// Nobody else writes these blocks meanwhile.
     #[inline(always)]
-    pub unsafe fn put<T: Scalar>(&self, block: &Block, elements: &[T]) {
-        let [.., nx] = block.shape;
-        let mut row = [0; ROW_BYTES];
-        let row = &mut row[..nx * T::Word::BYTES];
-        for (to, from) in rows(self.layout, block) {
-            store(&elements[from..from + nx], row);
-            // SAFETY: blocks have no element in common, and this one is written by the caller alone.
-            unsafe { self.array.write(to * T::Word::BYTES, row) };
+    pub unsafe fn put<T: Scalar>(&self, blocks: &[Block], elements: &[T]) {
+        let mut bytes = [0; 8 * GROUP];
+        let bytes = &mut bytes[..elements.len() * T::BYTES];
+        store(elements, bytes);
+        if let Some(n) = in_line(self.layout, blocks) {
+            // SAFETY: blocks have no element in common, and these are written by the caller alone.
+            unsafe { self.array.write(blocks[0].start * T::BYTES, &bytes[..n * T::BYTES]) };
+            return;
+        }
+        let block_bytes = self.layout.block_elements() * T::BYTES;
+        for (block, bytes) in blocks.iter().zip(bytes.chunks_exact(block_bytes)) {
+            let row_bytes = usize::from(block.shape[MAX_RANK - 1]) * T::BYTES;
+            for (to, from) in rows(self.layout, block) {
+                // SAFETY: as above.
+                unsafe { self.array.write(to * T::BYTES, &bytes[from * T::BYTES..][..row_bytes]) };
+            }
         }
     }
 }
