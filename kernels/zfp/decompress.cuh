@@ -64,8 +64,15 @@ struct OwnBits {
     u32 damage;
 };
 
+// The blocks of a thread, and those that it decodes: the others come behind them.
+struct OwnBlocks {
+    u32 first, end, end_wanted;
+};
+
+// Of a section from which no block is wanted the lengths of groups do not matter.
 template <u32 kRank>
-__device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, const Tail<kRank>& tail, const char* payload, u32 first_section, u32 n_sections) {
+__device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, const Tail<kRank>& tail, const char* payload, u32 first_section, u32 n_sections,
+                                             bool is_wanted) {
     const Chunk& chunk = sections.chunk;
     OwnBits found{};
     if (chunk.has_fixed_blocks()) {
@@ -87,7 +94,8 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     bool is_sound = found.start <= found.end && found.end <= tail.bits && (last + 1 < sections.sections() || found.end == tail.bits);
     if (section <= last) {
         const u64 before = section ? ends[section - 1] : 0, end = ends[section];
-        is_sound &= before <= end && end - before == all && before >= found.start && end <= found.end;
+        is_sound &= before <= end && before >= found.start && end <= found.end;
+        if (__any_sync(kAllLanes, is_wanted)) is_sound &= end - before == all;
         found.own = before + through - found.n_own;
     }
     if (!is_sound) found.damage = kMarkCorrupt;
@@ -121,6 +129,7 @@ struct WholeArray {
     }
     // That of one element.
     __device__ __forceinline__ void store(W word, u64 offset) const { array[offset] = word; }
+    __device__ __forceinline__ bool touches(const BlockPlace<kRank>&) const { return true; }
 };
 
 // To a region of it.
@@ -178,19 +187,32 @@ struct PartOfArray {
         for (u32 k = 0; k < kRank; ++k) is_wanted &= region.find(2 - k, at[k], own[k]);
         if (is_wanted) array[number(own)] = word;
     }
-    // Whether a block has any of it, if along each axis all from the first to the last place are of the region.
+    // Whether a block has any of it.
     __device__ __forceinline__ bool touches(const BlockPlace<kRank>& place) const {
         u64 at[kRank];
         split_offset(place.start, at);
         bool is_in = true;
 #pragma unroll
-        for (u32 k = 0; k < kRank; ++k) is_in &= at[k] < region.end[2 - k] && at[k] + 4 > region.first[2 - k];
+        for (u32 k = 0; k < kRank; ++k) is_in &= region.before(2 - k, at[k]) < region.before(2 - k, at[k] + 4);
         return is_in;
     }
 };
 
 // Sections of a CTA.
 __device__ __forceinline__ u32 n_own_sections(const Chunk& chunk) { return chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups; }
+
+template <u32 kRank, typename Target>
+__device__ __forceinline__ OwnBlocks own_blocks(const Chunk& chunk, u32 first_section, const Target& target) {
+    const u32 n_own = (chunk.has_fixed_blocks() ? kOwnElements : kGroupElements) / kBlock<kRank>;
+    const u64 start = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + threadIdx.x * n_own, n_blocks = chunk.n_blocks;
+    OwnBlocks blocks{static_cast<u32>(min(start, n_blocks)), static_cast<u32>(min(start + n_own, n_blocks)), 0};
+    blocks.end_wanted = blocks.end;
+    if constexpr (Target::kIsRegion) {
+        const BlockGrid<kRank> grid(chunk);
+        while (blocks.end_wanted > blocks.first && !target.touches(grid.place(blocks.end_wanted - 1))) --blocks.end_wanted;
+    }
+    return blocks;
+}
 
 // Words of the payload from `first` to before `end`, summed up.
 __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end, Sums& sums) {
@@ -206,7 +228,8 @@ constexpr u32 kBatch = 4;
 // Decodes the sections of a CTA, whose place in the stream is sound.
 template <typename W, u32 kRank, typename Lines, typename Target>
 __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
-                                            const Tail<kRank>& tail, const OwnBits& own, u32 first_section, const Target& target, Sums& sums) {
+                                            const Tail<kRank>& tail, const OwnBits& own, const OwnBlocks& blocks, u32 first_section, const Target& target,
+                                            Sums& sums) {
     using Shared = DecodeShared<W, kRank>;
     const Chunk& chunk = sections.chunk;
     const u32 t = threadIdx.x;
@@ -267,20 +290,11 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     __syncthreads();
 
     const BlockGrid<kRank> grid(chunk);
-    const u32 n_own = (chunk.has_fixed_blocks() ? kOwnElements : kGroupElements) / kBlock<kRank>;
-    const u64 start = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + t * n_own, n_blocks = chunk.n_blocks;
-    const u32 first = static_cast<u32>(min(start, n_blocks)), end = static_cast<u32>(min(start + n_own, n_blocks));
     const u32 place = static_cast<u32>(own.own - first_word * 32), table = shared_address(shared.codes), stage = Slice<W, kRank>::own_address(shared.stage);
-    if constexpr (Target::kIsRegion) {
-        bool touches = false;
-#pragma unroll 1
-        for (u32 block = first; block < end && !touches; ++block) touches = target.touches(grid.place(block));
-        if (!__syncthreads_or(touches)) return;
-    }
     const auto decode = [&](auto words) {
         BitReader<decltype(words)> reader{words, place};
 #pragma unroll 1
-        for (u32 block = first; block < end; ++block) {
+        for (u32 block = blocks.first; block < blocks.end_wanted; ++block) {
             W v[kBlock<kRank>];
             decode_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
             if (tile.args.flags & kSwapBytes) {
@@ -289,7 +303,8 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
             }
             target.store(v, grid.place(block));
         }
-        if (!chunk.has_fixed_blocks() && reader.place != place + own.n_own) tile.report(kMarkCorrupt);
+        const bool is_all = blocks.end_wanted == blocks.end;
+        if (!chunk.has_fixed_blocks() && (is_all ? reader.place != place + own.n_own : reader.place > place + own.n_own)) tile.report(kMarkCorrupt);
     };
     if (likely(has_room)) {
         decode(SharedWords{shared_address(shared.image) + (is_padded ? 4 * t : 0), n_words});
@@ -299,16 +314,19 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     if (likely(tail.units == 0)) return;
 
     const u64 ends_at = stream_words + (sections.ends_bytes() + sections.groups_bytes()) / 4, exceptions_at = ends_at + sections.exception_ends_bytes() / 4;
-    const u32 n_sections = static_cast<u32>(min(static_cast<u64>(kZfpThreads) * n_own / Sections<kRank>::kBlocks, static_cast<u64>(sections.sections() - first_section)));
+    const u32 n_sections = min(n_own_sections(chunk), sections.sections() - first_section);
 #pragma unroll 1
     for (u32 section = first_section; section < first_section + n_sections; ++section) {
+        // A warp has the groups of a section, where there are several.
+        const bool is_of_section = n_sections == 1 || section == first_section + t / kWarp;
+        if (!__syncthreads_or(is_of_section && blocks.first < blocks.end_wanted)) continue;
         const u32 before = section ? payload[ends_at + section - 1] : 0, end = payload[ends_at + section];
         bool is_sound = before <= end && end <= tail.units && (section + 1 < sections.sections() || end == tail.units);
         if (is_sound && before < end) {
             is_sound = apply_exceptions<W>(shared.exceptions, payload + exceptions_at + before, end - before, [&](u32 place, W word) {
-                const Element64<kRank> element(grid, chunk, section, place);
+                const PlacedElement<kRank> element(grid, chunk, section, place);
                 if (element.exists) target.store(tile.args.flags & kSwapBytes ? swapped_bytes(word) : word, element.offset);
-                return element.exists;
+                return element.exists || (element.has_block && !target.touches(element.block));
             });
         }
         if (!is_sound) tile.report(kMarkCorrupt);
@@ -333,6 +351,8 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     const bool is_stored_frame = tile.frame_bytes >= args.stored.n_bytes && is_stored(args.stored, tile.frame);
     if (!is_stored_frame) {
         damage = tile.check_frame(table_bytes);
+        // Of a frame that was cut off, what is last is no tail.
+        if (damage == 0) damage = tile.check_length(tile.n_bytes, payload_bytes_told(tile.frame));
     } else if constexpr (Target::kIsRegion) {
         damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + raw_bytes);
         if (damage == 0) copy_region<kZfpThreads>(target.region, sizeof(W), tile.frame + args.stored.n_bytes, tile.array, tile.tile, tile.tiles);
@@ -342,12 +362,13 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     if (!is_stored_frame && damage == 0) {
         const Tail<kRank> tail(sections, tile.payload, tile.n_bytes);
         const u32 first_section = (chunk.first_tile + tile.tile) * per_tile, n_sections = min(per_tile, sections.sections() - first_section);
+        const OwnBlocks blocks = own_blocks<kRank>(chunk, first_section, target);
         OwnBits own{};
-        if (tail.is_sound) own = find_bits(sections, tail, tile.payload, first_section, n_sections);
+        if (tail.is_sound) own = find_bits(sections, tail, tile.payload, first_section, n_sections, blocks.first < blocks.end_wanted);
         if (__syncthreads_or(!tail.is_sound || own.damage)) {
             damage = kMarkCorrupt;
         } else {
-            decode_tile<W, kRank, Lines>(tile, shared, sections, tail, own, first_section, target, sums);
+            decode_tile<W, kRank, Lines>(tile, shared, sections, tail, own, blocks, first_section, target, sums);
         }
     }
     tile.add(shared.sums, sums, damage);

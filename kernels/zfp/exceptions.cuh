@@ -17,16 +17,17 @@ constexpr u32 kOwnMarkWords = kMarkWords / kZfpThreads;
 
 // The element at a place of a section.
 template <u32 kRank>
-struct Element64 {
-    u64 offset;
-    bool exists;
+struct PlacedElement {
+    BlockPlace<kRank> block{};
+    u64 offset = 0;
+    bool has_block = false, exists = false;
 
-    __device__ __forceinline__ Element64(const BlockGrid<kRank>& grid, const Chunk& chunk, u32 section, u32 place) : offset(0), exists(false) {
-        const u64 block = static_cast<u64>(section) * Sections<kRank>::kBlocks + place / kBlock<kRank>;
-        if (block >= chunk.n_blocks) return;
-        const BlockPlace<kRank> at = grid.place(static_cast<u32>(block));
+    __device__ __forceinline__ PlacedElement(const BlockGrid<kRank>& grid, const Chunk& chunk, u32 section, u32 place) {
+        const u64 number = static_cast<u64>(section) * Sections<kRank>::kBlocks + place / kBlock<kRank>;
+        if (number >= chunk.n_blocks) return;
         const u32 index = place % kBlock<kRank>;
-        exists = is_there(at.there, index), offset = at.start + grid.offset(index);
+        has_block = true, block = grid.place(static_cast<u32>(number));
+        exists = is_there(block.there, index), offset = block.start + grid.offset(index);
     }
 };
 

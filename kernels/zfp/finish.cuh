@@ -141,7 +141,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
         const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
         const bool swaps = args.flags & kSwapBytes;
         const auto load = [&](u32 place) {
-            const W word = array[Element64<kRank>(grid, chunk, tile, place).offset];
+            const W word = array[PlacedElement<kRank>(grid, chunk, tile, place).offset];
             return swaps ? swapped_bytes(word) : word;
         };
         WrittenExceptions<W, kRank> exceptions;
