@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::zfp::{Vector, decode, encode, vectors};
+use common::zfp::{self, Vector, vectors};
 use common::{assert_same_bytes, sha256};
-use gridz::codec::zfp::block::Value;
+use gridz::codec::zfp::block::{BitReader, BitWriter, GROUP, Value, decode, encode, encode_checked};
+use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz::cpu::level::Level;
 
 fn elements<T: Value>(raw: &[u8]) -> Vec<T> {
@@ -23,14 +24,152 @@ fn bytes<T: Value>(elements: &[T]) -> Vec<u8> {
 fn all_streams_of_libzfp_both_ways() {
     fn check<T: Value>(level: Level, vector: &Vector) {
         let Vector { name, extents, numbers, .. } = vector;
-        let stream = encode::<T>(level, extents, numbers, &elements(&vector.raw));
+        let stream = zfp::encode::<T>(level, extents, numbers, &elements(&vector.raw));
         assert_same_bytes(&stream, &vector.stream, name);
-        let decoded = bytes(&decode::<T>(level, extents, numbers, &vector.stream));
+        let decoded = bytes(&zfp::decode::<T>(level, extents, numbers, &vector.stream));
         assert_eq!(sha256(&decoded), vector.decoded_sha256, "{name}");
     }
     for vector in vectors("all_streams_of_libzfp_both_ways").unwrap_or_default() {
         for level in Level::all() {
             if vector.is_double { check::<f64>(level, &vector) } else { check::<f32>(level, &vector) }
         }
+    }
+}
+
+/// Blocks of every kind that a coder may meet, for a seed.
+fn blocks<T: Value>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let kind = random() % 7;
+    let scale = [1e-3, 1.0, 1e6, 1e30][random() as usize % 4];
+    let mut element = |i: usize| {
+        let noise = random() as i64 as f64 / i64::MAX as f64;
+        let value = match kind {
+            0 => (i as f64 * 0.1).sin() * scale,
+            1 => noise * scale,
+            2 => noise * (noise * 80.0).exp(),
+            3 if !random().is_multiple_of(4) => 0.0,
+            4 => (noise * 8.0).round(),
+            5 => noise * 1e-40,
+            _ => (i as f64 * 0.03).cos() + noise * 1e-3,
+        };
+        let special = [f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE, -1e38][random() as usize % 5];
+        let is_special = is_reversible && kind == 6 && random().is_multiple_of(16);
+        element_of::<T>(if is_special { special } else { value }, random())
+    };
+    (0..n).map(&mut element).collect()
+}
+
+/// A float of this value, or an integer that is as large in its type.
+fn element_of<T: Value>(value: f64, random: u64) -> T {
+    match (T::IS_FLOAT, T::BYTES) {
+        (true, 4) => T::read(&(value as f32).to_le_bytes()),
+        (true, _) => T::read(&value.to_le_bytes()),
+        (false, 4) => T::read(&((value * 1e3) as i32 >> 2).to_le_bytes()),
+        (false, _) if random.is_multiple_of(2) => T::read(&((value * 1e12) as i64 >> 2).to_le_bytes()),
+        _ => T::read(&((value * 1e3) as i64 >> 2).to_le_bytes()),
+    }
+}
+
+/// Streams that begin at any bit, of whole groups and of shorter ones, in every mode: all levels write the same bits,
+/// and read the same elements from them, which are what the check says and, if nothing is lost, those that were written.
+#[test]
+fn levels_agree() {
+    fn check<T: Value>(seed: u64) {
+        let rank = 1 + seed as usize % 4;
+        let n = 4usize.pow(rank as u32);
+        let default = Numbers::DEFAULT;
+        let bits = |rate: f64| ((n as f64 * rate) as u32).max(12);
+        let numbers = match seed / 4 % 8 {
+            0 => Numbers { minexp: REVERSIBLE, ..default },
+            1 => Numbers { minexp: -10, ..default },
+            2 => Numbers { minexp: 3, minbits: 40, ..default },
+            3 => Numbers { maxprec: 1 + seed as u32 % 40, ..default },
+            4 => Numbers { maxbits: bits(3.0), maxprec: 20, ..default },
+            5 => Numbers { minbits: bits(0.7), maxbits: bits(0.7), ..default },
+            6 => Numbers { minbits: bits(8.0), maxbits: bits(8.0), ..default },
+            _ => Numbers { minbits: bits(29.3), maxbits: bits(29.3), ..default },
+        };
+        let n_blocks = if seed.is_multiple_of(3) { GROUP / n } else { 1 + seed as usize % (GROUP / n) };
+        let elements = blocks::<T>(seed, n * n_blocks, numbers.is_reversible());
+        let start = seed as usize % 131;
+        let (mut wanted, mut wanted_elements) = (Vec::new(), Vec::new());
+        for level in Level::all() {
+            for room in [1 << 14, 1 << 17] {
+                let mut stream = vec![0xff; room];
+                let mut out = BitWriter::new(&mut stream, start);
+                let mut checked = vec![T::default(); elements.len()];
+                let n_bits = encode_checked(level, rank, &numbers, &elements, &mut out, &mut checked) as usize;
+                let end = out.position();
+                assert_eq!(end, start + n_bits);
+                out.finish();
+                stream.truncate(end.div_ceil(64) * 8);
+                let mut again = vec![0xff; room];
+                let mut out = BitWriter::new(&mut again, start);
+                assert_eq!(encode(level, rank, &numbers, &elements, &mut out) as usize, n_bits);
+                out.finish();
+                let what = format!("{seed} {level:?} {rank} {numbers:?}");
+                assert_same_bytes(&again[..stream.len()], &stream, &what);
+                if wanted.is_empty() {
+                    (wanted, wanted_elements) = (stream.clone(), bytes(&checked));
+                }
+                assert_same_bytes(&stream, &wanted, &what);
+                assert_same_bytes(&bytes(&checked), &wanted_elements, &what);
+                let mut decoded = vec![T::default(); elements.len()];
+                let mut bits = BitReader::new(&stream, start);
+                assert_eq!(decode(level, rank, &numbers, &mut bits, &mut decoded) as usize, n_bits, "{what}");
+                assert_same_bytes(&bytes(&decoded), &wanted_elements, &what);
+                if numbers.is_reversible() {
+                    assert_same_bytes(&wanted_elements, &bytes(&elements), &what);
+                }
+            }
+        }
+    }
+    for seed in 0..2000 {
+        check::<f32>(seed);
+        check::<f64>(seed);
+        check::<i32>(seed);
+        check::<i64>(seed);
+    }
+}
+
+/// Whatever bits there are, and wherever they end: all levels read the same from them.
+#[test]
+fn rubbish_is_the_same_at_all_levels() {
+    fn check<T: Value>(seed: u64, stream: &[u8]) {
+        let rank = 1 + seed as usize % 4;
+        let default = Numbers::DEFAULT;
+        let numbers = match seed / 4 % 4 {
+            0 => default,
+            1 => Numbers { minbits: 100, maxbits: 100, ..default },
+            2 => Numbers { maxbits: 77, minexp: -20, ..default },
+            _ => Numbers { minexp: REVERSIBLE, ..default },
+        };
+        let mut wanted = None;
+        for level in Level::all() {
+            let mut blocks = vec![T::default(); GROUP];
+            let mut bits = BitReader::new(stream, seed as usize % 70);
+            let n_bits = decode(level, rank, &numbers, &mut bits, &mut blocks);
+            let read = (n_bits, bytes(&blocks));
+            let wanted = wanted.get_or_insert_with(|| read.clone());
+            assert!(*wanted == read, "{seed} {level:?} {rank} {numbers:?}");
+        }
+    }
+    for seed in 0..2000u64 {
+        let random = blocks::<i64>(7 * seed + 1, 64, false);
+        let mut stream = bytes(&random);
+        if seed.is_multiple_of(3) {
+            stream.fill(if seed.is_multiple_of(2) { 0xff } else { 0x55 });
+        }
+        let stream = &stream[..seed as usize % 512];
+        check::<f32>(seed, stream);
+        check::<f64>(seed, stream);
+        check::<i32>(seed, stream);
+        check::<i64>(seed, stream);
     }
 }

@@ -117,6 +117,13 @@ def options(codec, mode, value, level=0):
     return (codec, mode, int(low), int(high), level)
 
 
+def takes(codec, dtype):
+    """Whether a codec encodes elements of a type; else it keeps them as they are."""
+    dtype = np.dtype(dtype)
+    kinds = {NDZIP: "f", ZFP: "fi"}.get(codec)
+    return kinds is None or dtype.kind in kinds and dtype.itemsize > 2
+
+
 def spec_of(frame):
     """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
     the size of its blocks, and for szp and zfp."""

@@ -15,6 +15,7 @@ from support import (
     SPECS,
     STORED,
     SZP,
+    ZFP,
     frames,
     noise,
     placed_frames,
@@ -24,6 +25,7 @@ from support import (
     spec_in,
     spec_of,
     specials,
+    takes,
     wheel_library,
 )
 
@@ -105,7 +107,7 @@ def test_shrink_and_extend(tmp_path, rng, dtype, spec):
         file.flush()
         found = {spec_of(frame) for frame in frames(file["x"])}
         assert len(frames(file["x"])) == 4 * 2 and found <= {spec, (STORED, 0)}
-        assert spec in found or (spec[0] == NDZIP and "f" not in dtype)
+        assert spec in found or not takes(spec[0], dtype)
     same(reopened(path), expected)
     with h5py.File(path, "r+") as file:
         file["x"].resize((0, 100))
@@ -170,23 +172,32 @@ def test_a_rewritten_chunk_keeps_codec_and_level(tmp_path, rng, spec):
 def test_frames_of_every_codec_in_one_dataset(tmp_path, dtype):
     # A reader obeys the frame; the dataset's values say what new chunks are written with.
     data = smooth(dtype, (2, 128, 128))
+    specs = SPECS[:4] + SPECS[1:]
+
+    def found(file):
+        # Noise in the last bits is too much for zfp.
+        stored = [(STORED, 0) if spec[0] == ZFP else spec for spec in specs]
+        return [
+            specs[i] if spec_of(frame) == stored[i] else spec_of(frame) for i, frame in enumerate(frames(file["x"]))
+        ]
+
     with h5py.File(tmp_path / "x.h5", "w") as file:
         mixed = file.create_dataset("x", data.shape, dtype, chunks=(1, 64, 64), compression=GRIDZ)
-        for i, (codec, level) in enumerate(SPECS * 2):
+        for i, (codec, level) in enumerate(specs):
             options = {"compression": GRIDZ, "compression_opts": (codec, 0, level)}
             source = file.create_dataset(f"{i}", data=data, chunks=(1, 64, 64), **options)
             file.flush()
             place, frame = placed_frames(source)[i]
             mixed.id.write_direct_chunk(place, frame)
     with h5py.File(tmp_path / "x.h5") as file:
-        assert [spec_of(frame) for frame in frames(file["x"])] == SPECS * 2
+        assert found(file) == specs
         for dataset in file.values():
             same(dataset[()], data)
             same(dataset[:, 60:70, 5:100], data[:, 60:70, 5:100])
     with h5py.File(tmp_path / "x.h5", "r+") as file:
         file["x"][:, 10:20, 10:100] = data[:, 10:20, 10:100] = 7
     with h5py.File(tmp_path / "x.h5") as file:
-        assert [spec_of(frame) for frame in frames(file["x"])] == ([DEFAULT] * 2 + SPECS[2:]) * 2
+        assert found(file) == [DEFAULT] * 2 + specs[2:4] + [DEFAULT] * 2 + specs[6:]
         same(file["x"][()], data)
 
 

@@ -20,6 +20,11 @@ mod value;
 pub use self::bits::{BitReader, BitWriter};
 #[cfg(target_arch = "x86_64")]
 pub use self::simd::Value;
+/// Elements with registers at every level.
+#[cfg(not(target_arch = "x86_64"))]
+pub trait Value: Scalar {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<T: Scalar> Value for T {}
 pub use self::value::{Scalar, exponent, is_tiny};
 
 use crate::codec::zfp::numbers::Numbers;

@@ -5,7 +5,10 @@
 #![allow(unsafe_code)] // vector instructions, and functions that need them
 
 mod avx512;
+mod lanes;
 mod read;
+mod short;
+mod strings;
 
 use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
@@ -17,6 +20,7 @@ use crate::settings::CpuLevel;
 use crate::stage::word::Word;
 use avx512::Avx512;
 use read::Stream;
+use short::Rows;
 
 /// Elements of a bundle.
 const BUNDLE: usize = 64;
@@ -67,6 +71,8 @@ trait Machine<T: Scalar> {
     unsafe fn elements<const RANK: usize>(digits: Self::Digits, powers: &[T; LANES], elements: &mut [T; BUNDLE]);
     /// Planes 8q to 8q + 7.
     unsafe fn eight_planes<const RANK: usize>(digits: &Self::Digits, q: usize) -> [u64; 8];
+    /// Planes of the rows of 16 blocks.
+    unsafe fn planes_of_rows(rows: &[Rows; LANES]) -> [u64; 64];
     /// Digits of planes.
     unsafe fn of_planes<const RANK: usize>(planes: &[u64; 64]) -> Self::Digits;
     /// The strings of planes of 64 places, from the lowest plane on that is kept, if there are planes with a 1 at the
@@ -116,7 +122,8 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 let mut above = 0;
                 for q in (lowest as usize / 8..T::Word::BYTES).rev() {
                     let planes = M::eight_planes::<3>(&digits, q);
-                    let mut strings = M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
+                    let mut strings =
+                        M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
                     // In memory words are taken from registers at no cost.
                     let strings = &*std::hint::black_box(&mut strings);
                     for r in (0..8).rev() {
@@ -288,6 +295,7 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
         let n = (n_elements - first).min(BUNDLE);
         let mut powers = [[T::default(); LANES]; S];
         let mut planes = [[0; 64]; S];
+        let mut rows = [[[0; 72]; LANES]; S];
         for b in 0..n / N {
             let mut streams = [Stream::new(0, 0, 0, 0); S];
             for i in 0..S {
@@ -297,18 +305,32 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
                 let end = at[i] + numbers.maxbits as usize;
                 let lowest = T::Word::BITS.saturating_sub(n_planes);
                 streams[i] = Stream::new(bits.position(), end, T::Word::BITS, lowest);
+                if RANK == 1 {
+                    let n_planes = (T::Word::BITS - lowest) as usize;
+                    // SAFETY: the caller's promise.
+                    streams[i].at =
+                        unsafe { short::planes(bytes, bits.position(), end, n_planes, &mut rows[i][b]) };
+                }
                 let power = form.power();
                 for lane in 0..n_lanes {
                     powers[i][b * n_lanes + lane] = power;
                 }
             }
-            // SAFETY: the caller's promise.
-            unsafe { read::planes::<N, S>(bytes, &mut streams, b * N, &mut planes) };
+            if RANK > 1 {
+                // SAFETY: the caller's promise.
+                unsafe { read::planes::<N, S>(bytes, &mut streams, b * N, &mut planes) };
+            }
             for i in 0..S {
-                at[i] = streams[i].at.max(at[i] + numbers.minbits as usize);
+                let least = at[i] + numbers.minbits as usize;
+                // No block waits for the bits of the one before if they are fixed.
+                at[i] = if numbers.is_fixed() { least } else { streams[i].at.max(least) };
             }
         }
         for i in 0..S {
+            if RANK == 1 {
+                // SAFETY: the caller's promise.
+                planes[i] = unsafe { M::planes_of_rows(&rows[i]) };
+            }
             let to = &mut blocks[i * n_elements + first..][..n];
             // SAFETY: the caller's promise.
             unsafe { elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes[i]), &powers[i], to) };

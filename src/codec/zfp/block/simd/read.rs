@@ -8,7 +8,7 @@ use std::arch::x86_64::{
     _bzhi_u64, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _pdep_u64, _pext_u64,
 };
 
-use super::super::bits::{BitReader, low_mask};
+use super::super::bits::BitReader;
 use super::super::planes::{Progress, read};
 use crate::stage::bits::{WINDOW_BITS, peek, window};
 
