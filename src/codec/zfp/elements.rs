@@ -57,7 +57,7 @@ pub fn pad<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
         // A line begins in the array as far as axes are concerned that are not padded yet.
         let mut begins = *block;
         begins.shape[axis..].fill(SIDE as u8);
-        for start in (0..n).filter(|index| index / stride % SIDE == 0 && begins.has(*index)) {
+        for start in (0..n).filter(|index| (index / stride).is_multiple_of(SIDE) && begins.has(*index)) {
             for place in usize::from(block.shape[axis])..SIDE {
                 elements[start + place * stride] = elements[start + FROM[place] * stride];
             }
