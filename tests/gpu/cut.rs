@@ -21,7 +21,10 @@ fn spec(dtype: DType, random: &mut Random) -> Request {
             let (planes, exponent) = (random.pick(&[64, 20, 3]), random.pick(&[-1074, -12, 0]));
             format!("zfp,expert,minbits={least},maxbits={most},maxprec={planes},minexp={exponent}")
         }
-        _ => format!("zfp,abs={}", random.pick(&["1e-300", "1e-30", "1e-6", "1e-3", "0.01", "0.25", "3.7", "1000.0", "1e19"])),
+        _ => format!(
+            "zfp,abs={}",
+            random.pick(&["1e-300", "1e-30", "1e-6", "1e-3", "0.01", "0.25", "3.7", "1000.0", "1e19"])
+        ),
     };
     text.parse().unwrap()
 }

@@ -7,7 +7,9 @@ use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
-use crate::common::{assert_same_bytes, compress, decompress, ndzip, rank_on_gpus, repair::repair, specs_of_gpus, terms};
+use crate::common::{
+    assert_same_bytes, compress, decompress, ndzip, rank_on_gpus, repair::repair, specs_of_gpus, terms,
+};
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 

@@ -109,7 +109,8 @@ fn random_regions_by(spec: &Request) {
     let most = if n_cases < 20 { 60_000 } else { 400_000 };
     for case in 0..n_cases as usize {
         let order = [ByteOrder::Little, ByteOrder::Big][usize::from(case % 5 == 4)];
-        let array = array(dtype(spec, case), order, &extents(&mut random, rank_on_gpus(spec, 1 + case / 2 % 6), most));
+        let array =
+            array(dtype(spec, case), order, &extents(&mut random, rank_on_gpus(spec, 1 + case / 2 % 6), most));
         let n_chunks = 1 + random.below(3);
         let n = array.shape().n_elements() as usize;
         let chunks: Vec<Vec<u8>> = (0..n_chunks)

@@ -136,7 +136,12 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
         fill: asked.fill.map_or(0, u64::from_le_bytes),
         // A layout has fewer than 2^32.
         n_blocks: chunk.layout.n_blocks() as u32,
-        how: u32::from_le_bytes([asked.mode.id(), numbers.maxprec as u8, asked.fill.is_some().into(), is_float.into()]),
+        how: u32::from_le_bytes([
+            asked.mode.id(),
+            numbers.maxprec as u8,
+            asked.fill.is_some().into(),
+            is_float.into(),
+        ]),
         bits: numbers.minbits | numbers.maxbits << 16,
         // In two's complement.
         minexp: numbers.minexp as u32,
@@ -145,6 +150,11 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
     };
     let names = named(&kernels[usize::from(numbers.is_reversible())], chunk);
     let table_bytes = chunk.layout.parts(numbers.is_fixed(), 0, 0).n_bytes();
-    let first = Pass { kernel: Kernel::Always(names), units: [n_tiles, 0], args: Args::new(&args), scratch: Scratch::Zeroed };
+    let first = Pass {
+        kernel: Kernel::Always(names),
+        units: [n_tiles, 0],
+        args: Args::new(&args),
+        scratch: Scratch::Zeroed,
+    };
     Passes { fatbin: "zfp", table_bytes, first, then: Vec::new() }
 }
