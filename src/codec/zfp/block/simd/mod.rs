@@ -136,7 +136,8 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                         break;
                     }
                 }
-                let is_cut = out.position() > end;
+                // Also where no bit is cut off planes may be missing.
+                let is_cut = out.position() >= end;
                 out.end_at(end, start + numbers.minbits as usize);
                 if let Some(decoded) = decoded {
                     if is_cut {
@@ -230,7 +231,7 @@ unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usi
                     out.put(strings.bits[at], strings.length[at] as u32);
                 }
             }
-            is_cut |= out.position() > end;
+            is_cut |= out.position() >= end;
             out.end_at(end, start + numbers.minbits as usize);
         }
         if let Some(decoded) = decoded.as_deref_mut() {
