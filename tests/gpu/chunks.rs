@@ -132,7 +132,7 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     let threads = 1 + random.below(8);
     // What the CPU does needs memory for everything.
     let is_cpus = !compresses_on_gpu(&array, spec);
-    let batch = if is_cpus { 1 << 30 } else { array.n_bytes() * (1 + random.below(8) as u64) };
+    let batch = if is_cpus { 1 << 30 } else { array.n_bytes().max(1000) * (1 + random.below(8) as u64) };
     let context = with_batches_of(batch, threads);
     let src = Space::new(from, &raw, stream, random.below(3) * array.element_size() as usize);
     let capacity = if random.once_in(2) { wanted.len() } else { bound };
