@@ -16,7 +16,6 @@ mod batch;
 mod boundaries;
 mod bounded;
 mod chunks;
-mod cut;
 mod driver;
 mod faults;
 mod hostile;

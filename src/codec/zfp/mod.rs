@@ -10,7 +10,6 @@
 //! from what they were.
 
 pub mod block;
-mod cuda;
 mod decode;
 mod elements;
 mod encode;
