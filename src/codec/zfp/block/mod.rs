@@ -2,7 +2,7 @@
 //!
 //! The elements of a block become integers with one exponent for all of them, or are integers. A transform along each
 //! axis makes most of these small. Their digits to base −2, in an order in which the small ones come last, are written plane by
-//! plane from the top, until the planes or the bits that the block may have are used up; see [`planes`]. A reversible
+//! plane from the top, until the planes or the bits that the block may have are used up; see `planes`. A reversible
 //! block has another transform, which loses nothing, and floats that do not survive to become integers are taken
 //! as their words.
 //!
