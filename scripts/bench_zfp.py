@@ -11,6 +11,7 @@ warms up. "same" says whether gridz's payload begins with libzfp's stream. Print
 """
 
 import argparse
+import importlib.metadata
 import os
 import pathlib
 import platform
@@ -116,7 +117,7 @@ def main():
 
     print(
         f"{processor()}, threads of gridz: {options.threads}, load average {os.getloadavg()[0]:.1f}; {gridz.version()}, zfpy "
-        f"{zfpy.__version__}, hdf5plugin {hdf5plugin.version}, Python {platform.python_version()}. GB/s compressing / decompressing.\n"
+        f"{importlib.metadata.version('zfpy')}, hdf5plugin {hdf5plugin.version}, Python {platform.python_version()}. GB/s compressing / decompressing.\n"
     )
     print("| array | mode | bits a value | same | gridz | libzfp | gridz in HDF5 | H5Z-ZFP | error / bound |\n|---|---|---|---|---|---|---|---|---|")
     for name, values in arrays(options.mib):
