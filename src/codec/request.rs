@@ -323,9 +323,10 @@ impl Request {
             )));
         }
         if self.mode() == Mode::Rel {
+            let or_pwrel = if self.entry.modes.contains(&Mode::Pwrel) { ", or pwrel" } else { "" };
             return Err(Error::unsupported(format!(
                 "{self}: the filter sees one chunk at a time and cannot know the range of the dataset; use abs, the \
-                 value times that range"
+                 value times that range{or_pwrel}"
             )));
         }
         Ok(())
