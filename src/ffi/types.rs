@@ -19,7 +19,7 @@ pub const GRIDZ_VERSION_PATCH: u32 = 0;
 /// Largest rank of an array.
 pub const GRIDZ_MAX_RANK: usize = 32;
 
-/// Elements that are only bytes to gridz, of any size: structs, strings, enumerations.
+/// Elements that are only bytes to gridz, of any size: structs, strings.
 pub const GRIDZ_DTYPE_OPAQUE: u32 = 0;
 /// Unsigned 8-bit integer.
 pub const GRIDZ_DTYPE_U8: u32 = 1;

@@ -25,7 +25,7 @@ use crate::engine::{Context, Verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::MAX_HEADER_BYTES;
 use crate::settings::{self, LogLevel};
-use crate::types::DType;
+use crate::types::{ByteOrder, DType};
 
 /// Bytes of a box that goes HDF5's own way, about.
 const BOX_BYTES: u64 = 64 << 20;
@@ -98,7 +98,10 @@ impl<'l> Dataset<'l> {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
                 let n_bytes = n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?;
                 let filters = ChunkFilters::new(&pipeline, n_bytes);
-                foreign = ForeignFilter::new(&pipeline, n_bytes);
+                // Its elements are little-endian.
+                let element = dataset::element(&library.api, dtype.id());
+                let is_little = element.is_ok_and(|element| element.order() == ByteOrder::Little);
+                foreign = ForeignFilter::new(&pipeline, n_bytes).filter(|_| is_little);
                 let verify = if library.compares(dxpl) { Verify::Checksum } else { Verify::Structure };
                 filters.map(|filters| filters.verifying(verify))
             }

@@ -73,7 +73,7 @@
 /// Largest rank of an array.
 #define GRIDZ_MAX_RANK 32
 
-/// Elements that are only bytes to gridz, of any size: structs, strings, enumerations.
+/// Elements that are only bytes to gridz, of any size: structs, strings.
 #define GRIDZ_DTYPE_OPAQUE 0
 
 /// Unsigned 8-bit integer.

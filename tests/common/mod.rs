@@ -17,9 +17,22 @@ use std::path::{Path, PathBuf};
 use gridz::codec::gpu::{Answer, Chunks, Direction};
 use gridz::codec::registry::{self, CODECS};
 use gridz::codec::{Decision, Terms};
-use gridz::{Array, Context, DType, Mode, Request, Verify};
+use gridz::{Array, Context, DType, ErrorKind, Mode, Request, Verify};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
+
+/// Fails unless such arrays are refused to a request, with these words.
+pub fn assert_refused(array: &Array, text: &str, says: &str) {
+    let error = gridz::compress_bound(array, &text.parse().unwrap()).unwrap_err();
+    assert!(error.to_string().contains(says), "{text}: {error}");
+    assert_eq!(error.kind(), ErrorKind::UnsupportedJob);
+}
+
+/// Fails unless a text is no request, for a reason with these words.
+pub fn assert_no_request(text: &str, says: &str) {
+    let error = text.parse::<Request>().unwrap_err();
+    assert!(error.to_string().contains(says), "{text}: {error}");
+}
 
 /// Every lossless codec at every level that means something of its own.
 pub fn specs() -> impl Iterator<Item = Request> {

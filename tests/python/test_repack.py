@@ -245,3 +245,30 @@ def test_zfp_of_others_is_read_without_its_plugin(tmp_path):
     with h5py.File(target) as file, np.load(values) as expected:
         for path in found:
             assert file[path][...].tobytes() == expected[path].tobytes(), path
+
+
+READ_BIG_ENDIAN = """
+import gridz, h5py, sys
+from h5py import h5d, h5p, h5s, h5t
+with h5py.File(sys.argv[1]) as source, h5py.File(sys.argv[2], "w") as file:
+    before = source["f8, 2-D, rate"]
+    for name, kind in ("little", h5t.IEEE_F64LE), ("big", h5t.IEEE_F64BE):
+        plist = h5p.create(h5p.DATASET_CREATE)
+        plist.set_chunk(before.chunks)
+        plist.set_filter(32013, h5py.h5z.FLAG_OPTIONAL, before.id.get_create_plist().get_filter(0)[2])
+        made = h5d.create(file.id, name.encode(), kind, h5s.create_simple(before.chunks), plist)
+        made.write_direct_chunk((0, 0), before.id.read_direct_chunk((0, 0))[1])
+    first = before.chunks
+    assert (gridz.h5.read(file["little"]) == gridz.h5.read(before)[: first[0], : first[1]]).all()
+    try:
+        gridz.h5.read(file["big"])
+    except gridz.Error as error:
+        print(error)
+"""
+
+
+def test_zfp_in_an_order_that_its_filter_never_writes_is_left_to_hdf5(tmp_path):
+    source, values = tmp_path / "a.h5", tmp_path / "values.npz"
+    subprocess.run([sys.executable, "-c", WRITE_ZFP, source, values], check=True)
+    command = [sys.executable, "-c", READ_BIG_ENDIAN, source, tmp_path / "b.h5"]
+    assert "H5Dread" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
