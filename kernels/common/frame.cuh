@@ -57,6 +57,12 @@ __device__ __forceinline__ Status check_header(const FrameForm& form, const void
     return with_checksum && fields.y != checksum ? kCorrupt : kOk;
 }
 
+// Bytes of the payload, as the header of a frame tells.
+__device__ __forceinline__ u64 payload_bytes_told(const void* frame) {
+    const u32* const words = static_cast<const u32*>(frame);
+    return static_cast<u64>(words[kLengthWord + 1]) << 32 | words[kLengthWord];
+}
+
 // Whether the frame says that its payload is stored. The codec is in the header's second word.
 __device__ __forceinline__ bool is_stored(const FrameForm& stored, const void* frame) {
     return static_cast<const u32*>(frame)[1] == stored.words[1];

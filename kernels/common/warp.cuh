@@ -26,6 +26,7 @@ __device__ __forceinline__ u32 lanes_below() {
 // Hides from the compiler where a value comes from, so that it does as is written: where it knows better, that takes more
 // instructions, or registers.
 __device__ __forceinline__ void keep(u32& value) { asm("" : "+r"(value)); }
+__device__ __forceinline__ void keep(u64& value) { asm("" : "+l"(value)); }
 
 // Sum of the values of this lane and all lanes before it.
 template <typename T>

@@ -162,6 +162,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
         codec: &zfp::Zfp,
+        gpu: Some(&zfp::Zfp),
         foreign: Some(&zfp::Zfp),
         ..LOSSLESS
     },

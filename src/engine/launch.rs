@@ -107,7 +107,7 @@ impl Procedure {
     pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
         let Prepared { array, shape, layout, entry, fold, .. } = prepared;
         // The extents of what is verbatim are not folded for it.
-        // Kernels know three axes.
+        // Kernels know three axes; those that are told of blocks with four say that they cannot do it.
         let max_rank = entry.codec.max_rank().min(3);
         let folded = region.folded(if entry.verbatim { Fold::Merge } else { *fold }, max_rank);
         let answer = match entry.gpu {

@@ -137,7 +137,8 @@ pub struct gridz_options {
     /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
     /// others.
     pub level: u32,
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`, whose numbers are said in
+    /// text form, in `codec`.
     pub value: f64,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,

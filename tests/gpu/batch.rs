@@ -115,15 +115,18 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        let name = CString::new(self.spec.name()).expect("a name");
-        let fill = self.spec.fill_bytes(&self.array).expect("a fill value of the array");
+        // Only as text the numbers of mode expert can be said.
+        let is_text = self.spec.mode() == Mode::Expert;
+        let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
+        let codec = CString::new(text).expect("a name");
+        let fill = self.spec.fill_bytes(&self.array).expect("a fill value of the array").filter(|_| !is_text);
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
-            codec: name.as_ptr(),
-            mode: self.spec.mode().id().into(),
-            level: u32::from(self.spec.level()),
-            value: self.spec.value(),
+            codec: codec.as_ptr(),
+            mode: if is_text { 0 } else { self.spec.mode().id().into() },
+            level: if is_text { 0 } else { self.spec.level().into() },
+            value: if is_text { 0.0 } else { self.spec.value() },
             flags,
             fill_value: fill.as_ref().map_or(ptr::null(), |fill| fill.as_ptr().cast()),
         };

@@ -30,12 +30,12 @@ const TYPES: [DType; 18] = [
     DType::C128,
 ];
 
-fn is_float(dtype: DType) -> bool {
+pub fn is_float(dtype: DType) -> bool {
     matches!(dtype.parts().0, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
 }
 
 /// The number of a type that is nearest to this one.
-fn element(dtype: DType, x: f64) -> Vec<u8> {
+pub fn element(dtype: DType, x: f64) -> Vec<u8> {
     match dtype {
         DType::F32 => (x as f32).to_le_bytes().to_vec(),
         DType::F64 => x.to_le_bytes().to_vec(),
@@ -54,7 +54,7 @@ fn half(x: f32) -> u16 {
 }
 
 /// A smooth array with noise, and in it some of everything that is hard: other magnitudes, NaN, infinities, -0, and the fill value.
-fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
+pub fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
     let (dtype, parts) = array.dtype().parts();
     let size = dtype.size().unwrap() as usize;
     let extents = array.shape().extents();

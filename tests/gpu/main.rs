@@ -16,6 +16,7 @@ mod batch;
 mod boundaries;
 mod bounded;
 mod chunks;
+mod cut;
 mod driver;
 mod faults;
 mod hostile;

@@ -10,6 +10,7 @@
 //! from what they were.
 
 pub mod block;
+mod cuda;
 mod decode;
 mod elements;
 mod encode;

@@ -1,0 +1,174 @@
+// A block of the array in registers: loaded, made complete, encoded.
+
+#pragma once
+
+#include "encode.cuh"
+#include "layout.cuh"
+
+// Blocks whose exponent is above that of the bound by more than this may miss the bound.
+template <typename W>
+constexpr s32 kSureExponents = sizeof(W) == 8 ? 48 : 19;
+
+// What of the elements of a chunk cannot be coded.
+template <typename W>
+struct LeftOut {
+    W limit;   // magnitudes from it on, of floats; not more than that of infinity
+    W fill;
+    W bound;   // rounded down to the type
+    bool is_float, has_fill, has_bound;
+
+    __device__ __forceinline__ explicit LeftOut(const Chunk& chunk)
+        : limit(Floats<W>::kInfinity), fill(static_cast<W>(chunk.fill)), bound(rounded_down(chunk.value, W())), is_float(chunk.is_float()), has_fill(chunk.has_fill()), has_bound(chunk.has_bound()) {
+        const s32 exponent = chunk.minexp + static_cast<s32>(Floats<W>::kFraction) + 2;
+        if (has_bound && exponent <= Floats<W>::kBias) limit = max(power_of_two<W>(exponent), W{1});
+    }
+    __device__ __forceinline__ bool has(W word) const {
+        const bool is_large = is_float ? (word & Floats<W>::kMagnitude) >= limit : ((word ^ word << 1) & kTopBit<W>) != 0;
+        return is_large || (has_fill && word == fill);
+    }
+    // Whether an element that is coded is not what a decoder makes of it, or may not be that.
+    __device__ __forceinline__ bool differs(W word, W decoded, bool is_tiny) const {
+        const bool is_off = has_bound ? !is_near(word, decoded, bound) : is_tiny && (word & Floats<W>::kMagnitude) != 0;
+        return is_off || (has_fill && decoded == fill);
+    }
+};
+
+// The words of a block. Padding has those of the elements that it is a copy of.
+template <typename W, u32 kRank>
+__device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array, const BlockGrid<kRank>& grid, const BlockPlace<kRank>& place,
+                                           bool is_aligned, bool swaps) {
+    const W* const start = array + place.start;
+    if (likely(place.is_whole)) {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; i += 4) {
+            const W* const row = start + grid.offset(i);
+            if (likely(is_aligned)) {
+#pragma unroll
+                for (u32 k = 0; k < 4; k += Word<W>::kPerUnit) split(__ldg(reinterpret_cast<const uint4*>(row + k)), &v[i + k]);
+            } else {
+#pragma unroll
+                for (u32 k = 0; k < 4; ++k) v[i + k] = row[k];
+            }
+        }
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = is_there(place.there, i) ? start[grid.offset(i)] : 0;
+        pad<kRank>(v, place.there);
+    }
+    if (unlikely(swaps)) {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = swapped_bytes(v[i]);
+    }
+}
+
+// Gives elements that cannot be coded the words of others.
+template <typename W, u32 kRank>
+__device__ __forceinline__ void replace_left_out(W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place, const LeftOut<W>& left_out) {
+    W last = 0;
+#pragma unroll
+    for (u32 i = kBlock<kRank>; i-- > 0;) {
+        if (is_there(place.there, i) && !left_out.has(v[i])) last = v[i];
+    }
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) {
+        if (!is_there(place.there, i)) continue;
+        if (left_out.has(v[i])) v[i] = last;
+        last = v[i];
+    }
+    pad<kRank>(v, place.there);
+}
+
+// Number i of a block in the order of the stream is in its place.
+template <typename W, u32 kRank, typename Lines>
+__device__ __forceinline__ void numbers_of_block(W (&v)[kBlock<kRank>]) {
+    transform_forth<kRank, Lines>(v);
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = to_negabinary(v[i]);
+}
+
+// Encodes a block, without regard to the least of its bits. Is whether it may have exceptions.
+template <typename W, u32 kRank>
+__device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place,
+                                             const Chunk& chunk, const LeftOut<W>& left_out) {
+    using F = Floats<W>;
+    const u32 limit = writer.n + chunk.max_bits();
+    W all = 0;
+    const auto measure = [&] {
+        all = 0;
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) {
+            if (left_out.is_float) {
+                all = max(all, v[i] & F::kMagnitude);
+            } else {
+                all |= v[i] ^ v[i] << 1;
+            }
+        }
+    };
+    measure();
+    bool has_left_out = left_out.is_float ? all >= left_out.limit : (all & kTopBit<W>) != 0;
+    if (unlikely(left_out.has_fill)) {
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) has_left_out |= v[i] == left_out.fill;
+    }
+    if (unlikely(has_left_out)) {
+        replace_left_out<W, kRank>(v, place, left_out);
+        measure();
+    }
+    bool is_suspect = has_left_out;
+    u32 precision = Word<W>::kBits;
+    if (left_out.is_float) {
+        const s32 e = exponent_of(all);
+        const bool is_tiny = e < F::kTiny;
+        const s32 above = e - chunk.minexp;
+        is_suspect |= is_tiny && all != 0;
+        // Why no others can miss the bound is told in the head of finish.cuh.
+        if (left_out.has_bound) is_suspect |= above > kSureExponents<W> || (above == -1 && all >> (F::kFraction - 1) & 1) || left_out.bound == 0;
+        if (left_out.has_fill) is_suspect |= e >= F::kBias || (left_out.fill & F::kMagnitude) < power_of_two<W>(e + 1);
+        const s32 wanted = is_tiny ? 0 : above + 2 * static_cast<s32>(kRank) + 2;
+        precision = static_cast<u32>(max(0, min(wanted, static_cast<s32>(chunk.max_precision()))));
+        writer.put(precision ? 2 * static_cast<u32>(e + F::kBias) + 1 : 0, precision ? F::kExponentBits + 1 : 1);
+        if (precision == 0) return is_suspect;
+        const W scale = static_cast<W>(static_cast<s32>(Word<W>::kBits) - 2 - e + F::kBias) << F::kFraction;
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = scaled_up(v[i], scale);
+    } else {
+        is_suspect |= left_out.has_fill;
+        precision = min(precision, chunk.max_precision());
+    }
+    numbers_of_block<W, kRank, Lossy>(v);
+    put_planes<W, kRank>(writer, table, own, v, min(precision, Word<W>::kBits), limit);
+    return is_suspect;
+}
+
+template <typename W, u32 kRank>
+__device__ __forceinline__ void encode_reversible(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const Chunk& chunk) {
+    using F = Floats<W>;
+    const u32 limit = writer.n + chunk.max_bits();
+    if (chunk.is_float()) {
+        W all = 0, words = 0;
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) all = max(all, v[i] & F::kMagnitude), words |= v[i];
+        const s32 e = exponent_of(all);
+        if (words == 0) {
+            writer.put(0, 1);
+            return;
+        }
+        bool comes_back = e >= F::kTiny && all < F::kInfinity;
+        W up = static_cast<W>(static_cast<s32>(Word<W>::kBits) - 2 - e + F::kBias) << F::kFraction;
+        const W down = power_of_two<W>(e - static_cast<s32>(Word<W>::kBits) + 2);
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
+        // Numbers are made once more, instead of kept.
+        keep(up);
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);
+        writer.put(comes_back ? 1 | static_cast<u32>(e + F::kBias) << 2 : 3, comes_back ? F::kExponentBits + 2 : 2);
+    }
+    numbers_of_block<W, kRank, Reversible>(v);
+    W any = 0;
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) any |= v[i];
+    const u32 precision = min(any ? Word<W>::kBits - trailing_zeros(any) : 1, chunk.max_precision());
+    writer.put(precision - 1, F::kPlaneCountBits);
+    put_planes<W, kRank>(writer, table, own, v, precision, limit);
+}

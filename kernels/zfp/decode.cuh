@@ -1,0 +1,274 @@
+// Bits, which become planes of a block again: the twin of encode.cuh. From behind the bits that come as they are, nine bits of code become up to
+// eight bits of the plane by a table. Near the end of the block, or of its bits, a step is one 1 of the plane. Of a block of four numbers a
+// whole plane is looked up.
+
+#pragma once
+
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+#include "image.cuh"
+#include "layout.cuh"
+#include "planes.cuh"
+
+// Of every nine bits: those of the plane, how many these are, how many bits of code they took, and whether nothing is behind them.
+struct PlaneTable {
+    static constexpr u32 kEntries = 512, kPlacesAt = 8, kLengthAt = 16, kEndsAt = 31;
+    u32 entries[kEntries];
+
+    constexpr PlaneTable() : entries() {
+        for (u32 code = 0; code < kEntries; ++code) {
+            u32 plane = 0, places = 0, at = 1, ends = !(code & 1);
+            while (at < 9 && !ends) {
+                if (!(code >> at & 1)) {
+                    ++places, ++at;
+                    continue;
+                }
+                // What is behind the 1 belongs to it.
+                if (at == 8) break;
+                plane |= 1u << places++;
+                ends = !(code >> (at + 1) & 1);
+                at += 2;
+            }
+            entries[code] = plane | places << kPlacesAt | at << kLengthAt | ends << kEndsAt;
+        }
+    }
+};
+
+// Of every eight bits, and every count of those that come as they are in a plane of four numbers: the plane, how many bits it took, and
+// the next count.
+struct LinePlaneTable {
+    static constexpr u32 kEntries = 5 * 256, kLengthAt = 8, kCountAt = 16;
+    u32 entries[kEntries];
+
+    constexpr LinePlaneTable() : entries() {
+        for (u32 coded = 0; coded <= 4; ++coded) {
+            for (u32 code = 0; code < 256; ++code) {
+                u32 plane = code & ((1u << coded) - 1), at = coded, next = coded;
+                while (next < 4) {
+                    if (!(code >> at++ & 1)) break;
+                    while (next < 3) {
+                        if (code >> at++ & 1) break;
+                        ++next;
+                    }
+                    plane |= 1u << next++;
+                }
+                entries[coded * 256 + code] = plane | at << kLengthAt | next << kCountAt;
+            }
+        }
+    }
+};
+__device__ const PlaneTable kPlaneTable;
+__device__ const LinePlaneTable kLinePlaneTable;
+
+// The table for a rank, which goes to shared memory.
+template <u32 kRank>
+struct PlanesOf {
+    static constexpr u32 kEntries = kRank == 1 ? LinePlaneTable::kEntries : PlaneTable::kEntries;
+    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlaneTable.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
+};
+
+// A stream in shared memory, which goes on with so many words of zeros.
+constexpr u32 kZeroWords = 4;
+struct SharedWords {
+    u32 address;
+    u32 n_words;
+
+    // Four words from word i on.
+    __device__ __forceinline__ uint4 load(u32 i) const {
+        const u32 at = address + 4 * min(i, n_words);
+        return make_uint4(load_shared_4(at), load_shared_4(at + 4), load_shared_4(at + 8), load_shared_4(at + 12));
+    }
+    __device__ __forceinline__ u32 pair(u32 place) const {
+        const u32 at = address + 4 * min(place / 32, n_words);
+        return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
+    }
+};
+// One that is not. Behind it are zeros.
+struct GlobalWords {
+    const u32* words;
+    u32 n_words;
+
+    __device__ __forceinline__ u32 word(u32 i) const { return i < n_words ? words[i] : 0; }
+    __device__ __forceinline__ uint4 load(u32 i) const { return make_uint4(word(i), word(i + 1), word(i + 2), word(i + 3)); }
+    __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
+};
+
+// Reads bits one behind the other.
+template <typename Words>
+struct BitReader {
+    const Words words;
+    u32 place;
+
+    // The next 32 bits, and so many of them.
+    __device__ __forceinline__ u32 peek() const { return words.pair(place); }
+    __device__ __forceinline__ u32 get(u32 n) {
+        const u32 bits = peek() & low_bits(0u, n);
+        place += n;
+        return bits;
+    }
+};
+
+// What is read of a block's planes.
+struct Progress {
+    u32 coded;  // bits of a plane that come as they are
+    bool is_cut;  // the next plane is not there as a whole
+};
+
+// The next plane, where bits end before place `end`. If they end in it, it is left for get_cut.
+template <u32 kRank, typename Words>
+__device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, Progress& progress) {
+    constexpr u32 n = kBlock<kRank>;
+    const u32 start = reader.place;
+    u32 coded = progress.coded;
+    if (kRank == 1) {
+        const u32 entry = load_shared_4(table + 1024 * coded + 4 * (reader.peek() & 0xff)), length = entry >> LinePlaneTable::kLengthAt & 0xff;
+        progress.is_cut = start + length > end;
+        if (unlikely(progress.is_cut)) return 0;
+        reader.place = start + length;
+        progress.coded = entry >> LinePlaneTable::kCountAt;
+        return entry & 0xff;
+    }
+    // From 32 bits that come as they are on, the first 32 are taken at once.
+    u32 first = 0, word, rest, before = coded;
+    const bool is_high = kRank == 3 && coded >= 32;
+    if (kRank == 2) {
+        word = reader.peek();
+        rest = word >> coded;
+    } else {
+        const uint4 words = reader.words.load(start / 32);
+        first = __funnelshift_r(words.x, words.y, start);
+        const u32 second = __funnelshift_r(words.y, words.z, start), third = __funnelshift_r(words.z, words.w, start);
+        word = is_high ? second : first;
+        before -= is_high ? 32 : 0;
+        rest = __funnelshift_r(word, is_high ? third : second, before);
+    }
+    const u32 plain = word & low_bits(0u, before);
+    u64 plane = is_high ? static_cast<u64>(plain) << 32 | first : plain;
+    u32 place = start + coded;
+    if (coded < n) {
+        // In `rest` are that many bits, from the one on that tells of others.
+        u32 n_rest = kRank == 2 ? 32 - coded : 32;
+        for (;;) {
+            const u32 entry = load_shared_4(table + 4 * (rest & 0x1ff));
+            u32 found = entry & 0xff, places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
+            const bool ends = entry >> PlaneTable::kEndsAt;
+            if (coded + places + !ends >= n) {
+                // The last number has the 1: only those before it are told.
+                places = n - 1 - coded;
+                found &= low_bits(0u, places);
+                length = 1 + places + __popc(found);
+                found |= 1u << places++;
+            }
+            plane |= static_cast<u64>(found) << coded;
+            coded += places, place += length;
+            if (ends || coded == n) break;
+            // The bit before this place takes the part of a 1 that tells of others.
+            --place;
+            n_rest -= length - 1;
+            rest = n_rest >= 9 ? rest >> (length - 1) : reader.words.pair(place);
+            if (n_rest < 9) n_rest = 32;
+            rest |= 1;
+        }
+    }
+    progress.is_cut = place > end;
+    if (unlikely(progress.is_cut)) return 0;
+    reader.place = place, progress.coded = coded;
+    return plane;
+}
+
+// A plane in which the bits end before place `end`: bit by bit.
+template <u32 n, typename Words>
+__device__ __forceinline__ u64 get_cut(BitReader<Words>& reader, u32 end, u32 coded) {
+    u64 plane = 0;
+    for (u32 i = 0; i < coded && reader.place < end; ++i) plane |= static_cast<u64>(reader.get(1)) << i;
+    while (reader.place < end && coded < n && reader.get(1)) {
+        // Where zeros are cut off, a 1 is taken to be behind them, as at the last number.
+        while (reader.place < end && coded < n - 1 && !reader.get(1)) ++coded;
+        plane |= u64{1} << coded++;
+    }
+    reader.place = end;
+    return plane;
+}
+
+// Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
+template <typename W, u32 kRank, typename Words>
+__device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
+    using S = Slice<W, kRank>;
+    constexpr u32 kHalves = sizeof(W) / 4;
+    Progress progress{0, false};
+    u32 left = precision;
+    u32 words[kBlock<kRank>];
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = 0, words[i] = 0;
+#pragma unroll 1
+    for (u32 half = 0; half < kHalves && left > 0; ++half) {
+#pragma unroll 1
+        for (u32 slice = 0; slice < S::kSlices && left > 0; ++slice) {
+            S planes;
+#pragma unroll
+            for (u32 w = 0; w < S::kWords; ++w) {
+#pragma unroll
+                for (u32 c = 0; c < 8; ++c) planes.rows[w][c] = 0;
+            }
+            planes.stage(own);
+            const u32 n = min(left, S::kPlanes);
+            u32 i = 0;
+#pragma unroll 1
+            for (; i < n && reader.place < end; ++i) {
+                const u64 plane = get_plane<kRank>(reader, table, end, progress);
+                if (progress.is_cut) break;
+                S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
+            }
+            // Threads wait for each other with what takes long.
+            if (progress.is_cut) {
+                const u64 plane = get_cut<kBlock<kRank>>(reader, end, progress.coded);
+                S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
+            }
+            left = reader.place < end ? left - n : 0;
+            planes.unstage(own);
+            planes.add_to(words, slice);
+        }
+#pragma unroll
+        for (u32 i = 0; i < kBlock<kRank>; ++i) {
+            if constexpr (kHalves == 1) {
+                v[i] = words[i];
+            } else {
+                v[i] |= static_cast<W>(static_cast<u64>(words[i]) << (half ? 0 : 32));
+                words[i] = 0;
+            }
+        }
+    }
+}
+
+// A block, as the words of its elements; those of padding, too.
+template <typename W, u32 kRank, typename Lines, typename Words>
+__device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, s32 minexp, W (&v)[kBlock<kRank>]) {
+    using F = Floats<W>;
+    constexpr u32 kBits = Word<W>::kBits;
+    const u32 start = reader.place, end = start + chunk.max_bits();
+    bool is_scaled = chunk.is_float(), is_zero = false;
+    s32 e = 0;
+    u32 precision = min(kBits, chunk.max_precision());
+    if (chunk.is_float()) {
+        is_zero = !reader.get(1);
+        if (Lines::kIsReversible && !is_zero) is_scaled = !reader.get(1);
+        if (!is_zero && is_scaled) {
+            const u32 stored = reader.get(F::kExponentBits);
+            e = static_cast<s32>(stored) - F::kBias;
+            if (!Lines::kIsReversible) {
+                const s32 wanted = stored ? e - minexp + 2 * static_cast<s32>(kRank) + 2 : 0;
+                precision = static_cast<u32>(max(0, min(wanted, static_cast<s32>(precision))));
+            }
+        }
+    }
+    if (Lines::kIsReversible && !is_zero) precision = min(precision, reader.get(F::kPlaneCountBits) + 1);
+    get_planes<W, kRank>(reader, table, own, v, is_zero ? 0 : precision, end);
+    reader.place = max(reader.place, start + chunk.min_bits());
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = from_negabinary(v[i]);
+    transform_back<kRank, Lines>(v);
+    if (!chunk.is_float()) return;
+    const W scale = power_of_two<W>(e - static_cast<s32>(kBits) + 2);
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = !Lines::kIsReversible || is_scaled ? scaled_down(v[i], scale) : fold_sign(v[i]);
+}

@@ -1,0 +1,173 @@
+// Planes of a block, which become bits.
+//
+// Behind the bits that are written as they are, a plane's code follows from its other bits x: a 1 in front, and then x as far as its highest
+// 1, where a 1 stands behind every 1, but a 0 behind the last. If x is 0, so is the code. So eight bits of x become up to 17 bits of code, which
+// are in a table. As a place is passed by the codes of all planes together only once, that is hardly more than one look into the table for
+// each plane. Of a block of four numbers all bits of a plane are looked up, with how many of them come as they are.
+
+#pragma once
+
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+#include "planes.cuh"
+
+// Of every byte x: its code, the code's length and that of x.
+struct CodeTable {
+    static constexpr u32 kLengthAt = 20, kPlacesAt = 28, kMask = (1 << kLengthAt) - 1;
+    u32 entries[256];
+
+    constexpr CodeTable() : entries() {
+        for (u32 byte = 0; byte < 256; ++byte) {
+            u32 code = byte != 0, at = 1, length = 1, places = 0;
+            for (u32 i = 0; i < 8; ++i, ++at) {
+                if (!(byte >> i & 1)) continue;
+                code |= 1u << at++;
+                if (byte >> (i + 1)) code |= 1u << at;
+                length = at + 1, places = i + 1;
+            }
+            entries[byte] = code | length << kLengthAt | places << kPlacesAt;
+        }
+    }
+};
+
+// Of every plane of four numbers, and every count of those that come as they are: its code, the code's length, and the next count.
+struct LineTable {
+    static constexpr u32 kLengthAt = 20, kCountAt = 28, kMask = (1 << kLengthAt) - 1;
+    u32 entries[80];
+
+    constexpr LineTable() : entries() {
+        for (u32 coded = 0; coded <= 4; ++coded) {
+            for (u32 plane = 0; plane < 16; ++plane) {
+                u32 code = plane & ((1u << coded) - 1), length = coded, next = coded;
+                while (next < 4) {
+                    const u32 rest = plane >> next;
+                    code |= (rest ? 1u : 0u) << length++;
+                    if (!rest) break;
+                    while (next < 3) {
+                        const u32 bit = plane >> next & 1;
+                        code |= bit << length++;
+                        if (bit) break;
+                        ++next;
+                    }
+                    ++next;
+                }
+                entries[coded * 16 + plane] = code | length << kLengthAt | next << kCountAt;
+            }
+        }
+    }
+};
+__device__ const CodeTable kCodeTable;
+__device__ const LineTable kLineTable;
+
+// The table for a rank, which goes to shared memory.
+template <u32 kRank>
+struct CodesOf {
+    static constexpr u32 kEntries = kRank == 1 ? 80 : 256;
+    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLineTable.entries[i % 80] : kCodeTable.entries[i]; }
+};
+
+// Puts bits one behind the other to shared memory, the first lowest.
+struct BitWriter {
+    u32 address;            // of the last word
+    u32 word = 0, n = 0;    // that word; bits in all
+
+    __device__ __forceinline__ explicit BitWriter(u32 address) : address(address) {}
+
+    // Up to 32 bits; there are no others above them.
+    __device__ __forceinline__ void put(u32 bits, u32 length) {
+        word |= __funnelshift_l(0, bits, n);
+        const u32 next = n + length;
+        if ((next ^ n) & 32) {
+            store_shared_4(address, word);
+            address += 4, word = __funnelshift_l(bits, 0, n);
+        }
+        n = next;
+    }
+    // Makes it so long.
+    __device__ __forceinline__ void end_at(u32 wanted) {
+        if (wanted < n) {
+            const u32 back = n / 32 - wanted / 32;
+            if (back) address -= 4 * back, word = load_shared_4(address);
+            n = wanted, word &= low_bits(0u, n % 32);
+        }
+        while (n < wanted) put(0, min(wanted - n, 32u));
+    }
+    __device__ __forceinline__ void finish() const {
+        if (n % 32) store_shared_4(address, word);
+    }
+};
+
+// Adds the code of a plane of n numbers, of which `coded` come as they are; they become more.
+template <u32 kRank>
+__device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plane, u32& coded) {
+    constexpr u32 n = kBlock<kRank>;
+    const u32 low = static_cast<u32>(plane), high = static_cast<u32>(plane >> 32);
+    if (kRank == 1) {
+        const u32 entry = load_shared_4(table + 64 * coded + 4 * low);
+        writer.put(entry & LineTable::kMask, entry >> LineTable::kLengthAt & 0xff);
+        coded = entry >> LineTable::kCountAt;
+        return;
+    }
+    u32 before = 0, n_before = 0;  // what comes before the next code, if that is in the same word
+    if (kRank == 2) {
+        before = low & low_bits(0u, coded), n_before = coded;
+    } else {
+        const u32 n_low = min(coded, 32u);
+        writer.put(low & low_bits(0u, n_low), n_low);
+        if (coded > 32) writer.put(high & low_bits(0u, coded - 32), coded - 32);
+    }
+    if (coded == n) {
+        if (kRank == 2) writer.put(before, n);
+        return;
+    }
+    u64 rest = kRank == 2 ? low >> coded : plane >> coded;
+    u32 skipped = 0;  // bits of a code that were put before
+    while (rest > 0xff) {
+        const u32 byte = static_cast<u32>(rest) & 0xff, entry = load_shared_4(table + 4 * byte);
+        const u32 length = entry >> CodeTable::kLengthAt & 0xff, places = entry >> CodeTable::kPlacesAt;
+        // What the code ends with is no end, and all of the byte has to be told.
+        const u32 code = (entry & CodeTable::kMask) | 1u << (length - 1);
+        writer.put(code >> skipped << n_before | before, length + 8 - places - skipped + n_before);
+        before = 0, n_before = 0;
+        rest >>= 8, coded += 8, skipped = 1;
+    }
+    const u32 entry = load_shared_4(table + 4 * static_cast<u32>(rest));
+    u32 code = (entry & CodeTable::kMask) >> skipped, length = (entry >> CodeTable::kLengthAt & 0xff) - skipped;
+    coded += entry >> CodeTable::kPlacesAt;
+    if (coded == n) {
+        // The 1 at the end of a block need not be told, and is not followed by anything.
+        length -= 2;
+        code &= low_bits(0u, length);
+    }
+    writer.put(code << n_before | before, length + n_before);
+}
+
+// Adds the planes of a block from the highest on, `precision` of them, until the writer has `limit` bits or more. `own` is the thread's
+// place for a slice in shared memory.
+template <typename W, u32 kRank>
+__device__ __forceinline__ void put_planes(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
+    using S = Slice<W, kRank>;
+    constexpr u32 kHalves = sizeof(W) / 4;
+    u32 coded = 0, left = precision;
+    u32 words[kBlock<kRank>];
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) words[i] = static_cast<u32>(v[i] >> (Word<W>::kBits - 32));
+#pragma unroll 1
+    for (u32 half = 0; half < kHalves && left > 0; ++half) {
+#pragma unroll 1
+        for (u32 slice = 0; slice < S::kSlices && left > 0; ++slice) {
+            S planes;
+            planes.make(words, slice);
+            planes.stage(own);
+#pragma unroll 1
+            for (u32 i = 0; i < S::kPlanes && left > 0; ++i) {
+                put_plane<kRank>(writer, table, S::load_plane(own, i), coded);
+                left = writer.n >= limit ? 0 : left - 1;
+            }
+        }
+        if constexpr (kHalves == 2) {
+#pragma unroll
+            for (u32 i = 0; i < kBlock<kRank>; ++i) words[i] = static_cast<u32>(v[i]);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+// Second pass of compression: what is behind the stream. One CTA a section.
+//
+// Each CTA writes the section's entries of the index. Where the first pass suspects that a section has exceptions, the CTA decodes it from the
+// stream and compares; where any section of the chunk is suspected, decoupled look-back says where exceptions begin. The CTA that is the last of
+// a chunk writes the tail and the header; or, if the payload is not smaller than the array, leaves the chunk to the third pass, which stores it.
+//
+// A bound need not be looked at everywhere. A block of exponent e has numbers whose lowest planes, below plane k = W − (e − minexp + 2d + 2), are
+// not written, which changes each by less than 2^(k+1)/3. The transform back makes of that at most (15/4)^d times as much: an error of an
+// element below (2/3)·(15/16)^d·2^minexp. What roundings of both transforms add is below 2^8 units of plane 0, and the rounding to the type adds
+// less than 2^(e−P). All is less than the bound if e − minexp is at most kSureExponents. There is one more way to miss it: a number that with its
+// error has no room in a word. That takes e = minexp − 1 and an element from 3/4·2^e on; below that no planes are left to be cut but all, and the
+// elements themselves are small enough; above that errors are smaller.
+
+#pragma once
+
+#include "../common/frame.cuh"
+#include "block.cuh"
+#include "decode.cuh"
+#include "exceptions.cuh"
+#include "scratch.cuh"
+
+template <typename W, u32 kRank>
+struct FinishShared {
+    ExceptionShared<W> exceptions;
+    u32 codes[PlanesOf<kRank>::kEntries];
+    u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
+    u32 warp_bits[kZfpWarps];
+    CtaSums<kZfpWarps> sums;
+    u32 tile;
+    u64 before;  // units of exceptions
+};
+
+// Marks the exceptions of a section in shared memory.
+template <typename W, u32 kRank>
+__device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, const Chunk& chunk, const BlockGrid<kRank>& grid, const W* array, bool swaps,
+                                               const u32* stream, u64 stream_words, const ScratchView& scratch, u32 tile) {
+    constexpr u32 n = kBlock<kRank>, kOwnBlocks = kOwnElements / n;
+    const u32 t = threadIdx.x, warp = t / kWarp;
+    for (u32 i = t; i < PlanesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = PlanesOf<kRank>::entry(i);
+    const u32 n_bits = scratch.sections[tile].bits[t], through = warp_inclusive_sum(n_bits);
+    if (lane_id() == kWarp - 1) shared.warp_bits[warp] = through;
+    __syncthreads();
+    u64 start = (tile ? scratch.sections[tile - 1].end : 0) + through - n_bits;
+#pragma unroll
+    for (u32 w = 0; w < kZfpWarps; ++w) {
+        if (w < warp) start += shared.warp_bits[w];
+    }
+    const LeftOut<W> left_out(chunk);
+    const u64 first_word = start / 32;
+    BitReader<GlobalWords> reader{{stream + first_word, static_cast<u32>(min(stream_words - first_word, u64{1} << 20))}, static_cast<u32>(start % 32)};
+    const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
+    const u32 first = (tile * kZfpThreads + t) * kOwnBlocks;
+    u32* const marks = shared.exceptions.others + kOwnMarkWords * t;
+    u32 n_marked = 0;
+    marks[0] = marks[1] = 0;
+#pragma unroll 1
+    for (u32 j = 0; j < kOwnBlocks && first + j < chunk.n_blocks; ++j) {
+        const BlockPlace<kRank> place = grid.place(first + j);
+        W decoded[n];
+        decode_block<W, kRank, Lossy>(reader, table, own, chunk, chunk.minexp, decoded);
+        u64 start_of_block = place.start;
+        const auto load = [&](u32 i) {
+            const W word = is_there(place.there, i) ? array[start_of_block + grid.offset(i)] : 0;
+            return swaps ? swapped_bytes(word) : word;
+        };
+        W all = 0;
+        if (left_out.is_float) {
+#pragma unroll
+            for (u32 i = 0; i < n; ++i) {
+                const W word = load(i);
+                if (!left_out.has(word)) all = max(all, word & Floats<W>::kMagnitude);
+            }
+        }
+        const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
+        u64 found = 0;
+        // Words are loaded once more, instead of kept.
+        keep(start_of_block);
+#pragma unroll
+        for (u32 i = 0; i < n; ++i) {
+            const W word = load(i);
+            const bool is_exception = is_there(place.there, i) && (left_out.has(word) || left_out.differs(word, decoded[i], is_tiny));
+            found |= static_cast<u64>(is_exception) << i;
+        }
+        n_marked += __popcll(found);
+        found <<= j * n % 64;
+        marks[0] |= static_cast<u32>(found), marks[1] |= static_cast<u32>(found >> 32);
+    }
+    return n_marked;
+}
+
+template <typename W, u32 kRank>
+__device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    FinishShared<W, kRank>& shared = *reinterpret_cast<FinishShared<W, kRank>*>(shared_bytes);
+    const Chunk& chunk = args.own;
+    const u32 tiles = gridDim.x / args.n_chunks, t = threadIdx.x;
+    if (t == 0) shared.tile = atomicAdd(&static_cast<Tickets*>(args.scratch)->second, 1);
+    __syncthreads();
+    const u32 chunk_number = args.n_chunks == 1 ? 0 : shared.tile / tiles, tile = shared.tile - chunk_number * tiles;
+    const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
+    ChunkState& state = *scratch.chunk;
+    const Sections<kRank> sections(chunk);
+    const u64 bits = scratch.sections[tiles - 1].end, stream_bytes = Sections<kRank>::stream_bytes(bits);
+    char* const frame = static_cast<char*>(args.dst) + chunk_number * args.dst_stride;
+    char* const payload = frame + args.encoded.n_bytes;
+    u32* const words = reinterpret_cast<u32*>(payload);
+    const u64 raw_bytes = chunk.elements() * sizeof(W);
+    // Whether the payload is smaller than the array, if it has so many units of exceptions.
+    const auto is_smaller = [&](u64 units) {
+        return units < 1ull << 32 && args.encoded.n_bytes + sections.payload_bytes(bits, static_cast<u32>(units)) < args.stored.n_bytes + raw_bytes;
+    };
+    Sums sums, of_ends;
+    const auto put = [&](u64 i, u32 word, Sums& to) {
+        words[i] = word;
+        to.add(i, word);
+    };
+
+    const u64 ends_at = stream_bytes / 4, groups_at = ends_at + sections.ends_bytes() / 4, rest_at = groups_at + sections.groups_bytes() / 4;
+    const bool may_be_smaller = is_smaller(0);
+    if (may_be_smaller && !chunk.has_fixed_blocks()) {
+        const u64 end = scratch.sections[tile].end;
+        if (t < 2) put(ends_at + 2ull * tile + t, static_cast<u32>(end >> 32 * t), sums);
+        // Two groups a thread.
+        const u64 word = static_cast<u64>(tile) * (kGroups / 2) + t;
+        if (t < kGroups / 2 && word < sections.groups_bytes() / 4) {
+            u32 pair = 0;
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                u32 n_bits = 0;
+#pragma unroll
+                for (u32 i = 0; i < kThreadsPerGroup; ++i) n_bits += scratch.sections[tile].bits[(2 * t + k) * kThreadsPerGroup + i];
+                pair |= n_bits << 16 * k;
+            }
+            put(groups_at + word, pair, sums);
+        }
+    }
+
+    const bool has_suspects = may_be_smaller && *static_cast<volatile u32*>(&state.n_suspects) > 0;
+    if (unlikely(has_suspects)) {
+        const BlockGrid<kRank> grid(chunk);
+        const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
+        const bool swaps = args.flags & kSwapBytes;
+        const auto load = [&](u32 place) {
+            const W word = array[PlacedElement<kRank>(grid, chunk, tile, place).offset];
+            return swaps ? swapped_bytes(word) : word;
+        };
+        WrittenExceptions<W, kRank> exceptions;
+        if (scratch.sections[tile].is_suspect) {
+            const u32 n = mark_exceptions<W, kRank>(shared, chunk, grid, array, swaps, words, stream_bytes / 4, scratch, tile);
+            const u32 of_warp = warp_sum(n);
+            if (lane_id() == 0 && of_warp) atomicAdd(reinterpret_cast<unsigned long long*>(&state.n_exceptions), static_cast<unsigned long long>(of_warp));
+            exceptions.make(shared.exceptions, load);
+        }
+        const u32 units = exceptions.units();
+        if (t < kWarp) {
+            if (t == 0) publish_state(scratch.units + tile, units, tile == 0 ? kPrefix : kOwn);
+            const u64 before = look_back<u64>(scratch.units, tile);
+            if (t == 0) {
+                if (tile > 0) publish_state(scratch.units + tile, before + units, kPrefix);
+                shared.before = before;
+            }
+        }
+        __syncthreads();
+        const u64 before = shared.before, end = before + units;
+        // What does not fit is of a chunk that will be stored.
+        if (is_smaller(max(end, u64{1}))) {
+            if (t == 0) put(rest_at + tile, static_cast<u32>(end), of_ends);
+            if (units) exceptions.write(shared.exceptions, words, rest_at + sections.exception_ends_bytes() / 4 + before, load, sums);
+        }
+    }
+
+    if (t == 0) state.ends.add(of_ends);
+    shared.sums.share(sums);
+    __syncthreads();
+    if (t >= kWarp) return;
+    u32 n_before = 0;
+    if (t == 0) {
+        state.rest.add(shared.sums.sum());
+        n_before = state.rest.count(0, 1);
+    }
+    if (likely(__shfl_sync(kAllLanes, n_before, 0) + 1 != tiles)) return;
+    Totals::acquire();
+    const u64 units = has_suspects ? await_prefix(scratch.units + tiles - 1) : 0;
+    if (!may_be_smaller || !is_smaller(units)) {
+        if (t == 0) state.is_stored = 1;
+        return;
+    }
+    const u64 n_bytes = sections.payload_bytes(bits, static_cast<u32>(units)), tail_at = (n_bytes - kTailBytes) / 4;
+    const volatile ChunkState& all = state;
+    Sums tail;
+    if (t == 0) {
+        // Zeros between.
+        if (units && sections.sections() % 2) words[rest_at + sections.sections()] = 0;
+        if (units % 2) words[tail_at - 1] = 0;
+        const u64 bound = chunk.has_bound() ? chunk.value : 0, n = min(static_cast<u64>(all.n_exceptions), u64{0xffffffff});
+        const u32 last[kTailBytes / 4] = {static_cast<u32>(bits), static_cast<u32>(bits >> 32), static_cast<u32>(bound), static_cast<u32>(bound >> 32),
+                                          static_cast<u32>(n), static_cast<u32>(units)};
+#pragma unroll
+        for (u32 i = 0; i < kTailBytes / 4; ++i) put(tail_at + i, last[i], tail);
+        tail.a += all.stream.sum_a + all.rest.sum_a + (units ? all.ends.sum_a : 0);
+        tail.b += all.stream.sum_b + all.rest.sum_b + (units ? all.ends.sum_b : 0);
+    }
+    const u64 checksum = __shfl_sync(kAllLanes, checksum_of(tail.a, tail.b, n_bytes), 0);
+    write_header(args.encoded, frame, n_bytes, checksum);
+    if (t == 0) args.frame_bytes[chunk_number] = args.encoded.n_bytes + n_bytes;
+}
+
+// Third pass: chunks that are not made smaller are stored.
+__device__ __forceinline__ void zfp_store_chunk(const CompressArgs<Chunk>& args) {
+    __shared__ CtaSums<kZfpWarps> shared;
+    const u32 tiles = gridDim.x / args.n_chunks, chunk_number = blockIdx.x / tiles, tile = blockIdx.x - chunk_number * tiles;
+    ChunkState& state = *ScratchView(args.scratch, args.n_chunks, tiles, chunk_number).chunk;
+    if (likely(!state.is_stored)) return;
+    const u64 n_bytes = args.own.elements() * args.stored.words[3], share = (n_bytes / tiles / kUnitBytes + 1) * kUnitBytes, first = tile * share;
+    unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<void*>(args.src)) + chunk_number * args.src_stride;
+    char* const frame = static_cast<char*>(args.dst) + chunk_number * args.dst_stride;
+    unsigned char* const payload = reinterpret_cast<unsigned char*>(frame) + args.stored.n_bytes;
+    Sums sums;
+    if (first < n_bytes) {
+        const u32 n = static_cast<u32>(min(n_bytes - first, share));
+        copy_stored<StoredCopy<kZfpThreads, 4, Towards::kPayload, Pieces::kWords>>(threadIdx.x, array, payload, first, n, sums);
+    }
+    shared.share(sums);
+    __syncthreads();
+    if (threadIdx.x >= kWarp) return;
+    u32 n_before = 0;
+    if (threadIdx.x == 0) {
+        state.stored.add(shared.sum());
+        n_before = state.stored.count(0, 1);
+    }
+    if (likely(__shfl_sync(kAllLanes, n_before, 0) + 1 != tiles)) return;
+    Totals::acquire();
+    write_header(args.stored, frame, n_bytes, state.stored.checksum(n_bytes));
+    if (threadIdx.x == 0) args.frame_bytes[chunk_number] = args.stored.n_bytes + n_bytes;
+}

@@ -1,0 +1,126 @@
+// Where everything is: blocks in the array, sections in the payload. The twin of the layout of the CPU codec.
+//
+//   stream | ends of sections | lengths of groups | ends of exceptions | exceptions | tail
+
+#pragma once
+
+#include "../common/elements.cuh"
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+#include "numbers.cuh"
+#include "transform.cuh"
+
+constexpr u32 kSectionElements = 8192;
+constexpr u32 kGroupElements = 256;
+constexpr u32 kGroups = kSectionElements / kGroupElements;  // of a section
+constexpr u32 kTailBytes = 24;
+
+// A thread makes blocks of 64 elements in all, a CTA a section.
+constexpr u32 kZfpThreads = 128;
+constexpr u32 kZfpWarps = kZfpThreads / kWarp;
+constexpr u32 kOwnElements = kSectionElements / kZfpThreads;
+constexpr u32 kThreadsPerGroup = kGroupElements / kOwnElements;
+
+__device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
+
+enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, kExpert = 7 };
+
+// What the host says of a chunk.
+struct Chunk {
+    u64 extents[4];   // slowest first, with leading ones
+    u64 value;        // bits of the bound in mode abs; in others 0
+    u64 fill;         // the word of the fill value
+    u32 n_blocks;     // those cut short, too
+    u32 how;          // mode, maxprec, 1 if there is a fill value, 1 if elements are floats: a byte each
+    u32 bits;         // minbits, and maxbits from bit 16 on
+    s32 minexp;       // not in mode rel
+    u32 first_tile;   // of a region
+    u32 is_part;      // of a region, 1: only from this tile to the last that it touches are there CTAs
+
+    __device__ __forceinline__ u32 mode() const { return how & 0xff; }
+    __device__ __forceinline__ u32 max_precision() const { return how >> 8 & 0xff; }
+    __device__ __forceinline__ bool has_fill() const { return how >> 16 & 0xff; }
+    __device__ __forceinline__ bool is_float() const { return how >> 24; }
+    __device__ __forceinline__ u32 min_bits() const { return bits & 0xffff; }
+    __device__ __forceinline__ u32 max_bits() const { return bits >> 16; }
+    __device__ __forceinline__ bool has_fixed_blocks() const { return min_bits() == max_bits(); }
+    __device__ __forceinline__ bool has_bound() const { return mode() == kAbs || mode() == kRel; }
+    __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
+};
+static_assert(sizeof(Chunk) == 72 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
+
+// Bytes of the payload's sections of a chunk, in order; `sections` are those of 8192 elements in blocks.
+template <u32 kRank>
+struct Sections {
+    const Chunk& chunk;
+
+    __device__ __forceinline__ explicit Sections(const Chunk& chunk) : chunk(chunk) {}
+
+    static constexpr u32 kBlocks = kSectionElements / kBlock<kRank>;       // of a section
+    static constexpr u32 kGroupBlocks = kGroupElements / kBlock<kRank>;
+    __device__ __forceinline__ u32 sections() const { return (chunk.n_blocks + kBlocks - 1) / kBlocks; }
+    __device__ __forceinline__ u32 groups() const { return (chunk.n_blocks + kGroupBlocks - 1) / kGroupBlocks; }
+    static __device__ __forceinline__ u64 stream_bytes(u64 bits) { return (bits + 63) / 64 * 8; }
+    __device__ __forceinline__ u64 ends_bytes() const { return chunk.has_fixed_blocks() ? 0 : 8ull * sections(); }
+    __device__ __forceinline__ u64 groups_bytes() const { return chunk.has_fixed_blocks() ? 0 : (2ull * groups() + 7) / 8 * 8; }
+    // Ends of exceptions, if there are any, and exceptions: so many units of 4 bytes.
+    __device__ __forceinline__ u64 exception_ends_bytes() const { return (4ull * sections() + 7) / 8 * 8; }
+    __device__ __forceinline__ u64 exceptions_bytes(u32 units) const { return units ? exception_ends_bytes() + (4ull * units + 7) / 8 * 8 : 0; }
+    __device__ __forceinline__ u64 payload_bytes(u64 bits, u32 units) const {
+        return stream_bytes(bits) + ends_bytes() + groups_bytes() + exceptions_bytes(units) + kTailBytes;
+    }
+};
+
+// A block's place in the array.
+template <u32 kRank>
+struct BlockPlace {
+    u64 start;         // first element
+    u32 there[kRank];  // elements along x, y, z, from 1 to 4
+    bool is_whole;
+};
+
+// The blocks of an array.
+template <u32 kRank>
+struct BlockGrid {
+    u64 extents[kRank];  // x first
+    u32 n[kRank];        // blocks along each axis
+
+    __device__ __forceinline__ explicit BlockGrid(const Chunk& chunk) {
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) {
+            extents[k] = chunk.extents[3 - k];
+            n[k] = static_cast<u32>((extents[k] + 3) / 4);
+        }
+    }
+    __device__ __forceinline__ BlockPlace<kRank> place(u32 block) const {
+        BlockPlace<kRank> place{0, {}, true};
+        u64 stride = 1;
+        u32 rest = block;
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) {
+            u32 at = rest;
+            if (k + 1 < kRank) rest = at / n[k], at -= rest * n[k];
+            place.start += 4ull * at * stride;
+            stride *= extents[k];
+            place.there[k] = static_cast<u32>(min(extents[k] - u64{4} * at, u64{4}));
+            place.is_whole &= place.there[k] == 4;
+        }
+        return place;
+    }
+    // From the first element of a block to the one with this index.
+    __device__ __forceinline__ u64 offset(u32 index) const {
+        u64 offset = 0, stride = 1;
+#pragma unroll
+        for (u32 k = 0; k < kRank; ++k) offset += (index >> 2 * k & 3) * stride, stride *= extents[k];
+        return offset;
+    }
+};
+
+// Whether the element with this index is in a block that is cut short.
+template <u32 kRank>
+__device__ __forceinline__ bool is_there(const u32 (&there)[kRank], u32 index) {
+    bool is_in = true;
+#pragma unroll
+    for (u32 k = 0; k < kRank; ++k) is_in &= (index >> 2 * k & 3) < there[k];
+    return is_in;
+}

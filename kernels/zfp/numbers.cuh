@@ -1,0 +1,59 @@
+// Elements of a block, which become integers and come back from them.
+
+#pragma once
+
+#include "../common/types.cuh"
+#include "../stage/words.cuh"
+
+// What floats of as many bits as a word are like.
+template <typename W>
+struct Floats {
+    static constexpr u32 kFraction = Word<W>::kMantissa;
+    static constexpr u32 kExponentBits = Word<W>::kBits - 1 - kFraction;
+    static constexpr s32 kBias = (1 << (kExponentBits - 1)) - 1;
+    static constexpr s32 kPlaneCountBits = sizeof(W) == 8 ? 6 : 5;
+    // Blocks whose exponent is below this one are coded as zeros, unless they are reversible.
+    static constexpr s32 kTiny = static_cast<s32>(Word<W>::kBits) - 2 - kBias;
+    static constexpr W kMagnitude = static_cast<W>(~kTopBit<W>);
+    static constexpr W kInfinity = static_cast<W>(static_cast<W>(Word<W>::kMaxExponent) << kFraction);
+};
+
+// The exponent of a block whose largest magnitude has this word: e of f·2^e, f from 1/2 to below 1. All that is smaller than normal
+// numbers has the same, and 0 one less.
+template <typename W>
+__device__ __forceinline__ s32 exponent_of(W magnitude) {
+    return static_cast<s32>(magnitude >> Floats<W>::kFraction) - (Floats<W>::kBias - 1) - (magnitude == 0);
+}
+
+// The word of 2^p, rounded to nearest where it is no normal number, as far as p is below the range of exponents.
+template <typename W>
+__device__ __forceinline__ W power_of_two(s32 p) {
+    const s32 stored = p + Floats<W>::kBias;
+    if (stored > 0) return static_cast<W>(stored) << Floats<W>::kFraction;
+    const s32 place = stored + static_cast<s32>(Floats<W>::kFraction) - 1;
+    return place < 0 ? 0 : static_cast<W>(1) << place;
+}
+
+__device__ __forceinline__ float as_float(u32 word) { return __uint_as_float(word); }
+__device__ __forceinline__ double as_float(u64 word) { return __longlong_as_double(static_cast<s64>(word)); }
+__device__ __forceinline__ u32 as_word(float value) { return __float_as_uint(value); }
+__device__ __forceinline__ u64 as_word(double value) { return static_cast<u64>(__double_as_longlong(value)); }
+
+// Cut off towards zero, of products that fit.
+__device__ __forceinline__ u32 scaled_up(u32 word, u32 scale) { return static_cast<u32>(__float2int_rz(__fmul_rn(as_float(word), as_float(scale)))); }
+__device__ __forceinline__ u64 scaled_up(u64 word, u64 scale) {
+    return static_cast<u64>(__double2ll_rz(__dmul_rn(as_float(word), as_float(scale))));
+}
+// Rounded to the type, and again when multiplied.
+__device__ __forceinline__ u32 scaled_down(u32 i, u32 scale) { return as_word(__fmul_rn(__int2float_rn(static_cast<s32>(i)), as_float(scale))); }
+__device__ __forceinline__ u64 scaled_down(u64 i, u64 scale) {
+    return as_word(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), as_float(scale)));
+}
+
+// The bits of a double, rounded down to the type.
+__device__ __forceinline__ u32 rounded_down(u64 bits, u32) { return as_word(__double2float_rd(as_float(bits))); }
+__device__ __forceinline__ u64 rounded_down(u64 bits, u64) { return bits; }
+
+// Whether the difference of two floats, rounded, is below a bound.
+__device__ __forceinline__ bool is_near(u32 x, u32 y, u32 bound) { return fabsf(__fsub_rn(as_float(x), as_float(y))) < as_float(bound); }
+__device__ __forceinline__ bool is_near(u64 x, u64 y, u64 bound) { return fabs(__dsub_rn(as_float(x), as_float(y))) < as_float(bound); }

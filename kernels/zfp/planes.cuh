@@ -1,0 +1,126 @@
+// Bit planes of a block in registers, and the numbers again. 16 planes of a block of 16 numbers, and 32 of one of four, take as many
+// registers as 8 of one of 64; that is a slice. Planes are needed from the highest on, and often only some of them: so slices are made
+// one at a time. Which one it is, only the selectors of bytes depend on, so that the code of all is the same.
+//
+// A word of a slice has kFields fields, each a plane: row c has plane 7 − c of every byte. Of blocks of four numbers a field is a byte
+// with four of its bits.
+//
+// Between bits and numbers a slice is in shared memory, where a loop finds planes by their number.
+
+#pragma once
+
+#include "../common/bits.cuh"
+#include "../common/warp.cuh"
+#include "layout.cuh"
+#include "transform.cuh"
+
+template <typename W, u32 kRank>
+struct Slice {
+    static constexpr u32 kN = kBlock<kRank>;
+    static constexpr u32 kWords = kN > 32 ? kN / 32 : 1;    // of a plane
+    static constexpr u32 kFields = kN > 32 ? 1 : kRank == 1 ? 4 : 32 / kN;  // planes in a word
+    static constexpr u32 kFieldBits = 32 / kFields;
+    static constexpr u32 kPlanes = 8 * kFields;
+    // Of half a number of 64 bits, or of one of 32.
+    static constexpr u32 kSlices = 32 / kPlanes;
+
+    u32 rows[kWords][8];
+
+    // Slice `slice`, counted from the highest, of words.
+    __device__ __forceinline__ void make(const u32 (&v)[kN], u32 slice) {
+        if constexpr (kRank == 1) {
+#pragma unroll
+            for (u32 q = 0; q < 8; ++q) rows[0][7 - q] = q < kN ? v[q % kN] : 0;
+        } else {
+            const u32 byte = 3 - slice * kFields;  // the highest of the slice
+            // Of two words, that byte of both, and of the slices that share a row, the next one of both.
+            const u32 pair = kRank == 2 ? (byte - 1) | (4 + byte - 1) << 4 | byte << 8 | (4 + byte) << 12 : byte | (4 + byte) << 4;
+#pragma unroll
+            for (u32 w = 0; w < kWords; ++w) {
+#pragma unroll
+                for (u32 q = 0; q < 8; ++q) {
+                    const u32 i = 32 * w + q;
+                    u32 row = __byte_perm(v[place_of<kRank>(i % kN)], v[place_of<kRank>((i + 8) % kN)], pair);
+                    if (kRank == 3) {
+                        const u32 high = __byte_perm(v[place_of<kRank>((i + 16) % kN)], v[place_of<kRank>((i + 24) % kN)], pair);
+                        row = __byte_perm(row, high, 0x5410);
+                    }
+                    rows[w][7 - q] = row;
+                }
+            }
+        }
+#pragma unroll
+        for (u32 w = 0; w < kWords; ++w) transpose_bytes(rows[w]);
+    }
+
+    // Adds the slice to words.
+    __device__ __forceinline__ void add_to(u32 (&v)[kN], u32 slice) {
+#pragma unroll
+        for (u32 w = 0; w < kWords; ++w) transpose_bytes(rows[w]);
+        if constexpr (kRank == 1) {
+#pragma unroll
+            for (u32 q = 0; q < kN; ++q) v[q] = rows[0][7 - q];
+        } else {
+            const u32 byte = 3 - slice * kFields;
+            // A selector that takes all bytes as they are, but byte m of the row for `byte`.
+            const auto selector = [](u32 byte, u32 m) { return (0x3210u & ~(0xfu << 4 * byte)) | (4 + m) << 4 * byte; };
+#pragma unroll
+            for (u32 w = 0; w < kWords; ++w) {
+#pragma unroll
+                for (u32 m = 0; m < 4; ++m) {
+                    const u32 select = kRank == 2 ? selector(byte - 1 + m / 2, m) : selector(byte, m);
+#pragma unroll
+                    for (u32 q = 0; q < 8; ++q) {
+                        const u32 i = 32 * w + q + 8 * (kRank == 2 ? m % 2 : m);
+                        u32& to = v[place_of<kRank>(i % kN)];
+                        to = __byte_perm(to, rows[w][7 - q], select);
+                    }
+                }
+            }
+        }
+    }
+
+    // Rows in shared memory, those of all threads side by side; `own` is the address of the thread's first word.
+    static constexpr u32 kRowBytes = 4 * kWords * kZfpThreads;
+    static __device__ __forceinline__ u32 own_address(const u32* stage) { return shared_address(stage) + 4 * kWords * threadIdx.x; }
+    __device__ __forceinline__ void stage(u32 own) const {
+#pragma unroll
+        for (u32 c = 0; c < 8; ++c) {
+            if constexpr (kWords == 2) {
+                store_shared_8(own + c * kRowBytes, make_uint2(rows[0][c], rows[1][c]));
+            } else {
+                store_shared_4(own + c * kRowBytes, rows[0][c]);
+            }
+        }
+    }
+    __device__ __forceinline__ void unstage(u32 own) {
+#pragma unroll
+        for (u32 c = 0; c < 8; ++c) {
+            if constexpr (kWords == 2) {
+                const uint2 row = load_shared_8(own + c * kRowBytes);
+                rows[0][c] = row.x, rows[1][c] = row.y;
+            } else {
+                rows[0][c] = load_shared_4(own + c * kRowBytes);
+            }
+        }
+    }
+    // Plane i of a slice, from the highest on, in shared memory.
+    static __device__ __forceinline__ u64 load_plane(u32 own, u32 i) {
+        const u32 row = own + i % 8 * kRowBytes, field = kFields - 1 - i / 8;
+        if constexpr (kWords == 2) {
+            const uint2 words = load_shared_8(row);
+            return static_cast<u64>(words.y) << 32 | words.x;
+        } else {
+            return load_shared_4(row) >> field * kFieldBits & low_bits(0u, kN);
+        }
+    }
+    // Rows must be zeros before planes are stored.
+    static __device__ __forceinline__ void store_plane(u32 own, u32 i, u32 low, u32 high) {
+        const u32 row = own + i % 8 * kRowBytes, field = kFields - 1 - i / 8;
+        if constexpr (kWords == 2) {
+            store_shared_8(row, make_uint2(low, high));
+        } else {
+            store_shared_4(row, load_shared_4(row) | low << field * kFieldBits);
+        }
+    }
+};

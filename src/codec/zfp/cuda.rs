@@ -1,0 +1,160 @@
+//! zfp on a GPU: the kernels in `kernels/zfp`. They have blocks of up to three axes, and no bounds relative to the range.
+
+use std::borrow::Cow;
+
+use crate::codec::gpu::{Answer, Args, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
+use crate::codec::mode::Mode;
+use crate::codec::zfp::layout::SIDE;
+use crate::codec::zfp::{Chunk, Zfp};
+use crate::format::region::FoldedRegion;
+use crate::types::DType;
+
+/// Kernels by the rank, from 1 on, and the bits of a word, 32 or 64.
+type ByShape = [[Names; 2]; 3];
+
+/// Kernels whose names begin so.
+macro_rules! by_shape {
+    ($kernel:literal) => {
+        by_shape!($kernel, "_1d" "_2d" "_3d")
+    };
+    ($kernel:literal, $($rank:literal)+) => {
+        [$([by_shape!(@ $kernel, "_u32", $rank), by_shape!(@ $kernel, "_u64", $rank)]),+]
+    };
+    (@ $kernel:literal, $word:literal, $rank:literal) => {
+        (concat!($kernel, $word, $rank), concat!($kernel, $word, $rank, "_info"))
+    };
+}
+
+/// The first pass of compression, decompression, and that of regions: lossy, lossless.
+const COMPRESS: [ByShape; 2] = [by_shape!("zfp_compress"), by_shape!("zfp_compress_lossless")];
+const DECOMPRESS: [ByShape; 2] = [by_shape!("zfp_decompress"), by_shape!("zfp_decompress_lossless")];
+const REGION: [ByShape; 2] = [by_shape!("zfp_region"), by_shape!("zfp_region_lossless")];
+/// The other passes of compression.
+const FINISH: ByShape = by_shape!("zfp_finish");
+const STORE: Names = names!("zfp_store");
+
+crate::kernel_struct! {
+    /// The array, with leading ones, and how blocks are cut (`Chunk` in `kernels/zfp/layout.cuh`).
+    struct Cut, size 72 {
+        extents: [u64; 4],
+        value: u64,
+        fill: u64,
+        n_blocks: u32,
+        how: u32,
+        bits: u32,
+        minexp: u32,
+        first_tile: u32,
+        is_part: u32,
+    }
+}
+
+impl GpuCodec for Zfp {
+    /// The stream, what is behind it, and the array instead, each of which works in the memory of the first.
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
+        let chunk: &Chunk = chunks.layout.get();
+        if let Some(reason) = reason_not_here(chunk) {
+            return Answer::NotHere(reason.into());
+        }
+        let n_sections = chunk.layout.n_sections() as u64;
+        Answer::Run(match direction {
+            Direction::Compress if chunk.asked.mode == Mode::Rel => {
+                return Answer::NotHere(Cow::Borrowed("zfp with a bound relative to the range has no kernels"));
+            }
+            Direction::Compress => {
+                let first = passes(chunks, &COMPRESS, n_sections, Part::WHOLE);
+                let pass = |names| Pass { kernel: Kernel::Always(names), scratch: Scratch::Of(0), ..first.first };
+                let then = vec![pass(named(&FINISH, chunk)), pass(STORE)];
+                Passes { then, ..first }
+            }
+            Direction::Decompress => passes(chunks, &DECOMPRESS, n_sections.div_ceil(per_tile(chunk)), Part::WHOLE),
+        })
+    }
+
+    /// The checksum is that of the whole payload.
+    fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer {
+        let chunk: &Chunk = chunks.layout.get();
+        if let Some(reason) = reason_not_here(chunk) {
+            return Answer::NotHere(reason.into());
+        }
+        let (layout, per_tile) = (&chunk.layout, per_tile(chunk));
+        let mut tiles = 0..(layout.n_sections() as u64).div_ceil(per_tile);
+        if !compares {
+            // Blocks are numbered with the last axis varying fastest.
+            let along = region.last_three().each_ref().map(|axis| axis.touched(SIDE as u64));
+            let counts = region.last_three().each_ref().map(|axis| axis.extent().div_ceil(SIDE as u64));
+            let number = |[z, y, x]: [u64; 3]| (z * counts[1] + y) * counts[2] + x;
+            let tile = |block: u64| block / (layout.per_section() as u64 * per_tile);
+            tiles = match along.iter().any(|along| along.is_empty()) {
+                true => 0..1,
+                false => {
+                    tile(number(along.each_ref().map(|along| along.start)))
+                        ..tile(number(along.each_ref().map(|along| along.end - 1))) + 1
+                }
+            };
+        }
+        let part = Part { first_tile: tiles.start as u32, is_part: u32::from(!compares) };
+        Answer::Run(passes(chunks, &REGION, tiles.end - tiles.start, part))
+    }
+}
+
+/// Why there are no kernels for a chunk.
+fn reason_not_here(chunk: &Chunk) -> Option<&'static str> {
+    (chunk.layout.rank() > 3).then_some("zfp has no kernels for blocks of four axes")
+}
+
+/// Sections of a CTA that decompresses.
+fn per_tile(chunk: &Chunk) -> u64 {
+    if chunk.asked.numbers.is_fixed() { 1 } else { 4 }
+}
+
+/// The kernel of a chunk.
+fn named(kernels: &ByShape, chunk: &Chunk) -> Names {
+    let is_long = matches!(chunk.dtype, DType::F64 | DType::I64);
+    kernels[chunk.layout.rank() - 1][usize::from(is_long)]
+}
+
+/// From which tile on a pass works, and whether it leaves others out.
+struct Part {
+    first_tile: u32,
+    is_part: u32,
+}
+
+impl Part {
+    const WHOLE: Self = Self { first_tile: 0, is_part: 0 };
+}
+
+/// One pass over so many tiles.
+fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_tile, is_part }: Part) -> Passes {
+    let chunk: &Chunk = chunks.layout.get();
+    let (mut extents, from) = ([1; 4], chunks.shape.extents());
+    extents[4 - from.len()..].copy_from_slice(from);
+    let (asked, numbers) = (&chunk.asked, &chunk.asked.numbers);
+    let is_float = matches!(chunk.dtype, DType::F32 | DType::F64);
+    let args = Cut {
+        extents,
+        value: if asked.mode == Mode::Abs { asked.value.to_bits() } else { 0 },
+        fill: asked.fill.map_or(0, u64::from_le_bytes),
+        // A layout has fewer than 2^32.
+        n_blocks: chunk.layout.n_blocks() as u32,
+        how: u32::from_le_bytes([
+            asked.mode.id(),
+            numbers.maxprec as u8,
+            asked.fill.is_some().into(),
+            is_float.into(),
+        ]),
+        bits: numbers.minbits | numbers.maxbits << 16,
+        // In two's complement.
+        minexp: numbers.minexp as u32,
+        first_tile,
+        is_part,
+    };
+    let names = named(&kernels[usize::from(numbers.is_reversible())], chunk);
+    let table_bytes = chunk.layout.parts(numbers.is_fixed(), 0, 0).n_bytes();
+    let first = Pass {
+        kernel: Kernel::Always(names),
+        units: [n_tiles, 0],
+        args: Args::new(&args),
+        scratch: Scratch::Zeroed,
+    };
+    Passes { fatbin: "zfp", table_bytes, first, then: Vec::new() }
+}

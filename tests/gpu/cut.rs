@@ -1,0 +1,71 @@
+//! zfp: blocks that are cut by rate, precision, bounds or all four numbers, fill values, and elements that no block can have.
+
+use gridz::{ByteOrder, DType, Request};
+
+use crate::arrays::{self, Kind, Random, array};
+use crate::batch::{Batch, Layout};
+use crate::bounded::{element, hard, is_float};
+use crate::driver::Stream;
+use crate::{has_gpu, n_cases};
+
+const TYPES: [DType; 6] = [DType::F32, DType::F64, DType::F32, DType::I32, DType::F64, DType::I64];
+
+/// What may be asked for such elements.
+fn spec(dtype: DType, random: &mut Random) -> Request {
+    let n = if is_float(dtype) { 5 } else { 3 };
+    let text = match random.below(n) {
+        0 => format!("zfp,rate={}", random.pick(&[3.1, 4.0, 8.0, 9.5, 16.0, 24.0, 31.0])),
+        1 => format!("zfp,precision={}", random.pick(&[1, 5, 14, 23, 40, 64])),
+        2 => {
+            let (least, most) = random.pick(&[(0, 16658), (20, 300), (64, 64), (1, 40), (100, 101)]);
+            let (planes, exponent) = (random.pick(&[64, 20, 3]), random.pick(&[-1074, -12, 0]));
+            format!("zfp,expert,minbits={least},maxbits={most},maxprec={planes},minexp={exponent}")
+        }
+        _ => format!(
+            "zfp,abs={}",
+            random.pick(&["1e-300", "1e-30", "1e-6", "1e-3", "0.01", "0.25", "3.7", "1000.0", "1e19"])
+        ),
+    };
+    text.parse().unwrap()
+}
+
+#[test]
+fn blocks_that_are_cut() {
+    if !has_gpu("blocks_that_are_cut") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(79);
+    let n_cases = n_cases(600);
+    let most = if n_cases < 20 { 60_000 } else { 300_000 };
+    for case in 0..n_cases as usize {
+        let dtype = TYPES[case % TYPES.len()];
+        let order = if random.once_in(6) { ByteOrder::Big } else { ByteOrder::Little };
+        let extents = arrays::extents(&mut random, 1 + case / 2 % 3, most);
+        let array = array(dtype, order, &extents);
+        let n = array.shape().n_elements() as usize;
+        if n == 0 {
+            continue;
+        }
+        let fill = random.pick(&[-99.0, 0.0, 1.0, 37.0]);
+        let mut spec = spec(dtype, &mut random);
+        if random.once_in(2) {
+            let mut bytes = element(dtype, fill);
+            if order == ByteOrder::Big {
+                bytes.reverse();
+            }
+            spec = spec.with_fill(&array, &bytes).unwrap();
+        }
+        let n_chunks = random.pick(&[1, 1, 1, 2, 7]);
+        let shift = if random.once_in(4) { random.below(4) } else { 0 };
+        let layout = Layout { shift, gap: if shift > 0 { random.below(3) } else { 0 }, ..Layout::of(n_chunks) };
+        let chunks: Vec<Vec<u8>> = (0..n_chunks)
+            .map(|_| match random.once_in(4) {
+                true => arrays::bytes(&array, Kind::random(&mut random, n), &mut random),
+                false => hard(&array, fill, &mut random),
+            })
+            .collect();
+        let what = format!("case {case}: {spec:?} {dtype:?} {order:?} {extents:?} {layout:?}");
+        Batch::new(&stream, array, &spec, layout).check(&chunks, &what);
+    }
+}
