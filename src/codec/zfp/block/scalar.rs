@@ -211,10 +211,7 @@ pub fn encode<T: Scalar, const N: usize, const M: usize>(
 ) -> u32 {
     let mut n_bits = 0;
     for (i, block) in blocks.as_chunks::<N>().0.iter().enumerate() {
-        let decoded = match &mut decoded {
-            Some(decoded) => Some(&mut decoded.as_chunks_mut().0[i]),
-            None => None,
-        };
+        let decoded = decoded.as_mut().map(|decoded| &mut decoded.as_chunks_mut().0[i]);
         n_bits += encode_block::<T, N, M>(numbers, block, out, decoded);
     }
     n_bits

@@ -6,6 +6,8 @@
 //! Planes: bytes q of all numbers are gathered in the order of the numbers, and `gf2p8affineqb` transposes the 8×8 bits of
 //! every eight bytes, which gives the planes 8q to 8q + 7.
 
+#![expect(clippy::needless_range_loop, reason = "registers of several arrays, by one number")]
+
 use std::arch::x86_64::*;
 
 use super::super::order::order;

@@ -3,6 +3,7 @@
 //! Blocks are worked on in bundles of 64 elements, so that a plane of all of them is a word of 64 bits.
 
 #![allow(unsafe_code)] // vector instructions, and functions that need them
+#![expect(clippy::needless_range_loop, reason = "what several arrays have of a block, by its number")]
 
 mod avx512;
 mod lanes;
