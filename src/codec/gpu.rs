@@ -102,6 +102,9 @@ pub enum Answer {
     NotHere(Cow<'static, str>),
 }
 
+/// Most passes after the first one.
+pub const MOST_THEN: usize = 2;
+
 /// One pass or several, which follow each other without the host.
 #[derive(Debug, Clone)]
 pub struct Passes {
@@ -111,8 +114,8 @@ pub struct Passes {
     pub table_bytes: u64,
     /// The first pass.
     pub first: Pass,
-    /// Those after it.
-    pub then: Vec<Pass>,
+    /// Those after it, without gaps. In place, so that a call that only gives work to a stream allocates nothing.
+    pub then: [Option<Pass>; MOST_THEN],
 }
 
 impl Passes {
@@ -125,7 +128,7 @@ impl Passes {
         table_bytes: u64,
     ) -> Self {
         let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed };
-        Self { fatbin, table_bytes, first, then: Vec::new() }
+        Self { fatbin, table_bytes, first, then: [None; MOST_THEN] }
     }
 }
 

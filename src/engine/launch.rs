@@ -1,7 +1,7 @@
 //! A codec's passes on a GPU, started for a batch of chunks: arguments, grids, working memory.
 #![allow(unsafe_code, reason = "starts kernels")]
 
-use crate::codec::gpu::{self, Answer, Chunks, Direction, Pass, Passes, Scratch};
+use crate::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Scratch};
 use crate::codec::registry::{Entry, STORED};
 use crate::cuda::{Device, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream};
 use crate::engine::backend::Attempt;
@@ -173,18 +173,14 @@ impl Procedure {
             Ok::<_, Error>(Ready { function, pass: *pass, grid, scratch })
         };
         let first = ready(&self.passes.first, &[])?;
-        // Nothing is allocated for one pass.
-        let mut then: Vec<Ready> = Vec::new();
-        let mut scratches: Vec<Place> = Vec::new();
-        for pass in &self.passes.then {
-            if scratches.is_empty() {
-                scratches.push(first.scratch);
-            }
-            let next = ready(pass, &scratches)?;
-            scratches.push(next.scratch);
-            then.push(next);
+        let mut then = [const { None }; MOST_THEN];
+        let mut places = [first.scratch; 1 + MOST_THEN];
+        for (i, pass) in self.passes.then.iter().flatten().enumerate() {
+            let next = ready(pass, &places[..=i])?;
+            places[i + 1] = next.scratch;
+            then[i] = Some(next);
         }
-        let scratch_bytes = scratches.iter().map(Place::end).max().unwrap_or(first.scratch.end());
+        let scratch_bytes = places.iter().fold(0, |most, place| most.max(place.end()));
         // It is below 2^31, or there would be too many tiles.
         Ok(Launch { procedure: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
     }
@@ -257,7 +253,7 @@ pub struct Launch<'a> {
     procedure: &'a Procedure,
     n_chunks: u32,
     first: Ready,
-    then: Vec<Ready>,
+    then: [Option<Ready>; MOST_THEN],
     scratch_bytes: u64,
 }
 
@@ -287,7 +283,9 @@ impl Launch<'_> {
     pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
         let Procedure { direction, encoded, stored, flags, ref region, .. } = *self.procedure;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
-        for Ready { function, pass, grid, scratch: place } in std::iter::once(&self.first).chain(&self.then) {
+        for Ready { function, pass, grid, scratch: place } in
+            std::iter::once(&self.first).chain(self.then.iter().flatten())
+        {
             let scratch = scratch.slice(place.start..place.end())?;
             if pass.scratch == Scratch::Zeroed && place.n_bytes > 0 {
                 // SAFETY: the scratch lives long enough by the caller's promise.

@@ -212,7 +212,8 @@ CUresult cuCtxSynchronize(void) {
 
 static int is_known(const char *name) {
     return strncmp(name, "selftest", 8) == 0 || strstr(name, "_compress") != NULL || strstr(name, "_decompress") != NULL ||
-           strstr(name, "_region") != NULL || strstr(name, "_range") != NULL || strncmp(name, "packing_", 8) == 0;
+           strstr(name, "_region") != NULL || strstr(name, "_range") != NULL || strstr(name, "_finish") != NULL || strstr(name, "_store") != NULL ||
+           strncmp(name, "packing_", 8) == 0;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
@@ -254,8 +255,11 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    /* Of the codecs' own, 8 bytes of stored, 56 of szp and 32 of the others. */
-    size_t own = strncmp(name, "stored_", 7) == 0 ? 8 : strncmp(name, "szp_", 4) == 0 ? 56 : 32;
+    /* Of the codecs' own, 8 bytes of stored, 56 of szp, 72 of zfp and 32 of the others. */
+    size_t own = strncmp(name, "stored_", 7) == 0 ? 8
+                 : strncmp(name, "szp_", 4) == 0  ? 56
+                 : strncmp(name, "zfp_", 4) == 0  ? 72
+                                                  : 32;
     int is_region = strstr(name, "_region") != NULL;
     *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
                : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::codec::gpu::{Answer, Args, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
+use crate::codec::gpu::{
+    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Scratch, names,
+};
 use crate::codec::mode::Mode;
 use crate::codec::zfp::layout::SIDE;
 use crate::codec::zfp::{Chunk, Zfp};
@@ -63,7 +65,7 @@ impl GpuCodec for Zfp {
             Direction::Compress => {
                 let first = passes(chunks, &COMPRESS, n_sections, Part::WHOLE);
                 let pass = |names| Pass { kernel: Kernel::Always(names), scratch: Scratch::Of(0), ..first.first };
-                let then = vec![pass(named(&FINISH, chunk)), pass(STORE)];
+                let then = [pass(named(&FINISH, chunk)), pass(STORE)].map(Some);
                 Passes { then, ..first }
             }
             Direction::Decompress => passes(chunks, &DECOMPRESS, n_sections.div_ceil(per_tile(chunk)), Part::WHOLE),
@@ -156,5 +158,5 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
         args: Args::new(&args),
         scratch: Scratch::Zeroed,
     };
-    Passes { fatbin: "zfp", table_bytes, first, then: Vec::new() }
+    Passes { fatbin: "zfp", table_bytes, first, then: [None; MOST_THEN] }
 }
