@@ -315,11 +315,14 @@ def test_without_memory_for_a_frame_the_chunk_stays_raw(tmp_path):
 def test_without_memory_for_a_chunk_reading_fails(tmp_path):
     path = tmp_path / "x.h5"
     write(path, np.zeros(16 << 20, "f4"), (16 << 20,))
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("first", data=smooth("f4", (64, 64)), chunks=(64, 64), compression=34013)
     done = python(
         LIMIT_MEMORY
         + """
     data = numpy.ones(16 << 20, dtype="f4")
     with h5py.File(sys.argv[1]) as file:
+        file["first"][()]  # the plugin is loaded while there is memory for it
         limit_memory(20 << 20)
         try:
             file["x"].read_direct(data)
