@@ -257,7 +257,8 @@ typedef struct gridz_options {
     /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
     /// others.
     uint32_t level;
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
+    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`, whose numbers are said in
+    /// text form, in `codec`.
     double value;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
