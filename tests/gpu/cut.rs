@@ -22,10 +22,15 @@ fn spec(dtype: DType, random: &mut Random) -> Request {
             let (planes, exponent) = (random.pick(&[64, 20, 3]), random.pick(&[-1074, -12, 0]));
             format!("zfp,expert,minbits={least},maxbits={most},maxprec={planes},minexp={exponent}")
         }
-        3 => format!("zfp,rel={}", random.pick(&["1e-300", "1e-9", "1e-6", "1e-4", "1e-3", "0.01", "0.1", "0.9", "7.0"])),
+        3 => format!(
+            "zfp,rel={}",
+            random.pick(&["1e-300", "1e-9", "1e-6", "1e-4", "1e-3", "0.01", "0.1", "0.9", "7.0"])
+        ),
         _ => format!(
             "zfp,abs={}",
-            random.pick(&["1e-300", "1e-30", "1e-6", "1e-3", "0.01", "0.25", "3.7", "1000.0", "1e19"])
+            random.pick(&[
+                "1e-300", "1e-30", "1e-6", "1e-3", "0.01", "0.25", "3.7", "1000.0", "1e19", "1e33", "1e300"
+            ])
         ),
     };
     text.parse().unwrap()
