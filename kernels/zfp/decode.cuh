@@ -111,10 +111,10 @@ struct BitReader {
 // What is read of a block's planes.
 struct Progress {
     u32 coded;  // bits of a plane that come as they are
-    bool is_cut;  // the next plane is not there as a whole
+    bool is_cut;  // the next plane, of four numbers, is not there as a whole
 };
 
-// The next plane, where bits end before place `end`. If they end in it, it is left for get_cut.
+// The next plane, where bits end before place `end`. Where they end in one of four numbers, it is left for get_cut.
 template <u32 kRank, typename Words>
 __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, Progress& progress) {
     constexpr u32 n = kBlock<kRank>;
@@ -142,16 +142,25 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
         before -= is_high ? 32 : 0;
         rest = __funnelshift_r(word, is_high ? third : second, before);
     }
-    const u32 plain = word & low_bits(0u, before);
+    const u32 plain = word & low_bits(0u, before), left = end - start;
     u64 plane = is_high ? static_cast<u64>(plain) << 32 | first : plain;
+    if (unlikely(coded >= left)) {
+        reader.place = end;
+        return plane & low_bits(u64{0}, left);
+    }
     u32 place = start + coded;
     if (coded < n) {
         // In `rest` are that many bits, from the one on that tells of others.
         u32 n_rest = kRank == 2 ? 32 - coded : 32;
         for (;;) {
-            const u32 entry = load_shared_4(table + 4 * (rest & 0x1ff));
+            // Behind the end there are zeros. As long as no 1 follows, they are taken for places without one; at the end one is taken to follow.
+            const u32 n_there = min(end - place, 9u), entry = load_shared_4(table + 4 * (rest & low_bits(0u, n_there)));
             u32 found = entry & 0xff, places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
-            const bool ends = entry >> PlaneTable::kEndsAt;
+            bool ends = entry >> PlaneTable::kEndsAt;
+            if (n_there < 9 && !ends) {
+                places -= 9 - n_there, length = n_there, ends = true;
+                found |= 1u << places++;
+            }
             if (coded + places + !ends >= n) {
                 // The last number has the 1: only those before it are told.
                 places = n - 1 - coded;
@@ -170,21 +179,20 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
             rest |= 1;
         }
     }
-    progress.is_cut = place > end;
-    if (unlikely(progress.is_cut)) return 0;
-    reader.place = place, progress.coded = coded;
+    // The 0 behind the last 1 may have been cut off.
+    reader.place = min(place, end), progress.coded = coded;
     return plane;
 }
 
-// A plane in which the bits end before place `end`: bit by bit.
-template <u32 n, typename Words>
-__device__ __forceinline__ u64 get_cut(BitReader<Words>& reader, u32 end, u32 coded) {
-    u64 plane = 0;
-    for (u32 i = 0; i < coded && reader.place < end; ++i) plane |= static_cast<u64>(reader.get(1)) << i;
-    while (reader.place < end && coded < n && reader.get(1)) {
+// A plane of four numbers in which the bits end before place `end`: bit by bit.
+template <typename Words>
+__device__ __forceinline__ u32 get_cut(BitReader<Words>& reader, u32 end, u32 coded) {
+    u32 plane = 0;
+    for (u32 i = 0; i < coded && reader.place < end; ++i) plane |= reader.get(1) << i;
+    while (reader.place < end && coded < 4 && reader.get(1)) {
         // Where zeros are cut off, a 1 is taken to be behind them, as at the last number.
-        while (reader.place < end && coded < n - 1 && !reader.get(1)) ++coded;
-        plane |= u64{1} << coded++;
+        while (reader.place < end && coded < 3 && !reader.get(1)) ++coded;
+        plane |= 1u << coded++;
     }
     reader.place = end;
     return plane;
@@ -216,14 +224,11 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
 #pragma unroll 1
             for (; i < n && reader.place < end; ++i) {
                 const u64 plane = get_plane<kRank>(reader, table, end, progress);
-                if (progress.is_cut) break;
+                if (kRank == 1 && progress.is_cut) break;
                 S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
             }
             // Threads wait for each other with what takes long.
-            if (progress.is_cut) {
-                const u64 plane = get_cut<kBlock<kRank>>(reader, end, progress.coded);
-                S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
-            }
+            if (kRank == 1 && progress.is_cut) S::store_plane(own, i, get_cut(reader, end, progress.coded), 0);
             left = reader.place < end ? left - n : 0;
             planes.unstage(own);
             planes.add_to(words, slice);
