@@ -6,11 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [roundtrip] [cd_values]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [roundtrip] [cd_values]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode roundtrip cd_values)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode roundtrip cd_values)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
 # Fuzzing is of the code for the CPU; the kernels need not be compiled once more.
 export GRIDZ_CUDA=off
@@ -50,6 +50,12 @@ seed() {
             { printf '\6\0\x20\x20\4\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.f32"
             { printf '\x16\1\x20\x20\4\7\5\1'; tail -c +113 "$frame"; } > "$corpus/$name.f64"
             { printf '\x76\2\x20\x20\1\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.c64"
+            ;;
+        # Kind, parameters, three extents, a corner, two numbers, what is damaged, and elements.
+        zfp_decode)
+            { printf '\6\0\x20\x20\4\7\x20\3'; tail -c +65 "$frame"; } > "$corpus/$name.lossless"
+            { printf '\6\x51\x20\x20\4\7\x7f\3\7\x80\1'; tail -c +65 "$frame"; } > "$corpus/$name.abs"
+            { printf '\x16\x23\x20\x20\4\7\x20\3\7\1\1\7\x80\x10'; tail -c +65 "$frame"; } > "$corpus/$name.rate"
             ;;
         # Codec ndzip or lorenzo, float32, little, rank 3, extents 16 × 17 × 33.
         roundtrip)
