@@ -4,7 +4,7 @@ mod common;
 
 use common::zfp::{self, Vector, vectors};
 use common::{assert_same_bytes, sha256};
-use gridz::codec::zfp::block::{BitReader, BitWriter, GROUP, Value, decode, encode, encode_checked};
+use gridz::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
 use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz::cpu::level::Level;
 
@@ -121,8 +121,9 @@ fn levels_agree() {
                 assert_same_bytes(&stream, &wanted, &what);
                 assert_same_bytes(&bytes(&checked), &wanted_elements, &what);
                 let mut decoded = vec![T::default(); elements.len()];
-                let mut bits = BitReader::new(&stream, start);
-                assert_eq!(decode(level, rank, &numbers, &mut bits, &mut decoded) as usize, n_bits, "{what}");
+                let mut at = [start];
+                decode(level, rank, &numbers, &stream, &mut at, &mut decoded);
+                assert_eq!(at, [end], "{what}");
                 assert_same_bytes(&bytes(&decoded), &wanted_elements, &what);
                 if numbers.is_reversible() {
                     assert_same_bytes(&wanted_elements, &bytes(&elements), &what);
@@ -152,10 +153,18 @@ fn rubbish_is_the_same_at_all_levels() {
         };
         let mut wanted = None;
         for level in Level::all() {
-            let mut blocks = vec![T::default(); GROUP];
-            let mut bits = BitReader::new(stream, seed as usize % 70);
-            let n_bits = decode(level, rank, &numbers, &mut bits, &mut blocks);
-            let read = (n_bits, bytes(&blocks));
+            let mut blocks = vec![T::default(); 4 * GROUP];
+            // Four sequences, and then each of them alone.
+            let starts = [0, 1, 40, 300].map(|start| seed as usize % 70 + start);
+            let mut ends = starts;
+            decode(level, rank, &numbers, stream, &mut ends, &mut blocks);
+            let read = (ends, bytes(&blocks));
+            for (i, blocks) in blocks.chunks_exact_mut(GROUP).enumerate() {
+                let mut at = [starts[i]];
+                decode(level, rank, &numbers, stream, &mut at, blocks);
+                assert_eq!(at, [ends[i]]);
+            }
+            assert!(read.1 == bytes(&blocks), "{seed} {level:?} {rank} {numbers:?}");
             let wanted = wanted.get_or_insert_with(|| read.clone());
             assert!(*wanted == read, "{seed} {level:?} {rank} {numbers:?}");
         }

@@ -54,11 +54,11 @@ macro_rules! features {
     (avx2 => $then:ident! { $($rest:tt)* }) => {
         $then! { ["avx2" "bmi1" "bmi2" "lzcnt" "pclmulqdq" "popcnt"] $($rest)* }
     };
-    // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last four and take AVX2.
+    // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last five and take AVX2.
     (avx512 => $then:ident! { $($rest:tt)* }) => {
         $then! {
             ["avx2" "bmi1" "bmi2" "lzcnt" "pclmulqdq" "popcnt" "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"
-             "avx512vbmi" "avx512vbmi2" "avx512bitalg" "gfni"]
+             "avx512vbmi" "avx512vbmi2" "avx512bitalg" "avx512vpopcntdq" "gfni"]
             $($rest)*
         }
     };

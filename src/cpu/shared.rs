@@ -45,6 +45,7 @@ impl<'a> SharedBytes<'a> {
     ///
     /// # Panics
     /// If it is not all inside.
+    #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "the promise is that of a slice cut off")]
     pub unsafe fn part(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.n_bytes, "outside of the memory");

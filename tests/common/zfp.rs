@@ -1,6 +1,6 @@
 //! Whole arrays as zfp streams, block by block, and the streams of libzfp, which are not part of the project.
 
-use gridz::codec::zfp::block::{self, BitReader, BitWriter, Value};
+use gridz::codec::zfp::block::{self, BitWriter, Value};
 use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz::cpu::level::Level;
 use serde::Deserialize;
@@ -147,12 +147,10 @@ pub fn encode<T: Value>(level: Level, extents: &[usize], numbers: &Numbers, arra
 /// The array of a stream of `n` elements.
 pub fn decode<T: Value>(level: Level, extents: &[usize], numbers: &Numbers, stream: &[u8]) -> Vec<T> {
     let mut array = vec![T::default(); extents.iter().product()];
-    let mut bits = BitReader::new(stream, 0);
+    let mut at = [0];
     let mut elements = vec![T::default(); 4usize.pow(extents.len() as u32)];
     for block in blocks(extents) {
-        let start = bits.position();
-        let n_bits = block::decode(level, extents.len(), numbers, &mut bits, &mut elements);
-        assert_eq!(bits.position() - start, n_bits as usize);
+        block::decode(level, extents.len(), numbers, stream, &mut at, &mut elements);
         for (&(at, is_pad), &element) in block.iter().zip(&elements) {
             if !is_pad {
                 array[at] = element;

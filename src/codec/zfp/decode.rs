@@ -1,11 +1,14 @@
 //! Decoding: sections know nothing of each other, and of a region only those groups are decoded that it touches.
 #![allow(unsafe_code, reason = "threads write sections of one array, which have no element in common")]
 
+use std::marker::PhantomData;
+use std::ops::Range;
+
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{BitReader, GROUP, Value, decode as decode_blocks};
+use crate::codec::zfp::block::{GROUP, Task, Value, at_level, decode as decode_blocks};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
-use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS};
+use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
 use crate::codec::zfp::numbers::Numbers;
 use crate::codec::zfp::payload::Payload;
 use crate::codec::zfp::scatter::Scatter;
@@ -30,9 +33,8 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     // Piece i of the sections, and piece i of the payload, which need not have much in common.
     let work = |piece: usize| {
         let _ieee = Ieee::begin();
-        for section in piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces {
-            decoder.section::<T>(section, &array)?;
-        }
+        let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
+        at_level(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
         let [start, end] = [piece, piece + 1].map(|piece| (piece * piece_bytes).min(payload.len()));
         Ok(sums_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
     };
@@ -55,16 +57,16 @@ pub fn decode_stream<T: Value>(
 ) -> usize {
     let _ieee = Ieee::begin();
     let array = Scatter::new(dst, layout);
-    let mut reader = BitReader::new(stream, 0);
+    let mut at = [0];
     let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
     for group in 0..layout.n_groups() {
         let blocks = layout.blocks_of(group, &mut blocks);
         let elements = &mut elements[..blocks.len() * layout.block_elements()];
-        decode_blocks(level, layout.rank(), numbers, &mut reader, elements);
+        decode_blocks(level, layout.rank(), numbers, stream, &mut at, elements);
         // SAFETY: there is one thread.
         unsafe { array.put(blocks, elements) };
     }
-    reader.position()
+    at[0]
 }
 
 /// Decodes the blocks that a region touches, and copies its elements to `dst`. Blocks have no checks, so it is the whole
@@ -95,7 +97,8 @@ pub fn decode_region<T: Value>(
             None => decoder.open(number)?,
         };
         let blocks = layout.blocks_of(group, &mut blocks);
-        decoder.group(&section, group, blocks, &mut elements[..blocks.len() * n])?;
+        let start = decoder.payload.group(group, section.start).start;
+        decoder.groups::<T, 1>(&section, group, start, blocks, &mut elements[..blocks.len() * n])?;
         let numbers = layout.group(group);
         while let Some(number) = wanted.next_if(|number| numbers.contains(number)) {
             let i = number - numbers.start;
@@ -121,6 +124,9 @@ pub fn count<W: Word>(chunk: &Chunk, payload: &[u8]) -> Result<BlockCounts> {
     }
     Ok(counts)
 }
+
+/// Groups that are decoded side by side.
+const TOGETHER: usize = 4;
 
 /// What all sections have in common.
 struct Decoder<'p> {
@@ -152,39 +158,74 @@ impl<'p> Decoder<'p> {
         Ok(Section { number, start, exceptions: self.payload.exceptions(number)? })
     }
 
-    /// Decodes the blocks of a group of a section, with their exceptions.
-    fn group<T: Value>(
+    /// Decodes the blocks of `S` groups of a section, side by side, with their exceptions. The first group begins at bit
+    /// `start`; where the last one ends.
+    #[inline(always)]
+    fn groups<T: Value, const S: usize>(
         &self,
         section: &Section<T::Word>,
-        group: usize,
+        first: usize,
+        start: usize,
         blocks: &[Block],
         elements: &mut [T],
-    ) -> Result<()> {
-        let place = self.payload.group(group, section.start);
-        let mut bits = BitReader::new(self.payload.stream, place.start);
-        decode_blocks(self.level, self.layout.rank(), &self.numbers, &mut bits, elements);
-        if bits.position() != place.end {
-            return Err(Error::corrupt(format!("the blocks of zfp group {group} do not end where it ends")));
+    ) -> Result<usize> {
+        let (mut at, mut ends) = ([start; S], [start; S]);
+        for i in 0..S {
+            at[i] = if i == 0 { start } else { ends[i - 1] };
+            ends[i] = at[i] + self.payload.group_bits(first + i);
         }
-        let Some(exceptions) = &section.exceptions else { return Ok(()) };
-        let n = self.layout.block_elements();
-        let first = (group - self.layout.groups_of(section.number).start) * GROUP;
-        for (i, (block, elements)) in blocks.iter().zip(elements.chunks_exact_mut(n)).enumerate() {
-            exceptions.apply(first + i * n, block, elements)?;
+        decode_blocks(self.level, self.layout.rank(), &self.numbers, self.payload.stream, &mut at, elements);
+        if let Some(i) = (0..S).find(|&i| at[i] != ends[i]) {
+            return Err(Error::corrupt(format!("the blocks of zfp group {} do not end where it ends", first + i)));
         }
-        Ok(())
+        if let Some(exceptions) = &section.exceptions {
+            let n = self.layout.block_elements();
+            let place = (first - self.layout.groups_of(section.number).start) * GROUP;
+            for (i, (block, elements)) in blocks.iter().zip(elements.chunks_exact_mut(n)).enumerate() {
+                exceptions.apply(place + i * n, block, elements)?;
+            }
+        }
+        Ok(ends[S - 1])
     }
+}
 
-    /// Decodes a section to its place.
-    fn section<T: Value>(&self, number: usize, array: &Scatter) -> Result<()> {
-        let (section, n) = (self.open(number)?, self.layout.block_elements());
-        let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
-        for group in self.layout.groups_of(number) {
-            let blocks = self.layout.blocks_of(group, &mut blocks);
-            let elements = &mut elements[..blocks.len() * n];
-            self.group(&section, group, blocks, elements)?;
-            // SAFETY: each section is decoded once, and each block is in one section.
-            unsafe { array.put(blocks, elements) };
+/// Sections that are decoded to their places.
+struct Sections<'a, T> {
+    decoder: &'a Decoder<'a>,
+    array: &'a Scatter<'a>,
+    sections: Range<usize>,
+    of: PhantomData<T>,
+}
+
+impl<T: Value> Task for Sections<'_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run(self) -> Result<()> {
+        let Self { decoder, array, sections, .. } = self;
+        let (layout, n) = (decoder.layout, decoder.layout.block_elements());
+        let (mut elements, mut blocks) =
+            ([T::default(); TOGETHER * GROUP], [Block::default(); TOGETHER * MOST_BLOCKS]);
+        for number in sections {
+            let section = decoder.open(number)?;
+            let (mut at, groups) = (section.start, layout.groups_of(number));
+            let (mut group, mut all) = (groups.start, layout.blocks(layout.section(number)));
+            while group < groups.end {
+                // The last group of the array may have fewer blocks.
+                let last = group + TOGETHER - 1;
+                let are_whole = last < groups.end && layout.group(last).len() == layout.per_group();
+                let n_groups = if are_whole { TOGETHER } else { 1 };
+                let blocks = next(&mut all, &mut blocks[..n_groups * layout.per_group()]);
+                let elements = &mut elements[..blocks.len() * n];
+                at = if n_groups == 1 {
+                    decoder.groups::<T, 1>(&section, group, at, blocks, elements)?
+                } else {
+                    decoder.groups::<T, TOGETHER>(&section, group, at, blocks, elements)?
+                };
+                // SAFETY: each section is decoded once, and each block is in one section.
+                unsafe { array.put(blocks, elements) };
+                group += n_groups;
+            }
         }
         Ok(())
     }

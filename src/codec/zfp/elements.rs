@@ -1,56 +1,109 @@
-//! The elements of a block: from their places in the array, and the padding of what the array's end cuts off.
+//! The elements of blocks: their places in the array, and the padding of what the array's end cuts off.
 
-use crate::codec::zfp::block::Scalar;
+use crate::codec::zfp::block::{GROUP, Scalar, prefetch};
 use crate::codec::zfp::layout::{Block, Layout, MAX_RANK, SIDE};
 
+/// What is done with elements that follow each other in the array and in a group.
+pub trait Transfer {
+    /// With `n` of them, from `at` on in the array, and from `place` on in the group. Other elements are wanted soon that are
+    /// `ahead` elements behind these.
+    fn transfer(&mut self, at: usize, place: usize, n: usize, ahead: usize);
+}
+
+/// Where the elements of the blocks of an array are.
+pub struct Places<'a> {
+    layout: &'a Layout,
+    /// Where the rows of a whole block begin, from its first element on.
+    rows: [usize; GROUP / SIDE],
+}
+
+impl<'a> Places<'a> {
+    /// Those of an array with this layout.
+    pub fn new(layout: &'a Layout) -> Self {
+        let whole = layout.whole_block();
+        let mut rows = [0; GROUP / SIDE];
+        rows_of(layout, &whole).for_each(|(at, place)| rows[place / SIDE] = at);
+        Self { layout, rows }
+    }
+
+    /// Does something with all elements of the blocks of a group.
+    #[inline(always)]
+    pub fn each(&self, blocks: &[Block], mut with: impl Transfer) {
+        if let (1, Some(first)) = (self.layout.rank(), blocks.first()) {
+            // All of them follow each other.
+            with.transfer(first.start, 0, blocks.iter().map(Block::row).sum(), 0);
+            return;
+        }
+        // Where the next group has the same rows, which a CPU does not guess: they are too many.
+        let (n, ahead) = (self.layout.block_elements(), SIDE * self.layout.per_group());
+        for (block, first) in blocks.iter().zip((0..).step_by(n)) {
+            if self.layout.is_whole(block) {
+                for (row, place) in self.rows.iter().zip((first..first + n).step_by(SIDE)) {
+                    with.transfer(block.start + row, place, SIDE, ahead);
+                }
+            } else {
+                rows_of(self.layout, block).for_each(|(at, place)| with.transfer(at, first + place, block.row(), 0));
+            }
+        }
+    }
+
+    /// Brings the elements of the blocks of a group from the array, with padding.
+    #[inline(always)]
+    pub fn load<T: Scalar>(&self, array: &[u8], blocks: &[Block], elements: &mut [T]) {
+        self.each(blocks, Load { array, elements });
+        for (block, elements) in blocks.iter().zip(elements.chunks_exact_mut(self.layout.block_elements())) {
+            pad(self.layout, block, elements);
+        }
+    }
+}
+
+/// Brings elements from the array.
+struct Load<'a, T> {
+    array: &'a [u8],
+    elements: &'a mut [T],
+}
+
+impl<T: Scalar> Transfer for Load<'_, T> {
+    #[inline(always)]
+    fn transfer(&mut self, at: usize, place: usize, n: usize, ahead: usize) {
+        let (bytes, elements) = (&self.array[at * T::BYTES..][..n * T::BYTES], &mut self.elements[place..][..n]);
+        if n == SIDE {
+            prefetch(bytes, ahead * T::BYTES);
+            // Read before any is written, so that it is one load and one store.
+            let row: [T; SIDE] = std::array::from_fn(|i| T::read(&bytes[i * T::BYTES..]));
+            elements.copy_from_slice(&row);
+            return;
+        }
+        for (element, bytes) in elements.iter_mut().zip(bytes.chunks_exact(T::BYTES)) {
+            *element = T::read(bytes);
+        }
+    }
+}
+
 /// The rows of a block: where each begins in the array, and in the block.
-#[inline(always)]
-pub fn rows(layout: &Layout, block: &Block) -> impl Iterator<Item = (usize, usize)> {
+fn rows_of(layout: &Layout, block: &Block) -> impl Iterator<Item = (usize, usize)> {
     let (strides, start) = (layout.strides(), block.start);
     let [nw, nz, ny, _] = block.shape.map(usize::from);
     (0..nw).flat_map(move |w| {
         (0..nz).flat_map(move |z| {
             (0..ny).map(move |y| {
-                let from = start + w * strides[0] + z * strides[1] + y * strides[2];
-                (from, ((w * SIDE + z) * SIDE + y) * SIDE)
+                let at = start + w * strides[0] + z * strides[1] + y * strides[2];
+                (at, ((w * SIDE + z) * SIDE + y) * SIDE)
             })
         })
     })
 }
 
-/// Elements of the blocks of a group, where they all follow each other in the array as they do in their blocks.
+/// Fills up what is missing of a block along each axis, x first: element 1 with element 0, 2 with 1, and 3 with 0.
 #[inline(always)]
-pub fn in_line(layout: &Layout, blocks: &[Block]) -> Option<usize> {
-    (layout.rank() == 1).then(|| blocks.iter().map(|block| usize::from(block.shape[MAX_RANK - 1])).sum())
-}
-
-/// Brings the elements of the blocks of a group from the array, with padding.
-#[inline(always)]
-pub fn load<T: Scalar>(src: &[u8], layout: &Layout, blocks: &[Block], elements: &mut [T]) {
-    let read = |from: usize, elements: &mut [T]| {
-        for (element, bytes) in elements.iter_mut().zip(src[from * T::BYTES..].chunks_exact(T::BYTES)) {
-            *element = T::read(bytes);
-        }
-    };
-    let n = layout.block_elements();
-    if let (Some(n_in_line), [.., last]) = (in_line(layout, blocks), blocks) {
-        read(blocks[0].start, &mut elements[..n_in_line]);
-        pad(layout, last, &mut elements[(blocks.len() - 1) * n..]);
-        return;
-    }
-    for (block, elements) in blocks.iter().zip(elements.chunks_exact_mut(n)) {
-        let nx = usize::from(block.shape[MAX_RANK - 1]);
-        rows(layout, block).for_each(|(from, to)| read(from, &mut elements[to..to + nx]));
-        pad(layout, block, elements);
-    }
-}
-
-/// Fills up what is missing along each axis, x first: element 1 with element 0, 2 with 1, and 3 with 0.
 pub fn pad<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
-    const FROM: [usize; SIDE] = [0, 0, 1, 0];
-    if block.shape.map(usize::from) == layout.sides() {
-        return;
+    if !layout.is_whole(block) {
+        pad_cut(layout, block, elements);
     }
+}
+
+fn pad_cut<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
+    const FROM: [usize; SIDE] = [0, 0, 1, 0];
     let n = layout.block_elements();
     for axis in (MAX_RANK - layout.rank()..MAX_RANK).rev() {
         let stride = SIDE.pow((MAX_RANK - 1 - axis) as u32);
@@ -68,6 +121,11 @@ pub fn pad<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
 /// Writes elements to their bytes, one behind the other.
 #[inline(always)]
 pub fn store<T: Scalar>(elements: &[T], bytes: &mut [u8]) {
+    if let Ok(row) = <[T; SIDE]>::try_from(elements) {
+        // Read before any is written, so that it is one load and one store.
+        (0..SIDE).for_each(|i| row[i].write(&mut bytes[i * T::BYTES..]));
+        return;
+    }
     for (element, bytes) in elements.iter().zip(bytes.chunks_exact_mut(T::BYTES)) {
         element.write(bytes);
     }
@@ -86,7 +144,7 @@ mod tests {
             let mut elements = [0i32; 256];
             let mut blocks = [Block::default(); 64];
             let blocks = layout.blocks_of(layout.n_groups() - 1, &mut blocks);
-            load(&src, &layout, blocks, &mut elements[..blocks.len() * n]);
+            Places::new(&layout).load(&src, blocks, &mut elements[..blocks.len() * n]);
             elements[(blocks.len() - 1) * n..blocks.len() * n].to_vec()
         };
         assert_eq!(padded(&[1], 4), [1, 1, 1, 1]);

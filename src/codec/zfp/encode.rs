@@ -1,16 +1,17 @@
 //! Encoding: several threads make streams of sections, each from bit 0 of its own memory on, and join them where the
 //! stream before ends. Index and exceptions are collected, because only the end of the stream tells where they go.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::codec::mode::Mode;
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{BitWriter, GROUP, Scalar};
-use crate::codec::zfp::elements::load;
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Task, at_level};
+use crate::codec::zfp::elements::Places;
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::join::{Joined, Place};
-use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS};
+use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
 use crate::codec::zfp::memory::{Memory, WORK, Work};
 use crate::codec::zfp::numbers::Numbers;
 use crate::codec::zfp::params::bounded;
@@ -48,6 +49,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     };
     let numbers = if asked.mode == Mode::Rel { bounded(bound.unwrap_or_default()) } else { asked.numbers };
     let rules = Rules::<T>::new(layout, numbers, job.level, bound, fill);
+    let places = Places::new(layout);
     let alone = Pool::new(1);
     let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };
 
@@ -57,7 +59,9 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         let _ieee = Ieee::begin();
         let mut work = Memory::of(&WORK);
         let is_vain = is_full.load(Ordering::Relaxed);
-        let made = if is_vain { Ok(()) } else { encode_piece(&rules, layout, &numbers, src, piece, &mut work) };
+        let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
+        let task = Piece { rules: &rules, places: &places, layout, numbers: &numbers, src, sections, work: &mut work };
+        let made = if is_vain { Ok(()) } else { at_level(job.level, task) };
         made.map(|()| work)
     };
     let turn = |made, joined: &mut _| {
@@ -116,48 +120,56 @@ fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
     all.max(numbers.minbits as usize).min(numbers.maxbits as usize)
 }
 
-/// Encodes the sections of a piece.
-fn encode_piece<T: Checked>(
-    rules: &Rules<T>,
-    layout: &Layout,
-    numbers: &Numbers,
-    src: &[u8],
-    piece: usize,
-    work: &mut Work,
-) -> Result<()> {
-    let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
-    let n_blocks = sections.len() * layout.per_section();
-    let most_bytes = (n_blocks * most_bits::<T>(layout, numbers)).div_ceil(64) * 8 + BEHIND;
-    let Work { stream, index, found, .. } = work;
-    index.clear();
-    index.reserve(PER_PIECE)?;
-    if stream.len() < most_bytes {
-        stream.clear();
-        reserve(stream, most_bytes)?;
-        stream.resize(most_bytes, 0);
-    }
-    let (n, mut scratch) = (layout.block_elements(), Scratch::new());
-    let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
-    let mut out = BitWriter::new(stream, 0);
-    for section in sections {
-        found.begin()?;
-        let (start, groups) = (out.position(), layout.groups_of(section));
-        for group in groups.clone() {
-            let blocks = layout.blocks_of(group, &mut blocks);
-            let elements = &mut elements[..blocks.len() * n];
-            load(src, layout, blocks, elements);
-            let place = (group - groups.start) * GROUP;
-            let n_bits = rules.encode(blocks, elements, &mut out, &mut scratch, (found, place));
-            index.groups.push(n_bits as u16);
+/// Sections that are encoded one after the other.
+struct Piece<'a, T: Checked> {
+    rules: &'a Rules<'a, T>,
+    places: &'a Places<'a>,
+    layout: &'a Layout,
+    numbers: &'a Numbers,
+    src: &'a [u8],
+    sections: Range<usize>,
+    work: &'a mut Work,
+}
+
+impl<T: Checked> Task for Piece<'_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run(self) -> Result<()> {
+        let Self { rules, places, layout, numbers, src, sections, work } = self;
+        let n_blocks = sections.len() * layout.per_section();
+        let most_bytes = (n_blocks * most_bits::<T>(layout, numbers)).div_ceil(64) * 8 + BEHIND;
+        let Work { stream, index, found, .. } = work;
+        index.clear();
+        index.reserve(PER_PIECE)?;
+        if stream.len() < most_bytes {
+            stream.clear();
+            reserve(stream, most_bytes)?;
+            stream.resize(most_bytes, 0);
         }
-        index.sections.push((out.position() - start) as u64);
-        let before = index.exceptions.len();
-        found.write::<T::Word>(&mut index.exceptions)?;
-        index.units.push(((index.exceptions.len() - before) / ALIGNMENT) as u32);
-        index.n_exceptions += found.len() as u64;
+        let (n, mut scratch) = (layout.block_elements(), Scratch::new());
+        let (mut elements, mut blocks) = ([T::default(); GROUP], [Block::default(); MOST_BLOCKS]);
+        let mut out = BitWriter::new(stream, 0);
+        for section in sections {
+            found.begin()?;
+            let start = out.position();
+            let mut all = layout.blocks(layout.section(section));
+            for place in (0..layout.groups_of(section).len()).map(|group| group * GROUP) {
+                let blocks = next(&mut all, &mut blocks[..layout.per_group()]);
+                let elements = &mut elements[..blocks.len() * n];
+                places.load(src, blocks, elements);
+                let n_bits = rules.encode(blocks, elements, &mut out, &mut scratch, (found, place));
+                index.groups.push(n_bits as u16);
+            }
+            index.sections.push((out.position() - start) as u64);
+            let before = index.exceptions.len();
+            found.write::<T::Word>(&mut index.exceptions)?;
+            index.units.push(((index.exceptions.len() - before) / ALIGNMENT) as u32);
+            index.n_exceptions += found.len() as u64;
+        }
+        debug_assert!(!out.ran_out());
+        work.n_bits = out.position();
+        out.finish();
+        Ok(())
     }
-    debug_assert!(!out.ran_out());
-    work.n_bits = out.position();
-    out.finish();
-    Ok(())
 }

@@ -14,6 +14,8 @@ use crate::types::Shape;
 pub const MAX_RANK: usize = AXES;
 /// Elements of a whole block along an axis.
 pub const SIDE: usize = 4;
+/// Extents of a whole block of every rank.
+const WHOLE: [[u8; MAX_RANK]; MAX_RANK + 1] = [[1; 4], [1, 1, 1, 4], [1, 1, 4, 4], [1, 4, 4, 4], [4; 4]];
 /// Elements of the blocks of a section.
 pub const SECTION_ELEMENTS: usize = GROUP * GROUPS_PER_SECTION;
 /// Groups of a section.
@@ -41,6 +43,12 @@ pub struct Block {
 pub const MOST_BLOCKS: usize = GROUP / SIDE;
 
 impl Block {
+    /// Elements of a row.
+    #[inline(always)]
+    pub fn row(&self) -> usize {
+        usize::from(self.shape[MAX_RANK - 1])
+    }
+
     /// Whether an element, by its index in a block with padding, is one of the array.
     #[inline(always)]
     pub fn has(&self, index: usize) -> bool {
@@ -95,13 +103,15 @@ impl Layout {
     }
 
     /// Blocks of a group.
+    #[inline(always)]
     pub fn per_group(&self) -> usize {
-        GROUP / self.block_elements()
+        GROUP >> (2 * self.rank)
     }
 
     /// Blocks of a section.
+    #[inline(always)]
     pub fn per_section(&self) -> usize {
-        SECTION_ELEMENTS / self.block_elements()
+        SECTION_ELEMENTS >> (2 * self.rank)
     }
 
     /// Number of groups.
@@ -133,14 +143,27 @@ impl Layout {
     }
 
     /// Elements from one place to the next along each axis of the array.
+    #[inline(always)]
     pub fn strides(&self) -> [usize; MAX_RANK] {
         let [_, nz, ny, nx] = self.extents;
         [nz * ny * nx, ny * nx, nx, 1]
     }
 
     /// Extents of a whole block.
+    #[inline(always)]
     pub fn sides(&self) -> [usize; MAX_RANK] {
-        std::array::from_fn(|axis| if axis < MAX_RANK - self.rank { 1 } else { SIDE })
+        WHOLE[self.rank].map(usize::from)
+    }
+
+    /// A whole block, as the first one of an array.
+    pub fn whole_block(&self) -> Block {
+        Block { start: 0, shape: WHOLE[self.rank] }
+    }
+
+    /// Whether the array's end cuts nothing off a block.
+    #[inline(always)]
+    pub fn is_whole(&self, block: &Block) -> bool {
+        block.shape == WHOLE[self.rank]
     }
 
     /// The place in the array of the first element of block number `index`.
@@ -160,18 +183,14 @@ impl Layout {
         Block { start, shape: std::array::from_fn(|axis| SIDE.min(self.extents[axis] - origin[axis]) as u8) }
     }
 
-    /// The blocks of a group, at the start of `blocks`, which has room for every group's.
-    pub fn blocks_of<'b>(&self, group: usize, blocks: &'b mut [Block]) -> &'b [Block] {
-        let numbers = self.group(group);
-        let n = numbers.len();
-        for (to, block) in blocks.iter_mut().zip(self.blocks(numbers)) {
-            *to = block;
-        }
-        &blocks[..n]
+    /// The blocks of a group, at the start of `to`.
+    pub fn blocks_of<'b>(&self, group: usize, to: &'b mut [Block; MOST_BLOCKS]) -> &'b [Block] {
+        next(&mut self.blocks(self.group(group)), to)
     }
 
     /// Blocks that follow each other.
-    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Block> {
+    #[inline(always)]
+    pub fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Block> {
         let mut at = self.coordinates(range.start);
         range.map(move |_| {
             let block = self.block_at(at);
@@ -209,6 +228,17 @@ impl Layout {
         let tail = exceptions + index(1, 4 * u64::from(n_units));
         Parts { stream, groups, exception_ends, exceptions, tail }
     }
+}
+
+/// The next of some blocks, as many as there is room for and there are, at the start of `to`.
+#[inline(always)]
+pub fn next<'b>(blocks: &mut impl Iterator<Item = Block>, to: &'b mut [Block]) -> &'b [Block] {
+    let mut n = 0;
+    for (to, block) in to.iter_mut().zip(blocks) {
+        *to = block;
+        n += 1;
+    }
+    &to[..n]
 }
 
 /// Where the parts of a payload begin, each of which ends where the next one begins.
@@ -297,7 +327,7 @@ mod tests {
             assert!(seen.iter().all(|&n| n == 1), "{extents:?}");
             let middle = layout.n_blocks() / 2;
             assert_eq!(layout.blocks(middle..middle + 1).next(), layout.blocks(0..middle + 1).last());
-            let mut blocks = vec![Block::default(); layout.per_group()];
+            let mut blocks = [Block::default(); MOST_BLOCKS];
             assert!(layout.blocks_of(0, &mut blocks).iter().copied().eq(layout.blocks(layout.group(0))));
         }
     }

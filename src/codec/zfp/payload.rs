@@ -92,7 +92,9 @@ impl<'p> Payload<'p> {
         start..start + self.group_bits(group)
     }
 
-    fn group_bits(&self, group: usize) -> usize {
+    /// Bits of a group.
+    #[inline(always)]
+    pub fn group_bits(&self, group: usize) -> usize {
         match self.fixed_bits {
             Some(bits) => self.layout.group(group).len() * bits as usize,
             None => usize::from(u16::from_le_bytes(self.groups[group])),

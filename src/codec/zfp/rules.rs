@@ -1,7 +1,7 @@
 //! What a writer does to a block before it is coded, and which elements it then keeps exactly: all for which the stream
 //! would have another value than was asked for.
 
-use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Value, encode, encode_checked, exponent, is_tiny};
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Value, encode, encode_checked, tiny_limit};
 use crate::codec::zfp::elements::pad;
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::layout::{Block, Layout};
@@ -82,6 +82,8 @@ pub struct Rules<'a, T: Checked> {
     level: Level,
     /// What elements are measured by that reaches this is left out.
     limit: T::Word,
+    /// Blocks without an element that reaches this are coded as zeros.
+    tiny: T::Word,
     /// The bound that is kept, if one is.
     bound: Option<T>,
     fill: Option<T::Word>,
@@ -103,19 +105,30 @@ impl<'a, T: Checked> Rules<'a, T> {
             // Infinity.
             None => T::power(T::BIAS + 1).word(),
         };
-        Self { layout, numbers, level, limit, bound: bound.map(T::bound), fill }
+        Self { layout, numbers, level, limit, tiny: tiny_limit::<T>(), bound: bound.map(T::bound), fill }
+    }
+
+    /// What an element is measured by.
+    #[inline(always)]
+    fn measure(element: T) -> T::Word {
+        if T::IS_FLOAT {
+            element.magnitude()
+        } else {
+            // From −2^(W−2) on to below 2^(W−2) there are 2^(W−1) integers.
+            element.word().plus(T::Word::from_u64(1) << (T::Word::BITS - 2))
+        }
     }
 
     /// Whether an element is left out of the stream.
     #[inline(always)]
     fn is_left_out(&self, element: T) -> bool {
-        let measure = if T::IS_FLOAT {
-            element.magnitude()
-        } else {
-            // From −2^(W−2) on to below 2^(W−2) there are 2^(W−1) integers.
-            element.word().plus(T::Word::from_u64(1) << (T::Word::BITS - 2))
-        };
-        measure >= self.limit || self.fill == Some(element.word())
+        Self::measure(element) >= self.limit || self.fill == Some(element.word())
+    }
+
+    /// Whether elements are those of a block that is coded as zeros.
+    #[inline(always)]
+    fn is_tiny(&self, elements: &[T]) -> bool {
+        T::IS_FLOAT && elements.iter().all(|element| element.magnitude() < self.tiny)
     }
 
     /// Encodes the blocks of a group with their padding; their bits. Exceptions are found, of which the first place in the
@@ -134,21 +147,28 @@ impl<'a, T: Checked> Rules<'a, T> {
             return encode(self.level, rank, numbers, elements, out);
         }
         let replaced = &mut scratch.replaced[..elements.len()];
-        let has_left_out = elements.iter().fold(false, |any, &element| any | self.is_left_out(element));
+        // One look at all elements; most groups need no other.
+        let (mut least, mut most, mut has_fill) = (!T::Word::default(), T::Word::default(), false);
+        for &element in elements {
+            let measure = Self::measure(element);
+            (least, most) = (least.min(measure), most.max(measure));
+            has_fill |= self.fill == Some(element.word());
+        }
+        let has_left_out = most >= self.limit || has_fill;
         let mut coded = elements;
         if has_left_out {
             self.replace(blocks, elements, replaced);
             coded = replaced;
         }
-        let is_tiny = |elements: &[T]| T::IS_FLOAT && is_tiny::<T>(exponent(elements));
-        let has_tiny = coded.chunks_exact(n).any(is_tiny);
+        let may_be_tiny = T::IS_FLOAT && (has_left_out || least < self.tiny);
+        let has_tiny = may_be_tiny && coded.chunks_exact(n).any(|elements| self.is_tiny(elements));
         if has_tiny {
             if !has_left_out {
                 replaced.copy_from_slice(elements);
             }
             replaced
                 .chunks_exact_mut(n)
-                .filter(|elements| is_tiny(elements))
+                .filter(|elements| self.is_tiny(elements))
                 .for_each(|tiny| tiny.fill(T::default()));
             coded = replaced;
         }

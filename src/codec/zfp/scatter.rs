@@ -2,21 +2,21 @@
 //! rows of the blocks of two sections lie between each other.
 #![allow(unsafe_code, reason = "threads write blocks of one array, which have no element in common")]
 
-use crate::codec::zfp::block::{GROUP, Scalar};
-use crate::codec::zfp::elements::{in_line, rows, store};
-use crate::codec::zfp::layout::{Block, Layout, MAX_RANK};
+use crate::codec::zfp::block::{Scalar, prefetch};
+use crate::codec::zfp::elements::{Places, Transfer, store};
+use crate::codec::zfp::layout::{Block, Layout};
 use crate::cpu::shared::SharedBytes;
 
 /// An array, as it is decoded.
 pub struct Scatter<'a> {
     array: SharedBytes<'a>,
-    layout: &'a Layout,
+    places: Places<'a>,
 }
 
 impl<'a> Scatter<'a> {
     /// The array, of this layout.
     pub fn new(array: &'a mut [u8], layout: &'a Layout) -> Self {
-        Self { array: SharedBytes::new(array), layout }
+        Self { array: SharedBytes::new(array), places: Places::new(layout) }
     }
 
     /// Writes the elements of the blocks of a group to their places.
@@ -25,21 +25,22 @@ impl<'a> Scatter<'a> {
     /// Nobody else writes these blocks meanwhile.
     #[inline(always)]
     pub unsafe fn put<T: Scalar>(&self, blocks: &[Block], elements: &[T]) {
-        let mut bytes = [0; 8 * GROUP];
-        let bytes = &mut bytes[..elements.len() * T::BYTES];
-        store(elements, bytes);
-        if let Some(n) = in_line(self.layout, blocks) {
-            // SAFETY: blocks have no element in common, and these are written by the caller alone.
-            unsafe { self.array.write(blocks[0].start * T::BYTES, &bytes[..n * T::BYTES]) };
-            return;
-        }
-        let block_bytes = self.layout.block_elements() * T::BYTES;
-        for (block, bytes) in blocks.iter().zip(bytes.chunks_exact(block_bytes)) {
-            let row_bytes = usize::from(block.shape[MAX_RANK - 1]) * T::BYTES;
-            for (to, from) in rows(self.layout, block) {
-                // SAFETY: as above.
-                unsafe { self.array.write(to * T::BYTES, &bytes[from * T::BYTES..][..row_bytes]) };
-            }
-        }
+        self.places.each(blocks, Put { array: &self.array, elements });
+    }
+}
+
+/// Writes elements to the array, which nobody else writes meanwhile.
+struct Put<'a, T> {
+    array: &'a SharedBytes<'a>,
+    elements: &'a [T],
+}
+
+impl<T: Scalar> Transfer for Put<'_, T> {
+    #[inline(always)]
+    fn transfer(&mut self, at: usize, place: usize, n: usize, ahead: usize) {
+        // SAFETY: blocks have no element in common, and these are written by the caller of `put` alone.
+        let bytes = unsafe { self.array.part(at * T::BYTES..(at + n) * T::BYTES) };
+        prefetch(bytes, ahead * T::BYTES);
+        store(&self.elements[place..place + n], bytes);
     }
 }

@@ -131,20 +131,26 @@ impl Room<'_> {
         self.position += n as usize;
     }
 
-    /// Adds bits to three words from word `at` on, which is that of the position or one behind it.
+    /// Writes eight strings of bits, the last one first, each in three words from word `at` on, in which the one before ends,
+    /// or which is behind that. The last bit is before `end`.
     #[inline(always)]
-    pub fn add(&mut self, at: usize, [first, second, third]: [u64; 3]) {
-        if let Some(words) = self.words.get_mut(at..at + 3) {
-            words[0] = (u64::from_le_bytes(words[0]) | first).to_le_bytes();
-            words[1] = second.to_le_bytes();
-            words[2] = third.to_le_bytes();
+    pub fn put_eight(&mut self, at: &[u64; 8], bits: &[[u64; 8]; 3], end: usize) {
+        // The words of the string before are kept in registers: to read them again takes longer than all the rest.
+        let mut last = self.position / 64;
+        let mut words = [self.word(last), 0, 0];
+        for i in (0..8).rev() {
+            let at = at[i] as usize;
+            let started = match at.wrapping_sub(last) {
+                0 => words[0],
+                1 => words[1],
+                _ => words[2],
+            };
+            (last, words) = (at, [started | bits[0][i], bits[1][i], bits[2][i]]);
+            if let Some(to) = self.words.get_mut(at..at + 3) {
+                to.copy_from_slice(&words.map(u64::to_le_bytes));
+            }
         }
-    }
-
-    /// Goes on behind what was added.
-    #[inline(always)]
-    pub fn go_to(&mut self, position: usize) {
-        self.position = position;
+        self.position = end;
     }
 
     /// Takes bits from `end` on back, if there are any, or writes zeros up to `least`.

@@ -19,13 +19,16 @@ mod value;
 
 pub use self::bits::{BitReader, BitWriter};
 #[cfg(target_arch = "x86_64")]
-pub use self::simd::Value;
+pub use self::simd::{Value, prefetch};
 /// Elements with registers at every level.
 #[cfg(not(target_arch = "x86_64"))]
 pub trait Value: Scalar {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<T: Scalar> Value for T {}
-pub use self::value::{Scalar, exponent, is_tiny};
+/// Tells the CPU that bytes are wanted soon that are `ahead` behind the start of these.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn prefetch(_: &[u8], _: usize) {}
+pub use self::value::{Scalar, tiny_limit};
 
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
@@ -34,12 +37,30 @@ use crate::settings::CpuLevel;
 /// Elements of the blocks that are coded together at most.
 pub const GROUP: usize = 256;
 
+/// Work that is compiled for each level.
+pub trait Task {
+    type Output;
+    /// Does it. It is inlined, with all that is to have the instructions of the level.
+    fn run(self) -> Self::Output;
+}
+
+/// Does a task with the instructions of a level.
+pub fn at_level<T: Task>(level: Level, task: T) -> T::Output {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 => simd::with_avx2(level, task),
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx512 => simd::with_avx512(level, task),
+        _ => task.run(),
+    }
+}
+
 /// Encodes blocks of 4^rank elements, which follow each other and are [`GROUP`] elements at most; the number of their
 /// bits. The rank is 1 to 4.
 ///
 /// Unless blocks are reversible, floats are finite and the magnitude of integers is below 2^(W−2), W being their bits.
 pub fn encode<T: Value>(level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
-    at_level(level, Encode { rank, numbers, blocks, out, decoded: None })
+    Encode { rank, numbers, blocks, out, decoded: None }.at(level)
 }
 
 /// As [`encode`], and what a decoder makes of the blocks.
@@ -51,18 +72,20 @@ pub fn encode_checked<T: Value>(
     out: &mut BitWriter,
     decoded: &mut [T],
 ) -> u32 {
-    at_level(level, Encode { rank, numbers, blocks, out, decoded: Some(decoded) })
+    Encode { rank, numbers, blocks, out, decoded: Some(decoded) }.at(level)
 }
 
-/// Decodes such blocks, whatever the bits are; how many they were.
-pub fn decode<T: Value>(
+/// Decodes such blocks, whatever the bits are: `S` sequences of as many blocks, side by side, each from bit `at` of the
+/// bytes on, which becomes where it ends. A step in a sequence waits for the one before, and a CPU has time for others.
+pub fn decode<T: Value, const S: usize>(
     level: Level,
     rank: usize,
     numbers: &Numbers,
-    bits: &mut BitReader,
+    bytes: &[u8],
+    at: &mut [usize; S],
     blocks: &mut [T],
-) -> u32 {
-    at_level(level, Decode { rank, numbers, bits, blocks })
+) {
+    Decode { rank, numbers, bytes, at, blocks }.at(level);
 }
 
 /// Blocks to be encoded.
@@ -74,24 +97,19 @@ struct Encode<'a, 'b, T> {
     decoded: Option<&'a mut [T]>,
 }
 
-/// Blocks to be decoded.
-struct Decode<'a, 'b, T> {
-    rank: usize,
-    numbers: &'a Numbers,
-    bits: &'a mut BitReader<'b>,
-    blocks: &'a mut [T],
-}
-
-/// Either of them: the number of bits.
-trait Task {
-    /// Does it as the definition has it. All is inlined, so that it is compiled for each level.
-    fn run(self) -> u32;
-    /// Does it in registers of AVX-512.
-    #[cfg(target_arch = "x86_64")]
-    fn run_in_registers(self) -> u32;
+impl<T: Value> Encode<'_, '_, T> {
+    #[inline(always)]
+    fn at(self, level: Level) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if has_registers(level, self.rank, self.numbers) && self.out.has_room() {
+            return simd::encode(level, self);
+        }
+        at_level(level, self)
+    }
 }
 
 impl<T: Value> Task for Encode<'_, '_, T> {
+    type Output = u32;
     #[inline(always)]
     fn run(self) -> u32 {
         let Self { rank, numbers, blocks, out, decoded } = self;
@@ -102,36 +120,50 @@ impl<T: Value> Task for Encode<'_, '_, T> {
             _ => scalar::encode::<T, 256, 4>(numbers, blocks, out, decoded),
         }
     }
-    #[cfg(target_arch = "x86_64")]
-    fn run_in_registers(self) -> u32 {
-        simd::encode(self)
+}
+
+/// Blocks to be decoded.
+struct Decode<'a, T, const S: usize> {
+    rank: usize,
+    numbers: &'a Numbers,
+    bytes: &'a [u8],
+    at: &'a mut [usize; S],
+    blocks: &'a mut [T],
+}
+
+impl<T: Value, const S: usize> Decode<'_, T, S> {
+    #[inline(always)]
+    fn at(self, level: Level) {
+        #[cfg(target_arch = "x86_64")]
+        if has_registers(level, self.rank, self.numbers) {
+            return simd::decode(level, self);
+        }
+        at_level(level, self);
     }
 }
 
-impl<T: Value> Task for Decode<'_, '_, T> {
+impl<T: Value, const S: usize> Task for Decode<'_, T, S> {
+    type Output = ();
     #[inline(always)]
-    fn run(self) -> u32 {
-        let Self { rank, numbers, bits, blocks } = self;
-        match rank {
-            1 => scalar::decode::<T, 4, 1>(numbers, bits, blocks),
-            2 => scalar::decode::<T, 16, 1>(numbers, bits, blocks),
-            3 => scalar::decode::<T, 64, 1>(numbers, bits, blocks),
-            _ => scalar::decode::<T, 256, 4>(numbers, bits, blocks),
+    fn run(self) {
+        let Self { rank, numbers, bytes, at, blocks } = self;
+        let n = blocks.len() / S;
+        for (at, blocks) in at.iter_mut().zip(blocks.chunks_exact_mut(n)) {
+            let mut bits = BitReader::new(bytes, *at);
+            match rank {
+                1 => scalar::decode::<T, 4, 1>(numbers, &mut bits, blocks),
+                2 => scalar::decode::<T, 16, 1>(numbers, &mut bits, blocks),
+                3 => scalar::decode::<T, 64, 1>(numbers, &mut bits, blocks),
+                _ => scalar::decode::<T, 256, 4>(numbers, &mut bits, blocks),
+            };
+            *at = bits.position();
         }
     }
-    #[cfg(target_arch = "x86_64")]
-    fn run_in_registers(self) -> u32 {
-        simd::decode(self)
-    }
 }
 
-/// Does a task with the instructions of a level.
-fn at_level(level: Level, task: impl Task) -> u32 {
-    match level.kind() {
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => simd::with_avx2(level, task),
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx512 => task.run_in_registers(),
-        _ => task.run(),
-    }
+/// Whether blocks are worked on in registers of AVX-512, otherwise than the definition has it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn has_registers(level: Level, rank: usize, numbers: &Numbers) -> bool {
+    level.kind() == CpuLevel::Avx512 && !numbers.is_reversible() && rank < 4
 }

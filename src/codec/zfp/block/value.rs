@@ -157,8 +157,31 @@ pub fn is_tiny<T: Scalar>(exponent: i32) -> bool {
     T::IS_FLOAT && T::Word::BITS as i32 - 2 - exponent > T::BIAS
 }
 
+/// The smallest magnitude that keeps a block from that. Of integers, 0.
+pub fn tiny_limit<T: Scalar>() -> T::Word {
+    if T::IS_FLOAT { T::power(T::Word::BITS as i32 - 3 - T::BIAS).word() } else { T::Word::default() }
+}
+
 /// Elements with the top bit set have their other bits inverted, so that words are in the order of values.
 #[inline(always)]
 pub fn sortable<T: Scalar>(word: T::Word) -> T::Word {
     if T::IS_FLOAT { word ^ (word.shift_signed(T::Word::BITS - 1) >> 1) } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_where_tiny_blocks_end<T: Scalar>() {
+        let limit = tiny_limit::<T>();
+        let below = limit.minus(T::Word::from_u64(1));
+        assert!(!is_tiny::<T>(exponent_of::<T>(limit)) && is_tiny::<T>(exponent_of::<T>(below)));
+    }
+
+    #[test]
+    fn the_limit_is_where_tiny_blocks_end() {
+        is_where_tiny_blocks_end::<f32>();
+        is_where_tiny_blocks_end::<f64>();
+        assert_eq!((tiny_limit::<i32>(), tiny_limit::<i64>()), (0, 0));
+    }
 }

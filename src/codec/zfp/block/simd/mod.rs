@@ -11,6 +11,8 @@ mod read;
 mod short;
 mod strings;
 
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
 use super::value::{Scalar, exponent_of};
@@ -127,11 +129,7 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                         M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
                     // In memory words are taken from registers at no cost.
                     let strings = &*std::hint::black_box(&mut strings);
-                    for r in (0..8).rev() {
-                        let [first, second, third] = &strings.bits;
-                        out.add(strings.at[r] as usize, [first[r], second[r], third[r]]);
-                    }
-                    out.go_to(strings.end);
+                    out.put_eight(&strings.at, &strings.bits, strings.end);
                     above = strings.above;
                     if strings.end >= end {
                         break;
@@ -142,7 +140,7 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 out.end_at(end, start + numbers.minbits as usize);
                 if let Some(decoded) = decoded {
                     if is_cut {
-                        decode_blocks::<T, M, 3, 64>(numbers, &mut BitReader::new(out.bytes(), start), decoded);
+                        decode_blocks::<T, M, 3, 64, 1>(numbers, out.bytes(), &mut [start], decoded);
                     } else {
                         let digits = M::kept(digits, &[kept_digits(lowest); LANES]);
                         M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
@@ -240,8 +238,7 @@ unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usi
             // SAFETY: the caller's promise.
             unsafe {
                 if is_cut {
-                    let mut bits = BitReader::new(out.bytes(), start);
-                    decode_blocks::<T, M, RANK, N>(numbers, &mut bits, decoded);
+                    decode_blocks::<T, M, RANK, N, 1>(numbers, out.bytes(), &mut [start], decoded);
                 } else {
                     let mut masks = [T::Word::default(); LANES];
                     let mut powers = [T::default(); LANES];
@@ -320,7 +317,7 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
             }
             if RANK > 1 {
                 // SAFETY: the caller's promise.
-                unsafe { read::planes::<N, S>(bytes, &mut streams, b * N, &mut planes) };
+                unsafe { read::planes::<N, S>(bytes, &mut streams, b * N % BUNDLE, &mut planes) };
             }
             for i in 0..S {
                 let least = at[i] + numbers.minbits as usize;
@@ -345,58 +342,65 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
 /// # Safety
 /// The CPU must have the machine's level.
 #[inline(always)]
-unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
     numbers: &Numbers,
-    bits: &mut BitReader,
+    bytes: &[u8],
+    at: &mut [usize; S],
     blocks: &mut [T],
 ) {
-    let start = bits.position();
     // SAFETY: the caller's promise.
     unsafe {
-        if numbers.is_fixed() && blocks.len() == 4 * BUNDLE {
+        if S == 1 && numbers.is_fixed() && blocks.len() == 4 * BUNDLE {
+            // Where other blocks of the sequence begin is known.
             let n_bits = BUNDLE / N * numbers.maxbits as usize;
-            let mut at = [start, start + n_bits, start + 2 * n_bits, start + 3 * n_bits];
-            decode_side_by_side::<T, M, RANK, N, 4>(numbers, bits.bytes(), &mut at, blocks);
-            bits.go_to(at[3]);
+            let mut four = [at[0], at[0] + n_bits, at[0] + 2 * n_bits, at[0] + 3 * n_bits];
+            decode_side_by_side::<T, M, RANK, N, 4>(numbers, bytes, &mut four, blocks);
+            at[0] = four[3];
         } else {
-            let mut at = [start];
-            decode_side_by_side::<T, M, RANK, N, 1>(numbers, bits.bytes(), &mut at, blocks);
-            bits.go_to(at[0]);
+            decode_side_by_side::<T, M, RANK, N, S>(numbers, bytes, at, blocks);
         }
     }
 }
 
-/// Does a task of a level as the definition has it, with the instructions of AVX2.
-pub fn with_avx2(level: Level, task: impl Task) -> u32 {
+/// Does a task with the instructions of AVX2.
+#[inline(always)]
+pub fn with_avx2<T: Task>(level: Level, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx2);
     // SAFETY: a `Level` is proof that the CPU has its instructions.
     unsafe { avx2_level::run(task) }
 }
 
-/// Encodes with the instructions of AVX-512.
-pub fn encode<T: Value>(task: Encode<T>) -> u32 {
-    let Encode { rank, numbers, blocks, out, decoded } = task;
+/// Does a task with the instructions of AVX-512.
+#[inline(always)]
+pub fn with_avx512<T: Task>(level: Level, task: T) -> T::Output {
+    assert!(level.kind() >= CpuLevel::Avx512);
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    unsafe {
-        if !numbers.is_reversible() && rank < 4 && out.has_room() {
-            return out.in_room(|room| avx512_level::encode(rank, numbers, blocks, room, decoded));
-        }
-        avx512_level::run(Encode { rank, numbers, blocks, out, decoded })
-    }
+    unsafe { avx512_level::run(task) }
 }
 
-/// Decodes with the instructions of AVX-512.
-pub fn decode<T: Value>(task: Decode<T>) -> u32 {
-    let Decode { rank, numbers, bits, blocks } = task;
+/// Encodes blocks with up to three axes, not reversible, where there is room, with registers of AVX-512.
+#[inline(always)]
+pub fn encode<T: Value>(level: Level, task: Encode<T>) -> u32 {
+    assert!(level.kind() >= CpuLevel::Avx512);
+    let Encode { rank, numbers, blocks, out, decoded } = task;
     // SAFETY: a `Level` is proof that the CPU has its instructions.
-    unsafe {
-        if numbers.is_reversible() || rank > 3 {
-            return avx512_level::run(Decode { rank, numbers, bits, blocks });
-        }
-        let start = bits.position();
-        avx512_level::decode(rank, numbers, bits, blocks);
-        (bits.position() - start) as u32
-    }
+    out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
+}
+
+/// Decodes blocks with up to three axes, not reversible, with registers of AVX-512.
+#[inline(always)]
+pub fn decode<T: Value, const S: usize>(level: Level, task: Decode<T, S>) {
+    assert!(level.kind() >= CpuLevel::Avx512);
+    let Decode { rank, numbers, bytes, at, blocks } = task;
+    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    unsafe { avx512_level::decode(rank, numbers, bytes, at, blocks) }
+}
+
+/// Tells the CPU that bytes are wanted soon that are `ahead` behind the start of these; there need not be any.
+#[inline(always)]
+pub fn prefetch(bytes: &[u8], ahead: usize) {
+    // SAFETY: every x86-64 has this instruction, which does not fail wherever it points to.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(ahead).cast()) };
 }
 
 /// Elements with registers at every level.
@@ -418,11 +422,11 @@ impl Value for i64 {
     type Avx512 = Avx512<8>;
 }
 
-/// Tasks as the definition has them, compiled with the instructions of a level.
+/// Tasks, compiled with the instructions of a level.
 macro_rules! run {
     ([$($feature:tt)*] $name:ident) => {
         #[target_feature($(enable = $feature),*)]
-        pub fn $name(task: impl Task) -> u32 {
+        pub fn $name<T: Task>(task: T) -> T::Output {
             task.run()
         }
     };
@@ -439,7 +443,7 @@ macro_rules! level {
             use super::*;
 
             #[target_feature($(enable = $feature),*)]
-            pub fn run(task: impl Task) -> u32 {
+            pub fn run<T: Task>(task: T) -> T::Output {
                 task.run()
             }
 
@@ -462,13 +466,19 @@ macro_rules! level {
             }
 
             #[target_feature($(enable = $feature),*)]
-            pub fn decode<T: Value>(rank: usize, numbers: &Numbers, bits: &mut BitReader, blocks: &mut [T]) {
+            pub fn decode<T: Value, const S: usize>(
+                rank: usize,
+                numbers: &Numbers,
+                bytes: &[u8],
+                at: &mut [usize; S],
+                blocks: &mut [T],
+            ) {
                 // SAFETY: who calls this has seen to the features, which are the level's.
                 unsafe {
                     match rank {
-                        1 => decode_blocks::<T, T::$machine, 1, 4>(numbers, bits, blocks),
-                        2 => decode_blocks::<T, T::$machine, 2, 16>(numbers, bits, blocks),
-                        _ => decode_blocks::<T, T::$machine, 3, 64>(numbers, bits, blocks),
+                        1 => decode_blocks::<T, T::$machine, 1, 4, S>(numbers, bytes, at, blocks),
+                        2 => decode_blocks::<T, T::$machine, 2, 16, S>(numbers, bytes, at, blocks),
+                        _ => decode_blocks::<T, T::$machine, 3, 64, S>(numbers, bytes, at, blocks),
                     }
                 }
             }

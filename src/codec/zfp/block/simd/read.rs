@@ -48,7 +48,7 @@ impl Stream {
     }
 
     #[inline(always)]
-    fn has_more(&self) -> bool {
+    fn has_more(self) -> bool {
         self.next > self.lowest && self.at < self.end
     }
 
@@ -114,7 +114,9 @@ impl Stream {
             let is_last = u32::from(end_at_last < end);
             let n_code = end.min(end_at_last);
             if n_code >= WINDOW_BITS {
-                return self.long_step::<N>(bytes);
+                let plane;
+                (*self, plane) = self.long_step::<N>(bytes);
+                return plane;
             }
             let of_places = _bzhi_u64(parities, n_code);
             let rest = _pext_u64(code, of_places) | last & 0u64.wrapping_sub(is_last.into());
@@ -126,17 +128,17 @@ impl Stream {
 
     /// A plane with a code that is longer than a window.
     #[inline(never)]
-    fn long_step<const N: usize>(&mut self, bytes: &[u8]) -> u64 {
+    fn long_step<const N: usize>(mut self, bytes: &[u8]) -> (Self, u64) {
         let mut bits = BitReader::new(bytes, self.at);
         let left = (self.end - self.at).min(u32::MAX as usize) as u32;
         let mut progress = Progress { seen: self.seen, left };
         let [plane] = read(&mut bits, N as u32, &mut progress);
         (self.seen, self.at) = (progress.seen, bits.position());
-        plane
+        (self, plane)
     }
 }
 
-/// Reads the planes of several blocks, side by side: a step waits for the one before, and the CPU has time for others.
+/// Reads the planes of up to four blocks, side by side: a step waits for the one before, and the CPU has time for others.
 /// They are added at a place of each one's `planes`.
 ///
 /// # Safety
@@ -148,17 +150,24 @@ pub unsafe fn planes<const N: usize, const S: usize>(
     place: usize,
     planes: &mut [[u64; 64]; S],
 ) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut is_any = true;
-        while is_any {
-            is_any = false;
-            for i in 0..S {
-                if streams[i].has_more() {
-                    streams[i].step::<N>(bytes, place, &mut planes[i]);
-                    is_any = true;
+    // Written out, so that all that is known of the streams is in registers.
+    macro_rules! step {
+        ($($i:literal)*) => {
+            $(
+                if $i < S {
+                    // SAFETY: the caller's promise.
+                    unsafe { streams[$i].step::<N>(bytes, place, &mut planes[$i]) };
                 }
-            }
+            )*
+        };
+    }
+    while streams.iter().all(|stream| stream.has_more()) {
+        step!(0 1 2 3);
+    }
+    for i in 0..S {
+        while streams[i].has_more() {
+            // SAFETY: the caller's promise.
+            unsafe { streams[i].step::<N>(bytes, place, &mut planes[i]) };
         }
     }
 }

@@ -52,30 +52,27 @@ pub unsafe fn strings_of_64(planes: [u64; 8], above: u64, lowest: u32, start: us
         let low = _mm512_or_si512(_mm512_and_si512(first, word), shifted);
         let shifted = _mm512_sllv_epi64(_mm512_srli_epi64::<32>(second), _mm512_srli_epi64::<32>(first_length));
         let high = _mm512_or_si512(_mm512_srli_epi64::<32>(first), shifted);
-        let (low_length, high_length) = (_mm512_and_si512(length, word), _mm512_srli_epi64::<32>(length));
-        let n_ones = _mm512_sub_epi64(_mm512_add_epi64(low_length, high_length), sixty_four);
+        let low_length = _mm512_and_si512(length, word);
+        let second = _mm512_srlv_epi64(high, _mm512_sub_epi64(sixty_four, low_length));
+        let first = _mm512_or_si512(low, _mm512_sllv_epi64(high, low_length));
 
         // A 1 before all of it; cut off behind the last 1 of the plane, or before it in the last place.
         let one = _mm512_set1_epi64(1);
         let open = _mm512_cmplt_epu64_mask(before, sixty_four);
         let full = _mm512_mask_cmpeq_epi64_mask(open, after, sixty_four);
-        let n = _mm512_add_epi64(n_ones, _mm512_sub_epi64(after, before));
+        let n = _mm512_add_epi64(_mm512_popcnt_epi64(rest), _mm512_sub_epi64(after, before));
         let n = _mm512_mask_sub_epi64(n, full, n, one);
-        let from = _mm512_add_epi64(low_length, one);
-        let second = _mm512_or_si512(_mm512_srli_epi64::<63>(low), {
-            let high = _mm512_add_epi64(high, high);
-            _mm512_srlv_epi64(high, _mm512_sub_epi64(sixty_four, low_length))
-        });
-        let first = _mm512_or_si512(_mm512_add_epi64(low, low), _mm512_sllv_epi64(high, from));
-        let first = _mm512_andnot_si512(_mm512_sllv_epi64(ones, n), _mm512_or_si512(first, one));
+        let second = _mm512_shldi_epi64::<1>(second, first);
+        let first = _mm512_shldi_epi64::<1>(first, ones);
+        let first = _mm512_andnot_si512(_mm512_sllv_epi64(ones, n), first);
         let n_second = _mm512_subs_epu16(n, sixty_four);
         let second = _mm512_andnot_si512(_mm512_sllv_epi64(ones, n_second), second);
 
         // Behind the bits that are written as they are.
         let as_they_are = _mm512_andnot_si512(_mm512_sllv_epi64(ones, before), planes);
         let low = _mm512_or_si512(as_they_are, _mm512_sllv_epi64(first, before));
-        let carried = _mm512_srlv_epi64(first, _mm512_sub_epi64(sixty_four, before));
-        let high = _mm512_or_si512(_mm512_sllv_epi64(second, before), carried);
+        // All 64 places are below s only where there is nothing behind them.
+        let high = _mm512_shldv_epi64(second, first, before);
         let end = _mm512_mask_add_epi64(n, _mm512_cmplt_epu64_mask(after, sixty_four), n, one);
         let kept = 0xff << lowest;
         let length = _mm512_maskz_add_epi64(kept, before, end);
@@ -89,7 +86,7 @@ pub unsafe fn strings_of_64(planes: [u64; 8], above: u64, lowest: u32, start: us
         let from = _mm512_sub_epi64(sum, length);
         let shift = _mm512_and_si512(from, _mm512_set1_epi64(63));
         let back = _mm512_sub_epi64(sixty_four, shift);
-        let second = _mm512_or_si512(_mm512_srlv_epi64(low, back), _mm512_sllv_epi64(high, shift));
+        let second = _mm512_shldv_epi64(high, low, shift);
         Strings {
             at: words(_mm512_srli_epi64::<6>(from)),
             bits: [words(_mm512_sllv_epi64(low, shift)), words(second), words(_mm512_srlv_epi64(high, back))],
