@@ -4,7 +4,7 @@
 # tests only, without sanitizers.
 #
 # Needs the driver, python3 with numpy, cupy and h5py, about 40 GB of GPU memory, and 6 GB of disk for the fields.
-# Takes about 4 minutes.
+# Takes about 5 minutes.
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 export GRIDZ_SHARED=$PWD/shared GRIDZ_REQUIRE_GPU=1 GRIDZ_REQUIRE_SHARED=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -146,6 +146,19 @@ END
 section "+Frames in GPU memory, szp,rel=1e-3" ./gpu_throughput szp,rel=1e-3 "${words[@]}"
 section "+Frames in GPU memory, szp,abs=0.06" ./gpu_throughput szp,abs=0.06 "${words[@]:0:36}"
 section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 "${words[@]:0:12}"
+mapfile -t words < <(to_words <<'END'
+turb3d.f32 f32 512x512x512 1
+turb3d.f32 f32 500x509x503 1
+turb3d.f32 f32 64x64x64 512
+turb3d.f32 f32 8192x16384 1
+turb3d.f32 f32 134217728 1
+turb3d.f64 f64 256x512x512 1
+masked.f32 f32 512x512x512 1
+END
+)
+for mode in rate=8 rate=16 rel=1e-3 lossless; do
+    section "+Frames in GPU memory, zfp,$mode" ./gpu_throughput "zfp,$mode" "${words[@]}"
+done
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
