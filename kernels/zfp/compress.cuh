@@ -138,7 +138,9 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     // room for.
     const u64 first_word = start / 128 * 4, first_of_thread = first_word + 4 * t;
     u32* const words = reinterpret_cast<u32*>(static_cast<char*>(args.dst) + chunk_number * args.dst_stride + args.encoded.n_bytes) + first_word;
-    const u64 room = (args.stored.n_bytes + chunk.elements() * sizeof(W) - args.encoded.n_bytes) / 4;
+    // The header of the smallest chunks is longer than they would be stored.
+    const u64 stored_bytes = args.stored.n_bytes + chunk.elements() * sizeof(W);
+    const u64 room = (stored_bytes - min(stored_bytes, static_cast<u64>(args.encoded.n_bytes))) / 4;
     const u32 phase = static_cast<u32>(start % 128), last_bit = phase + all, n_words = (last_bit + 31) / 32;
     const u32 n_kept = static_cast<u32>(min(room - min(room, first_word), static_cast<u64>(n_words)));
     const u32 own_start = phase + before, own_shift = own_start % 32, own_first = own_start / 32;

@@ -42,7 +42,8 @@ impl<'a> Places<'a> {
                     with.transfer(block.start + row, place, SIDE, ahead);
                 }
             } else {
-                rows_of(self.layout, block).for_each(|(at, place)| with.transfer(at, first + place, block.row(), 0));
+                rows_of(self.layout, block)
+                    .for_each(|(at, place)| with.transfer(at, first + place, block.row(), 0));
             }
         }
     }

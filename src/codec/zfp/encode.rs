@@ -60,7 +60,8 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         let mut work = Memory::of(&WORK);
         let is_vain = is_full.load(Ordering::Relaxed);
         let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
-        let task = Piece { rules: &rules, places: &places, layout, numbers: &numbers, src, sections, work: &mut work };
+        let task =
+            Piece { rules: &rules, places: &places, layout, numbers: &numbers, src, sections, work: &mut work };
         let made = if is_vain { Ok(()) } else { at_level(job.level, task) };
         made.map(|()| work)
     };
