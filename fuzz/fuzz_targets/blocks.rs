@@ -1,5 +1,6 @@
 //! What targets share that decode payloads of blocks: any blocks for a small array, on every CPU level; parts of it are
 //! those of the whole.
+#![allow(dead_code, reason = "no target uses all of it")]
 
 use std::sync::LazyLock;
 

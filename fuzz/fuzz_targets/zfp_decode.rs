@@ -25,7 +25,12 @@ fuzz_target!(|data: &[u8]| {
     }
     let dtype = DTYPES[usize::from(kind >> 4) % DTYPES.len()];
     let size = dtype.size().unwrap() as usize;
-    let shape = Shape::new(&blocks::extents(kind, [x, y, z])).unwrap();
+    let mut extents = blocks::extents(kind, [x, y, z]);
+    if with & 128 != 0 {
+        // One axis more: with the others up to four.
+        extents.insert(0, 2 + u64::from(at % 5));
+    }
+    let shape = Shape::new(&extents).unwrap();
     let is_float = matches!(dtype, DType::F32 | DType::F64);
     let bound = f64::from_bits((u64::from(v) << 3 | u64::from(w & 7)).clamp(1, 2046) << 52);
     let default = Numbers::DEFAULT;

@@ -1,6 +1,6 @@
 // Bits, which become planes of a block again: the twin of encode.cuh. From behind the bits that come as they are, nine bits of code become up to
-// eight bits of the plane by a table. Near the end of the block, or of its bits, a step is one 1 of the plane. Of a block of four numbers a
-// whole plane is looked up.
+// eight bits of the plane by a table; where the block ends, or its bits do, what the table says is cut. Of a block of four numbers a whole plane
+// is looked up, and one in which the bits end is read bit by bit.
 
 #pragma once
 

@@ -5,8 +5,8 @@ use crate::codec::zfp::layout::{Block, Layout, MAX_RANK, SIDE};
 
 /// What is done with elements that follow each other in the array and in a group.
 pub trait Transfer {
-    /// With `n` of them, from `at` on in the array, and from `place` on in the group. Other elements are wanted soon that are
-    /// `ahead` elements behind these.
+    /// With `n` of them, from `at` on in the array, and from `place` on in the group. Others are wanted soon that are `ahead`
+    /// elements behind these, unless that is 0.
     fn transfer(&mut self, at: usize, place: usize, n: usize, ahead: usize);
 }
 
@@ -34,7 +34,7 @@ impl<'a> Places<'a> {
             with.transfer(first.start, 0, blocks.iter().map(Block::row).sum(), 0);
             return;
         }
-        // Where the next group has the same rows, which a CPU does not guess: they are too many.
+        // So far on the next blocks have the same rows, of which there are more than a CPU keeps track of.
         let (n, ahead) = (self.layout.block_elements(), SIDE * self.layout.per_group());
         for (block, first) in blocks.iter().zip((0..).step_by(n)) {
             if self.layout.is_whole(block) {

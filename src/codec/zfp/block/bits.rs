@@ -189,18 +189,6 @@ impl<'a> BitReader<'a> {
         self.position
     }
 
-    /// All bytes.
-    #[inline(always)]
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// Goes on at another position.
-    #[inline(always)]
-    pub fn go_to(&mut self, position: usize) {
-        self.position = position;
-    }
-
     /// The next 64 bits, which stay.
     #[inline(always)]
     pub fn peek(&self) -> u64 {

@@ -155,7 +155,7 @@ impl<T: Value, const S: usize> Task for Decode<'_, T, S> {
                 2 => scalar::decode::<T, 16, 1>(numbers, &mut bits, blocks),
                 3 => scalar::decode::<T, 64, 1>(numbers, &mut bits, blocks),
                 _ => scalar::decode::<T, 256, 4>(numbers, &mut bits, blocks),
-            };
+            }
             *at = bits.position();
         }
     }

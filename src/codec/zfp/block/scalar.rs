@@ -284,12 +284,10 @@ pub fn decode<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     blocks: &mut [T],
-) -> u32 {
-    let mut n_bits = 0;
+) {
     for block in blocks.as_chunks_mut().0 {
-        n_bits += decode_block::<T, N, M>(numbers, bits, block);
+        decode_block::<T, N, M>(numbers, bits, block);
     }
-    n_bits
 }
 
 /// Decodes a block.
@@ -298,7 +296,7 @@ fn decode_block<T: Scalar, const N: usize, const M: usize>(
     numbers: &Numbers,
     bits: &mut BitReader,
     block: &mut [T; N],
-) -> u32 {
+) {
     let rank = N.ilog2() / 2;
     let start = bits.position();
     let form = Form::read::<T>(numbers.is_reversible(), bits);
@@ -324,9 +322,7 @@ fn decode_block<T: Scalar, const N: usize, const M: usize>(
         add_planes(&mut digits, q, &planes);
     }
     elements_of::<T, N>(numbers, form, &digits, block);
-    let n_bits = (bits.position() - start) as u32;
-    bits.skip(numbers.minbits.saturating_sub(n_bits));
-    n_bits.max(numbers.minbits)
+    bits.skip(numbers.minbits.saturating_sub((bits.position() - start) as u32));
 }
 
 /// What a decoder makes of digits.

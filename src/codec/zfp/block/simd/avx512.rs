@@ -1,4 +1,4 @@
-//! Registers of AVX-512, with VBMI, BITALG and GFNI.
+//! Registers of AVX-512, with VBMI, VBMI2, VPOPCNTDQ and GFNI.
 //!
 //! A quarter of a bundle is one register of 32-bit words or two of 64-bit ones. Which axis the quarters differ in is
 //! changed by sorting even and odd lanes apart, twice; so lines are four registers, and the transform needs no shuffles.

@@ -29,7 +29,7 @@ pub trait Lane: Word {
     unsafe fn larger(a: __m512i, b: __m512i) -> __m512i;
     /// Lanes of both registers, by the numbers in `lanes`.
     unsafe fn pick(a: __m512i, lanes: __m512i, b: __m512i) -> __m512i;
-    /// For lane i its `factor`-fold plus `offset`, where every second lane counts as the one before and `odd` more.
+    /// What a function has for the number of each lane.
     unsafe fn numbered(f: impl Fn(usize) -> usize) -> __m512i;
 }
 
