@@ -157,7 +157,7 @@ pub fn is_tiny<T: Scalar>(exponent: i32) -> bool {
     T::IS_FLOAT && T::Word::BITS as i32 - 2 - exponent > T::BIAS
 }
 
-/// The smallest magnitude with which a block is not tiny (see [`is_tiny`]). Of integers, 0.
+/// The smallest magnitude with which a block is not tiny, as `is_tiny` has it. Of integers, 0.
 pub fn tiny_limit<T: Scalar>() -> T::Word {
     if T::IS_FLOAT { T::power(T::Word::BITS as i32 - 3 - T::BIAS).word() } else { T::Word::default() }
 }
