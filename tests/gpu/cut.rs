@@ -1,6 +1,7 @@
-//! zfp: blocks that are cut by rate, precision, bounds or all four numbers, fill values, and elements that no block can have.
+//! zfp: blocks that are cut by rate, precision, bounds or all four numbers, fill values, elements that no block can have, and
+//! chunks of a few elements.
 
-use gridz::{ByteOrder, DType, Request};
+use gridz::{ByteOrder, DType, Mode, Request};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -69,5 +70,29 @@ fn blocks_that_are_cut() {
             .collect();
         let what = format!("case {case}: {spec:?} {dtype:?} {order:?} {extents:?} {layout:?}");
         Batch::new(&stream, array, &spec, layout).check(&chunks, &what);
+    }
+}
+
+/// Chunks of which the header alone is longer than what they take when they are stored.
+#[test]
+fn chunks_of_a_few_elements() {
+    if !has_gpu("chunks_of_a_few_elements") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(80);
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::I64] {
+        for extents in [&[1][..], &[2], &[5], &[8], &[3, 2], &[4, 4], &[2, 2, 2]] {
+            let array = array(dtype, ByteOrder::Little, extents);
+            for spec in ["zfp", "zfp,rate=8", "zfp,rate=31", "zfp,precision=23", "zfp,abs=1e-6"] {
+                let spec: Request = spec.parse().unwrap();
+                if spec.mode() == Mode::Abs && !is_float(dtype) {
+                    continue;
+                }
+                let chunks: Vec<Vec<u8>> = (0..10).map(|_| hard(&array, 37.0, &mut random)).collect();
+                let what = format!("{spec:?} {dtype:?} {extents:?}");
+                Batch::new(&stream, array, &spec, Layout::of(chunks.len())).check(&chunks, &what);
+            }
+        }
     }
 }
