@@ -41,6 +41,12 @@ __device__ __forceinline__ u64 shifted_signed(u64 v, u32 n) { return static_cast
 template <typename W>
 constexpr W kTopBit = static_cast<W>(1) << (8 * sizeof(W) - 1);
 
+// Floats of a word's size.
+__device__ __forceinline__ float float_of(u32 word) { return __uint_as_float(word); }
+__device__ __forceinline__ double float_of(u64 word) { return __longlong_as_double(static_cast<s64>(word)); }
+__device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
+__device__ __forceinline__ u64 bits_of(double x) { return static_cast<u64>(__double_as_longlong(x)); }
+
 // Differences to numbers without sign, small if the difference is, and back.
 template <typename W>
 __device__ __forceinline__ W zigzag(W d) { return d << 1 ^ shifted_signed(d, Word<W>::kBits - 1); }

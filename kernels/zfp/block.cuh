@@ -4,6 +4,7 @@
 
 #include "encode.cuh"
 #include "layout.cuh"
+#include "scratch.cuh"
 
 // Blocks whose exponent is above that of the bound by more than this may miss the bound.
 template <typename W>
@@ -15,11 +16,13 @@ struct LeftOut {
     W limit;   // magnitudes from it on, of floats; not more than that of infinity
     W fill;
     W bound;   // rounded down to the type
+    s32 minexp;
     bool is_float, has_fill, has_bound;
 
-    __device__ __forceinline__ explicit LeftOut(const Chunk& chunk)
-        : limit(Floats<W>::kInfinity), fill(static_cast<W>(chunk.fill)), bound(rounded_down(chunk.value, W())), is_float(chunk.is_float()), has_fill(chunk.has_fill()), has_bound(chunk.has_bound()) {
-        const s32 exponent = chunk.minexp + static_cast<s32>(Floats<W>::kFraction) + 2;
+    __device__ __forceinline__ LeftOut(const Chunk& chunk, const Bound& in_force)
+        : limit(Floats<W>::kInfinity), fill(static_cast<W>(chunk.fill)), bound(rounded_down(in_force.bits, W())), minexp(in_force.minexp),
+          is_float(chunk.is_float()), has_fill(chunk.has_fill()), has_bound(chunk.has_bound()) {
+        const s32 exponent = minexp + static_cast<s32>(Floats<W>::kFraction) + 2;
         if (has_bound && exponent <= Floats<W>::kBias) limit = max(power_of_two<W>(exponent), W{1});
     }
     __device__ __forceinline__ bool has(W word) const {
@@ -119,12 +122,12 @@ __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 o
     if (left_out.is_float) {
         const s32 e = exponent_of(all);
         const bool is_tiny = e < F::kTiny;
-        const s32 above = e - chunk.minexp;
+        const s32 above = e - left_out.minexp;
         is_suspect |= is_tiny && all != 0;
         // Why no others can miss the bound is told in the head of finish.cuh.
         if (left_out.has_bound) {
             is_suspect |= above > kSureExponents<W> || (above == -1 && all >> (F::kFraction - 1) & 1) || left_out.bound == 0;
-            is_suspect |= max(e, chunk.minexp) > F::kBias;
+            is_suspect |= max(e, left_out.minexp) > F::kBias;
         }
         if (left_out.has_fill) is_suspect |= e >= F::kBias || (left_out.fill & F::kMagnitude) < power_of_two<W>(e + 1);
         const s32 wanted = is_tiny ? 0 : above + 2 * static_cast<s32>(kRank) + 2;

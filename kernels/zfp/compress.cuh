@@ -9,6 +9,8 @@
 //
 // The word at the border of two sections is written by the one that comes second: each adds its bits and a count to a place of their own.
 // Sums are linear in words, so each adds those of its own bits.
+//
+// A relative bound is found by a pass before (range.cuh).
 
 #pragma once
 
@@ -83,7 +85,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
         const BlockGrid<kRank> grid(chunk);
         const bool is_aligned = (reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0;
-        const LeftOut<W> left_out(chunk);
+        const LeftOut<W> left_out(chunk, bound_of<W>(chunk, *scratch.chunk));
         const u32 first = (tile * kZfpThreads + t) * kOwnBlocks;
         bool is_suspect = false;
 #pragma unroll 1

@@ -30,11 +30,7 @@ struct Tail {
         units = counts.y;
         const Chunk& chunk = sections.chunk;
         const u64 bound = static_cast<u64>(of_bound.y) << 32 | of_bound.x;
-        minexp = chunk.minexp;
-        if (chunk.mode() == kRel) {
-            const s32 exponent = static_cast<s32>(bound >> 52) - 1023;
-            minexp = exponent > -1023 ? exponent : static_cast<s32>(bit_length(bound | 1)) - 1 - 1074;
-        }
+        minexp = chunk.mode() == kRel ? exponent_of_bound(bound) : chunk.minexp;
         is_sound = bits <= 8 * n_bytes && sections.payload_bytes(bits, units) == n_bytes;
         is_sound &= chunk.mode() == kRel ? bound < 0x7ff0000000000000u : bound == chunk.value;
         if (chunk.has_fixed_blocks()) is_sound &= bits == static_cast<u64>(chunk.n_blocks) * chunk.max_bits();

@@ -35,7 +35,7 @@ struct FinishShared {
 // Marks the exceptions of a section in shared memory.
 template <typename W, u32 kRank>
 __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, const Chunk& chunk, const BlockGrid<kRank>& grid, const W* array, bool swaps,
-                                               const u32* stream, u64 stream_words, const ScratchView& scratch, u32 tile) {
+                                               const u32* stream, u64 stream_words, const ScratchView& scratch, u32 tile, const Bound& bound) {
     constexpr u32 n = kBlock<kRank>, kOwnBlocks = kOwnElements / n;
     const u32 t = threadIdx.x, warp = t / kWarp;
     for (u32 i = t; i < PlanesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = PlanesOf<kRank>::entry(i);
@@ -47,7 +47,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     for (u32 w = 0; w < kZfpWarps; ++w) {
         if (w < warp) start += shared.warp_bits[w];
     }
-    const LeftOut<W> left_out(chunk);
+    const LeftOut<W> left_out(chunk, bound);
     const u64 first_word = start / 32;
     BitReader<GlobalWords> reader{{stream + first_word, static_cast<u32>(min(stream_words - first_word, u64{1} << 20))}, static_cast<u32>(start % 32)};
     const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
@@ -59,7 +59,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     for (u32 j = 0; j < kOwnBlocks && first + j < chunk.n_blocks; ++j) {
         const BlockPlace<kRank> place = grid.place(first + j);
         W decoded[n];
-        decode_block<W, kRank, Lossy>(reader, table, own, chunk, chunk.minexp, decoded);
+        decode_block<W, kRank, Lossy>(reader, table, own, chunk, bound.minexp, decoded);
         u64 start_of_block = place.start;
         const auto load = [&](u32 i) {
             const W word = is_there(place.there, i) ? array[start_of_block + grid.offset(i)] : 0;
@@ -101,6 +101,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const u32 chunk_number = args.n_chunks == 1 ? 0 : shared.tile / tiles, tile = shared.tile - chunk_number * tiles;
     const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
     ChunkState& state = *scratch.chunk;
+    const Bound bound = bound_of<W>(chunk, state);
     const Sections<kRank> sections(chunk);
     const u64 bits = scratch.sections[tiles - 1].end, stream_bytes = Sections<kRank>::stream_bytes(bits);
     char* const frame = static_cast<char*>(args.dst) + chunk_number * args.dst_stride;
@@ -148,7 +149,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
         };
         WrittenExceptions<W, kRank> exceptions;
         if (scratch.sections[tile].is_suspect) {
-            const u32 n = mark_exceptions<W, kRank>(shared, chunk, grid, array, swaps, words, stream_bytes / 4, scratch, tile);
+            const u32 n = mark_exceptions<W, kRank>(shared, chunk, grid, array, swaps, words, stream_bytes / 4, scratch, tile, bound);
             const u32 of_warp = warp_sum(n);
             if (lane_id() == 0 && of_warp) atomicAdd(reinterpret_cast<unsigned long long*>(&state.n_exceptions), static_cast<unsigned long long>(of_warp));
             exceptions.make(shared.exceptions, load);
@@ -194,8 +195,8 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
         // Zeros between.
         if (units && sections.sections() % 2) words[rest_at + sections.sections()] = 0;
         if (units % 2) words[tail_at - 1] = 0;
-        const u64 bound = chunk.has_bound() ? chunk.value : 0, n = min(static_cast<u64>(all.n_exceptions), u64{0xffffffff});
-        const u32 last[kTailBytes / 4] = {static_cast<u32>(bits), static_cast<u32>(bits >> 32), static_cast<u32>(bound), static_cast<u32>(bound >> 32),
+        const u64 n = min(static_cast<u64>(all.n_exceptions), u64{0xffffffff});
+        const u32 last[kTailBytes / 4] = {static_cast<u32>(bits), static_cast<u32>(bits >> 32), static_cast<u32>(bound.bits), static_cast<u32>(bound.bits >> 32),
                                           static_cast<u32>(n), static_cast<u32>(units)};
 #pragma unroll
         for (u32 i = 0; i < kTailBytes / 4; ++i) put(tail_at + i, last[i], tail);

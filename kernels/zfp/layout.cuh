@@ -28,7 +28,7 @@ enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, 
 // What the host says of a chunk.
 struct Chunk {
     u64 extents[4];   // slowest first, with leading ones
-    u64 value;        // bits of the bound in mode abs; in others 0
+    u64 value;        // bits of what was asked for in modes abs and rel; in others 0
     u64 fill;         // the word of the fill value
     u32 n_blocks;     // those cut short, too
     u32 how;          // mode, maxprec, 1 if there is a fill value, 1 if elements are floats: a byte each

@@ -34,26 +34,27 @@ __device__ __forceinline__ W power_of_two(s32 p) {
     return place < 0 ? 0 : static_cast<W>(1) << place;
 }
 
-__device__ __forceinline__ float as_float(u32 word) { return __uint_as_float(word); }
-__device__ __forceinline__ double as_float(u64 word) { return __longlong_as_double(static_cast<s64>(word)); }
-__device__ __forceinline__ u32 as_word(float value) { return __float_as_uint(value); }
-__device__ __forceinline__ u64 as_word(double value) { return static_cast<u64>(__double_as_longlong(value)); }
+// The exponent of the lowest plane that is kept with a bound, a double: of one below the normal numbers its highest bit's.
+__device__ __forceinline__ s32 exponent_of_bound(u64 bits) {
+    const s32 exponent = static_cast<s32>(bits >> 52) - 1023;
+    return exponent > -1023 ? exponent : static_cast<s32>(bit_length(bits | 1)) - 1 - 1074;
+}
 
 // Cut off towards zero, of products that fit.
-__device__ __forceinline__ u32 scaled_up(u32 word, u32 scale) { return static_cast<u32>(__float2int_rz(__fmul_rn(as_float(word), as_float(scale)))); }
+__device__ __forceinline__ u32 scaled_up(u32 word, u32 scale) { return static_cast<u32>(__float2int_rz(__fmul_rn(float_of(word), float_of(scale)))); }
 __device__ __forceinline__ u64 scaled_up(u64 word, u64 scale) {
-    return static_cast<u64>(__double2ll_rz(__dmul_rn(as_float(word), as_float(scale))));
+    return static_cast<u64>(__double2ll_rz(__dmul_rn(float_of(word), float_of(scale))));
 }
 // Rounded to the type, and again when multiplied.
-__device__ __forceinline__ u32 scaled_down(u32 i, u32 scale) { return as_word(__fmul_rn(__int2float_rn(static_cast<s32>(i)), as_float(scale))); }
+__device__ __forceinline__ u32 scaled_down(u32 i, u32 scale) { return bits_of(__fmul_rn(__int2float_rn(static_cast<s32>(i)), float_of(scale))); }
 __device__ __forceinline__ u64 scaled_down(u64 i, u64 scale) {
-    return as_word(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), as_float(scale)));
+    return bits_of(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), float_of(scale)));
 }
 
 // The bits of a double, rounded down to the type.
-__device__ __forceinline__ u32 rounded_down(u64 bits, u32) { return as_word(__double2float_rd(as_float(bits))); }
+__device__ __forceinline__ u32 rounded_down(u64 bits, u32) { return bits_of(__double2float_rd(float_of(bits))); }
 __device__ __forceinline__ u64 rounded_down(u64 bits, u64) { return bits; }
 
 // Whether the difference of two floats, rounded, is below a bound.
-__device__ __forceinline__ bool is_near(u32 x, u32 y, u32 bound) { return fabsf(__fsub_rn(as_float(x), as_float(y))) < as_float(bound); }
-__device__ __forceinline__ bool is_near(u64 x, u64 y, u64 bound) { return fabs(__dsub_rn(as_float(x), as_float(y))) < as_float(bound); }
+__device__ __forceinline__ bool is_near(u32 x, u32 y, u32 bound) { return fabsf(__fsub_rn(float_of(x), float_of(y))) < float_of(bound); }
+__device__ __forceinline__ bool is_near(u64 x, u64 y, u64 bound) { return fabs(__dsub_rn(float_of(x), float_of(y))) < float_of(bound); }

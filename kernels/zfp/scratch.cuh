@@ -1,9 +1,10 @@
-// What the passes of a compression leave for each other, zeroed before the first.
+// What the passes of a compression leave for each other, zeroed before the first; and the bound that is in force in a chunk.
 
 #pragma once
 
 #include "../common/checksum.cuh"
 #include "../common/lookback.cuh"
+#include "../stage/range.cuh"
 #include "layout.cuh"
 
 // What is told of a section.
@@ -23,6 +24,7 @@ struct ChunkState {
     u32 n_suspects;  // sections
     u32 is_stored;
     u64 n_exceptions;
+    RangeScratch range;  // in mode rel
 };
 
 struct Tickets {
@@ -30,9 +32,9 @@ struct Tickets {
     u32 reserved[30];
 };
 
-// How to launch a pass: a tile is a section.
-constexpr LaunchInfo zfp_launch(u32 shared_bytes) {
-    return LaunchInfo{kZfpThreads, shared_bytes, 0, 1, sizeof(Tickets), sizeof(ChunkState), 2 * sizeof(u64) + sizeof(Section)};
+// How to launch a pass: a tile is a section, of one CTA unless any grid works.
+constexpr LaunchInfo zfp_launch(u32 shared_bytes, u32 threads = kZfpThreads, u32 persistent = 0) {
+    return LaunchInfo{threads, shared_bytes, persistent, 1, sizeof(Tickets), sizeof(ChunkState), 2 * sizeof(u64) + sizeof(Section)};
 }
 
 // All of it: Tickets, ChunkState of each chunk, and of each tile two states of look-back, for the bits of the stream and for the units of
@@ -44,11 +46,27 @@ struct ScratchView {
     Section* sections;
 
     __device__ __forceinline__ ScratchView(void* scratch, u32 n_chunks, u32 tiles, u32 number) : tickets(static_cast<Tickets*>(scratch)) {
-        ChunkState* const chunks = reinterpret_cast<ChunkState*>(tickets + 1);
         const u64 n_tiles = static_cast<u64>(n_chunks) * tiles, first = static_cast<u64>(number) * tiles;
-        u64* const states = reinterpret_cast<u64*>(chunks + n_chunks);
-        chunk = chunks + number;
+        u64* const states = reinterpret_cast<u64*>(chunks(scratch) + n_chunks);
+        chunk = chunks(scratch) + number;
         bits = states + first, units = states + n_tiles + first;
         sections = reinterpret_cast<Section*>(states + 2 * n_tiles) + first;
     }
+    static __device__ __forceinline__ ChunkState* chunks(void* scratch) { return reinterpret_cast<ChunkState*>(static_cast<Tickets*>(scratch) + 1); }
 };
+
+// The type of floats of as many bits as a word.
+template <typename W>
+constexpr u32 kFloatType = sizeof(W) == 8 ? kF64 : kF32;
+
+// The bound in force in a chunk, a double whose bits are 0 where there is none, and the exponent of the lowest plane that is kept.
+struct Bound {
+    u64 bits;
+    s32 minexp;
+};
+template <typename W>
+__device__ __forceinline__ Bound bound_of(const Chunk& chunk, const ChunkState& state) {
+    if (likely(chunk.mode() != kRel)) return {chunk.value, chunk.minexp};
+    const u64 bits = bits_of(bound_of_range<W>(state.range, kFloatType<W>, float_of(chunk.value)));
+    return {bits, exponent_of_bound(bits)};
+}

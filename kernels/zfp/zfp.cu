@@ -3,6 +3,7 @@
 #include "compress.cuh"
 #include "decompress.cuh"
 #include "finish.cuh"
+#include "range.cuh"
 
 // CTAs per multiprocessor that registers are limited for.
 template <typename W, u32 kRank>
@@ -38,9 +39,18 @@ constexpr u32 kRareCtas = sizeof(W) == 4 ? 3 : 2;
     }                                                                                                        \
     extern "C" __device__ const LaunchInfo zfp_finish_##name##_info = zfp_launch(sizeof(FinishShared<Word, rank>));
 
+#define ZFP_RANGE(name, Word)                                                                                \
+    extern "C" __global__ void __launch_bounds__(kRangeThreads, 4)                                           \
+        zfp_range_##name(const __grid_constant__ CompressArgs<Chunk> args) {                                 \
+        zfp_find_range<Word>(args);                                                                          \
+    }                                                                                                        \
+    extern "C" __device__ const LaunchInfo zfp_range_##name##_info = zfp_launch(sizeof(RangeShared<Word>), kRangeThreads, 1);
+
 extern "C" __global__ void __launch_bounds__(kZfpThreads) zfp_store(const __grid_constant__ CompressArgs<Chunk> args) { zfp_store_chunk(args); }
 extern "C" __device__ const LaunchInfo zfp_store_info = zfp_launch(0);
 
+ZFP_RANGE(u32, u32)
+ZFP_RANGE(u64, u64)
 ZFP_FINISH(u32_1d, u32, 1)
 ZFP_FINISH(u32_2d, u32, 2)
 ZFP_FINISH(u32_3d, u32, 3)

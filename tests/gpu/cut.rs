@@ -1,5 +1,5 @@
-//! zfp: blocks that are cut by rate, precision, bounds or all four numbers, fill values, elements that no block can have, and
-//! chunks of a few elements.
+//! zfp: blocks that are cut by rate, precision, bounds or all four numbers, fill values, elements that no block can have,
+//! ranges that are none, and chunks of a few elements.
 
 use gridz::{ByteOrder, DType, Mode, Request};
 
@@ -13,7 +13,7 @@ const TYPES: [DType; 6] = [DType::F32, DType::F64, DType::F32, DType::I32, DType
 
 /// What may be asked for such elements.
 fn spec(dtype: DType, random: &mut Random) -> Request {
-    let n = if is_float(dtype) { 5 } else { 3 };
+    let n = if is_float(dtype) { 6 } else { 3 };
     let text = match random.below(n) {
         0 => format!("zfp,rate={}", random.pick(&[3.1, 4.0, 8.0, 9.5, 16.0, 24.0, 31.0])),
         1 => format!("zfp,precision={}", random.pick(&[1, 5, 14, 23, 40, 64])),
@@ -22,6 +22,10 @@ fn spec(dtype: DType, random: &mut Random) -> Request {
             let (planes, exponent) = (random.pick(&[64, 20, 3]), random.pick(&[-1074, -12, 0]));
             format!("zfp,expert,minbits={least},maxbits={most},maxprec={planes},minexp={exponent}")
         }
+        3 => format!(
+            "zfp,rel={}",
+            random.pick(&["1e-300", "1e-9", "1e-6", "1e-4", "1e-3", "0.01", "0.1", "0.9", "7.0"])
+        ),
         _ => format!(
             "zfp,abs={}",
             random.pick(&[
@@ -92,6 +96,44 @@ fn chunks_of_a_few_elements() {
                 let chunks: Vec<Vec<u8>> = (0..10).map(|_| hard(&array, 37.0, &mut random)).collect();
                 let what = format!("{spec:?} {dtype:?} {extents:?}");
                 Batch::new(&stream, array, &spec, Layout::of(chunks.len())).check(&chunks, &what);
+            }
+        }
+    }
+}
+
+/// Side by side, chunks that have no range, the smallest, the largest, and others.
+#[test]
+fn ranges_at_their_ends() {
+    if !has_gpu("ranges_at_their_ends") {
+        return;
+    }
+    const FILL: f64 = -99.0;
+    let stream = Stream::new();
+    for (dtype, least, most) in [(DType::F32, 1e-45, f64::from(f32::MAX)), (DType::F64, 5e-324, f64::MAX)] {
+        for extents in [&[1][..], &[5000], &[70, 90], &[9, 10, 300]] {
+            let array = array(dtype, ByteOrder::Little, extents);
+            let n = array.shape().n_elements() as usize;
+            let kinds: [&dyn Fn(usize) -> f64; 10] = [
+                &|_| f64::NAN,
+                &|_| FILL,
+                &|_| 3.25,
+                &|i| [0.0, -0.0][i % 2],
+                &|i| [f64::INFINITY, f64::NEG_INFINITY, f64::NAN][i % 3],
+                &|i| [most, -most][i % 2],
+                &|i| least * (i % 7) as f64,
+                &|i| (i as f64 * 0.05).sin(),
+                &|i| if i == n / 2 { FILL } else { 3.25 },
+                &|i| if i + 1 == n { 4.0 } else { [FILL, 3.25, f64::NAN][i % 3] },
+            ];
+            let chunks: Vec<Vec<u8>> =
+                kinds.iter().map(|kind| (0..n).flat_map(|i| element(dtype, kind(i))).collect()).collect();
+            for value in ["1e-300", "1e-6", "0.5", "1e300"] {
+                let without: Request = format!("zfp,rel={value}").parse().unwrap();
+                let with = without.with_fill(&array, &element(dtype, FILL)).unwrap();
+                for spec in [without, with] {
+                    let what = format!("{spec:?} {dtype:?} {extents:?}");
+                    Batch::new(&stream, array, &spec, Layout::of(chunks.len())).check(&chunks, &what);
+                }
             }
         }
     }

@@ -156,7 +156,7 @@ turb3d.f64 f64 256x512x512 1
 masked.f32 f32 512x512x512 1
 END
 )
-for mode in rate=8 rate=16 abs=0.06 lossless; do
+for mode in rate=8 rate=16 rel=1e-3 lossless; do
     section "+Frames in GPU memory, zfp,$mode" ./gpu_throughput "zfp,$mode" "${words[@]}"
 done
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call

@@ -33,7 +33,7 @@ impl GpuCodec for Szp {
             Direction::Compress if chunk.asked.mode == Mode::Rel => {
                 let range = passes(chunks, RANGE[of_word], n_blocks);
                 let kernel = Kernel::Always(COMPRESS[of_word]);
-                let then = [Some(Pass { kernel, scratch: Scratch::Of(0), ..range.first }), None];
+                let then = [Some(Pass { kernel, scratch: Scratch::Of(0), ..range.first }), None, None];
                 Passes { then, ..range }
             }
             Direction::Compress => passes(chunks, COMPRESS[of_word], n_blocks),

@@ -1,6 +1,4 @@
-//! zfp on a GPU: the kernels in `kernels/zfp`. They have blocks of up to three axes, and no bounds relative to the range.
-
-use std::borrow::Cow;
+//! zfp on a GPU: the kernels in `kernels/zfp`, which have blocks of up to three axes.
 
 use crate::codec::gpu::{
     Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Scratch, names,
@@ -31,7 +29,8 @@ macro_rules! by_shape {
 const COMPRESS: [ByShape; 2] = [by_shape!("zfp_compress"), by_shape!("zfp_compress_lossless")];
 const DECOMPRESS: [ByShape; 2] = [by_shape!("zfp_decompress"), by_shape!("zfp_decompress_lossless")];
 const REGION: [ByShape; 2] = [by_shape!("zfp_region"), by_shape!("zfp_region_lossless")];
-/// The other passes of compression.
+/// The other passes of compression; the first of them only for relative bounds.
+const RANGE: [Names; 2] = [names!("zfp_range_u32"), names!("zfp_range_u64")];
 const FINISH: ByShape = by_shape!("zfp_finish");
 const STORE: Names = names!("zfp_store");
 
@@ -51,7 +50,7 @@ crate::kernel_struct! {
 }
 
 impl GpuCodec for Zfp {
-    /// The stream, what is behind it, and the array instead, each of which works in the memory of the first.
+    /// The range for a relative bound, the stream, what is behind it, and the array instead, which all work in the memory of the first.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         if let Some(reason) = reason_not_here(chunk) {
@@ -59,14 +58,18 @@ impl GpuCodec for Zfp {
         }
         let n_sections = chunk.layout.n_sections() as u64;
         Answer::Run(match direction {
-            Direction::Compress if chunk.asked.mode == Mode::Rel => {
-                return Answer::NotHere(Cow::Borrowed("zfp with a bound relative to the range has no kernels"));
-            }
             Direction::Compress => {
-                let first = passes(chunks, &COMPRESS, n_sections, Part::WHOLE);
-                let pass = |names| Pass { kernel: Kernel::Always(names), scratch: Scratch::Of(0), ..first.first };
-                let then = [pass(named(&FINISH, chunk)), pass(STORE)].map(Some);
-                Passes { then, ..first }
+                let stream = passes(chunks, &COMPRESS, n_sections, Part::WHOLE);
+                let first = |names| Pass { kernel: Kernel::Always(names), ..stream.first };
+                let then = |names| Some(Pass { scratch: Scratch::Of(0), ..first(names) });
+                let [finish, store] = [then(named(&FINISH, chunk)), then(STORE)];
+                if chunk.asked.mode == Mode::Rel {
+                    let encode = Some(Pass { scratch: Scratch::Of(0), ..stream.first });
+                    let range = first(RANGE[usize::from(is_long(chunk))]);
+                    Passes { first: range, then: [encode, finish, store], ..stream }
+                } else {
+                    Passes { then: [finish, store, None], ..stream }
+                }
             }
             Direction::Decompress => passes(chunks, &DECOMPRESS, n_sections.div_ceil(per_tile(chunk)), Part::WHOLE),
         })
@@ -111,8 +114,12 @@ fn per_tile(chunk: &Chunk) -> u64 {
 
 /// The kernel of a chunk.
 fn named(kernels: &ByShape, chunk: &Chunk) -> Names {
-    let is_long = matches!(chunk.dtype, DType::F64 | DType::I64);
-    kernels[chunk.layout.rank() - 1][usize::from(is_long)]
+    kernels[chunk.layout.rank() - 1][usize::from(is_long(chunk))]
+}
+
+/// Whether words have 64 bits.
+fn is_long(chunk: &Chunk) -> bool {
+    matches!(chunk.dtype, DType::F64 | DType::I64)
 }
 
 /// From which tile on a pass works, and whether it leaves others out.
@@ -134,7 +141,7 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
     let is_float = matches!(chunk.dtype, DType::F32 | DType::F64);
     let args = Cut {
         extents,
-        value: if asked.mode == Mode::Abs { asked.value.to_bits() } else { 0 },
+        value: if matches!(asked.mode, Mode::Abs | Mode::Rel) { asked.value.to_bits() } else { 0 },
         fill: asked.fill.map_or(0, u64::from_le_bytes),
         // A layout has fewer than 2^32.
         n_blocks: chunk.layout.n_blocks() as u32,

@@ -1,0 +1,20 @@
+// Mode rel, before compression: the range of each chunk (stage/range.cuh).
+
+#pragma once
+
+#include "../stage/range.cuh"
+#include "scratch.cuh"
+
+template <typename W>
+__device__ __forceinline__ void zfp_find_range(const CompressArgs<Chunk>& args) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    const Chunk& chunk = args.own;
+    // A section has no more elements than two shares, so that there are not too many of these.
+    static_assert(kSectionElements == 2 * kRangeElements, "the host counts sections");
+    const u32 shares = static_cast<u32>((chunk.elements() + kRangeElements - 1) / kRangeElements);
+    const W fill = static_cast<W>(chunk.fill);
+    const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, chunk.elements(), kFloatType<W>,
+                                Element(args.encoded), (args.flags & kSwapBytes) != 0, chunk.has_fill(), fill, fill};
+    ChunkState* const states = ScratchView::chunks(args.scratch);
+    RangeFinder<W>(chunks, *reinterpret_cast<RangeShared<W>*>(shared_bytes)).run([&](u32 number) -> RangeScratch& { return states[number].range; });
+}
