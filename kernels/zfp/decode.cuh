@@ -82,6 +82,8 @@ struct SharedWords {
         const u32 at = address + 4 * min(place / 32, n_words);
         return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
     }
+    // Whether there is another block for the thread, whose bits are at a place.
+    __device__ __forceinline__ bool goes_on(bool has_next, u32, u32) const { return has_next; }
 };
 // One that is not. Behind it are zeros.
 struct GlobalWords {
@@ -92,11 +94,55 @@ struct GlobalWords {
     __device__ __forceinline__ uint4 load(u32 i) const { return make_uint4(word(i), word(i + 1), word(i + 2), word(i + 3)); }
     __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
 };
+// One of which each thread has the next words in shared memory: a window. Others are read where they are.
+struct WindowWords {
+    static constexpr u32 kUnits = 16, kWords = 4 * kUnits;
+    static constexpr u32 kStride = kWords + 1;  // from thread to thread: so they are in different banks
+
+    GlobalWords stream;  // begins with a unit
+    u32 address;         // of the thread's window
+    u32 first;           // word of the stream
+
+    __device__ __forceinline__ WindowWords(const GlobalWords& stream, const u32* windows, u32 place)
+        : stream(stream), address(shared_address(windows) + 4 * kStride * threadIdx.x), first(place / 32 - kWords) {}
+
+    __device__ __forceinline__ uint4 load(u32 i) const {
+        if (unlikely(i - first > kWords - 4)) return stream.load(i);
+        const u32 at = address + 4 * (i - first);
+        return make_uint4(load_shared_4(at), load_shared_4(at + 4), load_shared_4(at + 8), load_shared_4(at + 12));
+    }
+    __device__ __forceinline__ u32 pair(u32 place) const {
+        const u32 i = place / 32;
+        if (unlikely(i - first > kWords - 2)) return stream.pair(place);
+        const u32 at = address + 4 * (i - first);
+        return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
+    }
+    // Whether there is another block for a thread of the warp. Where fewer words are left to one than are wanted, the windows of all move
+    // to their places. By all of the warp.
+    __device__ __forceinline__ bool goes_on(bool has_next, u32 place, u32 n_wanted) {
+        const u32 next = place / 32;
+        const bool is_short = has_next && static_cast<s32>(min(next + n_wanted, stream.n_words) - first) > static_cast<s32>(kWords);
+        if (likely(!__any_sync(kAllLanes, is_short))) return __any_sync(kAllLanes, has_next);
+        first = next / 4 * 4;
+        __syncwarp();
+        // Half of a warp has the window of a thread.
+        const u32 own = 4 * (lane_id() % kUnits), windows = address - 4 * kStride * lane_id();
+#pragma unroll 4
+        for (u32 k = 0; k < kUnits; ++k) {
+            const u32 lane = 2 * k + lane_id() / kUnits, i = __shfl_sync(kAllLanes, first, lane) + own;
+            const uint4 unit = i < stream.n_words ? *reinterpret_cast<const uint4*>(stream.words + i) : uint4{};
+            const u32 to = windows + 4 * (kStride * lane + own);
+            store_shared_4(to, unit.x), store_shared_4(to + 4, unit.y), store_shared_4(to + 8, unit.z), store_shared_4(to + 12, unit.w);
+        }
+        __syncwarp();
+        return true;
+    }
+};
 
 // Reads bits one behind the other.
 template <typename Words>
 struct BitReader {
-    const Words words;
+    Words words;
     u32 place;
 
     // The next 32 bits, and so many of them.

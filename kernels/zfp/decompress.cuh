@@ -1,7 +1,7 @@
 // Decompression: one thread a group of 256 elements, or with fixed blocks 64 elements, one block after the other, in registers.
 //
 // The stream of a CTA's sections is copied to shared memory and summed up on the way. Where there is too little room for it, it is summed
-// up, and threads read it where it is. Everything behind the stream is summed up in equal shares.
+// up, and warps copy what their threads read next. Everything behind the stream is summed up in equal shares.
 
 #pragma once
 
@@ -221,6 +221,10 @@ __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end
 // Units that a thread loads at a time.
 constexpr u32 kBatch = 4;
 
+// Words that most blocks have fewer of, with those that are loaded behind them.
+template <typename W, u32 kRank>
+constexpr u32 kWordsOfBlock = kBlock<kRank> * sizeof(W) * 3 / 32 + 6;
+
 // Decodes the sections of a CTA, whose place in the stream is sound.
 template <typename W, u32 kRank, typename Lines, typename Target>
 __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
@@ -290,7 +294,8 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const auto decode = [&](auto words) {
         BitReader<decltype(words)> reader{words, place};
 #pragma unroll 1
-        for (u32 block = blocks.first; block < blocks.end_wanted; ++block) {
+        for (u32 block = blocks.first; reader.words.goes_on(block < blocks.end_wanted, reader.place, kWordsOfBlock<W, kRank>); ++block) {
+            if (block >= blocks.end_wanted) continue;
             W v[kBlock<kRank>];
             decode_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
             if (tile.args.flags & kSwapBytes) {
@@ -305,7 +310,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     if (likely(has_room)) {
         decode(SharedWords{shared_address(shared.image) + (is_padded ? 4 * t : 0), n_words});
     } else {
-        decode(GlobalWords{stream, n_words});
+        decode(WindowWords({stream, n_words}, shared.image, place));
     }
     if (likely(tail.units == 0)) return;
 
