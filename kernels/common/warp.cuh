@@ -131,6 +131,14 @@ __device__ __forceinline__ u32 load_shared_4(u32 address) {
 __device__ __forceinline__ void store_shared_4(u32 address, u32 v) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
+__device__ __forceinline__ u32 load_shared_1(u32 address) {
+    u32 v;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_shared_1(u32 address, u32 v) {
+    asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
 
 // A gate in shared memory: `n_arrivals` threads arrive, then it opens for those who wait, and the next round
 // begins. What a thread wrote before it arrived is seen by those who waited. Nobody may be more than one round

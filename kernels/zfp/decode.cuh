@@ -1,6 +1,5 @@
 // Bits, which become planes of a block again: the twin of encode.cuh. From behind the bits that come as they are, nine bits of code become up to
-// eight bits of the plane by a table; where the block ends, or its bits do, what the table says is cut. Of a block of four numbers a whole plane
-// is looked up, and one in which the bits end is read bit by bit.
+// eight bits of the plane by a table; where the block ends, or its bits do, what the table says is cut. Blocks of four numbers are read otherwise (line.cuh).
 
 #pragma once
 
@@ -8,6 +7,7 @@
 #include "../common/warp.cuh"
 #include "image.cuh"
 #include "layout.cuh"
+#include "line.cuh"
 #include "planes.cuh"
 
 // Of every nine bits: those of the plane, how many these are, how many bits of code they took, and whether nothing is behind them.
@@ -34,37 +34,13 @@ struct PlaneTable {
     }
 };
 
-// Of every eight bits, and every count of those that come as they are in a plane of four numbers: the plane, how many bits it took, and
-// the next count.
-struct LinePlaneTable {
-    static constexpr u32 kEntries = 5 * 256, kLengthAt = 8, kCountAt = 16;
-    u32 entries[kEntries];
-
-    constexpr LinePlaneTable() : entries() {
-        for (u32 coded = 0; coded <= 4; ++coded) {
-            for (u32 code = 0; code < 256; ++code) {
-                u32 plane = code & ((1u << coded) - 1), at = coded, next = coded;
-                while (next < 4) {
-                    if (!(code >> at++ & 1)) break;
-                    while (next < 3) {
-                        if (code >> at++ & 1) break;
-                        ++next;
-                    }
-                    plane |= 1u << next++;
-                }
-                entries[coded * 256 + code] = plane | at << kLengthAt | next << kCountAt;
-            }
-        }
-    }
-};
 __device__ const PlaneTable kPlaneTable;
-__device__ const LinePlaneTable kLinePlaneTable;
 
 // The table for a rank, which goes to shared memory.
 template <u32 kRank>
 struct PlanesOf {
-    static constexpr u32 kEntries = kRank == 1 ? LinePlaneTable::kEntries : PlaneTable::kEntries;
-    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlaneTable.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
+    static constexpr u32 kEntries = kRank == 1 ? LinePlanes::kEntries : PlaneTable::kEntries;
+    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlanes.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
 };
 
 // A stream in shared memory, which goes on with so many words of zeros.
@@ -154,26 +130,12 @@ struct BitReader {
     }
 };
 
-// What is read of a block's planes.
-struct Progress {
-    u32 coded;  // bits of a plane that come as they are
-    bool is_cut;  // the next plane, of four numbers, is not there as a whole
-};
-
-// The next plane, where bits end before place `end`. Where they end in one of four numbers, it is left for get_cut.
+// The next plane, where bits end before place `end`. Of it so many bits come as they are; they become more.
 template <u32 kRank, typename Words>
-__device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, Progress& progress) {
+__device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, u32& n_coded) {
     constexpr u32 n = kBlock<kRank>;
     const u32 start = reader.place;
-    u32 coded = progress.coded;
-    if (kRank == 1) {
-        const u32 entry = load_shared_4(table + 1024 * coded + 4 * (reader.peek() & 0xff)), length = entry >> LinePlaneTable::kLengthAt & 0xff;
-        progress.is_cut = start + length > end;
-        if (unlikely(progress.is_cut)) return 0;
-        reader.place = start + length;
-        progress.coded = entry >> LinePlaneTable::kCountAt;
-        return entry & 0xff;
-    }
+    u32 coded = n_coded;
     // From 32 bits that come as they are on, the first 32 are taken at once.
     u32 first = 0, word, rest, before = coded;
     const bool is_high = kRank == 3 && coded >= 32;
@@ -226,31 +188,16 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
         }
     }
     // The 0 behind the last 1 may have been cut off.
-    reader.place = min(place, end), progress.coded = coded;
+    reader.place = min(place, end), n_coded = coded;
     return plane;
 }
 
-// A plane of four numbers in which the bits end before place `end`: bit by bit.
-template <typename Words>
-__device__ __forceinline__ u32 get_cut(BitReader<Words>& reader, u32 end, u32 coded) {
-    u32 plane = 0;
-    for (u32 i = 0; i < coded && reader.place < end; ++i) plane |= reader.get(1) << i;
-    while (reader.place < end && coded < 4 && reader.get(1)) {
-        // Where zeros are cut off, a 1 is taken to be behind them, as at the last number.
-        while (reader.place < end && coded < 3 && !reader.get(1)) ++coded;
-        plane |= 1u << coded++;
-    }
-    reader.place = end;
-    return plane;
-}
-
-// Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
+// As get_planes, of blocks of 16 or 64 numbers.
 template <typename W, u32 kRank, typename Words>
-__device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
+__device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
     using S = Slice<W, kRank>;
     constexpr u32 kHalves = sizeof(W) / 4;
-    Progress progress{0, false};
-    u32 left = precision;
+    u32 coded = 0, left = precision;
     u32 words[kBlock<kRank>];
 #pragma unroll
     for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = 0, words[i] = 0;
@@ -266,15 +213,11 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
             }
             planes.stage(own);
             const u32 n = min(left, S::kPlanes);
-            u32 i = 0;
 #pragma unroll 1
-            for (; i < n && reader.place < end; ++i) {
-                const u64 plane = get_plane<kRank>(reader, table, end, progress);
-                if (kRank == 1 && progress.is_cut) break;
+            for (u32 i = 0; i < n && reader.place < end; ++i) {
+                const u64 plane = get_plane<kRank>(reader, table, end, coded);
                 S::store_plane(own, i, static_cast<u32>(plane), static_cast<u32>(plane >> 32));
             }
-            // Threads wait for each other with what takes long.
-            if (kRank == 1 && progress.is_cut) S::store_plane(own, i, get_cut(reader, end, progress.coded), 0);
             left = reader.place < end ? left - n : 0;
             planes.unstage(own);
             planes.add_to(words, slice);
@@ -288,6 +231,16 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
                 words[i] = 0;
             }
         }
+    }
+}
+
+// Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
+template <typename W, u32 kRank, typename Words>
+__device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
+    if constexpr (kRank == 1) {
+        get_line_planes(reader, table, own, v, precision, end);
+    } else {
+        get_slices<W, kRank>(reader, table, own, v, precision, end);
     }
 }
 

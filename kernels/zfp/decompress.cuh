@@ -47,7 +47,7 @@ struct DecodeShared {
         alignas(16) u32 image[kImageWords];
         ReadShared<W> exceptions;
     };
-    u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
+    alignas(16) u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
     u32 codes[PlanesOf<kRank>::kEntries];
     CtaSums<kZfpWarps> sums;
 };

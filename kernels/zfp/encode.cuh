@@ -3,12 +3,13 @@
 // Behind the bits that are written as they are, a plane's code follows from its other bits x: a 1 in front, and then x as far as its highest
 // 1, where a 1 stands behind every 1, but a 0 behind the last. If x is 0, so is the code. So eight bits of x become up to 17 bits of code, which
 // are in a table. As a place is passed by the codes of all planes together only once, that is hardly more than one look into the table for
-// each plane. Of a block of four numbers all bits of a plane are looked up, with how many of them come as they are.
+// each plane. Blocks of four numbers are written otherwise (line.cuh).
 
 #pragma once
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
+#include "line.cuh"
 #include "planes.cuh"
 
 // Of every byte x: its code, the code's length and that of x.
@@ -30,40 +31,13 @@ struct CodeTable {
     }
 };
 
-// Of every plane of four numbers, and every count of those that come as they are: its code, the code's length, and the next count.
-struct LineTable {
-    static constexpr u32 kLengthAt = 20, kCountAt = 28, kMask = (1 << kLengthAt) - 1;
-    u32 entries[80];
-
-    constexpr LineTable() : entries() {
-        for (u32 coded = 0; coded <= 4; ++coded) {
-            for (u32 plane = 0; plane < 16; ++plane) {
-                u32 code = plane & ((1u << coded) - 1), length = coded, next = coded;
-                while (next < 4) {
-                    const u32 rest = plane >> next;
-                    code |= (rest ? 1u : 0u) << length++;
-                    if (!rest) break;
-                    while (next < 3) {
-                        const u32 bit = plane >> next & 1;
-                        code |= bit << length++;
-                        if (bit) break;
-                        ++next;
-                    }
-                    ++next;
-                }
-                entries[coded * 16 + plane] = code | length << kLengthAt | next << kCountAt;
-            }
-        }
-    }
-};
 __device__ const CodeTable kCodeTable;
-__device__ const LineTable kLineTable;
 
 // The table for a rank, which goes to shared memory.
 template <u32 kRank>
 struct CodesOf {
-    static constexpr u32 kEntries = kRank == 1 ? 80 : 256;
-    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLineTable.entries[i % 80] : kCodeTable.entries[i]; }
+    static constexpr u32 kEntries = kRank == 1 ? LineCodes::kEntries : 256;
+    static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLineCodes.entries[i] : kCodeTable.entries[i % 256]; }
 };
 
 // Puts bits one behind the other to shared memory, the first lowest.
@@ -102,12 +76,6 @@ template <u32 kRank>
 __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plane, u32& coded) {
     constexpr u32 n = kBlock<kRank>;
     const u32 low = static_cast<u32>(plane), high = static_cast<u32>(plane >> 32);
-    if (kRank == 1) {
-        const u32 entry = load_shared_4(table + 64 * coded + 4 * low);
-        writer.put(entry & LineTable::kMask, entry >> LineTable::kLengthAt & 0xff);
-        coded = entry >> LineTable::kCountAt;
-        return;
-    }
     u32 before = 0, n_before = 0;  // what comes before the next code, if that is in the same word
     if (kRank == 2) {
         before = low & low_bits(0u, coded), n_before = coded;
@@ -142,10 +110,9 @@ __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plan
     writer.put(code << n_before | before, length + n_before);
 }
 
-// Adds the planes of a block from the highest on, `precision` of them, until the writer has `limit` bits or more. `own` is the thread's
-// place for a slice in shared memory.
+// As put_planes, of blocks of 16 or 64 numbers.
 template <typename W, u32 kRank>
-__device__ __forceinline__ void put_planes(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
+__device__ __forceinline__ void put_slices(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
     using S = Slice<W, kRank>;
     constexpr u32 kHalves = sizeof(W) / 4;
     u32 coded = 0, left = precision;
@@ -169,5 +136,16 @@ __device__ __forceinline__ void put_planes(BitWriter& writer, u32 table, u32 own
 #pragma unroll
             for (u32 i = 0; i < kBlock<kRank>; ++i) words[i] = static_cast<u32>(v[i]);
         }
+    }
+}
+
+// Adds the planes of a block from the highest on, `precision` of them, until the writer has `limit` bits or more. `own` is the thread's
+// place for a slice in shared memory.
+template <typename W, u32 kRank>
+__device__ __forceinline__ void put_planes(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
+    if constexpr (kRank == 1) {
+        put_line_planes(writer, table, own, v, precision, limit);
+    } else {
+        put_slices<W, kRank>(writer, table, own, v, precision, limit);
     }
 }

@@ -25,7 +25,7 @@ template <typename W, u32 kRank>
 struct FinishShared {
     ExceptionShared<W> exceptions;
     u32 codes[PlanesOf<kRank>::kEntries];
-    u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
+    alignas(16) u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
     u32 warp_bits[kZfpWarps];
     CtaSums<kZfpWarps> sums;
     u32 tile;

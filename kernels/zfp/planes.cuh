@@ -1,9 +1,8 @@
-// Bit planes of a block in registers, and the numbers again. 16 planes of a block of 16 numbers, and 32 of one of four, take as many
-// registers as 8 of one of 64; that is a slice. Planes are needed from the highest on, and often only some of them: so slices are made
+// Bit planes of a block of 16 or 64 numbers in registers, and the numbers again. 16 planes of a block of 16 take as many registers as 8 of
+// one of 64; that is a slice. Planes are needed from the highest on, and often only some of them: so slices are made
 // one at a time. Which one it is, only the selectors of bytes depend on, so that the code of all is the same.
 //
-// A word of a slice has kFields fields, each a plane: row c has plane 7 − c of every byte. Of blocks of four numbers a field is a byte
-// with four of its bits.
+// A word of a slice has kFields fields, each a plane: row c has plane 7 − c of every byte.
 //
 // Between bits and numbers a slice is in shared memory, where a loop finds planes by their number.
 
@@ -18,7 +17,7 @@ template <typename W, u32 kRank>
 struct Slice {
     static constexpr u32 kN = kBlock<kRank>;
     static constexpr u32 kWords = kN > 32 ? kN / 32 : 1;    // of a plane
-    static constexpr u32 kFields = kN > 32 ? 1 : kRank == 1 ? 4 : 32 / kN;  // planes in a word
+    static constexpr u32 kFields = kN > 32 ? 1 : 32 / kN;  // planes in a word
     static constexpr u32 kFieldBits = 32 / kFields;
     static constexpr u32 kPlanes = 8 * kFields;
     // Of half a number of 64 bits, or of one of 32.
@@ -28,25 +27,20 @@ struct Slice {
 
     // Slice `slice`, counted from the highest, of words.
     __device__ __forceinline__ void make(const u32 (&v)[kN], u32 slice) {
-        if constexpr (kRank == 1) {
+        const u32 byte = 3 - slice * kFields;  // the highest of the slice
+        // Of two words, that byte of both, and of the slices that share a row, the next one of both.
+        const u32 pair = kRank == 2 ? (byte - 1) | (4 + byte - 1) << 4 | byte << 8 | (4 + byte) << 12 : byte | (4 + byte) << 4;
 #pragma unroll
-            for (u32 q = 0; q < 8; ++q) rows[0][7 - q] = q < kN ? v[q % kN] : 0;
-        } else {
-            const u32 byte = 3 - slice * kFields;  // the highest of the slice
-            // Of two words, that byte of both, and of the slices that share a row, the next one of both.
-            const u32 pair = kRank == 2 ? (byte - 1) | (4 + byte - 1) << 4 | byte << 8 | (4 + byte) << 12 : byte | (4 + byte) << 4;
+        for (u32 w = 0; w < kWords; ++w) {
 #pragma unroll
-            for (u32 w = 0; w < kWords; ++w) {
-#pragma unroll
-                for (u32 q = 0; q < 8; ++q) {
-                    const u32 i = 32 * w + q;
-                    u32 row = __byte_perm(v[place_of<kRank>(i % kN)], v[place_of<kRank>((i + 8) % kN)], pair);
-                    if (kRank == 3) {
-                        const u32 high = __byte_perm(v[place_of<kRank>((i + 16) % kN)], v[place_of<kRank>((i + 24) % kN)], pair);
-                        row = __byte_perm(row, high, 0x5410);
-                    }
-                    rows[w][7 - q] = row;
+            for (u32 q = 0; q < 8; ++q) {
+                const u32 i = 32 * w + q;
+                u32 row = __byte_perm(v[place_of<kRank>(i % kN)], v[place_of<kRank>((i + 8) % kN)], pair);
+                if (kRank == 3) {
+                    const u32 high = __byte_perm(v[place_of<kRank>((i + 16) % kN)], v[place_of<kRank>((i + 24) % kN)], pair);
+                    row = __byte_perm(row, high, 0x5410);
                 }
+                rows[w][7 - q] = row;
             }
         }
 #pragma unroll
@@ -57,24 +51,19 @@ struct Slice {
     __device__ __forceinline__ void add_to(u32 (&v)[kN], u32 slice) {
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) transpose_bytes(rows[w]);
-        if constexpr (kRank == 1) {
+        const u32 byte = 3 - slice * kFields;
+        // A selector that takes all bytes as they are, but byte m of the row for `byte`.
+        const auto selector = [](u32 byte, u32 m) { return (0x3210u & ~(0xfu << 4 * byte)) | (4 + m) << 4 * byte; };
 #pragma unroll
-            for (u32 q = 0; q < kN; ++q) v[q] = rows[0][7 - q];
-        } else {
-            const u32 byte = 3 - slice * kFields;
-            // A selector that takes all bytes as they are, but byte m of the row for `byte`.
-            const auto selector = [](u32 byte, u32 m) { return (0x3210u & ~(0xfu << 4 * byte)) | (4 + m) << 4 * byte; };
+        for (u32 w = 0; w < kWords; ++w) {
 #pragma unroll
-            for (u32 w = 0; w < kWords; ++w) {
+            for (u32 m = 0; m < 4; ++m) {
+                const u32 select = kRank == 2 ? selector(byte - 1 + m / 2, m) : selector(byte, m);
 #pragma unroll
-                for (u32 m = 0; m < 4; ++m) {
-                    const u32 select = kRank == 2 ? selector(byte - 1 + m / 2, m) : selector(byte, m);
-#pragma unroll
-                    for (u32 q = 0; q < 8; ++q) {
-                        const u32 i = 32 * w + q + 8 * (kRank == 2 ? m % 2 : m);
-                        u32& to = v[place_of<kRank>(i % kN)];
-                        to = __byte_perm(to, rows[w][7 - q], select);
-                    }
+                for (u32 q = 0; q < 8; ++q) {
+                    const u32 i = 32 * w + q + 8 * (kRank == 2 ? m % 2 : m);
+                    u32& to = v[place_of<kRank>(i % kN)];
+                    to = __byte_perm(to, rows[w][7 - q], select);
                 }
             }
         }
