@@ -4,7 +4,7 @@
 use gridz::cpu::level::Level;
 use gridz::format::header::Header;
 use gridz::stage::sums::{Prefetch, Summer};
-use gridz::{Array, ByteOrder, DType};
+use gridz::{Array, ByteOrder, DType, Request};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -54,22 +54,35 @@ fn copies(piece: &[u8], n_bytes: usize) -> Vec<u8> {
 
 #[test]
 fn one_array_of_more_than_4_gib() {
-    if !has_gpu("one_array_of_more_than_4_gib") {
-        return;
+    if has_gpu("one_array_of_more_than_4_gib") {
+        // 4.4 GiB
+        check(&array(DType::F64, ByteOrder::Little, &[590_558_003]), &crate::common::ndzip());
     }
+}
+
+#[test]
+fn zfp_of_more_than_4_gib() {
+    if has_gpu("zfp_of_more_than_4_gib") {
+        // 4.4 GiB, in which no axis has a whole number of blocks.
+        check(&array(DType::F32, ByteOrder::Little, &[1201, 1003, 991]), &"zfp".parse().unwrap());
+    }
+}
+
+/// Of one chunk: what comes back, and the frame.
+fn check(array: &Array, spec: &Request) {
     let stream = Stream::new();
-    // 4.4 GiB
-    let array = array(DType::F64, ByteOrder::Little, &[590_558_003]);
-    let part = arrays::array(DType::F64, ByteOrder::Little, &[PIECE as u64 / 8]);
-    let piece = arrays::bytes(&part, Kind::Walk, &mut Random::new(9));
-    let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
-    let (n_bytes, header) = round_trip(&batch, &piece, "4.4 GiB");
+    let what = format!("{spec:?}, {array:?}");
+    let n = PIECE as u64 * array.shape().n_elements() / array.n_bytes();
+    let piece =
+        arrays::bytes(&arrays::array(array.dtype(), ByteOrder::Little, &[n]), Kind::Walk, &mut Random::new(9));
+    let batch = Batch::new(&stream, *array, spec, Layout::of(1));
+    let (n_bytes, header) = round_trip(&batch, &piece, &what);
     // The header holds the payload's length and checksum: where it is the CPU's, so is the payload.
     let raw = copies(&piece, array.n_bytes() as usize);
-    let mut frame = vec![0; gridz::compress_bound(&array, &crate::common::ndzip()).unwrap() as usize];
-    let n_by_cpu = gridz::compress(&array, &crate::common::ndzip(), &raw, &mut frame, &all_cores()).unwrap();
-    assert_eq!(n_bytes, n_by_cpu as u64);
-    assert_same_bytes(&header, &frame[..48], "header of 4.4 GiB");
+    let mut frame = vec![0; gridz::compress_bound(array, spec).unwrap() as usize];
+    let n_by_cpu = gridz::compress(array, spec, &raw, &mut frame, &all_cores()).unwrap();
+    assert_eq!(n_bytes, n_by_cpu as u64, "{what}");
+    assert_same_bytes(&header, &frame[..48], &format!("header of {what}"));
 }
 
 fn all_cores() -> gridz::Context {
