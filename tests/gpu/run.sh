@@ -64,7 +64,7 @@ check "frames of GPU and CPU" ./gpu_test --test-threads=4
 check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
 check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
 check "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
-    shapes:: boundaries:: hostile:: regions::
+    shapes:: boundaries:: hostile:: regions:: cut::
 check "CuPy's memory, streams and graphs" python3 streams.py "$library"
 check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
 check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
@@ -77,7 +77,7 @@ if command -v compute-sanitizer >/dev/null; then
     }
     for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
         "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
-        "memcheck chunks::random_lists 2" "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
+        "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
         # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
         # shellcheck disable=SC2086
         sanitizer $job >"$tmp/${job//[ :]/_}.sanitizer" &
