@@ -27,7 +27,9 @@ struct StreamShared {
     static constexpr u32 kBlockBits = 1 + 1 + Floats<W>::kExponentBits + 6 + kBlock<kRank> * (Word<W>::kBits + 1) + Word<W>::kBits;
     // Of odd words, so that threads find theirs in different banks.
     static constexpr u32 kSlotWords = (kOwnElements / kBlock<kRank> * kBlockBits / 32 + 1) | 1;
-    static constexpr u32 kImageWords = 4096;
+    // Blocks of four numbers need the longest slots, but GPUs of compute capability 7.5 allow 64 KiB, and 8.6, 8.9 and 12.0 allow 99.
+    static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1024;
+    static constexpr u32 kMostBytes = sizeof(W) == 4 ? 64 << 10 : 99 << 10;
 
     union {
         alignas(16) u32 image[kImageWords];
@@ -68,6 +70,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     using Shared = StreamShared<W, kRank>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     Shared& shared = *reinterpret_cast<Shared*>(shared_bytes);
+    static_assert(sizeof(Shared) <= Shared::kMostBytes, "more shared memory than all GPUs have");
     const Chunk& chunk = args.own;
     const u32 tiles = gridDim.x / args.n_chunks, t = threadIdx.x, warp = t / kWarp;
 

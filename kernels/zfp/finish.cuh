@@ -1,6 +1,6 @@
-// Second pass of compression: what is behind the stream. One CTA a section.
+// Second pass of compression: what is behind the stream. One CTA a section, or several of a chunk without suspects.
 //
-// Each CTA writes the section's entries of the index. Where the first pass suspects that a section has exceptions, the CTA decodes it from the
+// Each CTA writes the sections' entries of the index. Where the first pass suspects that a section has exceptions, the CTA decodes it from the
 // stream and compares; where any section of the chunk is suspected, decoupled look-back says where exceptions begin. The CTA that is the last of
 // a chunk writes the tail and the header; or, if the payload is not smaller than the array, leaves the chunk to the third pass, which stores it.
 //
@@ -20,6 +20,9 @@
 #include "decode.cuh"
 #include "exceptions.cuh"
 #include "scratch.cuh"
+
+// Sections of a CTA, in a chunk in which none is suspected.
+constexpr u32 kQuietSections = 32;
 
 template <typename W, u32 kRank>
 struct FinishShared {
@@ -96,11 +99,16 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     FinishShared<W, kRank>& shared = *reinterpret_cast<FinishShared<W, kRank>*>(shared_bytes);
     const Chunk& chunk = args.own;
     const u32 tiles = gridDim.x / args.n_chunks, t = threadIdx.x;
-    if (t == 0) shared.tile = atomicAdd(&static_cast<Tickets*>(args.scratch)->second, 1);
-    __syncthreads();
-    const u32 chunk_number = args.n_chunks == 1 ? 0 : shared.tile / tiles, tile = shared.tile - chunk_number * tiles;
+    const u32 chunk_number = blockIdx.x / tiles, number = blockIdx.x - chunk_number * tiles;
     const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
     ChunkState& state = *scratch.chunk;
+    // Without suspects a CTA has several sections, and most have none. Otherwise tickets give those that wait for others their numbers in order.
+    const bool has_suspects = state.n_suspects > 0;
+    const u32 per_cta = has_suspects ? 1 : kQuietSections, n_ctas = (tiles + per_cta - 1) / per_cta;
+    if (number >= n_ctas) return;
+    if (t == 0) shared.tile = has_suspects ? atomicAdd(&state.ticket, 1) : number * per_cta;
+    __syncthreads();
+    const u32 tile = shared.tile, n_own = min(per_cta, tiles - tile);
     const Bound bound = bound_of<W>(chunk, state);
     const Sections<kRank> sections(chunk);
     const u64 bits = scratch.sections[tiles - 1].end, stream_bytes = Sections<kRank>::stream_bytes(bits);
@@ -121,25 +129,26 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const u64 ends_at = stream_bytes / 4, groups_at = ends_at + sections.ends_bytes() / 4, rest_at = groups_at + sections.groups_bytes() / 4;
     const bool may_be_smaller = is_smaller(0);
     if (may_be_smaller && !chunk.has_fixed_blocks()) {
-        const u64 end = scratch.sections[tile].end;
-        if (t < 2) put(ends_at + 2ull * tile + t, static_cast<u32>(end >> 32 * t), sums);
+        if (t < 2 * n_own) put(ends_at + 2ull * tile + t, static_cast<u32>(scratch.sections[tile + t / 2].end >> 32 * (t % 2)), sums);
         // Two groups a thread.
-        const u64 word = static_cast<u64>(tile) * (kGroups / 2) + t;
-        if (t < kGroups / 2 && word < sections.groups_bytes() / 4) {
+        for (u32 i = t; i < n_own * kGroups / 2; i += kZfpThreads) {
+            const u64 word = static_cast<u64>(tile) * (kGroups / 2) + i;
+            if (word >= sections.groups_bytes() / 4) break;
+            const Section& section = scratch.sections[tile + i / (kGroups / 2)];
             u32 pair = 0;
 #pragma unroll
             for (u32 k = 0; k < 2; ++k) {
                 u32 n_bits = 0;
 #pragma unroll
-                for (u32 i = 0; i < kThreadsPerGroup; ++i) n_bits += scratch.sections[tile].bits[(2 * t + k) * kThreadsPerGroup + i];
+                for (u32 j = 0; j < kThreadsPerGroup; ++j) n_bits += section.bits[(2 * (i % (kGroups / 2)) + k) * kThreadsPerGroup + j];
                 pair |= n_bits << 16 * k;
             }
             put(groups_at + word, pair, sums);
         }
     }
 
-    const bool has_suspects = may_be_smaller && *static_cast<volatile u32*>(&state.n_suspects) > 0;
-    if (unlikely(has_suspects)) {
+    const bool may_have_exceptions = may_be_smaller && has_suspects;
+    if (unlikely(may_have_exceptions)) {
         const BlockGrid<kRank> grid(chunk);
         const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
         const bool swaps = args.flags & kSwapBytes;
@@ -181,9 +190,9 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
         state.rest.add(shared.sums.sum());
         n_before = state.rest.count(0, 1);
     }
-    if (likely(__shfl_sync(kAllLanes, n_before, 0) + 1 != tiles)) return;
+    if (likely(__shfl_sync(kAllLanes, n_before, 0) + 1 != n_ctas)) return;
     Totals::acquire();
-    const u64 units = has_suspects ? await_prefix(scratch.units + tiles - 1) : 0;
+    const u64 units = may_have_exceptions ? await_prefix(scratch.units + tiles - 1) : 0;
     if (!may_be_smaller || !is_smaller(units)) {
         if (t == 0) state.is_stored = 1;
         return;

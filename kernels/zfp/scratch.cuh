@@ -22,14 +22,16 @@ struct ChunkState {
     Totals ends;     // sums of these
     Totals stored;   // of a payload that is the array
     u32 n_suspects;  // sections
+    u32 ticket;      // of the second pass
     u32 is_stored;
+    u32 reserved;
     u64 n_exceptions;
     RangeScratch range;  // in mode rel
 };
 
 struct Tickets {
-    u32 first, second;  // of the passes
-    u32 reserved[30];
+    u32 first;  // of the first pass
+    u32 reserved[31];
 };
 
 // How to launch a pass: a tile is a section, of one CTA unless any grid works.
