@@ -89,10 +89,25 @@ __device__ __forceinline__ void numbers_of_block(W (&v)[kBlock<kRank>]) {
     for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = to_negabinary(v[i]);
 }
 
-// Encodes a block, without regard to the least of its bits. Is whether it may have exceptions.
-template <typename W, u32 kRank>
+// Whether elements, which `load` gives by their index, differ from what a decoder makes of `precision` planes of the block's numbers.
+template <typename W, u32 kRank, typename Load>
+__device__ __forceinline__ bool any_differs(W (&v)[kBlock<kRank>], u32 precision, s32 e, const BlockPlace<kRank>& place, const LeftOut<W>& left_out, Load load) {
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = from_negabinary(v[i] & ~low_bits(W(), Word<W>::kBits - precision));
+    transform_back<kRank, Lossy>(v);
+    const W scale = power_of_two<W>(e - static_cast<s32>(Word<W>::kBits) + 2);
+    bool differs = false;
+#pragma unroll
+    for (u32 i = 0; i < kBlock<kRank>; ++i) {
+        if (is_there(place.there, i)) differs |= left_out.differs(load(i), scaled_down(v[i], scale), false);
+    }
+    return differs;
+}
+
+// Encodes a block, without regard to the least of its bits. Is whether it may have exceptions. `load` gives the words of elements again.
+template <typename W, u32 kRank, typename Load>
 __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place,
-                                             const Chunk& chunk, const LeftOut<W>& left_out) {
+                                             const Chunk& chunk, const LeftOut<W>& left_out, Load load) {
     using F = Floats<W>;
     const u32 limit = writer.n + chunk.max_bits();
     W all = 0;
@@ -117,17 +132,19 @@ __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 o
         replace_left_out<W, kRank>(v, place, left_out);
         measure();
     }
-    bool is_suspect = has_left_out;
+    bool is_suspect = has_left_out, may_overflow = false;
     u32 precision = Word<W>::kBits;
+    s32 e = 0;
     if (left_out.is_float) {
-        const s32 e = exponent_of(all);
+        e = exponent_of(all);
         const bool is_tiny = e < F::kTiny;
         const s32 above = e - left_out.minexp;
         is_suspect |= is_tiny && all != 0;
         // Why no others can miss the bound is told in the head of finish.cuh.
         if (left_out.has_bound) {
-            is_suspect |= above > kSureExponents<W> || (above == -1 && all >> (F::kFraction - 1) & 1) || left_out.bound == 0;
+            is_suspect |= above > kSureExponents<W> || left_out.bound == 0;
             is_suspect |= max(e, left_out.minexp) > F::kBias;
+            may_overflow = above == -1 && all >> (F::kFraction - 1) & 1;
         }
         if (left_out.has_fill) is_suspect |= e >= F::kBias || (left_out.fill & F::kMagnitude) < power_of_two<W>(e + 1);
         const s32 wanted = is_tiny ? 0 : above + 2 * static_cast<s32>(kRank) + 2;
@@ -142,7 +159,10 @@ __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 o
         precision = min(precision, chunk.max_precision());
     }
     numbers_of_block<W, kRank, Lossy>(v);
-    put_planes<W, kRank>(writer, table, own, v, min(precision, Word<W>::kBits), limit);
+    precision = min(precision, Word<W>::kBits);
+    put_planes<W, kRank>(writer, table, own, v, precision, limit);
+    // Such blocks are many where all is quiet: to decode them here takes less than a suspicion does.
+    if (may_overflow && !is_suspect) is_suspect = any_differs<W, kRank>(v, precision, e, place, left_out, load);
     return is_suspect;
 }
 

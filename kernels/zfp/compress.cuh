@@ -28,7 +28,7 @@ struct StreamShared {
     // Of odd words, so that threads find theirs in different banks.
     static constexpr u32 kSlotWords = (kOwnElements / kBlock<kRank> * kBlockBits / 32 + 1) | 1;
     // Blocks of four numbers need the longest slots, but GPUs of compute capability 7.5 allow 64 KiB, and 8.6, 8.9 and 12.0 allow 99.
-    static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1024;
+    static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1792;
     static constexpr u32 kMostBytes = sizeof(W) == 4 ? 64 << 10 : 99 << 10;
 
     union {
@@ -100,7 +100,13 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
             if constexpr (Lines::kIsReversible) {
                 encode_reversible<W, kRank>(writer, table, own, v, chunk);
             } else {
-                is_suspect |= encode_lossy<W, kRank>(writer, table, own, v, place, chunk, left_out);
+                u64 block_start = place.start;
+                keep(block_start);
+                const auto load = [&](u32 i) {
+                    const W word = array[block_start + grid.offset(i)];
+                    return args.flags & kSwapBytes ? swapped_bytes(word) : word;
+                };
+                is_suspect |= encode_lossy<W, kRank>(writer, table, own, v, place, chunk, left_out, load);
             }
             writer.end_at(start + max(min(writer.n - start, chunk.max_bits()), chunk.min_bits()));
         }

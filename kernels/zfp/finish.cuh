@@ -9,7 +9,7 @@
 // element below (2/3)·(15/16)^d·2^minexp. What roundings of both transforms add is below 2^8 units of plane 0, and the rounding to the type adds
 // less than 2^(e−P). All is less than the bound if e − minexp is at most kSureExponents. There is one more way to miss it: a number that with its
 // error has no room in a word. That takes e = minexp − 1 and an element from 3/4·2^e on; below that no planes are left to be cut but all, and the
-// elements themselves are small enough; above that errors are smaller. At the ends of the type more can happen: where 2^e is no number of
+// elements themselves are small enough; above that errors are smaller. Such blocks the first pass decodes itself. At the ends of the type more can happen: where 2^e is no number of
 // the type, an element may become infinite with its error; and the bound rounded to the type, to its largest number or to 0, may be less than
 // 2^minexp.
 
