@@ -191,9 +191,9 @@ static void close_dataset(dataset *d)
 }
 
 /* What may have written a chunk. */
-enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, NEWER, N_WRITERS };
+enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, SZP, ZFP, NEWER, N_WRITERS };
 
-static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "newer codec"};
+static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "szp", "zfp", "newer codec"};
 
 /* From a frame (src/format/SPEC.md): byte 5 is the codec, and behind 40 bytes and 8 for each axis, of which byte 9
  * tells the number, are the codec's parameters, byte 11 of them. */
@@ -208,6 +208,10 @@ static int writer_of(const unsigned char *frame, size_t n_bytes)
         const size_t at = 40 + 8 * (size_t)frame[9];
         return frame[11] != 1 || at >= n_bytes ? NEWER : frame[at] <= 12 ? LORENZO_FAST : LORENZO_DENSE;
     }
+    case 3:
+        return SZP;
+    case 4:
+        return ZFP;
     default:
         return NEWER;
     }
