@@ -153,12 +153,20 @@ fn rubbish_is_the_same_at_all_levels() {
         };
         let mut wanted = None;
         for level in Level::all() {
-            let mut blocks = vec![T::default(); 4 * GROUP];
-            // Four sequences, and then each of them alone.
-            let starts = [0, 1, 40, 300].map(|start| seed as usize % 70 + start);
+            let mut blocks = vec![T::default(); 16 * GROUP];
+            // Sixteen sequences, and then four together and each of them alone.
+            let starts: [usize; 16] =
+                std::array::from_fn(|i| seed as usize % 70 + [0, 1, 40, 300][i % 4] + i / 4 * 777);
             let mut ends = starts;
             decode(level, rank, &numbers, stream, &mut ends, &mut blocks);
             let read = (ends, bytes(&blocks));
+            for (i, blocks) in blocks.chunks_exact_mut(4 * GROUP).enumerate() {
+                let four = 4 * i..4 * i + 4;
+                let mut at: [usize; 4] = starts[four.clone()].try_into().unwrap();
+                decode(level, rank, &numbers, stream, &mut at, blocks);
+                assert_eq!(at, ends[four]);
+            }
+            assert!(read.1 == bytes(&blocks), "{seed} {level:?} {rank} {numbers:?}");
             for (i, blocks) in blocks.chunks_exact_mut(GROUP).enumerate() {
                 let mut at = [starts[i]];
                 decode(level, rank, &numbers, stream, &mut at, blocks);

@@ -125,8 +125,8 @@ pub fn count<W: Word>(chunk: &Chunk, payload: &[u8]) -> Result<BlockCounts> {
     Ok(counts)
 }
 
-/// Groups that are decoded side by side.
-const TOGETHER: usize = 4;
+/// Most groups that are decoded side by side.
+const TOGETHER: usize = 16;
 
 /// What all sections have in common.
 struct Decoder<'p> {
@@ -212,15 +212,22 @@ impl<T: Value> Task for Sections<'_, T> {
             let (mut group, mut all) = (groups.start, layout.blocks(layout.section(number)));
             while group < groups.end {
                 // The last group of the array may have fewer blocks.
-                let last = group + TOGETHER - 1;
-                let are_whole = last < groups.end && layout.group(last).len() == layout.per_group();
-                let n_groups = if are_whole { TOGETHER } else { 1 };
+                let are_whole =
+                    |n: usize| group + n <= groups.end && layout.group(group + n - 1).len() == layout.per_group();
+                // Groups of short blocks have less to do side by side.
+                let n_groups = if layout.rank() < 3 && are_whole(TOGETHER) {
+                    TOGETHER
+                } else if are_whole(4) {
+                    4
+                } else {
+                    1
+                };
                 let blocks = next(&mut all, &mut blocks[..n_groups * layout.per_group()]);
                 let elements = &mut elements[..blocks.len() * n];
-                at = if n_groups == 1 {
-                    decoder.groups::<T, 1>(&section, group, at, blocks, elements)?
-                } else {
-                    decoder.groups::<T, TOGETHER>(&section, group, at, blocks, elements)?
+                at = match n_groups {
+                    TOGETHER => decoder.groups::<T, TOGETHER>(&section, group, at, blocks, elements)?,
+                    4 => decoder.groups::<T, 4>(&section, group, at, blocks, elements)?,
+                    _ => decoder.groups::<T, 1>(&section, group, at, blocks, elements)?,
                 };
                 // SAFETY: each section is decoded once, and each block is in one section.
                 unsafe { array.put(blocks, elements) };

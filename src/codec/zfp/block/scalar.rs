@@ -82,15 +82,19 @@ impl Form {
     /// Reads the form of a block.
     #[inline(always)]
     pub fn read<T: Scalar>(is_reversible: bool, bits: &mut BitReader) -> Self {
-        if !T::IS_FLOAT {
-            Form::Words
-        } else if bits.take(1) == 0 {
-            Form::Zeros
-        } else if is_reversible && bits.take(1) == 1 {
-            Form::Words
-        } else {
-            Form::Scaled(bits.take(T::EXPONENT_BITS) as i32 - T::BIAS)
-        }
+        // All of it is in one look at the bits.
+        let (code, flag_bits) = (bits.peek(), 1 + u32::from(is_reversible));
+        let (form, n_bits) = match code & 3 {
+            _ if !T::IS_FLOAT => (Form::Words, 0),
+            0 | 2 => (Form::Zeros, 1),
+            3 if is_reversible => (Form::Words, 2),
+            _ => {
+                let biased = code >> flag_bits & low_mask(T::EXPONENT_BITS);
+                (Form::Scaled(biased as i32 - T::BIAS), flag_bits + T::EXPONENT_BITS)
+            }
+        };
+        bits.skip(n_bits);
+        form
     }
 
     /// Makes integers of elements.

@@ -120,6 +120,34 @@ static OF_ROWS: Indices = {
     table
 };
 
+/// From words of 16 blocks to pairs of planes: the bytes of even blocks, and of odd ones.
+static PAIRS: [Indices; 2] = {
+    let mut tables = [[0; 64]; 2];
+    let mut i = 0;
+    while i < 64 {
+        let (pair, block) = (i / 8, i % 8 * 2);
+        tables[0][i] = (8 * block + pair) as u8;
+        tables[1][i] = (8 * (block + 1) + pair) as u8;
+        i += 1;
+    }
+    tables
+};
+
+/// From pairs of planes to eight planes, the last one first; the first eight, and the others.
+static MIXED: [[u64; 8]; 2] = [[11, 3, 10, 2, 9, 1, 8, 0], [15, 7, 14, 6, 13, 5, 12, 4]];
+
+/// From two words of each of four blocks, with 16 bits for a plane, to eight planes, the last one first.
+static OF_WORDS: [u16; 32] = {
+    let mut table = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        let (plane, block) = (7 - i / 4, i % 4);
+        table[i] = (8 * block + plane) as u16;
+        i += 1;
+    }
+    table
+};
+
 /// Transposes the bits of every eight bytes: byte r of the result has bit r of every byte, that of the last byte lowest.
 ///
 /// # Safety
@@ -275,6 +303,41 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
             // SAFETY: the caller's promise.
             eights[q] = unsafe { words(_mm512_permutexvar_epi8(load(&OF_ROWS), load(&pairs))) };
             q += 1;
+        }
+        planes
+    }
+
+    #[inline(always)]
+    unsafe fn planes_of_words<const RANK: usize>(word: impl Fn(usize) -> u64) -> [u64; 64] {
+        let mut planes = [0; 64];
+        let (eights, _) = planes.as_chunks_mut::<8>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if RANK == 1 {
+                // 16 planes at a time, of which a block has a word.
+                let per_block = T::Word::BYTES / 2;
+                for w in 0..per_block {
+                    let of_blocks =
+                        |first: usize| -> [u64; 8] { std::array::from_fn(|i| word((first + i) * per_block + w)) };
+                    let (low, high) = (load(&of_blocks(0)), load(&of_blocks(8)));
+                    let even = _mm512_permutex2var_epi8(low, load(&PAIRS[0]), high);
+                    let odd = _mm512_permutex2var_epi8(low, load(&PAIRS[1]), high);
+                    let nibble = _mm512_set1_epi8(15);
+                    let first = _mm512_ternarylogic_epi64::<0xca>(nibble, even, _mm512_slli_epi64::<4>(odd));
+                    let second = _mm512_ternarylogic_epi64::<0xca>(nibble, _mm512_srli_epi64::<4>(even), odd);
+                    for half in 0..2 {
+                        let mixed = _mm512_permutex2var_epi64(first, load(&MIXED[half]), second);
+                        eights[T::Word::BYTES - 1 - 2 * w - half] = words(mixed);
+                    }
+                }
+            } else {
+                let per_block = T::Word::BYTES * 2;
+                for q in 0..T::Word::BYTES {
+                    let of_blocks: [u64; 8] = std::array::from_fn(|i| word(i / 2 * per_block + 2 * q + i % 2));
+                    let planes = _mm512_permutexvar_epi16(load(&OF_WORDS), load(&of_blocks));
+                    eights[T::Word::BYTES - 1 - q] = words(planes);
+                }
+            }
         }
         planes
     }

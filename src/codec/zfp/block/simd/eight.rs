@@ -1,0 +1,390 @@
+//! Planes of eight short blocks side by side, a lane of a register for each, so that nothing is decided for a single block.
+//!
+//! What differs from block to block is in lanes; all are at the same plane, and those that have no more bits read nothing.
+//! See `read` for how codes end.
+
+use std::arch::x86_64::*;
+
+use super::lanes::{Indices, Lane, load};
+use super::short::TABLE;
+use super::strings::words;
+use crate::stage::bits::{WINDOW_BITS, window};
+
+/// Blocks that are read side by side.
+pub const EIGHT: usize = 8;
+
+/// Something of each of them.
+pub type Lanes = [u64; EIGHT];
+
+/// Where sixteen blocks are, and how many planes they have.
+pub struct Blocks {
+    /// Where their planes begin, and then where these end.
+    pub at: [Lanes; 2],
+    /// Where the bits of each end.
+    pub end: [Lanes; 2],
+    /// How many planes each has at most.
+    pub n_planes: [Lanes; 2],
+}
+
+impl Blocks {
+    /// The bits of the blocks that are left: where they end, and their number.
+    ///
+    /// # Safety
+    /// The CPU must have AVX-512.
+    #[inline(always)]
+    unsafe fn bits(&self) -> [[__m512i; 2]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut bits = [[_mm512_setzero_si512(); 2]; 2];
+            for r in 0..2 {
+                let at = load(&self.at[r]);
+                bits[0][r] = _mm512_max_epu64(load(&self.end[r]), at);
+                bits[1][r] = _mm512_sub_epi64(bits[0][r], at);
+            }
+            bits
+        }
+    }
+}
+
+/// The next bits from each bit on, [`WINDOW_BITS`] at least; bits behind the end are zero.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn windows(bytes: &[u8], at: __m512i) -> __m512i {
+    // SAFETY: the caller's promise; what is loaded is inside of the bytes.
+    unsafe {
+        let starts = _mm512_srli_epi64::<3>(at);
+        let last = _mm512_set1_epi64((bytes.len() as i64).wrapping_sub(8));
+        let inside = _mm512_cmple_epi64_mask(starts, last);
+        if inside != 0xff {
+            return load(&last_windows(bytes, &words(at)));
+        }
+        let loaded = _mm512_i64gather_epi64::<1>(starts, bytes.as_ptr().cast());
+        _mm512_srlv_epi64(loaded, _mm512_and_si512(at, _mm512_set1_epi64(7)))
+    }
+}
+
+/// As [`windows`], where some are at the end.
+#[cold]
+#[inline(never)]
+fn last_windows(bytes: &[u8], at: &Lanes) -> Lanes {
+    at.map(|at| window(bytes, at as usize))
+}
+
+/// Reads the planes of blocks of four places, the highest one first, four bits for each, into words `W` by `W`, of which
+/// each has the lanes. Each lane goes through its planes by itself, with the table of `short`.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+pub unsafe fn planes_of_4<const W: usize>(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
+    // SAFETY: the caller's promise; of the table is loaded what is in it.
+    unsafe {
+        let (zero, ones) = (_mm512_setzero_si512(), _mm512_set1_epi64(-1));
+        let (four, eight) = (_mm512_set1_epi64(4), _mm512_set1_epi64(8));
+        let [end, mut left] = blocks.bits();
+        let (mut seen, mut bits, mut n, mut planes, mut rest) =
+            ([zero; 2], [zero; 2], [zero; 2], [[zero; W]; 2], [zero; 2]);
+        for r in 0..2 {
+            rest[r] = load(&blocks.n_planes[r]);
+        }
+        let (mut i, mut is_open) = (0, true);
+        while is_open {
+            is_open = false;
+            for r in 0..2 {
+                if i % (WINDOW_BITS / 8) == 0 {
+                    bits[r] = windows(bytes, _mm512_sub_epi64(end[r], left[r]));
+                }
+                let has_more = _mm512_test_epi64_mask(left[r], ones) & _mm512_test_epi64_mask(rest[r], ones);
+                let known = _mm512_min_epu64(left[r], eight);
+                let first = _mm512_sllv_epi64(_mm512_add_epi64(seen[r], _mm512_set1_epi64(5)), known);
+                let index = _mm512_sub_epi64(first, _mm512_set1_epi64(10));
+                let index = _mm512_add_epi64(index, _mm512_andnot_si512(_mm512_sllv_epi64(ones, known), bits[r]));
+                let entry = _mm512_mask_i64gather_epi64::<8>(zero, has_more, index, TABLE.as_ptr().cast());
+                let taken = _mm512_min_epu64(_mm512_and_si512(entry, _mm512_set1_epi64(15)), rest[r]);
+                let taken_bits = _mm512_slli_epi64::<2>(taken);
+                let n_bits = _mm512_srlv_epi64(entry, taken_bits);
+                let n_bits = _mm512_maskz_and_epi64(has_more, n_bits, _mm512_set1_epi64(15));
+                let found =
+                    _mm512_andnot_si512(_mm512_sllv_epi64(ones, taken_bits), _mm512_srli_epi64::<32>(entry));
+                add(&mut planes[r], found, n[r]);
+                n[r] = _mm512_add_epi64(n[r], taken_bits);
+                rest[r] = _mm512_sub_epi64(rest[r], taken);
+                left[r] = _mm512_sub_epi64(left[r], n_bits);
+                bits[r] = _mm512_srlv_epi64(bits[r], n_bits);
+                seen[r] = _mm512_mask_srli_epi64::<60>(seen[r], has_more, entry);
+                let has_more = _mm512_test_epi64_mask(left[r], ones) & _mm512_test_epi64_mask(rest[r], ones);
+                is_open |= _mm512_mask_cmplt_epu64_mask(has_more, seen[r], four) != 0;
+            }
+            i += 1;
+        }
+        // From here on planes are as they are.
+        for r in 0..2 {
+            let mut rest = _mm512_min_epu64(_mm512_slli_epi64::<2>(rest[r]), left[r]);
+            while _mm512_test_epi64_mask(rest, ones) != 0 {
+                let n_bits = _mm512_min_epu64(rest, _mm512_set1_epi64(56));
+                let bits = windows(bytes, _mm512_sub_epi64(end[r], left[r]));
+                add(&mut planes[r], _mm512_andnot_si512(_mm512_sllv_epi64(ones, n_bits), bits), n[r]);
+                n[r] = _mm512_add_epi64(n[r], n_bits);
+                rest = _mm512_sub_epi64(rest, n_bits);
+                left[r] = _mm512_sub_epi64(left[r], n_bits);
+            }
+            blocks.at[r] = words(_mm512_sub_epi64(end[r], left[r]));
+            for w in 0..W {
+                to[w][r] = words(planes[r][w]);
+            }
+        }
+    }
+}
+
+/// Adds bits from bit `at` on.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn add<const W: usize>(to: &mut [__m512i; W], bits: __m512i, at: __m512i) {
+    // SAFETY: the caller's promise. Shifts by more bits than there are, or by fewer than none, have no bits.
+    unsafe {
+        for w in 0..W {
+            let start = _mm512_set1_epi64(64 * w as i64);
+            to[w] = _mm512_or_si512(to[w], _mm512_sllv_epi64(bits, _mm512_sub_epi64(at, start)));
+            if w > 0 {
+                to[w] = _mm512_or_si512(to[w], _mm512_srlv_epi64(bits, _mm512_sub_epi64(start, at)));
+            }
+        }
+    }
+}
+
+/// Reads the planes of blocks of 16 places, the highest one first, 16 bits for each, into as many words as all of them have:
+/// of these each has the lanes. All blocks are at the same plane, which has 31 bits at most.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+pub unsafe fn planes_of_16(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (zero, ones) = (_mm512_setzero_si512(), _mm512_set1_epi64(-1));
+        let sixteen = _mm512_set1_epi32(16);
+        let [end, left] = blocks.bits();
+        let n_planes = narrow([load(&blocks.n_planes[0]), load(&blocks.n_planes[1])]);
+        let (mut at, mut left) =
+            ([_mm512_sub_epi64(end[0], left[0]), _mm512_sub_epi64(end[1], left[1])], narrow(left));
+        let (mut seen, mut pairs) = (zero, [zero; 2]);
+        let (mut n, mut is_open) = (0, true);
+        while n < 4 * to.len() && is_open {
+            let is_there = _mm512_cmpgt_epu32_mask(n_planes, _mm512_set1_epi32(n as i32));
+            let now = _mm512_maskz_mov_epi32(is_there, left);
+            let bits = narrow([windows(bytes, at[0]), windows(bytes, at[1])]);
+            let Step { plane, n_bits, after } = step(bits, now, seen);
+            let n_bits = _mm512_min_epu32(n_bits, now);
+            left = _mm512_sub_epi32(left, n_bits);
+            let [first, second] = widen(n_bits);
+            at = [_mm512_add_epi64(at[0], first), _mm512_add_epi64(at[1], second)];
+            seen = after;
+            let may_go_on = _mm512_mask_cmplt_epu32_mask(is_there, after, sixteen);
+            is_open = _mm512_mask_test_epi32_mask(may_go_on, left, left) != 0;
+            let plane = _mm512_sll_epi32(plane, _mm_cvtsi32_si128(n as i32 % 2 * 16));
+            if n % 4 < 2 {
+                pairs[0] = _mm512_or_si512(pairs[0], plane);
+            } else {
+                pairs[1] = _mm512_or_si512(pairs[1], plane);
+            }
+            n += 1;
+            if n.is_multiple_of(4) {
+                let [first, second] = joined(pairs);
+                to[n / 4 - 1] = [words(first), words(second)];
+                pairs = [zero; 2];
+            }
+        }
+        // From here on planes are as they are.
+        let mut word = joined(pairs);
+        let n_planes = _mm512_subs_epu16(n_planes, _mm512_set1_epi32(n as i32));
+        let mut rest = widen(_mm512_min_epu32(_mm512_slli_epi32::<4>(n_planes), left));
+        while n < 4 * to.len() {
+            let taken = (4 - n % 4).min(WINDOW_BITS as usize / 16);
+            for r in 0..2 {
+                if _mm512_test_epi64_mask(rest[r], ones) != 0 {
+                    let n_bits = _mm512_min_epu64(rest[r], _mm512_set1_epi64((16 * taken) as i64));
+                    let bits = _mm512_andnot_si512(_mm512_sllv_epi64(ones, n_bits), windows(bytes, at[r]));
+                    let shifted = _mm512_sll_epi64(bits, _mm_cvtsi32_si128(n as i32 % 4 * 16));
+                    word[r] = _mm512_or_si512(word[r], shifted);
+                    rest[r] = _mm512_sub_epi64(rest[r], n_bits);
+                    at[r] = _mm512_add_epi64(at[r], n_bits);
+                }
+            }
+            n += taken;
+            if n.is_multiple_of(4) {
+                to[n / 4 - 1] = [words(word[0]), words(word[1])];
+                word = [zero; 2];
+            }
+        }
+        blocks.at = [words(at[0]), words(at[1])];
+    }
+}
+
+/// The low halves of lanes.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn narrow([first, second]: [__m512i; 2]) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_permutex2var_epi32(first, u32::numbered(|i| 2 * i), second) }
+}
+
+/// Undoes [`narrow`].
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn widen(lanes: __m512i) -> [__m512i; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [first, second] = [_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64::<1>(lanes)];
+        [_mm512_cvtepu32_epi64(first), _mm512_cvtepu32_epi64(second)]
+    }
+}
+
+/// Lanes whose low halves are in one register, and the high halves in another.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn joined([low, high]: [__m512i; 2]) -> [__m512i; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = u32::numbered(|i| i / 2 + i % 2 * 16);
+        let second = u32::numbered(|i| i / 2 + i % 2 * 16 + 8);
+        [_mm512_permutex2var_epi32(low, first, high), _mm512_permutex2var_epi32(low, second, high)]
+    }
+}
+
+/// A plane of each block.
+struct Step {
+    plane: __m512i,
+    /// Bits of it.
+    n_bits: __m512i,
+    /// Places that are seen with it.
+    after: __m512i,
+}
+
+/// For every bit of a lane of 32 bits the parity of the bits below it.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+unsafe fn parities(bits: __m512i) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<1>(bits));
+        let bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<2>(bits));
+        let bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<4>(bits));
+        let bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<8>(bits));
+        let bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<16>(bits));
+        _mm512_add_epi32(bits, bits)
+    }
+}
+
+/// What four bits of a code say of places, by these bits and in bit 4 the parity before them: the places, and from bit 4 on
+/// how many they are.
+static PLACES: Indices = {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        let (mut parity, mut places, mut n, mut bit) = (i >> 4 & 1, 0, 0, 0);
+        while bit < 4 {
+            let value = i >> bit & 1;
+            if parity == 1 {
+                places |= value << n;
+                n += 1;
+            }
+            parity ^= value;
+            bit += 1;
+        }
+        table[i] = (places | n << 4) as u8;
+        i += 1;
+    }
+    table
+};
+
+/// Bits of codes at odd parity, put together, of one half of each lane of 64 bits; `fours` and `before` tell where its bits
+/// are, and the parities before them, four at a time.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+unsafe fn places_of_half(code: __m512i, parities: __m512i, fours: i64, before: i64) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Four bits of 32 at a time, and then these strings two by two.
+        let fours = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(fours), code);
+        let before = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(before), parities);
+        let fours = _mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi8(15), fours, before);
+        let strings = _mm512_permutexvar_epi8(fours, load(&PLACES));
+        let four = _mm512_set1_epi16(15);
+        let length = _mm512_and_si512(_mm512_srli_epi16::<4>(strings), four);
+        let second = _mm512_and_si512(_mm512_srli_epi16::<8>(strings), four);
+        let string = _mm512_or_si512(_mm512_and_si512(strings, four), _mm512_sllv_epi16(second, length));
+        let length = _mm512_add_epi16(length, _mm512_srli_epi16::<12>(strings));
+        let half = _mm512_set1_epi32(0xffff);
+        let first_length = _mm512_and_si512(length, half);
+        let second = _mm512_sllv_epi32(_mm512_srli_epi32::<16>(string), first_length);
+        let string = _mm512_or_si512(_mm512_and_si512(string, half), second);
+        let length = _mm512_add_epi32(first_length, _mm512_srli_epi32::<16>(length));
+        let word = _mm512_set1_epi64(0xffff_ffff);
+        let second = _mm512_sllv_epi64(_mm512_srli_epi64::<32>(string), _mm512_and_si512(length, word));
+        _mm512_or_si512(_mm512_and_si512(string, word), second)
+    }
+}
+
+/// Bits of codes at odd parity, put together, at the bottom of each lane of 32 bits; above them is anything.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+unsafe fn places(code: __m512i, parities: __m512i) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let even = places_of_half(code, parities, 0x1c18_1410_0c08_0400, 0x1814_100c_0804_003c);
+        let odd = places_of_half(code, parities, 0x3c38_3430_2c28_2420, 0x3834_302c_2824_201c);
+        _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64::<32>(odd))
+    }
+}
+
+/// The next plane of each block in a lane of 32 bits, of which so many bits are `left`, and so many places `seen`.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+unsafe fn step(bits: __m512i, left: __m512i, seen: __m512i) -> Step {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (ones, one, sixteen) = (_mm512_set1_epi32(-1), _mm512_set1_epi32(1), _mm512_set1_epi32(16));
+        // What is cut off is zero, but for the 1 that is taken to be where zeros are cut off.
+        let bits = _mm512_andnot_si512(_mm512_sllv_epi32(ones, left), bits);
+        let code = _mm512_srlv_epi32(bits, seen);
+        let odd = _mm512_and_si512(_mm512_popcnt_epi32(code), one);
+        let code = _mm512_or_si512(code, _mm512_sllv_epi32(odd, _mm512_sub_epi32(left, seen)));
+        let as_they_are = _mm512_andnot_si512(_mm512_sllv_epi32(ones, seen), bits);
+
+        let parities = parities(code);
+        let stop = _mm512_ternarylogic_epi32::<0x03>(code, parities, parities);
+        let below = _mm512_andnot_si512(stop, _mm512_add_epi32(stop, ones));
+        let n_places = _mm512_popcnt_epi32(_mm512_and_si512(parities, below));
+        let after = _mm512_add_epi32(seen, n_places);
+        let rest = _mm512_andnot_si512(_mm512_sllv_epi32(ones, n_places), places(code, parities));
+        let plane = _mm512_or_si512(as_they_are, _mm512_sllv_epi32(rest, seen));
+        // The last place has no bit of its own, and no 0 behind it: every place has a bit, and every 1 one before it.
+        let is_open = _mm512_cmplt_epu32_mask(seen, sixteen);
+        let is_last = _mm512_mask_cmpge_epu32_mask(is_open, after, sixteen);
+        let plane = _mm512_mask_or_epi32(plane, is_last, plane, _mm512_set1_epi32(1 << 15));
+        let plane = _mm512_and_si512(plane, _mm512_set1_epi32(0xffff));
+        let n_ones = _mm512_popcnt_epi32(_mm512_srlv_epi32(plane, seen));
+        let n_bits = _mm512_add_epi32(_mm512_add_epi32(seen, _mm512_popcnt_epi32(below)), one);
+        let n_bits = _mm512_mask_add_epi32(n_bits, is_last, n_ones, _mm512_set1_epi32(15));
+        let n_bits = _mm512_mask_mov_epi32(sixteen, is_open, n_bits);
+        Step { plane, n_bits, after: _mm512_min_epu32(after, sixteen) }
+    }
+}
