@@ -3,7 +3,9 @@
 #pragma once
 
 #include "encode.cuh"
+#include "encode_quarters.cuh"
 #include "layout.cuh"
+#include "quarters.cuh"
 #include "scratch.cuh"
 
 // Blocks whose exponent is above that of the bound by more than this may miss the bound.
@@ -36,10 +38,10 @@ struct LeftOut {
     }
 };
 
-// The words of a block. Padding has those of the elements that it is a copy of.
-template <typename W, u32 kRank>
-__device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array, const BlockGrid<kRank>& grid, const BlockPlace<kRank>& place,
-                                           bool is_aligned, bool swaps) {
+// The words of a block, or of a cube of one. Padding has those of the elements that it is a copy of.
+template <typename W, u32 kRank, typename Grid>
+__device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array, const Grid& grid, const BlockPlace<kRank>& place, bool is_aligned,
+                                           bool swaps) {
     const W* const start = array + place.start;
     if (likely(place.is_whole)) {
 #pragma unroll
@@ -80,13 +82,35 @@ __device__ __forceinline__ void replace_left_out(W (&v)[kBlock<kRank>], const Bl
     }
     pad<kRank>(v, place.there);
 }
-
-// Number i of a block in the order of the stream is in its place.
-template <typename W, u32 kRank, typename Lines>
-__device__ __forceinline__ void numbers_of_block(W (&v)[kBlock<kRank>]) {
-    transform_forth<kRank, Lines>(v);
+// The same of a cube of a block. Meanwhile the words are in cells, where a loop finds them: to be told by four lanes takes too many registers.
+template <typename W>
+__device__ __forceinline__ void replace_left_out(u32 cells, W (&v)[kQuarterNumbers], const Cube& cube, const LeftOut<W>& left_out) {
+    const OwnCells<W> own(cells);
 #pragma unroll
-    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = to_negabinary(v[i]);
+    for (u32 i = 0; i < kQuarterNumbers; ++i) own.store(i, v[i]);
+    W first = 0, last = 0;
+    bool has_any = false;
+#pragma unroll 1
+    for (u32 i = 0; i < kQuarterNumbers; ++i) {
+        const W word = own.load(i);
+        if (!is_there(cube.there, i) || left_out.has(word)) continue;
+        if (!has_any) first = word;
+        last = word, has_any = true;
+    }
+    last = word_before(cube, first, last, has_any);
+#pragma unroll 1
+    for (u32 i = 0; i < kQuarterNumbers; ++i) {
+        if (!is_there(cube.there, i)) continue;
+        const W word = own.load(i);
+        if (left_out.has(word)) {
+            own.store(i, last);
+        } else {
+            last = word;
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < kQuarterNumbers; ++i) v[i] = own.load(i);
+    pad<3>(v, cube.there);
 }
 
 // Whether elements, which `load` gives by their index, differ from what a decoder makes of `precision` planes of the block's numbers.
@@ -104,32 +128,59 @@ __device__ __forceinline__ bool any_differs(W (&v)[kBlock<kRank>], u32 precision
     return differs;
 }
 
-// Encodes a block, without regard to the least of its bits. Is whether it may have exceptions. `load` gives the words of elements again.
-template <typename W, u32 kRank, typename Load>
-__device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place,
-                                             const Chunk& chunk, const LeftOut<W>& left_out, Load load) {
+// Number i of what a thread has of a block, in the order of the stream, is in its place.
+template <typename W, u32 kRank, typename Lines, typename Writer>
+__device__ __forceinline__ void numbers_of_block(const Writer& writer, W (&v)[kOwnNumbers<kRank>]) {
+    if constexpr (kRank == 4) {
+        order_of_cubes<Lines>(writer.slot, v);
+    } else {
+        transform_forth<kRank, Lines>(v);
+    }
+#pragma unroll
+    for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = to_negabinary(v[i]);
+}
+template <typename W, u32 kRank, typename Writer>
+__device__ __forceinline__ void put_numbers(Writer& writer, u32 table, u32 own, const W (&v)[kOwnNumbers<kRank>], u32 precision, u32 limit) {
+    if constexpr (kRank == 4) {
+        put_quarters(writer, table, own, v, precision, limit);
+    } else {
+        put_planes<W, kRank>(writer, table, own, v, precision, limit);
+    }
+}
+
+// Encodes a block, without regard to the least of its bits. Is whether it may have exceptions. `load` gives the words of elements again. Threads
+// that share a block do the same, with their parts of it, and go all the way together.
+template <typename W, u32 kRank, typename Writer, typename Place, typename Load>
+__device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], const Place& place, const Chunk& chunk,
+                                             const LeftOut<W>& left_out, Load load) {
     using F = Floats<W>;
     const u32 limit = writer.n + chunk.max_bits();
     W all = 0;
     const auto measure = [&] {
         all = 0;
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) {
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) {
             if (left_out.is_float) {
                 all = max(all, v[i] & F::kMagnitude);
             } else {
                 all |= v[i] ^ v[i] << 1;
             }
         }
+        if constexpr (kBlockThreads<kRank> > 1) all = left_out.is_float ? max_of_block<kRank>(all) : or_of_block<kRank>(all);
     };
     measure();
     bool has_left_out = left_out.is_float ? all >= left_out.limit : (all & kTopBit<W>) != 0;
     if (unlikely(left_out.has_fill)) {
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) has_left_out |= v[i] == left_out.fill;
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) has_left_out |= v[i] == left_out.fill;
     }
-    if (unlikely(has_left_out)) {
-        replace_left_out<W, kRank>(v, place, left_out);
+    has_left_out = any_of_block<kRank>(has_left_out);
+    if (unlikely(any_of_warp<kRank>(has_left_out))) {
+        if constexpr (kRank == 4) {
+            replace_left_out(writer.slot, v, place, left_out);
+        } else {
+            replace_left_out<W, kRank>(v, place, left_out);
+        }
         measure();
     }
     bool is_suspect = has_left_out, may_overflow = false;
@@ -150,51 +201,59 @@ __device__ __forceinline__ bool encode_lossy(BitWriter& writer, u32 table, u32 o
         const s32 wanted = is_tiny ? 0 : above + 2 * static_cast<s32>(kRank) + 2;
         precision = static_cast<u32>(max(0, min(wanted, static_cast<s32>(chunk.max_precision()))));
         writer.put(precision ? 2 * static_cast<u32>(e + F::kBias) + 1 : 0, precision ? F::kExponentBits + 1 : 1);
-        if (precision == 0) return is_suspect;
+        if (kRank < 4 && precision == 0) return is_suspect;
         const W scale = static_cast<W>(static_cast<s32>(Word<W>::kBits) - 2 - e + F::kBias) << F::kFraction;
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = scaled_up(v[i], scale);
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = scaled_up(v[i], scale);
     } else {
         is_suspect |= left_out.has_fill;
         precision = min(precision, chunk.max_precision());
     }
-    numbers_of_block<W, kRank, Lossy>(v);
+    numbers_of_block<W, kRank, Lossy>(writer, v);
     precision = min(precision, Word<W>::kBits);
-    put_planes<W, kRank>(writer, table, own, v, precision, limit);
-    // Such blocks are many where all is quiet: to decode them here takes less than a suspicion does.
-    if (may_overflow && !is_suspect) is_suspect = any_differs<W, kRank>(v, precision, e, place, left_out, load);
+    put_numbers<W, kRank>(writer, table, own, v, precision, limit);
+    if constexpr (kRank == 4) {
+        is_suspect |= may_overflow;
+    } else {
+        // Such blocks are many where all is quiet: to decode them here takes less than a suspicion does.
+        if (may_overflow && !is_suspect) is_suspect = any_differs<W, kRank>(v, precision, e, place, left_out, load);
+    }
     return is_suspect;
 }
 
-template <typename W, u32 kRank>
-__device__ __forceinline__ void encode_reversible(BitWriter& writer, u32 table, u32 own, W (&v)[kBlock<kRank>], const Chunk& chunk) {
+template <typename W, u32 kRank, typename Writer>
+__device__ __forceinline__ void encode_reversible(Writer& writer, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], const Chunk& chunk) {
     using F = Floats<W>;
     const u32 limit = writer.n + chunk.max_bits();
+    bool is_zero = false;
     if (chunk.is_float()) {
         W all = 0, words = 0;
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) all = max(all, v[i] & F::kMagnitude), words |= v[i];
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) all = max(all, v[i] & F::kMagnitude), words |= v[i];
+        all = max_of_block<kRank>(all), is_zero = or_of_block<kRank>(words) == 0;
         const s32 e = exponent_of(all);
-        if (words == 0) {
+        if (is_zero) {
             writer.put(0, 1);
-            return;
+            if (kRank < 4) return;
         }
         bool comes_back = e >= F::kTiny && all < F::kInfinity;
         W up = static_cast<W>(static_cast<s32>(Word<W>::kBits) - 2 - e + F::kBias) << F::kFraction;
         const W down = power_of_two<W>(e - static_cast<s32>(Word<W>::kBits) + 2);
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
+        comes_back = !any_of_block<kRank>(!comes_back);
         // Numbers are made once more, instead of kept.
         keep(up);
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);
-        writer.put(comes_back ? 1 | static_cast<u32>(e + F::kBias) << 2 : 3, comes_back ? F::kExponentBits + 2 : 2);
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);
+        if (!is_zero) writer.put(comes_back ? 1 | static_cast<u32>(e + F::kBias) << 2 : 3, comes_back ? F::kExponentBits + 2 : 2);
     }
-    numbers_of_block<W, kRank, Reversible>(v);
+    numbers_of_block<W, kRank, Reversible>(writer, v);
     W any = 0;
 #pragma unroll
-    for (u32 i = 0; i < kBlock<kRank>; ++i) any |= v[i];
-    const u32 precision = min(any ? Word<W>::kBits - trailing_zeros(any) : 1, chunk.max_precision());
-    writer.put(precision - 1, F::kPlaneCountBits);
-    put_planes<W, kRank>(writer, table, own, v, precision, limit);
+    for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) any |= v[i];
+    any = or_of_block<kRank>(any);
+    const u32 precision = is_zero ? 0 : min(any ? Word<W>::kBits - trailing_zeros(any) : 1, chunk.max_precision());
+    if (!is_zero) writer.put(precision - 1, F::kPlaneCountBits);
+    put_numbers<W, kRank>(writer, table, own, v, precision, limit);
 }

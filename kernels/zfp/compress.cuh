@@ -1,7 +1,8 @@
 // First pass of compression: the stream. One CTA a section of 8192 elements, one thread 64 of them.
 //
 //   1. A thread makes its blocks one after the other, in registers (block.cuh), and puts their bits to a slot of its own, which has room for
-//      any. So it need not know where they will be.
+//      any. So it need not know where they will be. Of a block of four axes four threads make a quarter each and put the bits to one slot
+//      (quarters.cuh, encode_quarters.cuh); from then on each has so many words of them.
 //   2. A scan over the CTA says where each thread's bits are in the section, and decoupled look-back where the section is in the stream; with
 //      fixed blocks that is known.
 //   3. Threads move their bits to where they belong in an image of the stream's words, which the CTA then copies to the payload and sums up;
@@ -25,8 +26,10 @@ template <typename W, u32 kRank>
 struct StreamShared {
     // Most bits of a block: header, bits of planes, and those that tell of others.
     static constexpr u32 kBlockBits = 1 + 1 + Floats<W>::kExponentBits + 6 + kBlock<kRank> * (Word<W>::kBits + 1) + Word<W>::kBits;
-    // Of odd words, so that threads find theirs in different banks.
-    static constexpr u32 kSlotWords = (kOwnElements / kBlock<kRank> * kBlockBits / 32 + 1) | 1;
+    // Of odd words, so that threads find theirs in different banks. In that of a block of four axes its numbers are shared out before.
+    static constexpr u32 kMostWords = kThreadBlocks<kRank> * kBlockBits / 32 + 1;
+    static constexpr u32 kSlotWords = kRank == 4 ? aligned_up(kMostWords, 4) : kMostWords | 1;
+    static_assert(kRank < 4 || (kSlotWords >= kBlock<4> * sizeof(W) / 4 && kSlotWords % 8 == 4), "room for cells, and as they begin");
     // Blocks of four numbers need the longest slots, but GPUs of compute capability 7.5 allow 64 KiB, and 8.6, 8.9 and 12.0 allow 99.
     static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1792;
     static constexpr u32 kMostBytes = sizeof(W) == 4 ? 64 << 10 : 99 << 10;
@@ -36,7 +39,7 @@ struct StreamShared {
         u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];  // before
     };
     u32 codes[CodesOf<kRank>::kEntries];
-    u32 slots[kZfpThreads * kSlotWords];
+    alignas(16) u32 slots[kZfpThreads / kBlockThreads<kRank> * kSlotWords];
     CtaSums<kZfpWarps> sums;
     u32 warp_bits[kZfpWarps];
     u32 tile;
@@ -79,24 +82,23 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     __syncthreads();
     const u32 chunk_number = args.n_chunks == 1 ? 0 : shared.tile / tiles, tile = shared.tile - chunk_number * tiles;
     const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
-    const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage), slot = shared_address(shared.slots) + t * Shared::kSlotWords * 4;
+    const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
+    u32 slot = shared_address(shared.slots) + t / kBlockThreads<kRank> * Shared::kSlotWords * 4;
 
     // The thread's blocks.
-    constexpr u32 kOwnBlocks = kOwnElements / kBlock<kRank>;
-    BitWriter writer(slot);
+    u32 n_bits;
     {
         const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
         const BlockGrid<kRank> grid(chunk);
         const bool is_aligned = (reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0;
         const LeftOut<W> left_out(chunk, bound_of<W>(chunk, *scratch.chunk));
-        const u32 first = (tile * kZfpThreads + t) * kOwnBlocks;
+        const u32 first = first_own_block<kRank>(tile);
         bool is_suspect = false;
-#pragma unroll 1
-        for (u32 block = first; block < min(first + kOwnBlocks, chunk.n_blocks); ++block) {
-            const BlockPlace<kRank> place = grid.place(block);
+        const auto encode = [&](auto& writer, u32 block) {
+            const auto place = own_source(grid, grid.place(block));
             const u32 start = writer.n;
-            W v[kBlock<kRank>];
-            load_block<W, kRank>(v, array, grid, place, is_aligned, args.flags & kSwapBytes);
+            W v[kOwnNumbers<kRank>];
+            load_block<W, kOwnAxes<kRank>>(v, array, grid, place, is_aligned, args.flags & kSwapBytes);
             if constexpr (Lines::kIsReversible) {
                 encode_reversible<W, kRank>(writer, table, own, v, chunk);
             } else {
@@ -109,13 +111,24 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
                 is_suspect |= encode_lossy<W, kRank>(writer, table, own, v, place, chunk, left_out, load);
             }
             writer.end_at(start + max(min(writer.n - start, chunk.max_bits()), chunk.min_bits()));
+        };
+        if constexpr (kRank == 4) {
+            // Threads that have no block go all the way with the others of the warp.
+            QuarterWriter<Shared::kSlotWords> writer(slot);
+            encode(writer, min(first, chunk.n_blocks - 1));
+            n_bits = first < chunk.n_blocks ? writer.share(slot) : 0;
+        } else {
+            BitWriter writer(slot);
+#pragma unroll 1
+            for (u32 block = first; block < min(first + kThreadBlocks<kRank>, chunk.n_blocks); ++block) encode(writer, block);
+            writer.finish();
+            n_bits = writer.n;
         }
-        writer.finish();
         if (is_suspect) shared.is_suspect = 1;
     }
 
     // Where they are.
-    const u32 n_bits = writer.n, through = warp_inclusive_sum(n_bits);
+    const u32 through = warp_inclusive_sum(n_bits);
     if (lane_id() == kWarp - 1) shared.warp_bits[warp] = through;
     __syncthreads();
     u32 before = through - n_bits, all = 0;

@@ -9,6 +9,7 @@
 #include "layout.cuh"
 #include "line.cuh"
 #include "planes.cuh"
+#include "quarters.cuh"
 
 // Of every nine bits: those of the plane, how many these are, how many bits of code they took, and whether nothing is behind them.
 struct PlaneTable {
@@ -130,7 +131,23 @@ struct BitReader {
     }
 };
 
-// The next plane, where bits end before place `end`. Of it so many bits come as they are; they become more.
+// What the lane has of the first n bits of a plane of a block of four axes, which come as they are from bit `start` on.
+template <typename Words>
+__device__ __forceinline__ u64 plain_quarter(const Words& words, u32 start, u32 n) {
+    const u32 first = kQuarterNumbers * quarter();
+    if (n <= first) return 0;
+    const uint4 four = words.load((start + first) / 32);
+    const u64 bits = static_cast<u64>(__funnelshift_r(four.y, four.z, start)) << 32 | __funnelshift_r(four.x, four.y, start);
+    return bits & low_bits(u64{0}, min(n - first, kQuarterNumbers));
+}
+// What it has of a few bits that are in the plane from bit `at` on.
+__device__ __forceinline__ u64 part_of_quarter(u32 bits, u32 at) {
+    const u32 ahead = at - kQuarterNumbers * quarter(), behind = 0 - ahead;
+    return ahead < kQuarterNumbers ? static_cast<u64>(bits) << ahead : behind < 32 ? bits >> behind : 0;
+}
+
+// The next plane, where bits end before place `end`. Of it so many bits come as they are; they become more. Of a block of four axes all four lanes
+// read the code, as its bits tell where those of the next plane are, and each is given its own 64 bits of the plane.
 template <u32 kRank, typename Words>
 __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, u32& n_coded) {
     constexpr u32 n = kBlock<kRank>;
@@ -142,6 +159,9 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
     if (kRank == 2) {
         word = reader.peek();
         rest = word >> coded;
+    } else if (kRank == 4) {
+        word = 0;
+        rest = reader.words.pair(start + coded);
     } else {
         const uint4 words = reader.words.load(start / 32);
         first = __funnelshift_r(words.x, words.y, start);
@@ -152,9 +172,10 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
     }
     const u32 plain = word & low_bits(0u, before), left = end - start;
     u64 plane = is_high ? static_cast<u64>(plain) << 32 | first : plain;
+    if (kRank == 4) plane = plain_quarter(reader.words, start, min(coded, left));
     if (unlikely(coded >= left)) {
         reader.place = end;
-        return plane & low_bits(u64{0}, left);
+        return kRank == 4 ? plane : plane & low_bits(u64{0}, left);
     }
     u32 place = start + coded;
     if (coded < n) {
@@ -176,7 +197,7 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
                 length = 1 + places + __popc(found);
                 found |= 1u << places++;
             }
-            plane |= static_cast<u64>(found) << coded;
+            plane |= kRank == 4 ? part_of_quarter(found, coded) : static_cast<u64>(found) << coded;
             coded += places, place += length;
             if (ends || coded == n) break;
             // The bit before this place takes the part of a 1 that tells of others.
@@ -194,13 +215,13 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
 
 // As get_planes, of blocks of 16 or 64 numbers.
 template <typename W, u32 kRank, typename Words>
-__device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
+__device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], u32 precision, u32 end) {
     using S = Slice<W, kRank>;
     constexpr u32 kHalves = sizeof(W) / 4;
     u32 coded = 0, left = precision;
-    u32 words[kBlock<kRank>];
+    u32 words[kOwnNumbers<kRank>];
 #pragma unroll
-    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = 0, words[i] = 0;
+    for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = 0, words[i] = 0;
 #pragma unroll 1
     for (u32 half = 0; half < kHalves && left > 0; ++half) {
 #pragma unroll 1
@@ -223,7 +244,7 @@ __device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, 
             planes.add_to(words, slice);
         }
 #pragma unroll
-        for (u32 i = 0; i < kBlock<kRank>; ++i) {
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) {
             if constexpr (kHalves == 1) {
                 v[i] = words[i];
             } else {
@@ -236,7 +257,7 @@ __device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, 
 
 // Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
 template <typename W, u32 kRank, typename Words>
-__device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kBlock<kRank>], u32 precision, u32 end) {
+__device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], u32 precision, u32 end) {
     if constexpr (kRank == 1) {
         get_line_planes(reader, table, own, v, precision, end);
     } else {
@@ -244,9 +265,15 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
     }
 }
 
-// A block, as the words of its elements; those of padding, too.
+// How the integers of a block become elements.
+struct Form {
+    s32 e;
+    bool is_scaled;
+};
+
+// What the stream has of a block, or what the thread has of that.
 template <typename W, u32 kRank, typename Lines, typename Words>
-__device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, s32 minexp, W (&v)[kBlock<kRank>]) {
+__device__ __forceinline__ Form read_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, s32 minexp, W (&v)[kOwnNumbers<kRank>]) {
     using F = Floats<W>;
     constexpr u32 kBits = Word<W>::kBits;
     const u32 start = reader.place, end = start + chunk.max_bits();
@@ -268,11 +295,21 @@ __device__ __forceinline__ void decode_block(BitReader<Words>& reader, u32 table
     if (Lines::kIsReversible && !is_zero) precision = min(precision, reader.get(F::kPlaneCountBits) + 1);
     get_planes<W, kRank>(reader, table, own, v, is_zero ? 0 : precision, end);
     reader.place = max(reader.place, start + chunk.min_bits());
+    return Form{e, is_scaled};
+}
+
+// Makes of that the words of the elements; those of padding, too. Four lanes that have a block share numbers out in `cells`.
+template <typename W, u32 kRank, typename Lines>
+__device__ __forceinline__ void restore_block(W (&v)[kOwnNumbers<kRank>], const Chunk& chunk, const Form& form, u32 cells) {
 #pragma unroll
-    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = from_negabinary(v[i]);
-    transform_back<kRank, Lines>(v);
+    for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = from_negabinary(v[i]);
+    if constexpr (kRank == 4) {
+        cubes_of_order<Lines>(cells, v);
+    } else {
+        transform_back<kRank, Lines>(v);
+    }
     if (!chunk.is_float()) return;
-    const W scale = power_of_two<W>(e - static_cast<s32>(kBits) + 2);
+    const W scale = power_of_two<W>(form.e - static_cast<s32>(Word<W>::kBits) + 2);
 #pragma unroll
-    for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = !Lines::kIsReversible || is_scaled ? scaled_down(v[i], scale) : fold_sign(v[i]);
+    for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = !Lines::kIsReversible || form.is_scaled ? scaled_down(v[i], scale) : fold_sign(v[i]);
 }

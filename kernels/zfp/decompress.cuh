@@ -1,4 +1,5 @@
-// Decompression: one thread a group of 256 elements, or with fixed blocks 64 elements, one block after the other, in registers.
+// Decompression: one thread a group of 256 elements, or with fixed blocks 64 elements, one block after the other, in registers. Four threads have
+// a block of four axes.
 //
 // The stream of a CTA's sections is copied to shared memory and summed up on the way. Where there is too little room for it, it is summed
 // up, and warps copy what their threads read next. Everything behind the stream is summed up in equal shares.
@@ -42,6 +43,7 @@ struct DecodeShared {
     // Of the stream, as far as there is room with kZeroWords and a word for each thread.
     static constexpr u32 kImageWords = 10240;
     static constexpr u32 kRoom = kImageWords - kZfpThreads - 2 * kZeroWords;
+    static_assert(kZfpThreads / kQuarterLanes * kCellWords <= kImageWords, "where blocks of four axes share their numbers out");
 
     union {
         alignas(16) u32 image[kImageWords];
@@ -65,6 +67,10 @@ struct OwnBlocks {
     u32 first, end, end_wanted;
 };
 
+// Sections of a CTA.
+template <u32 kRank>
+__device__ __forceinline__ u32 n_own_sections(const Chunk& chunk) { return kRank == 4 || chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups; }
+
 // Of a section from which no block is wanted the lengths of groups do not matter.
 template <u32 kRank>
 __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, const Tail<kRank>& tail, const char* payload, u32 first_section, u32 n_sections,
@@ -73,16 +79,16 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     OwnBits found{};
     if (chunk.has_fixed_blocks()) {
         const u64 first = static_cast<u64>(first_section) * Sections<kRank>::kBlocks;
-        const u64 own = first + threadIdx.x * (kOwnElements / kBlock<kRank>), n_blocks = chunk.n_blocks;
+        const u64 own = first + threadIdx.x * kOwnElements / kBlock<kRank>, n_blocks = chunk.n_blocks;
         found.start = first * chunk.max_bits(), found.end = min(first + Sections<kRank>::kBlocks, n_blocks) * chunk.max_bits();
         found.own = min(own, n_blocks) * chunk.max_bits();
         return found;
     }
     const u64* const ends = reinterpret_cast<const u64*>(payload + Sections<kRank>::stream_bytes(tail.bits));
     const unsigned short* const groups = reinterpret_cast<const unsigned short*>(ends + sections.sections());
-    const u32 section = first_section + threadIdx.x / kWarp, last = first_section + n_sections - 1;
+    const u32 section = first_section + (kRank == 4 ? 0 : threadIdx.x / kWarp), last = first_section + n_sections - 1;
     found.start = first_section ? ends[first_section - 1] : 0, found.end = ends[last];
-    // A warp has the groups of a section.
+    // A warp looks at the groups of a section.
     const u32 group = section * kGroups + lane_id();
     const bool exists = group < sections.groups();
     found.n_own = exists ? groups[group] : 0;
@@ -93,6 +99,11 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
         is_sound &= before <= end && before >= found.start && end <= found.end;
         if (__any_sync(kAllLanes, is_wanted)) is_sound &= end - before == all;
         found.own = before + through - found.n_own;
+    }
+    if (kRank == 4) {
+        // A block of four axes is a group.
+        const u32 of_block = threadIdx.x / kQuarterLanes;
+        found.own = __shfl_sync(kAllLanes, found.own, of_block), found.n_own = __shfl_sync(kAllLanes, found.n_own, of_block);
     }
     if (!is_sound) found.damage = kMarkCorrupt;
     return found;
@@ -125,10 +136,10 @@ struct WholeArray {
     }
     // That of one element.
     __device__ __forceinline__ void store(W word, u64 offset) const { array[offset] = word; }
-    __device__ __forceinline__ bool touches(const BlockPlace<kRank>&) const { return true; }
+    __device__ __forceinline__ bool touches(const BlockPlace<kRank>&, u32 = 4) const { return true; }
 };
 
-// To a region of it.
+// To a region of it. The two slowest axes of four are merged there.
 template <typename W, u32 kRank>
 struct PartOfArray {
     static constexpr bool kIsRegion = true;
@@ -183,29 +194,26 @@ struct PartOfArray {
         for (u32 k = 0; k < kRank; ++k) is_wanted &= region.find(2 - k, at[k], own[k]);
         if (is_wanted) array[number(own)] = word;
     }
-    // Whether a block has any of it.
-    __device__ __forceinline__ bool touches(const BlockPlace<kRank>& place) const {
+    // Whether a block has any of it, with so many places along the slowest axis: behind those of a cube is another one.
+    __device__ __forceinline__ bool touches(const BlockPlace<kRank>& place, u32 n_slowest = 4) const {
         u64 at[kRank];
         split_offset(place.start, at);
         bool is_in = true;
 #pragma unroll
-        for (u32 k = 0; k < kRank; ++k) is_in &= region.before(2 - k, at[k]) < region.before(2 - k, at[k] + 4);
+        for (u32 k = 0; k < kRank; ++k) is_in &= region.before(2 - k, at[k]) < region.before(2 - k, at[k] + (k + 1 < kRank ? 4 : n_slowest));
         return is_in;
     }
 };
 
-// Sections of a CTA.
-__device__ __forceinline__ u32 n_own_sections(const Chunk& chunk) { return chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups; }
-
 template <u32 kRank, typename Target>
 __device__ __forceinline__ OwnBlocks own_blocks(const Chunk& chunk, u32 first_section, const Target& target) {
-    const u32 n_own = (chunk.has_fixed_blocks() ? kOwnElements : kGroupElements) / kBlock<kRank>;
-    const u64 start = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + threadIdx.x * n_own, n_blocks = chunk.n_blocks;
+    const u32 n_elements = n_own_sections<kRank>(chunk) == 1 ? kOwnElements : kGroupElements, n_own = max(n_elements / kBlock<kRank>, 1u);
+    const u64 start = static_cast<u64>(first_section) * Sections<kRank>::kBlocks + threadIdx.x * n_elements / kBlock<kRank>, n_blocks = chunk.n_blocks;
     OwnBlocks blocks{static_cast<u32>(min(start, n_blocks)), static_cast<u32>(min(start + n_own, n_blocks)), 0};
     blocks.end_wanted = blocks.end;
     if constexpr (Target::kIsRegion) {
         const BlockGrid<kRank> grid(chunk);
-        while (blocks.end_wanted > blocks.first && !target.touches(grid.place(blocks.end_wanted - 1))) --blocks.end_wanted;
+        while (blocks.end_wanted > blocks.first && !touches(target, grid, grid.place(blocks.end_wanted - 1))) --blocks.end_wanted;
     }
     return blocks;
 }
@@ -236,11 +244,11 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const u32* const payload = reinterpret_cast<const u32*>(tile.payload);
     // The words are copied in units of four.
     const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 128 * 4;
-    const bool is_last = first_section + n_own_sections(chunk) >= sections.sections();
+    const bool is_last = first_section + n_own_sections<kRank>(chunk) >= sections.sections();
     const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
     const u32* const stream = payload + first_word;
     // Where threads begin so many words behind each other, a multiple of four, one more is between, and they are in different banks.
-    const u32 own_bits = kOwnElements / kBlock<kRank> * chunk.max_bits();
+    const u32 own_bits = kThreadBlocks<kRank> * chunk.max_bits();
     const bool is_padded = chunk.has_fixed_blocks() && own_bits % 128 == 0, has_room = n_words <= Shared::kRoom;
     {
         // Words that the tile before has begun are summed up there.
@@ -291,31 +299,48 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
 
     const BlockGrid<kRank> grid(chunk);
     const u32 place = static_cast<u32>(own.own - first_word * 32), table = shared_address(shared.codes), stage = Slice<W, kRank>::own_address(shared.stage);
+    const u32 cells = shared_address(shared.image) + t / kQuarterLanes * kCellWords * 4;
     const auto decode = [&](auto words) {
         BitReader<decltype(words)> reader{words, place};
-#pragma unroll 1
-        for (u32 block = blocks.first; reader.words.goes_on(block < blocks.end_wanted, reader.place, kWordsOfBlock<W, kRank>); ++block) {
-            if (block >= blocks.end_wanted) continue;
-            W v[kBlock<kRank>];
-            decode_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
+        const auto restore = [&](W(&v)[kOwnNumbers<kRank>], const Form& form) {
+            restore_block<W, kRank, Lines>(v, chunk, form, cells);
             if (tile.args.flags & kSwapBytes) {
 #pragma unroll
-                for (u32 i = 0; i < kBlock<kRank>; ++i) v[i] = swapped_bytes(v[i]);
+                for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = swapped_bytes(v[i]);
             }
-            target.store(v, grid.place(block));
+        };
+        if constexpr (kRank == 4) {
+            const bool is_wanted = blocks.first < blocks.end_wanted;
+            W v[kOwnNumbers<kRank>] = {};
+            Form form{};
+            if (is_wanted) form = read_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
+            // Numbers are shared out where the stream was.
+            if (!__syncthreads_or(is_wanted)) return;
+            restore(v, form);
+            if (is_wanted) target.store(v, own_part(grid, grid.place(blocks.first)));
+        } else {
+#pragma unroll 1
+            for (u32 block = blocks.first; reader.words.goes_on(block < blocks.end_wanted, reader.place, kWordsOfBlock<W, kRank>); ++block) {
+                if (block >= blocks.end_wanted) continue;
+                W v[kOwnNumbers<kRank>];
+                restore(v, read_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v));
+                target.store(v, grid.place(block));
+            }
         }
         const bool is_all = blocks.end_wanted == blocks.end;
         if (!chunk.has_fixed_blocks() && (is_all ? reader.place != place + own.n_own : reader.place > place + own.n_own)) tile.report(kMarkCorrupt);
     };
     if (likely(has_room)) {
-        decode(SharedWords{shared_address(shared.image) + (is_padded ? 4 * t : 0), n_words});
+        decode(SharedWords{shared_address(shared.image) + (is_padded ? t / kBlockThreads<kRank> * 4 : 0), n_words});
+    } else if constexpr (kRank == 4) {
+        decode(GlobalWords{stream, n_words});
     } else {
         decode(WindowWords({stream, n_words}, shared.image, place));
     }
     if (likely(tail.units == 0)) return;
 
     const u64 ends_at = stream_words + (sections.ends_bytes() + sections.groups_bytes()) / 4, exceptions_at = ends_at + sections.exception_ends_bytes() / 4;
-    const u32 n_sections = min(n_own_sections(chunk), sections.sections() - first_section);
+    const u32 n_sections = min(n_own_sections<kRank>(chunk), sections.sections() - first_section);
 #pragma unroll 1
     for (u32 section = first_section; section < first_section + n_sections; ++section) {
         // A warp has the groups of a section, where there are several.
@@ -327,7 +352,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
             is_sound = apply_exceptions<W>(shared.exceptions, payload + exceptions_at + before, end - before, [&](u32 place, W word) {
                 const PlacedElement<kRank> element(grid, chunk, section, place);
                 if (element.exists) target.store(tile.args.flags & kSwapBytes ? swapped_bytes(word) : word, element.offset);
-                return element.exists || (element.has_block && !target.touches(element.block));
+                return element.exists || (element.has_block && !touches(target, grid, element.block));
             });
         }
         if (!is_sound) tile.report(kMarkCorrupt);
@@ -343,7 +368,7 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     const Chunk& chunk = args.own;
     const Sections<kRank> sections(chunk);
     const Target target(args, tile.array);
-    const u32 t = threadIdx.x, per_tile = n_own_sections(chunk);
+    const u32 t = threadIdx.x, per_tile = n_own_sections<kRank>(chunk);
     const u64 table_bytes = sections.ends_bytes() + sections.groups_bytes() + kTailBytes, raw_bytes = chunk.elements() * sizeof(W);
 
     for (u32 i = t; i < PlanesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = PlanesOf<kRank>::entry(i);

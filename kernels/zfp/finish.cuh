@@ -29,6 +29,7 @@ struct FinishShared {
     ExceptionShared<W> exceptions;
     u32 codes[PlanesOf<kRank>::kEntries];
     alignas(16) u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];
+    alignas(16) u32 cells[kRank == 4 ? kZfpThreads / kQuarterLanes * kCellWords : 1];
     u32 warp_bits[kZfpWarps];
     CtaSums<kZfpWarps> sums;
     u32 tile;
@@ -39,7 +40,7 @@ struct FinishShared {
 template <typename W, u32 kRank>
 __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, const Chunk& chunk, const BlockGrid<kRank>& grid, const W* array, bool swaps,
                                                const u32* stream, u64 stream_words, const ScratchView& scratch, u32 tile, const Bound& bound) {
-    constexpr u32 n = kBlock<kRank>, kOwnBlocks = kOwnElements / n;
+    constexpr u32 n = kOwnNumbers<kRank>;
     const u32 t = threadIdx.x, warp = t / kWarp;
     for (u32 i = t; i < PlanesOf<kRank>::kEntries; i += kZfpThreads) shared.codes[i] = PlanesOf<kRank>::entry(i);
     const u32 n_bits = scratch.sections[tile].bits[t], through = warp_inclusive_sum(n_bits);
@@ -50,19 +51,24 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     for (u32 w = 0; w < kZfpWarps; ++w) {
         if (w < warp) start += shared.warp_bits[w];
     }
+    // Threads that have a block together all read it from its first bit on.
+    if (kBlockThreads<kRank> > 1) start = __shfl_sync(kAllLanes, start, lane_id() / kBlockThreads<kRank> * kBlockThreads<kRank>);
     const LeftOut<W> left_out(chunk, bound);
     const u64 first_word = start / 32;
     BitReader<GlobalWords> reader{{stream + first_word, static_cast<u32>(min(stream_words - first_word, u64{1} << 20))}, static_cast<u32>(start % 32)};
     const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
-    const u32 first = (tile * kZfpThreads + t) * kOwnBlocks;
+    const u32 first = first_own_block<kRank>(tile), cells = shared_address(shared.cells) + t / kQuarterLanes * kCellWords * 4;
     u32* const marks = shared.exceptions.others + kOwnMarkWords * t;
     u32 n_marked = 0;
     marks[0] = marks[1] = 0;
 #pragma unroll 1
-    for (u32 j = 0; j < kOwnBlocks && first + j < chunk.n_blocks; ++j) {
-        const BlockPlace<kRank> place = grid.place(first + j);
+    for (u32 j = 0; j < kThreadBlocks<kRank>; ++j) {
+        // Threads that have none, of four axes, go all the way with the others of the warp.
+        const bool exists = first + j < chunk.n_blocks;
+        if (kRank < 4 && !exists) break;
+        const auto place = own_part(grid, grid.place(exists ? first + j : 0));
         W decoded[n];
-        decode_block<W, kRank, Lossy>(reader, table, own, chunk, bound.minexp, decoded);
+        restore_block<W, kRank, Lossy>(decoded, chunk, read_block<W, kRank, Lossy>(reader, table, own, chunk, bound.minexp, decoded), cells);
         u64 start_of_block = place.start;
         const auto load = [&](u32 i) {
             const W word = is_there(place.there, i) ? array[start_of_block + grid.offset(i)] : 0;
@@ -76,6 +82,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
                 if (!left_out.has(word)) all = max(all, word & Floats<W>::kMagnitude);
             }
         }
+        all = max_of_block<kRank>(all);
         const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
         u64 found = 0;
         // Words are loaded once more, instead of kept.
@@ -83,7 +90,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
 #pragma unroll
         for (u32 i = 0; i < n; ++i) {
             const W word = load(i);
-            const bool is_exception = is_there(place.there, i) && (left_out.has(word) || left_out.differs(word, decoded[i], is_tiny));
+            const bool is_exception = exists && is_there(place.there, i) && (left_out.has(word) || left_out.differs(word, decoded[i], is_tiny));
             found |= static_cast<u64>(is_exception) << i;
         }
         n_marked += __popcll(found);

@@ -15,7 +15,7 @@ constexpr u32 kGroupElements = 256;
 constexpr u32 kGroups = kSectionElements / kGroupElements;  // of a section
 constexpr u32 kTailBytes = 24;
 
-// A thread makes blocks of 64 elements in all, a CTA a section.
+// A thread makes blocks of 64 elements in all, or a quarter of one, a CTA a section.
 constexpr u32 kZfpThreads = 128;
 constexpr u32 kZfpWarps = kZfpThreads / kWarp;
 constexpr u32 kOwnElements = kSectionElements / kZfpThreads;
@@ -71,11 +71,17 @@ struct Sections {
     }
 };
 
+// Blocks that a thread makes in compression, alone or with others, and the first of them. A CTA has the section's.
+template <u32 kRank>
+constexpr u32 kThreadBlocks = kRank < 4 ? kOwnElements / kBlock<kRank> : 1;
+template <u32 kRank>
+__device__ __forceinline__ u32 first_own_block(u32 section) { return (section * kZfpThreads + threadIdx.x) / kBlockThreads<kRank> * kThreadBlocks<kRank>; }
+
 // A block's place in the array.
 template <u32 kRank>
 struct BlockPlace {
     u64 start;         // first element
-    u32 there[kRank];  // elements along x, y, z, from 1 to 4
+    u32 there[kRank];  // elements along x, y, z, w, from 1 to 4
     bool is_whole;
 };
 

@@ -15,7 +15,7 @@
 
 template <typename W, u32 kRank>
 struct Slice {
-    static constexpr u32 kN = kBlock<kRank>;
+    static constexpr u32 kN = kOwnNumbers<kRank>;
     static constexpr u32 kWords = kN > 32 ? kN / 32 : 1;    // of a plane
     static constexpr u32 kFields = kN > 32 ? 1 : 32 / kN;  // planes in a word
     static constexpr u32 kFieldBits = 32 / kFields;
@@ -36,7 +36,7 @@ struct Slice {
             for (u32 q = 0; q < 8; ++q) {
                 const u32 i = 32 * w + q;
                 u32 row = __byte_perm(v[place_of<kRank>(i % kN)], v[place_of<kRank>((i + 8) % kN)], pair);
-                if (kRank == 3) {
+                if (kRank >= 3) {
                     const u32 high = __byte_perm(v[place_of<kRank>((i + 16) % kN)], v[place_of<kRank>((i + 24) % kN)], pair);
                     row = __byte_perm(row, high, 0x5410);
                 }

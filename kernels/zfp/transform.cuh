@@ -10,14 +10,23 @@
 template <u32 kRank>
 constexpr u32 kBlock = 1u << 2 * kRank;
 
-// Where number i of a block of this rank is in it.
+// A thread has a whole block, but of one of four axes a quarter (quarters.cuh): the axes and numbers of what it has, and the threads that have a
+// block.
+template <u32 kRank>
+constexpr u32 kOwnAxes = kRank < 4 ? kRank : 3;
+template <u32 kRank>
+constexpr u32 kOwnNumbers = kBlock<kOwnAxes<kRank>>;
+template <u32 kRank>
+constexpr u32 kBlockThreads = kBlock<kRank> / kOwnNumbers<kRank>;
+
+// Where number i of what a thread has of a block of this rank is in it. Quarters come in order.
 template <u32 kRank>
 __host__ __device__ __forceinline__ constexpr u32 place_of(u32 i) {
     constexpr unsigned char kPlane[16] = {0, 1, 4, 5, 2, 8, 6, 9, 3, 12, 10, 7, 13, 11, 14, 15};
     constexpr unsigned char kCube[64] = {0,  1,  4,  16, 20, 17, 5,  2,  8,  32, 21, 6,  18, 24, 9,  33, 36, 3,  12, 48, 22, 25,
                                          37, 40, 34, 10, 7,  19, 28, 13, 49, 52, 41, 38, 26, 23, 29, 53, 11, 35, 44, 14, 50, 56,
                                          42, 27, 39, 45, 30, 54, 57, 60, 51, 15, 43, 46, 58, 61, 55, 31, 62, 59, 47, 63};
-    return kRank == 1 ? i : kRank == 2 ? kPlane[i % 16] : kCube[i % 64];
+    return kRank == 1 || kRank == 4 ? i : kRank == 2 ? kPlane[i % 16] : kCube[i % 64];
 }
 
 // The mask of zfp's numbers without sign.

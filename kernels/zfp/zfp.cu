@@ -21,13 +21,13 @@ constexpr u32 kRareCtas = sizeof(W) == 4 ? 3 : 2;
         zfp_launch(sizeof(StreamShared<Word, rank>));                                                        \
     extern "C" __global__ void __launch_bounds__(kZfpThreads, ctas)                                         \
         zfp_decompress_##name(const __grid_constant__ DecompressArgs<Chunk> args) {                          \
-        zfp_decompress<Word, rank, Lines, WholeArray<Word, rank>>(args);                                     \
+        zfp_decompress<Word, rank, Lines, WholeArray<Word, kOwnAxes<rank>>>(args);                           \
     }                                                                                                        \
     extern "C" __device__ const LaunchInfo zfp_decompress_##name##_info = {                                  \
         kZfpThreads, sizeof(DecodeShared<Word, rank>), 0, 1, 0, kDecompressScratch, 0};                      \
     extern "C" __global__ void __launch_bounds__(kZfpThreads, 2)                                             \
         zfp_region_##name(const __grid_constant__ RegionArgs<Chunk> args) {                                  \
-        zfp_decompress<Word, rank, Lines, PartOfArray<Word, rank>>(args);                                    \
+        zfp_decompress<Word, rank, Lines, PartOfArray<Word, kOwnAxes<rank>>>(args);                          \
     }                                                                                                        \
     extern "C" __device__ const LaunchInfo zfp_region_##name##_info = {                                      \
         kZfpThreads, sizeof(DecodeShared<Word, rank>), 0, 1, 0, kDecompressScratch, 0};
@@ -54,18 +54,24 @@ ZFP_RANGE(u64, u64)
 ZFP_FINISH(u32_1d, u32, 1)
 ZFP_FINISH(u32_2d, u32, 2)
 ZFP_FINISH(u32_3d, u32, 3)
+ZFP_FINISH(u32_4d, u32, 4)
 ZFP_FINISH(u64_1d, u64, 1)
 ZFP_FINISH(u64_2d, u64, 2)
 ZFP_FINISH(u64_3d, u64, 3)
+ZFP_FINISH(u64_4d, u64, 4)
 ZFP(u32_1d, u32, 1, Lossy, (kStreamCtas<u32, 1>))
 ZFP(u32_2d, u32, 2, Lossy, (kStreamCtas<u32, 2>))
 ZFP(u32_3d, u32, 3, Lossy, (kStreamCtas<u32, 3>))
+ZFP(u32_4d, u32, 4, Lossy, (kStreamCtas<u32, 4>))
 ZFP(u64_1d, u64, 1, Lossy, (kStreamCtas<u64, 1>))
 ZFP(u64_2d, u64, 2, Lossy, (kStreamCtas<u64, 2>))
 ZFP(u64_3d, u64, 3, Lossy, (kStreamCtas<u64, 3>))
+ZFP(u64_4d, u64, 4, Lossy, (kStreamCtas<u64, 4>))
 ZFP(lossless_u32_1d, u32, 1, Reversible, kRareCtas<u32>)
 ZFP(lossless_u32_2d, u32, 2, Reversible, kRareCtas<u32>)
 ZFP(lossless_u32_3d, u32, 3, Reversible, kRareCtas<u32>)
+ZFP(lossless_u32_4d, u32, 4, Reversible, kRareCtas<u32>)
 ZFP(lossless_u64_1d, u64, 1, Reversible, kRareCtas<u64>)
 ZFP(lossless_u64_2d, u64, 2, Reversible, kRareCtas<u64>)
 ZFP(lossless_u64_3d, u64, 3, Reversible, kRareCtas<u64>)
+ZFP(lossless_u64_4d, u64, 4, Reversible, kRareCtas<u64>)

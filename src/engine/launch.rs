@@ -107,9 +107,8 @@ impl Procedure {
     pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
         let Prepared { array, shape, layout, entry, fold, .. } = prepared;
         // The extents of what is verbatim are not folded for it.
-        // Kernels know three axes; those that are told of blocks with four say that they cannot do it.
-        let max_rank = entry.codec.max_rank().min(3);
-        let folded = region.folded(if entry.verbatim { Fold::Merge } else { *fold }, max_rank);
+        let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
+        let folded = region.folded(fold, max_rank);
         let answer = match entry.gpu {
             Some(gpu) => gpu.region(&Chunks { array, shape, layout }, &folded, verify == Verify::Checksum),
             None => no_kernels(entry),
@@ -117,7 +116,9 @@ impl Procedure {
         match answer {
             Answer::Run(passes) => {
                 let whole = Self::of(Direction::Decompress, prepared, passes, verify);
-                Attempt::Done(Self { region: Some(Box::new(gpu::Region::from(&folded))), ..whole })
+                // Kernels see three axes, also where blocks have four.
+                let of_kernel = gpu::Region::from(&region.folded(fold, max_rank.min(3)));
+                Attempt::Done(Self { region: Some(Box::new(of_kernel)), ..whole })
             }
             Answer::NotHere(reason) => Attempt::NotHere(reason),
             Answer::Incompressible => Attempt::NotHere("a region is not compressed".into()),

@@ -1,21 +1,21 @@
-//! zfp on a GPU: the kernels in `kernels/zfp`, which have blocks of up to three axes.
+//! zfp on a GPU: the kernels in `kernels/zfp`.
 
 use crate::codec::gpu::{
     Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Scratch, names,
 };
 use crate::codec::mode::Mode;
-use crate::codec::zfp::layout::SIDE;
+use crate::codec::zfp::layout::{MAX_RANK, SIDE};
 use crate::codec::zfp::{Chunk, Zfp};
-use crate::format::region::FoldedRegion;
+use crate::format::region::{AXES, FoldedRegion};
 use crate::types::DType;
 
 /// Kernels by the rank, from 1 on, and the bits of a word, 32 or 64.
-type ByShape = [[Names; 2]; 3];
+type ByShape = [[Names; 2]; MAX_RANK];
 
 /// Kernels whose names begin so.
 macro_rules! by_shape {
     ($kernel:literal) => {
-        by_shape!($kernel, "_1d" "_2d" "_3d")
+        by_shape!($kernel, "_1d" "_2d" "_3d" "_4d")
     };
     ($kernel:literal, $($rank:literal)+) => {
         [$([by_shape!(@ $kernel, "_u32", $rank), by_shape!(@ $kernel, "_u64", $rank)]),+]
@@ -53,9 +53,6 @@ impl GpuCodec for Zfp {
     /// The range for a relative bound, the stream, what is behind it, and the array instead, which all work in the memory of the first.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if let Some(reason) = reason_not_here(chunk) {
-            return Answer::NotHere(reason.into());
-        }
         let n_sections = chunk.layout.n_sections() as u64;
         Answer::Run(match direction {
             Direction::Compress => {
@@ -78,16 +75,13 @@ impl GpuCodec for Zfp {
     /// The checksum is that of the whole payload.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if let Some(reason) = reason_not_here(chunk) {
-            return Answer::NotHere(reason.into());
-        }
         let (layout, per_tile) = (&chunk.layout, per_tile(chunk));
         let mut tiles = 0..(layout.n_sections() as u64).div_ceil(per_tile);
         if !compares {
             // Blocks are numbered with the last axis varying fastest.
-            let along = region.last_three().each_ref().map(|axis| axis.touched(SIDE as u64));
-            let counts = region.last_three().each_ref().map(|axis| axis.extent().div_ceil(SIDE as u64));
-            let number = |[z, y, x]: [u64; 3]| (z * counts[1] + y) * counts[2] + x;
+            let along = region.axes.each_ref().map(|axis| axis.touched(SIDE as u64));
+            let counts = region.axes.each_ref().map(|axis| axis.extent().div_ceil(SIDE as u64));
+            let number = |at: [u64; AXES]| at.iter().zip(counts).fold(0, |number, (at, count)| number * count + at);
             let tile = |block: u64| block / (layout.per_section() as u64 * per_tile);
             tiles = match along.iter().any(|along| along.is_empty()) {
                 true => 0..1,
@@ -102,14 +96,9 @@ impl GpuCodec for Zfp {
     }
 }
 
-/// Why there are no kernels for a chunk.
-fn reason_not_here(chunk: &Chunk) -> Option<&'static str> {
-    (chunk.layout.rank() > 3).then_some("zfp has no kernels for blocks of four axes")
-}
-
 /// Sections of a CTA that decompresses.
 fn per_tile(chunk: &Chunk) -> u64 {
-    if chunk.asked.numbers.is_fixed() { 1 } else { 4 }
+    if chunk.asked.numbers.is_fixed() || chunk.layout.rank() == MAX_RANK { 1 } else { 4 }
 }
 
 /// The kernel of a chunk.
