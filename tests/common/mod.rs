@@ -66,11 +66,6 @@ pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
     specs().filter(|spec| registry::find(spec.codec()).unwrap().gpu.is_some()).chain([szp(Mode::Abs, 1e-3)])
 }
 
-/// The largest rank, up to `rank`, of arrays for which a codec has kernels.
-pub fn rank_on_gpus(spec: &Request, rank: usize) -> usize {
-    if spec.name().starts_with("zfp") { rank.min(3) } else { rank }
-}
-
 /// szp, with a bound.
 pub fn szp(mode: Mode, value: f64) -> Request {
     Request::with_mode(3, mode.id().into(), value, 1).unwrap()

@@ -48,7 +48,7 @@ fn blocks_that_are_cut() {
     for case in 0..n_cases as usize {
         let dtype = TYPES[case % TYPES.len()];
         let order = if random.once_in(6) { ByteOrder::Big } else { ByteOrder::Little };
-        let extents = arrays::extents(&mut random, 1 + case / 2 % 3, most);
+        let extents = arrays::extents(&mut random, 1 + case / 2 % 4, most);
         let array = array(dtype, order, &extents);
         let n = array.shape().n_elements() as usize;
         if n == 0 {
@@ -86,7 +86,7 @@ fn chunks_of_a_few_elements() {
     let stream = Stream::new();
     let mut random = Random::new(80);
     for dtype in [DType::F32, DType::F64, DType::I32, DType::I64] {
-        for extents in [&[1][..], &[2], &[5], &[8], &[3, 2], &[4, 4], &[2, 2, 2]] {
+        for extents in [&[1][..], &[2], &[5], &[8], &[3, 2], &[4, 4], &[2, 2, 2], &[2, 2, 2, 2], &[4, 2, 3, 3]] {
             let array = array(dtype, ByteOrder::Little, extents);
             for spec in ["zfp", "zfp,rate=8", "zfp,rate=31", "zfp,precision=23", "zfp,abs=1e-6"] {
                 let spec: Request = spec.parse().unwrap();

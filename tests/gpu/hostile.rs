@@ -7,9 +7,7 @@ use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
-use crate::common::{
-    assert_same_bytes, compress, decompress, ndzip, rank_on_gpus, repair::repair, specs_of_gpus, terms,
-};
+use crate::common::{assert_same_bytes, compress, decompress, ndzip, repair::repair, specs_of_gpus, terms};
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
@@ -171,7 +169,7 @@ fn damaged_frames_by(spec: &Request) {
     for case in 0..n_cases(50) {
         let dtype = [DType::F32, DType::F64, DType::I16][if case % 10 == 9 { 2 } else { case as usize % 2 }];
         let order = [ByteOrder::Little, ByteOrder::Big][usize::from(case % 7 == 6)];
-        let rank = rank_on_gpus(spec, 1 + random.below(4));
+        let rank = 1 + random.below(4);
         let array = array(dtype, order, &arrays::extents(&mut random, rank, 60_000));
         let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
         let raw = arrays::bytes(&array, kind, &mut random);

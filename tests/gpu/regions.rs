@@ -9,7 +9,7 @@ use gridz::{Array, ByteOrder, DType, Request, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
-use crate::common::{assert_same_bytes, compress, decompress, rank_on_gpus, specs_of_gpus};
+use crate::common::{assert_same_bytes, compress, decompress, specs_of_gpus};
 use crate::driver::{Memory, POISON, Stream, is_poison};
 use crate::hostile::{damage, is_expected};
 use crate::shapes::dtype;
@@ -109,8 +109,7 @@ fn random_regions_by(spec: &Request) {
     let most = if n_cases < 20 { 60_000 } else { 400_000 };
     for case in 0..n_cases as usize {
         let order = [ByteOrder::Little, ByteOrder::Big][usize::from(case % 5 == 4)];
-        let array =
-            array(dtype(spec, case), order, &extents(&mut random, rank_on_gpus(spec, 1 + case / 2 % 6), most));
+        let array = array(dtype(spec, case), order, &extents(&mut random, 1 + case / 2 % 6, most));
         let n_chunks = 1 + random.below(3);
         let n = array.shape().n_elements() as usize;
         let chunks: Vec<Vec<u8>> = (0..n_chunks)
@@ -189,7 +188,7 @@ fn regions_of_damaged_frames_by(spec: &Request) {
     let (mut n_refused, mut n_read, mut n_more) = (0, 0, 0);
     for case in 0..n_cases(40) as usize {
         let order = [ByteOrder::Little, ByteOrder::Big][usize::from(case % 7 == 6)];
-        let rank = rank_on_gpus(spec, 1 + random.below(5));
+        let rank = 1 + random.below(5);
         let array = array(dtype(spec, case), order, &extents(&mut random, rank, 60_000));
         let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
         let good = compress(&array, spec, &arrays::bytes(&array, kind, &mut random), &cpu());

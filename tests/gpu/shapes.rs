@@ -5,7 +5,7 @@ use gridz::{Array, ByteOrder, DType, Request, Shape};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
-use crate::common::{assert_same_bytes, rank_on_gpus, specs_of_gpus, vectors::vectors};
+use crate::common::{assert_same_bytes, specs_of_gpus, vectors::vectors};
 use crate::driver::Stream;
 use crate::{has_gpu, n_cases};
 
@@ -78,7 +78,7 @@ fn random_batches_by(spec: &Request) {
         let order = ORDERS[usize::from(case % 5 == 4)];
         let most_chunks = random.pick(&[1, 1, 1, 1, 1, 1, 5, 5, 300]);
         let n_chunks = 1 + random.below(most_chunks);
-        let rank = rank_on_gpus(spec, 1 + case / 2 % 4);
+        let rank = 1 + case / 2 % 4;
         let extents = arrays::extents(&mut random, rank, if n_chunks > 10 { most / 25 } else { most });
         let layout = Layout {
             n_chunks,
