@@ -101,7 +101,7 @@ impl<T: Value> Encode<'_, '_, T> {
     #[inline(always)]
     fn at(self, level: Level) -> u32 {
         #[cfg(target_arch = "x86_64")]
-        if has_registers(level, self.rank, self.numbers) && self.out.has_room() {
+        if has_registers(level, self.numbers) && self.out.has_room() {
             return simd::encode(level, self);
         }
         at_level(level, self)
@@ -135,7 +135,7 @@ impl<T: Value, const S: usize> Decode<'_, T, S> {
     #[inline(always)]
     fn at(self, level: Level) {
         #[cfg(target_arch = "x86_64")]
-        if has_registers(level, self.rank, self.numbers) {
+        if has_registers(level, self.numbers) {
             return simd::decode(level, self);
         }
         at_level(level, self);
@@ -164,6 +164,6 @@ impl<T: Value, const S: usize> Task for Decode<'_, T, S> {
 /// Whether blocks are worked on in registers of AVX-512, otherwise than the definition has it.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn has_registers(level: Level, rank: usize, numbers: &Numbers) -> bool {
-    level.kind() == CpuLevel::Avx512 && !numbers.is_reversible() && rank < 4
+fn has_registers(level: Level, numbers: &Numbers) -> bool {
+    level.kind() == CpuLevel::Avx512 && !numbers.is_reversible()
 }

@@ -10,9 +10,12 @@
 
 use std::arch::x86_64::*;
 
+use super::super::GROUP;
 use super::super::order::order;
 use super::super::transform;
-use super::lanes::{Convert, Indices, Lane, backward, first_axis_last, forward, last_axis_first, load};
+use super::lanes::{
+    Convert, Indices, Lane, backward, backward_4, first_axis_last, forward, forward_4, last_axis_first, load,
+};
 use super::short::Rows;
 use super::strings::{short_strings, strings_of_64, words};
 use super::{BUNDLE, LANES, Machine, ShortStrings, Strings};
@@ -365,6 +368,40 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
                 }
             }
             digits
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load(words: &[T::Word; BUNDLE]) -> [__m512i; R] {
+        // SAFETY: the caller's promise; R registers are as long as a bundle.
+        unsafe { std::ptr::from_ref(words).cast::<[__m512i; R]>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(digits: [__m512i; R], words: &mut [T::Word; BUNDLE]) {
+        // SAFETY: as above.
+        unsafe { std::ptr::from_mut(words).cast::<[__m512i; R]>().write_unaligned(digits) }
+    }
+
+    #[inline(always)]
+    unsafe fn digits_4(elements: &[T; GROUP], power: T, digits: &mut [T::Word; GROUP]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match R {
+                4 => forward_4::<T, 16>(elements, power, digits),
+                _ => forward_4::<T, 32>(elements, power, digits),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn elements_4(digits: &[T::Word; GROUP], power: T, elements: &mut [T; GROUP]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match R {
+                4 => backward_4::<T, 16>(digits, power, elements),
+                _ => backward_4::<T, 32>(digits, power, elements),
+            }
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use super::super::GROUP;
+use super::super::transform::alternating;
 use super::super::value::Scalar;
 use crate::stage::word::Word;
 
@@ -267,5 +269,64 @@ pub unsafe fn backward<W: Lane, const R: usize>(v: &mut [__m512i; R]) {
             x = W::sub(x, W::sub(w, x));
         }
         [v[i], v[i + R / 4], v[i + R / 2], v[i + R / 4 * 3]] = [x, y, z, w];
+    }
+}
+
+/// The digits to base −2 of a block with four axes, of which `R` registers have the floats that become integers by a power
+/// of two, or the integers.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+pub unsafe fn forward_4<T: Convert<Word: Lane>, const R: usize>(
+    elements: &[T; GROUP],
+    power: T,
+    digits: &mut [T::Word; GROUP],
+) {
+    assert!(64 * R == GROUP * T::BYTES);
+    // SAFETY: the caller's promise; R registers are as long as a block.
+    unsafe {
+        let mut v = std::ptr::from_ref(elements).cast::<[__m512i; R]>().read_unaligned();
+        let (power, alternating) = (T::Word::splat(power.word()), T::Word::splat(alternating()));
+        for i in 0..R {
+            v[i] = T::cut(v[i], power);
+        }
+        for _ in 0..4 {
+            v = last_axis_first::<T::Word, R>(v);
+            forward::<T::Word, R>(&mut v);
+        }
+        for i in 0..R {
+            v[i] = _mm512_xor_si512(T::Word::add(v[i], alternating), alternating);
+        }
+        std::ptr::from_mut(digits).cast::<[__m512i; R]>().write_unaligned(v);
+    }
+}
+
+/// Undoes [`forward_4`], for the power that a decoder has.
+///
+/// # Safety
+/// The CPU must have the level.
+#[inline(always)]
+pub unsafe fn backward_4<T: Convert<Word: Lane>, const R: usize>(
+    digits: &[T::Word; GROUP],
+    power: T,
+    elements: &mut [T; GROUP],
+) {
+    assert!(64 * R == GROUP * T::BYTES);
+    // SAFETY: the caller's promise; R registers are as long as a block.
+    unsafe {
+        let mut v = std::ptr::from_ref(digits).cast::<[__m512i; R]>().read_unaligned();
+        let (power, alternating) = (T::Word::splat(power.word()), T::Word::splat(alternating()));
+        for i in 0..R {
+            v[i] = T::Word::sub(_mm512_xor_si512(v[i], alternating), alternating);
+        }
+        for _ in 0..4 {
+            backward::<T::Word, R>(&mut v);
+            v = first_axis_last::<T::Word, R>(v);
+        }
+        for i in 0..R {
+            v[i] = T::back(v[i], power);
+        }
+        std::ptr::from_mut(elements).cast::<[__m512i; R]>().write_unaligned(v);
     }
 }

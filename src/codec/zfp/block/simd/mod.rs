@@ -7,6 +7,7 @@
 
 mod avx512;
 mod eight;
+mod four;
 mod lanes;
 mod read;
 mod short;
@@ -17,7 +18,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
 use super::value::{Scalar, exponent_of};
-use super::{Decode, Encode, Task};
+use super::{Decode, Encode, GROUP, Task};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::{Level, features};
 use crate::settings::CpuLevel;
@@ -82,6 +83,13 @@ trait Machine<T: Scalar> {
     unsafe fn planes_of_words<const RANK: usize>(words: impl Fn(usize) -> u64) -> [u64; 64];
     /// Digits of planes.
     unsafe fn of_planes<const RANK: usize>(planes: &[u64; 64]) -> Self::Digits;
+    /// The words of a bundle as they are, and back.
+    unsafe fn load(words: &[T::Word; BUNDLE]) -> Self::Digits;
+    unsafe fn store(digits: Self::Digits, words: &mut [T::Word; BUNDLE]);
+    /// The digits of a block with four axes, whose floats become integers by a power of two.
+    unsafe fn digits_4(elements: &[T; GROUP], power: T, digits: &mut [T::Word; GROUP]);
+    /// Undoes `digits_4`, for the power that a decoder has.
+    unsafe fn elements_4(digits: &[T::Word; GROUP], power: T, elements: &mut [T; GROUP]);
     /// The strings of planes of 64 places, from the lowest plane on that is kept, if there are planes with a 1 at the
     /// places `above`, and the first bit is at `start`.
     unsafe fn strings(planes: [u64; 8], above: u64, lowest: u32, start: usize) -> Strings;
@@ -437,16 +445,20 @@ pub fn with_avx512<T: Task>(level: Level, task: T) -> T::Output {
     unsafe { avx512_level::run(task) }
 }
 
-/// Encodes blocks with up to three axes, not reversible, where there is room, with registers of AVX-512.
+/// Encodes blocks, not reversible, where there is room, with registers of AVX-512.
 #[inline(always)]
 pub fn encode<T: Value>(level: Level, task: Encode<T>) -> u32 {
     assert!(level.kind() >= CpuLevel::Avx512);
+    if task.rank == 4 {
+        // SAFETY: a `Level` is proof that the CPU has its instructions.
+        return unsafe { avx512_level::encode_4(task) };
+    }
     let Encode { rank, numbers, blocks, out, decoded } = task;
     // SAFETY: a `Level` is proof that the CPU has its instructions.
     out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
 }
 
-/// Decodes blocks with up to three axes, not reversible, with registers of AVX-512.
+/// Decodes blocks, not reversible, with registers of AVX-512.
 #[inline(always)]
 pub fn decode<T: Value, const S: usize>(level: Level, task: Decode<T, S>) {
     assert!(level.kind() >= CpuLevel::Avx512);
@@ -525,6 +537,12 @@ macro_rules! level {
             }
 
             #[target_feature($(enable = $feature),*)]
+            pub fn encode_4<T: Value>(task: Encode<T>) -> u32 {
+                // SAFETY: who calls this has seen to the features, which are the level's.
+                unsafe { four::encode_4::<T, T::$machine>(task) }
+            }
+
+            #[target_feature($(enable = $feature),*)]
             pub fn decode<T: Value, const S: usize>(
                 rank: usize,
                 numbers: &Numbers,
@@ -537,7 +555,8 @@ macro_rules! level {
                     match rank {
                         1 => decode_blocks::<T, T::$machine, 1, 4, S>(numbers, bytes, at, blocks),
                         2 => decode_blocks::<T, T::$machine, 2, 16, S>(numbers, bytes, at, blocks),
-                        _ => decode_blocks::<T, T::$machine, 3, 64, S>(numbers, bytes, at, blocks),
+                        3 => decode_blocks::<T, T::$machine, 3, 64, S>(numbers, bytes, at, blocks),
+                        _ => four::decode_4::<T, T::$machine>(numbers, bytes, at, blocks),
                     }
                 }
             }
