@@ -308,19 +308,20 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
         let mut planes = [[0; 64]; S];
         let mut rows = [[[0; 72]; LANES]; S];
         for b in 0..n / N {
-            let mut streams = [Stream::new(0, 0, 0, 0); S];
+            let (mut streams, mut ends) = ([Stream::new(0, 0, 0, 0); S], [0; S]);
             for i in 0..S {
                 let mut bits = BitReader::new(bytes, at[i]);
                 let form = Form::read::<T>(false, &mut bits);
                 let n_planes = form.lossy_planes::<T>(RANK as u32, numbers);
                 let end = at[i] + numbers.maxbits as usize;
                 let lowest = T::Word::BITS.saturating_sub(n_planes);
-                streams[i] = Stream::new(bits.position(), end, T::Word::BITS, lowest);
                 if RANK == 1 {
                     let n_planes = (T::Word::BITS - lowest) as usize;
                     // SAFETY: the caller's promise.
-                    streams[i].at =
-                        unsafe { short::planes(bytes, bits.position(), end, n_planes, &mut rows[i][b]) };
+                    ends[i] = unsafe { short::planes(bytes, bits.position(), end, n_planes, &mut rows[i][b]) };
+                } else {
+                    streams[i] = Stream::new(bits.position(), end, T::Word::BITS, lowest);
+                    streams[i].skip_zeros(bytes);
                 }
                 let power = form.power();
                 for lane in 0..n_lanes {
@@ -330,11 +331,12 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
             if RANK > 1 {
                 // SAFETY: the caller's promise.
                 unsafe { read::planes::<N, S>(bytes, &mut streams, b * N % BUNDLE, &mut planes) };
+                ends = streams.map(|stream| stream.at);
             }
             for i in 0..S {
                 let least = at[i] + numbers.minbits as usize;
                 // No block waits for the bits of the one before if they are fixed.
-                at[i] = if numbers.is_fixed() { least } else { streams[i].at.max(least) };
+                at[i] = if numbers.is_fixed() { least } else { ends[i].max(least) };
             }
         }
         for i in 0..S {

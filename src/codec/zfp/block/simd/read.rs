@@ -47,6 +47,16 @@ impl Stream {
         Self { at, end, seen: 0, next: highest, lowest }
     }
 
+    /// Leaves out the planes at the top that have no 1, each of which is a 0.
+    #[inline(always)]
+    pub fn skip_zeros(&mut self, bytes: &[u8]) {
+        let most = (self.next - self.lowest).min(WINDOW_BITS);
+        let zeros = window(bytes, self.at).trailing_zeros().min(most);
+        let zeros = (zeros as usize).min(self.end.saturating_sub(self.at));
+        self.next -= zeros as u32;
+        self.at += zeros;
+    }
+
     #[inline(always)]
     fn has_more(self) -> bool {
         self.next > self.lowest && self.at < self.end
