@@ -214,7 +214,7 @@ impl<T: Value> Task for Sections<'_, T> {
                 // The last group of the array may have fewer blocks.
                 let are_whole =
                     |n: usize| group + n <= groups.end && layout.group(group + n - 1).len() == layout.per_group();
-                // Groups of short blocks have less to do side by side.
+                // Of short blocks there are registers with a lane for each of so many sequences.
                 let n_groups = if layout.rank() < 3 && are_whole(TOGETHER) {
                     TOGETHER
                 } else if are_whole(4) {

@@ -6,11 +6,13 @@
 #![expect(clippy::needless_range_loop, reason = "what several arrays have of a block, by its number")]
 
 mod avx512;
-mod eight;
 mod four;
 mod lanes;
 mod read;
 mod short;
+mod side;
+mod side_16;
+mod side_4;
 mod strings;
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -24,9 +26,9 @@ use crate::cpu::level::{Level, features};
 use crate::settings::CpuLevel;
 use crate::stage::word::Word;
 use avx512::Avx512;
-use eight::{Blocks, EIGHT};
 use read::Stream;
 use short::Rows;
+use side::SIDE_BY_SIDE;
 
 /// Elements of a bundle.
 const BUNDLE: usize = 64;
@@ -79,7 +81,7 @@ trait Machine<T: Scalar> {
     unsafe fn eight_planes<const RANK: usize>(digits: &Self::Digits, q: usize) -> [u64; 8];
     /// Planes of the rows of 16 blocks.
     unsafe fn planes_of_rows(rows: &[Rows; LANES]) -> [u64; 64];
-    /// Planes of the words that `eight` makes of the blocks of a bundle in a lane.
+    /// Planes of the words that `side_4` and `side_16` make of the blocks of a bundle in a lane.
     unsafe fn planes_of_words<const RANK: usize>(words: impl Fn(usize) -> u64) -> [u64; 64];
     /// Digits of planes.
     unsafe fn of_planes<const RANK: usize>(planes: &[u64; 64]) -> Self::Digits;
@@ -351,59 +353,6 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
     }
 }
 
-/// Decodes blocks with one or two axes, `N` elements each: sixteen sequences of as many blocks, side by
-/// side, each in a lane of two registers.
-///
-/// # Safety
-/// The CPU must have the machine's level.
-#[inline(always)]
-unsafe fn decode_in_lanes<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
-    numbers: &Numbers,
-    bytes: &[u8],
-    at: &mut [usize],
-    blocks: &mut [T],
-) {
-    let n_lanes = LANES * N / BUNDLE;
-    let n_elements = blocks.len() / (2 * EIGHT);
-    for first in (0..n_elements).step_by(BUNDLE) {
-        let n = (n_elements - first).min(BUNDLE);
-        let mut powers = [[[T::default(); LANES]; EIGHT]; 2];
-        let mut words = [[[0; EIGHT]; 2]; 64];
-        for (b, words) in words.chunks_exact_mut(T::Word::BITS as usize * N / 64).enumerate().take(n / N) {
-            let mut lanes = Blocks { at: [[0; EIGHT]; 2], end: [[0; EIGHT]; 2], n_planes: [[0; EIGHT]; 2] };
-            for i in 0..2 * EIGHT {
-                let (r, lane) = (i / EIGHT, i % EIGHT);
-                let mut bits = BitReader::new(bytes, at[i]);
-                let form = Form::read::<T>(false, &mut bits);
-                lanes.at[r][lane] = bits.position() as u64;
-                lanes.end[r][lane] = (at[i] + numbers.maxbits as usize) as u64;
-                lanes.n_planes[r][lane] = form.lossy_planes::<T>(RANK as u32, numbers).min(T::Word::BITS).into();
-                powers[r][lane][b * n_lanes..(b + 1) * n_lanes].fill(form.power());
-            }
-            // SAFETY: the caller's promise.
-            unsafe {
-                match T::Word::BITS {
-                    32 if RANK == 1 => eight::planes_of_4::<2>(bytes, &mut lanes, words),
-                    _ if RANK == 1 => eight::planes_of_4::<4>(bytes, &mut lanes, words),
-                    _ => eight::planes_of_16(bytes, &mut lanes, words),
-                }
-            }
-            for i in 0..2 * EIGHT {
-                at[i] = (lanes.at[i / EIGHT][i % EIGHT] as usize).max(at[i] + numbers.minbits as usize);
-            }
-        }
-        for i in 0..2 * EIGHT {
-            let to = &mut blocks[i * n_elements + first..][..n];
-            let (r, lane) = (i / EIGHT, i % EIGHT);
-            // SAFETY: the caller's promise.
-            unsafe {
-                let planes = M::planes_of_words::<RANK>(|word| words[word][r][lane]);
-                elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes), &powers[r][lane], to);
-            }
-        }
-    }
-}
-
 /// Decodes blocks with up to three axes.
 ///
 /// # Safety
@@ -417,8 +366,8 @@ unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: us
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        if S == 2 * EIGHT && RANK < 3 {
-            decode_in_lanes::<T, M, RANK, N>(numbers, bytes, at, blocks);
+        if S == SIDE_BY_SIDE && RANK < 3 {
+            side::decode::<T, M, RANK, N>(numbers, bytes, at, blocks);
         } else if S == 1 && numbers.is_fixed() && blocks.len() == 4 * BUNDLE {
             // Where other blocks of the sequence begin is known.
             let n_bits = BUNDLE / N * numbers.maxbits as usize;

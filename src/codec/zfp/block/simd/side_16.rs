@@ -1,160 +1,11 @@
-//! Planes of eight short blocks side by side, a lane of a register for each, so that nothing is decided for a single block.
-//!
-//! What differs from block to block is in lanes; all are at the same plane, and those that have no more bits read nothing.
-//! See `read` for how codes end.
+//! Planes of blocks of 16 places, side by side. See `read` for how codes end.
 
 use std::arch::x86_64::*;
 
 use super::lanes::{Indices, Lane, load};
-use super::short::TABLE;
+use super::side::{Blocks, Lanes, windows};
 use super::strings::words;
-use crate::stage::bits::{WINDOW_BITS, window};
-
-/// Blocks that are read side by side.
-pub const EIGHT: usize = 8;
-
-/// Something of each of them.
-pub type Lanes = [u64; EIGHT];
-
-/// Where sixteen blocks are, and how many planes they have.
-pub struct Blocks {
-    /// Where their planes begin, and then where these end.
-    pub at: [Lanes; 2],
-    /// Where the bits of each end.
-    pub end: [Lanes; 2],
-    /// How many planes each has at most.
-    pub n_planes: [Lanes; 2],
-}
-
-impl Blocks {
-    /// The bits of the blocks that are left: where they end, and their number.
-    ///
-    /// # Safety
-    /// The CPU must have AVX-512.
-    #[inline(always)]
-    unsafe fn bits(&self) -> [[__m512i; 2]; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut bits = [[_mm512_setzero_si512(); 2]; 2];
-            for r in 0..2 {
-                let at = load(&self.at[r]);
-                bits[0][r] = _mm512_max_epu64(load(&self.end[r]), at);
-                bits[1][r] = _mm512_sub_epi64(bits[0][r], at);
-            }
-            bits
-        }
-    }
-}
-
-/// The next bits from each bit on, [`WINDOW_BITS`] at least; bits behind the end are zero.
-///
-/// # Safety
-/// The CPU must have AVX-512.
-#[inline(always)]
-unsafe fn windows(bytes: &[u8], at: __m512i) -> __m512i {
-    // SAFETY: the caller's promise; what is loaded is inside of the bytes.
-    unsafe {
-        let starts = _mm512_srli_epi64::<3>(at);
-        let last = _mm512_set1_epi64((bytes.len() as i64).wrapping_sub(8));
-        let inside = _mm512_cmple_epi64_mask(starts, last);
-        if inside != 0xff {
-            return load(&last_windows(bytes, &words(at)));
-        }
-        let loaded = _mm512_i64gather_epi64::<1>(starts, bytes.as_ptr().cast());
-        _mm512_srlv_epi64(loaded, _mm512_and_si512(at, _mm512_set1_epi64(7)))
-    }
-}
-
-/// As [`windows`], where some are at the end.
-#[cold]
-#[inline(never)]
-fn last_windows(bytes: &[u8], at: &Lanes) -> Lanes {
-    at.map(|at| window(bytes, at as usize))
-}
-
-/// Reads the planes of blocks of four places, the highest one first, four bits for each, into words `W` by `W`, of which
-/// each has the lanes. Each lane goes through its planes by itself, with the table of `short`.
-///
-/// # Safety
-/// The CPU must have the level.
-#[inline(always)]
-pub unsafe fn planes_of_4<const W: usize>(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
-    // SAFETY: the caller's promise; of the table is loaded what is in it.
-    unsafe {
-        let (zero, ones) = (_mm512_setzero_si512(), _mm512_set1_epi64(-1));
-        let (four, eight) = (_mm512_set1_epi64(4), _mm512_set1_epi64(8));
-        let [end, mut left] = blocks.bits();
-        let (mut seen, mut bits, mut n, mut planes, mut rest) =
-            ([zero; 2], [zero; 2], [zero; 2], [[zero; W]; 2], [zero; 2]);
-        for r in 0..2 {
-            rest[r] = load(&blocks.n_planes[r]);
-        }
-        let (mut i, mut is_open) = (0, true);
-        while is_open {
-            is_open = false;
-            for r in 0..2 {
-                if i % (WINDOW_BITS / 8) == 0 {
-                    bits[r] = windows(bytes, _mm512_sub_epi64(end[r], left[r]));
-                }
-                let has_more = _mm512_test_epi64_mask(left[r], ones) & _mm512_test_epi64_mask(rest[r], ones);
-                let known = _mm512_min_epu64(left[r], eight);
-                let first = _mm512_sllv_epi64(_mm512_add_epi64(seen[r], _mm512_set1_epi64(5)), known);
-                let index = _mm512_sub_epi64(first, _mm512_set1_epi64(10));
-                let index = _mm512_add_epi64(index, _mm512_andnot_si512(_mm512_sllv_epi64(ones, known), bits[r]));
-                let entry = _mm512_mask_i64gather_epi64::<8>(zero, has_more, index, TABLE.as_ptr().cast());
-                let taken = _mm512_min_epu64(_mm512_and_si512(entry, _mm512_set1_epi64(15)), rest[r]);
-                let taken_bits = _mm512_slli_epi64::<2>(taken);
-                let n_bits = _mm512_srlv_epi64(entry, taken_bits);
-                let n_bits = _mm512_maskz_and_epi64(has_more, n_bits, _mm512_set1_epi64(15));
-                let found =
-                    _mm512_andnot_si512(_mm512_sllv_epi64(ones, taken_bits), _mm512_srli_epi64::<32>(entry));
-                add(&mut planes[r], found, n[r]);
-                n[r] = _mm512_add_epi64(n[r], taken_bits);
-                rest[r] = _mm512_sub_epi64(rest[r], taken);
-                left[r] = _mm512_sub_epi64(left[r], n_bits);
-                bits[r] = _mm512_srlv_epi64(bits[r], n_bits);
-                seen[r] = _mm512_mask_srli_epi64::<60>(seen[r], has_more, entry);
-                let has_more = _mm512_test_epi64_mask(left[r], ones) & _mm512_test_epi64_mask(rest[r], ones);
-                is_open |= _mm512_mask_cmplt_epu64_mask(has_more, seen[r], four) != 0;
-            }
-            i += 1;
-        }
-        // From here on planes are as they are.
-        for r in 0..2 {
-            let mut rest = _mm512_min_epu64(_mm512_slli_epi64::<2>(rest[r]), left[r]);
-            while _mm512_test_epi64_mask(rest, ones) != 0 {
-                let n_bits = _mm512_min_epu64(rest, _mm512_set1_epi64(56));
-                let bits = windows(bytes, _mm512_sub_epi64(end[r], left[r]));
-                add(&mut planes[r], _mm512_andnot_si512(_mm512_sllv_epi64(ones, n_bits), bits), n[r]);
-                n[r] = _mm512_add_epi64(n[r], n_bits);
-                rest = _mm512_sub_epi64(rest, n_bits);
-                left[r] = _mm512_sub_epi64(left[r], n_bits);
-            }
-            blocks.at[r] = words(_mm512_sub_epi64(end[r], left[r]));
-            for w in 0..W {
-                to[w][r] = words(planes[r][w]);
-            }
-        }
-    }
-}
-
-/// Adds bits from bit `at` on.
-///
-/// # Safety
-/// The CPU must have AVX-512.
-#[inline(always)]
-unsafe fn add<const W: usize>(to: &mut [__m512i; W], bits: __m512i, at: __m512i) {
-    // SAFETY: the caller's promise. Shifts by more bits than there are, or by fewer than none, have no bits.
-    unsafe {
-        for w in 0..W {
-            let start = _mm512_set1_epi64(64 * w as i64);
-            to[w] = _mm512_or_si512(to[w], _mm512_sllv_epi64(bits, _mm512_sub_epi64(at, start)));
-            if w > 0 {
-                to[w] = _mm512_or_si512(to[w], _mm512_srlv_epi64(bits, _mm512_sub_epi64(start, at)));
-            }
-        }
-    }
-}
+use crate::stage::bits::WINDOW_BITS;
 
 /// Reads the planes of blocks of 16 places, the highest one first, 16 bits for each, into as many words as all of them have:
 /// of these each has the lanes. All blocks are at the same plane, which has 31 bits at most.
@@ -162,7 +13,7 @@ unsafe fn add<const W: usize>(to: &mut [__m512i; W], bits: __m512i, at: __m512i)
 /// # Safety
 /// The CPU must have the level.
 #[inline(always)]
-pub unsafe fn planes_of_16(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
+pub unsafe fn planes(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
     // SAFETY: the caller's promise.
     unsafe {
         let (zero, ones) = (_mm512_setzero_si512(), _mm512_set1_epi64(-1));
