@@ -152,6 +152,7 @@ turb3d.f32 f32 500x509x503 1
 turb3d.f32 f32 64x64x64 512
 turb3d.f32 f32 8192x16384 1
 turb3d.f32 f32 134217728 1
+turb3d.f32 f32 32x64x256x256 1
 turb3d.f64 f64 256x512x512 1
 masked.f32 f32 512x512x512 1
 END
@@ -167,7 +168,7 @@ section "Messages between GPUs" python3 links.py "$library" "$fields/64"
 
 host_memory() {
     local codec how
-    for codec in ndzip lorenzo szp,rel=1e-3; do
+    for codec in ndzip lorenzo szp,rel=1e-3 zfp,rate=8 zfp,rel=1e-3; do
         for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda" \
             "--threads $(nproc) --backend cuda"; do
             # The words of $how are options.
