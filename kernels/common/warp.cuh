@@ -131,6 +131,14 @@ __device__ __forceinline__ u32 load_shared_4(u32 address) {
 __device__ __forceinline__ void store_shared_4(u32 address, u32 v) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
+__device__ __forceinline__ u32 load_shared_2(u32 address) {
+    unsigned short v;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_shared_2(u32 address, u32 v) {
+    asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(static_cast<unsigned short>(v)) : "memory");
+}
 __device__ __forceinline__ u32 load_shared_1(u32 address) {
     u32 v;
     asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");

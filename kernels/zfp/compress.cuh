@@ -31,7 +31,8 @@ struct StreamShared {
     static constexpr u32 kSlotWords = kRank == 4 ? aligned_up(kMostWords, 4) : kMostWords | 1;
     static_assert(kRank < 4 || (kSlotWords >= kBlock<4> * sizeof(W) / 4 && kSlotWords % 8 == 4), "room for cells, and as they begin");
     // Blocks of four numbers need the longest slots, but GPUs of compute capability 7.5 allow 64 KiB, and 8.6, 8.9 and 12.0 allow 99.
-    static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1792;
+    static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1536;
+    static_assert(kImageWords % (4 * kZfpThreads) == 0, "threads sum units up that are so far from each other");
     static constexpr u32 kMostBytes = sizeof(W) == 4 ? 64 << 10 : 99 << 10;
 
     union {

@@ -18,7 +18,6 @@ struct Slice {
     static constexpr u32 kN = kOwnNumbers<kRank>;
     static constexpr u32 kWords = kN > 32 ? kN / 32 : 1;    // of a plane
     static constexpr u32 kFields = kN > 32 ? 1 : 32 / kN;  // planes in a word
-    static constexpr u32 kFieldBits = 32 / kFields;
     static constexpr u32 kPlanes = 8 * kFields;
     // Of half a number of 64 bits, or of one of 32.
     static constexpr u32 kSlices = 32 / kPlanes;
@@ -100,7 +99,7 @@ struct Slice {
             const uint2 words = load_shared_8(row);
             return static_cast<u64>(words.y) << 32 | words.x;
         } else {
-            return load_shared_4(row) >> field * kFieldBits & low_bits(0u, kN);
+            return load_shared_2(row + 2 * field);
         }
     }
     // Rows must be zeros before planes are stored.
@@ -109,7 +108,7 @@ struct Slice {
         if constexpr (kWords == 2) {
             store_shared_8(row, make_uint2(low, high));
         } else {
-            store_shared_4(row, load_shared_4(row) | low << field * kFieldBits);
+            store_shared_2(row + 2 * field, low);
         }
     }
 };
