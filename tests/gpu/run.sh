@@ -4,7 +4,7 @@
 # tests only, without sanitizers.
 #
 # Needs the driver, python3 with numpy, cupy and h5py, about 40 GB of GPU memory, and 6 GB of disk for the fields.
-# Takes about 5 minutes.
+# Takes about 9 minutes.
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 export GRIDZ_SHARED=$PWD/shared GRIDZ_REQUIRE_GPU=1 GRIDZ_REQUIRE_SHARED=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -27,7 +27,7 @@ finish() {
 check() { # TITLE COMMAND...: a test
     local title=$1 output status=0 begin=$SECONDS
     shift
-    output=$(timeout -s KILL 180 "$@" 2>&1) || status=$?
+    output=$(timeout -s KILL 300 "$@" 2>&1) || status=$?
     if ((status == 0)); then
         echo "- $title: passed, $((SECONDS - begin)) s. $(grep . <<<"$output" | tail -n 1 | cut -c 1-300)"
     else
@@ -39,6 +39,15 @@ check() { # TITLE COMMAND...: a test
         tail -n 12 <<<"$output" | cut -c 1-300 | sed 's/^/      /'
         fail
     fi
+}
+
+beside() { # TITLE COMMAND...: a test beside others; what it says is told at the end
+    check "$@" >"$(mktemp "$tmp/beside.XXXXXX")" &
+}
+
+told() {
+    wait
+    cat "$tmp"/beside.*
 }
 
 section() { # TITLE COMMAND...: what a bench prints; its own Markdown or, where TITLE begins with +, text
@@ -63,16 +72,19 @@ echo
 check "frames of GPU and CPU" ./gpu_test --test-threads=4
 check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
 check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
-check "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
+beside "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
     shapes:: boundaries:: hostile:: regions:: cut::
 check "CuPy's memory, streams and graphs" python3 streams.py "$library"
 check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
 check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
-[[ ${1:-} == quick ]] && finish
+if [[ ${1:-} == quick ]]; then
+    told
+    finish
+fi
 if command -v compute-sanitizer >/dev/null; then
     # API errors are not counted: gridz asks the driver about pointers that may be none of the GPU's.
     sanitizer() { # TOOL TEST CASES
-        check "compute-sanitizer $1, $2" env GRIDZ_GPU_CASES="$3" \
+        beside "compute-sanitizer $1, $2" env GRIDZ_GPU_CASES="$3" \
             compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 ./gpu_test --exact "$2"
     }
     for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
@@ -80,13 +92,12 @@ if command -v compute-sanitizer >/dev/null; then
         "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
         # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
         # shellcheck disable=SC2086
-        sanitizer $job >"$tmp/${job//[ :]/_}.sanitizer" &
+        sanitizer $job
     done
-    wait
-    cat "$tmp"/*.sanitizer
 else
     echo "- compute-sanitizer: SKIPPED, not on this machine"
 fi
+told
 
 if ! python3 fields.py "$fields/512" 512 >/dev/null || ! python3 fields.py "$fields/64" 64 >/dev/null; then
     echo
