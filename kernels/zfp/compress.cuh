@@ -30,7 +30,8 @@ struct StreamShared {
     static constexpr u32 kMostWords = kThreadBlocks<kRank> * kBlockBits / 32 + 1;
     static constexpr u32 kSlotWords = kRank == 4 ? aligned_up(kMostWords, 4) : kMostWords | 1;
     static_assert(kRank < 4 || (kSlotWords >= kBlock<4> * sizeof(W) / 4 && kSlotWords % 8 == 4), "room for cells, and as they begin");
-    // Blocks of four numbers need the longest slots, but GPUs of compute capability 7.5 allow 64 KiB, and 8.6, 8.9 and 12.0 allow 99.
+    // Blocks of four numbers need the longest slots. GPUs of compute capability 7.5 allow 64 KiB, which is too little for words of 64 bits; 8.6, 8.9 and
+    // 12.0 allow 99.
     static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1536;
     static_assert(kImageWords % (4 * kZfpThreads) == 0, "threads sum units up that are so far from each other");
     static constexpr u32 kMostBytes = sizeof(W) == 4 ? 64 << 10 : 99 << 10;
@@ -74,7 +75,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     using Shared = StreamShared<W, kRank>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     Shared& shared = *reinterpret_cast<Shared*>(shared_bytes);
-    static_assert(sizeof(Shared) <= Shared::kMostBytes, "more shared memory than all GPUs have");
+    static_assert(sizeof(Shared) <= Shared::kMostBytes, "more shared memory than GPUs allow");
     const Chunk& chunk = args.own;
     const u32 tiles = gridDim.x / args.n_chunks, t = threadIdx.x, warp = t / kWarp;
 

@@ -44,7 +44,8 @@ struct PlanesOf {
     static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlanes.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
 };
 
-// A stream in shared memory, which goes on with so many words of zeros.
+// A stream in shared memory, which goes on with so many words of zeros; or, where blocks are fixed and threads' words apart, with anything, since nothing
+// behind the bits of a block matters.
 constexpr u32 kZeroWords = 4;
 struct SharedWords {
     u32 address;
@@ -71,7 +72,8 @@ struct GlobalWords {
     __device__ __forceinline__ uint4 load(u32 i) const { return make_uint4(word(i), word(i + 1), word(i + 2), word(i + 3)); }
     __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
 };
-// One of which each thread has the next words in shared memory: a window. Others are read where they are.
+// One of which each thread has the next words in shared memory: a window. Others are read where they are. Behind the end are up to three words of
+// what follows, which only damaged streams reach.
 struct WindowWords {
     static constexpr u32 kUnits = 16, kWords = 4 * kUnits;
     static constexpr u32 kStride = kWords + 1;  // from thread to thread: so they are in different banks

@@ -2,7 +2,7 @@
 // a block of four axes.
 //
 // The stream of a CTA's sections is copied to shared memory and summed up on the way. Where there is too little room for it, it is summed
-// up, and warps copy what their threads read next. Everything behind the stream is summed up in equal shares.
+// up, and warps copy what their threads read next (of blocks of four axes they read it where it is). Everything behind the stream is summed up in equal shares.
 
 #pragma once
 
@@ -44,6 +44,7 @@ struct DecodeShared {
     static constexpr u32 kImageWords = 10240;
     static constexpr u32 kRoom = kImageWords - kZfpThreads - 2 * kZeroWords;
     static_assert(kZfpThreads / kQuarterLanes * kCellWords <= kImageWords, "where blocks of four axes share their numbers out");
+    static_assert(kZfpThreads * WindowWords::kStride <= kImageWords, "windows");
 
     union {
         alignas(16) u32 image[kImageWords];

@@ -1,4 +1,4 @@
-// Second pass of compression: what is behind the stream. One CTA a section, or several of a chunk without suspects.
+// Second pass of compression: what is behind the stream. One CTA a section, or 32 sections of a chunk without suspects.
 //
 // Each CTA writes the sections' entries of the index. Where the first pass suspects that a section has exceptions, the CTA decodes it from the
 // stream and compares; where any section of the chunk is suspected, decoupled look-back says where exceptions begin. The CTA that is the last of
@@ -9,7 +9,8 @@
 // element below (2/3)·(15/16)^d·2^minexp. What roundings of both transforms add is below 2^8 units of plane 0, and the rounding to the type adds
 // less than 2^(e−P). All is less than the bound if e − minexp is at most kSureExponents. There is one more way to miss it: a number that with its
 // error has no room in a word. That takes e = minexp − 1 and an element from 3/4·2^e on; below that no planes are left to be cut but all, and the
-// elements themselves are small enough; above that errors are smaller. Such blocks the first pass decodes itself. At the ends of the type more can happen: where 2^e is no number of
+// elements themselves are small enough; above that errors are smaller. Such blocks the first pass decodes itself, but for those of four axes.
+// At the ends of the type more can happen: where 2^e is no number of
 // the type, an element may become infinite with its error; and the bound rounded to the type, to its largest number or to 0, may be less than
 // 2^minexp.
 

@@ -1,4 +1,4 @@
-// Bit planes of a block of 16 or 64 numbers in registers, and the numbers again. 16 planes of a block of 16 take as many registers as 8 of
+// Bit planes of 16 or 64 numbers in registers (of blocks of four see line.cuh), and the numbers again. 16 planes of a block of 16 take as many registers as 8 of
 // one of 64; that is a slice. Planes are needed from the highest on, and often only some of them: so slices are made
 // one at a time. Which one it is, only the selectors of bytes depend on, so that the code of all is the same.
 //

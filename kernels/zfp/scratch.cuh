@@ -18,7 +18,7 @@ struct Section {
 
 struct ChunkState {
     Totals stream;   // sums of the stream
-    Totals rest;     // and of what is behind it, less the ends of exceptions; counts sections of the second pass
+    Totals rest;     // and of what is behind it, less the ends of exceptions; counts CTAs of the second pass
     Totals ends;     // sums of these
     Totals stored;   // of a payload that is the array
     u32 n_suspects;  // sections
