@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::lanes::{Indices, Lane, load};
 use super::side::{Blocks, Lanes, windows};
-use super::strings::words;
+use super::strings::{four_behind_each_other, words};
 use crate::stage::bits::WINDOW_BITS;
 
 /// Reads the planes of blocks of 16 places, the highest one first, 16 bits for each, into as many words as all of them have:
@@ -179,14 +179,7 @@ unsafe fn places_of_half(code: __m512i, parities: __m512i, fours: i64, before: i
         let second = _mm512_and_si512(_mm512_srli_epi16::<8>(strings), four);
         let string = _mm512_or_si512(_mm512_and_si512(strings, four), _mm512_sllv_epi16(second, length));
         let length = _mm512_add_epi16(length, _mm512_srli_epi16::<12>(strings));
-        let half = _mm512_set1_epi32(0xffff);
-        let first_length = _mm512_and_si512(length, half);
-        let second = _mm512_sllv_epi32(_mm512_srli_epi32::<16>(string), first_length);
-        let string = _mm512_or_si512(_mm512_and_si512(string, half), second);
-        let length = _mm512_add_epi32(first_length, _mm512_srli_epi32::<16>(length));
-        let word = _mm512_set1_epi64(0xffff_ffff);
-        let second = _mm512_sllv_epi64(_mm512_srli_epi64::<32>(string), _mm512_and_si512(length, word));
-        _mm512_or_si512(_mm512_and_si512(string, word), second)
+        four_behind_each_other(string, length).0
     }
 }
 

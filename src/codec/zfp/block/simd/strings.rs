@@ -233,19 +233,31 @@ unsafe fn strings_of_4(
             let second = _mm512_sllv_epi16(_mm512_srli_epi16::<8>(code), first_length);
             let code = _mm512_or_si512(_mm512_and_si512(code, byte), second);
             let length = _mm512_add_epi16(first_length, _mm512_srli_epi16::<8>(length));
-            let half = _mm512_set1_epi32(0xffff);
-            let first_length = _mm512_and_si512(length, half);
-            let second = _mm512_sllv_epi32(_mm512_srli_epi32::<16>(code), first_length);
-            let code = _mm512_or_si512(_mm512_and_si512(code, half), second);
-            let length = _mm512_add_epi32(first_length, _mm512_srli_epi32::<16>(length));
-            let word = _mm512_set1_epi64(0xffff_ffff);
-            let first_length = _mm512_and_si512(length, word);
-            let second = _mm512_sllv_epi64(_mm512_srli_epi64::<32>(code), first_length);
-            bits[odd] = _mm512_or_si512(_mm512_and_si512(code, word), second);
-            lengths[odd] = _mm512_add_epi64(first_length, _mm512_srli_epi64::<32>(length));
+            (bits[odd], lengths[odd]) = four_behind_each_other(code, length);
             odd += 1;
         }
         (bits, lengths)
+    }
+}
+
+/// Strings in lanes of 16 bits, with the numbers of their bits: of every four one string, and its number.
+///
+/// # Safety
+/// The CPU must have AVX-512.
+#[inline(always)]
+pub unsafe fn four_behind_each_other(strings: __m512i, lengths: __m512i) -> (__m512i, __m512i) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let half = _mm512_set1_epi32(0xffff);
+        let first_lengths = _mm512_and_si512(lengths, half);
+        let second = _mm512_sllv_epi32(_mm512_srli_epi32::<16>(strings), first_lengths);
+        let strings = _mm512_or_si512(_mm512_and_si512(strings, half), second);
+        let lengths = _mm512_add_epi32(first_lengths, _mm512_srli_epi32::<16>(lengths));
+        let word = _mm512_set1_epi64(0xffff_ffff);
+        let first_lengths = _mm512_and_si512(lengths, word);
+        let second = _mm512_sllv_epi64(_mm512_srli_epi64::<32>(strings), first_lengths);
+        let strings = _mm512_or_si512(_mm512_and_si512(strings, word), second);
+        (strings, _mm512_add_epi64(first_lengths, _mm512_srli_epi64::<32>(lengths)))
     }
 }
 
