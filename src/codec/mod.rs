@@ -9,6 +9,7 @@ pub mod counts;
 pub mod fill;
 pub mod foreign;
 pub mod gpu;
+pub mod huffman;
 mod kept;
 pub mod lorenzo;
 pub mod mode;

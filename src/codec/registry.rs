@@ -4,7 +4,7 @@ use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
 pub use crate::codec::terms::Extra;
-use crate::codec::{Codec, Plan, lorenzo, ndzip, stored, szp, zfp};
+use crate::codec::{Codec, Plan, huffman, lorenzo, ndzip, stored, szp, zfp};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -164,6 +164,15 @@ pub static CODECS: &[Entry] = &[
         codec: &zfp::Zfp,
         gpu: Some(&zfp::Zfp),
         foreign: Some(&zfp::Zfp),
+        ..LOSSLESS
+    },
+    Entry {
+        id: 6,
+        name: "huffman",
+        about: "integers of up to 32 bits, by how often each comes: for data neither smooth nor repeated",
+        max_expansion: 10923,
+        dtypes: &[DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32],
+        codec: &huffman::Huffman,
         ..LOSSLESS
     },
 ];

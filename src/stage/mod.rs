@@ -2,12 +2,12 @@
 //!
 //! Elements become words (`element`, `word`); the words of a block are rows of 32 (`blocks`, `rows`); differences along its
 //! axes are small numbers (`predict`), which are packed with as many bits as they need (`pack`, `bits`) or get codes
-//! (`huffman`). [`sums`] are those of the checksum of what is written.
+//! (`entropy`). [`sums`] are those of the checksum of what is written.
 
 pub(crate) mod bits;
 pub(crate) mod blocks;
 pub(crate) mod element;
-pub(crate) mod huffman;
+pub(crate) mod entropy;
 pub(crate) mod marks;
 pub(crate) mod octets;
 pub(crate) mod pack;

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::stage::bits::{WINDOW_BITS, Writer, peek, window};
-use crate::stage::huffman;
+use crate::stage::entropy::huffman;
 use crate::stage::word::Word;
 
 /// Longest code.

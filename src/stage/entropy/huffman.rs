@@ -12,7 +12,6 @@ pub const MAX_SYMBOLS: usize = 4096;
 /// (rounded up) and everything is done again.
 pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> [u8; SYMBOLS] {
     const { assert!(SYMBOLS <= MAX_SYMBOLS) };
-    assert!(max_bits <= MAX_BITS && SYMBOLS <= 1 << max_bits, "a code for every symbol");
     let mut lengths = [0; SYMBOLS];
     let mut leaves = [(0, 0); SYMBOLS];
     let mut n = 0;
@@ -20,6 +19,7 @@ pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> 
         leaves[n] = (count, symbol);
         n += 1;
     }
+    assert!(max_bits <= MAX_BITS && n <= 1 << max_bits, "a code for every symbol");
     let leaves = &mut leaves[..n];
     if let [(_, symbol)] = *leaves {
         lengths[symbol] = 1;

@@ -1,0 +1,197 @@
+//! One block: its numbers, or their differences, as a section of codes.
+//!
+//! ```text
+//! u8 kind | u8 differences | u16 0 | the elements, the one element, or a section
+//! ```
+
+use crate::codec::BlockCounts;
+use crate::codec::huffman::params::UNIT;
+use crate::cpu::level::Level;
+use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::stage::entropy::lanes::LANES;
+use crate::stage::entropy::section::{self, Coding};
+use crate::stage::entropy::symbols::{Number, symbol};
+
+/// Kinds: elements as they are, one element that all are, codes.
+const RAW: u8 = 0;
+const CONST: u8 = 1;
+const CODES: u8 = 2;
+/// Bytes of a header.
+const HEADER: usize = 4;
+/// Of so many rows one is looked at to see whether differences are better.
+const SAMPLE_EVERY: usize = 8;
+
+/// Memory for the work on blocks, one after the other.
+pub struct Work<T> {
+    numbers: Vec<T>,
+    differences: Vec<T>,
+    section: section::Work<T>,
+}
+
+impl<T: Number> Work<T> {
+    /// For blocks of up to `n` numbers.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(n: usize) -> Result<Self> {
+        let mut all = [try_vec(n, "a block")?, try_vec(n, "a block")?];
+        all.iter_mut().for_each(|numbers| numbers.resize(n, T::default()));
+        let [numbers, differences] = all;
+        Ok(Self { numbers, differences, section: section::Work::new(n)? })
+    }
+}
+
+/// A number without sign that is small where a number with one is small. Bytes stay as they are.
+#[inline(always)]
+fn fold_sign<T: Number>(number: u32) -> T {
+    let sign = if number >> (T::BITS - 1) & 1 == 1 { u32::MAX } else { 0 };
+    T::from_u32(if T::BITS == 8 { number } else { number << 1 ^ sign })
+}
+
+/// The inverse of [`fold_sign`].
+#[inline(always)]
+fn unfold_sign<T: Number>(number: T) -> u32 {
+    let number = number.to_u32();
+    if T::BITS == 8 { number } else { number >> 1 ^ (number & 1).wrapping_neg() }
+}
+
+/// Sixteen times the logarithm, to the base of 2, of a number above 0, rounded down: between powers of two on a line.
+fn log(number: u64) -> u64 {
+    let whole = number.ilog2();
+    let below = number << (63 - whole) << 1 >> 60;
+    16 * u64::from(whole) + below
+}
+
+/// What numbers take, in sixteenths of a bit, as the sample of them says: by how likely two are the same symbol.
+fn cost<T: Number>(numbers: &[T]) -> u64 {
+    let mut counts = T::no_counts();
+    let (mut n, mut tail_bits) = (0, 0);
+    for row in numbers.chunks(LANES).step_by(SAMPLE_EVERY) {
+        for &number in row {
+            let (symbol, n_bits) = symbol(number);
+            counts.as_mut()[symbol] += 1;
+            tail_bits += u64::from(n_bits);
+        }
+        n += row.len() as u64;
+    }
+    let squares: u64 = counts.as_ref().iter().map(|&count| u64::from(count) * u64::from(count)).sum();
+    n * (log(n * n) - log(squares)) + 16 * tail_bits
+}
+
+/// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
+pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
+    let n = bytes.len() / T::BYTES;
+    let (numbers, differences) = (&mut work.numbers[..n], &mut work.differences[..n]);
+    let first = T::read(bytes);
+    let (mut before, mut is_constant) = (0, true);
+    for ((bytes, number), difference) in bytes.chunks_exact(T::BYTES).zip(&mut *numbers).zip(&mut *differences) {
+        let element = T::read(bytes);
+        is_constant &= element == first;
+        let value = element.to_u32();
+        *number = if is_signed { fold_sign(value) } else { element };
+        *difference = fold_sign(value.wrapping_sub(before));
+        before = value;
+    }
+    if is_constant {
+        let end = (HEADER + T::BYTES).next_multiple_of(UNIT);
+        out[..end].fill(0);
+        out[0] = CONST;
+        first.write(&mut out[HEADER..]);
+        return end;
+    }
+    let are_differences = cost(differences) < cost(numbers);
+    let numbers = if are_differences { differences } else { numbers };
+    let coding = Coding::choose(numbers, &mut work.section, level);
+    let end = (HEADER + coding.n_bytes()).next_multiple_of(UNIT);
+    let raw_end = (HEADER + bytes.len()).next_multiple_of(UNIT);
+    if end >= raw_end {
+        out[..HEADER].fill(RAW);
+        out[HEADER..HEADER + bytes.len()].copy_from_slice(bytes);
+        out[HEADER + bytes.len()..raw_end].fill(0);
+        return raw_end;
+    }
+    out[..HEADER].copy_from_slice(&[CODES, are_differences.into(), 0, 0]);
+    let (section, zeros) = out[HEADER..end].split_at_mut(coding.n_bytes());
+    coding.write(&work.section, level, section);
+    zeros.fill(0);
+    end
+}
+
+/// What is behind the header of a block, its kind, and whether it has differences.
+fn parse(bytes: &[u8]) -> Result<(u8, bool, &[u8])> {
+    match bytes.split_first_chunk().ok_or_else(damage)? {
+        (&[kind @ (RAW | CONST), 0, 0, 0], rest) => Ok((kind, false, rest)),
+        (&[CODES, differences @ (0 | 1), 0, 0], rest) => Ok((CODES, differences == 1, rest)),
+        _ => {
+            let text = "a huffman block is of a kind unknown to this version; a newer gridz may read this data";
+            Err(Error::new(ErrorKind::UnsupportedFormat, text))
+        }
+    }
+}
+
+/// Decodes a block to elements that fill `out`.
+///
+/// # Errors
+/// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
+pub fn decode<T: Number>(
+    work: &mut Work<T>,
+    level: Level,
+    is_signed: bool,
+    bytes: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let (kind, are_differences, rest) = parse(bytes)?;
+    let n_bytes = match kind {
+        RAW => {
+            out.copy_from_slice(rest.get(..out.len()).ok_or_else(damage)?);
+            out.len()
+        }
+        CONST => {
+            let element = rest.get(..T::BYTES).ok_or_else(damage)?;
+            out.chunks_exact_mut(T::BYTES).for_each(|place| place.copy_from_slice(element));
+            T::BYTES
+        }
+        _ => {
+            let numbers = &mut work.numbers[..out.len() / T::BYTES];
+            let n_bytes = section::read(rest, numbers, &mut work.section, level)?;
+            put(numbers, are_differences, is_signed, out);
+            n_bytes
+        }
+    };
+    if (HEADER + n_bytes).next_multiple_of(UNIT) == bytes.len() { Ok(()) } else { Err(damage()) }
+}
+
+/// Makes elements of numbers, or of differences.
+fn put<T: Number>(numbers: &[T], are_differences: bool, is_signed: bool, out: &mut [u8]) {
+    let places = out.chunks_exact_mut(T::BYTES).zip(numbers);
+    if are_differences {
+        let mut value = 0_u32;
+        for (place, &number) in places {
+            value = value.wrapping_add(unfold_sign(number));
+            T::from_u32(value).write(place);
+        }
+    } else if is_signed {
+        places.for_each(|(place, &number)| T::from_u32(unfold_sign(number)).write(place));
+    } else {
+        places.for_each(|(place, &number)| number.write(place));
+    }
+}
+
+/// Counts a block by its kind.
+///
+/// # Errors
+/// As [`decode`].
+pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
+    let (kind, ..) = parse(bytes)?;
+    counts.all += 1;
+    match kind {
+        RAW => counts.raw += 1,
+        CONST => counts.constant += 1,
+        _ => counts.entropy += 1,
+    }
+    Ok(())
+}
+
+fn damage() -> Error {
+    Error::corrupt("a huffman block is not as long as its contents")
+}

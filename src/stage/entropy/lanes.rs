@@ -1,0 +1,225 @@
+//! Lanes: rows of 32 codes, each of which goes on with the string of its lane.
+//!
+//! Strings are cut into words of 16 bits, highest bit first, and the words of all lanes are one stream, in the order in
+//! which a decoder needs them: before each row, every lane that has fewer bits than the longest code takes the next word,
+//! lane 0 first. So a row is decoded in lockstep by a warp of a GPU, or as a vector of 32 numbers, and the words are read
+//! one behind the other.
+//!
+//! Who writes words in this order does not know yet what is in them. So an encoder goes backwards, from the last row to the
+//! first, and has in each lane the bits that a decoder would have there. A code is put in front of them; where the decoder
+//! must have taken a word just before, that is cut off behind first. How many bits a lane begins with is chosen so that
+//! none are left when the first row is done.
+
+use crate::error::{Result, try_vec};
+
+/// Lanes, and numbers of a row.
+pub const LANES: usize = 32;
+/// Bits of a word.
+pub const WORD_BITS: u32 = 16;
+/// Bytes of a word.
+pub const WORD_BYTES: usize = 2;
+/// Longest code.
+pub const MAX_BITS: u32 = 14;
+
+/// The codes of a block by their lengths. All are on top of 16 bits; by length and symbol they are in ascending order.
+pub struct Codes {
+    /// Bits of the shortest and of the longest; 0 if there is at most one symbol, which then has a code without bits.
+    pub shortest: u32,
+    /// See there.
+    pub longest: u32,
+    /// By length, what no code up to that length begins with: bits from here on. Of the longest it does not count.
+    pub limits: [u16; LANES],
+    /// By length, what is added to the bits of a code to get its rank.
+    pub offsets: [u16; LANES],
+}
+
+impl Codes {
+    /// Codes of such lengths. `None` unless they leave nothing over; a single one has one bit here.
+    pub fn new(lengths: &[u8]) -> Option<Self> {
+        let mut per_length = [0u32; LANES];
+        for &length in lengths {
+            *per_length[..=MAX_BITS as usize].get_mut(usize::from(length))? += 1;
+        }
+        let mut codes = Self { shortest: 0, longest: 0, limits: [0; LANES], offsets: [0; LANES] };
+        let (mut code, mut rank) = (0u32, 0u32);
+        for length in 1..=MAX_BITS {
+            let n = per_length[length as usize];
+            code <<= 1;
+            codes.offsets[length as usize] = rank.wrapping_sub(code) as u16;
+            (code, rank) = (code + n, rank + n);
+            if code > 1 << length {
+                return None;
+            }
+            codes.limits[length as usize] = (code << (WORD_BITS - length)) as u16;
+            if n > 0 {
+                codes.shortest = if codes.longest == 0 { length } else { codes.shortest };
+                codes.longest = length;
+            }
+        }
+        match rank {
+            0 => Some(codes),
+            1 if codes.longest == 1 => Some(Self { shortest: 0, longest: 0, offsets: [0; LANES], ..codes }),
+            _ => (code == 1 << MAX_BITS).then_some(codes),
+        }
+    }
+
+    /// The length of the code that these bits begin with.
+    #[inline(always)]
+    pub fn length(&self, bits: u16) -> u32 {
+        let mut length = self.shortest;
+        while length < self.longest && bits >= self.limits[length as usize % LANES] {
+            length += 1;
+        }
+        length
+    }
+}
+
+/// The lanes of a stream that is read.
+pub struct Reader<'a> {
+    /// The words, little-endian.
+    pub stream: &'a [u8],
+    /// Bytes that are taken.
+    pub at: usize,
+    /// The bits of each lane, on top of zeros.
+    pub bits: [u32; LANES],
+    /// And their number.
+    pub counts: [u32; LANES],
+}
+
+impl<'a> Reader<'a> {
+    /// Before the first row.
+    pub fn new(stream: &'a [u8]) -> Self {
+        Self { stream, at: 0, bits: [0; LANES], counts: [0; LANES] }
+    }
+
+    /// Reads the ranks of whole rows. Words behind the end are zero.
+    pub fn read(&mut self, codes: &Codes, table: &mut Table, ranks: &mut [u16]) {
+        let few = ranks.len() < table.lengths.len() / 2;
+        if few {
+            self.rows(codes, |bits| codes.length(bits), ranks);
+        } else {
+            let lengths = table.fill(codes);
+            let shift = WORD_BITS - codes.longest;
+            self.rows(codes, |bits| lengths[usize::from(bits) >> shift].into(), ranks);
+        }
+    }
+
+    #[inline(always)]
+    fn rows(&mut self, codes: &Codes, length: impl Fn(u16) -> u32, ranks: &mut [u16]) {
+        for row in ranks.chunks_exact_mut(LANES) {
+            for (lane, rank) in row.iter_mut().enumerate() {
+                let (bits, count) = (self.bits[lane], self.counts[lane]);
+                let next = self.stream.get(self.at..self.at + WORD_BYTES);
+                let next = next.map_or(0, |word| u16::from_le_bytes([word[0], word[1]]));
+                // As likely as not, so there is no branch.
+                let takes = u32::from(count < codes.longest);
+                let bits = bits | (takes * u32::from(next)).wrapping_shl(WORD_BITS.wrapping_sub(count));
+                let count = count + takes * WORD_BITS;
+                self.at += takes as usize * WORD_BYTES;
+                let top = (bits >> WORD_BITS) as u16;
+                let n = length(top);
+                let code = (u32::from(top) >> (WORD_BITS - n)) as u16;
+                *rank = code.wrapping_add(codes.offsets[n as usize % LANES]);
+                self.bits[lane] = bits << n;
+                self.counts[lane] = count - n;
+            }
+        }
+    }
+
+    /// Whether the words that are taken are those of the stream.
+    pub fn is_done(&self) -> bool {
+        self.at == self.stream.len()
+    }
+}
+
+/// Memory for the lengths of codes by their bits.
+pub struct Table {
+    lengths: Vec<u8>,
+}
+
+impl Table {
+    /// Such memory.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new() -> Result<Self> {
+        let mut lengths = try_vec(1 << MAX_BITS, "a table of codes")?;
+        lengths.resize(1 << MAX_BITS, 0);
+        Ok(Self { lengths })
+    }
+
+    /// The length for each of as many bits as the longest code has.
+    fn fill(&mut self, codes: &Codes) -> &[u8] {
+        let shift = WORD_BITS - codes.longest;
+        let lengths = &mut self.lengths[..1 << codes.longest];
+        let mut from = 0;
+        for length in codes.shortest..=codes.longest {
+            let end = if length == codes.longest {
+                lengths.len()
+            } else {
+                usize::from(codes.limits[length as usize % LANES]) >> shift
+            };
+            lengths[from..end].fill(length as u8);
+            from = end;
+        }
+        lengths
+    }
+}
+
+/// The lanes of a stream that is written, from its end on.
+pub struct Writer {
+    /// The bits of each lane, on top.
+    pub bits: [u32; LANES],
+    /// And their number. What is below them does not matter.
+    pub counts: [u32; LANES],
+    /// Bits of the longest code.
+    pub longest: u32,
+}
+
+impl Writer {
+    /// Behind the last row, for lanes with so many bits altogether, and in the last row.
+    pub fn new(lane_bits: &[u32; LANES], last: &[u32; LANES], longest: u32) -> Self {
+        let counts = std::array::from_fn(|lane| {
+            // When the last row is read there are from the longest code on, so that all bits together fill words.
+            let before = lane_bits[lane] - last[lane];
+            longest + (longest + before).wrapping_neg() % WORD_BITS - last[lane]
+        });
+        Self { bits: [0; LANES], counts, longest }
+    }
+
+    /// Words that are written if the lanes have so many bits.
+    pub fn n_words(&self, lane_bits: &[u32; LANES]) -> usize {
+        lane_bits.iter().zip(self.counts).map(|(n, count)| ((n + count) / WORD_BITS) as usize).sum()
+    }
+
+    /// Puts rows of codes, with these lengths, in front, and writes the words that are cut off to the end of `out`; returns
+    /// where they begin.
+    pub fn write(&mut self, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
+        let mut end = out.len();
+        for (codes, lengths) in codes.chunks_exact(LANES).zip(lengths.chunks_exact(LANES)).rev() {
+            for lane in (0..LANES).rev() {
+                let (length, bits, count) = (u32::from(lengths[lane]), self.bits[lane], self.counts[lane]);
+                // As likely as not, so there is no branch.
+                let is_full = u32::from(count + length >= WORD_BITS + self.longest);
+                if let Some((_, word)) = out[..end].split_last_chunk_mut() {
+                    *word = ((bits >> (32 - count) % 32) as u16).to_le_bytes();
+                }
+                end -= is_full as usize * WORD_BYTES;
+                let count = count - is_full * WORD_BITS;
+                self.bits[lane] = bits >> length | u32::from(codes[lane]) << WORD_BITS;
+                self.counts[lane] = count + length;
+            }
+        }
+        end
+    }
+
+    /// Writes the words that a decoder has taken before the first row, to the end of `out`; returns where they begin.
+    pub fn finish(self, out: &mut [u8]) -> usize {
+        let mut end = out.len();
+        for lane in (0..LANES).rev().filter(|&lane| self.counts[lane] > 0) {
+            end -= WORD_BYTES;
+            out[end..end + WORD_BYTES].copy_from_slice(&((self.bits[lane] >> WORD_BITS) as u16).to_le_bytes());
+        }
+        end
+    }
+}

@@ -1,0 +1,11 @@
+//! Entropy coding: what comes often is short.
+//!
+//! Numbers become symbols, with the bits that these do not tell ([`symbols`]); symbols have canonical Huffman codes
+//! ([`huffman`]), and these are the strings of 32 lanes ([`lanes`]). [`section`] is all of it, for the numbers of a block.
+
+pub mod huffman;
+pub mod lanes;
+pub mod section;
+#[cfg(target_arch = "x86_64")]
+mod simd;
+pub mod symbols;

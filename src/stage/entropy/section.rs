@@ -1,0 +1,553 @@
+//! A section: the numbers of a block as codes and tails.
+//!
+//! ```text
+//! head, 12 bytes | words of the lanes | marks | lengths of the codes | tails
+//! ```
+//!
+//! Numbers come in rows of 32. Rows of zeros may be marked and left out. The last row is filled up with copies of the last
+//! number. Codes have 11 bits at most if there are few symbols, else up to 14.
+
+use crate::cpu::level::Level;
+use crate::error::{Error, Result, try_vec};
+use crate::stage::bits::{self, peek};
+use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer};
+#[cfg(target_arch = "x86_64")]
+use crate::stage::entropy::simd::{self, Avx512};
+use crate::stage::entropy::symbols::{Number, above_tail, symbol};
+
+/// Most numbers of a block: then its words can be counted in 16 bits.
+pub const MAX_NUMBERS: usize = 1 << 16;
+const MAX_ROWS: usize = MAX_NUMBERS / LANES;
+/// Bits that codes have at most if there are few symbols …
+const FEW_BITS: u32 = 11;
+/// … and how many more than to count the symbols otherwise.
+const MORE_BITS: u32 = 3;
+/// Bytes of the head.
+const HEAD_BYTES: usize = 12;
+/// In the last field of the head: there are marks. Below it is how many bytes the tails have.
+const MARKED: u32 = 1 << 31;
+/// Among code lengths, each half a byte: the next half byte is a number of symbols without code, less the fewest.
+const GAP: u8 = 15;
+const LEAST_GAP: usize = 3;
+
+/// Memory for the work on blocks, one after the other.
+pub struct Work<T> {
+    /// Those of the numbers that are coded, in whole rows.
+    coded: Vec<T>,
+    /// Codes of these, or their ranks.
+    codes: Vec<u16>,
+    lengths: Vec<u8>,
+    /// Symbols by the ranks of their codes.
+    by_rank: Vec<u16>,
+    table: Table,
+}
+
+impl<T: Number> Work<T> {
+    /// For blocks of up to `n` numbers.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(n: usize) -> Result<Self> {
+        fn filled<T: Copy + Default>(n: usize) -> Result<Vec<T>> {
+            let mut all = try_vec(n, "a block")?;
+            all.resize(n, T::default());
+            Ok(all)
+        }
+        let n = n.next_multiple_of(LANES);
+        let (coded, codes, lengths) = (filled(n)?, filled(n)?, filled(n)?);
+        Ok(Self { coded, codes, lengths, by_rank: filled(T::SYMBOLS)?, table: Table::new()? })
+    }
+}
+
+/// Half bytes that tell the lengths of codes, of neighbouring symbols.
+fn halves(lengths: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = lengths;
+    let mut gap = None;
+    std::iter::from_fn(move || {
+        if gap.is_some() {
+            return gap.take();
+        }
+        let (&length, behind) = rest.split_first()?;
+        let n = rest.iter().take(LEAST_GAP + usize::from(GAP)).take_while(|&&length| length == 0).count();
+        match n.checked_sub(LEAST_GAP) {
+            Some(more) => {
+                (rest, gap) = (&rest[n..], Some(more as u8));
+                Some(GAP)
+            }
+            None => {
+                rest = behind;
+                Some(length)
+            }
+        }
+    })
+}
+
+/// How the numbers of a block will be coded.
+pub struct Coding<T: Number> {
+    lowest: usize,
+    n_symbols: usize,
+    code_lengths: T::Lengths,
+    /// Bytes that these take.
+    length_bytes: usize,
+    /// A bit for each row, set if it is left out.
+    marks: [u32; MAX_ROWS / 32],
+    mark_bytes: usize,
+    /// Numbers in the rows that are coded, and how many of them are not copies of the last one.
+    n_coded: usize,
+    n_numbers: usize,
+    longest: u32,
+    lane_bits: [u32; LANES],
+    n_words: usize,
+    tail_bits: usize,
+}
+
+impl<T: Number> Coding<T> {
+    /// Looks at numbers, at least one and as many as there is memory for.
+    pub fn choose(numbers: &[T], work: &mut Work<T>, level: Level) -> Self {
+        let n = numbers.len();
+        let n_rows = n.div_ceil(LANES);
+        let mut marks = [0u32; MAX_ROWS / 32];
+        let mut n_marked = 0;
+        for (row, numbers) in numbers.chunks(LANES).enumerate() {
+            let is_zero = numbers.iter().fold(T::default(), |any, &number| any | number) == T::default();
+            marks[row / 32] |= u32::from(is_zero) << (row % 32);
+            n_marked += usize::from(is_zero);
+        }
+        // A zero takes at least a bit.
+        let is_marked = LANES * n_marked > n_rows;
+        let mut n_coded = n;
+        if is_marked {
+            n_coded = 0;
+            for (row, numbers) in numbers.chunks(LANES).enumerate() {
+                if marks[row / 32] >> (row % 32) & 1 == 0 {
+                    work.coded[n_coded..n_coded + numbers.len()].copy_from_slice(numbers);
+                    n_coded += numbers.len();
+                }
+            }
+        } else {
+            work.coded[..n].copy_from_slice(numbers);
+        }
+        let n_numbers = n_coded;
+        n_coded = n_numbers.next_multiple_of(LANES);
+        if let Some(&last) = work.coded[..n_numbers].last() {
+            work.coded[n_numbers..n_coded].fill(last);
+        }
+        let mut counts = T::no_counts();
+        count(&work.coded[..n_coded], &mut counts);
+        let counts = &counts;
+        let counted = counts.as_ref();
+        let is_used = |&count: &u32| count > 0;
+        let lowest = counted.iter().position(is_used).unwrap_or(0);
+        let end = counted.iter().rposition(is_used).map_or(0, |last| last + 1);
+        let n_used = counted[lowest..end].iter().filter(|&count| is_used(count)).count();
+        let max_bits = (n_used.max(1).ilog2() + MORE_BITS).clamp(FEW_BITS, MAX_BITS);
+        let code_lengths = if n_used > 0 { T::lengths(counts, max_bits) } else { T::no_lengths() };
+        let length_bytes = halves(&code_lengths.as_ref()[lowest..end]).count().div_ceil(2);
+        let mut coding = Self {
+            lowest,
+            n_symbols: end - lowest,
+            code_lengths,
+            length_bytes,
+            marks,
+            mark_bytes: if is_marked { n_rows.div_ceil(8) } else { 0 },
+            n_coded,
+            n_numbers,
+            longest: 0,
+            lane_bits: [0; LANES],
+            n_words: 0,
+            tail_bits: 0,
+        };
+        if n_used > 1 {
+            coding.make_codes(work, level);
+        }
+        for &number in &work.coded[..coding.n_numbers] {
+            coding.tail_bits += symbol(number).1 as usize;
+        }
+        coding
+    }
+
+    /// Makes the codes of the coded numbers, and counts what they take.
+    fn make_codes(&mut self, work: &mut Work<T>, level: Level) {
+        let n = self.n_coded;
+        let (coded, codes, lengths) = (&work.coded[..n], &mut work.codes[..n], &mut work.lengths[..n]);
+        let of_symbols = self.code_lengths.as_ref();
+        let all = Codes::new(of_symbols).expect("codes of lengths made here");
+        let n_used = rank(of_symbols, &mut work.by_rank);
+        self.longest = all.longest;
+        // A code and, below it, its length.
+        let mut table = T::no_counts();
+        for (rank, &symbol) in work.by_rank[..n_used].iter().enumerate() {
+            let length = of_symbols[usize::from(symbol)];
+            let code = (rank as u16).wrapping_sub(all.offsets[usize::from(length)]);
+            table.as_mut()[usize::from(symbol)] = u32::from(code) << (32 - length) | u32::from(length);
+        }
+        codes_of(coded, &table, codes, lengths, level);
+        let mut lane_bits = [0u16; LANES];
+        for lengths in lengths.chunks_exact(LANES) {
+            for lane in 0..LANES {
+                lane_bits[lane] += u16::from(lengths[lane]);
+            }
+        }
+        self.lane_bits = lane_bits.map(u32::from);
+        let last = last_row(lengths);
+        self.n_words = Writer::new(&self.lane_bits, &last, self.longest).n_words(&self.lane_bits);
+    }
+
+    /// Bytes of the section.
+    pub fn n_bytes(&self) -> usize {
+        HEAD_BYTES + WORD_BYTES * self.n_words + self.mark_bytes + self.length_bytes + self.tail_bits.div_ceil(8)
+    }
+
+    /// Writes the numbers that were looked at last with this memory to `out`, which has exactly [`Coding::n_bytes`].
+    pub fn write(&self, work: &Work<T>, level: Level, out: &mut [u8]) {
+        let (head, rest) = out.split_at_mut(HEAD_BYTES);
+        let fields = [self.lowest, self.n_symbols, self.length_bytes, self.n_words];
+        for (field, bytes) in fields.iter().zip(head.chunks_exact_mut(2)) {
+            bytes.copy_from_slice(&(*field as u16).to_le_bytes());
+        }
+        let marked = if self.mark_bytes > 0 { MARKED } else { 0 };
+        head[8..].copy_from_slice(&(self.tail_bits.div_ceil(8) as u32 | marked).to_le_bytes());
+        let (words, rest) = rest.split_at_mut(WORD_BYTES * self.n_words);
+        if self.n_words > 0 {
+            let (codes, lengths) = (&work.codes[..self.n_coded], &work.lengths[..self.n_coded]);
+            write_words(Writer::new(&self.lane_bits, &last_row(lengths), self.longest), codes, lengths, level, words);
+        }
+        let (marks, rest) = rest.split_at_mut(self.mark_bytes);
+        marks.iter_mut().zip(self.marks.iter().flat_map(|word| word.to_le_bytes())).for_each(|(to, byte)| *to = byte);
+        let (lengths, tails) = rest.split_at_mut(self.length_bytes);
+        let mut coded = halves(&self.code_lengths.as_ref()[self.lowest..self.lowest + self.n_symbols]);
+        lengths.fill_with(|| coded.next().unwrap_or(0) | coded.next().unwrap_or(0) << 4);
+        if self.tail_bits > 0 {
+            let mut writer = bits::Writer::new(tails);
+            for &number in &work.coded[..self.n_numbers] {
+                let n_bits = symbol(number).1;
+                writer.push(u64::from(number.to_u32()) & ((1 << n_bits) - 1), n_bits);
+            }
+            writer.finish();
+        }
+    }
+}
+
+/// The lengths of the last row, of which there is one.
+fn last_row(lengths: &[u8]) -> [u32; LANES] {
+    lengths.last_chunk().map_or([0; LANES], |last: &[u8; LANES]| last.map(u32::from))
+}
+
+/// Counts the symbols of numbers.
+#[inline(never)] // the vector instructions of the caller are of no use here
+fn count<T: Number>(numbers: &[T], counts: &mut T::Counts) {
+    // Numbers next to each other are often the same: with several tables none waits for the count before.
+    let mut others = [T::no_counts(), T::no_counts(), T::no_counts()];
+    let [second, third, fourth] = &mut others;
+    for quad in numbers.chunks_exact(4) {
+        counts.as_mut()[symbol(quad[0]).0] += 1;
+        second.as_mut()[symbol(quad[1]).0] += 1;
+        third.as_mut()[symbol(quad[2]).0] += 1;
+        fourth.as_mut()[symbol(quad[3]).0] += 1;
+    }
+    for other in &others {
+        counts.as_mut().iter_mut().zip(other.as_ref()).for_each(|(count, other)| *count += other);
+    }
+}
+
+/// Writes the symbols that have codes, by length and symbol, to the start of `by_rank`; how many those are.
+fn rank(lengths: &[u8], by_rank: &mut [u16]) -> usize {
+    let mut next = [0; LANES];
+    for &length in lengths {
+        next[usize::from(length) + 1] += 1;
+    }
+    (next[0], next[1]) = (0, 0);
+    for length in 1..LANES {
+        next[length] += next[length - 1];
+    }
+    for (symbol, &length) in lengths.iter().enumerate().filter(|&(_, &length)| length > 0) {
+        by_rank[next[usize::from(length)]] = symbol as u16;
+        next[usize::from(length)] += 1;
+    }
+    next[LANES - 1]
+}
+
+/// Looks up codes and lengths of numbers.
+fn codes_of<T: Number>(numbers: &[T], table: &T::Counts, codes: &mut [u16], lengths: &mut [u8], level: Level) {
+    let table = table.as_ref();
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(avx512), Some(bytes)) = (Avx512::at(level), T::as_bytes(numbers)) {
+        // Codes of bytes have so few bits that their lengths are below them.
+        let short = std::array::from_fn(|byte| (table[byte] >> WORD_BITS | table[byte] & 0xf) as u16);
+        return simd::codes_of_bytes(avx512, &short, bytes, codes, lengths);
+    }
+    for ((&number, code), length) in numbers.iter().zip(codes).zip(lengths) {
+        let entry = table[symbol(number).0];
+        (*code, *length) = ((entry >> WORD_BITS) as u16, entry as u8);
+    }
+}
+
+/// Writes the words of rows of codes, which fill `out`.
+fn write_words(mut writer: Writer, codes: &[u16], lengths: &[u8], level: Level, out: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx512) = Avx512::at(level) {
+        let end = simd::write(avx512, &mut writer, codes, lengths, out);
+        writer.finish(&mut out[..end]);
+        return;
+    }
+    let end = writer.write(codes, lengths, out);
+    writer.finish(&mut out[..end]);
+}
+
+/// Reads numbers, at least one and as many as there is memory for, from the start of `bytes`; how many bytes those are.
+///
+/// # Errors
+/// `Corrupt` if the bytes end early or contradict each other.
+pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, level: Level) -> Result<usize> {
+    let early = || damage("an early end");
+    let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(early)?;
+    let field = |i: usize| usize::from(u16::from_le_bytes([head[2 * i], head[2 * i + 1]]));
+    let [lowest, n_symbols, length_bytes, n_words] = [field(0), field(1), field(2), field(3)];
+    let last = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+    let n_rows = numbers.len().div_ceil(LANES);
+    let mark_bytes = if last & MARKED > 0 { n_rows.div_ceil(8) } else { 0 };
+    if lowest + n_symbols > T::SYMBOLS {
+        return Err(damage("impossible symbols"));
+    }
+    let (words, rest) = rest.split_at_checked(WORD_BYTES * n_words).ok_or_else(early)?;
+    let (marks, rest) = rest.split_at_checked(mark_bytes).ok_or_else(early)?;
+    let (lengths, rest) = rest.split_at_checked(length_bytes).ok_or_else(early)?;
+    let tails = rest.get(..(last & !MARKED) as usize).ok_or_else(early)?;
+    let n_bytes = bytes.len() - rest.len() + tails.len();
+
+    let mut of_symbols = T::no_lengths();
+    let of_symbols = of_symbols.as_mut();
+    read_lengths(lengths, &mut of_symbols[lowest..lowest + n_symbols])?;
+    let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or leave something over"))?;
+    let n_used = rank(of_symbols, &mut work.by_rank);
+    let is_marked = |row: usize| marks.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
+    let n_coded = LANES * (0..n_rows).filter(|&row| !is_marked(row)).count();
+    if n_used == 0 && n_coded > 0 {
+        return Err(damage("numbers without codes"));
+    }
+    let ranks = &mut work.codes[..n_coded];
+    let mut reader = Reader::new(words);
+    read_ranks(&codes, &mut reader, &mut work.table, ranks, level);
+    if !reader.is_done() {
+        return Err(damage("other words than it says"));
+    }
+    let coded = &mut work.coded[..n_coded];
+    numbers_of(ranks, &work.by_rank[..n_used], coded, level);
+    let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
+    let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
+    add_tails(&mut coded[..n_numbers], ranks, &work.by_rank, tails)?;
+    let mut coded = coded.chunks_exact(LANES);
+    for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
+        match if is_marked(row) { None } else { coded.next() } {
+            Some(coded) => numbers.copy_from_slice(&coded[..numbers.len()]),
+            None => numbers.fill(T::default()),
+        }
+    }
+    Ok(n_bytes)
+}
+
+/// Reads the ranks of whole rows.
+fn read_ranks(codes: &Codes, reader: &mut Reader, table: &mut Table, ranks: &mut [u16], level: Level) {
+    let mut n_read = 0;
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx512) = Avx512::at(level) {
+        n_read = simd::read(avx512, codes, reader, ranks);
+    }
+    reader.read(codes, table, &mut ranks[n_read..]);
+}
+
+/// The numbers of ranks, of those with tails what is above these.
+fn numbers_of<T: Number>(ranks: &[u16], by_rank: &[u16], numbers: &mut [T], level: Level) {
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(avx512), Some(bytes)) = (Avx512::at(level), T::as_bytes_mut(numbers)) {
+        let by_rank = std::array::from_fn(|rank| by_rank.get(rank).map_or(0, |&symbol| symbol as u8));
+        return simd::bytes_of_ranks(avx512, &by_rank, ranks, bytes);
+    }
+    for (number, &rank) in numbers.iter_mut().zip(ranks) {
+        *number = T::from_u32(above_tail(by_rank[usize::from(rank)].into()).0);
+    }
+}
+
+/// Puts the tails behind what is above them. The symbols of the numbers are found by their ranks.
+fn add_tails<T: Number>(numbers: &mut [T], ranks: &[u16], by_rank: &[u16], tails: &[u8]) -> Result<()> {
+    let mut at = 0;
+    if !tails.is_empty() {
+        for (number, &rank) in numbers.iter_mut().zip(ranks) {
+            let n_bits = above_tail(by_rank[usize::from(rank)].into()).1;
+            if n_bits > 0 {
+                let tail = peek(tails, at) as u32 & ((1 << n_bits) - 1);
+                *number = T::from_u32(number.to_u32() << n_bits | tail);
+                at += n_bits as usize;
+            }
+        }
+    }
+    if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }
+}
+
+/// Reads the lengths of codes from half bytes, all of which must be needed.
+fn read_lengths(bytes: &[u8], lengths: &mut [u8]) -> Result<()> {
+    let mut halves = bytes.iter().flat_map(|byte| [byte % 16, byte / 16]);
+    let mut n_read = 0_usize;
+    let mut next = || {
+        n_read += 1;
+        halves.next().ok_or_else(|| damage("an early end"))
+    };
+    let mut at = 0;
+    while at < lengths.len() {
+        match next()? {
+            GAP => at += LEAST_GAP + usize::from(next()?),
+            length => {
+                lengths[at] = length;
+                at += 1;
+            }
+        }
+    }
+    if at > lengths.len() || n_read.div_ceil(2) != bytes.len() || halves.any(|half| half != 0) {
+        return Err(damage("other symbols than it says"));
+    }
+    Ok(())
+}
+
+fn damage(what: &str) -> Error {
+    Error::corrupt(format!("a block of codes has {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::entropy::huffman;
+
+    fn noise(i: usize) -> u64 {
+        let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    /// Numbers whose lengths fall off, so that short ones come often.
+    fn falling<T: Number>(n: usize, spread: u64) -> Vec<T> {
+        (0..n).map(|i| T::from_u32((noise(i) >> 32 >> (noise(i + n) % spread)) as u32)).collect()
+    }
+
+    fn written<T: Number>(numbers: &[T], level: Level) -> Vec<u8> {
+        let mut work = Work::new(numbers.len()).unwrap();
+        let coding = Coding::choose(numbers, &mut work, level);
+        let mut out = vec![0xee; coding.n_bytes()];
+        coding.write(&work, level, &mut out);
+        out
+    }
+
+    fn round_trip<T: Number>(numbers: &[T]) -> Vec<u8> {
+        let out = written(numbers, Level::PORTABLE);
+        for level in Level::all() {
+            assert!(written(numbers, level) == out, "{level:?} writes the same");
+            let mut work = Work::new(numbers.len()).unwrap();
+            let mut back = vec![T::from_u32(7); numbers.len()];
+            let behind = [&out[..], &[0xaa; 3]].concat();
+            assert_eq!(read(&behind, &mut back, &mut work, level).unwrap(), out.len());
+            assert!(back == numbers, "{level:?}");
+        }
+        out
+    }
+
+    #[test]
+    fn numbers_come_back() {
+        for n in [1, 2, 31, 32, 33, 63, 64, 1000, 1024, 1025, 4096, 1 << 15, MAX_NUMBERS] {
+            for spread in [1, 2, 9, 32] {
+                round_trip(&falling::<u8>(n, spread));
+                round_trip(&falling::<u16>(n, spread));
+                round_trip(&falling::<u32>(n, spread));
+            }
+            round_trip(&vec![5u8; n]);
+            round_trip(&vec![0u16; n]);
+            round_trip(&vec![u32::MAX; n]);
+            round_trip(&(0..n).map(|i| (i / 700 % 2) as u16 * 2000).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn all_symbols_at_once_come_back() {
+        round_trip(&(0..MAX_NUMBERS).map(|i| i as u16).collect::<Vec<_>>());
+        round_trip(&(0..MAX_NUMBERS).map(|i| (noise(i) >> 32 >> (i % 32)) as u32).collect::<Vec<_>>());
+        round_trip(&(0..256).map(|i| i as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn fibonacci_numbers_of_each_come_back() {
+        let mut numbers = Vec::new();
+        let (mut n, mut next) = (1, 1);
+        for symbol in 0..23 {
+            numbers.extend(std::iter::repeat_n(symbol, n));
+            (n, next) = (next, n + next);
+        }
+        numbers.truncate(MAX_NUMBERS);
+        round_trip::<u8>(&numbers);
+        round_trip(&numbers.iter().map(|&n| u16::from(n)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_of_zeros_take_a_bit() {
+        let numbers: Vec<u16> = (0..MAX_NUMBERS).map(|i| if i / 500 % 8 == 3 { 1 + (i % 7) as u16 } else { 0 }).collect();
+        assert!(round_trip(&numbers).len() < 6000);
+        assert!(round_trip(&vec![0u8; MAX_NUMBERS]).len() < 300);
+        // The last row is short, and marked or not.
+        for n in [70, 97] {
+            let mut numbers = vec![0u8; n];
+            numbers[0] = 1;
+            round_trip(&numbers);
+            numbers[n - 1] = 1;
+            round_trip(&numbers);
+        }
+    }
+
+    #[test]
+    fn sizes_are_near_the_entropy() {
+        for (spread, most) in [(3, 1.03), (6, 1.02)] {
+            let numbers = falling::<u16>(1 << 15, spread).iter().map(|&n| n >> 7).collect::<Vec<u16>>();
+            let mut counts = [0u32; 1 << 9];
+            numbers.iter().for_each(|&n| counts[usize::from(n)] += 1);
+            let n = numbers.len() as f64;
+            let of = |&count: &u32| f64::from(count) * (n / f64::from(count)).log2();
+            let bits: f64 = counts.iter().filter(|&&count| count > 0).map(of).sum();
+            let lengths = huffman::lengths(&counts, 14);
+            let coded: f64 = counts.iter().zip(lengths).map(|(&count, length)| f64::from(count * u32::from(length))).sum();
+            assert!(coded < bits * 1.01);
+            assert!((8 * round_trip(&numbers).len()) as f64 <= most * coded + 8.0 * 300.0);
+        }
+    }
+
+    /// Whatever is damaged, all levels read the same, or find the damage.
+    #[test]
+    fn damage_is_the_same_to_all() {
+        fn check<T: Number>(numbers: &[T]) {
+            let out = written(numbers, Level::PORTABLE);
+            let mut n_read = 0;
+            for at in 0..out.len() {
+                let with = |value: u8| [&out[..at], &[value], &out[at + 1..]].concat();
+                for damaged in [out[..at].to_vec(), with(out[at] ^ 1 << (noise(at) % 8)), with(0), with(0xff)] {
+                    let all: Vec<Option<(usize, Vec<T>)>> = Level::all()
+                        .map(|level| {
+                            let mut work = Work::new(numbers.len()).unwrap();
+                            let mut back = vec![T::default(); numbers.len()];
+                            read(&damaged, &mut back, &mut work, level).ok().map(|n| (n, back))
+                        })
+                        .collect();
+                    assert!(all.iter().all(|one| *one == all[0]), "byte {at}");
+                    n_read += usize::from(all[0].is_some());
+                }
+            }
+            assert!(n_read > 0);
+        }
+        check(&falling::<u8>(700, 9));
+        check(&falling::<u16>(900, 12));
+        check(&falling::<u32>(650, 20));
+        check(&(0..3000).map(|i| if i / 64 % 5 == 0 { noise(i) as u16 >> 9 } else { 0 }).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn codes_must_be_complete() {
+        assert!(Codes::new(&[1, 1]).is_some() && Codes::new(&[1]).is_some() && Codes::new(&[0, 0]).is_some());
+        assert!(Codes::new(&[2, 2, 1]).is_some());
+        for wrong in [&[1, 1, 1][..], &[2], &[2, 2, 2], &[1, 2], &[15], &[1, 15]] {
+            assert!(Codes::new(wrong).is_none(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Lanes with AVX-512: those of a row are the 32 numbers of a vector. The definitions are in `lanes` and `section`.
+//!
+//! What is in a lane, up to 32 bits, are two numbers: the 16 bits on top and those below.
+
+#![allow(unsafe_code)] // vector instructions, and their loads and stores
+
+use std::arch::x86_64::*;
+
+use crate::cpu::level::{Level, features};
+use crate::settings::CpuLevel;
+use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
+
+/// Proof that the CPU has AVX-512.
+#[derive(Clone, Copy)]
+pub struct Avx512(());
+
+impl Avx512 {
+    /// `None` if it has not, or may not use it.
+    pub fn at(level: Level) -> Option<Self> {
+        (level.kind() == CpuLevel::Avx512).then_some(Self(()))
+    }
+}
+
+/// Bytes of a vector.
+const VECTOR: usize = 64;
+/// Bits of codes that are looked up at once.
+const FIRST_BITS: u32 = 7;
+
+macro_rules! avx512 {
+    (one [$($feature:tt)*] $function:item) => { #[target_feature($(enable = $feature),*)] $function };
+    ($features:tt $($function:item)*) => { $(avx512! { one $features $function })* };
+}
+
+/// Reads the ranks of as many whole rows as there surely are words for, and returns how many numbers those are.
+pub fn read(_: Avx512, codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
+    // SAFETY: the token is proof of the instructions.
+    unsafe { read_rows(codes, reader, ranks) }
+}
+
+/// Puts as many rows of codes in front as `codes` has, and returns where in `out` the words begin that were cut off.
+pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
+    // SAFETY: the token is proof of the instructions.
+    unsafe { write_rows(writer, codes, lengths, out) }
+}
+
+/// The bytes that stand at these ranks in `by_rank`. There are whole rows.
+pub fn bytes_of_ranks(_: Avx512, by_rank: &[u8; 256], ranks: &[u16], bytes: &mut [u8]) {
+    assert!(ranks.len() == bytes.len() && ranks.len().is_multiple_of(LANES));
+    // SAFETY: the token is proof of the instructions.
+    unsafe { look_up_ranks(by_rank, ranks, bytes) }
+}
+
+/// Codes and lengths of bytes, of which there are whole rows. The table has both: a length below its code.
+pub fn codes_of_bytes(_: Avx512, table: &[u16; 256], bytes: &[u8], codes: &mut [u16], lengths: &mut [u8]) {
+    assert!(bytes.len() == codes.len() && bytes.len() == lengths.len() && bytes.len().is_multiple_of(LANES));
+    // SAFETY: the token is proof of the instructions.
+    unsafe { look_up_bytes(table, bytes, codes, lengths) }
+}
+
+#[inline(always)]
+fn halves(bits: &[u32; LANES]) -> [[u16; LANES]; 2] {
+    [16, 0].map(|shift| bits.map(|bits| (bits >> shift) as u16))
+}
+
+#[inline(always)]
+fn whole([high, low]: &[[u16; LANES]; 2]) -> [u32; LANES] {
+    std::array::from_fn(|lane| u32::from(high[lane]) << 16 | u32::from(low[lane]))
+}
+
+features!(avx512 => avx512! {
+
+#[inline]
+fn load(numbers: &[u16; LANES]) -> __m512i {
+    // SAFETY: the array is as long as a vector.
+    unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+}
+
+#[inline]
+fn store(vector: __m512i) -> [u16; LANES] {
+    let mut numbers = [0; LANES];
+    // SAFETY: the array is as long as a vector.
+    unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) };
+    numbers
+}
+
+fn read_rows(codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
+    let [mut high, mut low] = halves(&reader.bits).map(|half| load(&half));
+    let mut counts = load(&reader.counts.map(|count| count as u16));
+    let longest = _mm512_set1_epi16(codes.longest as i16);
+    let word_bits = _mm512_set1_epi16(WORD_BITS as i16);
+    let offsets = load(&codes.offsets);
+    let one = _mm512_set1_epi16(1);
+    // The lengths by the first bits, of all codes that have no more; one bit more for all others.
+    let starts: [u8; 2 * VECTOR] = std::array::from_fn(|first| {
+        let last_bits = ((first as u32 + 1) << (WORD_BITS - FIRST_BITS)) - 1;
+        codes.length(last_bits as u16).min(FIRST_BITS + 1) as u8
+    });
+    // SAFETY: that is two vectors.
+    let starts = unsafe { [0, VECTOR].map(|at| _mm512_loadu_si512(starts[at..].as_ptr().cast())) };
+    let mut limits = [_mm512_setzero_si512(); MAX_BITS as usize];
+    let mut n_limits = 0;
+    for length in FIRST_BITS + 1..codes.longest {
+        limits[n_limits] = _mm512_set1_epi16(codes.limits[length as usize] as i16);
+        n_limits += 1;
+    }
+    let mut n_read = 0;
+    for row in ranks.chunks_exact_mut(LANES) {
+        let Some(next) = reader.stream.get(reader.at..reader.at + VECTOR) else { break };
+        let takes = _mm512_cmplt_epu16_mask(counts, longest);
+        // SAFETY: there are as many bytes.
+        let words = unsafe { _mm512_maskz_expand_epi16(takes, _mm512_loadu_si512(next.as_ptr().cast())) };
+        reader.at += WORD_BYTES * takes.count_ones() as usize;
+        let top = _mm512_or_si512(high, _mm512_srlv_epi16(words, counts));
+        let below = _mm512_or_si512(low, _mm512_sllv_epi16(words, _mm512_sub_epi16(word_bits, counts)));
+        let first = _mm512_srli_epi16(top, WORD_BITS - FIRST_BITS);
+        let mut lengths = _mm512_maskz_permutex2var_epi8(0x5555_5555_5555_5555, starts[0], first, starts[1]);
+        for &limit in &limits[..n_limits] {
+            lengths = _mm512_mask_add_epi16(lengths, _mm512_cmpge_epu16_mask(top, limit), lengths, one);
+        }
+        let code = _mm512_srlv_epi16(top, _mm512_sub_epi16(word_bits, lengths));
+        let found = _mm512_add_epi16(code, _mm512_permutexvar_epi16(lengths, offsets));
+        // SAFETY: a row is as long as a vector.
+        unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), found) };
+        high = _mm512_shldv_epi16(top, below, lengths);
+        low = _mm512_sllv_epi16(below, lengths);
+        counts = _mm512_sub_epi16(_mm512_mask_add_epi16(counts, takes, counts, word_bits), lengths);
+        n_read += LANES;
+    }
+    reader.bits = whole(&[store(high), store(low)]);
+    reader.counts = store(counts).map(u32::from);
+    n_read
+}
+
+fn write_rows(writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
+    let [mut high, mut low] = halves(&writer.bits).map(|half| load(&half));
+    let mut counts = load(&writer.counts.map(|count| count as u16));
+    let full = _mm512_set1_epi16((WORD_BITS + writer.longest) as i16);
+    let word_bits = _mm512_set1_epi16(WORD_BITS as i16);
+    let mut end = out.len();
+    for (codes, lengths) in codes.chunks_exact(LANES).zip(lengths.chunks_exact(LANES)).rev() {
+        // SAFETY: a row is as long as a vector of so many numbers.
+        let (codes, lengths) = unsafe {
+            let lengths = _mm256_loadu_si256(lengths.as_ptr().cast());
+            (_mm512_loadu_si512(codes.as_ptr().cast()), _mm512_cvtepu8_epi16(lengths))
+        };
+        let next = _mm512_add_epi16(counts, lengths);
+        let are_full = _mm512_cmpge_epu16_mask(next, full);
+        let words = _mm512_shldv_epi16(high, low, _mm512_sub_epi16(counts, word_bits));
+        let words = _mm512_maskz_compress_epi16(are_full, words);
+        let n_words = are_full.count_ones();
+        let start = end - WORD_BYTES * n_words as usize;
+        let place = out[start..end].as_mut_ptr();
+        // SAFETY: only the words are stored, and so many bytes are there.
+        unsafe { _mm512_mask_storeu_epi16(place.cast(), _bzhi_u32(u32::MAX, n_words), words) };
+        end = start;
+        counts = _mm512_mask_sub_epi16(next, are_full, next, word_bits);
+        low = _mm512_shrdv_epi16(low, high, lengths);
+        high = _mm512_or_si512(_mm512_srlv_epi16(high, lengths), codes);
+    }
+    writer.bits = whole(&[store(high), store(low)]);
+    writer.counts = store(counts).map(u32::from);
+    end
+}
+
+fn look_up_ranks(by_rank: &[u8; 256], ranks: &[u16], bytes: &mut [u8]) {
+    // SAFETY: the table is four vectors; a row of ranks is a vector, one of bytes half of one.
+    unsafe {
+        let table: [__m512i; 4] = std::array::from_fn(|i| _mm512_loadu_si512(by_rank[VECTOR * i..].as_ptr().cast()));
+        for (ranks, bytes) in ranks.chunks_exact(LANES).zip(bytes.chunks_exact_mut(LANES)) {
+            let ranks = _mm512_loadu_si512(ranks.as_ptr().cast());
+            let low = _mm512_permutex2var_epi8(table[0], ranks, table[1]);
+            let high = _mm512_permutex2var_epi8(table[2], ranks, table[3]);
+            let is_high = _mm512_test_epi16_mask(ranks, _mm512_set1_epi16(1 << 7));
+            let found = _mm512_cvtepi16_epi8(_mm512_mask_blend_epi16(is_high, low, high));
+            _mm256_storeu_si256(bytes.as_mut_ptr().cast(), found);
+        }
+    }
+}
+
+fn look_up_bytes(table: &[u16; 256], bytes: &[u8], codes: &mut [u16], lengths: &mut [u8]) {
+    let length_mask = _mm512_set1_epi16(0xf);
+    // SAFETY: the table is eight vectors; a row of codes is a vector, one of bytes half of one.
+    unsafe {
+        let table: [__m512i; 8] = std::array::from_fn(|i| _mm512_loadu_si512(table[LANES * i..].as_ptr().cast()));
+        for ((bytes, codes), lengths) in
+            bytes.chunks_exact(LANES).zip(codes.chunks_exact_mut(LANES)).zip(lengths.chunks_exact_mut(LANES))
+        {
+            let bytes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(bytes.as_ptr().cast()));
+            let quarters: [__m512i; 4] =
+                std::array::from_fn(|i| _mm512_permutex2var_epi16(table[2 * i], bytes, table[2 * i + 1]));
+            let bit_6 = _mm512_test_epi16_mask(bytes, _mm512_set1_epi16(1 << 6));
+            let bit_7 = _mm512_test_epi16_mask(bytes, _mm512_set1_epi16(1 << 7));
+            let low = _mm512_mask_blend_epi16(bit_6, quarters[0], quarters[1]);
+            let high = _mm512_mask_blend_epi16(bit_6, quarters[2], quarters[3]);
+            let found = _mm512_mask_blend_epi16(bit_7, low, high);
+            _mm512_storeu_si512(codes.as_mut_ptr().cast(), _mm512_andnot_si512(length_mask, found));
+            let found = _mm512_cvtepi16_epi8(_mm512_and_si512(found, length_mask));
+            _mm256_storeu_si256(lengths.as_mut_ptr().cast(), found);
+        }
+    }
+}
+
+});

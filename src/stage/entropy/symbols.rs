@@ -1,0 +1,166 @@
+//! Symbols of numbers of 8, 16 and 32 bits.
+//!
+//! A number below 2^11 is its own symbol. Of larger ones the symbol tells the bit length and the two bits below the highest
+//! one, which are the *head*; the bits below, the *tail*, follow the code as they are. So an alphabet has never more than
+//! 2132 symbols, and what is lost by not coding tails is little: of numbers so long they are nearly random.
+
+use std::ops::BitOr;
+
+use crate::stage::entropy::huffman;
+
+/// Numbers with fewer bits are their own symbols.
+const DIRECT_BITS: u32 = 11;
+/// Symbols of those.
+const DIRECT: usize = 1 << DIRECT_BITS;
+/// Bits below the highest one of which the symbol tells.
+const HEAD_BITS: u32 = 2;
+
+/// Symbols of numbers of so many bits.
+const fn n_symbols(bits: u32) -> usize {
+    if bits <= DIRECT_BITS { 1 << bits } else { DIRECT + (((bits - DIRECT_BITS) as usize) << HEAD_BITS) }
+}
+
+/// A number without sign.
+pub trait Number: Copy + Default + Eq + BitOr<Output = Self> + Send + Sync + std::fmt::Debug + 'static {
+    /// Bits of it.
+    const BITS: u32;
+    /// Bytes of it.
+    const BYTES: usize = Self::BITS as usize / 8;
+    /// Symbols that there are.
+    const SYMBOLS: usize = n_symbols(Self::BITS);
+    /// A counter for each symbol, and the length of each one's code.
+    type Counts: AsRef<[u32]> + AsMut<[u32]>;
+    /// See there.
+    type Lengths: AsRef<[u8]> + AsMut<[u8]> + Clone;
+
+    /// No symbol at all.
+    fn no_counts() -> Self::Counts;
+    /// No codes.
+    fn no_lengths() -> Self::Lengths;
+    /// The lengths of codes for symbols that occur so often; none if there are no symbols.
+    fn lengths(counts: &Self::Counts, max_bits: u32) -> Self::Lengths;
+    /// The low bits.
+    fn from_u32(value: u32) -> Self;
+    /// With zeros above.
+    fn to_u32(self) -> u32;
+    /// The number in little-endian bytes, as many as it has.
+    fn read(bytes: &[u8]) -> Self;
+    /// Writes it to as many bytes.
+    fn write(self, bytes: &mut [u8]);
+    /// The numbers themselves, if they are bytes.
+    fn as_bytes(numbers: &[Self]) -> Option<&[u8]>;
+    /// See there.
+    fn as_bytes_mut(numbers: &mut [Self]) -> Option<&mut [u8]>;
+}
+
+macro_rules! numbers {
+    ($($number:ty: $bytes:expr, $bytes_mut:expr);*) => {$(
+        impl Number for $number {
+            const BITS: u32 = <$number>::BITS;
+            type Counts = [u32; n_symbols(<$number>::BITS)];
+            type Lengths = [u8; n_symbols(<$number>::BITS)];
+
+            fn no_counts() -> Self::Counts {
+                [0; n_symbols(<$number>::BITS)]
+            }
+
+            fn no_lengths() -> Self::Lengths {
+                [0; n_symbols(<$number>::BITS)]
+            }
+
+            fn lengths(counts: &Self::Counts, max_bits: u32) -> Self::Lengths {
+                huffman::lengths(counts, max_bits)
+            }
+
+            #[inline(always)]
+            fn from_u32(value: u32) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn to_u32(self) -> u32 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(*bytes.first_chunk().expect("the bytes of a number"))
+            }
+
+            #[inline(always)]
+            fn write(self, bytes: &mut [u8]) {
+                bytes[..size_of::<Self>()].copy_from_slice(&self.to_le_bytes());
+            }
+
+            fn as_bytes(numbers: &[Self]) -> Option<&[u8]> {
+                $bytes(numbers)
+            }
+
+            fn as_bytes_mut(numbers: &mut [Self]) -> Option<&mut [u8]> {
+                $bytes_mut(numbers)
+            }
+        }
+    )*};
+}
+
+numbers!(u8: Some, Some; u16: |_| None, |_| None; u32: |_| None, |_| None);
+
+/// The symbol of a number, and the bits of its tail.
+#[inline(always)]
+pub fn symbol<T: Number>(number: T) -> (usize, u32) {
+    let value = number.to_u32();
+    if T::BITS <= DIRECT_BITS || value < DIRECT as u32 {
+        return (value as usize, 0);
+    }
+    let length = 32 - value.leading_zeros();
+    let tail_bits = length - 1 - HEAD_BITS;
+    // The highest bit is always there, and only the head differs.
+    let head = (value >> tail_bits) as usize & ((1 << HEAD_BITS) - 1);
+    (DIRECT + (((length - 1 - DIRECT_BITS) as usize) << HEAD_BITS) + head, tail_bits)
+}
+
+/// What is above the tail in the numbers of a symbol, and the bits of the tail.
+pub fn above_tail(symbol: usize) -> (u32, u32) {
+    let Some(class) = symbol.checked_sub(DIRECT) else { return (symbol as u32, 0) };
+    let length = DIRECT_BITS + 1 + (class >> HEAD_BITS) as u32;
+    let head = class & ((1 << HEAD_BITS) - 1);
+    (1 << HEAD_BITS | head as u32, length - 1 - HEAD_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: Number>(number: T) {
+        let (symbol, tail_bits) = symbol(number);
+        assert!(symbol < T::SYMBOLS);
+        let (above, n) = above_tail(symbol);
+        assert_eq!(n, tail_bits);
+        let tail = number.to_u32() & ((1 << tail_bits) - 1);
+        assert_eq!(above << tail_bits | tail, number.to_u32());
+    }
+
+    #[test]
+    fn symbols_and_tails_are_the_number() {
+        (0..=u8::MAX).for_each(check);
+        (0..=u16::MAX).for_each(check);
+        for shift in 0..32 {
+            for near in 0..20 {
+                check((1u32 << shift).wrapping_sub(10).wrapping_add(near));
+                check((3u32 << shift).wrapping_sub(10).wrapping_add(near));
+            }
+        }
+        assert_eq!((u8::SYMBOLS, u16::SYMBOLS, u32::SYMBOLS), (256, 2068, 2132));
+        assert_eq!(symbol(u32::MAX), (2131, 29));
+    }
+
+    #[test]
+    fn symbols_ascend_with_their_numbers() {
+        let mut last = 0;
+        for number in 0..=u16::MAX {
+            let (symbol, _) = symbol(number);
+            assert!(symbol == last || symbol == last + 1 || number == 0);
+            last = symbol;
+        }
+    }
+}
