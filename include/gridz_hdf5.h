@@ -46,6 +46,7 @@ extern "C" {
 #define GRIDZ_CODEC_LORENZO 2
 #define GRIDZ_CODEC_SZP 3
 #define GRIDZ_CODEC_ZFP 4
+#define GRIDZ_CODEC_HUFFMAN 6
 
 /* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has both others, GRIDZ_CODEC_SZP and GRIDZ_CODEC_ZFP have fast alone. */
 #define GRIDZ_LEVEL_DEFAULT 0

@@ -18,13 +18,13 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO, SZP, ZFP = 0, 1, 2, 3, 4
+STORED, NDZIP, LORENZO, SZP, ZFP, HUFFMAN = 0, 1, 2, 3, 4, 6
 """Numbers of the codecs."""
 FAST, DENSE = 1, 2
 """Levels of lorenzo; szp and zfp have the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
-SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (ZFP, FAST)]
+SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (ZFP, FAST), (HUFFMAN, 0)]
 """Every lossless codec with every level."""
 BOUNDED = [(SZP, FAST)]
 """And those that keep bounds."""
@@ -120,18 +120,20 @@ def options(codec, mode, value, level=0):
 def takes(codec, dtype):
     """Whether a codec encodes elements of a type; else it keeps them as they are."""
     dtype = np.dtype(dtype)
+    if codec == HUFFMAN:
+        return dtype.kind in "biu" and dtype.itemsize < 8
     kinds = {NDZIP: "f", ZFP: "fi"}.get(codec)
     return kinds is None or dtype.kind in kinds and dtype.itemsize > 2
 
 
 def spec_of(frame):
     """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
-    the size of its blocks, and for szp and zfp."""
+    the size of its blocks, as that of huffman is, and for szp and zfp."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
     if codec in (SZP, ZFP):
         return codec, FAST
     if codec != LORENZO:
-        assert n_parameters == 0
+        assert n_parameters == (codec == HUFFMAN)
         return codec, 0
     assert n_parameters == 1
     return codec, {12: FAST, 13: DENSE}[frame[40 + 8 * rank]]

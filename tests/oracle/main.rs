@@ -1,7 +1,9 @@
-//! The crate's codecs against second, naive ones; see [`ndzip`], [`lorenzo`] and [`szp`].
+//! The crate's codecs against second, naive ones; see [`ndzip`], [`lorenzo`], [`szp`] and
+//! [`huffman`].
 
 #[path = "../common/mod.rs"]
 mod common;
+mod huffman;
 mod lorenzo;
 mod ndzip;
 mod szp;

@@ -15,14 +15,15 @@ from collections import namedtuple
 
 import numpy as np
 
+import huffman
 import lorenzo
 import ndzip
 import szp
 import zfp
 from parts import Bytes, check, checksum, known
 
-CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp}
-VERSIONS = {0: 1, 1: 1, 2: 1, 3: 1, 4: 1}
+CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 6: huffman}
+VERSIONS = {0: 1, 1: 1, 2: 1, 3: 1, 4: 1, 6: 1}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),

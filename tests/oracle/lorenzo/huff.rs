@@ -53,11 +53,11 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     let (lo, hi) = (symbols().min()?, symbols().max()?);
     let mut lengths = vec![];
     for context in 0..4 {
-        let mut counts = [0; 65];
+        let mut counts = vec![0; 65];
         lanes.iter().flatten().filter(|coded| coded.context == context).for_each(|coded| counts[coded.symbol] += 1);
-        lengths.push(code_lengths(counts));
+        lengths.push(code_lengths(counts, 10));
     }
-    let codes: Vec<Vec<Vec<bool>>> = lengths.iter().map(codes).collect();
+    let codes: Vec<Vec<Vec<bool>>> = lengths.iter().map(|lengths| codes(lengths)).collect();
 
     let mut bytes = vec![lo as u8, hi as u8, p as u8, flag.into()];
     if flag {
@@ -90,13 +90,13 @@ fn context(a: usize, b: usize, p: usize) -> usize {
     }
 }
 
-/// The code lengths of symbols that occur so often.
-fn code_lengths(mut counts: [usize; 65]) -> [usize; 65] {
+/// The code lengths, of so many bits at most, of symbols that occur so often.
+pub fn code_lengths(mut counts: Vec<usize>, most: usize) -> Vec<usize> {
     loop {
         // Weight and symbols.
-        let mut row: Vec<(usize, Vec<usize>)> =
-            (0..65).filter(|&symbol| counts[symbol] > 0).map(|symbol| (counts[symbol], vec![symbol])).collect();
-        let mut lengths = [0; 65];
+        let used = (0..counts.len()).filter(|&symbol| counts[symbol] > 0);
+        let mut row: Vec<(usize, Vec<usize>)> = used.map(|symbol| (counts[symbol], vec![symbol])).collect();
+        let mut lengths = vec![0; counts.len()];
         if let [(_, symbols)] = &row[..] {
             lengths[symbols[0]] = 1;
         }
@@ -111,19 +111,19 @@ fn code_lengths(mut counts: [usize; 65]) -> [usize; 65] {
             symbols.iter().for_each(|&symbol| lengths[symbol] += 1);
             row.push((weight, symbols));
         }
-        if lengths.iter().all(|&length| length <= 10) {
+        if lengths.iter().all(|&length| length <= most) {
             return lengths;
         }
-        counts = counts.map(|count| count.div_ceil(2));
+        counts.iter_mut().for_each(|count| *count = count.div_ceil(2));
     }
 }
 
-/// The codes of these lengths.
-fn codes(lengths: &[usize; 65]) -> Vec<Vec<bool>> {
-    let mut codes = vec![vec![]; 65];
+/// The bits of every symbol's code.
+pub fn codes(lengths: &[usize]) -> Vec<Vec<bool>> {
+    let mut codes = vec![vec![]; lengths.len()];
     let (mut next, mut length_before) = (0, 0);
-    for length in 1..=10 {
-        for symbol in (0..65).filter(|&symbol| lengths[symbol] == length) {
+    for length in 1..=16 {
+        for symbol in (0..lengths.len()).filter(|&symbol| lengths[symbol] == length) {
             next <<= length - length_before;
             length_before = length;
             codes[symbol] = (0..length).rev().map(|bit| next >> bit & 1 == 1).collect();

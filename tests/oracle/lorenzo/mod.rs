@@ -7,7 +7,7 @@ mod agreement;
 pub mod bits;
 pub mod data;
 mod dict;
-mod huff;
+pub mod huff;
 mod map;
 pub mod marks;
 mod mask;
