@@ -70,11 +70,13 @@ fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
 ///
 /// ndzip keeps a list of the pieces of the destination: for 16 rows of 16 planes, at least 16 KiB of
 /// data, sixteen slices and a little more, about 330 bytes. The rest is the text of an error.
-/// lorenzo works in three copies of a block of up to 2^14 words, szp in four of 2^12, and in the parts of a complex one.
+/// lorenzo works in three copies of a block of up to 2^14 words, szp in four of 2^12, and in the parts of a complex one. huffman
+/// has three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths, and two tables.
 fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
     let work = match frame.get(5) {
         Some(2) => 8 * (3 * ((1 << 14) + 64) + 16),
         Some(3) => 8 * (4 * ((1 << 12) + 64) + 16) + (8 << 12),
+        Some(6) => (3 * 4 + 2 + 1) * ((1 << 15) + 32) + (1 << 14) + (1 << 13),
         _ => 0,
     };
     work + dst_bytes / 32 + 1024

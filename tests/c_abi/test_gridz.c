@@ -751,7 +751,7 @@ static void test_codecs(void)
         CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
         /* What is said can be asked for: by text and by number, at every level. */
         gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
-        CHECK(codec.modes != 0 && (codec.dtypes & 1u << GRIDZ_DTYPE_F32));
+        CHECK(codec.modes != 0 && codec.dtypes != 0);
         const char *mode = "";
         if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
             CHECK(codec.modes & 1u << GRIDZ_MODE_ABS);
