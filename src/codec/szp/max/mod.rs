@@ -62,7 +62,7 @@ pub struct Work<W> {
     kinds: Vec<u8>,
     /// Of each cell: the number, the size of what was left of it, and that without what the symbol tells, and symbol and context.
     numbers: Vec<W>,
-    sizes: Vec<u32>,
+    sizes: Vec<W>,
     bits: Vec<W>,
     symbols: Vec<u16>,
     string: Vec<u16>,
@@ -218,7 +218,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let n_cells = LANES * view.n_times();
     let (bits, symbols) = (&mut bits[..n_cells], &mut symbols[..n_cells]);
     let mut counting = Counting { values, kinds, bits, symbols, counts };
-    scan(&view, &weights, &mut Cells { numbers, sizes }, &mut counting);
+    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut counting);
 
     let mut tables = [0; TABLES_BYTES];
     let mut writer = Writer::new(&mut tables);
@@ -278,59 +278,74 @@ struct Counting<'a, W> {
     counts: &'a mut [[u32; MAX_SYMBOLS]],
 }
 
-impl<W: Word> Coder<W> for Counting<'_, W> {
+impl<W: Word, S: Rows<W>> Coder<W, S> for Counting<'_, W> {
     #[inline(always)]
-    fn code(&mut self, step: &Step<W>) -> ([W; LANES], [u32; LANES]) {
-        let (mut numbers, mut sizes) = (step.predicted, [0; LANES]);
-        let symbols = &mut self.symbols[LANES * step.time..][..LANES];
-        let bits = &mut self.bits[LANES * step.time..][..LANES];
+    fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
+        let (mut values, mut holes, mut others) = ([W::ZERO; LANES], 0, 0);
         for lane in 0..LANES {
+            if step.lanes >> lane & 1 != 0 {
+                let at = step.places[lane] as usize;
+                values[lane] = self.values[at];
+                holes |= u32::from(self.kinds[at] == IS_HOLE) << lane;
+                others |= u32::from(self.kinds[at] == IS_OTHER) << lane;
+            }
+        }
+        let numbers = s.select(holes | others, step.predicted, s.load(&values));
+        let left = s.minus(numbers, step.predicted);
+        let left = s.minus(s.xor(left, step.signs), step.signs);
+        let (size, folded) = folded(s, left);
+        let (symbol, bits) = symbols_of(s, folded);
+        let symbol = s.or(symbol, s.shift_left(step.contexts, 8));
+        let at = LANES * step.time;
+        s.store(bits, &mut self.bits[at..]);
+        let mut words = [W::ZERO; LANES];
+        s.store(symbol, &mut words);
+        for (lane, place) in self.symbols[at..at + LANES].iter_mut().enumerate() {
             if step.lanes >> lane & 1 == 0 {
-                symbols[lane] = NO_SYMBOL;
+                *place = NO_SYMBOL;
                 continue;
             }
-            let at = step.places[lane] as usize;
-            let symbol = match self.kinds[at] {
-                CODED => {
-                    numbers[lane] = self.values[at];
-                    let left = numbers[lane].minus(step.predicted[lane]);
-                    let left = (left ^ step.signs[lane]).minus(step.signs[lane]);
-                    let size;
-                    (size, bits[lane]) = folded(left);
-                    sizes[lane] = size;
-                    symbol_of(&mut bits[lane])
-                }
-                IS_HOLE => {
-                    sizes[lane] = HOLE_SIZE;
-                    HOLE
-                }
-                _ => OTHER,
-            };
-            self.counts[step.contexts[lane] as usize][usize::from(symbol)] += 1;
-            symbols[lane] = (step.contexts[lane] << 8) as u16 | u16::from(symbol);
+            let mut symbol = words[lane].to_u64() as u16;
+            if (holes | others) >> lane & 1 != 0 {
+                symbol = symbol & 0xff00 | u16::from(if holes >> lane & 1 != 0 { HOLE } else { OTHER });
+            }
+            *place = symbol;
+            self.counts[usize::from(symbol >> 8)][usize::from(symbol & 0xff)] += 1;
         }
-        (numbers, sizes)
+        (numbers, s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size))
     }
 }
 
-/// The size of what is left of a number, and that as a number without sign: 0, -1, 1, -2, …
+/// The sizes of what is left of numbers, and that as numbers without sign: 0, -1, 1, -2, …
 #[inline(always)]
-fn folded<W: Word>(left: W) -> (u32, W) {
-    let sign = left.shift_signed(W::BITS - 1);
-    let size = (left ^ sign).minus(sign).min(W::from_u64(MAX_SIZE.into()));
-    (size.to_u64() as u32, left << 1 ^ sign)
+fn folded<W: Word, S: Rows<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
+    let sign = s.shift_right_signed(left, W::BITS - 1);
+    let size = s.minus(s.xor(left, sign), sign);
+    (at_most_max(s, size), s.xor(s.shift_left(left, 1), sign))
 }
 
-/// The symbol of a number, of which its plain bits are left.
 #[inline(always)]
-fn symbol_of<W: Word>(number: &mut W) -> u8 {
-    let length = number.bit_length();
-    if length < LONG_BITS {
-        return ZERO + number.to_u64() as u8;
+fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
+    let max = W::from_u64(MAX_SIZE.into());
+    s.select(s.larger(size, max), s.splat(max), size)
+}
+
+/// The symbols of numbers, and their plain bits.
+#[inline(always)]
+fn symbols_of<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> (S::Row, S::Row) {
+    let word = |n: u32| W::from_u64(n.into());
+    let (one, two) = (s.splat(word(1)), s.splat(word(2)));
+    let own = s.plus(numbers, s.splat(word(ZERO.into())));
+    let are_long = s.larger(numbers, word(OWN - 1));
+    if are_long == 0 {
+        return (own, s.splat(W::ZERO));
     }
-    let second = (*number >> (length - 2)).to_u64() as u8 & 1;
-    *number = *number & W::low_mask(length - 2);
-    LONG + 2 * (length - LONG_BITS) as u8 + second
+    let n_bits = s.minus(s.minus(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
+    let second = s.and(s.shift_right_each(numbers, n_bits), one);
+    let first_long = s.splat(word(u32::from(LONG) - 2 * (LONG_BITS - 2)));
+    let long = s.plus(s.shift_left(n_bits, 1), s.plus(second, first_long));
+    let below = s.minus(s.shift_left_each(one, n_bits), one);
+    (s.select(are_long, long, own), s.keep(are_long, s.and(numbers, below)))
 }
 
 /// The length of a number with this symbol, if it has plain bits.
@@ -401,7 +416,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     kinds.fill(CODED);
     let decoder = Decoder::new(rest)?;
     let mut reading = Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
-    scan(&view, &weights, &mut Cells { numbers, sizes }, &mut reading);
+    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
     let Reading { decoder, n_others, n_holes, is_sound, .. } = reading;
     let used = bytes.len() - rest.len() + decoder.finish()?;
     let is_as_told = n_others * element.bytes == front.others.len() && n_holes == front.n_holes;
@@ -475,59 +490,72 @@ struct Reading<'a, W> {
     is_sound: bool,
 }
 
-impl<W: Word> Coder<W> for Reading<'_, W> {
+impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
     #[inline(always)]
-    fn code(&mut self, step: &Step<W>) -> ([W; LANES], [u32; LANES]) {
-        let symbols = self.decoder.symbols(self.slots, &step.contexts.map(|context| context << LOG2_TOTAL), step.lanes);
-        let mut folded_numbers = [W::ZERO; LANES];
-        let (mut lengths, mut exceptions, mut longest) = ([0; LANES], 0, 0);
+    fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
+        let mut contexts = [W::ZERO; LANES];
+        s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
+        let symbols = self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
+        let mut numbers = [W::ZERO; LANES];
+        let (mut long, mut exceptions) = (0, 0);
         for lane in 0..LANES {
-            let symbol = if step.lanes >> lane & 1 != 0 { symbols[lane] } else { ZERO };
-            exceptions |= u32::from(symbol < ZERO) << lane;
-            let own = W::from_u64(symbol.wrapping_sub(ZERO).into());
-            let length = u32::from(symbol.saturating_sub(LONG)) / 2 + LONG_BITS;
-            let is_long = symbol >= LONG;
-            // The two highest bits of a long number.
-            let high = W::from_u64(u64::from(symbol & 1 | 2));
-            lengths[lane] = if is_long { length - 2 } else { 0 };
-            longest = longest.max(lengths[lane]);
-            folded_numbers[lane] = if is_long { high << (length - 2).min(W::BITS - 2) } else { own };
+            numbers[lane] = W::from_u64(symbols[lane].wrapping_sub(ZERO).into());
+            long |= u32::from(symbols[lane] >= LONG) << lane;
+            exceptions |= u32::from(symbols[lane] < ZERO) << lane;
         }
-        if longest > W::BITS - 2 {
+        (long, exceptions) = (long & step.lanes, exceptions & step.lanes);
+        if long != 0 && !self.add_bits(&symbols, long, &mut numbers) {
             self.is_sound = false;
-            return (step.predicted, [0; LANES]);
         }
-        for start in (0..longest).step_by(MAX_BITS as usize) {
-            let bits = self.decoder.bits(&lengths.map(|length| length.saturating_sub(start).min(MAX_BITS)));
-            for lane in 0..LANES {
-                folded_numbers[lane] |= W::from_u64(bits[lane].into()) << start;
-            }
-        }
-        let (mut numbers, mut sizes) = (step.predicted, [0; LANES]);
-        for lane in 0..LANES {
-            let folded = folded_numbers[lane];
-            let sign = W::ZERO.minus(folded & W::from_u64(1));
-            let left = folded >> 1 ^ sign;
-            let is_exception = exceptions >> lane & 1 != 0;
-            let left = if is_exception { W::ZERO } else { left };
-            sizes[lane] = (left ^ sign).minus(sign).min(W::from_u64(MAX_SIZE.into())).to_u64() as u32;
-            numbers[lane] = step.predicted[lane].plus((left ^ step.signs[lane]).minus(step.signs[lane]));
-        }
+        // Nothing is left of exceptions.
+        let folded = s.keep(!exceptions, s.load(&numbers));
+        let sign = s.minus(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
+        let left = s.xor(s.shift_right(folded, 1), sign);
+        let mut size = at_most_max(s, s.minus(s.xor(left, sign), sign));
+        let row = s.plus(step.predicted, s.minus(s.xor(left, step.signs), step.signs));
+        s.store(row, &mut numbers);
         for lane in 0..LANES {
             if step.lanes >> lane & 1 != 0 {
                 self.codes[step.places[lane] as usize] = numbers[lane];
             }
         }
-        while exceptions != 0 {
-            let lane = exceptions.trailing_zeros() as usize;
-            exceptions &= exceptions - 1;
-            let is_hole = symbols[lane] == HOLE;
-            sizes[lane] = if is_hole { HOLE_SIZE } else { 0 };
-            self.kinds[step.places[lane] as usize] = if is_hole { IS_HOLE } else { IS_OTHER };
-            self.n_holes += usize::from(is_hole);
-            self.n_others += usize::from(!is_hole);
+        if exceptions != 0 {
+            let mut holes = 0;
+            for lane in (0..LANES).filter(|lane| exceptions >> lane & 1 != 0) {
+                let is_hole = symbols[lane] == HOLE;
+                holes |= u32::from(is_hole) << lane;
+                self.kinds[step.places[lane] as usize] = if is_hole { IS_HOLE } else { IS_OTHER };
+            }
+            self.n_holes += holes.count_ones() as usize;
+            self.n_others += (exceptions & !holes).count_ones() as usize;
+            size = s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size);
         }
-        (numbers, sizes)
+        (row, size)
+    }
+}
+
+impl<W: Word> Reading<'_, W> {
+    /// Makes long numbers of the symbols of these lanes and of their bits. `false` if one is longer than words are.
+    #[inline(always)]
+    fn add_bits(&mut self, symbols: &[u8; LANES], long: u32, numbers: &mut [W; LANES]) -> bool {
+        let (mut lengths, mut longest) = ([0; LANES], 0);
+        for lane in (0..LANES).filter(|lane| long >> lane & 1 != 0) {
+            let n_bits = long_bits(symbols[lane]).map_or(0, |length| length - 2);
+            // The two highest bits.
+            numbers[lane] = W::from_u64(u64::from(symbols[lane] & 1 | 2)) << n_bits.min(W::BITS - 2);
+            lengths[lane] = n_bits;
+            longest = longest.max(n_bits);
+        }
+        if longest > W::BITS - 2 {
+            return false;
+        }
+        for start in (0..longest).step_by(MAX_BITS as usize) {
+            let bits = self.decoder.bits(&lengths.map(|length: u32| length.saturating_sub(start).min(MAX_BITS)));
+            for lane in 0..LANES {
+                numbers[lane] |= W::from_u64(bits[lane].into()) << start;
+            }
+        }
+        true
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::codec::szp::max::view::{Kind, MARGIN, Schedule, View};
 use crate::codec::szp::max::weights::{Neighbours, TAPS, Weights};
-use crate::stage::rows::LANES;
+use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
 /// Contexts of symbols.
@@ -22,7 +22,7 @@ const HOLES_AT: u32 = LONGER_AT + MAX_LENGTH - ROUNDED_UP_TO;
 const NOWHERE: (isize, u32) = (0, 0);
 
 /// The 32 numbers of a time.
-pub struct Step<W> {
+pub struct Step<R> {
     /// How many times were before.
     pub time: usize,
     /// The lanes that have a number.
@@ -30,17 +30,17 @@ pub struct Step<W> {
     /// Which number of the block that is.
     pub places: [u32; LANES],
     /// What it is expected to be.
-    pub predicted: [W; LANES],
+    pub predicted: R,
     /// All bits are set where that was rounded up: what is left has the other sign then.
-    pub signs: [W; LANES],
+    pub signs: R,
     /// The context of its symbol.
-    pub contexts: [u32; LANES],
+    pub contexts: R,
 }
 
 /// What a coder makes of a step: the numbers, and the sizes of what was left of them. Lanes without one do not matter.
-pub trait Coder<W> {
+pub trait Coder<W: Word, S: Rows<W>> {
     /// Codes the numbers of a step.
-    fn code(&mut self, step: &Step<W>) -> ([W; LANES], [u32; LANES]);
+    fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row);
 }
 
 /// Memory of a cell each.
@@ -48,13 +48,7 @@ pub struct Cells<'a, W> {
     /// Numbers.
     pub numbers: &'a mut [W],
     /// Sizes of what was left of them.
-    pub sizes: &'a mut [u32],
-}
-
-/// The lanes' neighbours in one direction.
-#[inline(always)]
-fn at<W>(cells: &[W], at: usize, offset: isize) -> &[W; LANES] {
-    cells[at.wrapping_add_signed(offset)..].first_chunk().expect("cells lie side by side")
+    pub sizes: &'a mut [W],
 }
 
 /// Sizes that decide about the context: where they are, and how often they count in their sum.
@@ -71,7 +65,14 @@ fn near(view: &View) -> [(isize, u32); 8] {
 
 /// Codes all numbers of a block.
 #[inline(always)]
-pub fn scan<W: Word>(view: &View, weights: &Weights, cells: &mut Cells<W>, coder: &mut impl Coder<W>) {
+pub fn scan<W: Word, S: Rows<W>>(
+    s: S,
+    view: &View,
+    weights: &Weights,
+    cells: &mut Cells<W>,
+    coder: &mut impl Coder<W, S>,
+) {
+    let Cells { numbers, sizes } = cells;
     let neighbours = Neighbours::new(*view);
     let count = neighbours.count();
     let mut offsets = [0; TAPS];
@@ -82,76 +83,82 @@ pub fn scan<W: Word>(view: &View, weights: &Weights, cells: &mut Cells<W>, coder
         (0..LANES).for_each(|lane| weights.give(Kind::First, lane, &mut of_lanes));
     }
     let front = view.front();
-    cells.numbers[..front].fill(W::ZERO);
-    cells.sizes[..front].fill(0);
+    numbers[..front].fill(W::ZERO);
+    sizes[..front].fill(W::ZERO);
 
     let fraction = weights.fraction;
-    let half = W::from_u64(1 << fraction >> 1);
+    let half_word = W::from_u64(1 << fraction >> 1);
+    let (half, below) = (s.splat(half_word), s.splat(W::low_mask(fraction)));
     let mut schedule = Schedule::new(*view);
     for time in 0..view.n_times() {
         let here = front + LANES * time;
         if let Some(row) = schedule.begin() {
             let lane = row % LANES;
             weights.give(view.kind(row), lane, &mut of_lanes);
-            let first = if row > 0 { cells.numbers[here + lane - view.row_step()] } else { W::ZERO };
-            (1..=MARGIN).for_each(|k| cells.numbers[here + lane - k * LANES] = first);
+            let first = if row > 0 { numbers[here + lane - view.row_step()] } else { W::ZERO };
+            (1..=MARGIN).for_each(|k| numbers[here + lane - k * LANES] = first);
         }
-        let before = *at(cells.numbers, here, offsets[0]);
-        let mut sums = [half; LANES];
+        let before = s.load(&numbers[here - LANES..]);
+        let mut sum = half;
         for (weights, &offset) in of_lanes[..count].iter().zip(&offsets) {
-            let neighbours = at(cells.numbers, here, offset);
-            for lane in 0..LANES {
-                sums[lane] = sums[lane].plus(weights[lane].times(neighbours[lane]));
-            }
+            let neighbours = s.load(&numbers[here.wrapping_add_signed(offset)..]);
+            sum = s.plus(sum, s.products(s.load(weights), neighbours));
         }
-        let mut sizes = [0; LANES];
+        let mut sizes_near = s.splat(W::ZERO);
         for &(offset, factor) in near.iter().filter(|&&size| size != NOWHERE) {
-            let of = at(cells.sizes, here, offset);
-            for lane in 0..LANES {
-                sizes[lane] += factor * of[lane];
-            }
+            let of = s.load(&sizes[here.wrapping_add_signed(offset)..]);
+            sizes_near = s.plus(sizes_near, s.times(of, W::from_u64(factor.into())));
         }
-        let (mut predicted, mut signs, mut contexts) = (before, before, sizes);
-        for lane in 0..LANES {
-            predicted[lane] = before[lane].plus(sums[lane].shift_signed(fraction));
-            let above = (sums[lane] & W::low_mask(fraction)).minus(half);
-            signs[lane] = above.shift_signed(W::BITS - 1);
-            let distance = (above ^ signs[lane]).minus(signs[lane]);
-            contexts[lane] = context(sizes[lane], (distance.to_u64() as u32 * 6) >> fraction);
-        }
-        let step = Step { time, lanes: schedule.lanes, places: schedule.places, predicted, signs, contexts };
-        let (numbers, sizes) = coder.code(&step);
+        let above = s.minus(s.and(sum, below), half);
+        let signs = s.shift_right_signed(above, W::BITS - 1);
+        let distance = s.minus(s.xor(above, signs), signs);
+        let sixths = s.shift_right(s.times(distance, W::from_u64(6)), fraction);
+        let step = Step {
+            time,
+            lanes: schedule.lanes,
+            places: schedule.places,
+            predicted: s.plus(before, s.shift_right_signed(sum, fraction)),
+            signs,
+            contexts: contexts(s, sizes_near, sixths),
+        };
+        let (number, size) = coder.code(s, &step);
         // What is behind a row is its last number.
-        for lane in 0..LANES {
-            let is_one = schedule.lanes >> lane & 1 != 0;
-            cells.numbers[here + lane] = if is_one { numbers[lane] } else { before[lane] };
-            cells.sizes[here + lane] = if is_one { sizes[lane] } else { 0 };
-        }
+        s.store(s.select(schedule.lanes, number, before), &mut numbers[here..]);
+        s.store(s.keep(schedule.lanes, size), &mut sizes[here..]);
         schedule.end();
     }
 }
 
-/// The context for a sum of sizes, and a distance of the prediction from its rounded value in sixths.
+/// The contexts for sums of sizes, and distances of the predictions from their rounded values in sixths.
 #[inline(always)]
-fn context(sizes: u32, sixths: u32) -> u32 {
-    let length = u32::BITS - sizes.leading_zeros();
-    let rounded = 3 * length + sixths.min(2);
-    let longer = LONGER_AT + length.min(MAX_LENGTH).wrapping_sub(ROUNDED_UP_TO + 1);
-    let holes = sizes / HOLE_SIZE;
-    let of_holes = HOLES_AT + u32::from(holes >= 4) + u32::from(holes >= 8);
-    let of_sizes = if length <= ROUNDED_UP_TO { rounded } else { longer };
-    if holes > 0 { of_holes } else { of_sizes }
+fn contexts<W: Word, S: Rows<W>>(s: S, sizes: S::Row, sixths: S::Row) -> S::Row {
+    let word = |n: u32| W::from_u64(n.into());
+    let length = s.minus(s.splat(word(W::BITS)), s.leading_zeros(sizes));
+    let rounded = s.plus(s.times(length, word(3)), s.min_signed(sixths, s.splat(word(2))));
+    let longest = s.min_signed(length, s.splat(word(MAX_LENGTH)));
+    let longer = s.plus(longest, s.splat(word(LONGER_AT - ROUNDED_UP_TO - 1)));
+    let contexts = s.select(s.larger(length, word(ROUNDED_UP_TO)), longer, rounded);
+    let are_near_holes = s.larger(sizes, word(HOLE_SIZE - 1));
+    if are_near_holes == 0 {
+        return contexts;
+    }
+    let one = s.splat(word(1));
+    let four = s.keep(s.larger(sizes, word(4 * HOLE_SIZE - 1)), one);
+    let eight = s.keep(s.larger(sizes, word(8 * HOLE_SIZE - 1)), one);
+    let of_holes = s.plus(s.splat(word(HOLES_AT)), s.plus(four, eight));
+    s.select(are_near_holes, of_holes, contexts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::rows::Portable;
 
     #[test]
     fn contexts_are_all_there_is() {
         let mut seen = [false; CONTEXTS];
         for sizes in (0..HOLE_SIZE).chain((1..12).map(|holes| holes * HOLE_SIZE)) {
-            (0..4).for_each(|sixths| seen[context(sizes, sixths) as usize] = true);
+            (0..4).for_each(|sixths| seen[contexts(Portable, [sizes; LANES], [sixths; LANES])[0] as usize] = true);
         }
         assert!(seen.iter().all(|&seen| seen));
     }

@@ -14,8 +14,10 @@ const KINDS: usize = 5;
 /// Bits of a weight below 1.
 const FRACTION: u32 = 12;
 /// Of so many elements at most least squares are made; a part of them decides whether these weights are used.
-const SAMPLES: usize = 1 << 14;
+const SAMPLES: usize = 1 << 13;
 const TRIED: usize = 4;
+/// So many samples are multiplied together.
+const TOGETHER: usize = 32;
 pub const MAX_TRIED: usize = SAMPLES.div_ceil(TRIED);
 /// Larger differences count as this.
 const LIMIT: i64 = 1 << 20;
@@ -200,6 +202,7 @@ fn sums_of<W: Word>(neighbours: &Neighbours, numbers: &[W], tried: &mut Vec<Diff
     let n_rows = view.n.div_ceil(view.length);
     let step = (view.n / SAMPLES).max(1);
     let (mut sums, mut n, mut at) = ([[0; TAPS]; TAPS], 0, 0);
+    let mut together = [[0; TAPS]; TOGETHER];
     tried.clear();
     for row in 0..n_rows {
         if view.kind(row) != of {
@@ -216,10 +219,9 @@ fn sums_of<W: Word>(neighbours: &Neighbours, numbers: &[W], tried: &mut Vec<Diff
             for i in 1..count {
                 d[i] = difference(numbers[at.wrapping_add_signed(offsets[i])], before);
             }
-            for i in 0..TAPS {
-                for j in 0..TAPS {
-                    sums[i][j] += i64::from(d[i]) * i64::from(d[j]);
-                }
+            together[n % TOGETHER] = d;
+            if n % TOGETHER == TOGETHER - 1 {
+                add_products(&mut sums, &together);
             }
             if n % TRIED == 0 && tried.len() < tried.capacity() {
                 tried.push(d);
@@ -228,7 +230,22 @@ fn sums_of<W: Word>(neighbours: &Neighbours, numbers: &[W], tried: &mut Vec<Diff
             at += step;
         }
     }
+    add_products(&mut sums, &together[..n % TOGETHER]);
     (sums, n)
+}
+
+/// Adds the products of some samples' differences: a row of sums at a time stays in registers.
+#[inline(always)]
+fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[Differences]) {
+    for (i, sums) in sums.iter_mut().enumerate() {
+        let mut row = *sums;
+        for d in samples {
+            for j in 0..TAPS {
+                row[j] += i64::from(d[i]) * i64::from(d[j]);
+            }
+        }
+        *sums = row;
+    }
 }
 
 #[inline(always)]
