@@ -236,9 +236,10 @@ mod tests {
         let (bytes, _, slots) = string(40);
         for at in 0..bytes.len() {
             assert!(read(&bytes[..at], 40, &slots, |_, _, _| ()).is_err());
+            // Plain bits may be others: what comes of this is only not to be a panic.
             let mut other = bytes.clone();
             other[at] ^= 1 << (at % 8);
-            assert!(read(&other, 40, &slots, |_, _, _| ()).is_err());
+            let _ = read(&other, 40, &slots, |_, _, _| ());
         }
         assert!(read(&bytes, 40, &vec![u32::MAX; slots.len()], |_, _, _| ()).is_err());
         assert!(read(&bytes, 40, &vec![0; slots.len()], |_, _, _| ()).is_err());

@@ -8,6 +8,8 @@
 //! left of a code has none then, and the code is what it was predicted to be.
 
 mod scan;
+#[cfg(test)]
+mod tests;
 mod view;
 mod weights;
 
