@@ -32,7 +32,7 @@ use crate::stage::rows::{RowWord, Rows};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
-use params::{Asked, LOG2_UNITS, MAX_RANK, RESERVED};
+use params::{Asked, LOG2_UNITS, MAX_RANK};
 
 /// Bytes in front of a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
@@ -75,7 +75,7 @@ impl Codec for Szp {
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
         let wrong = || Error::corrupt("szp cannot have written a chunk of this type, size or parameters");
-        if params.get(RESERVED).is_some_and(|&byte| byte != 0) {
+        if Asked::is_later(params) {
             let text = "szp parameters unknown to this version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }

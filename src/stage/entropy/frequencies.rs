@@ -75,7 +75,11 @@ impl Frequencies {
 
     /// Appends the table.
     pub fn write(&self, bits: &mut Writer) {
-        let n = if self.are_any() { self.of.iter().rposition(|&frequency| frequency > 0).map_or(0, |at| at + 1) } else { 0 };
+        let n = if self.are_any() {
+            self.of.iter().rposition(|&frequency| frequency > 0).map_or(0, |at| at + 1)
+        } else {
+            0
+        };
         bits.push(n as u64, SYMBOL_BITS);
         if n == 0 {
             return;

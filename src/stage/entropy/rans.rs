@@ -75,7 +75,8 @@ impl<'a> Decoder<'a> {
         while low != 0 {
             let lane = low.trailing_zeros() as usize;
             low &= low - 1;
-            let next = self.string.get(self.at..self.at + 2).map_or(0, |next| u16::from_le_bytes([next[0], next[1]]));
+            let next =
+                self.string.get(self.at..self.at + 2).map_or(0, |next| u16::from_le_bytes([next[0], next[1]]));
             self.states[lane] = self.states[lane] << 16 | u32::from(next);
             self.at += 2;
         }
@@ -202,7 +203,12 @@ mod tests {
         (bytes, of, slots)
     }
 
-    fn read(bytes: &[u8], n_steps: usize, slots: &[u32], mut check: impl FnMut(usize, [u8; LANES], [u32; LANES])) -> Result<usize> {
+    fn read(
+        bytes: &[u8],
+        n_steps: usize,
+        slots: &[u32],
+        mut check: impl FnMut(usize, [u8; LANES], [u32; LANES]),
+    ) -> Result<usize> {
         let (_, of, _) = string(0);
         let mut decoder = Decoder::new(bytes)?;
         for step in 0..n_steps {

@@ -240,7 +240,8 @@ pub fn encode<W: Word, S: Rows<W>>(
     let weights_bytes = weights.n_bytes(&neighbours);
     let others_bytes = if of.n_others > 0 { ALIGNMENT + aligned(of.n_others * element.bytes) } else { 0 };
     let holes_bytes = if of.hole.is_some() { W::BYTES + ALIGNMENT } else { 0 };
-    let front_bytes = ALIGNMENT + W::BYTES + holes_bytes + others_bytes + aligned(weights_bytes) + aligned(tables_bytes);
+    let front_bytes =
+        ALIGNMENT + W::BYTES + holes_bytes + others_bytes + aligned(weights_bytes) + aligned(tables_bytes);
     let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
     if !encoder.is_whole() || (front_bytes + encoder.n_bytes()).next_multiple_of(unit) >= raw_bytes {
         write_raw(source, shape, element, &mut out[..raw_bytes]);
@@ -417,7 +418,8 @@ pub fn decode<W: Word, S: Rows<W>>(
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
     let decoder = Decoder::new(rest)?;
-    let mut reading = Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
+    let mut reading =
+        Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
     let Reading { decoder, n_others, n_holes, is_sound, .. } = reading;
     let used = bytes.len() - rest.len() + decoder.finish()?;
@@ -497,7 +499,8 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let mut contexts = [W::ZERO; LANES];
         s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
-        let symbols = self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
+        let symbols =
+            self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
         let mut numbers = [W::ZERO; LANES];
         let (mut long, mut exceptions) = (0, 0);
         for lane in 0..LANES {

@@ -22,8 +22,7 @@ impl<W: Word> Task<W> for Encode<'_, W> {
 
     fn run<S: Rows<W>>(self, s: S) -> usize {
         let Self(Case { shape, elements, coding }, work, out) = self;
-        let source =
-            Source { bytes: elements, next: elements, row: shape[2], plane: shape[1] * shape[2], part: 0 };
+        let source = Source { bytes: elements, next: elements, row: shape[2], plane: shape[1] * shape[2], part: 0 };
         encode(s, work, coding, UNIT, &source, *shape, out)
     }
 }
@@ -33,8 +32,7 @@ impl<W: Word> Task<W> for Decode<'_, W> {
 
     fn run<S: Rows<W>>(self, s: S) -> Result<()> {
         let Self(Case { shape, coding, .. }, work, bytes, out) = self;
-        let mut target =
-            Target { bands: &mut [out], plane: Some(shape[1] * shape[2]), offset: 0, row: shape[2] };
+        let mut target = Target { bands: &mut [out], plane: Some(shape[1] * shape[2]), offset: 0, row: shape[2] };
         decode(s, work, coding, UNIT, *shape, bytes, &mut target)
     }
 }
@@ -137,7 +135,8 @@ fn mixed(i: usize) -> u32 {
 
 /// A wave with a little noise, and a spike, NaN and holes where they are wanted.
 fn wave(i: usize, noise: f64, kind: usize) -> f64 {
-    let value = (i as f64 / 31.0).sin() * 40.0 + (i as f64 / 977.0).cos() * 90.0 + f64::from(mixed(i) >> 24) * noise;
+    let value =
+        (i as f64 / 31.0).sin() * 40.0 + (i as f64 / 977.0).cos() * 90.0 + f64::from(mixed(i) >> 24) * noise;
     match kind {
         1 if i % 97 < 40 => -999.0,
         2 if i % 61 == 5 => 1e35,
@@ -155,8 +154,7 @@ fn floats_come_back_within_the_bound() {
         for (noise, kind) in [(0.0, 0), (0.1, 0), (0.1, 1), (0.01, 2), (0.0, 3), (0.1, 4), (0.0, 5)] {
             for bound in [1e-3, 0.5, 30.0] {
                 let fill = (kind == 1).then(|| (-999.0f32).to_bits());
-                let case =
-                    Case::new(DType::F32, shape, bound, fill, |i| (wave(i, noise, kind) as f32).to_bits());
+                let case = Case::new(DType::F32, shape, bound, fill, |i| (wave(i, noise, kind) as f32).to_bits());
                 case.attack(&case.check());
                 let fill = (kind == 1).then(|| (-999.0f64).to_bits());
                 let case = Case::new(DType::F64, shape, bound, fill, |i| wave(i, noise, kind).to_bits());

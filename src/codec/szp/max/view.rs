@@ -202,7 +202,9 @@ mod tests {
 
     #[test]
     fn every_element_has_its_turn_in_its_own_cell() {
-        for shape in [[1, 1, 1], [1, 1, 95], [1, 1, 97], [1, 9, 61], [1, 40, 62], [3, 5, 17], [4, 40, 30], [70, 3, 94]] {
+        for shape in
+            [[1, 1, 1], [1, 1, 95], [1, 1, 97], [1, 9, 61], [1, 40, 62], [3, 5, 17], [4, 40, 30], [70, 3, 94]]
+        {
             let view = View::new(shape);
             let (mut cells, mut seen) = (vec![None; view.n_cells()], vec![false; view.n]);
             let mut schedule = Schedule::new(view);
@@ -230,7 +232,10 @@ mod tests {
                     }
                     if view.kind(row) == Kind::Inner && x + 1 < view.length {
                         let below = view.per_plane - 1;
-                        assert_eq!(cells[cell - view.row_step() * below + LANES], Some(place - view.length * below + 1));
+                        assert_eq!(
+                            cells[cell - view.row_step() * below + LANES],
+                            Some(place - view.length * below + 1)
+                        );
                     }
                 }
                 schedule.end();

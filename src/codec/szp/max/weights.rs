@@ -104,7 +104,8 @@ impl Weights {
             let orders = orders & (1 | has(5) << 1 | has(8) << 2);
             for i in neighbours.present(kind) {
                 let [z, y, x] = NEIGHBOURS[i];
-                let is_within = |distance: isize, bit: u16| distance == 0 || distance == -1 && orders >> bit & 1 == 1;
+                let is_within =
+                    |distance: isize, bit: u16| distance == 0 || distance == -1 && orders >> bit & 1 == 1;
                 if is_within(x, 0) && is_within(y, 1) && is_within(z, 2) {
                     of[kind as usize][i] = if (x + y + z) % 2 == 0 { -1 } else { 1 };
                 }
@@ -123,7 +124,9 @@ impl Weights {
             solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
         }
         let sampled = *view.kinds().get(3).or(view.kinds().last()).expect("a block has rows") as usize;
-        let bits = |weights: &Self| tried.iter().map(|d| u64::from(bits_left(d, &weights.of[sampled], weights.fraction))).sum::<u64>();
+        let bits = |weights: &Self| {
+            tried.iter().map(|d| u64::from(bits_left(d, &weights.of[sampled], weights.fraction))).sum::<u64>()
+        };
         // Of all elements, as far as the samples tell; weights are to be written.
         let per_sample = (view.n / tried.len().max(1)) as u64;
         let mut best = (bits(&squares) * per_sample + 8 * squares.n_bytes(neighbours) as u64, squares);
@@ -193,7 +196,11 @@ impl Weights {
 
 /// The sums of products of samples' differences, how many samples there are, and some of their differences.
 #[inline(always)]
-fn sums_of<W: Word>(neighbours: &Neighbours, numbers: &[W], tried: &mut Vec<Differences>) -> ([[i64; TAPS]; TAPS], usize) {
+fn sums_of<W: Word>(
+    neighbours: &Neighbours,
+    numbers: &[W],
+    tried: &mut Vec<Differences>,
+) -> ([[i64; TAPS]; TAPS], usize) {
     let view = &neighbours.view;
     let mut offsets = [0; TAPS];
     let count = neighbours.count();
@@ -322,7 +329,8 @@ mod tests {
             let view = View::new(shape);
             let neighbours = Neighbours::new(view);
             // A wave that is rounded needs more than differences.
-            let number = |i: usize| ((i as f64 / 40.0).sin() * 20.0 + (i as f64 / 700.0).cos() * 30.0).round() as i32 as u32;
+            let number =
+                |i: usize| ((i as f64 / 40.0).sin() * 20.0 + (i as f64 / 700.0).cos() * 30.0).round() as i32 as u32;
             let numbers: Vec<u32> = (0..view.n).map(number).collect();
             let weights = of(view, &numbers);
             assert_eq!(weights.head, SQUARES, "{shape:?}");
