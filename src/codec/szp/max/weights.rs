@@ -20,7 +20,9 @@ const TRIED: usize = 4;
 const TOGETHER: usize = 32;
 pub const MAX_TRIED: usize = SAMPLES.div_ceil(TRIED);
 /// Larger differences count as this.
-const LIMIT: i64 = 1 << 20;
+const LIMIT: i64 = 1 << 19;
+/// How often a sample counts that was predicted right.
+const RIGHT: i64 = 1 << 10;
 /// In the head of a block: there are weights; otherwise below, the orders of differences along x, y and z.
 pub const SQUARES: u16 = 1 << 3;
 
@@ -118,12 +120,19 @@ impl Weights {
     #[inline(always)]
     pub fn choose<W: Word>(neighbours: &Neighbours, numbers: &[W], tried: &mut Vec<Differences>) -> Self {
         let view = &neighbours.view;
-        let (sums, n_samples) = sums_of(neighbours, numbers, tried);
+        let sampled = *view.kinds().get(3).or(view.kinds().last()).expect("a block has rows");
         let mut squares = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
-        for &kind in view.kinds() {
-            solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
+        let mut n_samples = 0;
+        // What was predicted badly counts less the second time: bits grow slower than squares.
+        for first in [None, Some(sampled)] {
+            let weights = first.map(|kind| squares.of[kind as usize]);
+            let sums;
+            (sums, n_samples) = sums_of(neighbours, numbers, weights.as_ref(), tried);
+            for &kind in view.kinds() {
+                solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
+            }
         }
-        let sampled = *view.kinds().get(3).or(view.kinds().last()).expect("a block has rows") as usize;
+        let sampled = sampled as usize;
         let bits = |weights: &Self| {
             tried.iter().map(|d| u64::from(bits_left(d, &weights.of[sampled], weights.fraction))).sum::<u64>()
         };
@@ -199,6 +208,7 @@ impl Weights {
 fn sums_of<W: Word>(
     neighbours: &Neighbours,
     numbers: &[W],
+    known: Option<&[i16; TAPS]>,
     tried: &mut Vec<Differences>,
 ) -> ([[i64; TAPS]; TAPS], usize) {
     let view = &neighbours.view;
@@ -209,7 +219,7 @@ fn sums_of<W: Word>(
     let n_rows = view.n.div_ceil(view.length);
     let step = view.n.div_ceil(SAMPLES);
     let (mut sums, mut n, mut at) = ([[0; TAPS]; TAPS], 0, 0);
-    let mut together = [[0; TAPS]; TOGETHER];
+    let mut together = [([0; TAPS], 0); TOGETHER];
     tried.clear();
     for row in 0..n_rows {
         if view.kind(row) != of {
@@ -226,7 +236,8 @@ fn sums_of<W: Word>(
             for i in 1..count {
                 d[i] = difference(numbers[at.wrapping_add_signed(offsets[i])], before);
             }
-            together[n % TOGETHER] = d;
+            let counts = known.map_or(1, |weights| (RIGHT / (1 + left_of(&d, weights, FRACTION).abs())).max(1));
+            together[n % TOGETHER] = (d, counts as i32);
             if n % TOGETHER == TOGETHER - 1 {
                 add_products(&mut sums, &together);
             }
@@ -241,14 +252,14 @@ fn sums_of<W: Word>(
     (sums, n)
 }
 
-/// Adds the products of some samples' differences: a row of sums at a time stays in registers.
+/// Adds the products of some samples' differences, as often as these count: a row of sums at a time stays in registers.
 #[inline(always)]
-fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[Differences]) {
+fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[(Differences, i32)]) {
     for (i, sums) in sums.iter_mut().enumerate() {
         let mut row = *sums;
-        for d in samples {
+        for (d, counts) in samples {
             for j in 0..TAPS {
-                row[j] += i64::from(d[i]) * i64::from(d[j]);
+                row[j] += i64::from(d[i] * counts) * i64::from(d[j]);
             }
         }
         *sums = row;
@@ -260,11 +271,17 @@ fn difference<W: Word>(a: W, b: W) -> i32 {
     a.minus(b).to_i64().clamp(-LIMIT, LIMIT) as i32
 }
 
-/// Bits of what is left of a number.
+/// What is left of a number.
+#[inline(always)]
+fn left_of(d: &Differences, weights: &[i16; TAPS], fraction: u32) -> i64 {
+    let sum: i64 = (1..TAPS).map(|i| i64::from(d[i]) * i64::from(weights[i])).sum();
+    i64::from(d[0]) - ((sum + (1 << fraction >> 1)) >> fraction)
+}
+
+/// The bits of that.
 #[inline(always)]
 fn bits_left(d: &Differences, weights: &[i16; TAPS], fraction: u32) -> u32 {
-    let sum: i64 = (1..TAPS).map(|i| i64::from(d[i]) * i64::from(weights[i])).sum();
-    let left = i64::from(d[0]) - ((sum + (1 << fraction >> 1)) >> fraction);
+    let left = left_of(d, weights, fraction);
     u64::BITS - (left << 1 ^ left >> 63).leading_zeros()
 }
 
