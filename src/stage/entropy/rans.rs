@@ -165,13 +165,16 @@ mod tests {
     use super::*;
     use crate::stage::entropy::frequencies::{Frequencies, MAX_SYMBOLS};
 
+    /// Of a lane at a step: whether it takes part, context, symbol, and bits with their number in front.
+    type Part = (bool, usize, u8, u32, u32);
+
     /// Some steps: symbols of two contexts, or bits, for lanes that are left out now and then.
-    fn string(n_steps: usize) -> (Vec<u8>, impl Fn(usize, usize) -> (bool, usize, u8, u32, u32), Vec<u32>) {
+    fn string(n_steps: usize) -> (Vec<u8>, impl Fn(usize, usize) -> Part, Vec<u32>) {
         let of = |step: usize, lane: usize| {
             let mixed = (step * 0x9e37 + lane * 0x79b9) ^ (step * lane);
             let n = (mixed % 17) as u32;
             let bits = (mixed as u32).wrapping_mul(0x0131_4159) >> 8 & ((1 << n) - 1);
-            (mixed % 7 != 0, mixed % 2, [3, 3, 3, 0, 9, 9, 131][mixed % 13 % 7], n, bits)
+            (!mixed.is_multiple_of(7), mixed % 2, [3, 3, 3, 0, 9, 9, 131][mixed % 13 % 7], n, bits)
         };
         let mut counts = [[0; MAX_SYMBOLS]; 2];
         (0..n_steps).for_each(|step| {

@@ -285,10 +285,10 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Counting<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let (mut values, mut holes, mut others) = ([W::ZERO; LANES], 0, 0);
-        for lane in 0..LANES {
+        for (lane, value) in values.iter_mut().enumerate() {
             if step.lanes >> lane & 1 != 0 {
                 let at = step.places[lane] as usize;
-                values[lane] = self.values[at];
+                *value = self.values[at];
                 holes |= u32::from(self.kinds[at] == IS_HOLE) << lane;
                 others |= u32::from(self.kinds[at] == IS_OTHER) << lane;
             }
@@ -519,9 +519,9 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
         let mut size = at_most_max(s, s.minus(s.xor(left, sign), sign));
         let row = s.plus(step.predicted, s.minus(s.xor(left, step.signs), step.signs));
         s.store(row, &mut numbers);
-        for lane in 0..LANES {
+        for (lane, &number) in numbers.iter().enumerate() {
             if step.lanes >> lane & 1 != 0 {
-                self.codes[step.places[lane] as usize] = numbers[lane];
+                self.codes[step.places[lane] as usize] = number;
             }
         }
         if exceptions != 0 {

@@ -302,8 +302,8 @@ fn solve(sums: &[[i64; TAPS]; TAPS], present: impl Iterator<Item = usize>, weigh
             if i == j {
                 sum = sum + sum / 65536.0 + 1.0;
             }
-            for k in 0..j {
-                sum -= factor[i][k] * factor[j][k];
+            for (a, b) in factor[i][..j].iter().zip(&factor[j]) {
+                sum -= a * b;
             }
             if i > j {
                 factor[i][j] = sum / factor[j][j];
