@@ -48,10 +48,11 @@ extern "C" {
 #define GRIDZ_CODEC_ZFP 4
 #define GRIDZ_CODEC_HUFFMAN 6
 
-/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has both others, GRIDZ_CODEC_SZP and GRIDZ_CODEC_ZFP have fast alone. */
+/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has fast and dense, GRIDZ_CODEC_SZP fast and max, GRIDZ_CODEC_ZFP fast alone. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
+#define GRIDZ_LEVEL_MAX 3
 
 /* Room for the cd_values of every codec, those of later versions too. */
 #define GRIDZ_H5_MAX_VALUES 16

@@ -20,13 +20,13 @@ PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "p
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
 STORED, NDZIP, LORENZO, SZP, ZFP, HUFFMAN = 0, 1, 2, 3, 4, 6
 """Numbers of the codecs."""
-FAST, DENSE = 1, 2
-"""Levels of lorenzo; szp and zfp have the first."""
+FAST, DENSE, MAX = 1, 2, 3
+"""Levels: lorenzo has the first two, szp the first and the last, zfp the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (ZFP, FAST), (HUFFMAN, 0)]
 """Every lossless codec with every level."""
-BOUNDED = [(SZP, FAST)]
+BOUNDED = [(SZP, FAST), (SZP, MAX)]
 """And those that keep bounds."""
 
 
@@ -128,15 +128,15 @@ def takes(codec, dtype):
 
 def spec_of(frame):
     """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
-    the size of its blocks, as that of huffman is, and for szp and zfp."""
+    the size of its blocks, as is that of huffman and the first one of szp, and for zfp."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
-    if codec in (SZP, ZFP):
+    if codec == ZFP:
         return codec, FAST
-    if codec != LORENZO:
+    if codec not in (LORENZO, SZP):
         assert n_parameters == (codec == HUFFMAN)
         return codec, 0
-    assert n_parameters == 1
-    return codec, {12: FAST, 13: DENSE}[frame[40 + 8 * rank]]
+    assert n_parameters == 1 or codec == SZP
+    return codec, {12: FAST, 13: DENSE, 18: MAX}[frame[40 + 8 * rank]]
 
 
 def spec_in(values):

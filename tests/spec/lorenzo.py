@@ -64,7 +64,7 @@ def block_shape(extents, log2_size):
     (dz, dy, dx), e = map(int, extents), 1 << log2_size
     if dz == dy == 1:
         return 1, 1, e
-    bx = min(p(dx), 32)
+    bx = min(p(dx), max(32, e >> 11))
     r = e // bx
     if dz == 1:
         by, bz = min(p(dy), r), 1

@@ -6,15 +6,18 @@ import struct
 
 import numpy as np
 
+import szp_max
 from lorenzo import ELEMENTS, block_shape, fields, integrate, marked
 from parts import Bytes, check, checksum, known
 
-RANK, EXPANSION = 3, 4096
+RANK, EXPANSION = 3, 1 << 18
 PARTS = {"complex64": "float32", "complex128": "float64"}
 # P
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 ABS, REL, PWREL = 1, 2, 5
 RAW, CONST = 0x8000, 0x8001
+MAX = 18
+"""The logarithm of the size of blocks at level max."""
 WORDS, HOLES, OTHERS, LATER = (1 << bit for bit in (12, 13, 14, 15))
 
 
@@ -23,9 +26,9 @@ def decode(dtype, extents, parameters, payload):
     check(dtype in ELEMENTS and 0 not in extents, "element type or extents")
     array = np.empty([1] * (3 - len(extents)) + extents + [n_parts], ELEMENTS[dtype])
     check(len(parameters) in (12, 12 + n_parts * array.itemsize), "parameters")
-    log2, log2_unit, mode, zero, value = struct.unpack("<4Bd", parameters[:12])
-    known(zero == 0, "parameters")
-    check(log2 == 12 and 2 <= log2_unit <= 4, "size of blocks or units")
+    log2, log2_unit, mode, level, value = struct.unpack("<4Bd", parameters[:12])
+    known(level in (0, 3), "parameters")
+    check((log2, level) in ((12, 0), (MAX, 3)) and 2 <= log2_unit <= 4, "size of blocks or units")
     check(mode in (ABS, REL) or mode == PWREL and dtype in FLOATS, "mode")
     check(0 < value < (1 if mode == PWREL else math.inf), "value")
     check(len(parameters) == 12 or any(parameters[12:]), "fill value")
@@ -47,13 +50,13 @@ def decode(dtype, extents, parameters, payload):
         content = source.take(unit * (end - begin))
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         box = array[(*(slice(at, at + s) for at, s in zip(corner, side)), part)]
-        box[...] = decode_block(codes, array.dtype, box.shape, content, unit).reshape(box.shape)
+        box[...] = decode_block(codes, array.dtype, box.shape, content, unit, log2 == MAX).reshape(box.shape)
         begin = end
     check(source.left() == 0, "bytes behind the last block")
     return array.tobytes()
 
 
-def decode_block(codes, element, shape, content, unit):
+def decode_block(codes, element, shape, content, unit, is_max=False):
     """The elements of a block of extents `shape`."""
     m = math.prod(shape)
     if not content:
@@ -68,6 +71,8 @@ def decode_block(codes, element, shape, content, unit):
             elements = np.frombuffer(source.take(m * element.itemsize), element)
         else:
             elements = np.full(m, np.frombuffer(source.take(word.itemsize), word)).astype(element)
+    elif is_max:
+        return szp_max.decode(codes, element, shape, content, unit)
     else:
         known(not h & WORDS or not h & (HOLES | OTHERS), "block")
         check(h & WORDS or codes is not None, "codes of a bound without codes")

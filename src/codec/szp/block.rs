@@ -24,18 +24,18 @@ use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
 /// Headers of blocks that are not predicted.
-const RAW: u16 = 1 << 15;
-const CONST: u16 = RAW | 1;
+pub const RAW: u16 = 1 << 15;
+pub const CONST: u16 = RAW | 1;
 /// In other headers: elements have words instead of codes; there are holes; there are other exceptions.
-const WORDS: u16 = 1 << 12;
-const HOLES: u16 = 1 << 13;
-const OTHERS: u16 = 1 << 14;
+pub const WORDS: u16 = 1 << 12;
+pub const HOLES: u16 = 1 << 13;
+pub const OTHERS: u16 = 1 << 14;
 /// Bits of an order.
 const ORDER_BITS: u16 = 3;
 /// Where the number of widths, less one, is.
 const WIDTHS_AT: u16 = 9;
 /// Of so many elements one may be another exception; with more the block has words.
-const FEW: usize = 8;
+pub const FEW: usize = 8;
 /// Most bytes of a block beside its elements as they are.
 pub const RAW_HEAD: usize = ALIGNMENT;
 
@@ -149,12 +149,12 @@ impl<W: Word> Exceptions<W> {
 
 impl<W: Word> Coding<W> {
     /// The code of a word, 0 if it has none.
-    fn code(&self, word: W) -> W {
+    pub fn code(&self, word: W) -> W {
         self.quantiser.map_or(word, |quantiser| quantiser.code_of(word))
     }
 
     /// The word that a code stands for.
-    fn value(&self, code: W) -> W {
+    pub fn value(&self, code: W) -> W {
         self.quantiser.map_or(code, |quantiser| quantiser.value_of(code))
     }
 }
@@ -291,9 +291,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let n_bytes = n_bytes.next_multiple_of(unit);
     let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
     if n_bytes >= raw_bytes {
-        out[..raw_bytes].fill(0);
-        out[..2].copy_from_slice(&RAW.to_le_bytes());
-        source.copy(shape, element, &mut out[RAW_HEAD..RAW_HEAD + n * element.bytes]);
+        write_raw(source, shape, element, &mut out[..raw_bytes]);
         return raw_bytes;
     }
     let [oz, oy, ox] = orders.map(u16::from);
@@ -314,8 +312,16 @@ pub fn encode<W: Word, S: Rows<W>>(
     n_bytes
 }
 
+/// A block with the elements as they are.
+pub fn write_raw(source: &Source, shape: [usize; 3], element: Element, out: &mut [u8]) {
+    let n_bytes = shape.iter().product::<usize>() * element.bytes;
+    out.fill(0);
+    out[..2].copy_from_slice(&RAW.to_le_bytes());
+    source.copy(shape, element, &mut out[RAW_HEAD..RAW_HEAD + n_bytes]);
+}
+
 /// A block whose elements all have this word.
-fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
+pub fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
     if word == W::default() {
         return 0;
     }
@@ -341,7 +347,7 @@ fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
 
 /// Codes, or words as they are, become words.
 #[derive(Clone, Copy)]
-struct Values<W>(Option<Quantiser<W>>);
+pub struct Values<W>(pub Option<Quantiser<W>>);
 
 impl<W: Word, S: Rows<W>> Finish<W, S> for Values<W> {
     #[inline(always)]
@@ -351,6 +357,50 @@ impl<W: Word, S: Rows<W>> Finish<W, S> for Values<W> {
             None => row,
         }
     }
+}
+
+/// Decodes a block that has its elements as they are, or one word for all of them; the header of any other.
+///
+/// # Errors
+/// `Corrupt`, or `UnsupportedFormat` for headers that only a later version can have written.
+#[inline(always)]
+pub fn decode_plain<W: Word, S: Rows<W>>(
+    s: S,
+    words: &mut [W],
+    element: Element,
+    unit: usize,
+    shape: [usize; 3],
+    bytes: &[u8],
+    target: &mut Target,
+) -> Result<Option<u16>> {
+    let n = shape[0] * shape[1] * shape[2];
+    let damage = || Error::corrupt("an szp block is not as long as its contents");
+    let whole = |n_bytes: usize| if n_bytes.next_multiple_of(unit) == bytes.len() { Ok(()) } else { Err(damage()) };
+    if bytes.is_empty() {
+        words[..n].fill(W::default());
+        target.store(s, words, shape, element);
+        return Ok(None);
+    }
+    let header = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(damage)?);
+    if header & RAW == 0 {
+        return Ok(Some(header));
+    }
+    let zeros_and_rest = bytes.get(2..).ok_or_else(damage)?;
+    let (zeros, rest) = zeros_and_rest.split_at_checked(ALIGNMENT - 2).ok_or_else(damage)?;
+    if !matches!(header, RAW | CONST) || zeros.iter().any(|&byte| byte != 0) {
+        return Err(newer());
+    }
+    if header == RAW {
+        whole(RAW_HEAD + n * element.bytes)?;
+        for (r, row) in rest[..n * element.bytes].chunks_exact(shape[2] * element.bytes).enumerate() {
+            target.row(r / shape[1], r % shape[1], element.bytes)[..row.len()].copy_from_slice(row);
+        }
+        return Ok(None);
+    }
+    whole(ALIGNMENT + W::BYTES)?;
+    words[..n].fill(W::read(rest));
+    target.store(s, words, shape, element);
+    Ok(None)
 }
 
 /// Decodes the block of this shape in `bytes` to its place.
@@ -372,30 +422,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     let damage = || Error::corrupt("an szp block is not as long as its contents");
     let ([words, numbers, other, _], widths, _) = work.buffers();
     let whole = |n_bytes: usize| if n_bytes.next_multiple_of(unit) == bytes.len() { Ok(()) } else { Err(damage()) };
-    if bytes.is_empty() {
-        words[..n].fill(W::default());
-        target.store(s, words, shape, element);
-        return Ok(());
-    }
-    let header = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(damage)?);
-    if header & RAW != 0 {
-        let zeros_and_rest = bytes.get(2..).ok_or_else(damage)?;
-        let (zeros, rest) = zeros_and_rest.split_at_checked(ALIGNMENT - 2).ok_or_else(damage)?;
-        if !matches!(header, RAW | CONST) || zeros.iter().any(|&byte| byte != 0) {
-            return Err(newer());
-        }
-        if header == RAW {
-            whole(RAW_HEAD + n * element.bytes)?;
-            for (r, row) in rest[..n * element.bytes].chunks_exact(shape[2] * element.bytes).enumerate() {
-                target.row(r / shape[1], r % shape[1], element.bytes)[..row.len()].copy_from_slice(row);
-            }
-            return Ok(());
-        }
-        whole(ALIGNMENT + W::BYTES)?;
-        words[..n].fill(W::read(rest));
-        target.store(s, words, shape, element);
-        return Ok(());
-    }
+    let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let order = |k: u16| (header >> (k * ORDER_BITS)) as u8 & MAX_ORDER;
     let orders: Orders = [order(2), order(1), order(0)];
     let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
@@ -480,12 +507,12 @@ impl<W: Word, S: Rows<W>> RowSink<W, S> for Numbers<'_, W> {
     }
 }
 
-fn newer() -> Error {
+pub fn newer() -> Error {
     let text = "an szp block is of a kind unknown to this version; a newer gridz may read this data";
     Error::new(ErrorKind::UnsupportedFormat, text)
 }
 
-fn no_codes() -> Error {
+pub fn no_codes() -> Error {
     Error::corrupt("an szp block has codes, and there is no bound for them")
 }
 

@@ -11,6 +11,8 @@ const RANGE: [Names; 2] = [names!("szp_range_u32"), names!("szp_range_u64")];
 const DECOMPRESS: [Names; 2] = [names!("szp_decompress_u32"), names!("szp_decompress_u64")];
 const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
 
+const NO_MAX: &str = "szp at level 3 has no kernels";
+
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
     struct Asked, size 56 {
@@ -26,6 +28,9 @@ impl GpuCodec for Szp {
     /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
+        if chunk.asked.is_max() {
+            return Answer::NotHere(NO_MAX.into());
+        }
         let of_word = usize::from(chunk.element.word_bits() == 64);
         let n_blocks = chunk.layout.n_blocks() as u64;
         Answer::Run(match direction {
@@ -43,6 +48,9 @@ impl GpuCodec for Szp {
     /// Blocks have checks of their own.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
+        if chunk.asked.is_max() {
+            return Answer::NotHere(NO_MAX.into());
+        }
         let touched: u64 =
             chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
         let n_blocks = touched * chunk.layout.parts() as u64;

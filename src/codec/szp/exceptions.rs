@@ -18,7 +18,7 @@ fn damage() -> Error {
 }
 
 /// The next bytes, with the zeros behind them.
-fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
+pub fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
     let (section, rest) = bytes.split_at_checked(n.next_multiple_of(ALIGNMENT)).ok_or_else(damage)?;
     *bytes = rest;
     Ok(&section[..n])

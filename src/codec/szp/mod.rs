@@ -9,6 +9,7 @@
 mod block;
 mod cuda;
 mod exceptions;
+mod max;
 pub mod params;
 
 use std::marker::PhantomData;
@@ -31,7 +32,7 @@ use crate::stage::rows::{RowWord, Rows};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
-use params::{Asked, LOG2_SIZE, LOG2_UNITS, MAX_RANK, RESERVED};
+use params::{Asked, LOG2_UNITS, MAX_RANK};
 
 /// Bytes in front of a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
@@ -74,7 +75,7 @@ impl Codec for Szp {
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
         let wrong = || Error::corrupt("szp cannot have written a chunk of this type, size or parameters");
-        if params.get(RESERVED).is_some_and(|&byte| byte != 0) {
+        if Asked::is_later(params) {
             let text = "szp parameters unknown to this version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
@@ -96,8 +97,8 @@ impl Codec for Szp {
         let chunk: &Chunk = job.layout.get();
         let bound = chunk.bound_of(payload)?;
         match chunk.element.word_bits() {
-            64 => worker::<u64>(&Coder::new(chunk, bound), job).decode(payload, dst),
-            _ => worker::<u32>(&Coder::new(chunk, bound), job).decode(payload, dst),
+            64 => decode::<u64>(&Coder::new(chunk, bound), job, payload, dst),
+            _ => decode::<u32>(&Coder::new(chunk, bound), job, payload, dst),
         }
     }
 
@@ -134,19 +135,19 @@ impl Codec for Szp {
         let chunk: &Chunk = job.layout.get();
         let bound = chunk.bound_of(payload)?;
         match chunk.element.word_bits() {
-            64 => worker::<u64>(&Coder::new(chunk, bound), job).decode_region(payload, region, dst),
-            _ => worker::<u32>(&Coder::new(chunk, bound), job).decode_region(payload, region, dst),
+            64 => decode_region::<u64>(&Coder::new(chunk, bound), job, payload, region, dst),
+            _ => decode_region::<u32>(&Coder::new(chunk, bound), job, payload, region, dst),
         }?;
         Ok(None)
     }
 }
 
-/// Where everything is in payloads of such arrays, of rank 1 to 3. `None` for other elements, if there are none, or if a
-/// payload could pass what the table can tell.
-pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8) -> Option<Layout> {
+/// Where everything is in payloads of such arrays, of rank 1 to 3, with blocks of so many elements. `None` for other
+/// elements, if there are none, or if a payload could pass what the table can tell.
+pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, log2_size: u8) -> Option<Layout> {
     let (number, parts) = dtype.parts();
     let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, block_head: RAW_HEAD, parts };
-    Layout::new(shape, Element::of(number)?.bytes, LOG2_SIZE, form)
+    Layout::new(shape, Element::of(number)?.bytes, log2_size, form)
 }
 
 /// What all blocks of a chunk have in common.
@@ -164,7 +165,7 @@ impl Chunk {
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
         counts::a_layout();
         let number = dtype.parts().0;
-        let layout = layout(dtype, shape, asked.log2_unit)?;
+        let layout = layout(dtype, shape, asked.log2_unit, asked.log2_size)?;
         Some(Self { layout, element: Element::of(number)?, number, asked })
     }
 
@@ -229,16 +230,47 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         value
     };
     dst[..HEAD_BYTES].copy_from_slice(&bound.to_le_bytes());
-    let (n_bytes, sums) = worker::<W>(&Coder::new(chunk, bound), job).encode(src, dst)?;
+    let coder = Coder::<W>::new(chunk, bound);
+    let (n_bytes, sums) = if chunk.asked.is_max() {
+        worker(&Max { coder: &coder, encodes: true }, job).encode(src, dst)
+    } else {
+        worker(&coder, job).encode(src, dst)
+    }?;
     Ok(Encoded { n_bytes, sums })
+}
+
+fn decode<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    if coder.chunk.asked.is_max() {
+        worker(&Max { coder, encodes: false }, job).decode(payload, dst)
+    } else {
+        worker(coder, job).decode(payload, dst)
+    }
+}
+
+fn decode_region<W: RowWord>(
+    coder: &Coder<W>,
+    job: &Job,
+    payload: &[u8],
+    region: &FoldedRegion,
+    dst: &mut [u8],
+) -> Result<()> {
+    if coder.chunk.asked.is_max() {
+        worker(&Max { coder, encodes: false }, job).decode_region(payload, region, dst)
+    } else {
+        worker(coder, job).decode_region(payload, region, dst)
+    }
 }
 
 fn count<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let element = coder.chunk.element;
-    worker(coder, job).for_blocks(payload, |bytes, shape| block::count::<W>(bytes, shape, element, counts))
+    let is_max = coder.chunk.asked.is_max();
+    worker(coder, job).for_blocks(payload, |bytes, shape| match is_max {
+        true => max::count::<W>(bytes, shape, element, counts),
+        false => block::count::<W>(bytes, shape, element, counts),
+    })
 }
 
-fn worker<'a, W: RowWord>(coder: &'a Coder<W>, job: &Job<'a>) -> Worker<'a, W, Coder<W>> {
+fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
@@ -280,5 +312,57 @@ impl<W: RowWord> BlockCoder<W> for Coder<W> {
         target: &mut Target,
     ) -> Result<()> {
         block::decode(s, work, &self.coding, self.chunk.layout.unit(), shape, bytes, target)
+    }
+}
+
+/// A chunk at level max.
+struct Max<'a, W> {
+    coder: &'a Coder<W>,
+    /// Whether blocks are to be encoded.
+    encodes: bool,
+}
+
+impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
+    const NAME: &'static str = "szp";
+    type Work = max::Work<W>;
+
+    fn layout(&self) -> &Layout {
+        &self.coder.chunk.layout
+    }
+
+    fn element(&self) -> Element {
+        self.coder.chunk.element
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn work(&self) -> Result<max::Work<W>> {
+        max::Work::new(self.layout(), self.encodes)
+    }
+
+    #[inline(always)]
+    fn encode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut max::Work<W>,
+        source: &Source,
+        shape: [usize; 3],
+        out: &mut [u8],
+    ) -> usize {
+        max::encode(s, work, &self.coder.coding, self.layout().unit(), source, shape, out)
+    }
+
+    #[inline(always)]
+    fn decode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut max::Work<W>,
+        shape: [usize; 3],
+        bytes: &[u8],
+        target: &mut Target,
+    ) -> Result<()> {
+        max::decode(s, work, &self.coder.coding, self.layout().unit(), shape, bytes, target)
     }
 }

@@ -1,7 +1,7 @@
 //! szp's choices for a whole array: the quantiser, the size of its blocks, and what a frame says of them.
 //!
 //! ```text
-//! u8 b | u8 logarithm of a unit | u8 mode | u8 0 | f64 value | the fill value, one element, if there is one
+//! u8 b | u8 logarithm of a unit | u8 mode | u8 level | f64 value | the fill value, one element, if there is one
 //! ```
 
 use crate::codec::Params;
@@ -13,12 +13,16 @@ use crate::types::DType;
 
 /// Most axes the codec looks along.
 pub const MAX_RANK: usize = 3;
-/// The logarithm of a block's elements.
+/// The logarithm of a block's elements …
 pub const LOG2_SIZE: u8 = 12;
+/// … and at level max.
+pub const LOG2_SIZE_MAX: u8 = 18;
+/// The level with larger blocks. Others are 0 in a frame.
+const MAX: u8 = 3;
 /// Logarithms of units that the format knows: blocks begin at multiples of these.
 pub const LOG2_UNITS: std::ops::RangeInclusive<u8> = 2..=4;
-/// Where the byte is that is always 0.
-pub const RESERVED: usize = 3;
+/// Where the level is.
+const LEVEL: usize = 3;
 /// Bytes in front of a fill value.
 const FIXED_BYTES: usize = 12;
 
@@ -33,6 +37,8 @@ pub struct Asked {
     pub fill: Option<[u8; MAX_FILL_BYTES]>,
     /// The logarithm of a unit.
     pub log2_unit: u8,
+    /// The logarithm of a block's elements, by which levels differ.
+    pub log2_size: u8,
 }
 
 impl Asked {
@@ -45,13 +51,25 @@ impl Asked {
         // What is zero has a code anyway, and everything may become zero.
         let fill = terms.fill.map(|fill| fill.bits(dtype, size)).transpose()?.filter(|&bits| bits != 0);
         let fill = fill.map(u128::to_le_bytes);
-        Ok(Self { mode: terms.mode, value: terms.value, fill, log2_unit })
+        let log2_size = if terms.level == u16::from(MAX) { LOG2_SIZE_MAX } else { LOG2_SIZE };
+        Ok(Self { mode: terms.mode, value: terms.value, fill, log2_unit, log2_size })
+    }
+
+    /// Whether blocks are those of level max.
+    pub fn is_max(&self) -> bool {
+        self.log2_size == LOG2_SIZE_MAX
+    }
+
+    /// Whether parameters have a level that only a later version knows.
+    pub fn is_later(params: &[u8]) -> bool {
+        params.get(LEVEL).is_some_and(|&level| level != 0 && level != MAX)
     }
 
     /// As a frame has it.
     pub fn to_params(self, element_bytes: usize) -> Params {
         let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
-        bytes[..3].copy_from_slice(&[LOG2_SIZE, self.log2_unit, self.mode.id()]);
+        bytes[..3].copy_from_slice(&[self.log2_size, self.log2_unit, self.mode.id()]);
+        bytes[LEVEL] = if self.is_max() { MAX } else { 0 };
         bytes[4..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
         bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or_default());
         Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
@@ -60,11 +78,10 @@ impl Asked {
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, fill) = params.split_first_chunk::<FIXED_BYTES>()?;
-        let &[b, log2_unit, mode, zero, ref value @ ..] = fixed;
+        let &[log2_size, log2_unit, mode, level, ref value @ ..] = fixed;
         let mode = Mode::from_id(mode.into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Pwrel))?;
         let value = f64::from_le_bytes(*value.first_chunk()?);
-        let is_sound = b == LOG2_SIZE
-            && zero == 0
+        let is_sound = matches!((log2_size, level), (LOG2_SIZE, 0) | (LOG2_SIZE_MAX, MAX))
             && LOG2_UNITS.contains(&log2_unit)
             && (fill.is_empty() || element_bytes.unwrap_or(fill.len()) == fill.len())
             && fill.len() <= MAX_FILL_BYTES
@@ -81,6 +98,6 @@ impl Asked {
             return None;
         }
         let fill = (!is_zero).then_some(bytes);
-        Some(Self { mode, value, fill, log2_unit })
+        Some(Self { mode, value, fill, log2_unit, log2_size })
     }
 }

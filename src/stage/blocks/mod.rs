@@ -14,8 +14,10 @@ use std::ops::Range;
 use crate::format::region::FoldedRegion;
 use crate::types::Shape;
 
-/// Most elements along x of a block, unless other axes leave their share to x: 128 bytes of f32.
+/// Most elements along x of a block, unless other axes leave their share to x: 128 bytes of f32 …
 const ROW: usize = 32;
+/// … or of larger blocks, this part of all.
+const ROW_SHARE: usize = 1 << 11;
 
 /// A box in the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,14 +168,14 @@ impl Blocks {
     }
 }
 
-/// The block shape for an array: rows of [`ROW`], and the rest shared evenly between rows and planes; an axis that
+/// The block shape for an array: rows of [`ROW`], of large blocks longer ones, and the rest shared evenly between rows and planes; an axis that
 /// is shorter than its share leaves it to the others.
 fn sides([dz, dy, dx]: [usize; 3], size: usize) -> [usize; 3] {
     let up_to = |n: usize, limit: usize| if n >= limit { limit } else { n.next_power_of_two() };
     if dz == 1 && dy == 1 {
         return [1, 1, size];
     }
-    let rows = size / up_to(dx, ROW);
+    let rows = size / up_to(dx, ROW.max(size / ROW_SHARE));
     let (bz, by) = if dz == 1 {
         (1, up_to(dy, rows))
     } else {
@@ -208,6 +210,10 @@ mod tests {
             (&[2, 2, 5000], 12, [2, 2, 1024]),
             (&[2, 1000, 1000], 12, [2, 64, 32]),
             (&[1000, 2, 1000], 12, [64, 2, 32]),
+            (&[512, 512, 512], 18, [32, 64, 128]),
+            (&[512, 512], 18, [1, 512, 512]),
+            (&[4000, 4000], 18, [1, 2048, 128]),
+            (&[1 << 20], 18, [1, 1, 1 << 18]),
         ] {
             assert_eq!(blocks(extents, b).sides, sides, "{extents:?}");
         }

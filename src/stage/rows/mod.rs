@@ -195,6 +195,8 @@ pub trait Rows<W: Word>: Copy {
     fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Products with a word.
     fn times(self, a: Self::Row, factor: W) -> Self::Row;
+    /// Products of words.
+    fn products(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Shifts by up to as many bits as a word has.
     fn shift_left(self, a: Self::Row, n: u32) -> Self::Row;
     /// Shifts by fewer bits than a word has.
@@ -614,6 +616,8 @@ mod tests {
                 s.quotients(s.shift_right_signed(a, W::BITS / 2), 1000.0),
                 s.running_sums(a),
                 s.keep(mask, multiples),
+                s.products(a, b),
+                s.times(a, words[3]),
                 s.fields(&string, mask.count_ones().min(W::BITS - 7)),
             ];
             for row in rows {

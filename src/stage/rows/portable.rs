@@ -70,6 +70,10 @@ impl<W: Word> Rows<W> for Portable {
         each!(i => a[i].times(factor))
     }
     #[inline(always)]
+    fn products(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].times(b[i]))
+    }
+    #[inline(always)]
     fn shift_left(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i] << (n / 2) << (n - n / 2))
     }

@@ -64,25 +64,17 @@ unsafe fn max_64(a: __m256i, b: __m256i) -> __m256i {
     unsafe { _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)) }
 }
 
-/// # Safety
-/// The CPU must have AVX2.
-#[inline(always)]
-unsafe fn times_32(a: __m256i, factor: u32) -> __m256i {
-    // SAFETY: the caller's promise.
-    unsafe { _mm256_mullo_epi32(a, _mm256_set1_epi32(factor as i32)) }
-}
-
 /// Products, of which the upper halves of the factors contribute only to the upper half.
 ///
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn times_64(a: __m256i, factor: u64) -> __m256i {
+unsafe fn products_64(a: __m256i, b: __m256i) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
-        let [low, high] = [factor, factor >> 32].map(|half| _mm256_set1_epi64x(half as i64));
-        let upper = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64::<32>(a), low), _mm256_mul_epu32(a, high));
-        _mm256_add_epi64(_mm256_mul_epu32(a, low), _mm256_slli_epi64::<32>(upper))
+        let (upper_a, upper_b) = (_mm256_srli_epi64::<32>(a), _mm256_srli_epi64::<32>(b));
+        let upper = _mm256_add_epi64(_mm256_mul_epu32(upper_a, b), _mm256_mul_epu32(a, upper_b));
+        _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64::<32>(upper))
     }
 }
 
@@ -182,7 +174,8 @@ macro_rules! level {
             each! { xor(a, b) = _mm256_xor_si256(a, b) }
             each! { min_signed(a, b) = $min(a, b) }
             each! { max_signed(a, b) = $max(a, b) }
-            each! { times(a; factor: $word) = $mul(a, factor) }
+            each! { times(a; factor: $word) = $mul(a, $set1(factor as _)) }
+            each! { products(a, b) = $mul(a, b) }
             each! { shift_left(a; n: u32) = $sll(a, count(n)) }
             each! { shift_right(a; n: u32) = $srl(a, count(n)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, n) }
@@ -388,7 +381,7 @@ level!(
     _mm256_set1_epi32,
     _mm256_add_epi32,
     _mm256_sub_epi32,
-    times_32,
+    _mm256_mullo_epi32,
     _mm256_sll_epi32,
     _mm256_srl_epi32,
     shift_right_signed_32,
@@ -411,7 +404,7 @@ level!(
     _mm256_set1_epi64x,
     _mm256_add_epi64,
     _mm256_sub_epi64,
-    times_64,
+    products_64,
     _mm256_sll_epi64,
     _mm256_srl_epi64,
     shift_right_signed_64,

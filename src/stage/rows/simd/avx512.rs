@@ -297,6 +297,7 @@ macro_rules! level {
             each! { min_signed(a, b) = $min(a, b) }
             each! { max_signed(a, b) = $max(a, b) }
             each! { times(a; factor: $word) = $mul(a, $set1(factor as _)) }
+            each! { products(a, b) = $mul(a, b) }
             each! { shift_left(a; n: u32) = $sll(a, $set1(n as _)) }
             each! { shift_right(a; n: u32) = $srl(a, $set1(n as _)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, $set1(n as _)) }

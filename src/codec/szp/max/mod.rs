@@ -1,0 +1,592 @@
+//! Level max: large blocks, in which the codes before a code predict it with weights of their own, and rANS.
+//!
+//! ```text
+//! u16 header | u16 0 | base | holes | other exceptions | weights | tables | states | string
+//! ```
+//!
+//! Every section but the last begins at a multiple of four bytes. Elements without a code are symbols like others: what is
+//! left of a code has none then, and the code is what it was predicted to be.
+
+mod scan;
+#[cfg(test)]
+mod tests;
+mod view;
+mod weights;
+
+use crate::codec::BlockCounts;
+use crate::codec::szp::block::{
+    CONST, Coding, FEW, HOLES, MAX_PARTS, OTHERS, RAW, RAW_HEAD, Values, WORDS, constant, decode_plain, newer,
+    no_codes, write_raw,
+};
+use crate::codec::szp::exceptions::{ALIGNMENT, place, take};
+use crate::error::{Error, Result, try_vec};
+use crate::stage::bits::Writer;
+use crate::stage::blocks::layout::Layout;
+use crate::stage::blocks::source::{BlockWords, Source};
+use crate::stage::blocks::target::{Finish, Target};
+use crate::stage::element::Element;
+use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
+use crate::stage::entropy::rans::{Decoder, Encoder, MAX_BITS};
+use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::word::Word;
+use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
+use view::View;
+use weights::{Differences, MAX_TRIED, Neighbours, SQUARES, Weights};
+
+/// Symbols of holes and of other exceptions.
+const HOLE: u8 = 0;
+const OTHER: u8 = 1;
+/// That of 0, with which what is left of numbers begins.
+const ZERO: u8 = 2;
+/// So many numbers have symbols of their own; of larger ones a symbol tells the length and the second highest bit.
+const OWN: u32 = 8;
+const LONG: u8 = ZERO + OWN as u8;
+/// The length of the shortest of those.
+const LONG_BITS: u32 = OWN.ilog2() + 1;
+/// In place of a symbol where a lane has none.
+const NO_SYMBOL: u16 = u16::MAX;
+/// Bits of a header that say how numbers are predicted.
+const HEAD: u16 = SQUARES | (SQUARES - 1);
+/// Most bytes of all tables.
+const TABLES_BYTES: usize = (CONTEXTS * TABLE_BITS).div_ceil(8) + 8;
+
+/// What an element is.
+const CODED: u8 = 0;
+const IS_HOLE: u8 = 1;
+const IS_OTHER: u8 = 2;
+
+/// Memory for a block while it is coded. What is in it does not matter.
+pub struct Work<W> {
+    /// Words of elements, and their codes less the first one.
+    words: Vec<W>,
+    codes: Vec<W>,
+    /// What elements are.
+    kinds: Vec<u8>,
+    /// Of each cell: the number, the size of what was left of it, and that without what the symbol tells, and symbol and context.
+    numbers: Vec<W>,
+    sizes: Vec<W>,
+    bits: Vec<W>,
+    symbols: Vec<u16>,
+    string: Vec<u16>,
+    tried: Vec<Differences>,
+    counts: Vec<[u32; MAX_SYMBOLS]>,
+    /// Entries of the slots of all contexts.
+    slots: Vec<u32>,
+}
+
+impl<W: Word> Work<W> {
+    /// For encoding, or only for decoding, the blocks of a layout.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(layout: &Layout, for_encoding: bool) -> Result<Self> {
+        let n = layout.blocks.block_elements();
+        let kinds = layout.blocks.kinds().filter(|&(n, _)| n > 0);
+        let n_cells = kinds.map(|(_, shape)| View::new(shape).n_cells()).max().unwrap_or_default();
+        let only = |n: usize| if for_encoding { n } else { 0 };
+        Ok(Self {
+            words: filled(n + LANES)?,
+            codes: filled(n + LANES)?,
+            kinds: filled(n)?,
+            numbers: filled(n_cells)?,
+            sizes: filled(n_cells)?,
+            bits: filled(only(n_cells))?,
+            symbols: filled(only(n_cells))?,
+            string: filled(only(layout.block_bound(n) / 2))?,
+            tried: try_vec(only(MAX_TRIED), "a block")?,
+            counts: try_vec(only(CONTEXTS), "a block")?,
+            slots: filled(if for_encoding { 0 } else { CONTEXTS << LOG2_TOTAL })?,
+        })
+    }
+}
+
+fn filled<T: Copy + Default>(n: usize) -> Result<Vec<T>> {
+    let mut memory = try_vec(n, "a block")?;
+    memory.resize(n, T::default());
+    Ok(memory)
+}
+
+/// How the numbers of a block came about.
+struct Numbers<W> {
+    /// What all of them are less.
+    base: W,
+    /// The word of holes.
+    hole: Option<W>,
+    n_others: usize,
+}
+
+/// Makes codes of words that are less `first`. `None` if too many elements would have to be kept exactly. There is room for
+/// a row behind all.
+#[inline(always)]
+fn quantise<W: Word, S: Rows<W>>(
+    s: S,
+    coding: &Coding<W>,
+    fill: Option<W>,
+    words: &[W],
+    first: W,
+    codes: &mut [W],
+    kinds: &mut [u8],
+) -> Option<Numbers<W>> {
+    let n = kinds.len();
+    let quantiser = coding.quantiser?;
+    let first_row = s.splat(first);
+    kinds.fill(CODED);
+    let (mut n_uncoded, mut n_others) = (0, 0);
+    for at in (0..n).step_by(LANES) {
+        let row = s.plus(s.load(&words[at..]), first_row);
+        let mut coded = quantiser.code(s, row);
+        if let Some(fill) = fill {
+            let fill = s.splat(fill);
+            coded.are_coded &= s.larger(s.xor(row, fill), W::default());
+            // Nothing else may become the fill value.
+            coded.are_within &= s.larger(s.xor(quantiser.value(s, coded.codes), fill), W::default());
+        }
+        s.store(coded.codes, &mut codes[at..]);
+        let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
+        for lane in (0..LANES).filter(|lane| exact >> lane & 1 != 0) {
+            let is_coded = coded.are_coded >> lane & 1 != 0;
+            kinds[at + lane] = if is_coded { IS_OTHER } else { IS_HOLE };
+            n_others += usize::from(is_coded);
+            n_uncoded += usize::from(!is_coded);
+        }
+    }
+    let mut hole = None;
+    let mut before = codes[0];
+    if n_uncoded > 0 {
+        before = codes[kinds.iter().position(|&kind| kind != IS_HOLE)?];
+        let base = before;
+        for ((kind, code), &word) in kinds.iter_mut().zip(codes.iter_mut()).zip(words) {
+            if *kind == IS_HOLE {
+                *code = before;
+                if *hole.get_or_insert(word) != word {
+                    *kind = IS_OTHER;
+                    n_others += 1;
+                }
+            }
+            before = *code;
+        }
+        before = base;
+    }
+    if n_others * FEW > n {
+        return None;
+    }
+    let base = s.splat(before);
+    for at in (0..n).step_by(LANES) {
+        s.store(s.minus(s.load(&codes[at..]), base), &mut codes[at..]);
+    }
+    Some(Numbers { base: before, hole: hole.map(|hole| hole.plus(first)), n_others })
+}
+
+/// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of `unit`.
+#[inline(always)]
+pub fn encode<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    coding: &Coding<W>,
+    unit: usize,
+    source: &Source,
+    shape: [usize; 3],
+    out: &mut [u8],
+) -> usize {
+    let n = shape[0] * shape[1] * shape[2];
+    let element = coding.element;
+    let Work { words, codes, kinds, numbers, sizes, bits, symbols, string, tried, counts, .. } = work;
+    let kinds = &mut kinds[..n];
+    let block = BlockWords::load(s, source, shape, element, words);
+    if block.range[0] == block.range[1] {
+        return constant(block.first, unit, out);
+    }
+    let fill = coding.fills.map(|fills| fills[source.part % MAX_PARTS]);
+    let quantised = quantise(s, coding, fill, words, block.first, codes, kinds);
+    let (of, flags, values) = match &quantised {
+        Some(of) => {
+            let others = if of.n_others > 0 { OTHERS } else { 0 };
+            (of, others | if of.hole.is_some() { HOLES } else { 0 }, &codes[..n])
+        }
+        None => {
+            kinds.fill(CODED);
+            (&Numbers { base: block.first, hole: None, n_others: 0 }, WORDS, &words[..n])
+        }
+    };
+    if flags == 0 && values.iter().all(|&value| value == W::ZERO) {
+        return constant(coding.value(of.base), unit, out);
+    }
+
+    let view = View::new(shape);
+    let neighbours = Neighbours::new(view);
+    let weights = Weights::choose(&neighbours, values, tried);
+    counts.clear();
+    counts.resize(CONTEXTS, [0; MAX_SYMBOLS]);
+    let n_cells = LANES * view.n_times();
+    let (bits, symbols) = (&mut bits[..n_cells], &mut symbols[..n_cells]);
+    let mut counting = Counting { values, kinds, bits, symbols, counts };
+    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut counting);
+
+    let mut tables = [0; TABLES_BYTES];
+    let mut writer = Writer::new(&mut tables);
+    let mut ranges = [[0; MAX_SYMBOLS]; CONTEXTS];
+    for (ranges, counts) in ranges.iter_mut().zip(counts.iter()) {
+        let frequencies = Frequencies::new(counts);
+        frequencies.write(&mut writer);
+        *ranges = frequencies.ranges();
+    }
+    let tables_bytes = writer.finish();
+    let mut encoder = Encoder::new(string);
+    for (symbols, bits) in symbols.rchunks_exact(LANES).zip(bits.rchunks_exact(LANES)) {
+        write_step(&mut encoder, symbols, bits, &ranges);
+    }
+
+    let aligned = |n: usize| n.next_multiple_of(ALIGNMENT);
+    let weights_bytes = weights.n_bytes(&neighbours);
+    let others_bytes = if of.n_others > 0 { ALIGNMENT + aligned(of.n_others * element.bytes) } else { 0 };
+    let holes_bytes = if of.hole.is_some() { W::BYTES + ALIGNMENT } else { 0 };
+    let front_bytes =
+        ALIGNMENT + W::BYTES + holes_bytes + others_bytes + aligned(weights_bytes) + aligned(tables_bytes);
+    let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
+    if !encoder.is_whole() || (front_bytes + encoder.n_bytes()).next_multiple_of(unit) >= raw_bytes {
+        write_raw(source, shape, element, &mut out[..raw_bytes]);
+        return raw_bytes;
+    }
+    let n_bytes = (front_bytes + encoder.n_bytes()).next_multiple_of(unit);
+    let mut rest = &mut out[..n_bytes];
+    place(&mut rest, 2).copy_from_slice(&(flags | weights.head).to_le_bytes());
+    of.base.write(place(&mut rest, W::BYTES));
+    if let Some(hole) = of.hole {
+        hole.write(place(&mut rest, W::BYTES));
+        let n_holes = kinds.iter().filter(|&&kind| kind == IS_HOLE).count();
+        place(&mut rest, 4).copy_from_slice(&(n_holes as u32).to_le_bytes());
+    }
+    if of.n_others > 0 {
+        place(&mut rest, 4).copy_from_slice(&(of.n_others as u32).to_le_bytes());
+        let elements = place(&mut rest, of.n_others * element.bytes);
+        let others = words.iter().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OTHER);
+        for (out, (word, _)) in elements.chunks_exact_mut(element.bytes).zip(others) {
+            element.store(&[word.plus(block.first)], out);
+        }
+    }
+    weights.write(&neighbours, place(&mut rest, weights_bytes));
+    place(&mut rest, tables_bytes).copy_from_slice(&tables[..tables_bytes]);
+    let (string, zeros) = rest.split_at_mut(encoder.n_bytes());
+    encoder.write(string);
+    zeros.fill(0);
+    n_bytes
+}
+
+/// Finds the symbols of numbers, and counts them.
+struct Counting<'a, W> {
+    values: &'a [W],
+    kinds: &'a [u8],
+    bits: &'a mut [W],
+    symbols: &'a mut [u16],
+    counts: &'a mut [[u32; MAX_SYMBOLS]],
+}
+
+impl<W: Word, S: Rows<W>> Coder<W, S> for Counting<'_, W> {
+    #[inline(always)]
+    fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
+        let (mut values, mut holes, mut others) = ([W::ZERO; LANES], 0, 0);
+        for (lane, value) in values.iter_mut().enumerate() {
+            if step.lanes >> lane & 1 != 0 {
+                let at = step.places[lane] as usize;
+                *value = self.values[at];
+                holes |= u32::from(self.kinds[at] == IS_HOLE) << lane;
+                others |= u32::from(self.kinds[at] == IS_OTHER) << lane;
+            }
+        }
+        let numbers = s.select(holes | others, step.predicted, s.load(&values));
+        let left = s.minus(numbers, step.predicted);
+        let left = s.minus(s.xor(left, step.signs), step.signs);
+        let (size, folded) = folded(s, left);
+        let (symbol, bits) = symbols_of(s, folded);
+        let symbol = s.or(symbol, s.shift_left(step.contexts, 8));
+        let at = LANES * step.time;
+        s.store(bits, &mut self.bits[at..]);
+        let mut words = [W::ZERO; LANES];
+        s.store(symbol, &mut words);
+        for (lane, place) in self.symbols[at..at + LANES].iter_mut().enumerate() {
+            if step.lanes >> lane & 1 == 0 {
+                *place = NO_SYMBOL;
+                continue;
+            }
+            let mut symbol = words[lane].to_u64() as u16;
+            if (holes | others) >> lane & 1 != 0 {
+                symbol = symbol & 0xff00 | u16::from(if holes >> lane & 1 != 0 { HOLE } else { OTHER });
+            }
+            *place = symbol;
+            self.counts[usize::from(symbol >> 8)][usize::from(symbol & 0xff)] += 1;
+        }
+        (numbers, s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size))
+    }
+}
+
+/// The sizes of what is left of numbers, and that as numbers without sign: 0, -1, 1, -2, …
+#[inline(always)]
+fn folded<W: Word, S: Rows<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
+    let sign = s.shift_right_signed(left, W::BITS - 1);
+    let size = s.minus(s.xor(left, sign), sign);
+    (at_most_max(s, size), s.xor(s.shift_left(left, 1), sign))
+}
+
+#[inline(always)]
+fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
+    let max = W::from_u64(MAX_SIZE.into());
+    s.select(s.larger(size, max), s.splat(max), size)
+}
+
+/// The symbols of numbers, and their plain bits.
+#[inline(always)]
+fn symbols_of<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> (S::Row, S::Row) {
+    let word = |n: u32| W::from_u64(n.into());
+    let (one, two) = (s.splat(word(1)), s.splat(word(2)));
+    let own = s.plus(numbers, s.splat(word(ZERO.into())));
+    let are_long = s.larger(numbers, word(OWN - 1));
+    if are_long == 0 {
+        return (own, s.splat(W::ZERO));
+    }
+    let n_bits = s.minus(s.minus(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
+    let second = s.and(s.shift_right_each(numbers, n_bits), one);
+    let first_long = s.splat(word(u32::from(LONG) - 2 * (LONG_BITS - 2)));
+    let long = s.plus(s.shift_left(n_bits, 1), s.plus(second, first_long));
+    let below = s.minus(s.shift_left_each(one, n_bits), one);
+    (s.select(are_long, long, own), s.keep(are_long, s.and(numbers, below)))
+}
+
+/// The length of a number with this symbol, if it has plain bits.
+#[inline(always)]
+fn long_bits(symbol: u8) -> Option<u32> {
+    Some(u32::from(symbol.checked_sub(LONG)?) / 2 + LONG_BITS)
+}
+
+/// Puts the symbols of a time and their bits in front of all that follow.
+#[inline(always)]
+fn write_step<W: Word>(
+    encoder: &mut Encoder,
+    symbols: &[u16],
+    bits: &[W],
+    ranges: &[[u32; MAX_SYMBOLS]; CONTEXTS],
+) {
+    let mut lengths = [0; LANES];
+    let mut longest = 0;
+    for (length, &symbol) in lengths.iter_mut().zip(symbols) {
+        *length = if symbol == NO_SYMBOL { 0 } else { long_bits(symbol as u8).map_or(0, |bits| bits - 2) };
+        longest = longest.max(*length);
+    }
+    for start in (0..longest).step_by(MAX_BITS as usize).rev() {
+        for lane in (0..LANES).rev() {
+            let n = lengths[lane].saturating_sub(start).min(MAX_BITS);
+            if n > 0 {
+                encoder.bits(lane, (bits[lane] >> start & W::low_mask(n)).to_u64() as u32, n);
+            }
+        }
+    }
+    for lane in (0..LANES).rev().filter(|&lane| symbols[lane] != NO_SYMBOL) {
+        let [symbol, context] = symbols[lane].to_le_bytes().map(usize::from);
+        encoder.symbol(lane, ranges[context][symbol]);
+    }
+}
+
+/// Decodes the block of this shape in `bytes` to its place.
+///
+/// # Errors
+/// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
+#[inline(always)]
+pub fn decode<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    coding: &Coding<W>,
+    unit: usize,
+    shape: [usize; 3],
+    bytes: &[u8],
+    target: &mut Target,
+) -> Result<()> {
+    let n = shape[0] * shape[1] * shape[2];
+    let element = coding.element;
+    let Work { words, codes, kinds, numbers, sizes, slots, .. } = work;
+    let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
+    let mut rest = bytes;
+    let front = Front::<W>::read(header, &mut rest, element)?;
+    let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
+    let view = View::new(shape);
+    let neighbours = Neighbours::new(view);
+    let (weights, weights_bytes) = Weights::read(header & HEAD, &neighbours, rest)?;
+    take(&mut rest, weights_bytes)?;
+    let mut n_bits = 0;
+    for slots in slots.chunks_exact_mut(1 << LOG2_TOTAL) {
+        Frequencies::read(rest, &mut n_bits)?.fill(slots);
+    }
+    take(&mut rest, n_bits.div_ceil(8))?;
+    let kinds = &mut kinds[..n];
+    kinds.fill(CODED);
+    let decoder = Decoder::new(rest)?;
+    let mut reading =
+        Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
+    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
+    let Reading { decoder, n_others, n_holes, is_sound, .. } = reading;
+    let used = bytes.len() - rest.len() + decoder.finish()?;
+    let is_as_told = n_others * element.bytes == front.others.len() && n_holes == front.n_holes;
+    if !is_sound || !is_as_told || used.next_multiple_of(unit) != bytes.len() {
+        return Err(Error::corrupt("an szp block is not what its front says"));
+    }
+
+    let (finish, base) = (Values(quantiser), s.splat(front.base));
+    for at in (0..n).step_by(LANES) {
+        s.store(finish.words(s, s.plus(s.load(&codes[at..]), base)), &mut words[at..]);
+    }
+    if front.n_holes > 0 {
+        for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_HOLE) {
+            *word = front.hole;
+        }
+    }
+    let others = words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OTHER);
+    for ((word, _), bytes) in others.zip(front.others.chunks_exact(element.bytes)) {
+        element.load(bytes, std::slice::from_mut(word));
+    }
+    target.store(s, words, shape, element);
+    Ok(())
+}
+
+/// What is in front of the weights.
+struct Front<'b, W> {
+    base: W,
+    /// The word of holes, and how many there are.
+    hole: W,
+    n_holes: usize,
+    /// The elements of other exceptions.
+    others: &'b [u8],
+}
+
+impl<'b, W: Word> Front<'b, W> {
+    /// That of a block that is not plain, at the start of `bytes`, which become what is behind it.
+    fn read(header: u16, bytes: &mut &'b [u8], element: Element) -> Result<Self> {
+        let head = take(bytes, ALIGNMENT)?;
+        let is_known = header & !(HEAD | WORDS | HOLES | OTHERS) == 0 && head[2..] == [0; 2];
+        if !is_known || header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
+            return Err(newer());
+        }
+        let base = W::read(take(bytes, W::BYTES)?);
+        let none = || Error::corrupt("an szp block has no exceptions, or more than it has bytes");
+        let count = |bytes: &mut &'b [u8]| {
+            let n = u32::from_le_bytes(*take(bytes, 4)?.first_chunk().expect("four bytes"));
+            if n > 0 { Ok(n as usize) } else { Err(none()) }
+        };
+        let (mut hole, mut n_holes, mut others) = (W::ZERO, 0, &[][..]);
+        if header & HOLES != 0 {
+            hole = W::read(take(bytes, W::BYTES)?);
+            n_holes = count(bytes)?;
+        }
+        if header & OTHERS != 0 {
+            let n_bytes = count(bytes)?.checked_mul(element.bytes).filter(|&n_bytes| n_bytes <= bytes.len());
+            others = take(bytes, n_bytes.ok_or_else(none)?)?;
+        }
+        Ok(Self { base, hole, n_holes, others })
+    }
+}
+
+/// Makes numbers of symbols.
+struct Reading<'a, W> {
+    decoder: Decoder<'a>,
+    slots: &'a [u32],
+    codes: &'a mut [W],
+    kinds: &'a mut [u8],
+    n_holes: usize,
+    n_others: usize,
+    /// Whether all symbols were some.
+    is_sound: bool,
+}
+
+impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
+    #[inline(always)]
+    fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
+        let mut contexts = [W::ZERO; LANES];
+        s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
+        let symbols =
+            self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
+        let mut numbers = [W::ZERO; LANES];
+        let (mut long, mut exceptions) = (0, 0);
+        for lane in 0..LANES {
+            numbers[lane] = W::from_u64(symbols[lane].wrapping_sub(ZERO).into());
+            long |= u32::from(symbols[lane] >= LONG) << lane;
+            exceptions |= u32::from(symbols[lane] < ZERO) << lane;
+        }
+        (long, exceptions) = (long & step.lanes, exceptions & step.lanes);
+        if long != 0 && !self.add_bits(&symbols, long, &mut numbers) {
+            self.is_sound = false;
+        }
+        // Nothing is left of exceptions.
+        let folded = s.keep(!exceptions, s.load(&numbers));
+        let sign = s.minus(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
+        let left = s.xor(s.shift_right(folded, 1), sign);
+        let mut size = at_most_max(s, s.minus(s.xor(left, sign), sign));
+        let row = s.plus(step.predicted, s.minus(s.xor(left, step.signs), step.signs));
+        s.store(row, &mut numbers);
+        for (lane, &number) in numbers.iter().enumerate() {
+            if step.lanes >> lane & 1 != 0 {
+                self.codes[step.places[lane] as usize] = number;
+            }
+        }
+        if exceptions != 0 {
+            let mut holes = 0;
+            for lane in (0..LANES).filter(|lane| exceptions >> lane & 1 != 0) {
+                let is_hole = symbols[lane] == HOLE;
+                holes |= u32::from(is_hole) << lane;
+                self.kinds[step.places[lane] as usize] = if is_hole { IS_HOLE } else { IS_OTHER };
+            }
+            self.n_holes += holes.count_ones() as usize;
+            self.n_others += (exceptions & !holes).count_ones() as usize;
+            size = s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size);
+        }
+        (row, size)
+    }
+}
+
+impl<W: Word> Reading<'_, W> {
+    /// Makes long numbers of the symbols of these lanes and of their bits. `false` if one is longer than words are.
+    #[inline(always)]
+    fn add_bits(&mut self, symbols: &[u8; LANES], long: u32, numbers: &mut [W; LANES]) -> bool {
+        let (mut lengths, mut longest) = ([0; LANES], 0);
+        for lane in (0..LANES).filter(|lane| long >> lane & 1 != 0) {
+            let n_bits = long_bits(symbols[lane]).map_or(0, |length| length - 2);
+            // The two highest bits.
+            numbers[lane] = W::from_u64(u64::from(symbols[lane] & 1 | 2)) << n_bits.min(W::BITS - 2);
+            lengths[lane] = n_bits;
+            longest = longest.max(n_bits);
+        }
+        if longest > W::BITS - 2 {
+            return false;
+        }
+        for start in (0..longest).step_by(MAX_BITS as usize) {
+            let bits = self.decoder.bits(&lengths.map(|length: u32| length.saturating_sub(start).min(MAX_BITS)));
+            for lane in 0..LANES {
+                numbers[lane] |= W::from_u64(bits[lane].into()) << start;
+            }
+        }
+        true
+    }
+}
+
+/// Counts a block of this shape by how it is coded, and the elements that it keeps exactly.
+///
+/// # Errors
+/// `Corrupt` or `UnsupportedFormat`.
+pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
+    let n = shape.iter().product::<usize>() as u64;
+    counts.all += 1;
+    let Some(header) = bytes.first_chunk() else {
+        counts.constant += 1;
+        return Ok(());
+    };
+    let header = u16::from_le_bytes(*header);
+    match header {
+        RAW => (counts.raw, counts.exact) = (counts.raw + 1, counts.exact + n),
+        CONST => counts.constant += 1,
+        _ if header & RAW != 0 => return Err(newer()),
+        _ => {
+            let front = Front::<W>::read(header, &mut &bytes[..], element)?;
+            counts.entropy += 1;
+            counts.masked += u64::from(front.n_holes > 0);
+            let n_exact = front.n_holes + front.others.len() / element.bytes;
+            counts.exact += if header & WORDS != 0 { n } else { n_exact as u64 };
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! How often the symbols of a context occur, in parts of 2^10, and how a table of that is written.
+//!
+//! One symbol, the most frequent one, has what the others leave. Those keep four significant bits: a share that is wrong by
+//! 1/16 costs less than the bits that would tell it.
+
+use crate::error::{Error, Result};
+use crate::stage::bits::{Writer, peek};
+
+/// The logarithm of all parts.
+pub const LOG2_TOTAL: u32 = 10;
+const TOTAL: u32 = 1 << LOG2_TOTAL;
+/// Symbols of a context, at most.
+pub const MAX_SYMBOLS: usize = 132;
+/// Bits of a number of symbols, and of the length of a frequency.
+const SYMBOL_BITS: u32 = 8;
+const LENGTH_BITS: u32 = 4;
+/// Bits of a frequency that are kept below its highest one.
+const KEPT: u32 = 3;
+/// Most bits of a context's table.
+pub const TABLE_BITS: usize = 2 * SYMBOL_BITS as usize + MAX_SYMBOLS * (LENGTH_BITS + KEPT) as usize;
+
+/// What no symbol is.
+pub const NO_SYMBOL: u8 = u8::MAX;
+/// In the entry of a slot: where the frequency and the distance from its first slot are, above the symbol.
+const FREQUENCY_AT: u32 = 8;
+const DISTANCE_AT: u32 = 20;
+
+/// The frequencies of a context's symbols: all zero, or [`TOTAL`] together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frequencies {
+    of: [u16; MAX_SYMBOLS],
+    /// The symbol that has what the others leave.
+    rest: u8,
+}
+
+fn length(frequency: u16) -> u32 {
+    u16::BITS - frequency.leading_zeros()
+}
+
+/// The significant bits that are kept.
+fn cut(frequency: u32) -> u16 {
+    let below = length(frequency as u16).saturating_sub(KEPT + 1);
+    (frequency >> below << below) as u16
+}
+
+impl Frequencies {
+    /// For symbols that occur so often.
+    pub fn new(counts: &[u32; MAX_SYMBOLS]) -> Self {
+        let total: u64 = counts.iter().map(|&n| u64::from(n)).sum();
+        let mut of = [0; MAX_SYMBOLS];
+        if total == 0 {
+            return Self { of, rest: 0 };
+        }
+        let rest = first_largest(counts);
+        for (frequency, &n) in of.iter_mut().zip(counts) {
+            let share = (u64::from(n) << LOG2_TOTAL) / total;
+            *frequency = if n > 0 { cut(share.max(1) as u32) } else { 0 };
+        }
+        of[rest] = 0;
+        let mut others: u32 = of.iter().map(|&frequency| u32::from(frequency)).sum();
+        while others >= TOTAL {
+            let largest = &mut of[first_largest(&of)];
+            let half = cut(u32::from(*largest / 2));
+            others -= u32::from(*largest - half);
+            *largest = half;
+        }
+        of[rest] = (TOTAL - others) as u16;
+        Self { of, rest: rest as u8 }
+    }
+
+    /// Whether there are any.
+    fn are_any(&self) -> bool {
+        self.of[usize::from(self.rest)] > 0
+    }
+
+    /// Appends the table.
+    pub fn write(&self, bits: &mut Writer) {
+        let n = if self.are_any() {
+            self.of.iter().rposition(|&frequency| frequency > 0).map_or(0, |at| at + 1)
+        } else {
+            0
+        };
+        bits.push(n as u64, SYMBOL_BITS);
+        if n == 0 {
+            return;
+        }
+        bits.push(self.rest.into(), SYMBOL_BITS);
+        for (symbol, &frequency) in self.of[..n].iter().enumerate() {
+            if symbol == usize::from(self.rest) {
+                continue;
+            }
+            let length = length(frequency);
+            bits.push(length.into(), LENGTH_BITS);
+            if length > 1 {
+                let kept = KEPT.min(length - 1);
+                bits.push(u64::from(frequency >> (length - 1 - kept)) & ((1 << kept) - 1), kept);
+            }
+        }
+    }
+
+    /// The table at bit `at` of some bytes, which becomes that behind it; bits behind the end are zero.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn read(bytes: &[u8], at: &mut usize) -> Result<Self> {
+        let damage = || Error::corrupt("a table of frequencies is not one");
+        let mut take = |n: u32| {
+            let value = peek(bytes, *at) & ((1 << n) - 1);
+            *at += n as usize;
+            value
+        };
+        let mut of = [0; MAX_SYMBOLS];
+        let n = take(SYMBOL_BITS) as usize;
+        if n == 0 {
+            return Ok(Self { of, rest: 0 });
+        }
+        let rest = take(SYMBOL_BITS) as usize;
+        if n > MAX_SYMBOLS || rest >= n {
+            return Err(damage());
+        }
+        let mut others = 0;
+        for (symbol, frequency) in of[..n].iter_mut().enumerate() {
+            if symbol == rest {
+                continue;
+            }
+            let length = take(LENGTH_BITS) as u32;
+            if length > LOG2_TOTAL {
+                return Err(damage());
+            }
+            if length > 0 {
+                let kept = KEPT.min(length - 1);
+                *frequency = ((1 << kept | take(kept)) << (length - 1 - kept)) as u16;
+            }
+            others += u32::from(*frequency);
+        }
+        if others >= TOTAL {
+            return Err(damage());
+        }
+        of[rest] = (TOTAL - others) as u16;
+        Ok(Self { of, rest: rest as u8 })
+    }
+
+    /// The first slot of each symbol and, in the upper half, its frequency.
+    pub fn ranges(&self) -> [u32; MAX_SYMBOLS] {
+        let mut start = 0;
+        self.of.map(|frequency| {
+            let range = start | u32::from(frequency) << 16;
+            start += u32::from(frequency);
+            range
+        })
+    }
+
+    /// Writes the entries of all slots, by which a decoder finds symbols.
+    pub fn fill(&self, slots: &mut [u32]) {
+        let mut left = slots;
+        for (symbol, &frequency) in self.of.iter().enumerate() {
+            let (own, rest) = left.split_at_mut(frequency.into());
+            for (distance, slot) in own.iter_mut().enumerate() {
+                *slot = symbol as u32 | u32::from(frequency) << FREQUENCY_AT | (distance as u32) << DISTANCE_AT;
+            }
+            left = rest;
+        }
+        // In a context without symbols.
+        left.fill(NO_SYMBOL.into());
+    }
+}
+
+/// The symbol of a slot, its frequency and the slot's distance from its first one.
+#[inline(always)]
+pub fn entry(slot: u32) -> (u8, u32, u32) {
+    (slot as u8, slot >> FREQUENCY_AT & ((1 << (DISTANCE_AT - FREQUENCY_AT)) - 1), slot >> DISTANCE_AT)
+}
+
+/// The first one of the largest numbers.
+fn first_largest<T: Ord>(numbers: &[T]) -> usize {
+    (1..numbers.len()).fold(0, |best, i| if numbers[i] > numbers[best] { i } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(of: impl Fn(usize) -> u32) -> [u32; MAX_SYMBOLS] {
+        std::array::from_fn(of)
+    }
+
+    #[test]
+    fn tables_come_back_and_are_whole() {
+        for counts in [
+            counts(|_| 0),
+            counts(|i| u32::from(i == 7)),
+            counts(|i| u32::from(i == MAX_SYMBOLS - 1) * 9),
+            counts(|_| 1),
+            counts(|i| if i < 66 { 15 } else { u32::from(i < 131) }),
+            counts(|i| 1 << (31 - i.min(31))),
+            counts(|i| (i * i % 37) as u32),
+            counts(|i| if i == 3 { u32::MAX } else { 1 }),
+        ] {
+            let frequencies = Frequencies::new(&counts);
+            let total: u32 = frequencies.of.iter().map(|&frequency| u32::from(frequency)).sum();
+            assert_eq!(total, if counts.iter().any(|&n| n > 0) { TOTAL } else { 0 });
+            assert!(frequencies.of.iter().zip(&counts).all(|(&frequency, &n)| (frequency > 0) == (n > 0)));
+            let mut bytes = [0; TABLE_BITS / 8 + 8];
+            let mut writer = Writer::new(&mut bytes);
+            frequencies.write(&mut writer);
+            let n_bytes = writer.finish();
+            let mut at = 0;
+            assert_eq!(Frequencies::read(&bytes, &mut at).unwrap(), frequencies);
+            assert_eq!(at.div_ceil(8), n_bytes);
+            let mut slots = [0; TOTAL as usize];
+            frequencies.fill(&mut slots);
+            for (i, slot) in slots.into_iter().enumerate() {
+                let (symbol, frequency, distance) = entry(slot);
+                if total == 0 {
+                    assert_eq!(symbol, NO_SYMBOL);
+                    continue;
+                }
+                let range = frequencies.ranges()[usize::from(symbol)];
+                assert_eq!((range & 0xffff, range >> 16), (i as u32 - distance, frequency));
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_tables_are_refused() {
+        let read = |bytes: &[u8]| Frequencies::read(bytes, &mut 0);
+        assert!(read(&[MAX_SYMBOLS as u8 + 1, 0]).is_err());
+        assert!(read(&[3, 3]).is_err());
+        // A length of 11, and two halves beside the rest.
+        assert!(read(&[2, 0, 0x0b]).is_err());
+        assert!(read(&[2, 0, 0x0a]).is_ok());
+        assert!(read(&[3, 0, 0x0a, 0x05]).is_err());
+        assert!(read(&[]).is_ok());
+    }
+}

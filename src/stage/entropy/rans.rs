@@ -1,0 +1,264 @@
+//! Interleaved asymmetric numeral systems (rANS): 32 states, one for each lane, which share a string of u16.
+//!
+//! A step brings a symbol, or some plain bits, to every lane that takes part. Then each state that is below 2^16 takes
+//! the next u16, in the order of lanes. Encoders do all of it backwards.
+
+use crate::error::{Error, Result};
+use crate::stage::entropy::frequencies::{LOG2_TOTAL, entry};
+use crate::stage::rows::LANES;
+
+/// Bytes of the states in front of the string.
+pub const STATE_BYTES: usize = 4 * LANES;
+/// States are never below this, which an encoder begins with.
+const LOWEST: u32 = 1 << 16;
+/// Plain bits of a step, at most.
+pub const MAX_BITS: u32 = 16;
+
+/// Reads symbols and bits.
+pub struct Decoder<'a> {
+    states: [u32; LANES],
+    string: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// For states and string at the start of `bytes`.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn new(bytes: &'a [u8]) -> Result<Self> {
+        let (states, string) = bytes.split_at_checked(STATE_BYTES).ok_or_else(damage)?;
+        let (states, _) = states.as_chunks();
+        let states: [u32; LANES] = std::array::from_fn(|lane| u32::from_le_bytes(states[lane]));
+        if states.iter().any(|&state| state < LOWEST) {
+            return Err(damage());
+        }
+        Ok(Self { states, string, at: 0 })
+    }
+
+    /// The symbols of the lanes that take part. The slots of a lane's context begin at `contexts`.
+    #[inline(always)]
+    pub fn symbols(&mut self, slots: &[u32], contexts: &[u32; LANES], lanes: u32) -> [u8; LANES] {
+        let mut symbols = [0; LANES];
+        let mut states = self.states;
+        for lane in 0..LANES {
+            let state = states[lane];
+            let (symbol, frequency, distance) =
+                entry(slots[(contexts[lane] + (state & ((1 << LOG2_TOTAL) - 1))) as usize]);
+            symbols[lane] = symbol;
+            let next = frequency.wrapping_mul(state >> LOG2_TOTAL).wrapping_add(distance);
+            states[lane] = if lanes >> lane & 1 != 0 { next } else { state };
+        }
+        self.states = states;
+        self.refill();
+        symbols
+    }
+
+    /// So many bits for each lane, up to [`MAX_BITS`].
+    #[inline(always)]
+    pub fn bits(&mut self, n: &[u32; LANES]) -> [u32; LANES] {
+        let mut bits = [0; LANES];
+        for lane in 0..LANES {
+            bits[lane] = self.states[lane] & ((1 << n[lane]) - 1);
+            self.states[lane] >>= n[lane];
+        }
+        self.refill();
+        bits
+    }
+
+    #[inline(always)]
+    fn refill(&mut self) {
+        let mut low = 0;
+        for lane in 0..LANES {
+            low |= u32::from(self.states[lane] < LOWEST) << lane;
+        }
+        while low != 0 {
+            let lane = low.trailing_zeros() as usize;
+            low &= low - 1;
+            let next =
+                self.string.get(self.at..self.at + 2).map_or(0, |next| u16::from_le_bytes([next[0], next[1]]));
+            self.states[lane] = self.states[lane] << 16 | u32::from(next);
+            self.at += 2;
+        }
+    }
+
+    /// Bytes of states and string, at the end of which all must be as the encoder began.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn finish(self) -> Result<usize> {
+        let is_whole = self.at <= self.string.len() && self.states == [LOWEST; LANES];
+        if is_whole { Ok(STATE_BYTES + self.at) } else { Err(damage()) }
+    }
+}
+
+/// Writes symbols and bits, the last ones first, from the end of some memory.
+pub struct Encoder<'a> {
+    states: [u32; LANES],
+    string: &'a mut [u16],
+    /// Where the string begins; behind the end of the memory if that did not suffice.
+    at: usize,
+}
+
+impl<'a> Encoder<'a> {
+    /// An empty string.
+    pub fn new(string: &'a mut [u16]) -> Self {
+        Self { states: [LOWEST; LANES], at: string.len(), string }
+    }
+
+    /// Puts a symbol in front, whose first slot and, in the upper half, frequency are `range`.
+    #[inline(always)]
+    pub fn symbol(&mut self, lane: usize, range: u32) {
+        let (start, frequency) = (range & 0xffff, range >> 16);
+        let state = self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL));
+        self.states[lane] = (state / frequency) << LOG2_TOTAL | (state % frequency + start);
+    }
+
+    /// Puts so many bits in front.
+    #[inline(always)]
+    pub fn bits(&mut self, lane: usize, bits: u32, n: u32) {
+        let state = self.drained(lane, 1 << (32 - n));
+        self.states[lane] = state << n | bits;
+    }
+
+    /// The state, of which half is moved to the string if it is not below the limit.
+    #[inline(always)]
+    fn drained(&mut self, lane: usize, limit: u64) -> u32 {
+        let state = self.states[lane];
+        if u64::from(state) < limit {
+            return state;
+        }
+        self.at = self.at.wrapping_sub(1);
+        if let Some(place) = self.string.get_mut(self.at) {
+            *place = state as u16;
+        }
+        state >> 16
+    }
+
+    /// Whether there was room for all.
+    pub fn is_whole(&self) -> bool {
+        self.at <= self.string.len()
+    }
+
+    /// Bytes of states and string.
+    pub fn n_bytes(&self) -> usize {
+        STATE_BYTES + 2 * (self.string.len() - self.at)
+    }
+
+    /// Writes them to the start of `out`.
+    pub fn write(&self, out: &mut [u8]) {
+        for (out, state) in out.chunks_exact_mut(4).zip(self.states) {
+            out.copy_from_slice(&state.to_le_bytes());
+        }
+        for (out, word) in out[STATE_BYTES..].chunks_exact_mut(2).zip(&self.string[self.at..]) {
+            out.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+fn damage() -> Error {
+    Error::corrupt("a string of entropy codes does not end as it began")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::entropy::frequencies::{Frequencies, MAX_SYMBOLS};
+
+    /// Of a lane at a step: whether it takes part, context, symbol, and bits with their number in front.
+    type Part = (bool, usize, u8, u32, u32);
+
+    /// Some steps: symbols of two contexts, or bits, for lanes that are left out now and then.
+    fn string(n_steps: usize) -> (Vec<u8>, impl Fn(usize, usize) -> Part, Vec<u32>) {
+        let of = |step: usize, lane: usize| {
+            let mixed = (step * 0x9e37 + lane * 0x79b9) ^ (step * lane);
+            let n = (mixed % 17) as u32;
+            let bits = (mixed as u32).wrapping_mul(0x0131_4159) >> 8 & ((1 << n) - 1);
+            (!mixed.is_multiple_of(7), mixed % 2, [3, 3, 3, 0, 9, 9, 131][mixed % 13 % 7], n, bits)
+        };
+        let mut counts = [[0; MAX_SYMBOLS]; 2];
+        (0..n_steps).for_each(|step| {
+            (0..LANES).for_each(|lane| {
+                let (takes_part, context, symbol, ..) = of(step, lane);
+                counts[context][usize::from(symbol)] += u32::from(takes_part);
+            });
+        });
+        let frequencies = counts.map(|counts| Frequencies::new(&counts));
+        let mut slots = vec![0; 2 << LOG2_TOTAL];
+        let mut memory = vec![0; 4 * LANES * n_steps];
+        frequencies.iter().zip(slots.chunks_mut(1 << LOG2_TOTAL)).for_each(|(of, slots)| of.fill(slots));
+        let mut encoder = Encoder::new(&mut memory);
+        for step in (0..n_steps).rev() {
+            for lane in (0..LANES).rev() {
+                let (takes_part, _, _, n, bits) = of(step, lane);
+                encoder.bits(lane, if takes_part { bits } else { 0 }, if takes_part { n } else { 0 });
+            }
+            for lane in (0..LANES).rev() {
+                let (takes_part, context, symbol, ..) = of(step, lane);
+                if takes_part {
+                    encoder.symbol(lane, frequencies[context].ranges()[usize::from(symbol)]);
+                }
+            }
+        }
+        assert!(encoder.is_whole());
+        let mut bytes = vec![0; encoder.n_bytes()];
+        encoder.write(&mut bytes);
+        (bytes, of, slots)
+    }
+
+    fn read(
+        bytes: &[u8],
+        n_steps: usize,
+        slots: &[u32],
+        mut check: impl FnMut(usize, [u8; LANES], [u32; LANES]),
+    ) -> Result<usize> {
+        let (_, of, _) = string(0);
+        let mut decoder = Decoder::new(bytes)?;
+        for step in 0..n_steps {
+            let steps: [_; LANES] = std::array::from_fn(|lane| of(step, lane));
+            let lanes = (0..LANES).fold(0, |lanes, lane| lanes | u32::from(steps[lane].0) << lane);
+            let symbols = decoder.symbols(slots, &steps.map(|step| (step.1 as u32) << LOG2_TOTAL), lanes);
+            let bits = decoder.bits(&steps.map(|step| if step.0 { step.3 } else { 0 }));
+            check(step, symbols, bits);
+        }
+        decoder.finish()
+    }
+
+    #[test]
+    fn symbols_and_bits_come_back() {
+        for n_steps in [0, 1, 2, 300] {
+            let (mut bytes, of, slots) = string(n_steps);
+            let n_bytes = bytes.len();
+            bytes.extend([1, 2, 3]);
+            let used = read(&bytes, n_steps, &slots, |step, symbols, bits| {
+                for lane in 0..LANES {
+                    let (takes_part, _, symbol, _, of_lane) = of(step, lane);
+                    assert!(!takes_part || (symbols[lane], bits[lane]) == (symbol, of_lane), "{step} {lane}");
+                }
+            });
+            assert_eq!(used.unwrap(), n_bytes);
+        }
+    }
+
+    #[test]
+    fn damage_is_found_or_does_no_harm() {
+        let (bytes, _, slots) = string(40);
+        for at in 0..bytes.len() {
+            assert!(read(&bytes[..at], 40, &slots, |_, _, _| ()).is_err());
+            // Plain bits may be others: what comes of this is only not to be a panic.
+            let mut other = bytes.clone();
+            other[at] ^= 1 << (at % 8);
+            let _ = read(&other, 40, &slots, |_, _, _| ());
+        }
+        assert!(read(&bytes, 40, &vec![u32::MAX; slots.len()], |_, _, _| ()).is_err());
+        assert!(read(&bytes, 40, &vec![0; slots.len()], |_, _, _| ()).is_err());
+    }
+
+    #[test]
+    fn a_string_without_room_is_not_whole() {
+        let mut memory = [0; 3];
+        let mut encoder = Encoder::new(&mut memory);
+        (0..200).for_each(|i| encoder.bits(i % LANES, 1, 7));
+        assert!(!encoder.is_whole());
+    }
+}
