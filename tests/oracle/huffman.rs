@@ -93,10 +93,8 @@ fn section(w: u32, numbers: &[u64]) -> Vec<u8> {
     let coded: Vec<&[u64]> =
         rows.iter().zip(&is_zero).filter(|&(_, &is_zero)| !(has_marks && is_zero)).map(|(&row, _)| row).collect();
     let last = coded.last().map_or(0, |row| row[row.len() - 1]);
-    let filled: Vec<Vec<usize>> = coded
-        .iter()
-        .map(|row| (0..32).map(|lane| symbol(*row.get(lane).unwrap_or(&last)).0).collect())
-        .collect();
+    let filled: Vec<Vec<usize>> =
+        coded.iter().map(|row| (0..32).map(|lane| symbol(*row.get(lane).unwrap_or(&last)).0).collect()).collect();
     let mut counts = vec![0; if w == 8 { 256 } else { 2048 + 4 * (w as usize - 11) }];
     filled.iter().flatten().for_each(|&symbol| counts[symbol] += 1);
     let n_used = counts.iter().filter(|&&count| count > 0).count();

@@ -4,6 +4,9 @@
 //! u8 kind | u8 differences | u16 0 | the elements, the one element, or a section
 //! ```
 
+use std::any::Any;
+use std::cell::Cell;
+
 use crate::codec::BlockCounts;
 use crate::codec::huffman::params::UNIT;
 use crate::cpu::level::Level;
@@ -21,8 +24,15 @@ const HEADER: usize = 4;
 /// Of so many rows one is looked at to see whether differences are better.
 const SAMPLE_EVERY: usize = 8;
 
-/// Memory for the work on blocks, one after the other.
-pub struct Work<T> {
+thread_local! {
+    /// The last memory that this thread used. Blocks are small, so it is.
+    static KEPT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+}
+
+/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+pub struct Work<T: Number>(Option<Box<Memory<T>>>);
+
+struct Memory<T> {
     numbers: Vec<T>,
     differences: Vec<T>,
     section: section::Work<T>,
@@ -34,10 +44,28 @@ impl<T: Number> Work<T> {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n: usize) -> Result<Self> {
+        // At the end of a thread there may be nothing kept any more.
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        let kept = kept.and_then(|memory| memory.downcast::<Memory<T>>().ok());
+        if let Some(memory) = kept.filter(|memory| memory.numbers.len() >= n) {
+            return Ok(Self(Some(memory)));
+        }
         let mut all = [try_vec(n, "a block")?, try_vec(n, "a block")?];
         all.iter_mut().for_each(|numbers| numbers.resize(n, T::default()));
         let [numbers, differences] = all;
-        Ok(Self { numbers, differences, section: section::Work::new(n)? })
+        Ok(Self(Some(Box::new(Memory { numbers, differences, section: section::Work::new(n)? }))))
+    }
+
+    fn memory(&mut self) -> &mut Memory<T> {
+        self.0.as_mut().expect("there until it is dropped")
+    }
+}
+
+impl<T: Number> Drop for Work<T> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.0.take() {
+            let _ = KEPT.try_with(|kept| kept.set(Some(memory)));
+        }
     }
 }
 
@@ -81,7 +109,8 @@ fn cost<T: Number>(numbers: &[T]) -> u64 {
 /// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
 pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
     let n = bytes.len() / T::BYTES;
-    let (numbers, differences) = (&mut work.numbers[..n], &mut work.differences[..n]);
+    let Memory { numbers, differences, section: memory } = work.memory();
+    let (numbers, differences) = (&mut numbers[..n], &mut differences[..n]);
     let first = T::read(bytes);
     let (mut before, mut is_constant) = (0, true);
     for ((bytes, number), difference) in bytes.chunks_exact(T::BYTES).zip(&mut *numbers).zip(&mut *differences) {
@@ -101,7 +130,7 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
     }
     let are_differences = cost(differences) < cost(numbers);
     let numbers = if are_differences { differences } else { numbers };
-    let coding = Coding::choose(numbers, &mut work.section, level);
+    let coding = Coding::choose(numbers, memory, level);
     let end = (HEADER + coding.n_bytes()).next_multiple_of(UNIT);
     let raw_end = (HEADER + bytes.len()).next_multiple_of(UNIT);
     if end >= raw_end {
@@ -112,7 +141,7 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
     }
     out[..HEADER].copy_from_slice(&[CODES, are_differences.into(), 0, 0]);
     let (section, zeros) = out[HEADER..end].split_at_mut(coding.n_bytes());
-    coding.write(&work.section, level, section);
+    coding.write(memory, level, section);
     zeros.fill(0);
     end
 }
@@ -152,8 +181,9 @@ pub fn decode<T: Number>(
             T::BYTES
         }
         _ => {
-            let numbers = &mut work.numbers[..out.len() / T::BYTES];
-            let n_bytes = section::read(rest, numbers, &mut work.section, level)?;
+            let Memory { numbers, section: memory, .. } = work.memory();
+            let numbers = &mut numbers[..out.len() / T::BYTES];
+            let n_bytes = section::read(rest, numbers, memory, level)?;
             put(numbers, are_differences, is_signed, out);
             n_bytes
         }

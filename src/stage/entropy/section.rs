@@ -210,10 +210,19 @@ impl<T: Number> Coding<T> {
         let (words, rest) = rest.split_at_mut(WORD_BYTES * self.n_words);
         if self.n_words > 0 {
             let (codes, lengths) = (&work.codes[..self.n_coded], &work.lengths[..self.n_coded]);
-            write_words(Writer::new(&self.lane_bits, &last_row(lengths), self.longest), codes, lengths, level, words);
+            write_words(
+                Writer::new(&self.lane_bits, &last_row(lengths), self.longest),
+                codes,
+                lengths,
+                level,
+                words,
+            );
         }
         let (marks, rest) = rest.split_at_mut(self.mark_bytes);
-        marks.iter_mut().zip(self.marks.iter().flat_map(|word| word.to_le_bytes())).for_each(|(to, byte)| *to = byte);
+        marks
+            .iter_mut()
+            .zip(self.marks.iter().flat_map(|word| word.to_le_bytes()))
+            .for_each(|(to, byte)| *to = byte);
         let (lengths, tails) = rest.split_at_mut(self.length_bytes);
         let mut coded = halves(&self.code_lengths.as_ref()[self.lowest..self.lowest + self.n_symbols]);
         lengths.fill_with(|| coded.next().unwrap_or(0) | coded.next().unwrap_or(0) << 4);
@@ -485,7 +494,8 @@ mod tests {
 
     #[test]
     fn rows_of_zeros_take_a_bit() {
-        let numbers: Vec<u16> = (0..MAX_NUMBERS).map(|i| if i / 500 % 8 == 3 { 1 + (i % 7) as u16 } else { 0 }).collect();
+        let numbers: Vec<u16> =
+            (0..MAX_NUMBERS).map(|i| if i / 500 % 8 == 3 { 1 + (i % 7) as u16 } else { 0 }).collect();
         assert!(round_trip(&numbers).len() < 6000);
         assert!(round_trip(&vec![0u8; MAX_NUMBERS]).len() < 300);
         // The last row is short, and marked or not.
@@ -508,7 +518,8 @@ mod tests {
             let of = |&count: &u32| f64::from(count) * (n / f64::from(count)).log2();
             let bits: f64 = counts.iter().filter(|&&count| count > 0).map(of).sum();
             let lengths = huffman::lengths(&counts, 14);
-            let coded: f64 = counts.iter().zip(lengths).map(|(&count, length)| f64::from(count * u32::from(length))).sum();
+            let coded: f64 =
+                counts.iter().zip(lengths).map(|(&count, length)| f64::from(count * u32::from(length))).sum();
             assert!(coded < bits * 1.01);
             assert!((8 * round_trip(&numbers).len()) as f64 <= most * coded + 8.0 * 300.0);
         }
