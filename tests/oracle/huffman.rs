@@ -19,7 +19,7 @@ const DIRECT: u32 = 1 << 11;
 /// A type's W and whether it is signed.
 fn kind(dtype: DType) -> (u32, bool) {
     let is_signed = matches!(dtype, DType::I8 | DType::I16 | DType::I32);
-    (8 * dtype.size().unwrap() as u32, is_signed)
+    (8 * dtype.size().unwrap(), is_signed)
 }
 
 /// All payload bytes; checks are zero.

@@ -202,7 +202,7 @@ impl Writer {
                 // As likely as not, so there is no branch.
                 let is_full = u32::from(count + length >= WORD_BITS + self.longest);
                 if let Some((_, word)) = out[..end].split_last_chunk_mut() {
-                    *word = ((bits >> (32 - count) % 32) as u16).to_le_bytes();
+                    *word = ((bits >> ((32 - count) % 32)) as u16).to_le_bytes();
                 }
                 end -= is_full as usize * WORD_BYTES;
                 let count = count - is_full * WORD_BITS;
