@@ -13,16 +13,16 @@ pub const MAX_SYMBOLS: usize = 4096;
 pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> [u8; SYMBOLS] {
     const { assert!(SYMBOLS <= MAX_SYMBOLS) };
     let mut lengths = [0; SYMBOLS];
-    let mut leaves = [(0, 0); SYMBOLS];
+    let mut leaves = [(0u32, 0u32); SYMBOLS];
     let mut n = 0;
     for (symbol, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
-        leaves[n] = (count, symbol);
+        leaves[n] = (count, symbol as u32);
         n += 1;
     }
     assert!(max_bits <= MAX_BITS && n <= 1 << max_bits, "a code for every symbol");
     let leaves = &mut leaves[..n];
     if let [(_, symbol)] = *leaves {
-        lengths[symbol] = 1;
+        lengths[symbol as usize] = 1;
         return lengths;
     }
     loop {
@@ -30,7 +30,7 @@ pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> 
         leaves.sort_unstable();
         let depths = depths::<SYMBOLS>(leaves);
         if depths.iter().all(|&depth| u32::from(depth) <= max_bits) {
-            leaves.iter().zip(depths).for_each(|(&(_, symbol), depth)| lengths[symbol] = depth);
+            leaves.iter().zip(depths).for_each(|(&(_, symbol), depth)| lengths[symbol as usize] = depth);
             return lengths;
         }
         leaves.iter_mut().for_each(|(count, _)| *count = count.div_ceil(2));
@@ -38,7 +38,7 @@ pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> 
 }
 
 /// Depths of sorted leaves in their tree; those of more than 255 are 255.
-fn depths<const SYMBOLS: usize>(leaves: &[(u32, usize)]) -> [u8; SYMBOLS] {
+fn depths<const SYMBOLS: usize>(leaves: &[(u32, u32)]) -> [u8; SYMBOLS] {
     let n = leaves.len();
     // Merged nodes come into being by weight, and so are merged in their turn.
     let n_merged = n.saturating_sub(1);

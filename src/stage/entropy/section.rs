@@ -143,6 +143,9 @@ impl<T: Number> Coding<T> {
         let max_bits = (n_used.max(1).ilog2() + MORE_BITS).clamp(FEW_BITS, MAX_BITS);
         let code_lengths = if n_used > 0 { T::lengths(counts, max_bits) } else { T::no_lengths() };
         let length_bytes = halves(&code_lengths.as_ref()[lowest..end]).count().div_ceil(2);
+        let symbols = counted.iter().enumerate().take(end).skip(lowest);
+        let tail_bits: usize = symbols.map(|(symbol, &n)| n as usize * above_tail(symbol).1 as usize).sum();
+        let of_copies: usize = work.coded[n_numbers..n_coded].iter().map(|&number| symbol(number).1 as usize).sum();
         let mut coding = Self {
             lowest,
             n_symbols: end - lowest,
@@ -155,13 +158,10 @@ impl<T: Number> Coding<T> {
             longest: 0,
             lane_bits: [0; LANES],
             n_words: 0,
-            tail_bits: 0,
+            tail_bits: tail_bits - of_copies,
         };
         if n_used > 1 {
             coding.make_codes(work, level);
-        }
-        for &number in &work.coded[..coding.n_numbers] {
-            coding.tail_bits += symbol(number).1 as usize;
         }
         coding
     }
