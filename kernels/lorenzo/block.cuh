@@ -53,9 +53,12 @@ template <typename B, bool kIsDense = B::kIsDense>
 struct Codes {};
 template <typename B>
 struct Codes<B, true> {
-    HuffState<typename B::W, B::kThreads> huff;
+    using W = typename B::W;
+    HuffState<W, B::kThreads> huff;
     u32 t;                               // zeros at the end that all words have
-    u32 n_distinct;                      // samples that differ, at least
+    W lowest[B::kGroups], highest[B::kGroups];
+    u32 from, entries[10], top[2];       // what a dictionary would have, with so many low bits and more
+    u32 n_distinct;
     u32 n_entries, low;                  // of a dictionary, and bits below them
     u32 delta_bits, delta_shift;
     u32 delta_bytes;                     // in front of the numbers, if there is one

@@ -93,7 +93,11 @@ struct LorenzoCompressor {
         do {
             maps.look_at_words(numbers, any, all);
             if constexpr (B::kIsDense) {
-                if (threadIdx.x == 0 && !shared.mask.is_used) shared.codes.t = trailing_zeros(any), shared.codes.delta_bytes = 0;
+                if (likely(!shared.mask.is_used) && any != all) {
+                    const u32 t = trailing_zeros(any);
+                    if (threadIdx.x == 0) shared.codes.t = t, shared.codes.delta_bytes = 0;
+                    Dictionary<B>::count_entries(shared, numbers, t, reinterpret_cast<u32*>(residuals));
+                }
             }
         } while (unlikely(any != all && !shared.mask.is_used && shared.n_frequent >= MaskChoice<B>::kMinSamples && m >= MaskChoice<B>::kMinElements) &&
                  masks.choose(numbers, reinterpret_cast<u32*>(residuals)));
@@ -123,6 +127,11 @@ struct LorenzoCompressor {
                 shared.sections[warp] = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
                 atomicAdd(&shared.n_nonzero, own.n_nonzero);
                 atomicMax(&shared.longest, own.w + own.e1 + own.e2);
+            }
+            if constexpr (B::kIsDense) {
+                // Short rows are coded by columns: neighbours in a row are often of other kinds.
+                const bool is_by_columns = shared.box.sx < kRun && !shared.box.is_line() && !shared.mask.is_used;
+                if (threadIdx.x == 0) shared.codes.huff.set(n_coded(), is_by_columns ? shared.box.sx : 0);
             }
             __syncthreads();
         }
@@ -171,7 +180,7 @@ struct LorenzoCompressor {
                 __syncthreads();
                 if (threadIdx.x == 0) *reinterpret_cast<uint4*>(stage) = make_uint4((shared.header.x & ~0xfu) | kHuff, shared.header.y, shared.header.z, shared.header.w);
                 if (unlikely(is_masked)) masks.write(stage);
-                huff_of(residuals).write(stage, contents);
+                Huff{shared.codes.huff, residuals}.write(stage, contents);
             }
         }
         const bool is_cut = (shared.header.x >> 4 & 0xf) == kCut;
@@ -266,7 +275,7 @@ struct LorenzoCompressor {
             if (units < n_units) coder = own, n_units = units;
         };
         if constexpr (B::kIsDense) {
-            const Huff huff = huff_of(residuals);
+            const Huff huff{shared.codes.huff, residuals};
             take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Trees*>(numbers)));
         }
         take_shorter(kSplit, SplitPlan(shared.sections, contents(), n_coded()).end());
@@ -283,12 +292,7 @@ struct LorenzoCompressor {
         }
     }
 
-    // HUFF. Short rows are coded by columns: neighbours in a row are often of other kinds.
     using Huff = WrittenHuff<W, B::kThreads>;
-    __device__ __forceinline__ Huff huff_of(const W* residuals) const {
-        const bool is_by_columns = shared.box.sx < kRun && !shared.box.is_line() && !shared.mask.is_used;
-        return Huff(shared.codes.huff, residuals, n_coded(), is_by_columns ? shared.box.sx : 0);
-    }
 
     // DICT, if that is the shortest, in the place of SPLIT; `own` has the widths of the warp's numbers. Barriers.
     __device__ __forceinline__ void take_dictionary(const Dictionary<B>& dictionary, const Widths& own, W* residuals, u32& coder, u32& n_units) const {

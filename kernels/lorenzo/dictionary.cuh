@@ -1,9 +1,9 @@
 // The dictionary of a block's words, if it is worth one: DICT of dense, by all threads of a CTA.
 //
 // The words are read from the array again where they are needed: since the block was loaded they have become numbers, and masked ones
-// something else. Most blocks have too many words that differ. A bitmap of hashed samples says how many there are at least, and that is
-// enough to leave nearly all such blocks alone. Else the samples are sorted, then all words, in `work`. Entries are put to the end
-// of it, which the stage does not reach as long as it has no more than deltas.
+// something else. Most blocks have too many words that differ. When a block is loaded, a bitmap says so for the upper bits of its words, and
+// where that is not enough, bitmaps of hashes do later. Else samples are sorted, then all words, in `work`. Entries are put to the end of it,
+// which the stage does not reach as long as it has no more than deltas.
 
 #pragma once
 
@@ -17,7 +17,7 @@ template <typename B>
 struct Dictionary {
     using W = typename B::W;
     using Signed = std::make_signed_t<W>;
-    static constexpr u32 kBits = Word<W>::kBits, kSamples = 1024, kOwnSamples = kSamples / B::kThreads;
+    static constexpr u32 kBits = Word<W>::kBits, kSamples = 1024;
     static constexpr u32 kWorkWords = sizeof(Buffer<B>) / sizeof(W);
 
     LorenzoShared<B>& shared;
@@ -46,7 +46,7 @@ struct Dictionary {
     // end of `work`, and `own` has the widths of the warp's group of numbers. Barriers.
     __device__ __forceinline__ bool choose(u32 limit, Widths& own) const {
         const u32 m = shared.box.m, stride = max(m / kSamples, 1u), n_samples = min((m + stride - 1) / stride, kSamples);
-        if (likely(!may_have_few(limit, stride, n_samples))) return false;
+        if (likely(!may_be_short(limit))) return false;
         fill<kSamples>(n_samples, stride);
         u32 entries[kBits / kWarp];
         sort_and_count<kSamples>(n_samples, entries);
@@ -75,44 +75,109 @@ struct Dictionary {
         return true;
     }
 
-    // Whether samples may have so few values that a dictionary is promising. Barriers.
-    __device__ __forceinline__ bool may_have_few(u32 limit, u32 stride, u32 n_samples) const {
-        constexpr u32 kLogPlaces = 13;
-        static_assert((1 << kLogPlaces) / 32 == B::kThreads && sizeof(shared.lengths) >= (1 << kLogPlaces) / 8, "a thread has a word of the bitmap");
-        u32* const bitmap = shared.lengths[0];
-        const u32 m = shared.box.m, most_bits = (8 * limit - 1) / m;
-        W own[kOwnSamples];
-        const Values value(*this);
-#pragma unroll
-        for (u32 i = 0; i < kOwnSamples; ++i) {
-            const u32 sample = i * B::kThreads + threadIdx.x;
-            own[i] = value(min(sample, n_samples - 1) * stride);
+    // Counts, when the block has been loaded, entries of its words, of which all end in t zeros, for all numbers of low bits from
+    // shared.codes.from on. The bitmap need not be initialised. Barriers.
+    static __device__ __forceinline__ void count_entries(LorenzoShared<B>& shared, const W* words, u32 t, u32* bitmap) {
+        Codes<B>& codes = shared.codes;
+        const u32 m = shared.box.m, thread = forgotten_thread(), lane = thread % kWarp, warp = thread / kWarp;
+        // As unsigned numbers in the same order.
+        W lowest = words[0] ^ kTopBit<W>, highest = lowest;
+#pragma unroll 4
+        for (u32 i = thread; i < m; i += B::kThreads) {
+            const W own = words[i] ^ kTopBit<W>;
+            lowest = min(lowest, own), highest = max(highest, own);
         }
-        // With so many low bits.
-        u32 k = min(most_bits, kBits - 1);
+        highest = warp_max_unsigned(highest), lowest = ~warp_max_unsigned(static_cast<W>(~lowest));
+        if (lane == 0) codes.lowest[warp] = lowest, codes.highest[warp] = highest;
+#pragma unroll 1
+        for (u32 i = thread; i < kBitmapWords / 4; i += B::kThreads) reinterpret_cast<uint4*>(bitmap)[i] = make_uint4(0, 0, 0, 0);
+        if (thread < kCounted) codes.entries[thread] = 0;
+        if (thread < 2) codes.top[thread] = 0;
+        __syncthreads();
+#pragma unroll
+        for (u32 g = 0; g < B::kGroups; ++g) lowest = min(lowest, codes.lowest[g]), highest = max(highest, codes.highest[g]);
+        const u32 length = bit_length(static_cast<W>((highest >> t) - (lowest >> t))), from = length - min(length, kLevels), shift = t + from;
+        const u32 base = static_cast<u32>(lowest >> shift) & ~low_bits(0u, kLevels);
+        if (thread == 0) codes.from = from;
+#pragma unroll 4
+        for (u32 i = thread; i < m; i += B::kThreads) {
+            const u32 place = static_cast<u32>((words[i] ^ kTopBit<W>) >> shift) - base;
+            or_shared(shared_address(bitmap + place / 32), 1u << place % 32);
+        }
+        __syncthreads();
+        // A bit of a level is one of two bits of the level before.
+        u32 counts[kCounted] = {};
+#pragma unroll 1
+        for (u32 i = thread; i < kBitmapWords; i += B::kThreads) {
+            const u32 word = bitmap[i], present = __ballot_sync(kAllLanes, word != 0);
+            count_levels(word, counts);
+            count_levels(lane == 0 ? present : 0, counts + 5);
+            if (lane == 0 && present) or_shared(shared_address(codes.top + i / (32 * kWarp)), 1u << i / kWarp % 32);
+        }
+#pragma unroll
+        for (u32 level = 0; level < kCounted; ++level) {
+            const u32 n = warp_sum(counts[level]);
+            if (lane == 0) atomicAdd(&codes.entries[level], n);
+        }
+    }
+    static constexpr u32 kCounted = 10, kLevels = 15, kBitmapWords = 2 << kLevels >> 5;
+    // Adds the bits of five levels in a word.
+    static __device__ __forceinline__ void count_levels(u32 word, u32* counts) {
+        counts[0] += __popc(word);
+        word = (word | word >> 1) & 0x55555555, counts[1] += __popc(word);
+        word = (word | word >> 2) & 0x11111111, counts[2] += __popc(word);
+        word = (word | word >> 4) & 0x01010101, counts[3] += __popc(word);
+        word = (word | word >> 8) & 0x00010001, counts[4] += __popc(word);
+    }
+
+    // Whether a dictionary may take fewer than `limit` bytes, by how many entries it has at least. Barriers.
+    __device__ __forceinline__ bool may_be_short(u32 limit) const {
+        const Codes<B>& codes = shared.codes;
+        const u32 m = shared.box.m, thread = forgotten_thread(), most_bits = (8 * limit - 1) / m;
+        const auto is_short = [=](u32 k, u32 n) { return n <= m / 2 && m * (index_bits(n) + k) + n * (kBits - k) / 2 < 8 * limit; };
+        const u32 level = thread % kWarp, from = codes.from;
+        // The last levels are those of two words; of what is behind them one entry is known.
+        u32 counts[5] = {}, n_entries = level < kCounted ? codes.entries[level] : level == kLevels ? (codes.top[0] != 0) + (codes.top[1] != 0) : 1;
+        count_levels(codes.top[0], counts);
+        count_levels(codes.top[1], counts);
+#pragma unroll
+        for (u32 i = 0; i < 5; ++i) n_entries = level == kCounted + i ? counts[i] : n_entries;
+        if (__any_sync(kAllLanes, from + level < kBits && is_short(from + level, n_entries))) return true;
+        if (from + kWarp < kBits && is_short(from + kWarp, 1)) return true;
+        u32 k = from, n = codes.entries[0];
 #pragma unroll 1
         for (;;) {
-            __syncthreads();
-            bitmap[threadIdx.x] = 0;
-            if (threadIdx.x == 0) shared.codes.n_distinct = 0;
-            __syncthreads();
-#pragma unroll
-            for (u32 i = 0; i < kOwnSamples; ++i) {
-                const u64 upper = static_cast<u64>(shifted_signed(own[i], k));
-                const u32 place = static_cast<u32>(upper * 0x9e3779b97f4a7c15u >> (64 - kLogPlaces));
-                or_shared(shared_address(bitmap + place / 32), 1u << place % 32);
-            }
-            __syncthreads();
-            const u32 n = warp_sum(static_cast<u32>(__popc(bitmap[threadIdx.x])));
-            if (lane_id() == 0) atomicAdd(&shared.codes.n_distinct, n);
-            __syncthreads();
-            // With fewer low bits there are not fewer values.
-            const u32 n_distinct = shared.codes.n_distinct, bits = index_bits(n_distinct);
-            if (4 * n_distinct > 3 * n_samples) return false;
-            if (bits + k <= most_bits) return true;
-            if (bits > most_bits) return false;
-            k = most_bits - bits;
+            // With fewer low bits there are not fewer entries.
+            const u32 bits = index_bits(n);
+            if (k == 0 || n > m / 2 || bits > most_bits) return false;
+            k = min(k - 1, most_bits - bits);
+            n = count_hashed(k);
+            if (is_short(k, n)) return true;
         }
+    }
+    // Entries with k low bits, at least: words with the same hash are taken for one. Barriers.
+    __device__ __forceinline__ u32 count_hashed(u32 k) const {
+        u32* const bitmap = reinterpret_cast<u32*>(work);
+        const u32 thread = forgotten_thread();
+        const Values value(*this);
+        __syncthreads();
+#pragma unroll 1
+        for (u32 i = thread; i < kBitmapWords / 4; i += B::kThreads) reinterpret_cast<uint4*>(bitmap)[i] = make_uint4(0, 0, 0, 0);
+        if (thread == 0) shared.codes.n_distinct = 0;
+        __syncthreads();
+#pragma unroll 4
+        for (u32 i = thread; i < shared.box.m; i += B::kThreads) {
+            const u32 place = static_cast<u32>(static_cast<u64>(shifted_signed(value(i), k)) * 0x9e3779b97f4a7c15u >> (64 - kLevels - 1));
+            or_shared(shared_address(bitmap + place / 32), 1u << place % 32);
+        }
+        __syncthreads();
+        u32 n = 0;
+#pragma unroll 4
+        for (u32 i = thread; i < kBitmapWords; i += B::kThreads) n += __popc(bitmap[i]);
+        n = warp_sum(n);
+        if (thread % kWarp == 0) atomicAdd(&shared.codes.n_distinct, n);
+        __syncthreads();
+        return shared.codes.n_distinct;
     }
 
     // Values 0, stride, 2·stride, … to `work`, with largest numbers behind them. Barriers.

@@ -74,6 +74,7 @@ struct MapChoice {
         mapping.map = kBits, mapping.shift = t;
         Mapping<W> tried = mapping;
         u32 lowest = ~0u;
+        PackedOrders best = orders;
         const bool has_exponents = element.is_float && (any & ~all) >> Word<W>::kMantissa != 0;
         const bool has_signs = (any & ~all) >> (Word<W>::kBits - 1) != 0;
         if (has_exponents) look_at_exponents(numbers, t);
@@ -89,7 +90,7 @@ struct MapChoice {
             }
             // Of equal costs the first map in the order of the rule is the best. CUT, the last one, comes early, because where FIXED can be
             // used as well it is hardly ever better, and then the numbers of FIXED are still there.
-            if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, orders = own;
+            if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, best = own;
             if (map == kBits && has_exponents && find_cut(numbers, other, has_signs, tried)) {
                 map = kCut;
             } else if ((map == kBits || map == kCut) && has_exponents && find_fixed(numbers, other, tried)) {
@@ -100,6 +101,7 @@ struct MapChoice {
                 break;
             }
         }
+        orders = best;
         if (mapping.map != kBits) {
             // The numbers of the last map that was tried are there.
             if (mapping.map != tried.map) {

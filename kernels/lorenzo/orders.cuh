@@ -102,22 +102,24 @@ struct OrderChoice {
     template <typename F>
     __device__ __forceinline__ void search(u32& lowest, Orders& best, const F& cost_alone) const {
         u32 places = kSearch;
+        PackedOrders from = best;
 #pragma unroll 1
         for (;;) {
             u32 possible = 0;
 #pragma unroll 1
             for (u32 i = 0; i < kNeighbours; ++i) {
-                if (!has_neighbour(best, i)) continue;
+                if (!has_neighbour(from, i)) continue;
                 possible |= 1u << i;
-                share_cost(places + i, cost_alone(neighbour(best, i)));
+                share_cost(places + i, cost_alone(neighbour(from, i)));
             }
             __syncthreads();
             const u32 mine = min(lane_id(), kNeighbours - 1), key = warp_min_unsigned(possible >> mine & 1 ? cost_of(places + mine) << 3 | mine : ~0u);
-            if (possible == 0 || key / 8 >= lowest) return;
-            lowest = key / 8, best = neighbour(best, key % 8);
+            if (possible == 0 || key / 8 >= lowest) break;
+            lowest = key / 8, from = neighbour(from, key % 8);
             // Two places in turn, as above.
             places = 2 * kSearch + kNeighbours - places;
         }
+        best = from;
     }
     // Of orders one more along x, y and z, and one less.
     static constexpr u32 kNeighbours = 6;

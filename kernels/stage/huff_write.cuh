@@ -30,8 +30,15 @@ struct HuffState {
     u32 zero_runs[kWarps];              // marks of runs that are all zeros
     u32 run_bits[kThreads];             // of each run; then where they begin
     u32 string_bytes[kStrings];
+    u32 n, row;                         // numbers; elements of a row, if they come by columns, or 0
+    SmallDivisor columns;               // by the numbers of a column
     u32 pivot, lowest, highest, n_bytes;
     bool marks_zeros;                   // runs of zeros are marked, and have no codes
+
+    // By one thread, before a barrier.
+    __device__ __forceinline__ void set(u32 n_numbers, u32 columns_of_row) {
+        n = n_numbers, row = columns_of_row, columns = SmallDivisor(row ? n / row : 1);
+    }
 };
 
 // Trees that are made at the same time.
@@ -86,13 +93,8 @@ struct WrittenHuff {
 
     State& state;
     const W* const numbers;
-    const u32 n, row;            // row: elements of a row, if numbers come by columns, or 0
-    const SmallDivisor columns;  // by the numbers of a column
 
-    __device__ __forceinline__ WrittenHuff(State& state, const W* numbers, u32 n, u32 row)
-        : state(state), numbers(numbers), n(n), row(row), columns(row ? n / row : 1) {}
-
-    __device__ __forceinline__ u32 n_runs() const { return (n + kRun - 1) / kRun; }
+    __device__ __forceinline__ u32 n_runs() const { return (state.n + kRun - 1) / kRun; }
     __device__ __forceinline__ u32 runs_per_string() const { return (n_runs() + kStrings - 1) / kStrings; }
 
     // Clears what is counted. By all threads, then a barrier.
@@ -113,7 +115,7 @@ struct WrittenHuff {
             for (u32 w = 0; w < kWarps; ++w) own += lengths[w][(p + 1) * kWarp - lane_id()];
             const u32 longer = warp_inclusive_sum(own) + above;
             above = __shfl_sync(kAllLanes, longer, kWarp - 1);
-            pivot += __popc(__ballot_sync(kAllLanes, 2 * longer >= n));
+            pivot += __popc(__ballot_sync(kAllLanes, 2 * longer >= state.n));
         }
         return pivot;
     }
@@ -123,7 +125,8 @@ struct WrittenHuff {
     // Does `f(run, number, symbol, key, exists)` for the lanes' numbers of the warp's runs.
     template <typename F>
     __device__ __forceinline__ void for_runs(u32 pivot, F f) const {
-        const u32 lane = lane_id(), per_string = runs_per_string(), first = threadIdx.x / kWarp * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs());
+        const u32 thread = forgotten_thread();
+        const u32 lane = thread % kWarp, per_string = runs_per_string(), first = thread / kWarp * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs()), n = state.n;
         if (first >= last) return;
         u32 in_string = first % per_string;
         // Symbols of the run before.
@@ -143,10 +146,10 @@ struct WrittenHuff {
         }
     }
     __device__ __forceinline__ W number(u32 i) const {
-        if (row == 0) return numbers[i];
+        if (likely(state.row == 0)) return numbers[i];
         u32 y;
-        const u32 x = columns.divide(i, y);
-        return numbers[y * row + x];
+        const u32 x = state.columns.divide(i, y);
+        return numbers[y * state.row + x];
     }
 
     // Finds the codes of numbers of which so many have each length above 0, in kWarps lists, and is the bytes of all. There are barriers, also
