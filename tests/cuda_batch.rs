@@ -162,20 +162,6 @@ fn wrong_memory_is_refused() {
     });
 }
 
-/// Dense frames of lorenzo, which only the CPU makes, are decompressed: for that there is a workspace.
-#[test]
-fn what_cannot_be_compressed_can_be_decompressed() {
-    with_kernels("what_cannot_be_compressed_can_be_decompressed", &[], || {
-        let (stream, context) = (choose().stream().unwrap(), Context::default());
-        let dense = Request::new(2, 2).unwrap();
-        assert!(async_workspace_bytes(&array(), N, &dense, handle(&stream), &context).unwrap() > 0);
-        let buffers = Buffers::new(&stream);
-        let refused = compress_async(&buffers.batch, &buffers.memory(None), &dense, handle(&stream), &context);
-        assert_error(refused, UnsupportedJob, &["lorenzo at level 2", "gridz_compress"]);
-        assert_eq!(count(c"launches"), 0);
-    });
-}
-
 #[test]
 fn a_batch_needs_the_gpu() {
     let env = [("GRIDZ_BACKEND", "cpu")];

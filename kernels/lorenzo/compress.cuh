@@ -1,5 +1,5 @@
-// Compression (`fast`) in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time,
-// many CTAs per multiprocessor. For every block:
+// Compression in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time (`fast`), or of 8192
+// (`dense`), several CTAs per multiprocessor. For every block:
 //   1. Its words are copied to shared memory (load.cuh). The bits that any or all have are found by all threads, and what
 //      samples say of them: a frequent word may be masked (mask_choice.cuh). Zeros at the end that all words have are shifted
 //      out, and what is left are the numbers of the map BITS (maps.cuh).
@@ -14,6 +14,9 @@
 //   5. The size of the block is published; mask, and groups (stage/pack.cuh) or sparse numbers, are written to a stage in the place
 //      of the numbers.
 //   6. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
+//
+// In dense, before the size is known, there are codes for the lengths of residuals (HUFF, stage/huff_write.cuh), and words may have a dictionary
+// (DICT, dictionary.cuh); and the neighbours of the best orders are tried.
 //
 // A block that takes longer than others holds up all that look back at it. So the paths for clipped blocks matter, too.
 //

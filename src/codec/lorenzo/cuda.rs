@@ -34,7 +34,10 @@ impl GpuCodec for Lorenzo {
         let &Chunk { layout, element, b } = chunks.layout.get();
         let (of_word, of_size) = (usize::from(element.word_bits() == 64), usize::from(b - LOG2_SIZES.start()));
         let names = match direction {
-            Direction::Compress => COMPRESS[of_word][of_size],
+            Direction::Compress => match COMPRESS[of_word].get(of_size) {
+                Some(&names) => names,
+                None => return Answer::NotHere("no encoder of lorenzo makes blocks of 2^14 elements".into()),
+            },
             Direction::Decompress => DECOMPRESS[of_word][of_size],
         };
         run(chunks, names, layout.blocks.n_blocks() as u64)
