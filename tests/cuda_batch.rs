@@ -15,7 +15,7 @@ use gridz::engine::device::{
     compress_chunks, decompress_async, decompress_chunks, packed_bound,
 };
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
 use mock_cuda::{application_uses, count, with_mock};
 
 /// Runs `body` where the library has kernels to give to the mock.

@@ -15,7 +15,7 @@ use gridz::cuda::{
 use gridz::engine::device::{Destination, Source};
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings};
-use mock_cuda::{Args, Info, application_resets, application_uses, count, output_with_mock, with_mock};
+use mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
 const GRID: Grid = Grid { ctas: 10, threads: 128, shared_bytes: 0 };
