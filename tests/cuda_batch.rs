@@ -15,7 +15,7 @@ use gridz::engine::device::{
     compress_chunks, decompress_async, decompress_chunks, packed_bound,
 };
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
 use mock_cuda::{application_uses, count, with_mock};
 
 /// Runs `body` where the library has kernels to give to the mock.
@@ -159,20 +159,6 @@ fn wrong_memory_is_refused() {
         assert_error(many(most + 1), UnsupportedJob, &["134217728 chunks of 16 tiles", "2^31"]);
         assert_error(many(1 << 33), UnsupportedJob, &["2^31"]);
         assert_error(many(usize::MAX), UnsupportedJob, &["2^31"]);
-    });
-}
-
-/// Dense frames of lorenzo, which only the CPU makes, are decompressed: for that there is a workspace.
-#[test]
-fn what_cannot_be_compressed_can_be_decompressed() {
-    with_kernels("what_cannot_be_compressed_can_be_decompressed", &[], || {
-        let (stream, context) = (choose().stream().unwrap(), Context::default());
-        let dense = Request::new(2, 2).unwrap();
-        assert!(async_workspace_bytes(&array(), N, &dense, handle(&stream), &context).unwrap() > 0);
-        let buffers = Buffers::new(&stream);
-        let refused = compress_async(&buffers.batch, &buffers.memory(None), &dense, handle(&stream), &context);
-        assert_error(refused, UnsupportedJob, &["lorenzo at level 2", "gridz_compress"]);
-        assert_eq!(count(c"launches"), 0);
     });
 }
 

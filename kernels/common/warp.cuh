@@ -28,6 +28,13 @@ __device__ __forceinline__ u32 lanes_below() {
 __device__ __forceinline__ void keep(u32& value) { asm("" : "+r"(value)); }
 __device__ __forceinline__ void keep(u64& value) { asm("" : "+l"(value)); }
 
+// The thread, without what the compiler knows of it: for loops after which nothing that follows from it is to be kept.
+__device__ __forceinline__ u32 forgotten_thread() {
+    u32 thread = threadIdx.x;
+    keep(thread);
+    return thread;
+}
+
 // Sum of the values of this lane and all lanes before it.
 template <typename T>
 __device__ __forceinline__ T warp_inclusive_sum(T value) {

@@ -1,5 +1,5 @@
-// Compression (`fast`) in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time,
-// many CTAs per multiprocessor. For every block:
+// Compression in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time (`fast`), or of 8192
+// (`dense`), several CTAs per multiprocessor. For every block:
 //   1. Its words are copied to shared memory (load.cuh). The bits that any or all have are found by all threads, and what
 //      samples say of them: a frequent word may be masked (mask_choice.cuh). Zeros at the end that all words have are shifted
 //      out, and what is left are the numbers of the map BITS (maps.cuh).
@@ -14,6 +14,9 @@
 //   5. The size of the block is published; mask, and groups (stage/pack.cuh) or sparse numbers, are written to a stage in the place
 //      of the numbers.
 //   6. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
+//
+// In dense, before the size is known, there are codes for the lengths of residuals (HUFF, stage/huff_write.cuh), and words may have a dictionary
+// (DICT, dictionary.cuh); and the neighbours of the best orders are tried.
 //
 // A block that takes longer than others holds up all that look back at it. So the paths for clipped blocks matter, too.
 //
@@ -36,6 +39,7 @@
 #include "../stage/widths.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
+#include "dictionary.cuh"
 #include "layout.cuh"
 #include "load.cuh"
 #include "maps.cuh"
@@ -43,9 +47,10 @@
 #include "orders.cuh"
 #include "tails.cuh"
 
-template <typename W>
+template <typename B>
 struct LorenzoCompressor {
-    using Shared = LorenzoShared<W>;
+    using W = typename B::W;
+    using Shared = LorenzoShared<B>;
     static constexpr u32 kPerUnit = Word<W>::kPerUnit;
 
     const CompressArgs<Blocks>& args;
@@ -58,16 +63,16 @@ struct LorenzoCompressor {
           frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        frames.run<kLorenzoThreads>(
+        frames.run<B::kThreads>(
             shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
     }
 
     // What all threads have to know of a block, by one.
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
-        const Box found = find_box(args.own.extents, kLogBlock, tile.index);
-        shared.box.set(found, kLogBlock);
-        shared.is_full = OrderChoice<W>::is_full(found);
-        shared.candidates = OrderChoice<W>::candidates_of(found);
+        const Box found = find_box(args.own.extents, B::kLogBlock, tile.index);
+        shared.box.set(found, B::kLogBlock);
+        shared.is_full = OrderChoice<B>::is_full(found);
+        shared.candidates = OrderChoice<B>::candidates_of(found);
         shared.mask.is_used = false;
         shared.n_nonzero = shared.longest = shared.tail_bytes = 0;
         shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
@@ -79,37 +84,46 @@ struct LorenzoCompressor {
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
         W* residuals = shared.buffers[1].words;
-        BlockLoader<W>{args, shared.box, element}.load_words(frames.source(tile.chunk), numbers);
+        BlockLoader<B>{args, shared.box, element}.load_words(frames.source(tile.chunk), numbers);
         __syncthreads();
 
-        const MapChoice<W> maps{shared, element};
-        const MaskChoice<W> masks{shared, element};
+        if constexpr (B::kIsDense) Huff::clear(shared.codes.huff);
+        const MapChoice<B> maps{shared, element};
+        const MaskChoice<B> masks{shared, element};
         W any, all;
         // Once more if words were replaced.
 #pragma unroll 1
-        do maps.look_at_words(numbers, any, all);
-        while (unlikely(any != all && !shared.mask.is_used && shared.n_frequent >= MaskChoice<W>::kMinSamples && m >= MaskChoice<W>::kMinElements) &&
-               masks.choose(numbers, reinterpret_cast<u32*>(residuals)));
+        do {
+            maps.look_at_words(numbers, any, all);
+            if constexpr (B::kIsDense) {
+                if (likely(!shared.mask.is_used) && any != all) {
+                    const u32 t = trailing_zeros(any);
+                    if (threadIdx.x == 0) shared.codes.t = t, shared.codes.delta_bytes = 0;
+                    Dictionary<B>::count_entries(shared, numbers, t, reinterpret_cast<u32*>(residuals));
+                }
+            }
+        } while (unlikely(any != all && !shared.mask.is_used && shared.n_frequent >= MaskChoice<B>::kMinSamples && m >= MaskChoice<B>::kMinElements) &&
+                 masks.choose(numbers, reinterpret_cast<u32*>(residuals)));
         const bool is_const = any == all && !shared.mask.is_used;
         if (likely(!is_const)) {
             Mapping<W> mapping;
             Orders orders = {0, 0, 0};
             maps.choose(numbers, residuals, any, all, mapping, orders);
             if (threadIdx.x == 0) shared.header = block_header(mapping, orders, shared.mask.is_used);
-            if (unlikely(mapping.map == kCut) && threadIdx.x == 0) shared.tail_bytes = Tails<W>{shared}.n_bytes();
+            if (unlikely(mapping.map == kCut) && threadIdx.x == 0) shared.tail_bytes = Tails<B>{shared}.n_bytes();
             // Read again where it is needed.
             if (unlikely(shared.mask.is_used)) {
                 masks.fill(numbers, residuals, mapping.base, orders);
                 __syncthreads();
             }
-            Widths own = Differences<W, kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
+            Widths own = Differences<W, B::kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
             if (unlikely(shared.mask.is_used)) {
                 __syncthreads();
                 masks.leave_out(residuals, numbers);
                 W* const coded = numbers;
                 numbers = residuals, residuals = coded;
                 __syncthreads();
-                own = Differences<W, kGroups>::widths_of(residuals, shared.mask.n_coded, shared.lengths[warp]);
+                own = Differences<W, B::kGroups>::widths_of(residuals, shared.mask.n_coded, shared.lengths[warp]);
             }
             if (lane == 0) shared.group_headers[warp] = own.header();
             if (lane == 0) {
@@ -117,47 +131,39 @@ struct LorenzoCompressor {
                 atomicAdd(&shared.n_nonzero, own.n_nonzero);
                 atomicMax(&shared.longest, own.w + own.e1 + own.e2);
             }
+            if constexpr (B::kIsDense) {
+                // Short rows are coded by columns: neighbours in a row are often of other kinds.
+                const bool is_by_columns = shared.box.sx < kRun && !shared.box.is_line() && !shared.mask.is_used;
+                if (threadIdx.x == 0) shared.codes.huff.set(n_coded(), is_by_columns ? shared.box.sx : 0);
+            }
             __syncthreads();
         }
-        const bool is_masked = shared.mask.is_used;
-        const u32 n_coded = unlikely(is_masked) ? shared.mask.n_coded : m, contents = kHeaderBytes + (unlikely(is_masked) ? shared.mask.all_bytes : 0);
-        // Sections of SPLIT.
-        const u32 n_groups = (n_coded + kGroup - 1) / kGroup;
-        u32 all_packed = contents + 8 * n_groups, all_bitmaps = 0, all_patches = 0;
-#pragma unroll
-        for (u32 g = 0; g < kGroups; ++g) {
-            const uint4 bytes = shared.sections[g];
-            all_packed += bytes.x;
-            all_bitmaps += bytes.y;
-            all_patches += bytes.z;
-        }
-        const u32 raw_units = 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
-        const u32 split_units = (tails_at(all_packed + all_bitmaps + all_patches) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
-        u32 coder = is_const ? kConst : split_units < raw_units ? kSplit : kRaw;
-        u32 n_units = coder == kConst ? 1 : coder == kSplit ? split_units : raw_units;
-        // Numbers that are not 0 take more than their bits, if there is no list of them.
-        const u32 n_nonzero = shared.n_nonzero;
-        if (unlikely(!is_const && n_nonzero < Widths::kMany && (n_nonzero <= kMaxListed || contents + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes))) {
-            const u32 sparse_units = (tails_at(contents + sparse_bytes(residuals, n_coded)) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes;
-            if (sparse_units < n_units) coder = kSparse, n_units = sparse_units;
-        }
+        // Which buffer has the numbers takes fewer registers than where it is.
+        u32 place = numbers == shared.buffers[0].words ? 0 : 1;
+        keep(place);
+        numbers = shared.buffers[place].words, residuals = shared.buffers[1 - place].words;
+        u32 coder, n_units;
+        choose_coder(tile, is_const, numbers, residuals, coder, n_units);
         if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, n_units);
 
         unsigned char* const stage = reinterpret_cast<unsigned char*>(numbers);
+        const bool is_masked = shared.mask.is_used;
+        const u32 n_coded = this->n_coded(), contents = this->contents();
+        const SplitPlan split(shared.sections, contents, n_coded);
         if (likely(coder == kSplit)) {
             // Strings are added to zeros, in words of 4 bytes.
-            for (u32 at = all_packed + all_bitmaps + threadIdx.x * 4; at < n_units * kUnitBytes; at += kLorenzoThreads * 4) {
+            for (u32 at = split.packed + split.bitmaps + threadIdx.x * 4; at < n_units * kUnitBytes; at += B::kThreads * 4) {
                 *reinterpret_cast<u32*>(stage + at) = 0;
             }
             if (unlikely(is_masked)) write_zeros(stage, contents);
             __syncthreads();
             if (threadIdx.x == 0) *reinterpret_cast<uint4*>(stage) = shared.header;
             if (unlikely(is_masked)) masks.write(stage);
-            if (warp < n_groups) {
+            if (warp < split.n_groups) {
                 const uint2 own_header = shared.group_headers[warp];
                 if (lane == 0) *reinterpret_cast<uint2*>(stage + contents + 8 * warp) = own_header;
                 const Widths own(own_header, min(n_coded - warp * kGroup, kGroup));
-                u32 packed = contents + 8 * n_groups, bitmap = all_packed, patches = all_packed + all_bitmaps;
+                u32 packed = contents + 8 * split.n_groups, bitmap = split.packed, patches = split.packed + split.bitmaps;
 #pragma unroll 1
                 for (u32 g = 0; g < warp; ++g) {
                     const uint4 bytes = shared.sections[g];
@@ -171,11 +177,22 @@ struct LorenzoCompressor {
             if (is_masked) masks.write(stage);
             write_sparse(stage, contents, residuals, n_coded);
         }
+        if constexpr (B::kIsDense) {
+            if (likely(coder == kHuff)) {
+                write_zeros(stage, n_units * kUnitBytes);
+                __syncthreads();
+                if (threadIdx.x == 0) *reinterpret_cast<uint4*>(stage) = make_uint4((shared.header.x & ~0xfu) | kHuff, shared.header.y, shared.header.z, shared.header.w);
+                if (unlikely(is_masked)) masks.write(stage);
+                Huff{shared.codes.huff, residuals}.write(stage, contents);
+            }
+        }
         const bool is_cut = (shared.header.x >> 4 & 0xf) == kCut;
-        if (unlikely(coder == kRaw && (is_cut || is_masked))) {
+        if (unlikely(coder == kRaw && (is_cut || is_masked || B::kIsDense))) {
             reload(tile, numbers, m);
         } else if (unlikely(coder != kConst && is_cut)) {
-            write_tails(tile, stage, tails_at(coder == kSparse ? contents + shared.sparse_bytes : all_packed + all_bitmaps + all_patches));
+            u32 end = coder == kSparse ? contents + shared.sparse_bytes : split.end();
+            if constexpr (B::kIsDense) end = coder == kHuff ? contents + shared.codes.huff.n_bytes : end;
+            write_tails(tile, stage, tails_at(end));
         }
         __syncthreads();
         if (warp == 0) {
@@ -187,17 +204,17 @@ struct LorenzoCompressor {
         char* const to = frames.payload(tile.chunk);
         const u32 tiles = frames.tiles;
         const u64 first = table_bytes(tiles) + static_cast<u64>(before) * kUnitBytes;
-        UnitSums<kLorenzoThreads> unit_sums(first / 4 + 4 * threadIdx.x);
+        UnitSums<B::kThreads> unit_sums(first / 4 + 4 * threadIdx.x);
         const auto put = [&](u32 u, uint4 unit) {
             store_global_16(to + first + u * kUnitBytes, unit);
             unit_sums.add(unit);
         };
-        if (likely(coder == kSplit || coder == kSparse)) {
+        if (likely(coder != kConst && coder != kRaw)) {
 #pragma unroll 2
-            for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) put(u, load_shared_16(shared_address(stage) + u * kUnitBytes));
+            for (u32 u = threadIdx.x; u < n_units; u += B::kThreads) put(u, load_shared_16(shared_address(stage) + u * kUnitBytes));
         } else {
 #pragma unroll 1
-            for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) put(u, plain_unit(coder, u, numbers, m));
+            for (u32 u = threadIdx.x; u < n_units; u += B::kThreads) put(u, plain_unit(coder, u, numbers, m));
         }
         Sums sums;
         unit_sums.finish(sums);
@@ -222,41 +239,111 @@ struct LorenzoCompressor {
 
     __device__ __forceinline__ static void write_zeros(unsigned char* stage, u32 n_bytes) {
 #pragma unroll 1
-        for (u32 at = threadIdx.x * kUnitBytes; at < n_bytes; at += kLorenzoThreads * kUnitBytes) {
+        for (u32 at = threadIdx.x * kUnitBytes; at < n_bytes; at += B::kThreads * kUnitBytes) {
             *reinterpret_cast<uint4*>(stage + at) = make_uint4(0, 0, 0, 0);
         }
     }
 
-    // Where tails begin, if numbers end there.
+    // Where tails begin, if numbers end there, and units up to the end of the tails.
     static __device__ __forceinline__ u32 tails_at(u32 numbers_end) { return (numbers_end + 7) / 8 * 8; }
+    __device__ __forceinline__ u32 units_to(u32 numbers_end) const { return (tails_at(numbers_end) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes; }
+
+    // Ends of the sections of SPLIT.
+    struct SplitPlan {
+        u32 n_groups, packed, bitmaps = 0, patches = 0;
+
+        __device__ __forceinline__ SplitPlan(const uint4 (&sections)[B::kGroups], u32 contents, u32 n_coded)
+            : n_groups((n_coded + kGroup - 1) / kGroup), packed(contents + 8 * n_groups) {
+#pragma unroll
+            for (u32 g = 0; g < B::kGroups; ++g) packed += sections[g].x, bitmaps += sections[g].y, patches += sections[g].z;
+        }
+        __device__ __forceinline__ u32 end() const { return packed + bitmaps + patches; }
+    };
+
+    // Numbers that are coded, and where they begin in the block.
+    __device__ __forceinline__ u32 n_coded() const { return unlikely(shared.mask.is_used) ? shared.mask.n_coded : shared.box.m; }
+    __device__ __forceinline__ u32 contents() const {
+        u32 bytes = kHeaderBytes + (unlikely(shared.mask.is_used) ? shared.mask.all_bytes : 0);
+        if constexpr (B::kIsDense) bytes += shared.codes.delta_bytes;
+        return bytes;
+    }
+
+    // The coder that is the shortest, of equal ones the first. Barriers.
+    __device__ __forceinline__ void choose_coder(const Drawn& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
+        const u32 m = shared.box.m;
+        coder = is_const ? kConst : kRaw, n_units = is_const ? 1 : 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
+        if (unlikely(is_const)) return;
+        const auto take_shorter = [&](u32 own, u32 end) {
+            const u32 units = units_to(end);
+            if (units < n_units) coder = own, n_units = units;
+        };
+        if constexpr (B::kIsDense) {
+            const Huff huff{shared.codes.huff, residuals};
+            take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Trees*>(numbers)));
+        }
+        take_shorter(kSplit, SplitPlan(shared.sections, contents(), n_coded()).end());
+        // Numbers that are not 0 take more than their bits, if there is no list of them.
+        const u32 n_nonzero = shared.n_nonzero;
+        if (unlikely(n_nonzero < Widths::kMany && (n_nonzero <= kMaxListed || contents() + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes))) {
+            take_shorter(kSparse, contents() + sparse_bytes(residuals, n_coded()));
+        }
+        if constexpr (B::kIsDense) {
+            const BlockLoader<B> loader{args, shared.box, element};
+            const Dictionary<B> dictionary{shared, loader, tile, numbers};
+            Widths own(0, 0, 0, 0, 0, 0);
+            if (unlikely(dictionary.choose(n_units * kUnitBytes, own))) take_dictionary(dictionary, own, residuals, coder, n_units);
+        }
+    }
+
+    using Huff = WrittenHuff<W, B::kThreads>;
+
+    // DICT, if that is the shortest, in the place of SPLIT; `own` has the widths of the warp's numbers. Barriers.
+    __device__ __forceinline__ void take_dictionary(const Dictionary<B>& dictionary, const Widths& own, W* residuals, u32& coder, u32& n_units) const {
+        const u32 warp = threadIdx.x / kWarp, m = shared.box.m;
+        const uint4 bytes = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
+        if (lane_id() == 0) shared.first_bits[warp] = bytes.x + bytes.y + bytes.z;
+        __syncthreads();
+        u32 n_bytes = kHeaderBytes + dictionary.delta_bytes() + (m + kGroup - 1) / kGroup * 8;
+#pragma unroll
+        for (u32 g = 0; g < B::kGroups; ++g) n_bytes += shared.first_bits[g];
+        const u32 units = (n_bytes + kUnitBytes - 1) / kUnitBytes;
+        if (units >= n_units) return;
+        coder = kSplit, n_units = units;
+        if (lane_id() == 0) shared.group_headers[warp] = own.header(), shared.sections[warp] = bytes;
+        if (threadIdx.x == 0) {
+            shared.header = dictionary.header(), shared.tail_bytes = 0;
+            shared.mask.is_used = false, shared.codes.delta_bytes = dictionary.delta_bytes();
+        }
+        dictionary.write(residuals, reinterpret_cast<unsigned char*>(dictionary.work));
+    }
 
     // The words of a block in RAW whose numbers are gone, as those of BITS.
     __device__ __forceinline__ void reload(const Drawn& tile, W* words, u32 m) const {
-        const BlockLoader<W> loader{args, shared.box, element};
-        const typename BlockLoader<W>::Finder elements(loader);
+        const BlockLoader<B> loader{args, shared.box, element};
+        const typename BlockLoader<B>::Finder elements(loader);
         __syncthreads();
         if (threadIdx.x == 0) shared.header = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < m; i += kLorenzoThreads) {
+        for (u32 i = threadIdx.x; i < m; i += B::kThreads) {
             words[i] = load_element<W>(elements.find(frames.source(tile.chunk), i, element.bytes), element, args.flags & kSwapBytes);
         }
     }
 
     // CUT: the tails to the stage, behind the numbers.
     __device__ __forceinline__ void write_tails(const Drawn& tile, unsigned char* stage, u32 begin) const {
-        Tails<W>{shared}.write(BlockLoader<W>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
+        Tails<B>{shared}.write(BlockLoader<B>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
     }
 
     // SPARSE. Marks of those of n numbers that are not 0 are kept for write_sparse.
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
         const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_marks(residuals, [](W r) { return r != 0; }) & exist;
         shared.nonzero[threadIdx.x] = own;
-        const WrittenMarks<kLorenzoThreads> marks(own, (n + 31) / 32, shared.mask.totals[0]);
+        const WrittenMarks<B::kThreads> marks(own, (n + 31) / 32, shared.mask.totals[0]);
         const u32 n_marked = marks.n_marked(), width = shared.longest;
         u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
         bool is_list = false;
         if (n_marked <= kMaxListed) {
-            const WrittenList<W, kLorenzoThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
+            const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
             is_list = list.n_bytes(n_marked, width) < n_bytes;
             if (is_list) n_bytes = list.n_bytes(n_marked, width);
         }
@@ -265,7 +352,7 @@ struct LorenzoCompressor {
     }
     __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n) const {
         const u32 width = shared.longest;
-        const WrittenMarks<kLorenzoThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[1]);
+        const WrittenMarks<B::kThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[1]);
         if (threadIdx.x == 0) {
             uint4 header = shared.header;
             header.x = (header.x & ~0xfu) | kSparse;
@@ -273,7 +360,7 @@ struct LorenzoCompressor {
             *reinterpret_cast<u32*>(stage + at) = marks.n_marked() | width << 16;
         }
         if (shared.is_list) {
-            const WrittenList<W, kLorenzoThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
+            const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
             if (threadIdx.x == 0) stage[at + 3] = list.gap_bits;
             list.write(stage, at, marks.n_marked(), width, marks.marked_before());
             return;
@@ -316,11 +403,12 @@ struct LorenzoCompressor {
     }
 };
 
-template <typename W>
+template <typename W, u32 kLog>
 __device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
+    using B = BlocksOf<W, kLog>;
     extern __shared__ __align__(128) unsigned char bytes[];
-    LorenzoCompressor<W>(args, *reinterpret_cast<LorenzoShared<W>*>(bytes)).run();
+    LorenzoCompressor<B>(args, *reinterpret_cast<LorenzoShared<B>*>(bytes)).run();
 }
 
-template <typename W>
-constexpr LaunchInfo kLorenzoCompressInfo = ordered_launch(kLorenzoThreads, sizeof(LorenzoShared<W>), 1);
+template <typename W, u32 kLog>
+constexpr LaunchInfo kLorenzoCompressInfo = ordered_launch(BlocksOf<W, kLog>::kThreads, sizeof(LorenzoShared<BlocksOf<W, kLog>>), 1);

@@ -7,13 +7,16 @@
 #include "block.cuh"
 #include "layout.cuh"
 
-template <typename W>
+template <typename B>
 struct BlockLoader {
+    using W = typename B::W;
     static constexpr u32 kPerUnit = Word<W>::kPerUnit;
 
     const CompressArgs<Blocks>& args;
     const RowBox& box;
     const Element& element;
+
+    __device__ __forceinline__ const char* source(const Drawn& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
 
     // The words of the block, to shared memory.
     __device__ __forceinline__ void load_words(const char* array, W* words) const {
@@ -38,22 +41,24 @@ struct BlockLoader {
     // The same for aligned rows of 32, in slabs of one plane each, of which all threads copy their units.
     static constexpr u32 kSlab = 16;  // rows
     __device__ __forceinline__ void copy_slabs(const char* start, u64 row_bytes, u64 plane_bytes, W* words) const {
-        constexpr u32 kRowUnits = kRow / kPerUnit, kRows = kLorenzoThreads / kRowUnits;
-        const u32 height = box.planes.divisor;
+        constexpr u32 kRowUnits = kRow / kPerUnit, kRows = B::kThreads / kRowUnits;
+        constexpr u32 kAtOnce = kRows > kSlab ? kRows / kSlab : 1;  // slabs
+        const u32 height = box.planes.divisor, own = threadIdx.x / (kSlab * kRowUnits);
         // Where a plane is one slab all are as far from each other.
         const bool is_even = height == kSlab || box.sz == 1;
         const u32 n_slabs = is_even ? box.m / (kSlab * kRow) : height / kSlab, n_planes = is_even ? 1 : box.sz;
         const u64 next_rows = kRows * row_bytes, next_slab = height == kSlab ? plane_bytes : kSlab * row_bytes;
-        const char* plane = start + threadIdx.x / kRowUnits * row_bytes + threadIdx.x % kRowUnits * kUnitBytes;
-        u32 to = shared_address(words) + threadIdx.x * kUnitBytes;
+        const char* plane = start + own * next_slab + threadIdx.x / kRowUnits % kSlab * row_bytes + threadIdx.x % kRowUnits * kUnitBytes;
+        u32 next_plane = shared_address(words) + threadIdx.x * kUnitBytes;
 #pragma unroll 1
-        for (u32 z = 0; z < n_planes; ++z, plane += plane_bytes) {
+        for (u32 z = 0; z < n_planes; ++z, plane += plane_bytes, next_plane += n_slabs * (kSlab * kRowUnits * kUnitBytes)) {
             const char* slab = plane;
+            u32 to = next_plane;
 #pragma unroll 4
-            for (u32 i = 0; i < n_slabs; ++i, slab += next_slab) {
+            for (u32 i = own; i < n_slabs; i += kAtOnce, slab += kAtOnce * next_slab) {
                 const char* from = slab;
 #pragma unroll
-                for (u32 row = 0; row < kSlab; row += kRows, from += next_rows, to += kLorenzoThreads * kUnitBytes) copy_async<kUnitBytes>(to, from);
+                for (u32 row = 0; row < kSlab; row += kRows, from += next_rows, to += B::kThreads * kUnitBytes) copy_async<kUnitBytes>(to, from);
             }
         }
         wait_copies();
@@ -63,7 +68,7 @@ struct BlockLoader {
     __device__ __forceinline__ void load_rows(const char* start, W* words) const {
         const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length, height = box.planes.divisor;
-        const u32 sharers = kLorenzoThreads >> box.log_lanes, share = (n_rows + sharers - 1) / kGroups >> (5 - box.log_lanes);
+        const u32 sharers = B::kThreads >> box.log_lanes, share = (n_rows + sharers - 1) / B::kGroups >> (5 - box.log_lanes);
         const u32 first = (threadIdx.x >> box.log_lanes) * share, last = min(first + share, n_rows);
 #pragma unroll 1
         for (u32 x = threadIdx.x & low_bits(0u, box.log_lanes); x < length; x += kWarp) {
@@ -81,7 +86,7 @@ struct BlockLoader {
         wait_copies();
         if (!(args.flags & kSwapBytes)) return;
         __syncthreads();
-        for (u32 i = threadIdx.x; i < box.m; i += kLorenzoThreads) words[i] = swapped_bytes(words[i]);
+        for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) words[i] = swapped_bytes(words[i]);
     }
 
     // The same for elements T that become words, where possible all that are in 32 bits at a time.
@@ -93,18 +98,18 @@ struct BlockLoader {
         const u32 length = box.is_line() ? kRow : box.sx;
         constexpr u32 kAtOnce = 4 / sizeof(T), kPerRow = kRow / kAtOnce, kBatch = 4;  // loads under way
         if (likely(misaligned % 4 == 0 && length == kRow && box.m % kRow == 0)) {
-            for (u32 first = threadIdx.x; first < box.m / kAtOnce; first += kBatch * kLorenzoThreads) {
+            for (u32 first = threadIdx.x; first < box.m / kAtOnce; first += kBatch * B::kThreads) {
                 u32 batch[kBatch];
 #pragma unroll
                 for (u32 i = 0; i < kBatch; ++i) {
-                    const u32 at = first + i * kLorenzoThreads;
+                    const u32 at = first + i * B::kThreads;
                     u32 y;
                     const u32 z = planes.divide(at / kPerRow, y);
                     if (at < box.m / kAtOnce) batch[i] = *reinterpret_cast<const u32*>(start + (z * next_plane + y * next_row) * sizeof(T) + at % kPerRow * 4);
                 }
 #pragma unroll
                 for (u32 i = 0; i < kBatch; ++i) {
-                    const u32 at = first + i * kLorenzoThreads;
+                    const u32 at = first + i * B::kThreads;
                     if (at >= box.m / kAtOnce) continue;
 #pragma unroll
                     for (u32 k = 0; k < kAtOnce; ++k) words[at * kAtOnce + k] = word_of_element<W>(static_cast<T>(batch[i] >> 8 * sizeof(T) * k), element, swaps);
@@ -113,7 +118,7 @@ struct BlockLoader {
             return;
         }
         const u32 n_rows = (box.m + length - 1) / length;
-        for (u32 row = threadIdx.x / kWarp; row < n_rows; row += kGroups) {
+        for (u32 row = threadIdx.x / kWarp; row < n_rows; row += B::kGroups) {
             u32 y;
             const u32 z = planes.divide(row, y);
             const T* const from = reinterpret_cast<const T*>(start) + (z * next_plane + y * next_row);

@@ -46,15 +46,18 @@ LORENZO_REGION(u64, u64, 12)
 LORENZO_REGION(u64, u64, 13)
 LORENZO_REGION(u64, u64, 14)
 
-template <typename W>
-constexpr u32 kLorenzoCompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(LorenzoShared<W>) + kReservedPerCta) : sizeof(W) == 4 ? 4 : 3;
+template <typename W, u32 kLog>
+constexpr u32 kLorenzoCompressCtas = kSharedPerSm ? kSharedPerSm / (sizeof(LorenzoShared<BlocksOf<W, kLog>>) + kReservedPerCta)
+                                                  : (sizeof(W) == 4 ? 4 : 3) >> (kLog - 12);
 
-#define LORENZO_COMPRESS(name, Word)                                                          \
-    extern "C" __global__ void __launch_bounds__(kLorenzoThreads, kLorenzoCompressCtas<Word>) \
-        lorenzo_compress_##name(const __grid_constant__ CompressArgs<Blocks> args) {          \
-        compress<Word>(args);                                                                 \
-    }                                                                                         \
-    extern "C" __device__ const LaunchInfo lorenzo_compress_##name##_info = kLorenzoCompressInfo<Word>;
+#define LORENZO_COMPRESS(name, Word, log)                                                                                \
+    extern "C" __global__ void __launch_bounds__((BlocksOf<Word, log>::kThreads), kLorenzoCompressCtas<Word, log>)       \
+        lorenzo_compress_##name##_##log(const __grid_constant__ CompressArgs<Blocks> args) {                             \
+        compress<Word, log>(args);                                                                                       \
+    }                                                                                                                    \
+    extern "C" __device__ const LaunchInfo lorenzo_compress_##name##_##log##_info = kLorenzoCompressInfo<Word, log>;
 
-LORENZO_COMPRESS(u32, u32)
-LORENZO_COMPRESS(u64, u64)
+LORENZO_COMPRESS(u32, u32, 12)
+LORENZO_COMPRESS(u32, u32, 13)
+LORENZO_COMPRESS(u64, u64, 12)
+LORENZO_COMPRESS(u64, u64, 13)

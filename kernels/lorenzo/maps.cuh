@@ -13,11 +13,12 @@
 #include "orders.cuh"
 #include "tails.cuh"
 
-template <typename W>
+template <typename B>
 struct MapChoice {
+    using W = typename B::W;
     static constexpr u32 kPerUnit = Word<W>::kPerUnit;
 
-    LorenzoShared<W>& shared;
+    LorenzoShared<B>& shared;
     const Element& element;
 
     // The bits that any word has, and those that all have, of all threads. Barriers.
@@ -25,7 +26,7 @@ struct MapChoice {
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         any = all = words[0];
 #pragma unroll 4
-        for (u32 u = threadIdx.x; u < m / kPerUnit; u += kLorenzoThreads) {
+        for (u32 u = threadIdx.x; u < m / kPerUnit; u += B::kThreads) {
             W own[kPerUnit];
             split(reinterpret_cast<const uint4*>(words)[u], own);
 #pragma unroll
@@ -38,11 +39,11 @@ struct MapChoice {
         // What samples say is asked by one warp each.
         if (warp == 0) {
             u32 n;
-            const W word = MaskChoice<W>::most_frequent(words[lane_id() * m / kWarp], n);
+            const W word = MaskChoice<B>::most_frequent(words[lane_id() * m / kWarp], n);
             if (lane_id() == 0) shared.frequent = word, shared.n_frequent = n;
         }
-        if (warp == 1) share_middle(words[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples]);
-        if (warp == kGroups - 1) {
+        if (warp == 1) share_middle(words[lane_id() % OrderChoice<B>::kSamples * m / OrderChoice<B>::kSamples]);
+        if (warp == B::kGroups - 1) {
             const u32 decimals = element.is_float ? least_decimals(words[lane_id() * m / kWarp]) : 0;
             if (lane_id() == 0) shared.decimals = decimals;
         }
@@ -51,12 +52,12 @@ struct MapChoice {
         if (lane_id() == 0) shared.any[warp] = any, shared.all[warp] = all;
         __syncthreads();
 #pragma unroll
-        for (u32 w = 0; w < kGroups; ++w) any |= shared.any[w], all &= shared.all[w];
+        for (u32 w = 0; w < B::kGroups; ++w) any |= shared.any[w], all &= shared.all[w];
     }
 
     // The middle of samples, to shared memory, by a warp.
     __device__ __forceinline__ void share_middle(W sample) const {
-        const W middle = OrderChoice<W>::middle_of(sample);
+        const W middle = OrderChoice<B>::middle_of(sample);
         if (lane_id() == 0) shared.middle = middle;
     }
 
@@ -73,6 +74,7 @@ struct MapChoice {
         mapping.map = kBits, mapping.shift = t;
         Mapping<W> tried = mapping;
         u32 lowest = ~0u;
+        PackedOrders best = orders;
         const bool has_exponents = element.is_float && (any & ~all) >> Word<W>::kMantissa != 0;
         const bool has_signs = (any & ~all) >> (Word<W>::kBits - 1) != 0;
         if (has_exponents) look_at_exponents(numbers, t);
@@ -81,14 +83,14 @@ struct MapChoice {
             Orders own;
             // Shifts keep the order of words.
             const W middle = map == kBits ? shifted_signed(shared.middle, tried.shift) : shared.middle;
-            u32 cost = OrderChoice<W>{shared}.choose_orders(map == kBits ? numbers : other, middle, tried.base, own);
+            u32 cost = OrderChoice<B>{shared}.choose_orders(map == kBits ? numbers : other, middle, tried.base, own);
             if (map == kCut) {
-                cost += Tails<W>{shared}.sampled_bits(other, tried.shift);
-                cost += cost / kCutSaving;
+                cost += Tails<B>{shared}.sampled_bits(other, tried.shift);
+                if (!B::kIsDense) cost += cost / kCutSaving;
             }
             // Of equal costs the first map in the order of the rule is the best. CUT, the last one, comes early, because where FIXED can be
             // used as well it is hardly ever better, and then the numbers of FIXED are still there.
-            if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, orders = own;
+            if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, best = own;
             if (map == kBits && has_exponents && find_cut(numbers, other, has_signs, tried)) {
                 map = kCut;
             } else if ((map == kBits || map == kCut) && has_exponents && find_fixed(numbers, other, tried)) {
@@ -99,22 +101,31 @@ struct MapChoice {
                 break;
             }
         }
-        if (mapping.map == kBits) return;
-        // The numbers of the last map that was tried are there.
-        if (mapping.map != tried.map) {
-            convert(numbers, other, shared.shift, [=](W word) { return number_of(word, mapping); });
-            __syncthreads();
+        orders = best;
+        if (mapping.map != kBits) {
+            // The numbers of the last map that was tried are there.
+            if (mapping.map != tried.map) {
+                convert(numbers, other, shared.shift, [=](W word) { return number_of(word, mapping); });
+                __syncthreads();
+            }
+            W* const words = numbers;
+            numbers = other, other = words;
         }
-        W* const words = numbers;
-        numbers = other, other = words;
+        if (!B::kIsDense || likely(lowest >= shared.box.m / kFewBits || shared.mask.is_used)) return;
+        // The few bits that are left may all be in other rows.
+        if (threadIdx.x < kWarp) share_middle(numbers[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
+        __syncthreads();
+        OrderChoice<B>{shared}.choose_orders(numbers, shared.middle, mapping.base, orders, true);
     }
+    // Orders are chosen once more, by all rows, if the sampled rows of so many elements have less than a bit.
+    static constexpr u32 kFewBits = 256;
 
     // Makes something of all words of a block, given those of the map BITS or other words; what is behind the last ones may be made, too.
     template <typename F>
     __device__ __forceinline__ void convert(const W* words, W* numbers, u32 t, F f) const {
         const u32 n_units = (shared.box.m + kPerUnit - 1) / kPerUnit;
 #pragma unroll 1
-        for (u32 u = threadIdx.x; u < n_units; u += kLorenzoThreads) {
+        for (u32 u = threadIdx.x; u < n_units; u += B::kThreads) {
             W own[kPerUnit];
             split(reinterpret_cast<const uint4*>(words)[u], own);
 #pragma unroll
@@ -144,7 +155,7 @@ struct MapChoice {
             lowest = min(lowest, size), highest = max(highest, size);
         };
 #pragma unroll 1
-        for (u32 first = threadIdx.x / kWarp * kWarp; first < n_units; first += kLorenzoThreads) {
+        for (u32 first = threadIdx.x / kWarp * kWarp; first < n_units; first += B::kThreads) {
             // The last one may be seen more than once.
             W own[kPerUnit];
             split(reinterpret_cast<const uint4*>(numbers)[min(first + lane_id(), n_units - 1)], own);
@@ -161,7 +172,7 @@ struct MapChoice {
     __device__ __forceinline__ void find_exponents(u32& lowest, u32& highest) const {
         lowest = shared.lowest[0], highest = shared.highest[0];
 #pragma unroll
-        for (u32 w = 1; w < kGroups; ++w) lowest = min(lowest, shared.lowest[w]), highest = max(highest, shared.highest[w]);
+        for (u32 w = 1; w < B::kGroups; ++w) lowest = min(lowest, shared.lowest[w]), highest = max(highest, shared.highest[w]);
     }
 
     // Whether floats are worth cutting: they are finite and have two signs, or exponents that differ by two; their numbers, given
@@ -183,8 +194,8 @@ struct MapChoice {
             tail_of_float(word, e, n);
             bits += is_masked && shared.mask.has(i) ? 0 : n;
         }
-        Tails<W>{shared}.share_counts(bits);
-        if (threadIdx.x / kWarp == 1) share_middle(cut_of_float(static_cast<W>(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t), e));
+        Tails<B>{shared}.share_counts(bits);
+        if (threadIdx.x / kWarp == 1) share_middle(cut_of_float(static_cast<W>(numbers[lane_id() % OrderChoice<B>::kSamples * m / OrderChoice<B>::kSamples] << t), e));
         __syncthreads();
         return true;
     }
@@ -199,13 +210,13 @@ struct MapChoice {
         for (u32 e = first; e <= min(first + 1, kMaxDecimals); ++e) {
             bool is_decimal = true;
 #pragma unroll 1
-            for (u32 i = threadIdx.x; i < shared.box.m; i += kLorenzoThreads) {
+            for (u32 i = threadIdx.x; i < shared.box.m; i += B::kThreads) {
                 s64 v;
                 is_decimal &= decimal_of_float(static_cast<W>(numbers[i] << t), kPowersOfTen[e], v);
                 decimals[i] = static_cast<W>(v);
             }
             if (!__syncthreads_and(is_decimal)) continue;
-            if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<W>::kSamples * shared.box.m / OrderChoice<W>::kSamples]);
+            if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
             __syncthreads();
             decimal.shift = e;
             return true;
@@ -223,7 +234,7 @@ struct MapChoice {
         // Where the lowest bit of any is, in exponents; 0 where FIXED cannot be used.
         u32 lowest_bit = end;
 #pragma unroll 1
-        for (u32 first = warp * kWarp; first < m; first += kLorenzoThreads) {
+        for (u32 first = warp * kWarp; first < m; first += B::kThreads) {
             // The last one may be seen more than once.
             const W word = numbers[min(first + lane_id(), m - 1)] << t, f = fraction_of(word);
             if (f != 0) lowest_bit = min(lowest_bit, exponent_of(word) + trailing_zeros(f));
@@ -237,11 +248,11 @@ struct MapChoice {
         __syncthreads();
         if (lane_id() == 0) shared.first_bits[warp] = lowest_bit;
         __syncthreads();
-        for (u32 w = 0; w < kGroups; ++w) lowest_bit = min(lowest_bit, shared.first_bits[w]);
+        for (u32 w = 0; w < B::kGroups; ++w) lowest_bit = min(lowest_bit, shared.first_bits[w]);
         if (lowest_bit == 0) return false;
         fixed.map = kFixed, fixed.shift = lowest_bit;
         convert(numbers, fixed_numbers, t, [=](W word) { return fixed_of_float(word, lowest_bit); });
-        if (warp == 1) share_middle(fixed_of_float(numbers[lane_id() % OrderChoice<W>::kSamples * m / OrderChoice<W>::kSamples] << t, lowest_bit));
+        if (warp == 1) share_middle(fixed_of_float(numbers[lane_id() % OrderChoice<B>::kSamples * m / OrderChoice<B>::kSamples] << t, lowest_bit));
         __syncthreads();
         return true;
     }

@@ -13,11 +13,12 @@
 #include "block.cuh"
 #include "layout.cuh"
 
-template <typename W>
+template <typename B>
 struct MaskChoice {
+    using W = typename B::W;
     static constexpr u32 kMinElements = 64, kMinSamples = 3, kSampleStep = 4;
 
-    LorenzoShared<W>& shared;
+    LorenzoShared<B>& shared;
     const Element& element;
 
     // The word that most of a warp's samples have, of every fourth, in all lanes, and how many have it.
@@ -31,13 +32,13 @@ struct MaskChoice {
     // Looks for a mask for the words of a block, and replaces the masked ones, by all threads. There is room for a number a row
     // in `scratch`. Barriers.
     __device__ __forceinline__ bool choose(W* words, u32* scratch) const {
-        MaskState<W>& mask = shared.mask;
+        MaskState<B>& mask = shared.mask;
         const u32 m = shared.box.m, t = threadIdx.x, warp = t / kWarp, lane = lane_id(), n_words = (m + 31) / 32;
         const W word = shared.frequent;
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_marks(words, [=](W own) { return own == word; }) & exist;
         mask.marks[t] = own;
-        const WrittenMarks<kLorenzoThreads> marks(own, n_words, mask.totals[0]);
-        const WrittenMarks<kLorenzoThreads> coded(written(exist), n_words, mask.totals[1]);
+        const WrittenMarks<B::kThreads> marks(own, n_words, mask.totals[0]);
+        const WrittenMarks<B::kThreads> coded(written(exist), n_words, mask.totals[1]);
         const u32 plain = 4 * n_words, n_masked = marks.n_marked(), n_bytes = min(plain, coded.n_bytes());
         const u32 all_bytes = kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
         if (8 * all_bytes > n_masked * element.bytes) return false;
@@ -62,14 +63,14 @@ struct MaskChoice {
         __syncthreads();
         u32 first_of_all = ~0u;
 #pragma unroll
-        for (u32 w = 0; w < kGroups; ++w) {
-            if (w < warp) last = max(last, mask.totals[0][w]);
+        for (u32 w = 0; w < B::kGroups; ++w) {
+            if (w < warp) last = max(last, static_cast<u32>(mask.totals[0][w]));
             first_of_all = min(first_of_all, mask.firsts[w]);
         }
         scratch[t] = last > 0 ? last - 1 : first_of_all;
         __syncthreads();
 #pragma unroll 1
-        for (u32 row = warp; row < n_words; row += kGroups) {
+        for (u32 row = warp; row < n_words; row += B::kGroups) {
             const u32 i = row * kRow + lane, masked = mask.marks[row], before = ~masked & lanes_below();
             if (i < m && masked >> lane & 1) words[i] = words[before ? row * kRow + 31 - __clz(before) : scratch[row]];
         }
@@ -95,19 +96,19 @@ struct MaskChoice {
             // They are as they must be: like the one before, or the base.
             if (o.x > 0) return;
 #pragma unroll 1
-            for (u32 i = threadIdx.x; i < box.m; i += kLorenzoThreads) numbers[i] = shared.mask.has(i) ? base : numbers[i];
+            for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) numbers[i] = shared.mask.has(i) ? base : numbers[i];
             return;
         }
-        const u32 in_plane = (height + kAtOnce - 1) / kAtOnce, steps = o.y > 0 ? in_plane + kGroups - 1 : (in_plane + kGroups - 1) / kGroups;
+        const u32 in_plane = (height + kAtOnce - 1) / kAtOnce, steps = o.y > 0 ? in_plane + B::kGroups - 1 : (in_plane + B::kGroups - 1) / B::kGroups;
 #pragma unroll 1
         for (u32 x = lane; x - lane < length; x += kWarp) {
             // Numbers that there are not are the base.
             W above = base, above_before = base;
 #pragma unroll 1
-            for (u32 first_z = 0; first_z < depth; first_z += o.y > 0 ? kGroups : 1) {
+            for (u32 first_z = 0; first_z < depth; first_z += o.y > 0 ? B::kGroups : 1) {
 #pragma unroll 1
                 for (u32 step = 0; step < steps; ++step) {
-                    const u32 z = first_z + (o.y > 0 ? warp : 0), y = (o.y > 0 ? step - warp : step * kGroups + warp) * kAtOnce;
+                    const u32 z = first_z + (o.y > 0 ? warp : 0), y = (o.y > 0 ? step - warp : step * B::kGroups + warp) * kAtOnce;
                     if (y == 0) above = above_before = base;
                     if (z < depth && y < height) {
                         W own[kAtOnce], before[kAtOnce];
@@ -161,7 +162,7 @@ struct MaskChoice {
 
     // Adds the mask to zeros behind the header of a block, by all threads. Barriers.
     __device__ __forceinline__ void write(unsigned char* stage) const {
-        MaskState<W>& mask = shared.mask;
+        MaskState<B>& mask = shared.mask;
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;
         unsigned char* const to = stage + kHeaderBytes;
         if (t == 0) {
@@ -171,7 +172,7 @@ struct MaskChoice {
         }
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0;
         if (mask.is_coded) {
-            WrittenMarks<kLorenzoThreads>(written(exist), n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
+            WrittenMarks<B::kThreads>(written(exist), n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
         } else if (t < n_words) {
             reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.marks[t];
         }

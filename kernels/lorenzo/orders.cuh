@@ -8,14 +8,15 @@
 #include "block.cuh"
 #include "layout.cuh"
 
-template <typename W>
+template <typename B>
 struct OrderChoice {
-    using D = Differences<W, kGroups>;
+    using W = typename B::W;
+    using D = Differences<W, B::kGroups>;
     // Rows of a plane in blocks of large arrays in three dimensions, and their planes. With fewer than kMinDepth all rows are
     // sampled.
-    static constexpr u32 kFullHeight = 16, kMaxDepth = kElements / (kFullHeight * kRow), kMinDepth = 3;
+    static constexpr u32 kFullHeight = 16, kMinDepth = 3;
 
-    LorenzoShared<W>& shared;
+    LorenzoShared<B>& shared;
 
     static __device__ __forceinline__ bool is_full(const Box& box) { return box.sx == kRow && box.sy == kFullHeight && box.sz >= kMinDepth; }
 
@@ -35,11 +36,23 @@ struct OrderChoice {
         return __shfl_sync(kAllLanes, own, __ffs(__ballot_sync(kAllLanes, rank == kSamples / 2)) - 1);
     }
 
-    // Chooses orders and base for numbers, of which `middle` is that for no differences, and is the cost. Barriers.
-    __device__ __forceinline__ u32 choose_orders(const W* numbers, W middle, W& base, Orders& best) const {
+    // Chooses orders and base for numbers, of which `middle` is that for no differences, and is the cost; `in_full`: by all rows.
+    // Barriers.
+    __device__ __forceinline__ u32 choose_orders(const W* numbers, W middle, W& base, Orders& best, bool in_full = false) const {
         const W first = numbers[0];
         const bool is_masked = shared.mask.is_used, is_line = shared.box.is_line(), has_short_rows = shared.box.sx <= kRow && !is_line;
-        if (unlikely(is_masked)) {
+        // Costs of orders that no pass over all candidates finds.
+        const auto cost_alone = [&](const Orders& o) {
+            const bool is_low = has_short_rows && !in_full && max(max(o.z, o.y), o.x) <= 3;
+            const W own_base = (o.z | o.y | o.x) == 0 ? middle : first;
+            return is_low ? low_cost(numbers, own_base, o) : sampled_cost(numbers, own_base, o, in_full);
+        };
+        if (unlikely(in_full)) {
+#pragma unroll 1
+            for (u32 c = 0; c <= kCubic; ++c) {
+                if (exists(c)) share_cost(c, cost_alone(candidate(c)));
+            }
+        } else if (unlikely(is_masked)) {
             masked_costs(numbers, first, middle);
         } else if (likely(shared.is_full)) {
             full_costs<false>(numbers, first, middle);
@@ -51,7 +64,7 @@ struct OrderChoice {
         } else {
 #pragma unroll 1
             for (u32 c = 0; c <= kCubic; ++c) {
-                if (exists(c)) share_cost(c, sampled_cost(numbers, c == 0 ? middle : first, candidate(c)));
+                if (exists(c)) share_cost(c, cost_alone(candidate(c)));
             }
         }
         __syncthreads();
@@ -61,36 +74,79 @@ struct OrderChoice {
         best = candidate(key % 8);
         u32 order = max(max(best.z, best.y), best.x);
         base = order == 0 ? middle : first;
-        if (is_masked || order == 0) return lowest;
+        if (is_masked || (!B::kIsDense && order == 0)) return lowest;
         // The next higher orders of the best one. The first of them, and the one that is a candidate, may be known.
-        const bool is_known = shared.is_full || is_line, is_cubic = is_line || (best.z > 0 && best.y > 0 && best.x > 0);
+        const bool is_known = (shared.is_full || is_line) && !in_full, is_cubic = is_line || (best.z > 0 && best.y > 0 && best.x > 0);
 #pragma unroll 1
-        while (order < kMaxOrder) {
+        while (order > 0 && order < kMaxOrder) {
             ++order;
             const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
             u32 place = order == 2 ? second(key % 8) : kCubic;
             if (!is_known || order > 3 || (order == 3 && !is_cubic)) {
                 // Two places in turn: nobody reads the one any more that is written.
                 place = kHigher + order % 2;
-                share_cost(place, has_short_rows && order <= 3 ? low_cost(numbers, first, o) : sampled_cost(numbers, first, o));
+                share_cost(place, cost_alone(o));
                 __syncthreads();
             }
             const u32 cost = cost_of(place);
             if (cost >= lowest) break;
             lowest = cost, best = o;
         }
+        if (B::kIsDense) {
+            search(lowest, best, cost_alone);
+            base = (best.z | best.y | best.x) == 0 ? middle : first;
+        }
         return lowest;
     }
+    // Goes on to the best of the neighbours of orders as long as that is better. Barriers.
+    template <typename F>
+    __device__ __forceinline__ void search(u32& lowest, Orders& best, const F& cost_alone) const {
+        u32 places = kSearch;
+        PackedOrders from = best;
+#pragma unroll 1
+        for (;;) {
+            u32 possible = 0;
+#pragma unroll 1
+            for (u32 i = 0; i < kNeighbours; ++i) {
+                if (!has_neighbour(from, i)) continue;
+                possible |= 1u << i;
+                share_cost(places + i, cost_alone(neighbour(from, i)));
+            }
+            __syncthreads();
+            const u32 mine = min(lane_id(), kNeighbours - 1), key = warp_min_unsigned(possible >> mine & 1 ? cost_of(places + mine) << 3 | mine : ~0u);
+            if (possible == 0 || key / 8 >= lowest) break;
+            lowest = key / 8, from = neighbour(from, key % 8);
+            // Two places in turn, as above.
+            places = 2 * kSearch + kNeighbours - places;
+        }
+        best = from;
+    }
+    // Of orders one more along x, y and z, and one less.
+    static constexpr u32 kNeighbours = 6;
+    static __device__ __forceinline__ Orders neighbour(const Orders& o, u32 i) {
+        const u32 step = i < 3 ? 1 : ~0u, axis = i % 3;
+        return Orders{o.z + (axis == 2 ? step : 0), o.y + (axis == 1 ? step : 0), o.x + (axis == 0 ? step : 0)};
+    }
+    __device__ __forceinline__ bool has_neighbour(const Orders& o, u32 i) const {
+        const RowBox& box = shared.box;
+        const u32 axis = i % 3, order = axis == 0 ? o.x : axis == 1 ? o.y : o.z, extent = axis == 0 ? box.sx : axis == 1 ? box.sy : box.sz;
+        return i < 3 ? order < kMaxOrder && extent > 1 : order > 0;
+    }
     // The places of costs that warps share: of the candidates, of order 2 instead of 1 in candidate c where that is found with
-    // them, and of higher orders.
-    static constexpr u32 kCubic = 6, kHigher = 12;
+    // them, of higher orders, and of neighbours.
+    static constexpr u32 kCubic = 6, kHigher = 12, kSearch = 14;
     static __device__ constexpr u32 second(u32 c) { return kCubic + c; }
     __device__ __forceinline__ void share_cost(u32 place, u32 own) const {
         if (lane_id() == 0) shared.costs[place][threadIdx.x / kWarp] = own;
     }
     __device__ __forceinline__ u32 cost_of(u32 c) const {
-        const uint4 costs = *reinterpret_cast<const uint4*>(shared.costs[c]);
-        return costs.x + costs.y + costs.z + costs.w;
+        u32 sum = 0;
+#pragma unroll
+        for (u32 g = 0; g < B::kGroups; g += 4) {
+            const uint4 costs = *reinterpret_cast<const uint4*>(shared.costs[c] + g);
+            sum += costs.x + costs.y + costs.z + costs.w;
+        }
+        return sum;
     }
 
     // The orders that are tried first: 0 or 1 on each axis, then 3 where the block has an extent. Bit c of each number
@@ -109,12 +165,13 @@ struct OrderChoice {
     struct Sample {
         static constexpr u32 kFirst = 8, kStep = 17, kMinRows = 34;
         u32 first, step;
-        __device__ __forceinline__ explicit Sample(u32 n_rows) : first(n_rows < kMinRows ? 0 : kFirst), step(n_rows < kMinRows ? 1 : kStep) {}
+        __device__ __forceinline__ explicit Sample(u32 n_rows, bool in_full = false)
+            : first(in_full || n_rows < kMinRows ? 0 : kFirst), step(in_full || n_rows < kMinRows ? 1 : kStep) {}
     };
 
     // Bits of the warp's share of the sampled residuals.
-    __device__ __forceinline__ u32 sampled_cost(const W* numbers, W base, const Orders& o) const {
-        const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy);
+    __device__ __forceinline__ u32 sampled_cost(const W* numbers, W base, const Orders& o, bool in_full) const {
+        const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy, in_full);
         u32 cost = 0;
         differences().for_residuals(numbers, base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return warp_sum(cost);
@@ -146,7 +203,7 @@ struct OrderChoice {
         const W not_first = x > 0 ? ~W(0) : 0;
         u32 costs[kCubic] = {};
 #pragma unroll 1
-        for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += kGroups * own_rows) {
+        for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += B::kGroups * own_rows) {
             const u32 wanted = first_row + (lane_id() >> box.log_lanes) * sample.step, row = min(wanted, n_rows - 1);
             u32 y;
             const u32 z = shared.box.planes.divide(row, y);
@@ -199,25 +256,28 @@ struct OrderChoice {
         const W not_first = lane_id() > 0 ? ~W(0) : 0;
         u32 costs[second(kCubic)] = {};
 #pragma unroll 1
-        for (u32 z = threadIdx.x / kWarp; z < shared.box.sz; z += kGroups) {
-            // In each plane one row is sampled, with three before it.
-            static_assert(Sample::kStep == kFullHeight + 1 && Sample::kFirst >= 3 && Sample::kFirst + kMaxDepth <= kFullHeight, "rows of a full box");
-            const W* const at = numbers + (Sample::kFirst + z * Sample::kStep) * kRow + lane_id();
-            W rows[4], before, change, seconds[4], thirds[4];
+        for (u32 i = threadIdx.x / kWarp; Sample::kFirst + i * Sample::kStep < shared.box.sz * kFullHeight; i += B::kGroups) {
+            // In each plane one row is sampled, with three before it; in one of the planes of dense two or none.
+            static_assert(Sample::kStep == kFullHeight + 1 && Sample::kFirst >= 3, "rows of a full box");
+            const u32 row = Sample::kFirst + i * Sample::kStep, z = row / kFullHeight, y = row % kFullHeight;
+            const W* const at = numbers + row * kRow + lane_id();
+            W rows[4], before = 0, change = 0, seconds[4], thirds[4];
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) {
-                // Numbers that there are not are the base.
+                // Numbers that there are not are the base. Without differences along z all rows are one sequence.
+                const bool is_in_plane = !B::kIsDense || j <= y;
                 W along_z[4];
 #pragma unroll
-                for (u32 i = 0; i < 4; ++i) along_z[i] = i <= z ? *(at - i * kPlane - j * kRow) : first;
+                for (u32 k = 0; k < 4; ++k) along_z[k] = k <= z && is_in_plane ? *(at - k * kPlane - j * kRow) : first;
                 if (j == 0) before = along_z[1];
                 if (j == 1) change = along_z[0] - along_z[1];
-                rows[j] = along_z[0], seconds[j] = second_of(along_z), thirds[j] = third_of(along_z);
+                rows[j] = is_in_plane ? along_z[0] : *(at - j * kRow);
+                seconds[j] = second_of(along_z), thirds[j] = third_of(along_z);
             }
             W d[kCubic];
             first_differences(rows[0], rows[1], before, change, first, middle, not_first, d);
             if (kIsMasked) {
-                const bool counts = !shared.mask.has((Sample::kFirst + z * Sample::kStep) * kRow + lane_id());
+                const bool counts = !shared.mask.has(row * kRow + lane_id());
 #pragma unroll
                 for (u32 c = 0; c < kCubic; ++c) costs[c] += counts ? zigzag_length(d[c]) : 0;
             } else {
@@ -246,7 +306,7 @@ struct OrderChoice {
         const Sample sample(n_rows);
         u32 costs[4] = {};
 #pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
+        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += B::kGroups * sample.step) {
             const W* const at = numbers + row * kRow + lane;
             const bool exists = row * kRow + lane < m;
             const W own = *at;
@@ -275,7 +335,7 @@ struct OrderChoice {
         const W not_first = x > 0 ? ~W(0) : 0;
         u32 cost = 0;
 #pragma unroll 1
-        for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += kGroups * own_rows) {
+        for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += B::kGroups * own_rows) {
             const u32 wanted = first_row + (lane_id() >> box.log_lanes) * sample.step, row = min(wanted, n_rows - 1);
             u32 z = 0, y = row;
             if (o.z > 0) z = shared.box.planes.divide(row, y);

@@ -14,27 +14,28 @@
 // Tails take time: CUT must save this part of the bits.
 constexpr u32 kCutSaving = 32;
 
-template <typename W>
+template <typename B>
 struct Tails {
+    using W = typename B::W;
     static constexpr u32 kBits = Word<W>::kBits;
 
-    LorenzoShared<W>& shared;
+    LorenzoShared<B>& shared;
 
     // Bits of the tails in the rows that orders are chosen by. Barriers.
     __device__ __forceinline__ u32 sampled_bits(const W* numbers, u32 e) const {
         const RowBox& box = shared.box;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length;
-        const typename OrderChoice<W>::Sample sample(n_rows);
+        const typename OrderChoice<B>::Sample sample(n_rows);
         const bool is_masked = shared.mask.is_used;
         u32 bits = 0;
 #pragma unroll 1
-        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += kGroups * sample.step) {
+        for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += B::kGroups * sample.step) {
             for (u32 x = lane_id(); x < length; x += kWarp) {
                 const u32 i = row * length + x;
                 if (i < box.m && !(is_masked && shared.mask.has(i))) bits += tail_bits(size_of(numbers[i]), e);
             }
         }
-        const OrderChoice<W> costs{shared};
+        const OrderChoice<B> costs{shared};
         __syncthreads();
         costs.share_cost(0, warp_sum(bits));
         __syncthreads();
@@ -47,17 +48,17 @@ struct Tails {
         if (lane_id() == 0) shared.tail_words[threadIdx.x / kWarp] = words, shared.tail_bits[threadIdx.x / kWarp] = left;
     }
     // Bytes of the words of all groups, and of all that is behind the numbers, behind a barrier.
-    __device__ __forceinline__ u32 word_bytes() const { return before(shared.tail_words, kGroups) * static_cast<u32>(sizeof(W)); }
-    __device__ __forceinline__ u32 n_bytes() const { return word_bytes() + (before(shared.tail_bits, kGroups) + 7) / 8; }
+    __device__ __forceinline__ u32 word_bytes() const { return before(shared.tail_words, B::kGroups) * static_cast<u32>(sizeof(W)); }
+    __device__ __forceinline__ u32 n_bytes() const { return word_bytes() + (before(shared.tail_bits, B::kGroups) + 7) / 8; }
 
     // Writes the tails to the stage, where there are zeros, from byte `begin` on, a multiple of 8.
-    __device__ __forceinline__ void write(const BlockLoader<W>& loader, const char* array, u32 e, unsigned char* stage, u32 begin) const {
+    __device__ __forceinline__ void write(const BlockLoader<B>& loader, const char* array, u32 e, unsigned char* stage, u32 begin) const {
         constexpr u32 kAtOnce = 4;  // rows whose loads are under way
         const u32 group = threadIdx.x / kWarp, below = lanes_below(), first = group * kGroup + lane_id();
         u32 to = shared_address(stage) + begin + before(shared.tail_words, group) * static_cast<u32>(sizeof(W));
         W string = 0;  // what is not yet a word
         u32 filled = 0;
-        const typename BlockLoader<W>::Finder elements(loader);
+        const typename BlockLoader<B>::Finder elements(loader);
         const bool swaps = loader.args.flags & kSwapBytes;
         const auto word_at = [=](const char* at) {
             const W word = *reinterpret_cast<const W*>(at);
@@ -96,10 +97,10 @@ struct Tails {
     }
 
     // The sum of the groups' counts before a group.
-    static __device__ __forceinline__ u32 before(const u32 (&counts)[kGroups], u32 group) {
+    static __device__ __forceinline__ u32 before(const u32 (&counts)[B::kGroups], u32 group) {
         u32 sum = 0;
 #pragma unroll
-        for (u32 g = 0; g < kGroups; ++g) sum += g < group ? counts[g] : 0;
+        for (u32 g = 0; g < B::kGroups; ++g) sum += g < group ? counts[g] : 0;
         return sum;
     }
 };

@@ -15,6 +15,13 @@ struct Orders {
     u32 z, y, x;
 };
 
+// The same in one register.
+struct PackedOrders {
+    u32 bits;
+    __device__ __forceinline__ PackedOrders(const Orders& o) : bits(o.z | o.y << 8 | o.x << 16) {}
+    __device__ __forceinline__ operator Orders() const { return Orders{bits & 0xff, bits >> 8 & 0xff, bits >> 16}; }
+};
+
 // Row n: (1 - x)^n.
 __constant__ const s32 kBinomials[8][8] = {{1},
                                            {1, -1},

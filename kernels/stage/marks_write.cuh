@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <type_traits>
+
 #include "../common/warp.cuh"
 #include "pack.cuh"
 
@@ -28,22 +30,24 @@ __device__ __forceinline__ u32 changed_marks(const u32* words, u32 distance) {
     return words[i] ^ __funnelshift_l(low, high, distance);
 }
 
-// By all kThreads threads of a CTA. Up to 2^12 numbers are marked.
+// By all kThreads threads of a CTA.
 template <u32 kThreads>
 struct WrittenMarks {
-    static_assert(kThreads == 128, "what fits the fields of a sum");
+    static_assert(kThreads <= 256, "what fits the fields of a sum");
     // Fields: words that are not 0, their bytes that are not 0, marks.
-    static constexpr u32 kBytesAt = 8, kMarksAt = 18;
+    using Sum = std::conditional_t<kThreads <= 128, u32, u64>;
+    static constexpr u32 kBytesAt = kThreads <= 128 ? 8 : 16, kMarksAt = kThreads <= 128 ? 18 : 32;
 
     u32 word, nonzero;  // the highest bit of each byte that is not 0
     u32 n_words;
-    u32 before, all;
+    Sum before, all;
 
     // The thread's word of so many that there are; others have 0. There is a barrier.
-    __device__ __forceinline__ WrittenMarks(u32 word, u32 n_words, u32 (&totals)[kThreads / kWarp])
+    __device__ __forceinline__ WrittenMarks(u32 word, u32 n_words, Sum (&totals)[kThreads / kWarp])
         : word(word), nonzero((((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u), n_words(n_words) {
-        const u32 own = (word != 0) | __popc(nonzero) << kBytesAt | __popc(word) << kMarksAt;
-        const u32 through = warp_inclusive_sum(own), warp = threadIdx.x / kWarp;
+        const Sum own = static_cast<Sum>(word != 0) | static_cast<Sum>(__popc(nonzero)) << kBytesAt | static_cast<Sum>(__popc(word)) << kMarksAt;
+        const Sum through = warp_inclusive_sum(own);
+        const u32 warp = threadIdx.x / kWarp;
         if (lane_id() == kWarp - 1) totals[warp] = through;
         __syncthreads();
         before = through - own, all = 0;
@@ -54,10 +58,10 @@ struct WrittenMarks {
         }
     }
 
-    __device__ __forceinline__ static u32 words_of(u32 sum) { return sum & low_bits(0u, kBytesAt); }
-    __device__ __forceinline__ static u32 bytes_of(u32 sum) { return sum >> kBytesAt & low_bits(0u, kMarksAt - kBytesAt); }
-    __device__ __forceinline__ u32 n_marked() const { return all >> kMarksAt; }
-    __device__ __forceinline__ u32 marked_before() const { return before >> kMarksAt; }
+    __device__ __forceinline__ static u32 words_of(Sum sum) { return static_cast<u32>(sum) & low_bits(0u, kBytesAt); }
+    __device__ __forceinline__ static u32 bytes_of(Sum sum) { return static_cast<u32>(sum >> kBytesAt) & low_bits(0u, kMarksAt - kBytesAt); }
+    __device__ __forceinline__ u32 n_marked() const { return static_cast<u32>(all >> kMarksAt); }
+    __device__ __forceinline__ u32 marked_before() const { return static_cast<u32>(before >> kMarksAt); }
     __device__ __forceinline__ u32 presence_bytes() const { return (n_words + 7) / 8; }
     __device__ __forceinline__ u32 values_at() const { return presence_bytes() + (words_of(all) + 1) / 2; }
     __device__ __forceinline__ u32 n_bytes() const { return values_at() + bytes_of(all); }

@@ -41,12 +41,6 @@ pub fn with_mock(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
     in_child(test, env, mock, body);
 }
 
-/// The same; also what the child printed, in the parent.
-#[track_caller]
-pub fn output_with_mock(test: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Option<String> {
-    in_child(test, env, mock, body)
-}
-
 /// The same without any driver.
 #[track_caller]
 pub fn without_driver(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {

@@ -2,13 +2,14 @@
 
 use crate::codec::gpu::{self, Answer, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::codec::lorenzo::layout::LOG2_SIZES;
-use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{Chunk, Lorenzo};
 use crate::format::region::FoldedRegion;
 
-/// By the bits of a word: 32 or 64.
-const COMPRESS: [Names; 2] = [names!("lorenzo_compress_u32"), names!("lorenzo_compress_u64")];
-/// And by the logarithm of a block's elements.
+/// By the bits of a word, 32 or 64, and by the logarithm of a block's elements, of which no encoder has the last.
+const COMPRESS: [[Names; 2]; 2] = [
+    [names!("lorenzo_compress_u32_12"), names!("lorenzo_compress_u32_13")],
+    [names!("lorenzo_compress_u64_12"), names!("lorenzo_compress_u64_13")],
+];
 const DECOMPRESS: [[Names; 3]; 2] = [
     [names!("lorenzo_decompress_u32_12"), names!("lorenzo_decompress_u32_13"), names!("lorenzo_decompress_u32_14")],
     [names!("lorenzo_decompress_u64_12"), names!("lorenzo_decompress_u64_13"), names!("lorenzo_decompress_u64_14")],
@@ -29,16 +30,15 @@ crate::kernel_struct! {
 }
 
 impl GpuCodec for Lorenzo {
-    /// Only `fast` compresses on a GPU.
     fn passes(&self, direction: Direction, chunks: &gpu::Chunks) -> Answer {
         let &Chunk { layout, element, b } = chunks.layout.get();
-        let of_word = usize::from(element.word_bits() == 64);
+        let (of_word, of_size) = (usize::from(element.word_bits() == 64), usize::from(b - LOG2_SIZES.start()));
         let names = match direction {
-            Direction::Compress if Mode::of(b) == Mode::Dense => {
-                return Answer::NotHere("lorenzo at level 2 has no kernels that compress".into());
-            }
-            Direction::Compress => COMPRESS[of_word],
-            Direction::Decompress => DECOMPRESS[of_word][usize::from(b - LOG2_SIZES.start())],
+            Direction::Compress => match COMPRESS[of_word].get(of_size) {
+                Some(&names) => names,
+                None => return Answer::NotHere("no encoder of lorenzo makes blocks of 2^14 elements".into()),
+            },
+            Direction::Decompress => DECOMPRESS[of_word][of_size],
         };
         run(chunks, names, layout.blocks.n_blocks() as u64)
     }

@@ -1,0 +1,319 @@
+// The dictionary of a block's words, if it is worth one: DICT of dense, by all threads of a CTA.
+//
+// The words are read from the array again where they are needed: since the block was loaded they have become numbers, and masked ones
+// something else. Most blocks have too many words that differ. When a block is loaded, a bitmap says so for the upper bits of its words, and
+// where that is not enough, bitmaps of hashes do later. Else samples are sorted, then all words, in `work`. Entries are put to the end of it,
+// which the stage does not reach as long as it has no more than deltas.
+
+#pragma once
+
+#include "../common/elements.cuh"
+#include "../stage/pack.cuh"
+#include "../stage/widths.cuh"
+#include "block.cuh"
+#include "load.cuh"
+
+template <typename B>
+struct Dictionary {
+    using W = typename B::W;
+    using Signed = std::make_signed_t<W>;
+    static constexpr u32 kBits = Word<W>::kBits, kSamples = 1024;
+    static constexpr u32 kWorkWords = sizeof(Buffer<B>) / sizeof(W);
+
+    LorenzoShared<B>& shared;
+    const BlockLoader<B>& loader;
+    const Drawn& tile;
+    W* const work;
+
+    // The words of the block, without the zeros at the end that all have.
+    struct Values {
+        const Dictionary& dictionary;
+        const typename BlockLoader<B>::Finder elements;
+        const char* const array;
+
+        __device__ __forceinline__ explicit Values(const Dictionary& dictionary)
+            : dictionary(dictionary), elements(dictionary.loader), array(dictionary.loader.source(dictionary.tile)) {}
+        __device__ __forceinline__ W operator()(u32 i) const {
+            const BlockLoader<B>& loader = dictionary.loader;
+            const W word = load_element<W>(elements.find(array, i, loader.element.bytes), loader.element, loader.args.flags & kSwapBytes);
+            return shifted_signed(word, dictionary.shared.codes.t);
+        }
+    };
+    // Bits of the indices of so many entries.
+    static __device__ __forceinline__ u32 index_bits(u32 n_entries) { return bit_length(n_entries - 1); }
+
+    // Whether the block is expected to take fewer than `limit` bytes with a dictionary. Then its fields are in shared memory, its entries at the
+    // end of `work`, and `own` has the widths of the warp's group of numbers. Barriers.
+    __device__ __forceinline__ bool choose(u32 limit, Widths& own) const {
+        const u32 m = shared.box.m, stride = max(m / kSamples, 1u), n_samples = min((m + stride - 1) / stride, kSamples);
+        if (likely(!may_be_short(limit))) return false;
+        fill<kSamples>(n_samples, stride);
+        u32 entries[kBits / kWarp];
+        sort_and_count<kSamples>(n_samples, entries);
+        bool is_promising = false;
+#pragma unroll
+        for (u32 p = 0; p < kBits / kWarp; ++p) {
+            is_promising |= 4 * entries[p] <= 3 * n_samples && m * (index_bits(entries[p]) + p * kWarp + lane_id()) < 8 * limit;
+        }
+        if (!__any_sync(kAllLanes, is_promising)) return false;
+
+        fill<B::kElements>(m, 1);
+        sort_and_count<B::kElements>(m, entries);
+        // Of equal costs the largest number of low bits.
+        constexpr u32 kLow = 127;
+        u32 key = ~0u;
+#pragma unroll
+        for (u32 p = 0; p < kBits / kWarp; ++p) {
+            const u32 k = p * kWarp + lane_id(), bits = index_bits(entries[p]), cost = m * (bits + k) + entries[p] * (kBits - k) / 2;
+            if (entries[p] <= m / 2 && k + bits <= kBits) key = min(key, cost * (kLow + 1) + kLow - k);
+        }
+        key = warp_min_unsigned(key);
+        if (key == ~0u || key / (kLow + 1) >= 8 * limit) return false;
+        const u32 low = kLow - key % (kLow + 1), n_entries = __shfl_sync(kAllLanes, low < kWarp ? entries[0] : entries[kBits / kWarp - 1], low % kWarp);
+        keep_entries(low, n_entries);
+        own = measure();
+        return true;
+    }
+
+    // Counts, when the block has been loaded, entries of its words, of which all end in t zeros, for all numbers of low bits from
+    // shared.codes.from on. The bitmap need not be initialised. Barriers.
+    static __device__ __forceinline__ void count_entries(LorenzoShared<B>& shared, const W* words, u32 t, u32* bitmap) {
+        Codes<B>& codes = shared.codes;
+        const u32 m = shared.box.m, thread = forgotten_thread(), lane = thread % kWarp, warp = thread / kWarp;
+        // As unsigned numbers in the same order.
+        W lowest = words[0] ^ kTopBit<W>, highest = lowest;
+#pragma unroll 4
+        for (u32 i = thread; i < m; i += B::kThreads) {
+            const W own = words[i] ^ kTopBit<W>;
+            lowest = min(lowest, own), highest = max(highest, own);
+        }
+        highest = warp_max_unsigned(highest), lowest = ~warp_max_unsigned(static_cast<W>(~lowest));
+        if (lane == 0) codes.lowest[warp] = lowest, codes.highest[warp] = highest;
+#pragma unroll 1
+        for (u32 i = thread; i < kBitmapWords / 4; i += B::kThreads) reinterpret_cast<uint4*>(bitmap)[i] = make_uint4(0, 0, 0, 0);
+        if (thread < kCounted) codes.entries[thread] = 0;
+        if (thread < 2) codes.top[thread] = 0;
+        __syncthreads();
+#pragma unroll
+        for (u32 g = 0; g < B::kGroups; ++g) lowest = min(lowest, codes.lowest[g]), highest = max(highest, codes.highest[g]);
+        const u32 length = bit_length(static_cast<W>((highest >> t) - (lowest >> t))), from = length - min(length, kLevels), shift = t + from;
+        const u32 base = static_cast<u32>(lowest >> shift) & ~low_bits(0u, kLevels);
+        if (thread == 0) codes.from = from;
+#pragma unroll 4
+        for (u32 i = thread; i < m; i += B::kThreads) {
+            const u32 place = static_cast<u32>((words[i] ^ kTopBit<W>) >> shift) - base;
+            or_shared(shared_address(bitmap + place / 32), 1u << place % 32);
+        }
+        __syncthreads();
+        // A bit of a level is one of two bits of the level before.
+        u32 counts[kCounted] = {};
+#pragma unroll 1
+        for (u32 i = thread; i < kBitmapWords; i += B::kThreads) {
+            const u32 word = bitmap[i], present = __ballot_sync(kAllLanes, word != 0);
+            count_levels(word, counts);
+            count_levels(lane == 0 ? present : 0, counts + 5);
+            if (lane == 0 && present) or_shared(shared_address(codes.top + i / (32 * kWarp)), 1u << i / kWarp % 32);
+        }
+#pragma unroll
+        for (u32 level = 0; level < kCounted; ++level) {
+            const u32 n = warp_sum(counts[level]);
+            if (lane == 0) atomicAdd(&codes.entries[level], n);
+        }
+    }
+    static constexpr u32 kCounted = 10, kLevels = 15, kBitmapWords = 2 << kLevels >> 5;
+    // Adds the bits of five levels in a word.
+    static __device__ __forceinline__ void count_levels(u32 word, u32* counts) {
+        counts[0] += __popc(word);
+        word = (word | word >> 1) & 0x55555555, counts[1] += __popc(word);
+        word = (word | word >> 2) & 0x11111111, counts[2] += __popc(word);
+        word = (word | word >> 4) & 0x01010101, counts[3] += __popc(word);
+        word = (word | word >> 8) & 0x00010001, counts[4] += __popc(word);
+    }
+
+    // Whether a dictionary may take fewer than `limit` bytes, by how many entries it has at least. Barriers.
+    __device__ __forceinline__ bool may_be_short(u32 limit) const {
+        const Codes<B>& codes = shared.codes;
+        const u32 m = shared.box.m, thread = forgotten_thread(), most_bits = (8 * limit - 1) / m;
+        const auto is_short = [=](u32 k, u32 n) { return n <= m / 2 && m * (index_bits(n) + k) + n * (kBits - k) / 2 < 8 * limit; };
+        const u32 level = thread % kWarp, from = codes.from;
+        // The last levels are those of two words; of what is behind them one entry is known.
+        u32 counts[5] = {}, n_entries = level < kCounted ? codes.entries[level] : level == kLevels ? (codes.top[0] != 0) + (codes.top[1] != 0) : 1;
+        count_levels(codes.top[0], counts);
+        count_levels(codes.top[1], counts);
+#pragma unroll
+        for (u32 i = 0; i < 5; ++i) n_entries = level == kCounted + i ? counts[i] : n_entries;
+        if (__any_sync(kAllLanes, from + level < kBits && is_short(from + level, n_entries))) return true;
+        if (from + kWarp < kBits && is_short(from + kWarp, 1)) return true;
+        u32 k = from, n = codes.entries[0];
+#pragma unroll 1
+        for (;;) {
+            // With fewer low bits there are not fewer entries.
+            const u32 bits = index_bits(n);
+            if (k == 0 || n > m / 2 || bits > most_bits) return false;
+            k = min(k - 1, most_bits - bits);
+            n = count_hashed(k);
+            if (is_short(k, n)) return true;
+        }
+    }
+    // Entries with k low bits, at least: words with the same hash are taken for one. Barriers.
+    __device__ __forceinline__ u32 count_hashed(u32 k) const {
+        u32* const bitmap = reinterpret_cast<u32*>(work);
+        const u32 thread = forgotten_thread();
+        const Values value(*this);
+        __syncthreads();
+#pragma unroll 1
+        for (u32 i = thread; i < kBitmapWords / 4; i += B::kThreads) reinterpret_cast<uint4*>(bitmap)[i] = make_uint4(0, 0, 0, 0);
+        if (thread == 0) shared.codes.n_distinct = 0;
+        __syncthreads();
+#pragma unroll 4
+        for (u32 i = thread; i < shared.box.m; i += B::kThreads) {
+            const u32 place = static_cast<u32>(static_cast<u64>(shifted_signed(value(i), k)) * 0x9e3779b97f4a7c15u >> (64 - kLevels - 1));
+            or_shared(shared_address(bitmap + place / 32), 1u << place % 32);
+        }
+        __syncthreads();
+        u32 n = 0;
+#pragma unroll 4
+        for (u32 i = thread; i < kBitmapWords; i += B::kThreads) n += __popc(bitmap[i]);
+        n = warp_sum(n);
+        if (thread % kWarp == 0) atomicAdd(&shared.codes.n_distinct, n);
+        __syncthreads();
+        return shared.codes.n_distinct;
+    }
+
+    // Values 0, stride, 2·stride, … to `work`, with largest numbers behind them. Barriers.
+    template <u32 kN>
+    __device__ __forceinline__ void fill(u32 n, u32 stride) const {
+        const Values value(*this);
+        __syncthreads();
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < kN; i += B::kThreads) work[i] = i < n ? value(i * stride) : kTopBit<W> - 1;
+        __syncthreads();
+    }
+
+    // Sorts them as signed numbers (by Batcher's bitonic merges). In lane k, entries of the first n with k low bits, and k + 32. Barriers.
+    template <u32 kN>
+    __device__ __forceinline__ void sort_and_count(u32 n, u32 (&entries)[kBits / kWarp]) const {
+#pragma unroll 1
+        for (u32 size = 2; size <= kN; size *= 2) {
+#pragma unroll 1
+            for (u32 step = size / 2; step > 0; step /= 2) {
+#pragma unroll 2
+                for (u32 i = threadIdx.x; i < kN / 2; i += B::kThreads) {
+                    const u32 low = 2 * i - (i & (step - 1)), high = low + step;
+                    const W a = work[low], b = work[high];
+                    if ((static_cast<Signed>(a) > static_cast<Signed>(b)) == ((low & size) == 0)) work[low] = b, work[high] = a;
+                }
+                __syncthreads();
+            }
+        }
+        {
+            LengthCounts<W> counts(shared.lengths[threadIdx.x / kWarp]);
+#pragma unroll 1
+            for (u32 i = threadIdx.x; i + 1 < n; i += B::kThreads) counts.add(work[i] ^ work[i + 1]);
+        }
+        __syncthreads();
+        u32 above = 1;
+#pragma unroll
+        for (u32 p = kBits / kWarp; p-- > 0;) {
+            u32 own = 0;
+#pragma unroll
+            for (u32 g = 0; g < B::kGroups; ++g) own += shared.lengths[g][(p + 1) * kWarp - lane_id()];
+            const u32 longer = warp_inclusive_sum(own) + above;
+            above = __shfl_sync(kAllLanes, longer, kWarp - 1);
+            entries[p] = __shfl_sync(kAllLanes, longer, kWarp - 1 - lane_id());
+        }
+    }
+
+    __device__ __forceinline__ W* entries_of(u32 n_entries) const { return work + kWorkWords - n_entries; }
+
+    // Moves one of all sorted values with the same upper bits to the end of `work`, from the last one to the first, and finds their deltas.
+    // Barriers.
+    __device__ __forceinline__ void keep_entries(u32 low, u32 n_entries) const {
+        const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
+        u32 left = n_entries;
+#pragma unroll 1
+        for (u32 first = (m - 1) / B::kThreads * B::kThreads;; first -= B::kThreads) {
+            const u32 i = first + threadIdx.x;
+            const W own = i < m ? shifted_signed(work[i], low) : 0;
+            const bool is_last = i < m && (i + 1 == m || shifted_signed(work[i + 1], low) != own);
+            const u32 last = __ballot_sync(kAllLanes, is_last);
+            if (lane_id() == 0) shared.first_bits[warp] = __popc(last);
+            __syncthreads();
+            u32 before = 0, all = 0;
+#pragma unroll
+            for (u32 g = 0; g < B::kGroups; ++g) {
+                const u32 n = shared.first_bits[g];
+                before += g < warp ? n : 0, all += n;
+            }
+            if (is_last) work[kWorkWords - n_entries + left - all + before + __popc(last & lanes_below())] = own << low;
+            left -= all;
+            __syncthreads();
+            if (first == 0) break;
+        }
+        const W* const entries = entries_of(n_entries);
+        W all = 0;
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i + 1 < n_entries; i += B::kThreads) all |= entries[i + 1] - entries[i];
+        all = warp_or(all);
+        if (lane_id() == 0) shared.any[warp] = all;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (u32 g = 0; g < B::kGroups; ++g) all |= shared.any[g];
+            Codes<B>& codes = shared.codes;
+            codes.n_entries = n_entries, codes.low = low;
+            codes.delta_shift = all ? trailing_zeros(all) : 0;
+            codes.delta_bits = bit_length(static_cast<W>(all >> codes.delta_shift));
+        }
+        __syncthreads();
+    }
+
+    // What becomes of a value: the index of its entry, and its low bits.
+    __device__ __forceinline__ W number_of(W value) const {
+        const u32 low = shared.codes.low, n_entries = shared.codes.n_entries;
+        const W* const entries = entries_of(n_entries);
+        const Signed wanted = static_cast<Signed>(shifted_signed(value, low) << low);
+        u32 first = 0, last = n_entries - 1;
+#pragma unroll 1
+        while (first < last) {
+            const u32 middle = (first + last) / 2;
+            if (static_cast<Signed>(entries[middle]) < wanted) first = middle + 1;
+            else last = middle;
+        }
+        return static_cast<W>(first) << low | (value & low_bits(W(), low));
+    }
+
+    // The widths of the warp's group of numbers.
+    __device__ __forceinline__ Widths measure() const {
+        const u32 m = shared.box.m, warp = threadIdx.x / kWarp, first = warp * kGroup, n = min(m - min(m, first), kGroup), rows = (n + kRow - 1) / kRow;
+        LengthCounts<W> counts(shared.lengths[warp]);
+        const Values value(*this);
+#pragma unroll 1
+        for (u32 i = first + lane_id(); i - lane_id() < first + n; i += kRow) counts.add(i < m ? number_of(value(i)) : 0);
+        return choose_widths(counts, n, rows);
+    }
+
+    __device__ __forceinline__ u32 delta_bytes() const { return ((shared.codes.n_entries - 1) * shared.codes.delta_bits + 63) / 64 * 8; }
+    __device__ __forceinline__ uint4 header() const {
+        const Codes<B>& codes = shared.codes;
+        const u64 base = *entries_of(codes.n_entries);
+        return make_uint4(kSplit | kDict << 4 | codes.low << 8 | codes.delta_bits << 16 | codes.delta_shift << 24, codes.t | codes.n_entries << 16,
+                          static_cast<u32>(base), static_cast<u32>(base >> 32));
+    }
+
+    // Writes all numbers to `numbers`, with zeros up to whole rows, and deltas to the stage, which is `work`. Barriers.
+    __device__ __forceinline__ void write(W* numbers, unsigned char* stage) const {
+        const u32 m = shared.box.m, n_entries = shared.codes.n_entries, bits = shared.codes.delta_bits;
+        const Values value(*this);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < (m + kRow - 1) / kRow * kRow; i += B::kThreads) numbers[i] = i < m ? number_of(value(i)) : 0;
+#pragma unroll 1
+        for (u32 at = threadIdx.x * 4; at < delta_bytes(); at += B::kThreads * 4) *reinterpret_cast<u32*>(stage + kHeaderBytes + at) = 0;
+        __syncthreads();
+        const W* const entries = entries_of(n_entries);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i + 1 < n_entries; i += B::kThreads) {
+            add_bits(shared_address(stage), 8 * kHeaderBytes + i * bits, static_cast<W>((entries[i + 1] - entries[i]) >> shared.codes.delta_shift));
+        }
+        __syncthreads();
+    }
+};

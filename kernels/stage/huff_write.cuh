@@ -1,0 +1,350 @@
+// Numbers as strings of Huffman codes: what huff.cuh reads, with the codes that the rules of the format's writer give. By a CTA
+// of which a warp has 32 runs.
+//
+// A number's key is its length and, above that, the context that the two lengths before it give. One pass over all runs counts the keys
+// (count). Then there are code trees for each context (make_codes): eight are made at a time, for counts as they are and for halved ones,
+// since a tree that gets too deep is made again of these. Warps sort the leaves, eight lanes of the first warp merge nodes, each in a
+// tree of its own, and warps find out how deep leaves are. A second pass finds where the bits of each run will be (measure), a
+// third one adds them to zeros (write), where the lanes of a warp have a run's numbers side by side.
+
+#pragma once
+
+#include "../common/warp.cuh"
+#include "boxes.cuh"
+#include "groups.cuh"
+#include "huff.cuh"
+#include "pack.cuh"
+#include "words.cuh"
+
+constexpr u32 kRun = kRow;            // numbers
+constexpr u32 kRunsPerWarp = 32;
+constexpr u32 kStrings = 32;
+
+// What a CTA knows of its numbers, in shared memory.
+template <typename W, u32 kThreads>
+struct HuffState {
+    static constexpr u32 kSymbols = Word<W>::kBits + 1, kWarps = kThreads / kWarp;
+    // How often each key comes, without zeros of runs that are all zeros, and these, which have the symbol 0, by context.
+    u32 counts[kContexts * kSymbols], zero_counts[kContexts];
+    u32 entries[kContexts * kSymbols];  // of keys: code | bits of the code << 16
+    u32 zero_runs[kWarps];              // marks of runs that are all zeros
+    u32 run_bits[kThreads];             // of each run; then where they begin
+    u32 string_bytes[kStrings];
+    u32 n, row;                         // numbers; elements of a row, if they come by columns, or 0
+    SmallDivisor columns;               // by the numbers of a column
+    u32 pivot, lowest, highest, n_bytes;
+    bool marks_zeros;                   // runs of zeros are marked, and have no codes
+
+    // By one thread, before a barrier.
+    __device__ __forceinline__ void set(u32 n_numbers, u32 columns_of_row) {
+        n = n_numbers, row = columns_of_row, columns = SmallDivisor(row ? n / row : 1);
+    }
+};
+
+// Trees that are made at the same time.
+template <u32 kSymbols>
+struct HuffTrees {
+    static constexpr u32 kTrees = 8, kStride = kSymbols | 1;  // lanes that are in the same place meet no bank conflict
+    u32 leaves[kTrees][kStride], nodes[kTrees][kStride];      // weights
+    unsigned char parents_of_leaves[kTrees][kSymbols], parents[kTrees][kSymbols];
+    u32 n_leaves[kTrees], is_low[kTrees];
+
+    // Merges the two lightest nodes until one is left; of equally light ones leaves come first. By a lane, which has tree t.
+    __device__ __forceinline__ void merge(u32 t) {
+        constexpr u32 kNone = ~0u;
+        const u32 n = n_leaves[t];
+        u32 leaf = 0, merged = 0, next_leaf = n > 0 ? leaves[t][0] : kNone, next_merged = kNone;
+#pragma unroll 1
+        for (u32 node = 0; node + 1 < n; ++node) {
+            u32 weight = 0;
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                if (next_leaf <= next_merged) {
+                    weight += next_leaf;
+                    parents_of_leaves[t][leaf++] = static_cast<unsigned char>(node);
+                    next_leaf = leaf < n ? leaves[t][leaf] : kNone;
+                } else {
+                    weight += next_merged;
+                    parents[t][merged++] = static_cast<unsigned char>(node);
+                    next_merged = merged < node ? nodes[t][merged] : kNone;
+                }
+            }
+            nodes[t][node] = weight;
+            if (merged == node) next_merged = weight;
+        }
+    }
+    // How deep a leaf is. A single one has a code of one bit, too.
+    __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const {
+        const u32 n = n_leaves[t];
+        u32 depth = 1;
+        if (n < 2) return depth;
+#pragma unroll 1
+        for (u32 node = parents_of_leaves[t][leaf]; node + 2 < n; node = parents[t][node]) ++depth;
+        return depth;
+    }
+};
+
+template <typename W, u32 kThreads>
+struct WrittenHuff {
+    using State = HuffState<W, kThreads>;
+    static constexpr u32 kSymbols = State::kSymbols, kWarps = State::kWarps, kRounds = (kSymbols + kWarp - 1) / kWarp;
+    using Trees = HuffTrees<kSymbols>;
+    static_assert(Trees::kTrees == kWarps && kWarps == 2 * kContexts, "a warp has a tree");
+
+    State& state;
+    const W* const numbers;
+
+    __device__ __forceinline__ u32 n_runs() const { return (state.n + kRun - 1) / kRun; }
+    __device__ __forceinline__ u32 runs_per_string() const { return (n_runs() + kStrings - 1) / kStrings; }
+
+    // Clears what is counted. By all threads, then a barrier.
+    static __device__ __forceinline__ void clear(State& state) {
+        for (u32 key = threadIdx.x; key < kContexts * kSymbols; key += kThreads) state.counts[key] = 0;
+        if (threadIdx.x < kContexts) state.zero_counts[threadIdx.x] = 0;
+    }
+
+    // The middle of the lengths: the least that more than half of the numbers do not pass. By a warp.
+    __device__ __forceinline__ u32 pivot_of(const u32 (&lengths)[kWarps][Word<W>::kBits + 1]) const {
+        constexpr u32 kParts = Word<W>::kBits / kWarp;
+        u32 above = 0, pivot = 0;
+#pragma unroll
+        for (u32 p = kParts; p-- > 0;) {
+            // Longer than k bits, by lane 31 - k.
+            u32 own = 0;
+#pragma unroll
+            for (u32 w = 0; w < kWarps; ++w) own += lengths[w][(p + 1) * kWarp - lane_id()];
+            const u32 longer = warp_inclusive_sum(own) + above;
+            above = __shfl_sync(kAllLanes, longer, kWarp - 1);
+            pivot += __popc(__ballot_sync(kAllLanes, 2 * longer >= state.n));
+        }
+        return pivot;
+    }
+
+    static __device__ __forceinline__ u32 context_of(u32 sum, u32 pivot) { return (sum + 3 >= 2 * pivot) + (sum >= 2 * pivot) + (sum > 2 * pivot + 1); }
+
+    // Does `f(run, number, symbol, key, exists)` for the lanes' numbers of the warp's runs.
+    template <typename F>
+    __device__ __forceinline__ void for_runs(u32 pivot, F f) const {
+        const u32 thread = forgotten_thread();
+        const u32 lane = thread % kWarp, per_string = runs_per_string(), first = thread / kWarp * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs()), n = state.n;
+        if (first >= last) return;
+        u32 in_string = first % per_string;
+        // Symbols of the run before.
+        u32 before = in_string > 0 ? bit_length(number((first - 1) * kRun + lane)) : pivot;
+#pragma unroll 2
+        for (u32 run = first; run < last; ++run) {
+            if (in_string == 0) before = pivot;
+            const u32 i = run * kRun + lane;
+            const bool exists = i < n;
+            const W v = exists ? number(i) : 0;
+            const u32 symbol = bit_length(v);
+            const u32 one = __shfl_sync(kAllLanes, lane == kWarp - 1 ? before : symbol, (lane + kWarp - 1) % kWarp);
+            const u32 two = __shfl_sync(kAllLanes, lane >= kWarp - 2 ? before : symbol, (lane + kWarp - 2) % kWarp);
+            f(run, v, symbol, symbol + kSymbols * context_of(one + two, pivot), exists);
+            before = symbol;
+            if (++in_string == per_string) in_string = 0;
+        }
+    }
+    __device__ __forceinline__ W number(u32 i) const {
+        if (likely(state.row == 0)) return numbers[i];
+        u32 y;
+        const u32 x = state.columns.divide(i, y);
+        return numbers[y * state.row + x];
+    }
+
+    // Finds the codes of numbers of which so many have each length above 0, in kWarps lists, and is the bytes of all. There are barriers, also
+    // behind that.
+    __device__ __forceinline__ u32 look(const u32 (&lengths)[kWarps][Word<W>::kBits + 1], Trees& trees) const {
+        const u32 pivot = pivot_of(lengths);
+        if (threadIdx.x == 0) state.pivot = pivot;
+        count(pivot);
+        __syncthreads();
+        const bool marks_zeros = marks_zero_runs();
+        if (threadIdx.x == 0) state.marks_zeros = marks_zeros;
+        make_codes(trees, marks_zeros);
+        return measure(pivot, marks_zeros);
+    }
+
+    // Counts keys.
+    __device__ __forceinline__ void count(u32 pivot) const {
+        const u32 first = threadIdx.x / kWarp * kRunsPerWarp;
+        u32 zero_runs = 0;
+        for_runs(pivot, [&](u32 run, W, u32 symbol, u32 key, bool exists) {
+            const bool is_zero = __all_sync(kAllLanes, symbol == 0);
+            if (is_zero) zero_runs |= 1u << (run - first);
+            if (exists) add_one(is_zero ? state.zero_counts + key / kSymbols : state.counts + key);
+        });
+        if (lane_id() == 0) state.zero_runs[threadIdx.x / kWarp] = zero_runs;
+    }
+    static __device__ __forceinline__ void add_one(u32* count) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(shared_address(count)) : "memory"); }
+
+    // Whether runs of zeros are to be marked.
+    __device__ __forceinline__ bool marks_zero_runs() const {
+        u32 n_zero_runs = 0;
+#pragma unroll
+        for (u32 w = 0; w < kWarps; ++w) n_zero_runs += __popc(state.zero_runs[w]);
+        // A zero takes at least a bit.
+        return kRun * n_zero_runs > n_runs();
+    }
+
+    // Makes the codes, with a barrier behind them.
+    __device__ __forceinline__ void make_codes(Trees& trees, bool marks_zeros) const {
+        const u32 warp = threadIdx.x / kWarp, lane = lane_id(), context = warp % kContexts;
+        u32 counts[kRounds];
+#pragma unroll
+        for (u32 k = 0; k < kRounds; ++k) {
+            const u32 symbol = k * kWarp + lane;
+            counts[k] = symbol < kSymbols ? state.counts[context * kSymbols + symbol] : 0;
+        }
+        if (lane == 0 && !marks_zeros) counts[0] += state.zero_counts[context];
+        u32 done = 0;
+#pragma unroll 1
+        for (u32 halvings = warp / kContexts; done != low_bits(0u, kContexts); halvings += Trees::kTrees / kContexts) {
+            // Leaves by weight, and by symbol where that is the same.
+            constexpr u32 kSymbolBits = 7;
+            u32 keys[kRounds], ranks[kRounds], n_leaves = 0;
+#pragma unroll
+            for (u32 k = 0; k < kRounds; ++k) keys[k] = counts[k] ? (((counts[k] - 1) >> halvings) + 1) << kSymbolBits | (k * kWarp + lane) : ~0u, ranks[k] = 0;
+#pragma unroll
+            for (u32 k = 0; k < kRounds; ++k) {
+                u32 left = __ballot_sync(kAllLanes, counts[k] > 0);
+                n_leaves += __popc(left);
+#pragma unroll 1
+                for (; left != 0; left &= left - 1) {
+                    const u32 other = __shfl_sync(kAllLanes, keys[k], __ffs(left) - 1);
+#pragma unroll
+                    for (u32 i = 0; i < kRounds; ++i) ranks[i] += other < keys[i];
+                }
+            }
+#pragma unroll
+            for (u32 k = 0; k < kRounds; ++k) {
+                if (counts[k]) trees.leaves[warp][ranks[k]] = keys[k] >> kSymbolBits;
+            }
+            if (lane == 0) trees.n_leaves[warp] = n_leaves;
+            __syncthreads();
+            if (threadIdx.x < Trees::kTrees) trees.merge(threadIdx.x);
+            __syncthreads();
+            u32 depths[kRounds], deepest = 0;
+#pragma unroll
+            for (u32 k = 0; k < kRounds; ++k) depths[k] = counts[k] ? trees.depth(warp, ranks[k]) : 0, deepest = max(deepest, depths[k]);
+            const bool is_low = __all_sync(kAllLanes, deepest <= kMaxCode);
+            if (lane == 0) trees.is_low[warp] = is_low;
+            __syncthreads();
+            const bool is_first = warp < kContexts || !trees.is_low[context];
+            if (is_low && is_first && !(done >> context & 1)) give_codes(context, depths);
+#pragma unroll
+            for (u32 c = 0; c < kContexts; ++c) done |= static_cast<u32>(trees.is_low[c] || trees.is_low[c + kContexts]) << c;
+        }
+        __syncthreads();
+    }
+    // Gives codes of these lengths out, in the order of length and symbol, by a warp.
+    __device__ __forceinline__ void give_codes(u32 context, const u32 (&lengths)[kRounds]) const {
+        u32 next = 0, codes[kRounds] = {};
+#pragma unroll 1
+        for (u32 l = 1; l <= kMaxCode; ++l) {
+            next *= 2;
+#pragma unroll
+            for (u32 k = 0; k < kRounds; ++k) {
+                const u32 same = __ballot_sync(kAllLanes, lengths[k] == l);
+                if (lengths[k] == l) codes[k] = __brev(next + __popc(same & lanes_below())) >> (32 - l);
+                next += __popc(same);
+            }
+        }
+#pragma unroll
+        for (u32 k = 0; k < kRounds; ++k) {
+            const u32 symbol = k * kWarp + lane_id();
+            if (symbol < kSymbols) state.entries[context * kSymbols + symbol] = codes[k] | lengths[k] << 16;
+        }
+    }
+
+    static __device__ __forceinline__ u32 tail_bits(u32 symbol) { return max(symbol, 1u) - 1; }
+    __device__ __forceinline__ bool is_coded(u32 run, bool marks_zeros) const {
+        return !(marks_zeros && state.zero_runs[run / kRunsPerWarp] >> run % kRunsPerWarp & 1);
+    }
+
+    // Finds the bytes of all, and where runs begin.
+    __device__ __forceinline__ u32 measure(u32 pivot, bool marks_zeros) const {
+        const u32 lane = lane_id();
+        u32 own = 0;
+        for_runs(pivot, [&](u32 run, W, u32 symbol, u32 key, bool exists) {
+            const u32 bits = warp_sum(exists ? (state.entries[key] >> 16) + tail_bits(symbol) : 0);
+            if (lane == run % kRunsPerWarp && is_coded(run, marks_zeros)) own = bits;
+        });
+        state.run_bits[threadIdx.x] = own;
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            // A lane has a string.
+            const u32 per_string = runs_per_string(), first = min(lane * per_string, n_runs()), last = min(first + per_string, n_runs());
+            u32 bits = 0;
+#pragma unroll 1
+            for (u32 run = first; run < last; ++run) bits += state.run_bits[run];
+            const u32 bytes = (bits + 7) / 8, end = warp_inclusive_sum(bytes), n_bytes = __shfl_sync(kAllLanes, end, kWarp - 1);
+            state.string_bytes[lane] = bytes;
+            u32 at = 8 * (end - bytes);
+#pragma unroll 1
+            for (u32 run = first; run < last; ++run) {
+                const u32 next = at + state.run_bits[run];
+                state.run_bits[run] = at;
+                at = next;
+            }
+            // Symbols that have a code in any context.
+            u32 lowest = kSymbols, highest = 0;
+#pragma unroll
+            for (u32 k = 0; k < kRounds; ++k) {
+                const u32 symbol = k * kWarp + lane;
+                bool has_code = false;
+#pragma unroll
+                for (u32 c = 0; c < kContexts; ++c) has_code |= symbol < kSymbols && state.entries[c * kSymbols + min(symbol, kSymbols - 1)] != 0;
+                if (has_code) lowest = min(lowest, symbol), highest = max(highest, symbol);
+            }
+            highest = warp_max_unsigned(highest), lowest = min(warp_min_unsigned(lowest), highest);
+            if (lane == 0) {
+                state.lowest = lowest, state.highest = highest;
+                state.n_bytes = strings_at(marks_zeros, lowest, highest) + n_bytes;
+            }
+        }
+        __syncthreads();
+        return state.n_bytes;
+    }
+    // Where sections begin.
+    __device__ __forceinline__ u32 lengths_at(bool marks_zeros) const { return 4 + (marks_zeros ? (n_runs() + 7) / 8 : 0); }
+    __device__ __forceinline__ u32 strings_at(bool marks_zeros, u32 lowest, u32 highest) const {
+        return lengths_at(marks_zeros) + kContexts / 2 * (highest - lowest + 1) + 2 * kStrings;
+    }
+
+    // Adds all to zeros from byte `begin` on, a multiple of 4.
+    __device__ __forceinline__ void write(unsigned char* stage, u32 begin) const {
+        const u32 pivot = state.pivot;
+        const bool marks_zeros = state.marks_zeros;
+        const u32 words = shared_address(stage), lowest = state.lowest, highest = state.highest, t = threadIdx.x;
+        const u32 lengths = begin + lengths_at(marks_zeros), strings = begin + strings_at(marks_zeros, lowest, highest);
+        if (t == 0) or_shared(words + begin, lowest | highest << 8 | pivot << 16 | static_cast<u32>(marks_zeros) << 24);
+        if (marks_zeros && t < kWarps) add_bits(words, 8 * (begin + 4) + t * kRunsPerWarp, state.zero_runs[t]);
+        const u32 n_symbols = highest - lowest + 1;
+        for (u32 key = t; key < kContexts * kSymbols; key += kThreads) {
+            const u32 context = key / kSymbols, symbol = key % kSymbols, length = state.entries[key] >> 16;
+            if (length > 0) add_bits(words, 8 * lengths + 4 * (context * n_symbols + symbol - lowest), length);
+        }
+        if (t < kStrings) add_bits(words, 8 * (strings - 2 * kStrings) + 16 * t, state.string_bytes[t]);
+        for_runs(pivot, [&](u32 run, W v, u32 symbol, u32 key, bool exists) {
+            if (!is_coded(run, marks_zeros)) return;
+            const u32 entry = state.entries[key], code = entry & 0xffff, code_bits = entry >> 16, n_low = tail_bits(symbol);
+            const u32 width = exists ? code_bits + n_low : 0, at = 8 * strings + state.run_bits[run] + warp_inclusive_sum(width) - width;
+            if (exists) add_number(words, at, code, code_bits, v & low_bits(W(), n_low));
+        });
+    }
+    // Adds a code, and the bits below a number's first.
+    static __device__ __forceinline__ void add_number(u32 words, u32 at, u32 code, u32 code_bits, u32 low) {
+        // At most three words.
+        const u32 first = code | low << code_bits, second = low >> 1 >> (31 - code_bits);
+        words += at / 32 * 4;
+        or_shared(words, first << at % 32);
+        const u32 behind = __funnelshift_l(first, second, at), last = __funnelshift_l(second, 0, at);
+        if (behind) or_shared(words + 4, behind);
+        if (last) or_shared(words + 8, last);
+    }
+    static __device__ __forceinline__ void add_number(u32 words, u32 at, u32 code, u32 code_bits, u64 low) {
+        add_bits(words, at, code);
+        add_bits(words, at + code_bits, low);
+    }
+};
