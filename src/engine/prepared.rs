@@ -65,6 +65,9 @@ impl Prepared {
         let entry = frame::entry_of(header)?;
         let (array, fold) = (header.array, header.fold);
         let shape = codec_shape(&array, entry, fold);
+        if header.codec_version != entry.codec.version(header.params) {
+            return Err(Error::corrupt("the frame's parameters are those of another version of its codec"));
+        }
         // Other parameters than its own the codec refuses here.
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
@@ -80,8 +83,8 @@ impl Prepared {
     /// The header of such frames, without payload.
     pub(super) fn header(&self) -> Header<'_> {
         let Self { entry, fold, array, .. } = *self;
-        let (codec, codec_version) = (entry.id, entry.version);
         let params = &self.params;
+        let (codec, codec_version) = (entry.id, entry.codec.version(params));
         Header { codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
     }
 

@@ -7,6 +7,7 @@
 pub(crate) mod bits;
 pub(crate) mod blocks;
 pub(crate) mod element;
+pub(crate) mod entropy;
 pub(crate) mod huffman;
 pub(crate) mod marks;
 pub(crate) mod octets;

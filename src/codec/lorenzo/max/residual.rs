@@ -1,0 +1,138 @@
+//! How a number is coded once it is predicted: bits of the difference, its sign, its highest bits.
+
+use crate::codec::lorenzo::max::predict::{Best, N, SCORE};
+use crate::stage::entropy::mix::{Mixer, Model};
+use crate::stage::entropy::range::Coder;
+use crate::stage::word::Word;
+
+/// Steps from the expected length on that are told apart, both ways.
+const STEPS: usize = 32;
+/// Expected lengths, in quarters of bits.
+const EXPECTED: usize = 256;
+/// Differences of lengths that are told apart.
+const NEAR: usize = 16;
+/// Bits of the largest difference, and one more.
+const LENGTHS: usize = 65;
+
+/// The models of a block.
+pub struct Models {
+    by_score: [[Model; STEPS]; EXPECTED],
+    by_neighbours: [[[Model; STEPS]; NEAR]; NEAR],
+    by_other: [[[Model; STEPS]; NEAR]; N],
+    by_length: [[[Model; 2]; NEAR]; LENGTHS],
+    mixers: [Mixer; STEPS],
+    signs: [[[[Model; 3]; 3]; 3]; LENGTHS],
+    highest: [[Model; 4]; LENGTHS],
+}
+
+impl Models {
+    /// Models that know nothing.
+    pub const NEW: Self = Self {
+        by_score: [[Model::NEW; STEPS]; EXPECTED],
+        by_neighbours: [[[Model::NEW; STEPS]; NEAR]; NEAR],
+        by_other: [[[Model::NEW; STEPS]; NEAR]; N],
+        by_length: [[[Model::NEW; 2]; NEAR]; LENGTHS],
+        mixers: [Mixer::NEW; STEPS],
+        signs: [[[[Model::NEW; 3]; 3]; 3]; LENGTHS],
+        highest: [[Model::NEW; 4]; LENGTHS],
+    };
+}
+
+/// What was coded around the next element.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Around {
+    pub west: Coded,
+    pub north: Coded,
+    pub north_east: Coded,
+}
+
+/// Length and sign of a difference that was coded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Coded {
+    pub length: u8,
+    /// 0 for 0, 1 for positive, 2 for negative.
+    pub sign: u8,
+}
+
+/// Codes `number`, whose prediction is known.
+#[inline(always)]
+pub fn code<C: Coder>(
+    models: &mut Models,
+    coder: &mut C,
+    best: &Best,
+    around: &Around,
+    number: i64,
+) -> (i64, Coded) {
+    let difference = number.wrapping_sub(best.number);
+    let size = difference.unsigned_abs();
+    let (other_length, other_sign) = (best.other.unsigned_abs().bit_length(), sign_of(best.other));
+    let length = length(models, coder, best, around, other_length, size.bit_length());
+    if length == 0 {
+        return (best.number, Coded::default());
+    }
+    let model = &mut models.signs[length as usize][other_sign][usize::from(around.west.sign)]
+        [usize::from(around.north.sign)];
+    let is_negative = model.code(coder, difference < 0);
+    // The highest bit is known, two more have models.
+    let mut bits = 1u64;
+    let mut below = length - 1;
+    let mut context = 1;
+    for _ in 0..2 {
+        if below > 0 {
+            below -= 1;
+            let bit = models.highest[length as usize][context].code(coder, size >> below & 1 == 1);
+            bits = 2 * bits + u64::from(bit);
+            context = 2 + usize::from(bit);
+        }
+    }
+    let size = bits << below | coder.plain(below, size);
+    let difference = if is_negative { (size as i64).wrapping_neg() } else { size as i64 };
+    (best.number.wrapping_add(difference), Coded { length: length as u8, sign: 1 + u8::from(is_negative) })
+}
+
+/// Codes the length of a difference, step by step from the expected one on.
+#[inline(always)]
+fn length<C: Coder>(
+    models: &mut Models,
+    coder: &mut C,
+    best: &Best,
+    around: &Around,
+    other_length: u32,
+    length: u32,
+) -> u32 {
+    let expected = ((best.score + SCORE) / (2 * SCORE)).min(LENGTHS as u32 - 1);
+    let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
+    let by_score = &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)];
+    let [west, north, north_east] =
+        [around.west, around.north, around.north_east].map(|coded| u32::from(coded.length));
+    let by_neighbours = &mut models.by_neighbours[near(west)][near(north)];
+    let by_other = &mut models.by_other[best.which][near(other_length)];
+    let mean = near((north + north_east + 1) / 2);
+    let mut step = |coder: &mut C, step: usize, at: u32, bit: bool| {
+        let by_length = &mut models.by_length[at as usize][mean][step / (STEPS / 2)];
+        let all = [&mut by_score[step], &mut by_neighbours[step], &mut by_other[step], by_length];
+        models.mixers[step].code(coder, all, bit)
+    };
+    let mut at = expected;
+    let half = STEPS / 2;
+    // No length is below 0.
+    if at == 0 || step(coder, 0, at, length >= at) {
+        let mut k = half;
+        while at < LENGTHS as u32 - 1 && step(coder, k, at, length > at) {
+            at += 1;
+            k = (k + 1).min(STEPS - 1);
+        }
+    } else {
+        at -= 1;
+        let mut k = 1;
+        while at > 0 && step(coder, k, at, length < at) {
+            at -= 1;
+            k = (k + 1).min(half - 1);
+        }
+    }
+    at
+}
+
+fn sign_of(number: i64) -> usize {
+    if number == 0 { 0 } else { 1 + usize::from(number < 0) }
+}
