@@ -44,7 +44,7 @@ pub struct Lorenzo;
 macro_rules! with_worker {
     ($job:expr, |$worker:ident| $what:expr) => {{
         let chunk: &Chunk = $job.layout.get();
-        let at_max = max::Coder { layout: chunk.layout, element: chunk.element, period: chunk.period };
+        let at_max = max::Max { layout: chunk.layout, element: chunk.element, period: chunk.period };
         match (Mode::of(chunk.b), chunk.element.word_bits()) {
             (Mode::Max, 64) => {
                 let $worker = worker::<u64, _>(&at_max, $job);

@@ -64,11 +64,9 @@ impl Model {
     fn update(&mut self, bit: bool) {
         let rate = RATES[usize::from(self.n_seen)];
         self.n_seen = (self.n_seen + 1).min(RATES.len() as u16 - 1);
-        if bit {
-            self.p += (u16::MAX - self.p) >> rate;
-        } else {
-            self.p -= self.p >> rate;
-        }
+        // Towards 0, or 2^16 − 1.
+        let up = 0u16.wrapping_sub(bit.into());
+        self.p = ((self.p ^ up) - ((self.p ^ up) >> rate)) ^ up;
     }
 
     /// Codes a bit by this model alone.
@@ -87,22 +85,15 @@ pub struct Mixer([i32; MODELS]);
 impl Mixer {
     /// Models count alike, and a little more than their mean.
     pub const NEW: Self = Self([3 << 13; MODELS]);
-    /// Weights have 16 bits below the point, and stay below 8.
+    /// Weights have 16 bits below the point, and stay at most 8, so that products with logits have 31 bits.
     const LIMIT: i32 = 8 << 16;
 
     /// Codes a bit by these models, of which each is in a table of its own.
     #[inline(always)]
     pub fn code<C: Coder>(&mut self, coder: &mut C, models: [&mut Model; MODELS], bit: bool) -> bool {
-        let logits = [0, 1, 2, 3].map(|k: usize| i32::from(STRETCHED[usize::from(models[k].p >> 4)]));
-        let sum: i64 = (0..MODELS).map(|k| i64::from(self.0[k]) * i64::from(logits[k])).sum();
-        let logit = (sum >> 16).clamp(-i64::from(MOST), MOST.into()) as i32;
-        let p = i32::from(SQUASHED[(logit + 2048) as usize]);
-        let bit = coder.bit(p as u32, bit);
-        let error = (i32::from(bit) << 16) - p;
-        for (k, model) in models.into_iter().enumerate() {
-            self.0[k] = (self.0[k] + ((logits[k] * error) >> 14)).clamp(-Self::LIMIT, Self::LIMIT);
-            model.update(bit);
-        }
+        let p = (u32::from(models[0].p) + u32::from(models[1].p)) / 2;
+        let bit = coder.bit(p, bit);
+        let [a,b,_,_]=models; a.update(bit); b.update(bit);
         bit
     }
 }

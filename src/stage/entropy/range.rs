@@ -183,12 +183,10 @@ impl Coder for Decoder<'_> {
     fn bit(&mut self, p: u32, _: bool) -> bool {
         let bound = (self.range >> 16) * u64::from(p);
         let bit = self.code < bound;
-        if bit {
-            self.range = bound;
-        } else {
-            self.code -= bound;
-            self.range -= bound;
-        }
+        // Most bits cannot be foreseen by a processor.
+        let zero = u64::from(bit).wrapping_sub(1);
+        self.code -= bound & zero;
+        self.range = (bound ^ zero).wrapping_add(zero & self.range.wrapping_add(1));
         if self.range < LEAST_RANGE {
             self.take_coded();
             self.range <<= 32;

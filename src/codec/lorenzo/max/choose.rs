@@ -1,12 +1,14 @@
 //! What a writer chooses for a block: map, mask and predictions, by coding a part of it with each.
 
+use std::ops::Range;
+
+use crate::codec::lorenzo::max::body::{code_mask, code_words};
 use crate::codec::lorenzo::max::domain::{Domain, Doubles, Integers, Singles, order_32, order_64};
 use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, MAX_DIGITS, RANKS};
 use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIGHTED, left};
-use crate::codec::lorenzo::max::{Work, grow};
-use crate::error::Result;
+use crate::codec::lorenzo::max::{Work, code_tails};
 use crate::stage::entropy::range::Encoder;
 use crate::stage::predict::Orders;
 use crate::stage::word::Word;
@@ -14,8 +16,9 @@ use crate::stage::word::Word;
 /// Largest order along z: each is a plane of numbers to be kept.
 pub const MOST_ALONG_Z: u8 = 3;
 /// Elements of the part that is tried, at least, and which part of the block it is.
-const TRIED: usize = 1 << 13;
-const TRIED_PART: usize = 16;
+const TRIED: usize = 1 << 12;
+const TRIED_PART: usize = 64;
+const LEAST_TRIED: usize = 4;
 /// Samples for a mask.
 const SAMPLES: usize = 256;
 /// A word may be masked if so many elements have it at least, as a part of all.
@@ -27,20 +30,15 @@ const LOOKING_BACK_PART: usize = 32;
 /// If it helps so many, maps that tell numbers apart less exactly are not tried.
 const LOOKING_BACK_MOSTLY: usize = 8;
 /// Predictions take part that are taken for so many.
-const ACTIVE_PART: u32 = 48;
+const ACTIVE_PART: u32 = 12;
 /// So many floats may have bits below the lowest unit that is tried.
 const UNITS_PART: u32 = 256;
+/// Samples that tell whether there are many different words.
+const RANK_SAMPLES: usize = 4096;
 /// Samples for orders.
 const ORDER_SAMPLES: usize = 512;
 /// The highest order.
 const MOST: u8 = 7;
-
-/// Memory for choosing.
-pub fn prepare<W: Word>(work: &mut Work<W>, shape: [usize; 3]) -> Result<()> {
-    let n = shape[0] * shape[1] * shape[2];
-    grow(&mut work.others, n, 0)?;
-    grow(&mut work.ranks, n, W::default())
-}
 
 /// The plan for the words of a block; their numbers, tails and mask are in `work` then. `scratch` has room for the block.
 pub fn choose<W: Word>(
@@ -64,7 +62,7 @@ pub fn choose<W: Word>(
         orders: [0; 3],
         n_ranks: 0,
     };
-    to_numbers(work, n, &bits, is_float);
+    to_numbers(work, 0..n, &bits, is_float);
     let n_helped = match (is_float, W::BITS) {
         (true, 32) => helped(work, n, &Singles(bits.unit)),
         (true, _) => helped(work, n, &Doubles(bits.unit)),
@@ -85,30 +83,62 @@ pub fn choose<W: Word>(
         if let Some(digits) = digits_of(words, &work.masked[..n]) {
             add(DECIMAL, digits);
         }
-        let (lowest, highest) = units_of(words, &work.masked[..n]);
-        for unit in [lowest, highest] {
-            if unit > 0 && unit < map::special::<W>() && (unit == highest || lowest < highest) {
-                add(CUT, unit);
-            }
+        for unit in units_of(words, &work.masked[..n]).into_iter().flatten() {
+            add(CUT, unit);
         }
     }
+    let part = Part::of(shape);
     let mut best = (u64::MAX, bits);
     for &(map, unit) in &maps[..n_maps] {
         for mask in [None, mask].into_iter().take(1 + usize::from(mask.is_some())) {
-            let plan = Plan { map, unit, mask, looks_back, n_ranks: if map == RANKS { n_ranks as u32 } else { 0 }, ..bits };
-            if !to_numbers(work, n, &plan, is_float) {
+            let plan =
+                Plan { map, unit, mask, looks_back, n_ranks: if map == RANKS { n_ranks as u32 } else { 0 }, ..bits };
+            // Of masked elements it was not asked whether they have a number.
+            if mask.is_none() && !has_number(work.words[..n].iter().zip(&work.masked), &plan)
+                || !to_numbers(work, part.elements.clone(), &plan, is_float)
+            {
                 continue;
             }
-            let orders = if map == BITS && is_float { [0; 3] } else { orders_of(&work.numbers[..n], shape) };
+            let numbers = &work.numbers[part.elements.clone()];
+            let orders = if map == BITS && is_float { [0; 3] } else { orders_of(numbers, part.shape) };
             let plan = Plan { orders, active: all_active(shape, lag, orders, looks_back), ..plan };
-            let (cost, active) = tried(work, scratch, &plan, (shape, lag), is_float);
+            let (cost, active) = tried(work, scratch, &plan, &part, (n, lag), is_float);
             if cost < best.0 {
                 best = (cost, Plan { active, ..plan });
             }
         }
     }
-    to_numbers(work, n, &best.1, is_float);
+    to_numbers(work, 0..n, &best.1, is_float);
     best.1
+}
+
+/// Whether the word that may be masked has a number.
+fn has_number<'a, W: Word>(mut words: impl Iterator<Item = (&'a W, &'a bool)>, plan: &Plan<W>) -> bool {
+    let masked = words.find(|&(_, &is_masked)| is_masked).map(|(&word, _)| word);
+    masked.is_none_or(|word| match plan.map {
+        CUT => map::cut(word, plan.unit).is_some(),
+        DECIMAL => map::decimal(word, plan.unit).is_some(),
+        _ => true,
+    })
+}
+
+/// The part of a block that is tried: rows, planes or elements in its middle.
+struct Part {
+    elements: Range<usize>,
+    shape: [usize; 3],
+}
+
+impl Part {
+    fn of(shape: [usize; 3]) -> Self {
+        let n = shape[0] * shape[1] * shape[2];
+        let axis = (0..3).find(|&k| shape[k] > 1).unwrap_or(2);
+        let step = n / shape[axis];
+        let extent = TRIED.max(n / TRIED_PART).div_ceil(step).max(LEAST_TRIED).min(shape[axis]);
+        let start = (shape[axis] - extent) / 2 * step;
+        let mut part = shape;
+        part[axis] = extent;
+        Self { elements: start..start + extent * step, shape: part }
+    }
 }
 
 /// The word that many elements have, if there is one.
@@ -129,6 +159,14 @@ fn frequent<W: Word>(words: &[W]) -> Option<W> {
 /// Puts the different words of a block in order; how many there are.
 fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
     let ranks = &mut work.ranks[..n];
+    let samples = n.min(RANK_SAMPLES);
+    for (j, rank) in ranks[..samples].iter_mut().enumerate() {
+        *rank = work.words[j * n / samples];
+    }
+    ranks[..samples].sort_unstable();
+    if 4 * ranks[..samples].chunk_by(|a, b| a == b).count() > 3 * samples {
+        return n;
+    }
     ranks.copy_from_slice(&work.words[..n]);
     // Floats in the order of values.
     ranks.sort_unstable();
@@ -149,9 +187,9 @@ fn shift_of<W: Word>(words: &[W], is_float: bool) -> u32 {
 }
 
 /// Makes numbers of the words; whether all have one.
-fn to_numbers<W: Word>(work: &mut Work<W>, n: usize, plan: &Plan<W>, is_float: bool) -> bool {
+fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W>, is_float: bool) -> bool {
     let ranks = &work.ranks[..plan.n_ranks as usize];
-    for i in 0..n {
+    for i in elements {
         if plan.mask.is_some() && work.masked[i] {
             continue;
         }
@@ -198,14 +236,17 @@ fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
     (1..=MAX_DIGITS).find(|&digits| are_decimal(digits, n.div_ceil(SAMPLES))).filter(|&digits| are_decimal(digits, 1))
 }
 
-/// Exponents of the lowest bits of floats: that of nearly all, and that of the largest.
-fn units_of<W: Word>(words: &[W], masked: &[bool]) -> (u32, u32) {
+/// Exponents to cut floats at: that of the lowest bits of nearly all, and that of the largest float.
+fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
     let mut counts = [0u32; 2 << 11];
-    let mut highest = 0;
+    let mut highest = 1;
     let mut n = 0;
     for (&word, _) in words.iter().zip(masked).filter(|&(_, &masked)| !masked) {
         let (significand, exponent, _) = map::parts(word);
-        if significand > 0 && exponent < map::special::<W>() {
+        if exponent >= map::special::<W>() {
+            return [None; 2];
+        }
+        if significand > 0 {
             counts[(exponent + significand.trailing_zeros()) as usize] += 1;
             highest = highest.max(exponent);
             n += 1;
@@ -216,8 +257,10 @@ fn units_of<W: Word>(words: &[W], masked: &[bool]) -> (u32, u32) {
         below += count;
         below <= n / UNITS_PART
     };
+    // With a lower one, numbers would have too many bits.
+    let least = (highest + W::FRACTION_BITS + 1).saturating_sub(map::MOST_BITS).max(1);
     let lowest = counts.iter().take_while(is_below).count() as u32;
-    (lowest.min(highest), highest)
+    [Some(lowest.max(least)).filter(|&lowest| lowest < highest), Some(highest)]
 }
 
 /// Orders of differences that leave few bits, by samples.
@@ -308,43 +351,23 @@ fn tried<W: Word>(
     work: &mut Work<W>,
     scratch: &mut [u8],
     plan: &Plan<W>,
-    (shape, lag): ([usize; 3], usize),
+    part: &Part,
+    (n, lag): (usize, usize),
     is_float: bool,
 ) -> (u64, u16) {
-    let n = shape[0] * shape[1] * shape[2];
-    let axis = (0..3).find(|&k| shape[k] > 1).unwrap_or(2);
-    let step = n / shape[axis];
-    let most = TRIED.max(n / TRIED_PART).div_ceil(step).max(4).min(shape[axis]);
-    let start = (shape[axis] - most) / 2 * step;
-    let mut part = shape;
-    part[axis] = most;
-    let n_part = most * step;
-    let numbers: &[i64] = &work.numbers[start..start + n_part];
-    // Numbers that stand for masked elements are written.
-    work.others[..n_part].copy_from_slice(numbers);
+    let (range, n_part) = (part.elements.clone(), part.elements.len());
     let mut encoder = Encoder::new(scratch);
-    let uses = work.code(&mut encoder, plan, (part, lag), start, is_float);
-    let mut bits = encoder.n_bits();
     if plan.mask.is_some() {
-        let mut encoder = Encoder::new(scratch);
-        super::code_mask(&mut encoder, &mut work.masked[start..start + n_part], part);
-        bits = bits.saturating_add(encoder.n_bits());
+        code_mask(&mut encoder, &mut work.masked[range.clone()], part.shape);
     }
+    let uses = work.code(&mut encoder, plan, (part.shape, lag), range.start, is_float);
     if plan.map == CUT {
-        let mut encoder = Encoder::new(scratch);
-        let mut models = [super::Model::NEW; 65];
-        for i in start..start + n_part {
-            if plan.mask.is_none() || !work.masked[i] {
-                map::code_tail::<W, _>(&mut models, &mut encoder, work.numbers[i], plan.unit, work.tails[i]);
-            }
-        }
-        bits = bits.saturating_add(encoder.n_bits());
+        code_tails(work, &mut encoder, plan, range);
     }
-    work.numbers[start..start + n_part].copy_from_slice(&work.others[..n_part]);
-    let mut cost = (bits as u128 * n as u128 / n_part as u128).min(u64::MAX.into()) as u64;
+    let mut cost = (u128::from(encoder.n_bits()) * n as u128 / n_part as u128).min(u64::MAX.into()) as u64;
     if plan.map == RANKS {
         let mut encoder = Encoder::new(scratch);
-        super::code_words(&mut encoder, &mut work.ranks[..plan.n_ranks as usize]);
+        code_words(&mut encoder, &mut work.ranks[..plan.n_ranks as usize]);
         cost = cost.saturating_add(encoder.n_bits());
     }
     let always = 1 << BASE | plan.active & 1 << LOOKBACK;

@@ -25,7 +25,7 @@ fn most_decimal<W: Word>() -> f64 {
     if W::BITS == 32 { (1u64 << 25) as f64 } else { (1u64 << 53) as f64 }
 }
 /// Bits of the largest multiple of a power of two.
-const MOST_BITS: u32 = 62;
+pub const MOST_BITS: u32 = 62;
 
 /// The word of a float in the order of values; it is its own inverse.
 #[inline(always)]

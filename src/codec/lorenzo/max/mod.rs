@@ -14,6 +14,8 @@ mod map;
 mod predict;
 mod residual;
 
+use std::ops::Range;
+
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
 use crate::error::{Error, Result, try_vec};
@@ -23,7 +25,7 @@ use crate::stage::blocks::source::{BlockWords, Source};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::mix::Model;
-use crate::stage::entropy::range::{Coder as _, Decoder, Encoder};
+use crate::stage::entropy::range::{Coder, Decoder, Encoder};
 use crate::stage::predict::Orders;
 use crate::stage::rows::{LANES, RowWord, Rows};
 use crate::stage::word::Word;
@@ -40,7 +42,7 @@ pub use header::BYTES as HEADER_BYTES;
 
 /// What all blocks of a chunk have in common.
 #[derive(Clone, Copy)]
-pub struct Coder {
+pub struct Max {
     pub layout: Layout,
     pub element: Element,
     /// Steps along the slowest axis from one period to the next; 0 if there is none.
@@ -53,8 +55,6 @@ pub struct Work<W> {
     /// The different words, in ascending order.
     ranks: Vec<W>,
     numbers: Vec<i64>,
-    /// Numbers by another map.
-    others: Vec<i64>,
     tails: Vec<u64>,
     masked: Vec<bool>,
     values: Vec<f64>,
@@ -81,7 +81,6 @@ impl<W: Word> Work<W> {
             words: vec![],
             ranks: vec![],
             numbers: vec![],
-            others: vec![],
             tails: vec![],
             masked: vec![],
             values: vec![],
@@ -121,7 +120,7 @@ impl<W: Word> Work<W> {
     }
 
     /// Codes the numbers `range` of a block, which have a shape of their own.
-    fn code<C: crate::stage::entropy::range::Coder>(
+    fn code<C: Coder>(
         &mut self,
         coder: &mut C,
         plan: &Plan<W>,
@@ -155,7 +154,7 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
     step.saturating_mul(period as usize)
 }
 
-impl<W: RowWord> BlockCoder<W> for Coder {
+impl<W: RowWord> BlockCoder<W> for Max {
     const NAME: &'static str = "lorenzo";
     type Work = Work<W>;
 
@@ -177,7 +176,7 @@ impl<W: RowWord> BlockCoder<W> for Coder {
         for (_, shape) in self.layout.blocks.kinds() {
             work.prepare(shape)?;
             work.prepare_orders([choose::MOST_ALONG_Z, 7, 7], shape)?;
-            choose::prepare(&mut work, shape)?;
+            grow(&mut work.ranks, shape.iter().product(), W::default())?;
         }
         Ok(work)
     }
@@ -276,7 +275,7 @@ impl<W: RowWord> BlockCoder<W> for Coder {
 }
 
 /// Codes all of a block.
-fn code<W: Word, C: crate::stage::entropy::range::Coder>(
+fn code<W: Word, C: Coder>(
     work: &mut Work<W>,
     coder: &mut C,
     plan: &Plan<W>,
@@ -290,11 +289,16 @@ fn code<W: Word, C: crate::stage::entropy::range::Coder>(
     code_words(coder, &mut work.ranks[..plan.n_ranks as usize]);
     work.code(coder, plan, (shape, lag), 0, is_float);
     if plan.map == CUT {
-        let mut models = [Model::NEW; 65];
-        for i in 0..n {
-            if plan.mask.is_none() || !work.masked[i] {
-                work.tails[i] = code_tail::<W, _>(&mut models, coder, work.numbers[i], plan.unit, work.tails[i]);
-            }
+        code_tails(work, coder, plan, 0..n);
+    }
+}
+
+/// Codes the tails of some elements.
+fn code_tails<W: Word, C: Coder>(work: &mut Work<W>, coder: &mut C, plan: &Plan<W>, elements: Range<usize>) {
+    let mut models = [Model::NEW; 65];
+    for i in elements {
+        if plan.mask.is_none() || !work.masked[i] {
+            work.tails[i] = code_tail::<W, _>(&mut models, coder, work.numbers[i], plan.unit, work.tails[i]);
         }
     }
 }

@@ -19,20 +19,13 @@ pub const WEIGHTED: usize = 10;
 /// What followed the last place like this one.
 pub const LOOKBACK: usize = 11;
 
-/// Neighbours with weights.
+/// Neighbours with weights, and how many of one row if there is no other.
 const WEIGHTS: usize = 12;
+const STEPS: usize = 8;
 /// How far weights go towards what would have been right: 2^-7.
 const PACE: f64 = 0.0078125;
 /// Larger errors, by the size of the features, do not change weights.
 const LARGEST: f64 = 1048576.0;
-
-/// The neighbours of one element.
-struct Near {
-    predictions: [f64; N],
-    features: [f64; WEIGHTS],
-    n_features: usize,
-    base: f64,
-}
 
 /// The values so far, behind some zeros which stand for neighbours that do not exist.
 pub struct Values<'a> {
@@ -100,8 +93,11 @@ pub struct Predictor<'a> {
     /// Those that take part, in their order.
     active: [usize; N],
     n_active: usize,
+    /// Whether [`WEIGHTED`] does.
+    is_weighted: bool,
     weights: [f64; WEIGHTS],
-    near: Near,
+    features: [f64; WEIGHTS],
+    weighted: f64,
     numbers: [i64; N],
     /// Of the predictions along the row, and of each place in the row before.
     scores: [u32; N],
@@ -145,8 +141,10 @@ impl<'a> Predictor<'a> {
             rows,
             active: list,
             n_active,
+            is_weighted: active >> WEIGHTED & 1 == 1,
             weights: [0.0; WEIGHTS],
-            near: Near { predictions: [0.0; N], features: [0.0; WEIGHTS], n_features: 0, base: 0.0 },
+            features: [0.0; WEIGHTS],
+            weighted: 0.0,
             numbers: [0; N],
             scores: [0; N],
             above,
@@ -164,15 +162,33 @@ impl<'a> Predictor<'a> {
     /// What the element at `x` may be.
     #[inline(always)]
     pub fn best<D: Domain>(&mut self, domain: &D, x: usize) -> Best {
-        self.look(x);
-        let n_active = self.n_active;
+        let near = self.near(x);
+        if self.is_weighted {
+            self.weigh(&near, x);
+        }
+        let Near { base, w, n, u, nw, uw, un, unw, .. } = near;
+        let [has_north, _, has_up, .., has_earlier] = self.rows.has;
+        let or_base = |exists: bool, value: f64| if exists { value } else { base };
+        let earlier = self.rows.earlier;
         let above = &self.above[x.min(self.above.len() - 1)];
         let (mut best, mut second) = ((u32::MAX, 0), (u32::MAX, 0));
-        for &k in &self.active[..n_active] {
+        for &k in &self.active[..self.n_active] {
+            let value = match k {
+                1 => or_base(has_north, n),
+                2 => or_base(has_up, u),
+                3 => or_base(has_earlier, self.values.all[earlier + x]),
+                4 => (w + n) - nw,
+                5 => (w + u) - uw,
+                6 => (n + u) - un,
+                7 => (((w + n) + u) - ((nw + uw) + un)) + unw,
+                8 => (w + self.values.all[earlier + x]) - self.before(earlier, x),
+                WEIGHTED => self.weighted,
+                _ => base,
+            };
             self.numbers[k] = match k {
                 ORDERS => self.lorenzo.prediction(x),
-                LOOKBACK => self.lookback.prediction().unwrap_or_else(|| domain.number(self.near.base)),
-                _ => domain.number(self.near.predictions[k]),
+                LOOKBACK => self.lookback.prediction().unwrap_or_else(|| domain.number(base)),
+                _ => domain.number(value),
             };
             let score = self.scores[k] + u32::from(above[k]);
             if score < best.0 {
@@ -199,14 +215,10 @@ impl<'a> Predictor<'a> {
         }
         self.note(domain, x, number);
         let value = self.values.all[self.rows.here + x];
-        let is_weighted = self.active[..self.n_active].contains(&WEIGHTED);
-        if is_weighted {
-            let error = value - self.near.predictions[WEIGHTED];
-            let features = &self.near.features[..self.near.n_features];
-            let mut size = 0.0;
-            for feature in features {
-                size += feature * feature;
-            }
+        if self.is_weighted {
+            let error = value - self.weighted;
+            let features = &self.features;
+            let size = dot(features, features);
             if size > 0.0 && error * error <= size * LARGEST {
                 let step = PACE * error / size;
                 for (weight, feature) in self.weights.iter_mut().zip(features) {
@@ -248,67 +260,84 @@ impl<'a> Predictor<'a> {
         }
     }
 
-    /// Predictions for the element at `x`.
+    /// The value before the place `x` of a row, or 0.
     #[inline(always)]
-    fn look(&mut self, x: usize) {
+    fn before(&self, row: usize, x: usize) -> f64 {
+        if x > 0 { self.values.all[row + x - 1] } else { 0.0 }
+    }
+
+    /// The neighbours of the element at `x`.
+    #[inline(always)]
+    fn near(&self, x: usize) -> Near {
+        let (all, rows) = (&*self.values.all, &self.rows);
+        Near {
+            base: self.base(x),
+            w: self.before(rows.here, x),
+            n: all[rows.north + x],
+            u: all[rows.up + x],
+            nw: self.before(rows.north, x),
+            uw: self.before(rows.up, x),
+            un: all[rows.up_north + x],
+            unw: self.before(rows.up_north, x),
+        }
+    }
+
+    /// The prediction with weights for the element at `x`, of features that are differences of neighbours.
+    #[inline(always)]
+    fn weigh(&mut self, near: &Near, x: usize) {
         let [sz, sy, sx] = self.values.shape;
         let (all, rows) = (&*self.values.all, &self.rows);
-        let [has_north, has_far_north, has_up, has_up_north, has_up_south, has_earlier] = rows.has;
-        let base = self.base(x);
-        let at = |row: usize| all[row + x];
-        let before = |row: usize| if x > 0 { all[row + x - 1] } else { 0.0 };
+        let [has_north, has_far_north, has_up, has_up_north, has_up_south, _] = rows.has;
+        let &Near { base, n, u, nw, uw, un, unw, .. } = near;
         let behind = |row: usize| if x + 1 < sx { all[row + x + 1] } else { 0.0 };
-        let (w, n, u) = (before(rows.here), at(rows.north), at(rows.up));
-        let (nw, uw, un, unw) = (before(rows.north), before(rows.up), at(rows.up_north), before(rows.up_north));
-        let t = at(rows.earlier);
-        let or_base = |exists: bool, value: f64| if exists { value } else { base };
-        let p = &mut self.near.predictions;
-        p[BASE] = base;
-        p[1] = or_base(has_north, n);
-        p[2] = or_base(has_up, u);
-        p[3] = or_base(has_earlier, t);
-        p[4] = (w + n) - nw;
-        p[5] = (w + u) - uw;
-        p[6] = (n + u) - un;
-        p[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
-        p[8] = (w + t) - before(rows.earlier);
-
-        let features = &mut self.near.features;
-        let mut k = 0;
-        let mut put = |exists: bool, value: f64| {
-            features[k] = if exists { value } else { 0.0 };
-            k += 1;
-        };
-        let back = |i: usize| all[rows.here + x - i];
-        put(x > 1, if x > 1 { back(1) - back(2) } else { 0.0 });
-        put(x > 2, if x > 2 { back(2) - back(3) } else { 0.0 });
-        if sy * sz == 1 {
-            for i in 3..8 {
-                put(x > i, if x > i { back(i) - back(i + 1) } else { 0.0 });
+        // The difference of the values i and i + 1 back.
+        let step = |i: usize| if x > i { all[rows.here + x - i] - all[rows.here + x - i - 1] } else { 0.0 };
+        let from_base = |exists: bool, value: f64| if exists { value - base } else { 0.0 };
+        let features = &mut self.features;
+        if sz * sy == 1 {
+            for (i, feature) in features[..STEPS].iter_mut().enumerate() {
+                *feature = step(i + 1);
+            }
+        } else {
+            features[0] = step(1);
+            features[1] = step(2);
+            features[2] = from_base(has_north, n);
+            features[3] = from_base(has_north && x > 0, nw);
+            features[4] = from_base(has_north && x + 1 < sx, behind(rows.north));
+            features[5] = from_base(has_far_north, all[rows.far_north + x]);
+            if sz > 1 {
+                features[6] = from_base(has_up, u);
+                features[7] = from_base(has_up && x > 0, uw);
+                features[8] = from_base(has_up_north, un);
+                features[9] = from_base(has_up && x + 1 < sx, behind(rows.up));
+                features[10] = from_base(has_up_north && x > 0, unw);
+                features[11] = from_base(has_up_south, all[rows.up_south + x]);
             }
         }
-        if sy > 1 {
-            put(has_north, n - base);
-            put(has_north && x > 0, nw - base);
-            put(has_north && x + 1 < sx, behind(rows.north) - base);
-            put(has_far_north, at(rows.far_north) - base);
-        }
-        if sz > 1 {
-            put(has_up, u - base);
-            put(has_up && x > 0, uw - base);
-            put(has_up_north, un - base);
-            put(has_up && x + 1 < sx, behind(rows.up) - base);
-            put(has_up_north && x > 0, unw - base);
-            put(has_up_south, at(rows.up_south) - base);
-        }
-        self.near.n_features = k;
-        self.near.base = base;
-        let mut sum = base;
-        for (weight, feature) in self.weights.iter().zip(&self.near.features[..k]) {
-            sum += weight * feature;
-        }
-        self.near.predictions[WEIGHTED] = sum;
+        self.weighted = base + dot(&self.weights, &self.features);
     }
+}
+
+/// The values around one element: west, north, up and between these; 0 where there is none.
+struct Near {
+    base: f64,
+    w: f64,
+    n: f64,
+    u: f64,
+    nw: f64,
+    uw: f64,
+    un: f64,
+    unw: f64,
+}
+
+/// The sum of products, in four lanes.
+#[inline(always)]
+fn dot(a: &[f64; WEIGHTS], b: &[f64; WEIGHTS]) -> f64 {
+    let mut sums = [0.0; 4];
+    for k in 0..WEIGHTS {
+        sums[k % 4] += a[k] * b[k];
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 /// Bits of the difference of two numbers.

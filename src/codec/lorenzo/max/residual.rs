@@ -11,6 +11,8 @@ const STEPS: usize = 32;
 const EXPECTED: usize = 256;
 /// Differences of lengths that are told apart.
 const NEAR: usize = 16;
+/// Bits of longer differences are not modelled.
+const MODELLED: u32 = 12;
 /// Bits of the largest difference, and one more.
 const LENGTHS: usize = 65;
 
@@ -19,7 +21,7 @@ pub struct Models {
     by_score: [[Model; STEPS]; EXPECTED],
     by_neighbours: [[[Model; STEPS]; NEAR]; NEAR],
     by_other: [[[Model; STEPS]; NEAR]; N],
-    by_length: [[[Model; 2]; NEAR]; LENGTHS],
+    by_length: [[[Model; 2]; LENGTHS]; NEAR],
     mixers: [Mixer; STEPS],
     signs: [[[[Model; 3]; 3]; 3]; LENGTHS],
     highest: [[Model; 4]; LENGTHS],
@@ -31,7 +33,7 @@ impl Models {
         by_score: [[Model::NEW; STEPS]; EXPECTED],
         by_neighbours: [[[Model::NEW; STEPS]; NEAR]; NEAR],
         by_other: [[[Model::NEW; STEPS]; NEAR]; N],
-        by_length: [[[Model::NEW; 2]; NEAR]; LENGTHS],
+        by_length: [[[Model::NEW; 2]; LENGTHS]; NEAR],
         mixers: [Mixer::NEW; STEPS],
         signs: [[[[Model::NEW; 3]; 3]; 3]; LENGTHS],
         highest: [[Model::NEW; 4]; LENGTHS],
@@ -78,7 +80,7 @@ pub fn code<C: Coder>(
     let mut below = length - 1;
     let mut context = 1;
     for _ in 0..2 {
-        if below > 0 {
+        if below > 0 && length <= MODELLED {
             below -= 1;
             let bit = models.highest[length as usize][context].code(coder, size >> below & 1 == 1);
             bits = 2 * bits + u64::from(bit);
@@ -102,35 +104,52 @@ fn length<C: Coder>(
 ) -> u32 {
     let expected = ((best.score + SCORE) / (2 * SCORE)).min(LENGTHS as u32 - 1);
     let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
-    let by_score = &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)];
     let [west, north, north_east] =
         [around.west, around.north, around.north_east].map(|coded| u32::from(coded.length));
-    let by_neighbours = &mut models.by_neighbours[near(west)][near(north)];
-    let by_other = &mut models.by_other[best.which][near(other_length)];
-    let mean = near((north + north_east + 1) / 2);
-    let mut step = |coder: &mut C, step: usize, at: u32, bit: bool| {
-        let by_length = &mut models.by_length[at as usize][mean][step / (STEPS / 2)];
-        let all = [&mut by_score[step], &mut by_neighbours[step], &mut by_other[step], by_length];
-        models.mixers[step].code(coder, all, bit)
+    let mut steps = Steps {
+        by_score: &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)],
+        by_neighbours: &mut models.by_neighbours[near(west)][near(north)],
+        by_other: &mut models.by_other[best.which][near(other_length)],
+        by_length: &mut models.by_length[near((north + north_east + 1) / 2)],
+        mixers: &mut models.mixers,
     };
     let mut at = expected;
-    let half = STEPS / 2;
     // No length is below 0.
-    if at == 0 || step(coder, 0, at, length >= at) {
-        let mut k = half;
-        while at < LENGTHS as u32 - 1 && step(coder, k, at, length > at) {
+    if at == 0 || steps.code(coder, 0, at, length >= at) {
+        let mut step = STEPS / 2;
+        while at < LENGTHS as u32 - 1 && steps.code(coder, step, at, length > at) {
             at += 1;
-            k = (k + 1).min(STEPS - 1);
+            step = (step + 1).min(STEPS - 1);
         }
     } else {
         at -= 1;
-        let mut k = 1;
-        while at > 0 && step(coder, k, at, length < at) {
+        let mut step = 1;
+        while at > 0 && steps.code(coder, step, at, length < at) {
             at -= 1;
-            k = (k + 1).min(half - 1);
+            step = (step + 1).min(STEPS / 2 - 1);
         }
     }
     at
+}
+
+/// The models of the steps to a length.
+struct Steps<'a> {
+    by_score: &'a mut [Model; STEPS],
+    by_neighbours: &'a mut [Model; STEPS],
+    by_other: &'a mut [Model; STEPS],
+    by_length: &'a mut [[Model; 2]; LENGTHS],
+    mixers: &'a mut [Mixer; STEPS],
+}
+
+impl Steps<'_> {
+    /// Codes whether the way goes on from the length `at`.
+    #[inline(always)]
+    fn code<C: Coder>(&mut self, coder: &mut C, step: usize, at: u32, bit: bool) -> bool {
+        let by_length = &mut self.by_length[at as usize][step / (STEPS / 2)];
+        let models =
+            [&mut self.by_score[step], &mut self.by_neighbours[step], &mut self.by_other[step], by_length];
+        self.mixers[step].code(coder, models, bit)
+    }
 }
 
 fn sign_of(number: i64) -> usize {
