@@ -23,7 +23,7 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Terms};
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
@@ -93,8 +93,7 @@ impl Codec for Lorenzo {
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        with_worker!(job, |worker| worker.encode(src, dst))
-        .map(|(n_bytes, sums)| Encoded { n_bytes, sums })
+        with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {

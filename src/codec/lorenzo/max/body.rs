@@ -6,7 +6,7 @@ use crate::codec::lorenzo::max::lookback::{Lookback, Tables};
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
 use crate::codec::lorenzo::max::predict::{LOOKBACK, N, Predictor, Values};
 use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
-use crate::stage::entropy::mix::Model;
+use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
 use crate::stage::word::Word;
 
@@ -101,7 +101,7 @@ pub fn code_numbers<W: Word, C: Coder, D: Domain>(
             if predictor.lookback.code(coder, numbers[i]) {
                 numbers[i] = predictor.lookback.prediction().expect("what is expected");
             } else {
-                let around = Around { west, north: coded[x.min(places - 1)], north_east: coded[(x + 1).min(places - 1)] };
+                let around = Around { west, north: coded[x.min(places - 1)] };
                 (numbers[i], west) = residual::code(models, coder, &best, &around, numbers[i]);
                 coded[x.min(places - 1)] = west;
                 uses[best.which] += 1;

@@ -10,11 +10,11 @@ use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, MAX_DIGITS, RANK
 use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIGHTED, left};
 use crate::codec::lorenzo::max::{Work, code_tails};
 use crate::stage::entropy::range::Encoder;
-use crate::stage::predict::Orders;
+use crate::stage::predict::{MAX_ORDER, Orders};
 use crate::stage::word::Word;
 
 /// Largest order along z: each is a plane of numbers to be kept.
-pub const MOST_ALONG_Z: u8 = 3;
+const MOST_ALONG_Z: u8 = 3;
 /// Elements of the part that is tried, at least, and which part of the block it is.
 const TRIED: usize = 1 << 12;
 const TRIED_PART: usize = 64;
@@ -37,8 +37,6 @@ const UNITS_PART: u32 = 256;
 const RANK_SAMPLES: usize = 4096;
 /// Samples for orders.
 const ORDER_SAMPLES: usize = 512;
-/// The highest order.
-const MOST: u8 = 7;
 
 /// The plan for the words of a block; their numbers, tails and mask are in `work` then. `scratch` has room for the block.
 pub fn choose<W: Word>(
@@ -91,8 +89,14 @@ pub fn choose<W: Word>(
     let mut best = (u64::MAX, bits);
     for &(map, unit) in &maps[..n_maps] {
         for mask in [None, mask].into_iter().take(1 + usize::from(mask.is_some())) {
-            let plan =
-                Plan { map, unit, mask, looks_back, n_ranks: if map == RANKS { n_ranks as u32 } else { 0 }, ..bits };
+            let plan = Plan {
+                map,
+                unit,
+                mask,
+                looks_back,
+                n_ranks: if map == RANKS { n_ranks as u32 } else { 0 },
+                ..bits
+            };
             // Of masked elements it was not asked whether they have a number.
             if mask.is_none() && !has_number(work.words[..n].iter().zip(&work.masked), &plan)
                 || !to_numbers(work, part.elements.clone(), &plan, is_float)
@@ -233,7 +237,9 @@ fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
     let are_decimal = |digits: u32, step: usize| {
         (0..n).step_by(step).all(|i| masked[i] || map::decimal(words[i], digits).is_some())
     };
-    (1..=MAX_DIGITS).find(|&digits| are_decimal(digits, n.div_ceil(SAMPLES))).filter(|&digits| are_decimal(digits, 1))
+    (1..=MAX_DIGITS)
+        .find(|&digits| are_decimal(digits, n.div_ceil(SAMPLES)))
+        .filter(|&digits| are_decimal(digits, 1))
 }
 
 /// Exponents to cut floats at: that of the lowest bits of nearly all, and that of the largest float.
@@ -263,12 +269,18 @@ fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
     [Some(lowest.max(least)).filter(|&lowest| lowest < highest), Some(highest)]
 }
 
+/// The highest orders.
+pub fn most_orders(shape: [usize; 3]) -> Orders {
+    let most = [MOST_ALONG_Z, MAX_ORDER, MAX_ORDER];
+    [0, 1, 2].map(|k| if shape[k] > 1 { most[k] } else { 0 })
+}
+
 /// Orders of differences that leave few bits, by samples.
 fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
-    let limit = [MOST_ALONG_Z, MOST, MOST];
-    let is_possible = |orders: &Orders| (0..3).all(|k| orders[k] <= if shape[k] > 1 { limit[k] } else { 0 });
+    let most = most_orders(shape);
+    let is_possible = |orders: &Orders| (0..3).all(|k| orders[k] <= most[k]);
     let mut best = ([0; 3], cost_of(numbers, shape, [0; 3]));
-    let mut take = |orders: Orders, best: &mut (Orders, u64)| {
+    let take = |orders: Orders, best: &mut (Orders, u64)| {
         if is_possible(&orders) {
             let cost = cost_of(numbers, shape, orders);
             if cost < best.1 {

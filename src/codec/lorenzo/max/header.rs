@@ -51,7 +51,11 @@ impl<W: Word> Header<W> {
                 word.write(&mut out[16..]);
             }
             Self::Coded(plan) => {
-                out[..3].copy_from_slice(&[CODED, plan.map, u8::from(plan.mask.is_some()) | u8::from(plan.looks_back) << 1]);
+                out[..3].copy_from_slice(&[
+                    CODED,
+                    plan.map,
+                    u8::from(plan.mask.is_some()) | u8::from(plan.looks_back) << 1,
+                ]);
                 out[4..6].copy_from_slice(&(plan.unit as u16).to_le_bytes());
                 out[6..8].copy_from_slice(&plan.active.to_le_bytes());
                 out[8] = plan.orders[2] | plan.orders[1] << 4;
@@ -95,7 +99,8 @@ impl<W: Word> Header<W> {
                     _ => unit == 0,
                 };
                 let is_masked = flags & 1 == 1;
-                if !is_sound || active == 0 || (map == RANKS) != (n_ranks > 0) || !is_masked && word != W::default() {
+                if !is_sound || active == 0 || (map == RANKS) != (n_ranks > 0) || !is_masked && word != W::default()
+                {
                     return Err(Error::corrupt("a lorenzo block has an impossible header"));
                 }
                 let mask = is_masked.then_some(word);

@@ -2,7 +2,7 @@
 
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::predict::{SCORE, left};
-use crate::stage::entropy::mix::Model;
+use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
 
 /// The logarithm of the places in a table.
@@ -65,9 +65,9 @@ impl<'a> Lookback<'a> {
         if self.place.is_none() {
             return false;
         }
-        let model = &mut self.of_length[self.length.min(LENGTHS - 1)][self.history % 16];
+        let model = &mut self.of_length[self.length.min(LENGTHS - 1)][self.history];
         let is_same = model.code(coder, number == self.expected);
-        self.history = 2 * self.history + usize::from(is_same);
+        self.history = (2 * self.history + usize::from(is_same)) % 16;
         is_same
     }
 

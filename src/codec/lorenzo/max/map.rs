@@ -1,7 +1,7 @@
 //! Maps: from words to numbers and back, and the bits of words that numbers do not have.
 
 use crate::codec::lorenzo::max::domain::{order_32, order_64};
-use crate::stage::entropy::mix::Model;
+use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
 use crate::stage::word::Word;
 
@@ -90,7 +90,8 @@ pub fn uncut<W: Word>(number: i64, tail: u64, unit: u32) -> Option<W> {
     let size = number.unsigned_abs();
     let length = size.bit_length();
     let exponent = (unit + length).saturating_sub(W::FRACTION_BITS + 1).max(1);
-    let significand = if exponent >= unit { size.checked_shr(exponent - unit)? } else { size << (unit - exponent) | tail };
+    let significand =
+        if exponent >= unit { size.checked_shr(exponent - unit)? } else { size << (unit - exponent) | tail };
     if exponent >= special::<W>() || significand.bit_length() > W::FRACTION_BITS + 1 {
         return None;
     }
@@ -103,7 +104,13 @@ pub type TailModels = [Model; 65];
 
 /// Codes the tail of a number.
 #[inline(always)]
-pub fn code_tail<W: Word, C: Coder>(models: &mut TailModels, coder: &mut C, number: i64, unit: u32, tail: u64) -> u64 {
+pub fn code_tail<W: Word, C: Coder>(
+    models: &mut TailModels,
+    coder: &mut C,
+    number: i64,
+    unit: u32,
+    tail: u64,
+) -> u64 {
     let n = if number == 0 { W::BITS } else { tail_bits::<W>(number, unit) };
     let length = number.unsigned_abs().bit_length() as usize;
     if n > 0 && models[length].code(coder, tail != 0) { coder.plain(n, tail) } else { 0 }

@@ -24,7 +24,7 @@ use crate::stage::blocks::payload::BlockCoder;
 use crate::stage::blocks::source::{BlockWords, Source};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::entropy::mix::Model;
+use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::{Coder, Decoder, Encoder};
 use crate::stage::predict::Orders;
 use crate::stage::rows::{LANES, RowWord, Rows};
@@ -88,7 +88,10 @@ impl<W: Word> Work<W> {
             rows: vec![],
             above: vec![],
             coded: vec![],
-            tables: Tables { one: try_vec(1 << LOG2_PLACES, "a block")?, two: try_vec(1 << LOG2_PLACES, "a block")? },
+            tables: Tables {
+                one: try_vec(1 << LOG2_PLACES, "a block")?,
+                two: try_vec(1 << LOG2_PLACES, "a block")?,
+            },
             models: try_vec(1, "a block")?,
         };
         this.tables.one.resize(1 << LOG2_PLACES, 0);
@@ -175,7 +178,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
         let mut work = Work::new()?;
         for (_, shape) in self.layout.blocks.kinds() {
             work.prepare(shape)?;
-            work.prepare_orders([choose::MOST_ALONG_Z, 7, 7], shape)?;
+            work.prepare_orders(choose::most_orders(shape), shape)?;
             grow(&mut work.ranks, shape.iter().product(), W::default())?;
         }
         Ok(work)
@@ -255,8 +258,9 @@ impl<W: RowWord> BlockCoder<W> for Max {
                 work.words[..n].fill(word);
             }
             Header::Coded(plan) => {
-                if plan.n_ranks as usize > n {
-                    return Err(Error::corrupt("a lorenzo block has more words than elements"));
+                let is_possible = (0..3).all(|k| plan.orders[k] == 0 || shape[k] > 1);
+                if plan.n_ranks as usize > n || !is_possible {
+                    return Err(Error::corrupt("a lorenzo block has an impossible header"));
                 }
                 work.prepare(shape)?;
                 work.prepare_orders(plan.orders, shape)?;

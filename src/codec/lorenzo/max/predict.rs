@@ -4,8 +4,8 @@
 //! this order, so all machines agree.
 
 use crate::codec::lorenzo::max::domain::Domain;
-use crate::codec::lorenzo::max::lorenzo::Lorenzo;
 use crate::codec::lorenzo::max::lookback::Lookback;
+use crate::codec::lorenzo::max::lorenzo::Lorenzo;
 use crate::stage::word::Word;
 
 /// Predictions.
@@ -59,14 +59,7 @@ impl Rows {
         let [_, sy, sx] = values.shape;
         let row = (z * sy + y) * sx;
         let here = Values::zeros(values.shape) + row;
-        let has = [
-            y > 0,
-            y > 1,
-            z > 0,
-            z > 0 && y > 0,
-            z > 0 && y + 1 < sy,
-            values.lag > 0 && row >= values.lag,
-        ];
+        let has = [y > 0, y > 1, z > 0, z > 0 && y > 0, z > 0 && y + 1 < sy, values.lag > 0 && row >= values.lag];
         // A row of zeros, with a zero on each side.
         let at = |exists: bool, back: usize| if exists { here - back } else { 1 };
         let plane = sy * sx;

@@ -1,7 +1,7 @@
 //! How a number is coded once it is predicted: bits of the difference, its sign, its highest bits.
 
-use crate::codec::lorenzo::max::predict::{Best, N, SCORE};
-use crate::stage::entropy::mix::{Mixer, Model};
+use crate::codec::lorenzo::max::predict::{Best, SCORE};
+use crate::stage::entropy::model::{Model, code_by_two};
 use crate::stage::entropy::range::Coder;
 use crate::stage::word::Word;
 
@@ -20,9 +20,6 @@ const LENGTHS: usize = 65;
 pub struct Models {
     by_score: [[Model; STEPS]; EXPECTED],
     by_neighbours: [[[Model; STEPS]; NEAR]; NEAR],
-    by_other: [[[Model; STEPS]; NEAR]; N],
-    by_length: [[[Model; 2]; LENGTHS]; NEAR],
-    mixers: [Mixer; STEPS],
     signs: [[[[Model; 3]; 3]; 3]; LENGTHS],
     highest: [[Model; 4]; LENGTHS],
 }
@@ -32,9 +29,6 @@ impl Models {
     pub const NEW: Self = Self {
         by_score: [[Model::NEW; STEPS]; EXPECTED],
         by_neighbours: [[[Model::NEW; STEPS]; NEAR]; NEAR],
-        by_other: [[[Model::NEW; STEPS]; NEAR]; N],
-        by_length: [[[Model::NEW; 2]; LENGTHS]; NEAR],
-        mixers: [Mixer::NEW; STEPS],
         signs: [[[[Model::NEW; 3]; 3]; 3]; LENGTHS],
         highest: [[Model::NEW; 4]; LENGTHS],
     };
@@ -45,7 +39,6 @@ impl Models {
 pub struct Around {
     pub west: Coded,
     pub north: Coded,
-    pub north_east: Coded,
 }
 
 /// Length and sign of a difference that was coded.
@@ -67,12 +60,11 @@ pub fn code<C: Coder>(
 ) -> (i64, Coded) {
     let difference = number.wrapping_sub(best.number);
     let size = difference.unsigned_abs();
-    let (other_length, other_sign) = (best.other.unsigned_abs().bit_length(), sign_of(best.other));
-    let length = length(models, coder, best, around, other_length, size.bit_length());
+    let length = length(models, coder, best, around, size.bit_length());
     if length == 0 {
         return (best.number, Coded::default());
     }
-    let model = &mut models.signs[length as usize][other_sign][usize::from(around.west.sign)]
+    let model = &mut models.signs[length as usize][sign_of(best.other)][usize::from(around.west.sign)]
         [usize::from(around.north.sign)];
     let is_negative = model.code(coder, difference < 0);
     // The highest bit is known, two more have models.
@@ -94,62 +86,31 @@ pub fn code<C: Coder>(
 
 /// Codes the length of a difference, step by step from the expected one on.
 #[inline(always)]
-fn length<C: Coder>(
-    models: &mut Models,
-    coder: &mut C,
-    best: &Best,
-    around: &Around,
-    other_length: u32,
-    length: u32,
-) -> u32 {
+fn length<C: Coder>(models: &mut Models, coder: &mut C, best: &Best, around: &Around, length: u32) -> u32 {
     let expected = ((best.score + SCORE) / (2 * SCORE)).min(LENGTHS as u32 - 1);
     let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
-    let [west, north, north_east] =
-        [around.west, around.north, around.north_east].map(|coded| u32::from(coded.length));
-    let mut steps = Steps {
-        by_score: &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)],
-        by_neighbours: &mut models.by_neighbours[near(west)][near(north)],
-        by_other: &mut models.by_other[best.which][near(other_length)],
-        by_length: &mut models.by_length[near((north + north_east + 1) / 2)],
-        mixers: &mut models.mixers,
-    };
+    let [west, north] = [around.west, around.north].map(|coded| near(coded.length.into()));
+    let by_score = &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)];
+    let by_neighbours = &mut models.by_neighbours[west][north];
+    let mut goes_on =
+        |step: usize, bit: bool| code_by_two(coder, &mut by_score[step], &mut by_neighbours[step], bit);
     let mut at = expected;
     // No length is below 0.
-    if at == 0 || steps.code(coder, 0, at, length >= at) {
+    if at == 0 || goes_on(0, length >= at) {
         let mut step = STEPS / 2;
-        while at < LENGTHS as u32 - 1 && steps.code(coder, step, at, length > at) {
+        while at < LENGTHS as u32 - 1 && goes_on(step, length > at) {
             at += 1;
             step = (step + 1).min(STEPS - 1);
         }
     } else {
         at -= 1;
         let mut step = 1;
-        while at > 0 && steps.code(coder, step, at, length < at) {
+        while at > 0 && goes_on(step, length < at) {
             at -= 1;
             step = (step + 1).min(STEPS / 2 - 1);
         }
     }
     at
-}
-
-/// The models of the steps to a length.
-struct Steps<'a> {
-    by_score: &'a mut [Model; STEPS],
-    by_neighbours: &'a mut [Model; STEPS],
-    by_other: &'a mut [Model; STEPS],
-    by_length: &'a mut [[Model; 2]; LENGTHS],
-    mixers: &'a mut [Mixer; STEPS],
-}
-
-impl Steps<'_> {
-    /// Codes whether the way goes on from the length `at`.
-    #[inline(always)]
-    fn code<C: Coder>(&mut self, coder: &mut C, step: usize, at: u32, bit: bool) -> bool {
-        let by_length = &mut self.by_length[at as usize][step / (STEPS / 2)];
-        let models =
-            [&mut self.by_score[step], &mut self.by_neighbours[step], &mut self.by_other[step], by_length];
-        self.mixers[step].code(coder, models, bit)
-    }
 }
 
 fn sign_of(number: i64) -> usize {
