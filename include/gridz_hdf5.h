@@ -51,6 +51,7 @@ extern "C" {
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
+#define GRIDZ_LEVEL_MAX 3
 
 /* Room for the cd_values of every codec, those of later versions too. */
 #define GRIDZ_H5_MAX_VALUES 16

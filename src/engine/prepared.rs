@@ -4,7 +4,7 @@ use crate::codec::registry::{self, Entry};
 use crate::codec::request::Request;
 use crate::codec::{Decision, Kept, Params, Plan, counts};
 use crate::engine::frame::{self, stored_bytes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
 use crate::types::{Array, ByteOrder, Shape};
@@ -66,7 +66,8 @@ impl Prepared {
         let (array, fold) = (header.array, header.fold);
         let shape = codec_shape(&array, entry, fold);
         if header.codec_version != entry.codec.version(header.params) {
-            return Err(Error::corrupt("the frame's parameters are those of another version of its codec"));
+            let text = "the frame's parameters are not those of its version; a newer gridz may read this data";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         // Other parameters than its own the codec refuses here.
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;

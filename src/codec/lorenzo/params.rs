@@ -23,7 +23,7 @@ impl Mode {
     pub fn of(b: u8) -> Self {
         match b {
             ..=FAST_B => Self::Fast,
-            ..=DENSE_MOST_B => Self::Dense,
+            DENSE_B..=DENSE_MOST_B => Self::Dense,
             _ => Self::Max,
         }
     }

@@ -120,7 +120,8 @@ pub fn code_tail<W: Word, C: Coder>(
 #[inline(always)]
 pub fn decimal<W: Word>(word: W, digits: u32) -> Option<i64> {
     let multiple = word.to_float() * POWERS[digits as usize];
-    if !(multiple.abs() < most_decimal::<W>()) {
+    // NaN is none.
+    if !multiple.is_finite() || multiple.abs() >= most_decimal::<W>() {
         return None;
     }
     let number = (multiple + if multiple < 0.0 { -0.5 } else { 0.5 }) as i64;

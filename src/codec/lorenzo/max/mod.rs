@@ -208,18 +208,15 @@ impl<W: RowWord> BlockCoder<W> for Max {
         let plan = choose::choose(work, place, (shape, lag), element.is_float);
         let mut encoder = Encoder::new(place);
         code(work, &mut encoder, &plan, (shape, lag), element.is_float);
-        match encoder.finish() {
-            Some((front, back)) => {
-                let n_bytes = (front + back).next_multiple_of(UNIT);
-                if n_bytes < place.len() {
-                    let end = place.len();
-                    place.copy_within(end - back.., n_bytes - back);
-                    place[front..n_bytes - back].fill(0);
-                    Header::Coded(plan).emit(head);
-                    return HEADER_BYTES + n_bytes;
-                }
+        if let Some((front, back)) = encoder.finish() {
+            let n_bytes = (front + back).next_multiple_of(UNIT);
+            if n_bytes < place.len() {
+                let end = place.len();
+                place.copy_within(end - back.., n_bytes - back);
+                place[front..n_bytes - back].fill(0);
+                Header::Coded(plan).emit(head);
+                return HEADER_BYTES + n_bytes;
             }
-            None => {}
         }
         Header::<W>::Raw.emit(head);
         place.fill(0);
