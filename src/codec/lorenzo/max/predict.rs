@@ -191,7 +191,8 @@ impl<'a> Predictor<'a> {
                 second = (score, k);
             }
         }
-        let (number, other) = (self.numbers[best.1], self.numbers[second.1]);
+        let other = if second.0 == u32::MAX { best.1 } else { second.1 };
+        let (number, other) = (self.numbers[best.1], self.numbers[other]);
         Best { number, which: best.1, score: best.0, other: other.wrapping_sub(number) }
     }
 
