@@ -186,6 +186,11 @@ pub trait Codec: Sync {
     /// `Corrupt` if this codec cannot have written such a frame.
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
 
+    /// Version of the payload of frames with these parameters.
+    fn version(&self, _params: &[u8]) -> u8 {
+        1
+    }
+
     /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. Where the result is as long as `src` or longer
     /// the engine stores the chunk instead, and what is in `dst` need not be it.
     ///

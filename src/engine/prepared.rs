@@ -4,7 +4,7 @@ use crate::codec::registry::{self, Entry};
 use crate::codec::request::Request;
 use crate::codec::{Decision, Kept, Params, Plan, counts};
 use crate::engine::frame::{self, stored_bytes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{Header, header_bytes};
 use crate::types::{Array, ByteOrder, Shape};
@@ -65,6 +65,10 @@ impl Prepared {
         let entry = frame::entry_of(header)?;
         let (array, fold) = (header.array, header.fold);
         let shape = codec_shape(&array, entry, fold);
+        if header.codec_version != entry.codec.version(header.params) {
+            let text = "the frame's parameters are not those of its version; a newer gridz may read this data";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+        }
         // Other parameters than its own the codec refuses here.
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
@@ -80,8 +84,8 @@ impl Prepared {
     /// The header of such frames, without payload.
     pub(super) fn header(&self) -> Header<'_> {
         let Self { entry, fold, array, .. } = *self;
-        let (codec, codec_version) = (entry.id, entry.version);
         let params = &self.params;
+        let (codec, codec_version) = (entry.id, entry.codec.version(params));
         Header { codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
     }
 

@@ -23,7 +23,7 @@ fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
             let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
             let header = Header {
                 codec: entry.id,
-                codec_version: entry.version,
+                codec_version: entry.codec.version(&plan.params),
                 fold: plan.fold,
                 array: *array,
                 params: &plan.params,

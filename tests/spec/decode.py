@@ -23,7 +23,6 @@ import zfp
 from parts import Bytes, check, checksum, known
 
 CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 6: huffman}
-VERSIONS = {0: 1, 1: 1, 2: 1, 3: 1, 4: 1, 6: 1}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),
@@ -81,7 +80,7 @@ def decode(frame):
 
     known(header.version == 5, "format version")
     known(header.codec in CODECS, "codec")
-    known(header.codec_version == VERSIONS[header.codec], "codec version")
+    known(header.codec_version == (2 if header.codec == 2 and header.n_parameters != 1 else 1), "codec version")
     known(header.flags <= 1, "flags")
     known(header.dtype < len(TYPES), "element type")
     known(header.fold <= 1, "fold")

@@ -6,9 +6,10 @@ import struct
 
 import numpy as np
 
+import lorenzo_max
 from parts import Bytes, check, checksum, known
 
-RANK, EXPANSION = 3, 5462
+RANK, EXPANSION = 3, 52429
 ELEMENTS = {
     "uint8": "u1",
     "uint16": "<u2",
@@ -34,7 +35,8 @@ LANES, GROUP = 32, 1024
 
 def decode(dtype, extents, parameters, payload):
     check(dtype in ELEMENTS and 0 not in extents, "element type or extents")
-    check(len(parameters) == 1 and 12 <= parameters[0] <= 14, "parameters")
+    is_max = len(parameters) == 5
+    check(len(parameters) in (1, 5) and parameters[0] in (range(16, 19) if is_max else range(12, 15)), "parameters")
     array = np.empty([1] * (3 - len(extents)) + extents, ELEMENTS[dtype])
     side = block_shape(array.shape, parameters[0])
     places = list(itertools.product(*(range(0, n, s) for n, s in zip(array.shape, side))))
@@ -49,7 +51,12 @@ def decode(dtype, extents, parameters, payload):
         content = source.take(16 * (end - begin))
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         box = array[tuple(slice(at, at + s) for at, s in zip(place, side))]
-        box[...] = decode_block(dtype, box.shape, content)
+        if is_max:
+            period = int.from_bytes(parameters[1:], "little")
+            form = np.dtype(ELEMENTS[dtype]), MANTISSA.get(dtype, 0)
+            box[...] = lorenzo_max.decode_block(dtype, box.shape, period, content, *form)
+        else:
+            box[...] = decode_block(dtype, box.shape, content)
         begin = end
     check(source.left() == 0, "bytes behind the last block")
     return array.tobytes()

@@ -31,7 +31,10 @@ crate::kernel_struct! {
 
 impl GpuCodec for Lorenzo {
     fn passes(&self, direction: Direction, chunks: &gpu::Chunks) -> Answer {
-        let &Chunk { layout, element, b } = chunks.layout.get();
+        let &Chunk { layout, element, b, .. } = chunks.layout.get();
+        if Mode::of(b) == Mode::Max {
+            return not_at_max();
+        }
         let (of_word, of_size) = (usize::from(element.word_bits() == 64), usize::from(b - LOG2_SIZES.start()));
         let names = match direction {
             Direction::Compress => match COMPRESS[of_word].get(of_size) {
@@ -45,10 +48,18 @@ impl GpuCodec for Lorenzo {
 
     /// Blocks have checks of their own.
     fn region(&self, chunks: &gpu::Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
-        let &Chunk { layout, element, b } = chunks.layout.get();
+        let &Chunk { layout, element, b, .. } = chunks.layout.get();
+        if Mode::of(b) == Mode::Max {
+            return not_at_max();
+        }
         let names = REGION[usize::from(element.word_bits() == 64)][usize::from(b - LOG2_SIZES.start())];
         run(chunks, names, layout.blocks.touched(region).iter().map(|along| along.end - along.start).product())
     }
+}
+
+/// Level 3 is for CPUs.
+fn not_at_max() -> Answer {
+    Answer::NotHere("lorenzo at level 3 has no kernels".into())
 }
 
 /// One pass over so many blocks.

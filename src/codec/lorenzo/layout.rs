@@ -1,23 +1,27 @@
 //! Where everything is in a payload of lorenzo: blocks of 2^12 to 2^14 elements that begin at multiples of 16 bytes.
 
 use crate::codec::counts;
+use crate::codec::lorenzo::max;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
 /// Blocks begin at multiples of this in the payload; also the bytes of a block's header.
 pub const UNIT: usize = 16;
-/// Parameters b that the format knows.
+/// Parameters b that version 1 knows, and version 2.
 pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;
+pub const LOG2_SIZES_MAX: std::ops::RangeInclusive<u8> = 16..=18;
 
 /// The layout of an array of rank 1 to 3 for the parameter b. `None` if there are no elements, b is unknown, or a
 /// payload could pass what the table can tell.
 pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Layout> {
     counts::a_layout();
-    if !LOG2_SIZES.contains(&b) {
-        return None;
-    }
+    let block_head = match b {
+        b if LOG2_SIZES.contains(&b) => UNIT,
+        b if LOG2_SIZES_MAX.contains(&b) => max::HEADER_BYTES,
+        _ => return None,
+    };
     // Bytes of RAW blocks.
-    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, parts: 1, block_head: UNIT })
+    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, parts: 1, block_head })
 }
 
 #[cfg(test)]

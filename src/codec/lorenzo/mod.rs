@@ -18,11 +18,12 @@ mod huff;
 pub mod layout;
 mod map;
 mod mask;
+mod max;
 pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Terms};
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
@@ -39,19 +40,44 @@ use params::Mode;
 /// The codec.
 pub struct Lorenzo;
 
+/// Does something with the worker for a job's words and level.
+macro_rules! with_worker {
+    ($job:expr, |$worker:ident| $what:expr) => {{
+        let chunk: &Chunk = $job.layout.get();
+        let at_max = max::Max { layout: chunk.layout, element: chunk.element, period: chunk.period };
+        match (Mode::of(chunk.b), chunk.element.word_bits()) {
+            (Mode::Max, 64) => {
+                let $worker = worker::<u64, _>(&at_max, $job);
+                $what
+            }
+            (Mode::Max, _) => {
+                let $worker = worker::<u32, _>(&at_max, $job);
+                $what
+            }
+            (_, 64) => {
+                let $worker = worker::<u64, _>(chunk, $job);
+                $what
+            }
+            _ => {
+                let $worker = worker::<u32, _>(chunk, $job);
+                $what
+            }
+        }
+    }};
+}
 impl Codec for Lorenzo {
     fn max_rank(&self) -> usize {
         params::MAX_RANK
     }
 
     fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        let (fold, b) = params::choose(terms.level);
-        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &[b]) {
+        let (fold, params) = params::choose(array, terms.level);
+        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
             // No numbers, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) })
             }
         }
     }
@@ -62,27 +88,26 @@ impl Codec for Lorenzo {
             .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
     }
 
+    fn version(&self, params: &[u8]) -> u8 {
+        if params.len() == 1 { 1 } else { 2 }
+    }
+
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let chunk: &Chunk = job.layout.get();
-        match chunk.element.word_bits() {
-            64 => worker::<u64>(chunk, job).encode(src, dst),
-            _ => worker::<u32>(chunk, job).encode(src, dst),
-        }
-        .map(|(n_bytes, sums)| Encoded { n_bytes, sums })
+        with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-        let chunk: &Chunk = job.layout.get();
-        match chunk.element.word_bits() {
-            64 => worker::<u64>(chunk, job).decode(payload, dst),
-            _ => worker::<u32>(chunk, job).decode(payload, dst),
-        }
+        with_worker!(job, |worker| worker.decode(payload, dst))
     }
 
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
         let chunk: &Chunk = job.layout.get();
         let mut counts = BlockCounts::default();
-        let looked = worker::<u32>(chunk, job).for_blocks(payload, |bytes, _| header::count(bytes, &mut counts));
+        let is_float = chunk.element.is_float;
+        let looked = with_worker!(job, |worker| worker.for_blocks(payload, |bytes, _| match Mode::of(chunk.b) {
+            Mode::Max => max::count(bytes, is_float, &mut counts),
+            _ => header::count(bytes, &mut counts),
+        }));
         Some(looked.map(|()| counts))
     }
 
@@ -93,11 +118,7 @@ impl Codec for Lorenzo {
         region: &FoldedRegion,
         dst: &mut [u8],
     ) -> Result<Option<Sums>> {
-        let chunk: &Chunk = job.layout.get();
-        match chunk.element.word_bits() {
-            64 => worker::<u64>(chunk, job).decode_region(payload, region, dst),
-            _ => worker::<u32>(chunk, job).decode_region(payload, region, dst),
-        }?;
+        with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
     }
 }
@@ -107,22 +128,27 @@ impl Codec for Lorenzo {
 struct Chunk {
     layout: Layout,
     element: Element,
-    /// The parameter: the logarithm of a block's elements.
+    /// The parameters: the logarithm of a block's elements, and the period of planes, of rows or of elements.
     b: u8,
+    period: u32,
 }
 
 impl Chunk {
     /// `None` if the codec cannot have written it.
     fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
-        let &[b] = params else { return None };
+        let (b, period) = match *params {
+            [b] if layout::LOG2_SIZES.contains(&b) => (b, 0),
+            [b, p0, p1, p2, p3] if layout::LOG2_SIZES_MAX.contains(&b) => (b, u32::from_le_bytes([p0, p1, p2, p3])),
+            _ => return None,
+        };
         let element = Element::of(dtype)?;
         let layout = layout::new(shape, element.bytes, b)?;
-        Some(Self { layout, element, b })
+        Some(Self { layout, element, b, period })
     }
 }
 
-fn worker<'a, W: RowWord>(chunk: &'a Chunk, job: &Job<'a>) -> Worker<'a, W, Chunk> {
-    Worker { coder: chunk, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
+fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
+    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
 impl<W: RowWord> BlockCoder<W> for Chunk {

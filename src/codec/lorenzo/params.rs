@@ -1,11 +1,11 @@
 //! lorenzo's choices for a whole array: how it is folded, and the size of its blocks.
 
+use crate::codec::Params;
 use crate::format::fold::Fold;
+use crate::types::{Array, MAX_RANK as ANY_RANK};
 
 /// Most axes the codec looks along.
 pub const MAX_RANK: usize = 3;
-/// Largest level: 1 is `fast`, 2 `dense`; 0 stands for `fast`.
-pub const MAX_LEVEL: u16 = 2;
 
 /// What the encoder does; a decoder does not need to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,19 +14,48 @@ pub enum Mode {
     Fast,
     /// Blocks of 2^13 elements, HUFF or DICT, a longer search for the prediction.
     Dense,
+    /// Blocks of 2^18 elements, with models that adapt.
+    Max,
 }
 
 impl Mode {
     /// The mode of an encoder with this parameter b.
     pub fn of(b: u8) -> Self {
-        if b <= FAST_B { Self::Fast } else { Self::Dense }
+        match b {
+            ..=FAST_B => Self::Fast,
+            DENSE_B..=DENSE_MOST_B => Self::Dense,
+            _ => Self::Max,
+        }
     }
 }
 
 const FAST_B: u8 = 12;
 const DENSE_B: u8 = 13;
+const DENSE_MOST_B: u8 = 14;
+const MAX_B: u8 = 18;
 
-/// How arrays are folded, and the parameter b, at a level.
-pub fn choose(level: u16) -> (Fold, u8) {
-    (Fold::Merge, if level == MAX_LEVEL { DENSE_B } else { FAST_B })
+/// How an array is folded, and the parameters, at a level; 0 stands for 1.
+pub fn choose(array: &Array, level: u16) -> (Fold, Params) {
+    let params = match level {
+        ..=1 => Params::new(&[FAST_B]),
+        2 => Params::new(&[DENSE_B]),
+        _ => {
+            let [a, b, c, d] = period_of(array).to_le_bytes();
+            Params::new(&[MAX_B, a, b, c, d])
+        }
+    };
+    (Fold::Merge, params)
+}
+
+/// The planes from one place to the same one along an axis that is folded away: the last extent that is merged with those
+/// before it. 0 if none is.
+fn period_of(array: &Array) -> u32 {
+    let mut extents = [0; ANY_RANK];
+    let mut rank = 0;
+    for &n in array.shape().extents().iter().filter(|&&n| n != 1) {
+        extents[rank] = n;
+        rank += 1;
+    }
+    let period = if rank > MAX_RANK { extents[rank - MAX_RANK] } else { 0 };
+    u32::try_from(period).unwrap_or(0)
 }

@@ -1,0 +1,117 @@
+//! What is coded of a block, one thing after the other. Each is written once, for both directions.
+
+use crate::codec::lorenzo::max::domain::Domain;
+use crate::codec::lorenzo::max::header::Plan;
+use crate::codec::lorenzo::max::lookback::{Lookback, Tables};
+use crate::codec::lorenzo::max::lorenzo::Lorenzo;
+use crate::codec::lorenzo::max::predict::{LOOKBACK, N, Predictor, Values};
+use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
+use crate::stage::entropy::model::Model;
+use crate::stage::entropy::range::Coder;
+use crate::stage::word::Word;
+
+/// What numbers are coded with.
+pub struct Memory<'a> {
+    pub models: &'a mut Models,
+    /// Behind zeros.
+    pub values: &'a mut [f64],
+    pub planes: &'a mut [i64],
+    pub rows: &'a mut [i64],
+    pub above: &'a mut [[u16; N]],
+    pub coded: &'a mut [Coded],
+    pub tables: &'a mut Tables,
+}
+
+/// Codes which elements are masked.
+pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [_, sy, sx]: [usize; 3]) {
+    let mut models = [Model::NEW; 512];
+    for i in 0..masked.len() {
+        let (x, y, z) = (i % sx, i / sx % sy, i / sx / sy);
+        let (n, u) = (y > 0, z > 0);
+        // Elements that are there, and how far back they are.
+        let around = [
+            (x > 0, 1),
+            (n, sx),
+            (u, sy * sx),
+            (x > 1, 2),
+            (n && x > 0, sx + 1),
+            (n && x + 1 < sx, sx - 1),
+            (y > 1, 2 * sx),
+            (u && x + 1 < sx, sy * sx - 1),
+            (x > 2, 3),
+        ];
+        let bit = |(k, (exists, back)): (usize, (bool, usize))| usize::from(exists && masked[i - back]) << k;
+        let context: usize = around.into_iter().enumerate().map(bit).sum();
+        masked[i] = models[context].code(coder, masked[i]);
+    }
+}
+
+/// Codes different words in ascending order.
+pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
+    let mut models = [Model::NEW; 128];
+    let mut before = W::default();
+    for word in words {
+        let difference = word.minus(before).to_u64();
+        let length = difference.bit_length();
+        let mut node = 1;
+        for k in (0..7).rev() {
+            node = 2 * node + usize::from(models[node].code(coder, length >> k & 1 == 1));
+        }
+        let n = (node as u32 - 128).min(W::BITS);
+        let difference = if n == 0 { 0 } else { 1 << (n - 1) | coder.plain(n - 1, difference) };
+        *word = before.plus(W::from_u64(difference));
+        before = *word;
+    }
+}
+
+/// Codes the numbers of a block; how often each prediction was taken. Masked elements get some number.
+pub fn code_numbers<W: Word, C: Coder, D: Domain>(
+    coder: &mut C,
+    domain: &D,
+    memory: &mut Memory,
+    plan: &Plan<W>,
+    (shape, lag): ([usize; 3], usize),
+    masked: &[bool],
+    numbers: &mut [i64],
+) -> [u32; N] {
+    let [sz, sy, sx] = shape;
+    let Memory { models, values, planes, rows, above, coded, tables } = memory;
+    **models = Models::NEW;
+    let lorenzo = Lorenzo::new(plan.orders, shape, planes, rows);
+    let looks_back = plan.looks_back && plan.active >> LOOKBACK & 1 == 1;
+    let lookback = Lookback::new(tables, looks_back);
+    let values = Values { all: values, shape, lag };
+    let places = if sz * sy == 1 { 1 } else { sx };
+    let mut predictor = Predictor::new(values, &mut above[..places], plan.active, lorenzo, lookback);
+    let coded = &mut coded[..places];
+    coded.fill(Coded::default());
+    let mut uses = [0; N];
+    let mut i = 0;
+    for row in 0..sz * sy {
+        predictor.start_row(row / sy, row % sy);
+        let mut west = Coded::default();
+        for x in 0..sx {
+            if plan.mask.is_some() && masked[i] {
+                numbers[i] = predictor.stand_in(domain, x);
+                predictor.note(domain, x, numbers[i]);
+                i += 1;
+                continue;
+            }
+            let best = predictor.best(domain, x);
+            if predictor.lookback.code(coder, numbers[i]) {
+                numbers[i] = predictor.lookback.prediction().expect("what is expected");
+            } else {
+                let around = Around { west, north: coded[x.min(places - 1)] };
+                (numbers[i], west) = residual::code(models, coder, &best, &around, numbers[i]);
+                coded[x.min(places - 1)] = west;
+                uses[best.which] += 1;
+            }
+            predictor.learn(domain, x, numbers[i]);
+            if looks_back {
+                predictor.look_back(domain, numbers, i);
+            }
+            i += 1;
+        }
+    }
+    uses
+}

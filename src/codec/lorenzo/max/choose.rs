@@ -1,0 +1,388 @@
+//! What a writer chooses for a block: map, mask and predictions, by coding a part of it with each.
+
+use std::ops::Range;
+
+use crate::codec::lorenzo::max::body::{code_mask, code_words};
+use crate::codec::lorenzo::max::domain::{Domain, Doubles, Integers, Singles, order_32, order_64};
+use crate::codec::lorenzo::max::header::Plan;
+use crate::codec::lorenzo::max::lookback::Lookback;
+use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, MAX_DIGITS, RANKS};
+use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIGHTED, left};
+use crate::codec::lorenzo::max::{Work, code_tails};
+use crate::stage::entropy::range::Encoder;
+use crate::stage::predict::{MAX_ORDER, Orders};
+use crate::stage::word::Word;
+
+/// Largest order along z: each is a plane of numbers to be kept.
+const MOST_ALONG_Z: u8 = 3;
+/// Elements of the part that is tried, at least, and which part of the block it is.
+const TRIED: usize = 1 << 12;
+const TRIED_PART: usize = 64;
+const LEAST_TRIED: usize = 4;
+/// Samples for a mask.
+const SAMPLES: usize = 256;
+/// A word may be masked if so many elements have it at least, as a part of all.
+const MASKED_PART: usize = 64;
+/// Words are ranked if there are so many elements for each.
+const LEAST_REPEATS: usize = 3;
+/// Looking back is worth it if it helps so many elements.
+const LOOKING_BACK_PART: usize = 32;
+/// If it helps so many, maps that tell numbers apart less exactly are not tried.
+const LOOKING_BACK_MOSTLY: usize = 8;
+/// Predictions take part that are taken for so many.
+const ACTIVE_PART: u32 = 12;
+/// So many floats may have bits below the lowest unit that is tried.
+const UNITS_PART: u32 = 256;
+/// Samples that tell whether there are many different words.
+const RANK_SAMPLES: usize = 4096;
+/// Samples for orders.
+const ORDER_SAMPLES: usize = 512;
+
+/// The plan for the words of a block; their numbers, tails and mask are in `work` then. `scratch` has room for the block.
+pub fn choose<W: Word>(
+    work: &mut Work<W>,
+    scratch: &mut [u8],
+    (shape, lag): ([usize; 3], usize),
+    is_float: bool,
+) -> Plan<W> {
+    let n = shape[0] * shape[1] * shape[2];
+    let mask = frequent(&work.words[..n]);
+    for i in 0..n {
+        work.masked[i] = Some(work.words[i]) == mask;
+    }
+    let n_ranks = rank(work, n);
+    let bits = Plan {
+        map: BITS,
+        unit: shift_of(&work.words[..n], is_float),
+        mask: None,
+        looks_back: false,
+        active: 1 << BASE,
+        orders: [0; 3],
+        n_ranks: 0,
+    };
+    to_numbers(work, 0..n, &bits, is_float);
+    let n_helped = match (is_float, W::BITS) {
+        (true, 32) => helped(work, n, &Singles(bits.unit)),
+        (true, _) => helped(work, n, &Doubles(bits.unit)),
+        _ => helped(work, n, &Integers),
+    };
+    let looks_back = n_helped * LOOKING_BACK_PART >= n;
+    let mut maps = [(BITS, bits.unit); 6];
+    let mut n_maps = 1;
+    let mut add = |map: u8, unit: u32| {
+        maps[n_maps] = (map, unit);
+        n_maps += 1;
+    };
+    if n_ranks * LEAST_REPEATS <= n {
+        add(RANKS, 0);
+    }
+    if is_float && n_helped * LOOKING_BACK_MOSTLY < n {
+        let words = &work.words[..n];
+        if let Some(digits) = digits_of(words, &work.masked[..n]) {
+            add(DECIMAL, digits);
+        }
+        for unit in units_of(words, &work.masked[..n]).into_iter().flatten() {
+            add(CUT, unit);
+        }
+    }
+    let part = Part::of(shape);
+    let mut best = (u64::MAX, bits);
+    for &(map, unit) in &maps[..n_maps] {
+        for mask in [None, mask].into_iter().take(1 + usize::from(mask.is_some())) {
+            let plan = Plan {
+                map,
+                unit,
+                mask,
+                looks_back,
+                n_ranks: if map == RANKS { n_ranks as u32 } else { 0 },
+                ..bits
+            };
+            // Of masked elements it was not asked whether they have a number.
+            if mask.is_none() && !has_number(work.words[..n].iter().zip(&work.masked), &plan)
+                || !to_numbers(work, part.elements.clone(), &plan, is_float)
+            {
+                continue;
+            }
+            let numbers = &work.numbers[part.elements.clone()];
+            let orders = if map == BITS && is_float { [0; 3] } else { orders_of(numbers, part.shape) };
+            let plan = Plan { orders, active: all_active(shape, lag, orders, looks_back), ..plan };
+            let (cost, active) = tried(work, scratch, &plan, &part, (n, lag), is_float);
+            if cost < best.0 {
+                best = (cost, Plan { active, ..plan });
+            }
+        }
+    }
+    to_numbers(work, 0..n, &best.1, is_float);
+    best.1
+}
+
+/// Whether the word that may be masked has a number.
+fn has_number<'a, W: Word>(mut words: impl Iterator<Item = (&'a W, &'a bool)>, plan: &Plan<W>) -> bool {
+    let masked = words.find(|&(_, &is_masked)| is_masked).map(|(&word, _)| word);
+    masked.is_none_or(|word| match plan.map {
+        CUT => map::cut(word, plan.unit).is_some(),
+        DECIMAL => map::decimal(word, plan.unit).is_some(),
+        _ => true,
+    })
+}
+
+/// The part of a block that is tried: rows, planes or elements in its middle.
+struct Part {
+    elements: Range<usize>,
+    shape: [usize; 3],
+}
+
+impl Part {
+    fn of(shape: [usize; 3]) -> Self {
+        let n = shape[0] * shape[1] * shape[2];
+        let axis = (0..3).find(|&k| shape[k] > 1).unwrap_or(2);
+        let step = n / shape[axis];
+        let extent = TRIED.max(n / TRIED_PART).div_ceil(step).max(LEAST_TRIED).min(shape[axis]);
+        let start = (shape[axis] - extent) / 2 * step;
+        let mut part = shape;
+        part[axis] = extent;
+        Self { elements: start..start + extent * step, shape: part }
+    }
+}
+
+/// The word that many elements have, if there is one.
+fn frequent<W: Word>(words: &[W]) -> Option<W> {
+    let n = words.len();
+    let mut samples = [W::default(); SAMPLES];
+    for (j, sample) in samples.iter_mut().enumerate() {
+        *sample = words[j * n / SAMPLES];
+    }
+    samples.sort_unstable();
+    let runs = samples.chunk_by(|a, b| a == b);
+    // Of equal ones the last.
+    let word = runs.max_by_key(|run| run.len()).map(|run| run[0])?;
+    let count = words.iter().filter(|&&other| other == word).count();
+    (count * MASKED_PART >= n).then_some(word)
+}
+
+/// Puts the different words of a block in order; how many there are.
+fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
+    let ranks = &mut work.ranks[..n];
+    let samples = n.min(RANK_SAMPLES);
+    for (j, rank) in ranks[..samples].iter_mut().enumerate() {
+        *rank = work.words[j * n / samples];
+    }
+    ranks[..samples].sort_unstable();
+    if 4 * ranks[..samples].chunk_by(|a, b| a == b).count() > 3 * samples {
+        return n;
+    }
+    ranks.copy_from_slice(&work.words[..n]);
+    // Floats in the order of values.
+    ranks.sort_unstable();
+    let mut n_ranks = 1;
+    for i in 1..n {
+        if ranks[i] != ranks[n_ranks - 1] {
+            ranks[n_ranks] = ranks[i];
+            n_ranks += 1;
+        }
+    }
+    n_ranks
+}
+
+/// Zero bits at the end of all words.
+fn shift_of<W: Word>(words: &[W], is_float: bool) -> u32 {
+    let all = words.iter().fold(W::default(), |all, &word| all | if is_float { map::order(word) } else { word });
+    all.trailing_zeros().min(W::BITS - 1)
+}
+
+/// Makes numbers of the words; whether all have one.
+fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W>, is_float: bool) -> bool {
+    let ranks = &work.ranks[..plan.n_ranks as usize];
+    for i in elements {
+        if plan.mask.is_some() && work.masked[i] {
+            continue;
+        }
+        let word = work.words[i];
+        let number = match plan.map {
+            BITS if is_float && W::BITS == 32 => Some(i64::from(order_32(word.to_u64() as i32)) >> plan.unit),
+            BITS if is_float => Some(order_64(word.to_i64()) >> plan.unit),
+            BITS => Some(word.to_i64() >> plan.unit),
+            CUT => map::cut(word, plan.unit).map(|(number, tail)| {
+                work.tails[i] = tail;
+                number
+            }),
+            DECIMAL => map::decimal(word, plan.unit),
+            _ => ranks.binary_search(&word).ok().map(|rank| rank as i64),
+        };
+        let Some(number) = number else { return false };
+        work.numbers[i] = number;
+    }
+    true
+}
+
+/// How many elements looking back helps.
+fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, domain: &D) -> usize {
+    let numbers = &work.numbers[..n];
+    let mut lookback = Lookback::new(&mut work.tables, true);
+    let (mut bits_else, mut n_helped) = (0, 0);
+    for i in 1..n {
+        let bits = left(numbers[i], numbers[i - 1]);
+        bits_else = bits_else - bits_else / 4 + SCORE * bits / 4;
+        if let Some(expected) = lookback.prediction() {
+            n_helped += usize::from(SCORE * (left(numbers[i], expected) + 6) <= bits_else);
+        }
+        lookback.learn(domain, numbers, i, bits_else);
+    }
+    n_helped
+}
+
+/// Digits behind the point that all floats have at most.
+fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
+    let n = words.len();
+    let are_decimal = |digits: u32, step: usize| {
+        (0..n).step_by(step).all(|i| masked[i] || map::decimal(words[i], digits).is_some())
+    };
+    (1..=MAX_DIGITS)
+        .find(|&digits| are_decimal(digits, n.div_ceil(SAMPLES)))
+        .filter(|&digits| are_decimal(digits, 1))
+}
+
+/// Exponents to cut floats at: that of the lowest bits of nearly all, and that of the largest float.
+fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
+    let mut counts = [0u32; 2 << 11];
+    let mut highest = 1;
+    let mut n = 0;
+    for (&word, _) in words.iter().zip(masked).filter(|&(_, &masked)| !masked) {
+        let (significand, exponent, _) = map::parts(word);
+        if exponent >= map::special::<W>() {
+            return [None; 2];
+        }
+        if significand > 0 {
+            counts[(exponent + significand.trailing_zeros()) as usize] += 1;
+            highest = highest.max(exponent);
+            n += 1;
+        }
+    }
+    let mut below = 0;
+    let is_below = |&&count: &&u32| {
+        below += count;
+        below <= n / UNITS_PART
+    };
+    // With a lower one, numbers would have too many bits.
+    let least = (highest + W::FRACTION_BITS + 1).saturating_sub(map::MOST_BITS).max(1);
+    let lowest = counts.iter().take_while(is_below).count() as u32;
+    [Some(lowest.max(least)).filter(|&lowest| lowest < highest), Some(highest)]
+}
+
+/// The highest orders.
+pub fn most_orders(shape: [usize; 3]) -> Orders {
+    let most = [MOST_ALONG_Z, MAX_ORDER, MAX_ORDER];
+    [0, 1, 2].map(|k| if shape[k] > 1 { most[k] } else { 0 })
+}
+
+/// Orders of differences that leave few bits, by samples.
+fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
+    let most = most_orders(shape);
+    let is_possible = |orders: &Orders| (0..3).all(|k| orders[k] <= most[k]);
+    let mut best = ([0; 3], cost_of(numbers, shape, [0; 3]));
+    let take = |orders: Orders, best: &mut (Orders, u64)| {
+        if is_possible(&orders) {
+            let cost = cost_of(numbers, shape, orders);
+            if cost < best.1 {
+                *best = (orders, cost);
+                return true;
+            }
+        }
+        false
+    };
+    for orders in [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1], [1, 1, 1], [0, 3, 3], [3, 3, 3]] {
+        take(orders, &mut best);
+    }
+    loop {
+        let orders = best.0;
+        let mut is_better = false;
+        for k in [2, 1, 0] {
+            let (mut more, mut less) = (orders, orders);
+            more[k] += 1;
+            is_better |= take(more, &mut best);
+            if orders[k] > 0 {
+                less[k] -= 1;
+                is_better |= take(less, &mut best);
+            }
+        }
+        if !is_better {
+            return best.0;
+        }
+    }
+}
+
+/// Bits that differences of these orders leave of some samples.
+fn cost_of(numbers: &[i64], [_, sy, sx]: [usize; 3], orders: Orders) -> u64 {
+    let [oz, oy, ox] = orders.map(usize::from);
+    let n = numbers.len();
+    let step = n.div_ceil(ORDER_SAMPLES) | 1;
+    let mut cost = 0;
+    for i in (0..n).step_by(step) {
+        let (x, y, z) = (i % sx, i / sx % sy, i / sx / sy);
+        let mut sum = 0i64;
+        let mut along_z = 1i64;
+        for a in 0..=oz.min(z) {
+            let mut along_y = along_z;
+            for b in 0..=oy.min(y) {
+                let mut along_x = along_y;
+                for c in 0..=ox.min(x) {
+                    sum = sum.wrapping_add(along_x.wrapping_mul(numbers[i - (a * sy + b) * sx - c]));
+                    along_x = -along_x * (ox - c) as i64 / (c + 1) as i64;
+                }
+                along_y = -along_y * (oy - b) as i64 / (b + 1) as i64;
+            }
+            along_z = -along_z * (oz - a) as i64 / (a + 1) as i64;
+        }
+        cost += u64::from(sum.unsigned_abs().bit_length());
+    }
+    cost
+}
+
+/// The predictions that there can be.
+fn all_active([sz, sy, sx]: [usize; 3], lag: usize, orders: Orders, looks_back: bool) -> u16 {
+    let has_lag = lag > 0 && lag < sz * sy * sx;
+    let has = [
+        (BASE, true),
+        (1, sy > 1),
+        (2, sz > 1),
+        (3, has_lag),
+        (4, sy > 1),
+        (5, sz > 1),
+        (6, sz > 1 && sy > 1),
+        (7, sz > 1 && sy > 1),
+        (8, has_lag),
+        (ORDERS, orders != [0; 3]),
+        (WEIGHTED, true),
+        (LOOKBACK, looks_back),
+    ];
+    has.into_iter().map(|(k, has)| u16::from(has) << k).sum()
+}
+
+/// Codes a part of the block: what it costs, in bits for all of it, and which predictions are worth it.
+fn tried<W: Word>(
+    work: &mut Work<W>,
+    scratch: &mut [u8],
+    plan: &Plan<W>,
+    part: &Part,
+    (n, lag): (usize, usize),
+    is_float: bool,
+) -> (u64, u16) {
+    let (range, n_part) = (part.elements.clone(), part.elements.len());
+    let mut encoder = Encoder::new(scratch);
+    if plan.mask.is_some() {
+        code_mask(&mut encoder, &mut work.masked[range.clone()], part.shape);
+    }
+    let uses = work.code(&mut encoder, plan, (part.shape, lag), range.start, is_float);
+    if plan.map == CUT {
+        code_tails(work, &mut encoder, plan, range);
+    }
+    let mut cost = (u128::from(encoder.n_bits()) * n as u128 / n_part as u128).min(u64::MAX.into()) as u64;
+    if plan.map == RANKS {
+        let mut encoder = Encoder::new(scratch);
+        code_words(&mut encoder, &mut work.ranks[..plan.n_ranks as usize]);
+        cost = cost.saturating_add(encoder.n_bits());
+    }
+    let always = 1 << BASE | plan.active & 1 << LOOKBACK;
+    let worth = (0..N).filter(|&k| uses[k] * ACTIVE_PART >= n_part as u32).map(|k| 1 << k).sum::<u16>();
+    (cost, (worth | always) & plan.active)
+}

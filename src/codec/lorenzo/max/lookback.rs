@@ -1,0 +1,110 @@
+//! Looking back: what followed the last place that was like this one.
+
+use crate::codec::lorenzo::max::domain::Domain;
+use crate::codec::lorenzo::max::predict::{SCORE, left};
+use crate::stage::entropy::model::Model;
+use crate::stage::entropy::range::Coder;
+
+/// The logarithm of the places in a table.
+pub const LOG2_PLACES: u32 = 16;
+/// A place is like another as long as it has so many bits less to code than without looking back.
+const LEAST_GAIN: u32 = 6;
+/// Lengths of repetitions that are told apart.
+const LENGTHS: usize = 16;
+
+/// Where numbers were, by themselves and by them and the one before; 1 more than the place, or 0.
+pub struct Tables {
+    pub one: Vec<u32>,
+    pub two: Vec<u32>,
+}
+
+/// The state of a block.
+pub struct Lookback<'a> {
+    tables: &'a mut Tables,
+    is_used: bool,
+    /// The place whose number is expected, and whether with the other sign.
+    place: Option<usize>,
+    is_negated: bool,
+    /// Numbers that were exactly as expected, one after the other, and what came of the last ones.
+    length: usize,
+    history: usize,
+    expected: i64,
+    key_before: u64,
+    of_length: [[Model; 16]; LENGTHS],
+}
+
+impl<'a> Lookback<'a> {
+    /// For a block that looks back or does not.
+    pub fn new(tables: &'a mut Tables, is_used: bool) -> Self {
+        if is_used {
+            tables.one.fill(0);
+            tables.two.fill(0);
+        }
+        Self {
+            tables,
+            is_used,
+            place: None,
+            is_negated: false,
+            length: 0,
+            history: 0,
+            expected: 0,
+            key_before: 0,
+            of_length: [[Model::NEW; 16]; LENGTHS],
+        }
+    }
+
+    /// The number that is expected, if there is one.
+    #[inline(always)]
+    pub fn prediction(&self) -> Option<i64> {
+        self.place.map(|_| self.expected)
+    }
+
+    /// Codes whether the number is exactly as expected.
+    #[inline(always)]
+    pub fn code<C: Coder>(&mut self, coder: &mut C, number: i64) -> bool {
+        if self.place.is_none() {
+            return false;
+        }
+        let model = &mut self.of_length[self.length.min(LENGTHS - 1)][self.history];
+        let is_same = model.code(coder, number == self.expected);
+        self.history = (2 * self.history + usize::from(is_same)) % 16;
+        is_same
+    }
+
+    /// Element `i` has this number, and so many bits, times [`SCORE`], were left lately without looking back.
+    #[inline(always)]
+    pub fn learn<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize, bits_else: u32) {
+        if !self.is_used {
+            return;
+        }
+        let number = numbers[i];
+        let [coarse, fine] = domain.keys(number);
+        let one = place_of(fine);
+        let two = place_of(coarse.wrapping_mul(3).wrapping_add(self.key_before));
+        self.key_before = place_of(coarse) as u64;
+        if let Some(place) = self.place {
+            let bits = left(number, self.expected);
+            self.length = if bits == 0 { self.length + 1 } else { 0 };
+            let is_like = bits == 0 || SCORE * (bits + LEAST_GAIN) <= bits_else;
+            self.place = is_like.then_some(place + 1);
+        }
+        if self.place.is_none() {
+            self.length = 0;
+            let candidates = [self.tables.two[two], self.tables.one[one]];
+            self.place = candidates.into_iter().find(|&place| place > 0).map(|place| place as usize);
+            if let Some(place) = self.place {
+                self.is_negated = D::IS_FLOAT && (numbers[place - 1] < 0) != (number < 0);
+            }
+        }
+        (self.tables.one[one], self.tables.two[two]) = (i as u32 + 1, i as u32 + 1);
+        if let Some(place) = self.place {
+            // Of a float with the other sign, ordered.
+            self.expected = if self.is_negated { !numbers[place] } else { numbers[place] };
+        }
+    }
+}
+
+#[inline(always)]
+fn place_of(key: u64) -> usize {
+    (key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LOG2_PLACES)) as usize
+}

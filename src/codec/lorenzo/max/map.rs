@@ -1,0 +1,135 @@
+//! Maps: from words to numbers and back, and the bits of words that numbers do not have.
+
+use crate::codec::lorenzo::max::domain::{order_32, order_64};
+use crate::stage::entropy::model::Model;
+use crate::stage::entropy::range::Coder;
+use crate::stage::word::Word;
+
+/// The word itself, that of a float in the order of values, shifted to the right.
+pub const BITS: u8 = 0;
+/// A float as a multiple of a power of two, without what is below that.
+pub const CUT: u8 = 1;
+/// A float as a multiple of a power of ten.
+pub const DECIMAL: u8 = 2;
+/// Which of the block's different words it is, in ascending order.
+pub const RANKS: u8 = 3;
+
+/// Most digits behind the point of a DECIMAL.
+pub const MAX_DIGITS: u32 = 22;
+const POWERS: [f64; MAX_DIGITS as usize + 1] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
+    1e20, 1e21, 1e22,
+];
+/// Multiples of a power of ten are below this, by the bits of a word.
+fn most_decimal<W: Word>() -> f64 {
+    if W::BITS == 32 { (1u64 << 25) as f64 } else { (1u64 << 53) as f64 }
+}
+/// Bits of the largest multiple of a power of two.
+pub const MOST_BITS: u32 = 62;
+
+/// The word of a float in the order of values; it is its own inverse.
+#[inline(always)]
+pub fn order<W: Word>(word: W) -> W {
+    if W::BITS == 32 {
+        W::from_u64(order_32(word.to_u64() as i32) as u64)
+    } else {
+        W::from_u64(order_64(word.to_u64() as i64) as u64)
+    }
+}
+
+/// The exponent field of infinities and NaN.
+pub fn special<W: Word>() -> u32 {
+    (1 << (W::BITS - 1 - W::FRACTION_BITS)) - 1
+}
+
+/// Significand, exponent and sign of a float: of those below the normal ones the exponent is 1.
+#[inline(always)]
+pub fn parts<W: Word>(word: W) -> (u64, u32, bool) {
+    let fraction = word & W::low_mask(W::FRACTION_BITS);
+    let field = ((word << 1) >> (W::FRACTION_BITS + 1)).to_u64() as u32;
+    let significand = fraction.to_u64() | u64::from(field > 0) << W::FRACTION_BITS;
+    (significand, field.max(1), word.to_i64() < 0)
+}
+
+/// Bits of the tail of a number that is not 0.
+#[inline(always)]
+fn tail_bits<W: Word>(number: i64, unit: u32) -> u32 {
+    let length = number.unsigned_abs().bit_length();
+    let exponent = (unit + length).saturating_sub(W::FRACTION_BITS + 1).max(1);
+    unit.saturating_sub(exponent)
+}
+
+/// The number and the tail of a float as a multiple of a power of two; `None` if it has none.
+#[inline(always)]
+pub fn cut<W: Word>(word: W, unit: u32) -> Option<(i64, u64)> {
+    let (significand, exponent, is_negative) = parts(word);
+    if exponent >= special::<W>() {
+        return None;
+    }
+    let (size, tail) = if exponent >= unit {
+        let up = exponent - unit;
+        if significand.bit_length() + up > MOST_BITS {
+            return None;
+        }
+        (significand << up, 0)
+    } else {
+        let down = unit - exponent;
+        if down > W::FRACTION_BITS { (0, 0) } else { (significand >> down, significand & ((1 << down) - 1)) }
+    };
+    // The tail of 0 is the word.
+    let tail = if size == 0 { word.to_u64() } else { tail };
+    Some((if is_negative { -(size as i64) } else { size as i64 }, tail))
+}
+
+/// The float of a number and a tail; `None` if there is none.
+#[inline(always)]
+pub fn uncut<W: Word>(number: i64, tail: u64, unit: u32) -> Option<W> {
+    if number == 0 {
+        return Some(W::from_u64(tail));
+    }
+    let size = number.unsigned_abs();
+    let length = size.bit_length();
+    let exponent = (unit + length).saturating_sub(W::FRACTION_BITS + 1).max(1);
+    let significand =
+        if exponent >= unit { size.checked_shr(exponent - unit)? } else { size << (unit - exponent) | tail };
+    if exponent >= special::<W>() || significand.bit_length() > W::FRACTION_BITS + 1 {
+        return None;
+    }
+    let word = (W::from_u64(u64::from(exponent - 1)) << W::FRACTION_BITS).plus(W::from_u64(significand));
+    Some(word | W::from_u64(u64::from(number < 0)) << (W::BITS - 1))
+}
+
+/// Models of whether a tail is 0, by the bits of the number.
+pub type TailModels = [Model; 65];
+
+/// Codes the tail of a number.
+#[inline(always)]
+pub fn code_tail<W: Word, C: Coder>(
+    models: &mut TailModels,
+    coder: &mut C,
+    number: i64,
+    unit: u32,
+    tail: u64,
+) -> u64 {
+    let n = if number == 0 { W::BITS } else { tail_bits::<W>(number, unit) };
+    let length = number.unsigned_abs().bit_length() as usize;
+    if n > 0 && models[length].code(coder, tail != 0) { coder.plain(n, tail) } else { 0 }
+}
+
+/// A float as a multiple of 10^-`digits`; `None` if it is none.
+#[inline(always)]
+pub fn decimal<W: Word>(word: W, digits: u32) -> Option<i64> {
+    let multiple = word.to_float() * POWERS[digits as usize];
+    // NaN is none.
+    if !multiple.is_finite() || multiple.abs() >= most_decimal::<W>() {
+        return None;
+    }
+    let number = (multiple + if multiple < 0.0 { -0.5 } else { 0.5 }) as i64;
+    (from_decimal::<W>(number, digits) == word).then_some(number)
+}
+
+/// The float of such a multiple.
+#[inline(always)]
+pub fn from_decimal<W: Word>(number: i64, digits: u32) -> W {
+    W::from_float(number as f64 / POWERS[digits as usize])
+}

@@ -1,0 +1,349 @@
+//! Level `max`: for archives. Elements are coded one after the other, by models that learn from those before.
+//!
+//! A block's words become numbers (`map`). Each number is predicted in several ways (`predict`, `lorenzo`, `lookback`), the way
+//! that was best nearby is taken, and the difference is coded by its length, its sign and its bits (`residual`). What is coded
+//! is written once for both directions (`body`); what a writer chooses is in `choose`.
+
+mod body;
+mod choose;
+mod domain;
+mod header;
+mod lookback;
+mod lorenzo;
+mod map;
+mod predict;
+mod residual;
+
+use std::ops::Range;
+
+use crate::codec::BlockCounts;
+use crate::codec::lorenzo::layout::UNIT;
+use crate::error::{Error, Result, try_vec};
+use crate::stage::blocks::layout::Layout;
+use crate::stage::blocks::payload::BlockCoder;
+use crate::stage::blocks::source::{BlockWords, Source};
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::entropy::model::Model;
+use crate::stage::entropy::range::{Coder, Decoder, Encoder};
+use crate::stage::predict::Orders;
+use crate::stage::rows::{LANES, RowWord, Rows};
+use crate::stage::word::Word;
+use body::{Memory, code_mask, code_numbers, code_words};
+use domain::{Doubles, Integers, Singles};
+use header::{Header, Plan};
+use lookback::{LOG2_PLACES, Tables};
+use lorenzo::Lorenzo;
+use map::{BITS, CUT, DECIMAL, RANKS, code_tail};
+use predict::{N, Values};
+use residual::{Coded, Models};
+
+pub use header::BYTES as HEADER_BYTES;
+
+/// What all blocks of a chunk have in common.
+#[derive(Clone, Copy)]
+pub struct Max {
+    pub layout: Layout,
+    pub element: Element,
+    /// Steps along the slowest axis from one period to the next; 0 if there is none.
+    pub period: u32,
+}
+
+/// Memory for the work on a block.
+pub struct Work<W> {
+    words: Vec<W>,
+    /// The different words, in ascending order.
+    ranks: Vec<W>,
+    numbers: Vec<i64>,
+    tails: Vec<u64>,
+    masked: Vec<bool>,
+    values: Vec<f64>,
+    planes: Vec<i64>,
+    rows: Vec<i64>,
+    above: Vec<[u16; N]>,
+    coded: Vec<Coded>,
+    tables: Tables,
+    models: Vec<Models>,
+}
+
+/// Makes a vector longer.
+fn grow<T: Clone>(vec: &mut Vec<T>, n: usize, new: T) -> Result<()> {
+    let missing = n.saturating_sub(vec.len());
+    let bytes = (n * size_of::<T>()) as u64;
+    vec.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
+    vec.resize(vec.len() + missing, new);
+    Ok(())
+}
+
+impl<W: Word> Work<W> {
+    fn new() -> Result<Self> {
+        let mut this = Self {
+            words: vec![],
+            ranks: vec![],
+            numbers: vec![],
+            tails: vec![],
+            masked: vec![],
+            values: vec![],
+            planes: vec![],
+            rows: vec![],
+            above: vec![],
+            coded: vec![],
+            tables: Tables {
+                one: try_vec(1 << LOG2_PLACES, "a block")?,
+                two: try_vec(1 << LOG2_PLACES, "a block")?,
+            },
+            models: try_vec(1, "a block")?,
+        };
+        this.tables.one.resize(1 << LOG2_PLACES, 0);
+        this.tables.two.resize(1 << LOG2_PLACES, 0);
+        this.models.push(Models::NEW);
+        Ok(this)
+    }
+
+    /// Has room for a block of this shape.
+    fn prepare(&mut self, shape: [usize; 3]) -> Result<()> {
+        let [sz, sy, sx] = shape;
+        let n = sz * sy * sx;
+        grow(&mut self.words, n + 2 * LANES, W::default())?;
+        grow(&mut self.numbers, n, 0)?;
+        grow(&mut self.tails, n, 0)?;
+        grow(&mut self.masked, n, false)?;
+        grow(&mut self.values, Values::zeros(shape) + n, 0.0)?;
+        // One row has no rows around it.
+        let places = if sz * sy == 1 { 1 } else { sx };
+        grow(&mut self.above, places, [0; N])?;
+        grow(&mut self.coded, places, Coded::default())
+    }
+
+    /// Has room for differences of these orders.
+    fn prepare_orders(&mut self, orders: Orders, shape: [usize; 3]) -> Result<()> {
+        let [planes, rows] = Lorenzo::needs(orders, shape);
+        grow(&mut self.planes, planes, 0)?;
+        grow(&mut self.rows, rows, 0)
+    }
+
+    /// Codes the numbers `range` of a block, which have a shape of their own.
+    fn code<C: Coder>(
+        &mut self,
+        coder: &mut C,
+        plan: &Plan<W>,
+        (shape, lag): ([usize; 3], usize),
+        start: usize,
+        is_float: bool,
+    ) -> [u32; N] {
+        let Self { numbers, masked, values, planes, rows, above, coded, tables, models, .. } = self;
+        let memory = &mut Memory { models: &mut models[0], values, planes, rows, above, coded, tables };
+        let n = shape[0] * shape[1] * shape[2];
+        let (masked, numbers) = (&masked[start..start + n], &mut numbers[start..start + n]);
+        match (plan.map, is_float) {
+            (BITS, true) if W::BITS == 32 => {
+                code_numbers(coder, &Singles(plan.unit), memory, plan, (shape, lag), masked, numbers)
+            }
+            (BITS, true) => code_numbers(coder, &Doubles(plan.unit), memory, plan, (shape, lag), masked, numbers),
+            _ => code_numbers(coder, &Integers, memory, plan, (shape, lag), masked, numbers),
+        }
+    }
+}
+
+/// Steps in elements.
+fn lag_of(shape: [usize; 3], period: u32) -> usize {
+    let [_, sy, sx] = shape;
+    let step = match shape {
+        [1, 1, _] => 1,
+        [1, ..] => sx,
+        _ => sy * sx,
+    };
+    // A period beyond the block is none.
+    step.saturating_mul(period as usize)
+}
+
+impl<W: RowWord> BlockCoder<W> for Max {
+    const NAME: &'static str = "lorenzo";
+    type Work = Work<W>;
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn element(&self) -> Element {
+        self.element
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn work(&self) -> Result<Work<W>> {
+        // There is memory for the largest block before any is encoded, as that cannot fail.
+        let mut work = Work::new()?;
+        for (_, shape) in self.layout.blocks.kinds() {
+            work.prepare(shape)?;
+            work.prepare_orders(choose::most_orders(shape), shape)?;
+            grow(&mut work.ranks, shape.iter().product(), W::default())?;
+        }
+        Ok(work)
+    }
+
+    fn encode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut Work<W>,
+        source: &Source,
+        shape: [usize; 3],
+        out: &mut [u8],
+    ) -> usize {
+        let n = shape[0] * shape[1] * shape[2];
+        let element = self.element;
+        let block = BlockWords::load(s, source, shape, element, &mut work.words);
+        if block.range[0] == block.range[1] {
+            Header::Constant(block.first).emit(out);
+            return HEADER_BYTES;
+        }
+        for word in &mut work.words[..n] {
+            *word = word.plus(block.first);
+        }
+        let raw_bytes = HEADER_BYTES + (n * element.bytes).next_multiple_of(UNIT);
+        let (head, place) = out[..raw_bytes].split_at_mut(HEADER_BYTES);
+        let lag = lag_of(shape, self.period);
+        let plan = choose::choose(work, place, (shape, lag), element.is_float);
+        let mut encoder = Encoder::new(place);
+        code(work, &mut encoder, &plan, (shape, lag), element.is_float);
+        if let Some((front, back)) = encoder.finish() {
+            let n_bytes = (front + back).next_multiple_of(UNIT);
+            if n_bytes < place.len() {
+                let end = place.len();
+                place.copy_within(end - back.., n_bytes - back);
+                place[front..n_bytes - back].fill(0);
+                Header::Coded(plan).emit(head);
+                return HEADER_BYTES + n_bytes;
+            }
+        }
+        Header::<W>::Raw.emit(head);
+        place.fill(0);
+        source.copy(shape, element, place);
+        raw_bytes
+    }
+
+    fn decode<S: Rows<W>>(
+        &self,
+        s: S,
+        work: &mut Work<W>,
+        shape: [usize; 3],
+        bytes: &[u8],
+        target: &mut Target,
+    ) -> Result<()> {
+        let n = shape[0] * shape[1] * shape[2];
+        let element = self.element;
+        let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
+        let (head, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
+        match Header::<W>::parse(head, element.is_float)? {
+            Header::Raw => {
+                if rest.len() != (n * element.bytes).next_multiple_of(UNIT) {
+                    return Err(damage());
+                }
+                let [_, sy, sx] = shape;
+                for (r, row) in rest[..n * element.bytes].chunks_exact(sx * element.bytes).enumerate() {
+                    target.row(r / sy, r % sy, element.bytes)[..row.len()].copy_from_slice(row);
+                }
+                return Ok(());
+            }
+            Header::Constant(word) => {
+                if !rest.is_empty() {
+                    return Err(damage());
+                }
+                work.prepare(shape)?;
+                work.words[..n].fill(word);
+            }
+            Header::Coded(plan) => {
+                let is_possible = (0..3).all(|k| plan.orders[k] == 0 || shape[k] > 1);
+                if plan.n_ranks as usize > n || !is_possible {
+                    return Err(Error::corrupt("a lorenzo block has an impossible header"));
+                }
+                work.prepare(shape)?;
+                work.prepare_orders(plan.orders, shape)?;
+                grow(&mut work.ranks, plan.n_ranks as usize, W::default())?;
+                let mut decoder = Decoder::new(rest);
+                code(work, &mut decoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
+                if !decoder.is_sound() {
+                    return Err(damage());
+                }
+                to_words(work, &plan, n, element.is_float)?;
+            }
+        }
+        target.store(s, &work.words, shape, element);
+        Ok(())
+    }
+}
+
+/// Codes all of a block.
+fn code<W: Word, C: Coder>(
+    work: &mut Work<W>,
+    coder: &mut C,
+    plan: &Plan<W>,
+    (shape, lag): ([usize; 3], usize),
+    is_float: bool,
+) {
+    let n = shape[0] * shape[1] * shape[2];
+    if plan.mask.is_some() {
+        code_mask(coder, &mut work.masked[..n], shape);
+    }
+    code_words(coder, &mut work.ranks[..plan.n_ranks as usize]);
+    work.code(coder, plan, (shape, lag), 0, is_float);
+    if plan.map == CUT {
+        code_tails(work, coder, plan, 0..n);
+    }
+}
+
+/// Codes the tails of some elements.
+fn code_tails<W: Word, C: Coder>(work: &mut Work<W>, coder: &mut C, plan: &Plan<W>, elements: Range<usize>) {
+    let mut models = [Model::NEW; 65];
+    for i in elements {
+        if plan.mask.is_none() || !work.masked[i] {
+            work.tails[i] = code_tail::<W, _>(&mut models, coder, work.numbers[i], plan.unit, work.tails[i]);
+        }
+    }
+}
+
+/// Makes words of numbers.
+fn to_words<W: Word>(work: &mut Work<W>, plan: &Plan<W>, n: usize, is_float: bool) -> Result<()> {
+    let Work { words, ranks, numbers, tails, masked, .. } = work;
+    let ranks = &ranks[..plan.n_ranks as usize];
+    for i in 0..n {
+        let number = numbers[i];
+        let word = match plan.mask {
+            Some(word) if masked[i] => Some(word),
+            _ => match plan.map {
+                BITS => {
+                    let word = W::from_u64((number as u64) << plan.unit);
+                    Some(if is_float { map::order(word) } else { word })
+                }
+                CUT => map::uncut(number, tails[i], plan.unit),
+                DECIMAL => Some(map::from_decimal(number, plan.unit)),
+                _ => usize::try_from(number).ok().and_then(|rank| ranks.get(rank).copied()),
+            },
+        };
+        words[i] = word.ok_or_else(|| Error::corrupt("a lorenzo block has a value beyond its type"))?;
+    }
+    Ok(())
+}
+
+/// Counts a block by its kind.
+///
+/// # Errors
+/// As [`Header::parse`], though not for what depends on the bits of a word.
+pub fn count(bytes: &[u8], is_float: bool, counts: &mut BlockCounts) -> Result<()> {
+    let head = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
+    counts.all += 1;
+    match Header::<u64>::parse(head, is_float)? {
+        Header::Raw => counts.raw += 1,
+        Header::Constant(_) => counts.constant += 1,
+        Header::Coded(plan) => {
+            counts.entropy += 1;
+            counts.masked += u64::from(plan.mask.is_some());
+            counts.cut += u64::from(plan.map == CUT);
+            counts.decimal += u64::from(plan.map == DECIMAL);
+            counts.dictionary += u64::from(plan.map == RANKS);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! A binary range coder, beside a string of bits that have no model.
+//!
+//! Both share one piece of memory: coded words of 32 bits from the front on, plain words of 64 bits from the back on.
+
+/// Below this, the range is scaled up.
+const LEAST_RANGE: u64 = 1 << 32;
+/// Bytes that end the coded words.
+pub const END_BYTES: usize = 8;
+
+/// One direction of coding.
+pub trait Coder {
+    /// Codes a bit that is 1 with a probability of p / 2^16, where p is 1 to 2^16 − 1, and answers it.
+    fn bit(&mut self, p: u32, bit: bool) -> bool;
+    /// Codes the low `n` bits of a number without a model, where `n` is up to 64, and answers them. Other bits are 0.
+    fn plain(&mut self, n: u32, bits: u64) -> u64;
+}
+
+/// Writes to some memory. Once that is full, nothing is written any more.
+pub struct Encoder<'a> {
+    out: &'a mut [u8],
+    /// Where the next coded word goes, and where the last plain one is.
+    front: usize,
+    back: usize,
+    is_full: bool,
+    low: u64,
+    range: u64,
+    bits: u64,
+    n_bits: u32,
+}
+
+impl<'a> Encoder<'a> {
+    /// Into this memory.
+    pub fn new(out: &'a mut [u8]) -> Self {
+        let back = out.len();
+        Self { out, front: 0, back, is_full: false, low: 0, range: u64::MAX, bits: 0, n_bits: 0 }
+    }
+
+    /// Ends both strings. Bytes of the coded one and of the plain one; `None` if there was not enough memory.
+    pub fn finish(mut self) -> Option<(usize, usize)> {
+        for _ in 0..END_BYTES / 4 {
+            self.put_coded();
+        }
+        if self.n_bits > 0 {
+            self.put_plain();
+        }
+        (!self.is_full).then_some((self.front, self.out.len() - self.back))
+    }
+
+    /// Bits written so far, nearly.
+    pub fn n_bits(&self) -> u64 {
+        if self.is_full { u64::MAX } else { 8 * (self.front + self.out.len() - self.back) as u64 }
+    }
+
+    fn put_coded(&mut self) {
+        match self.out[..self.back].get_mut(self.front..).and_then(|out| out.first_chunk_mut()) {
+            Some(word) => {
+                *word = ((self.low >> 32) as u32).to_be_bytes();
+                self.front += 4;
+            }
+            None => self.is_full = true,
+        }
+        self.low <<= 32;
+    }
+
+    fn put_plain(&mut self) {
+        match self.out[self.front..self.back].last_chunk_mut() {
+            Some(word) => {
+                *word = self.bits.to_le_bytes();
+                self.back -= 8;
+            }
+            None => self.is_full = true,
+        }
+    }
+
+    /// Adds one to what is coded already, as a number of many words.
+    #[cold]
+    fn carry(&mut self) {
+        for byte in self.out[..self.front].iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                break;
+            }
+        }
+    }
+}
+
+impl Coder for Encoder<'_> {
+    #[inline(always)]
+    fn bit(&mut self, p: u32, bit: bool) -> bool {
+        let bound = (self.range >> 16) * u64::from(p);
+        if bit {
+            self.range = bound;
+        } else {
+            let (low, overflows) = self.low.overflowing_add(bound);
+            self.low = low;
+            self.range -= bound;
+            if overflows {
+                self.carry();
+            }
+        }
+        if self.range < LEAST_RANGE {
+            self.put_coded();
+            self.range <<= 32;
+        }
+        bit
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, n: u32, bits: u64) -> u64 {
+        if n == 0 {
+            return 0;
+        }
+        let bits = bits & (u64::MAX >> (64 - n));
+        self.bits |= bits << self.n_bits;
+        self.n_bits += n;
+        if self.n_bits >= 64 {
+            self.put_plain();
+            self.n_bits -= 64;
+            self.bits = if self.n_bits == 0 { 0 } else { bits >> (n - self.n_bits) };
+        }
+        bits
+    }
+}
+
+/// Reads what an [`Encoder`] wrote. Behind the ends there are zeros.
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    front: usize,
+    back: usize,
+    /// Words that were read where there are none.
+    n_missing: usize,
+    code: u64,
+    range: u64,
+    bits: u64,
+    n_bits: u32,
+}
+
+impl<'a> Decoder<'a> {
+    /// The coded words are at the start of `bytes`, the plain ones at its end.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let mut this =
+            Self { bytes, front: 0, back: bytes.len(), n_missing: 0, code: 0, range: u64::MAX, bits: 0, n_bits: 0 };
+        this.take_coded();
+        this.take_coded();
+        this
+    }
+
+    /// Whether all that was read is there.
+    pub fn is_sound(&self) -> bool {
+        self.n_missing == 0 && self.front <= self.back
+    }
+
+    #[inline(always)]
+    fn take_coded(&mut self) {
+        let word = match self.bytes.get(self.front..).and_then(|bytes| bytes.first_chunk()) {
+            Some(word) => u32::from_be_bytes(*word),
+            None => {
+                self.n_missing += 1;
+                0
+            }
+        };
+        self.front = (self.front + 4).min(self.bytes.len());
+        self.code = self.code << 32 | u64::from(word);
+    }
+
+    #[inline(always)]
+    fn take_plain(&mut self) -> u64 {
+        match self.bytes[..self.back].last_chunk() {
+            Some(word) => {
+                self.back -= 8;
+                u64::from_le_bytes(*word)
+            }
+            None => {
+                self.n_missing += 1;
+                0
+            }
+        }
+    }
+}
+
+impl Coder for Decoder<'_> {
+    #[inline(always)]
+    fn bit(&mut self, p: u32, _: bool) -> bool {
+        let bound = (self.range >> 16) * u64::from(p);
+        let bit = self.code < bound;
+        // Most bits cannot be foreseen by a processor.
+        let zero = u64::from(bit).wrapping_sub(1);
+        self.code -= bound & zero;
+        self.range = (bound ^ zero).wrapping_add(zero & self.range.wrapping_add(1));
+        if self.range < LEAST_RANGE {
+            self.take_coded();
+            self.range <<= 32;
+        }
+        bit
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, n: u32, _: u64) -> u64 {
+        if n == 0 {
+            return 0;
+        }
+        let mut bits = self.bits;
+        if n > self.n_bits {
+            let word = self.take_plain();
+            bits |= word.checked_shl(self.n_bits).unwrap_or(0);
+            let used = n - self.n_bits;
+            self.bits = word.checked_shr(used).unwrap_or(0);
+            self.n_bits = 64 - used;
+        } else {
+            self.bits = self.bits.checked_shr(n).unwrap_or(0);
+            self.n_bits -= n;
+        }
+        bits & (u64::MAX >> (64 - n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits and numbers of all lengths, by one coder.
+    fn all<C: Coder>(coder: &mut C, n: u64) -> u64 {
+        let mut x = 1u64;
+        let mut sum = 0;
+        for i in 0..n {
+            x = x.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            let p = [1, 65535, 32768, 100, 65000][(i % 5) as usize];
+            let bit = (x >> 48) < u64::from(p);
+            sum += u64::from(coder.bit(p, bit) == bit);
+            let (n, bits) = ((i % 65) as u32, x);
+            let mask = if n == 0 { 0 } else { u64::MAX >> (64 - n) };
+            sum += u64::from(coder.plain(n, bits) == bits & mask);
+        }
+        sum
+    }
+
+    #[test]
+    fn what_is_written_comes_back() {
+        let mut bytes = vec![0; 1 << 20];
+        let mut encoder = Encoder::new(&mut bytes);
+        all(&mut encoder, 20_000);
+        let (coded, plain) = encoder.finish().unwrap();
+        let end = bytes.len() - plain;
+        let joined = [&bytes[..coded], &bytes[end..]].concat();
+        let mut decoder = Decoder::new(&joined);
+        assert_eq!(all(&mut decoder, 20_000), 40_000);
+        assert!(decoder.is_sound());
+        all(&mut decoder, 100);
+        assert!(!decoder.is_sound());
+    }
+
+    #[test]
+    fn too_little_memory_is_told() {
+        for n in [0, 1, 7, 100, 1000] {
+            let mut bytes = vec![0; n];
+            let mut encoder = Encoder::new(&mut bytes);
+            all(&mut encoder, 2000);
+            assert!(encoder.finish().is_none());
+        }
+    }
+}
