@@ -39,7 +39,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_size_t, c_uint32, c_uin
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LORENZO = {"lorenzo fast": 1, "lorenzo dense": 2}
+LORENZO = {"lorenzo fast": 1, "lorenzo dense": 2, "lorenzo max": 3}
 DTYPES = {"u1": 1, "u2": 2, "u4": 3, "u8": 4, "i1": 5, "i2": 6, "i4": 7, "i8": 8, "f2": 9, "f4": 11, "f8": 12, "c8": 13, "c16": 14}
 
 Input = namedtuple("Input", "name group values")

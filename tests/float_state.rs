@@ -29,7 +29,7 @@ fn arrays_are_coded_alike_however_the_program_rounds() {
         let f32s: Vec<u8> = (0..n).flat_map(|i| ((i * i % 9973) as f32 / 100.0).to_le_bytes()).collect();
         for (dtype, values) in [(DType::F64, f64s), (DType::F32, f32s)] {
             let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
-            let lossless = ["lorenzo", "lorenzo,level=dense"];
+            let lossless = ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max"];
             let szp = ["szp,abs=1e-3", "szp,rel=1e-5", "szp,pwrel=1e-4"];
             let zfp = ["zfp,abs=1e-3", "zfp,rel=1e-5", "zfp,rate=9"];
             for text in lossless.into_iter().chain(szp).chain(zfp) {

@@ -280,7 +280,7 @@ fn cases() -> Vec<Case> {
         terms,
         ..case("szp", name, generator, dtype, extents)
     };
-    let max = |terms, name, generator, dtype, extents: &[u64]| Case {
+    let bounded_max = |terms, name, generator, dtype, extents: &[u64]| Case {
         level: 3,
         ..bounded(terms, name, generator, dtype, extents)
     };
@@ -440,19 +440,19 @@ fn cases() -> Vec<Case> {
         bounded("abs=1e-2", "complex64", "field", DType::C64, &[17, 20, 15]),
         bounded("rel=1e-3,fill=-999", "complex128_holes", "field_gaps", DType::C128, &[60, 50]),
         Case { terms: "pwrel=1e-2", ..big("szp", "complex64_big_endian", "field_nan", DType::C64, &[3000]) },
-        max("abs=1e-2", "max_f32_3d", "field", DType::F32, &[7, 33, 37]),
-        max("abs=0.5", "max_f64_2d", "field", DType::F64, &[60, 65]),
-        max("abs=0.1", "max_f32_1d", "walk", DType::F32, &[5000]),
-        max("abs=1e-2", "max_f32_thin", "field", DType::F32, &[20, 70, 3]),
-        max("abs=1e-2,fill=-999", "max_f32_holes", "field_gaps", DType::F32, &[9, 20, 30]),
-        max("abs=1e-2", "max_f64_nan_holes", "field_nan", DType::F64, &[70, 60]),
-        max("abs=1e-3", "max_f32_spikes", "field_spikes", DType::F32, &[60, 80]),
-        max("abs=1e-300", "max_f32_no_codes", "field", DType::F32, &[4000]),
-        max("abs=1e-2", "max_f32_still", "field_still", DType::F32, &[4000]),
-        max("abs=0.5", "max_i64_steps", "steps", DType::I64, &[10, 400]),
-        max("abs=3.9", "max_u16_3d", "field", DType::U16, &[5, 20, 30]),
-        max("pwrel=1e-2", "max_pwrel_f16", "field_scales", DType::F16, &[60, 70]),
-        max("rel=1e-3,fill=-999", "max_complex64_holes", "field_gaps", DType::C64, &[40, 50]),
+        bounded_max("abs=1e-2", "max_f32_3d", "field", DType::F32, &[7, 33, 37]),
+        bounded_max("abs=0.5", "max_f64_2d", "field", DType::F64, &[60, 65]),
+        bounded_max("abs=0.1", "max_f32_1d", "walk", DType::F32, &[5000]),
+        bounded_max("abs=1e-2", "max_f32_thin", "field", DType::F32, &[20, 70, 3]),
+        bounded_max("abs=1e-2,fill=-999", "max_f32_holes", "field_gaps", DType::F32, &[9, 20, 30]),
+        bounded_max("abs=1e-2", "max_f64_nan_holes", "field_nan", DType::F64, &[70, 60]),
+        bounded_max("abs=1e-3", "max_f32_spikes", "field_spikes", DType::F32, &[60, 80]),
+        bounded_max("abs=1e-300", "max_f32_no_codes", "field", DType::F32, &[4000]),
+        bounded_max("abs=1e-2", "max_f32_still", "field_still", DType::F32, &[4000]),
+        bounded_max("abs=0.5", "max_i64_steps", "steps", DType::I64, &[10, 400]),
+        bounded_max("abs=3.9", "max_u16_3d", "field", DType::U16, &[5, 20, 30]),
+        bounded_max("pwrel=1e-2", "max_pwrel_f16", "field_scales", DType::F16, &[60, 70]),
+        bounded_max("rel=1e-3,fill=-999", "max_complex64_holes", "field_gaps", DType::C64, &[40, 50]),
         case("huffman", "u8_1d", "walk", DType::U8, &[70_000]),
         case("huffman", "u8_2d_steps", "steps", DType::U8, &[90, 61]),
         case("huffman", "i8_few", "few", DType::I8, &[3, 50, 70]),

@@ -659,10 +659,10 @@ static void test_options(void)
     options = defaults;
     options.level = 2;
     CHECK_OK(with_options(&options));
-    options.level = 3;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense");
+    options.level = 4;
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense, 3 max");
     options.level = UINT32_MAX;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense");
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "the levels 1 fast, 2 dense, 3 max");
     options.codec = "ndzip";
     options.level = 1;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip has no levels");
@@ -726,10 +726,10 @@ static void test_options_in_text(void)
     in_text.level = 2;
     CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "leave mode, value and level 0");
     in_text.level = 0;
-    in_text.codec = "lorenzo,level=max";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense");
+    in_text.codec = "lorenzo,level=most";
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense, 3 max");
     in_text.codec = "lorenzo,lvl=1";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense");
+    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense|max");
     in_text.codec = "lorenzo,abs=.5";
     CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB,
                 "lorenzo: use mode 0, lossless; it has no mode 1, abs");

@@ -24,7 +24,7 @@ FAST, DENSE, MAX = 1, 2, 3
 """Levels: lorenzo has the first two, szp the first and the last, zfp the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
-SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (ZFP, FAST), (HUFFMAN, 0)]
+SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0)]
 """Every lossless codec with every level."""
 BOUNDED = [(SZP, FAST), (SZP, MAX)]
 """And those that keep bounds."""
@@ -135,7 +135,7 @@ def spec_of(frame):
     if codec not in (LORENZO, SZP):
         assert n_parameters == (codec == HUFFMAN)
         return codec, 0
-    assert n_parameters == 1 or codec == SZP
+    assert n_parameters == 1 or codec == SZP or frame[40 + 8 * rank] == 18
     return codec, {12: FAST, 13: DENSE, 18: MAX}[frame[40 + 8 * rank]]
 
 

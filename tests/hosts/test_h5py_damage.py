@@ -12,6 +12,7 @@ from support import (
     FOLDER,
     GRIDZ,
     LORENZO,
+    MAX,
     NDZIP,
     PLUGIN,
     SPECS,
@@ -38,7 +39,7 @@ READ = """
 """
 
 
-COMPRESSED = [(NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE)]
+COMPRESSED = [(NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX)]
 
 
 def write(path, data, chunks=(64, 64), spec=None):

@@ -80,7 +80,7 @@ def test_write_and_read(tmp_path, rng, hdf5, dtype, flags):
     [
         ((77,), "codec 77 is unknown"),
         ((1, 0, 2), "ndzip has no levels; use 0, not 2"),
-        ((2, 0, 3), "lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 3"),
+        ((2, 0, 4), "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         ((2, 1, 0, 0), "lorenzo: use mode 0, lossless; it has no mode 1, abs"),
         ((1, 1, 0, 0), "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         ((1, 1), "allowed are: no value"),
@@ -142,7 +142,7 @@ def test_all_libraries_at_once(tmp_path):
     [
         ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed for this dataset"),
         ({1: 0x0008}, "codec 8 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo, 3 szp"),
-        ({1: LORENZO | 3 << 16}, "lorenzo has the levels 1 fast, 2 dense, and 0 for the default, not 3"),
+        ({1: LORENZO | 4 << 16}, "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         ({1: LORENZO | 1 << 8}, "it has no mode 1, abs; a newer gridz is needed"),
     ],
     ids=["layout", "codec", "level", "mode"],

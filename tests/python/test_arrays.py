@@ -146,7 +146,7 @@ def test_codecs():
         (lambda: gridz.Szp(abs=-1), "above 0"),
         (lambda: gridz.Szp(abs=1, pwrel=1), "keep one"),
         (lambda: gridz.Szp(abs=1, colour=3), "known are"),
-        (lambda: gridz.Lorenzo("max"), "levels 1 fast, 2 dense"),
+        (lambda: gridz.Lorenzo("most"), "levels 1 fast, 2 dense, 3 max"),
         (lambda: gridz.Lorenzo(abs=1), "lossless"),
         (lambda: gridz.parse("zip"), "1 ndzip"),
         (lambda: gridz.Szp(abs=1, fill="x"), "fill=-999"),

@@ -2,7 +2,7 @@
 
 use crate::codec::gpu::{self, Answer, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::codec::lorenzo::layout::LOG2_SIZES;
-use crate::codec::lorenzo::{Chunk, Lorenzo};
+use crate::codec::lorenzo::{Chunk, Lorenzo, Mode};
 use crate::format::region::FoldedRegion;
 
 /// By the bits of a word, 32 or 64, and by the logarithm of a block's elements, of which no encoder has the last.
