@@ -88,15 +88,13 @@ impl Coder for Encoder<'_> {
     #[inline(always)]
     fn bit(&mut self, p: u32, bit: bool) -> bool {
         let bound = (self.range >> 16) * u64::from(p);
-        if bit {
-            self.range = bound;
-        } else {
-            let (low, overflows) = self.low.overflowing_add(bound);
-            self.low = low;
-            self.range -= bound;
-            if overflows {
-                self.carry();
-            }
+        // Most bits cannot be foreseen by a processor.
+        let zero = u64::from(bit).wrapping_sub(1);
+        let (low, overflows) = self.low.overflowing_add(bound & zero);
+        self.low = low;
+        self.range = (bound ^ zero).wrapping_add(zero & self.range.wrapping_add(1));
+        if overflows {
+            self.carry();
         }
         if self.range < LEAST_RANGE {
             self.put_coded();
