@@ -19,6 +19,11 @@ pub const WEIGHTED: usize = 10;
 /// What followed the last place like this one.
 pub const LOOKBACK: usize = 11;
 
+/// N is at most 2^`LOG2_N`.
+const LOG2_N: u32 = 4;
+/// More than any sum of scores with a number of a prediction below it.
+const INACTIVE: u32 = 1 << 31;
+
 /// Neighbours with weights, and how many of one row if there is no other.
 const WEIGHTS: usize = 12;
 const STEPS: usize = 8;
@@ -83,9 +88,8 @@ pub const SCORE: u32 = 16;
 pub struct Predictor<'a> {
     values: Values<'a>,
     rows: Rows,
-    /// Those that take part, in their order.
-    active: [usize; N],
-    n_active: usize,
+    /// 0, or [`INACTIVE`] for those that do not take part.
+    inactive: [u32; N],
     /// Whether [`WEIGHTED`] does.
     is_weighted: bool,
     weights: [f64; WEIGHTS],
@@ -122,18 +126,11 @@ impl<'a> Predictor<'a> {
     ) -> Self {
         values.all[..Values::zeros(values.shape)].fill(0.0);
         above.fill([0; N]);
-        let mut list = [0; N];
-        let mut n_active = 0;
-        for k in (0..N).filter(|&k| active >> k & 1 == 1) {
-            list[n_active] = k;
-            n_active += 1;
-        }
         let rows = Rows::new(&values, 0, 0);
         Self {
             values,
             rows,
-            active: list,
-            n_active,
+            inactive: std::array::from_fn(|k| if active >> k & 1 == 1 { 0 } else { INACTIVE }),
             is_weighted: active >> WEIGHTED & 1 == 1,
             weights: [0.0; WEIGHTS],
             features: [0.0; WEIGHTS],
@@ -162,38 +159,38 @@ impl<'a> Predictor<'a> {
         let Near { base, w, n, u, nw, uw, un, unw, .. } = near;
         let [has_north, _, has_up, .., has_earlier] = self.rows.has;
         let or_base = |exists: bool, value: f64| if exists { value } else { base };
-        let earlier = self.rows.earlier;
-        let above = &self.above[x.min(self.above.len() - 1)];
-        let (mut best, mut second) = ((u32::MAX, 0), (u32::MAX, 0));
-        for &k in &self.active[..self.n_active] {
-            let value = match k {
-                1 => or_base(has_north, n),
-                2 => or_base(has_up, u),
-                3 => or_base(has_earlier, self.values.all[earlier + x]),
-                4 => (w + n) - nw,
-                5 => (w + u) - uw,
-                6 => (n + u) - un,
-                7 => (((w + n) + u) - ((nw + uw) + un)) + unw,
-                8 => (w + self.values.all[earlier + x]) - self.before(earlier, x),
-                WEIGHTED => self.weighted,
-                _ => base,
-            };
-            self.numbers[k] = match k {
-                ORDERS => self.lorenzo.prediction(x),
-                LOOKBACK => self.lookback.prediction().unwrap_or_else(|| domain.number(base)),
-                _ => domain.number(value),
-            };
-            let score = self.scores[k] + u32::from(above[k]);
-            if score < best.0 {
-                second = best;
-                best = (score, k);
-            } else if score < second.0 {
-                second = (score, k);
-            }
+        let (t, tw) = (self.values.all[self.rows.earlier + x], self.before(self.rows.earlier, x));
+        let values = [
+            base,
+            or_base(has_north, n),
+            or_base(has_up, u),
+            or_base(has_earlier, t),
+            (w + n) - nw,
+            (w + u) - uw,
+            (n + u) - un,
+            (((w + n) + u) - ((nw + uw) + un)) + unw,
+            (w + t) - tw,
+            base,
+            self.weighted,
+            base,
+        ];
+        self.numbers = values.map(|value| domain.number(value));
+        self.numbers[ORDERS] = self.lorenzo.prediction(x);
+        if let Some(number) = self.lookback.prediction() {
+            self.numbers[LOOKBACK] = number;
         }
-        let other = if second.0 == u32::MAX { best.1 } else { second.1 };
-        let (number, other) = (self.numbers[best.1], self.numbers[other]);
-        Best { number, which: best.1, score: best.0, other: other.wrapping_sub(number) }
+        // Without branches, which could not be foreseen: the least two, with their numbers below.
+        let above = &self.above[x.min(self.above.len() - 1)];
+        let (mut best, mut second) = (u32::MAX, u32::MAX);
+        for k in 0..N {
+            let key = (self.scores[k] + u32::from(above[k])) << LOG2_N | k as u32 | self.inactive[k];
+            second = second.min(best.max(key));
+            best = best.min(key);
+        }
+        let which = (best % (1 << LOG2_N)) as usize;
+        let other = if second >= INACTIVE { which } else { (second % (1 << LOG2_N)) as usize };
+        let number = self.numbers[which];
+        Best { number, which, score: best >> LOG2_N, other: self.numbers[other].wrapping_sub(number) }
     }
 
     /// The number of the element at `x` is known.
@@ -201,7 +198,7 @@ impl<'a> Predictor<'a> {
     pub fn learn<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
         let place = x.min(self.above.len() - 1);
         let above = &mut self.above[place];
-        for &k in &self.active[..self.n_active] {
+        for k in 0..N {
             let bits = SCORE * left(number, self.numbers[k]);
             let (score, place) = (self.scores[k], u32::from(above[k]));
             self.scores[k] = score - score / 4 + bits / 4;
