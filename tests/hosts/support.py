@@ -21,7 +21,7 @@ REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared
 STORED, NDZIP, LORENZO, SZP, ZFP, HUFFMAN = 0, 1, 2, 3, 4, 6
 """Numbers of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo has the first two, szp the first and the last, zfp the first."""
+"""Levels: lorenzo has all, szp the first and the last, zfp the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0)]
@@ -124,6 +124,16 @@ def takes(codec, dtype):
         return dtype.kind in "biu" and dtype.itemsize < 8
     kinds = {NDZIP: "f", ZFP: "fi"}.get(codec)
     return kinds is None or dtype.kind in kinds and dtype.itemsize > 2
+
+
+def typed(spec, dtype):
+    """A type of numbers that the codec encodes: `dtype`, or integers."""
+    return dtype if takes(spec[0], dtype) else "<i4"
+
+
+def made(spec, dtype):
+    """What a frame of compressible elements says of its codec and level."""
+    return spec if takes(spec[0], dtype) else (STORED, 0)
 
 
 def spec_of(frame):

@@ -20,6 +20,7 @@ from support import (
     STORED,
     ZFP,
     frames,
+    made,
     need_reference,
     run,
     same,
@@ -27,6 +28,7 @@ from support import (
     spec_in,
     spec_of,
     specials,
+    takes,
 )
 
 
@@ -144,7 +146,7 @@ def test_repack_from_one_codec_to_another(tmp_path, plain):
         _, values, _ = dumped_values(path, "/pressure")
         assert spec_in(values) == (codec, level)
         with h5py.File(path) as file:
-            assert {spec_of(frame) for frame in frames(file["pressure"])} == {(codec, level)}
+            assert {spec_of(frame) for frame in frames(file["pressure"])} == {made((codec, level), "<f4")}
         last = path
 
 
@@ -158,7 +160,7 @@ def test_repack_to_other_chunks(tmp_path, plain, chunk, spec):
     with h5py.File(rechunked) as file:
         found = {spec_of(frame) for frame in frames(file["pressure"])}
         assert file["pressure"].chunks == chunk and found <= {spec, (STORED, 0)}
-        assert spec in found or (spec[0] in (NDZIP, ZFP) and np.prod(chunk) < 4096)
+        assert spec in found or (spec[0] in (NDZIP, ZFP) and np.prod(chunk) < 4096) or not takes(spec[0], "<f4")
     _, values, _ = dumped_values(rechunked, "/pressure")
     assert values[6::2] == list(chunk) and spec_in(values) == spec
 
@@ -300,7 +302,7 @@ def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf, spec):
             assert file["theta"].id.get_create_plist().get_nfilters() == n_filters
             # Not all of them: chunks of special values may be stored.
             found = {spec_of(frame) for frame in frames(file["theta"])} if n_filters else {spec}
-            assert spec in found or spec[0] == ZFP
+            assert spec in found or spec[0] == ZFP or not takes(spec[0], "<f4")
 
 
 @pytest.mark.parametrize("words", ["99", "2,0,3", "2,1", "1,0,1", "2,1,0,0"])

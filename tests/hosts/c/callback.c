@@ -22,10 +22,27 @@ static uint32_t random_word(uint32_t *state)
     return *state;
 }
 
-/* The stored cd_values for little-endian floats. */
+/* Whether the codec takes integers only: huffman. */
+static int is_of_integers(void)
+{
+    return (codec_and_level & 0xff) == 6;
+}
+
+/* Elements that such a codec compresses, too. */
+static void *field(size_t n, unsigned seed)
+{
+    float *data = host_field(n, seed);
+    for (size_t i = 0; i < n && is_of_integers(); i++) {
+        int32_t whole = isfinite(data[i]) ? (int32_t)data[i] : -999;
+        memcpy(&data[i], &whole, sizeof whole);
+    }
+    return data;
+}
+
+/* The stored cd_values for little-endian elements of 32 bits. */
 static size_t stored_values(unsigned *values, int rank, const hsize_t *extents)
 {
-    const unsigned fixed[] = {0x475a0001u, codec_and_level, 11u | (unsigned)rank << 16, 4, 0, 0};
+    const unsigned fixed[] = {0x475a0001u, codec_and_level, (is_of_integers() ? 7u : 11u) | (unsigned)rank << 16, 4, 0, 0};
     memcpy(values, fixed, sizeof fixed);
     for (int i = 0; i < rank; i++) {
         values[6 + 2 * i] = (unsigned)extents[i];
@@ -119,8 +136,7 @@ static void damaged(void)
     unsigned values[12];
     const hsize_t extents[] = {4096};
     size_t n_values = stored_values(values, 1, extents), n_bytes = 4096 * sizeof(float);
-    float *data = host_field(4096, 7);
-    void *frame = malloc(n_bytes);
+    void *data = field(4096, 7), *frame = malloc(n_bytes);
     CHECK(frame != NULL);
     memcpy(frame, data, n_bytes);
     size_t frame_bytes = n_bytes, n_frame = filter(0, n_values, values, n_bytes, &frame_bytes, &frame);
@@ -150,7 +166,8 @@ static void damaged(void)
         free(chunk);
         bytes[i] ^= 4;
     }
-    CHECK(n_other > n_frame / 29 / 2);
+    /* In huffman nearly any wrong bit breaks the structure. */
+    CHECK(n_other > (is_of_integers() ? 0 : n_frame / 29 / 2));
     CHECK(filter(H5Z_FLAG_REVERSE, n_values, values, n_frame, &frame_bytes, &frame) == n_bytes);
     CHECK(memcmp(frame, data, n_bytes) == 0);
     free(frame);
@@ -164,8 +181,8 @@ static void *many(void *argument)
     for (unsigned round = 0; round < 12; round++) {
         const hsize_t extents[] = {8 + *seed + round, 64, round % 3 == 0 ? 1024 : 33};
         size_t n = (size_t)(extents[0] * extents[1] * extents[2]), n_values = stored_values(values, 3, extents);
-        float *data = host_field(n, *seed * 1000 + round);
-        there_and_back(n_values, values, data, n * sizeof *data);
+        void *data = field(n, *seed * 1000 + round);
+        there_and_back(n_values, values, data, n * sizeof(float));
         free(data);
     }
     return NULL;
