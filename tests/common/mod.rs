@@ -63,7 +63,9 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 
 /// Those of the codecs that have kernels, and those that keep a bound.
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
-    specs().filter(|spec| registry::find(spec.codec()).unwrap().gpu.is_some()).chain([szp(Mode::Abs, 1e-3)])
+    // Level max is for CPUs.
+    let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
+    specs().filter(is_of_gpus).chain([szp(Mode::Abs, 1e-3)])
 }
 
 /// szp, with a bound.
