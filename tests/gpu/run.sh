@@ -1,10 +1,10 @@
 #!/bin/bash
-# run.sh [quick]: all tests that need a GPU, then the benches; in the folder that tests/gpu/pack.sh made. Prints a
-# report in Markdown, for docs/results/. Goes on after a failure; exit status 0 if nothing failed. quick: the
-# tests only, without sanitizers.
+# run.sh [quick|tests|benches]: all tests that need a GPU, then the benches; in the folder that tests/gpu/pack.sh made.
+# Prints a report in Markdown, for docs/results/. Goes on after a failure; exit status 0 if nothing failed. quick: the
+# tests only, without sanitizers; tests: the tests only; benches: these only.
 #
 # Needs the driver, python3 with numpy, cupy and h5py, about 40 GB of GPU memory, and 6 GB of disk for the fields.
-# Takes about 9 minutes.
+# Takes about 10 minutes.
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 export GRIDZ_SHARED=$PWD/shared GRIDZ_REQUIRE_GPU=1 GRIDZ_REQUIRE_SHARED=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -67,37 +67,38 @@ echo "- GPU and driver: $(nvidia-smi --query-gpu=name,driver_version --format=cs
 echo "- CPU: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
 cat version
 echo
-echo "## Tests"
-echo
-check "frames of GPU and CPU" ./gpu_test --test-threads=4
-check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
-check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
-beside "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
-    shapes:: boundaries:: hostile:: regions:: cut::
-check "CuPy's memory, streams and graphs" python3 streams.py "$library"
-check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
-check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
-if [[ ${1:-} == quick ]]; then
+tests() {
+    echo "## Tests"
+    echo
+    check "frames of GPU and CPU" ./gpu_test --test-threads=4
+    check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
+    check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
+    beside "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
+        shapes:: boundaries:: hostile:: regions:: cut::
+    check "CuPy's memory, streams and graphs" python3 streams.py "$library"
+    check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
+    check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
+    [[ ${1:-} == quick ]] && told && finish
+    if command -v compute-sanitizer >/dev/null; then
+        # API errors are not counted: gridz asks the driver about pointers that may be none of the GPU's.
+        sanitizer() { # TOOL TEST CASES
+            beside "compute-sanitizer $1, $2" env GRIDZ_GPU_CASES="$3" \
+                compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 ./gpu_test --exact "$2"
+        }
+        for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
+            "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
+            "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
+            # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
+            # shellcheck disable=SC2086
+            sanitizer $job
+        done
+    else
+        echo "- compute-sanitizer: SKIPPED, not on this machine"
+    fi
     told
-    finish
-fi
-if command -v compute-sanitizer >/dev/null; then
-    # API errors are not counted: gridz asks the driver about pointers that may be none of the GPU's.
-    sanitizer() { # TOOL TEST CASES
-        beside "compute-sanitizer $1, $2" env GRIDZ_GPU_CASES="$3" \
-            compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 ./gpu_test --exact "$2"
-    }
-    for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
-        "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
-        "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
-        # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
-        # shellcheck disable=SC2086
-        sanitizer $job
-    done
-else
-    echo "- compute-sanitizer: SKIPPED, not on this machine"
-fi
-told
+}
+[[ ${1:-} == benches ]] || tests "$@"
+[[ ${1:-} == tests ]] && finish
 
 if ! python3 fields.py "$fields/512" 512 >/dev/null || ! python3 fields.py "$fields/64" 64 >/dev/null; then
     echo
@@ -154,6 +155,7 @@ masked.f32 f32 512x512x512 1
 narrow.i16 i16 512x512x512 1
 END
 )
+section "+Frames in GPU memory, lorenzo,level=dense" ./gpu_throughput lorenzo,level=dense "${words[@]}"
 section "+Frames in GPU memory, szp,rel=1e-3" ./gpu_throughput szp,rel=1e-3 "${words[@]}"
 section "+Frames in GPU memory, szp,abs=0.06" ./gpu_throughput szp,abs=0.06 "${words[@]:0:36}"
 section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 "${words[@]:0:12}"
