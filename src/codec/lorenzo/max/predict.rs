@@ -182,8 +182,8 @@ impl<'a> Predictor<'a> {
         // Without branches, which could not be foreseen: the least two, with their numbers below.
         let above = &self.above[x.min(self.above.len() - 1)];
         let (mut best, mut second) = (u32::MAX, u32::MAX);
-        for k in 0..N {
-            let key = (self.scores[k] + u32::from(above[k])) << LOG2_N | k as u32 | self.inactive[k];
+        for (k, &place) in above.iter().enumerate() {
+            let key = (self.scores[k] + u32::from(place)) << LOG2_N | k as u32 | self.inactive[k];
             second = second.min(best.max(key));
             best = best.min(key);
         }
@@ -198,11 +198,11 @@ impl<'a> Predictor<'a> {
     pub fn learn<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
         let place = x.min(self.above.len() - 1);
         let above = &mut self.above[place];
-        for k in 0..N {
+        for (k, place) in above.iter_mut().enumerate() {
             let bits = SCORE * left(number, self.numbers[k]);
-            let (score, place) = (self.scores[k], u32::from(above[k]));
+            let (score, before) = (self.scores[k], u32::from(*place));
             self.scores[k] = score - score / 4 + bits / 4;
-            above[k] = (place - place / 2 + bits / 2) as u16;
+            *place = (before - before / 2 + bits / 2) as u16;
         }
         self.note(domain, x, number);
         let value = self.values.all[self.rows.here + x];
