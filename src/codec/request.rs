@@ -685,13 +685,14 @@ mod tests {
             (&[1, 0], "ndzip"),
             (&[1, 0, 0], "ndzip"),
             (&[2, 0, 2], "lorenzo,level=dense"),
+            (&[2, 0, 3], "lorenzo,level=max"),
         ] {
             assert_eq!(Request::from_words(words).unwrap(), text.parse().unwrap(), "{words:?}");
         }
         for (words, text) in [
             (&[2, 1, low, high][..], "lorenzo,abs=.5"),
             (&[2, 5, low, high, 2], "lorenzo,pwrel=.5,level=2"),
-            (&[2, 0, 3], "lorenzo,level=3"),
+            (&[2, 0, 4], "lorenzo,level=4"),
         ] {
             let error = text.parse::<Request>().unwrap_err();
             assert_eq!(Request::from_words(words).unwrap_err(), error, "{words:?}");
