@@ -277,7 +277,7 @@ def test_netcdf_variables(tmp_path, dtype, values, spec):
     same(xarray.load_dataset(tmp_path / "x.nc", engine="h5netcdf", mask_and_scale=False)["x"].values, data)
 
 
-@pytest.mark.parametrize("values", [(1, 0, 3), (2, 0, 3), (2, 1), (9,)])
+@pytest.mark.parametrize("values", [(1, 0, 3), (2, 0, 4), (2, 1), (9,)])
 def test_netcdf_refuses_what_gridz_refuses(tmp_path, values):
     netcdf = NetCdf()
     file, _ = netcdf.define(tmp_path / "x.nc", KINDS["<f4"], (64, 64), (32, 32), values)
