@@ -112,21 +112,22 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
     let Memory { numbers, differences, section: memory } = work.memory();
     let (numbers, differences) = (&mut numbers[..n], &mut differences[..n]);
     let first = T::read(bytes);
-    let (mut before, mut is_constant) = (0, true);
-    for ((bytes, number), difference) in bytes.chunks_exact(T::BYTES).zip(&mut *numbers).zip(&mut *differences) {
-        let element = T::read(bytes);
-        is_constant &= element == first;
-        let value = element.to_u32();
-        *number = if is_signed { fold_sign(value) } else { element };
-        *difference = fold_sign(value.wrapping_sub(before));
-        before = value;
-    }
-    if is_constant {
+    if bytes[T::BYTES..] == bytes[..bytes.len() - T::BYTES] {
         let end = (HEADER + T::BYTES).next_multiple_of(UNIT);
         out[..end].fill(0);
         out[0] = CONST;
         first.write(&mut out[HEADER..]);
         return end;
+    }
+    let elements = || bytes.chunks_exact(T::BYTES).map(T::read);
+    if is_signed {
+        numbers.iter_mut().zip(elements()).for_each(|(number, element)| *number = fold_sign(element.to_u32()));
+    } else {
+        numbers.iter_mut().zip(elements()).for_each(|(number, element)| *number = element);
+    }
+    differences[0] = fold_sign(first.to_u32());
+    for ((difference, element), before) in differences[1..].iter_mut().zip(elements().skip(1)).zip(elements()) {
+        *difference = fold_sign(element.to_u32().wrapping_sub(before.to_u32()));
     }
     let are_differences = cost(differences) < cost(numbers);
     let numbers = if are_differences { differences } else { numbers };

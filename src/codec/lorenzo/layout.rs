@@ -1,11 +1,12 @@
-//! Where everything is in a payload of lorenzo: blocks of 2^12 to 2^14 elements that begin at multiples of 16 bytes.
+//! Where everything is in a payload of lorenzo: blocks of 2^12 to 2^14 elements, at level max of 2^16 to 2^18, that begin at
+//! multiples of 16 bytes.
 
 use crate::codec::counts;
 use crate::codec::lorenzo::max;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
-/// Blocks begin at multiples of this in the payload; also the bytes of a block's header.
+/// Blocks begin at multiples of this in the payload; also the bytes of a block's header in version 1.
 pub const UNIT: usize = 16;
 /// Parameters b that version 1 knows, and version 2.
 pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;

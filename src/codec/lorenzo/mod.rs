@@ -4,7 +4,7 @@
 //! (`mask`). Of a block's numbers (`map`, `decimal`) differences along the axes are taken (`stage::predict`), and these are
 //! coded by their lengths: `stage::pack` packs them, with patches for the long ones, `huff` gives each length a code, and
 //! `stage::sparse` keeps the few that are not zero. Two modes, `fast` and `dense`, choose among that differently (`params`,
-//! `block`); the decoder does not need to know.
+//! `block`); the decoder does not need to know. The third one, `max`, is another format, for archives (`max`).
 //!
 //! `stage::blocks` cuts a chunk into pieces for threads.
 

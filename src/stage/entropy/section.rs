@@ -344,7 +344,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     numbers_of(ranks, &work.by_rank[..n_used], coded, level);
     let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
     let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
-    add_tails(&mut coded[..n_numbers], ranks, &work.by_rank, tails)?;
+    add_tails(&mut coded[..n_numbers], ranks, &work.by_rank[..n_used], tails)?;
     let mut coded = coded.chunks_exact(LANES);
     for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
         match if is_marked(row) { None } else { coded.next() } {
@@ -380,7 +380,7 @@ fn numbers_of<T: Number>(ranks: &[u16], by_rank: &[u16], numbers: &mut [T], leve
 /// Puts the tails behind what is above them. The symbols of the numbers are found by their ranks.
 fn add_tails<T: Number>(numbers: &mut [T], ranks: &[u16], by_rank: &[u16], tails: &[u8]) -> Result<()> {
     let mut at = 0;
-    if !tails.is_empty() {
+    if by_rank.iter().any(|&symbol| above_tail(symbol.into()).1 > 0) {
         for (number, &rank) in numbers.iter_mut().zip(ranks) {
             let n_bits = above_tail(by_rank[usize::from(rank)].into()).1;
             if n_bits > 0 {
@@ -551,6 +551,16 @@ mod tests {
         check(&falling::<u16>(900, 12));
         check(&falling::<u32>(650, 20));
         check(&(0..3000).map(|i| if i / 64 % 5 == 0 { noise(i) as u16 >> 9 } else { 0 }).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn tails_must_be_there() {
+        // A single symbol of all numbers, which has a tail.
+        let bytes = [0, 8, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+        let (mut work, mut back) = (Work::new(40).unwrap(), [0_u16; 40]);
+        for level in Level::all() {
+            assert!(read(&bytes, &mut back, &mut work, level).is_err());
+        }
     }
 
     #[test]

@@ -172,7 +172,6 @@ fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
         return n;
     }
     ranks.copy_from_slice(&work.words[..n]);
-    // Floats in the order of values.
     ranks.sort_unstable();
     let mut n_ranks = 1;
     for i in 1..n {

@@ -584,8 +584,11 @@ pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts:
             let front = Front::<W>::read(header, &mut &bytes[..], element)?;
             counts.entropy += 1;
             counts.masked += u64::from(front.n_holes > 0);
-            let n_exact = front.n_holes + front.others.len() / element.bytes;
-            counts.exact += if header & WORDS != 0 { n } else { n_exact as u64 };
+            let n_exact = (front.n_holes + front.others.len() / element.bytes) as u64;
+            if n_exact > n {
+                return Err(Error::corrupt("an szp block is not what its front says"));
+            }
+            counts.exact += if header & WORDS != 0 { n } else { n_exact };
         }
     }
     Ok(())
