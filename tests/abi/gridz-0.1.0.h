@@ -643,8 +643,7 @@ const char *gridz_version(void);
 ///
 /// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
 /// `stream`, the largest of all these; it may differ between GPU models. The kernels of both
-/// directions (`lorenzo` at level 2 has only those that decompress) are loaded into the stream's CUDA
-/// context, which takes a moment the first time.
+/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
 /// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
 /// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
@@ -690,8 +689,8 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each) and for `lorenzo` at level 2, which only `gridz_compress`
-/// makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way back to the CPU.
+/// fewer that have more than 16 KiB each), `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`:
+/// there is no way back to the CPU.
 gridz_status gridz_compress_async(const struct gridz_array *array,
                                   size_t n_chunks,
                                   const void *src,
