@@ -514,10 +514,7 @@ pub fn decode<W: Word, S: Rows<W>>(
         None if coder == RAW => {
             let n_bytes = n * element.bytes;
             let elements = rest.get(..n_bytes).ok_or_else(damage)?;
-            let [_, sy, sx] = shape;
-            for (r, row) in elements.chunks_exact(sx * element.bytes).enumerate() {
-                target.row(r / sy, r % sy, element.bytes)[..row.len()].copy_from_slice(row);
-            }
+            target.copy(elements, shape, element.bytes);
             (n_bytes, None)
         }
         None => {

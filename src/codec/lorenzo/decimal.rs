@@ -11,7 +11,8 @@ use crate::stage::word::Word;
 /// Largest e: the last power of ten that a float64 has exactly.
 pub const MAX_DIGITS: u32 = 22;
 
-const POWERS: [f64; MAX_DIGITS as usize + 1] = [
+/// Those of ten.
+pub const POWERS: [f64; MAX_DIGITS as usize + 1] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
     1e20, 1e21, 1e22,
 ];
@@ -30,6 +31,11 @@ const POWERS_OF_INTEGERS: [i64; 19] = {
 /// What samples may be multiples of at most: with more digits any float would be a decimal number.
 fn limit<W: Word>() -> f64 {
     if W::BITS == 32 { (1u64 << 23) as f64 } else { (1u64 << 51) as f64 }
+}
+
+/// What all multiples are below.
+pub fn most_multiple<W: Word>() -> f64 {
+    4.0 * limit::<W>()
 }
 
 /// Writes floats as multiples of 10^-e to `v` and returns e; `None` if that cannot be. The floats are the first `n` of
@@ -52,7 +58,7 @@ pub fn to_decimal<W: Word, S: Rows<W>>(
             let floats = s.plus(s.load(&words[at..]), base);
             let lanes = first_lanes(n - at);
             // Blocks that cannot be mapped show that soon.
-            let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], 4.0 * limit::<W>()) else {
+            let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], most_multiple::<W>()) else {
                 break;
             };
             s.store(multiples, &mut v[at..]);
@@ -75,7 +81,7 @@ fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
         return None;
     }
     let most = POWERS.partition_point(|power| largest * power <= limit::<W>()) as u32 - 1;
-    let multiples = s.to_multiples(u32::MAX, samples, POWERS[most as usize], 4.0 * limit::<W>())?;
+    let multiples = s.to_multiples(u32::MAX, samples, POWERS[most as usize], most_multiple::<W>())?;
     let mut words = [W::default(); LANES];
     s.store(multiples, &mut words);
     // So many zeros all end in.

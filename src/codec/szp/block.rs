@@ -18,7 +18,7 @@ use crate::stage::element::Element;
 use crate::stage::marks::Marks;
 use crate::stage::octets::Widths;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Octets, Orders};
-use crate::stage::quantise::Quantiser;
+use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
@@ -168,6 +168,24 @@ struct Words<'a, W> {
     fill: Option<W>,
 }
 
+/// The codes of a row of words, beside what may only stand where it stood.
+#[inline(always)]
+pub fn code_row<W: Word, S: Rows<W>>(
+    s: S,
+    quantiser: &Quantiser<W>,
+    row: S::Row,
+    fill: Option<W>,
+) -> Coded<S::Row> {
+    let mut coded = quantiser.code(s, row);
+    if let Some(fill) = fill {
+        let fill = s.splat(fill);
+        coded.are_coded &= s.larger(s.xor(row, fill), W::default());
+        // Nothing else may become the fill value.
+        coded.are_within &= s.larger(s.xor(quantiser.value(s, coded.codes), fill), W::default());
+    }
+    coded
+}
+
 /// Makes codes of words, each less the first one, which is returned; `None` if too many elements would have to be kept
 /// exactly. There is room for a row behind the block.
 #[inline(always)]
@@ -189,13 +207,7 @@ fn quantise<W: Word, S: Rows<W>>(
     let mut at = 0;
     while at < n {
         let row = s.plus(s.load(&words[at..]), base);
-        let mut coded = quantiser.code(s, row);
-        if let Some(fill) = fill {
-            let fill = s.splat(fill);
-            coded.are_coded &= s.larger(s.xor(row, fill), W::default());
-            // Nothing else may become the fill value.
-            coded.are_within &= s.larger(s.xor(quantiser.value(s, coded.codes), fill), W::default());
-        }
+        let coded = code_row(s, &quantiser, row, fill);
         let lanes = first_lanes(n - at);
         let uncoded = lanes & !coded.are_coded;
         let others = lanes & coded.are_coded & !coded.are_within;
@@ -392,9 +404,7 @@ pub fn decode_plain<W: Word, S: Rows<W>>(
     }
     if header == RAW {
         whole(RAW_HEAD + n * element.bytes)?;
-        for (r, row) in rest[..n * element.bytes].chunks_exact(shape[2] * element.bytes).enumerate() {
-            target.row(r / shape[1], r % shape[1], element.bytes)[..row.len()].copy_from_slice(row);
-        }
+        target.copy(&rest[..n * element.bytes], shape, element.bytes);
         return Ok(None);
     }
     whole(ALIGNMENT + W::BYTES)?;

@@ -42,6 +42,13 @@ impl Target<'_, '_> {
         &mut self.bands[band][start * element_bytes..]
     }
 
+    /// Writes the elements of a block of this shape, which are all of `elements`, as they are.
+    pub fn copy(&mut self, elements: &[u8], [_, sy, sx]: [usize; 3], element_bytes: usize) {
+        for (r, row) in elements.chunks_exact(sx * element_bytes).enumerate() {
+            self.row(r / sy, r % sy, element_bytes)[..row.len()].copy_from_slice(row);
+        }
+    }
+
     /// Writes one of so many parts of the elements of a block of this shape.
     pub fn store_part(&mut self, part: &[u8], [sz, sy, sx]: [usize; 3], part_bytes: usize, [i, parts]: [usize; 2]) {
         let size = part_bytes * parts;

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use crate::codec::lorenzo::decimal::MAX_DIGITS;
+use crate::codec::lorenzo::map::special;
 use crate::codec::lorenzo::max::body::{code_mask, code_words};
 use crate::codec::lorenzo::max::domain::{Domain, Doubles, Integers, Singles, order_32, order_64};
 use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::Lookback;
-use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, MAX_DIGITS, RANKS};
+use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, RANKS};
 use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIGHTED, left};
 use crate::codec::lorenzo::max::{Work, code_tails};
 use crate::stage::entropy::range::Encoder;
@@ -248,7 +250,7 @@ fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
     let mut n = 0;
     for (&word, _) in words.iter().zip(masked).filter(|&(_, &masked)| !masked) {
         let (significand, exponent, _) = map::parts(word);
-        if exponent >= map::special::<W>() {
+        if exponent >= special::<W>() {
             return [None; 2];
         }
         if significand > 0 {

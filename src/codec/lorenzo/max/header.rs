@@ -1,6 +1,8 @@
 //! The header of a block.
 
-use crate::codec::lorenzo::max::map::{BITS, CUT, DECIMAL, MAX_DIGITS, RANKS, special};
+use crate::codec::lorenzo::decimal::MAX_DIGITS;
+use crate::codec::lorenzo::map::special;
+use crate::codec::lorenzo::max::map::{BITS, CUT, DECIMAL, RANKS};
 use crate::codec::lorenzo::max::predict::N;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::predict::{MAX_ORDER, Orders};

@@ -1,5 +1,7 @@
 //! Maps: from words to numbers and back, and the bits of words that numbers do not have.
 
+use crate::codec::lorenzo::decimal::{POWERS, most_multiple};
+use crate::codec::lorenzo::map::special;
 use crate::codec::lorenzo::max::domain::{order_32, order_64};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
@@ -14,16 +16,6 @@ pub const DECIMAL: u8 = 2;
 /// Which of the block's different words it is, in ascending order.
 pub const RANKS: u8 = 3;
 
-/// Most digits behind the point of a DECIMAL.
-pub const MAX_DIGITS: u32 = 22;
-const POWERS: [f64; MAX_DIGITS as usize + 1] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
-    1e20, 1e21, 1e22,
-];
-/// Multiples of a power of ten are below this, by the bits of a word.
-fn most_decimal<W: Word>() -> f64 {
-    if W::BITS == 32 { (1u64 << 25) as f64 } else { (1u64 << 53) as f64 }
-}
 /// Bits of the largest multiple of a power of two.
 pub const MOST_BITS: u32 = 62;
 
@@ -35,11 +27,6 @@ pub fn order<W: Word>(word: W) -> W {
     } else {
         W::from_u64(order_64(word.to_u64() as i64) as u64)
     }
-}
-
-/// The exponent field of infinities and NaN.
-pub fn special<W: Word>() -> u32 {
-    (1 << (W::BITS - 1 - W::FRACTION_BITS)) - 1
 }
 
 /// Significand, exponent and sign of a float: of those below the normal ones the exponent is 1.
@@ -121,7 +108,7 @@ pub fn code_tail<W: Word, C: Coder>(
 pub fn decimal<W: Word>(word: W, digits: u32) -> Option<i64> {
     let multiple = word.to_float() * POWERS[digits as usize];
     // NaN is none.
-    if !multiple.is_finite() || multiple.abs() >= most_decimal::<W>() {
+    if !multiple.is_finite() || multiple.abs() >= most_multiple::<W>() {
         return None;
     }
     let number = (multiple + if multiple < 0.0 { -0.5 } else { 0.5 }) as i64;

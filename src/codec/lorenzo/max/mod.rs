@@ -241,10 +241,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
                 if rest.len() != (n * element.bytes).next_multiple_of(UNIT) {
                     return Err(damage());
                 }
-                let [_, sy, sx] = shape;
-                for (r, row) in rest[..n * element.bytes].chunks_exact(sx * element.bytes).enumerate() {
-                    target.row(r / sy, r % sy, element.bytes)[..row.len()].copy_from_slice(row);
-                }
+                target.copy(&rest[..n * element.bytes], shape, element.bytes);
                 return Ok(());
             }
             Header::Constant(word) => {

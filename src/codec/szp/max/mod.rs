@@ -15,8 +15,8 @@ mod weights;
 
 use crate::codec::BlockCounts;
 use crate::codec::szp::block::{
-    CONST, Coding, FEW, HOLES, MAX_PARTS, OTHERS, RAW, RAW_HEAD, Values, WORDS, constant, decode_plain, newer,
-    no_codes, write_raw,
+    CONST, Coding, FEW, HOLES, MAX_PARTS, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain,
+    newer, no_codes, write_raw,
 };
 use crate::codec::szp::exceptions::{ALIGNMENT, place, take};
 use crate::error::{Error, Result, try_vec};
@@ -134,13 +134,7 @@ fn quantise<W: Word, S: Rows<W>>(
     let (mut n_uncoded, mut n_others) = (0, 0);
     for at in (0..n).step_by(LANES) {
         let row = s.plus(s.load(&words[at..]), first_row);
-        let mut coded = quantiser.code(s, row);
-        if let Some(fill) = fill {
-            let fill = s.splat(fill);
-            coded.are_coded &= s.larger(s.xor(row, fill), W::default());
-            // Nothing else may become the fill value.
-            coded.are_within &= s.larger(s.xor(quantiser.value(s, coded.codes), fill), W::default());
-        }
+        let coded = code_row(s, &quantiser, row, fill);
         s.store(coded.codes, &mut codes[at..]);
         let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
         for lane in (0..LANES).filter(|lane| exact >> lane & 1 != 0) {
