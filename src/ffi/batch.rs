@@ -22,7 +22,8 @@ use crate::ffi::types::{gridz_array, gridz_options};
 /// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
+/// (`huffman`, and `lorenzo` and `szp` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_async_workspace_bytes(
     array: *const gridz_array,
@@ -77,8 +78,9 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each), `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`:
-/// there is no way back to the CPU.
+/// fewer that have more than 16 KiB each) and for `huffman`, and `lorenzo` and `szp` at level 3, which
+/// only `gridz_compress` makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way
+/// back to the CPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_compress_async(
     array: *const gridz_array,
