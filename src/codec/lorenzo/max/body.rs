@@ -23,6 +23,7 @@ pub struct Memory<'a> {
 }
 
 /// Codes which elements are masked.
+#[inline(always)]
 pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [_, sy, sx]: [usize; 3]) {
     let mut models = [Model::NEW; 512];
     for i in 0..masked.len() {
@@ -47,6 +48,7 @@ pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [_, sy, sx]: [usi
 }
 
 /// Codes different words in ascending order.
+#[inline(always)]
 pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
     let mut models = [Model::NEW; 128];
     let mut before = W::default();
@@ -65,6 +67,7 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
 }
 
 /// Codes the numbers of a block; how often each prediction was taken. Masked elements get some number.
+#[inline(always)]
 pub fn code_numbers<W: Word, C: Coder, D: Domain>(
     coder: &mut C,
     domain: &D,

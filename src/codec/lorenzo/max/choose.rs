@@ -41,6 +41,7 @@ const RANK_SAMPLES: usize = 4096;
 const ORDER_SAMPLES: usize = 512;
 
 /// The plan for the words of a block; their numbers, tails and mask are in `work` then. `scratch` has room for the block.
+#[inline(always)]
 pub fn choose<W: Word>(
     work: &mut Work<W>,
     scratch: &mut [u8],
@@ -192,6 +193,7 @@ fn shift_of<W: Word>(words: &[W], is_float: bool) -> u32 {
 }
 
 /// Makes numbers of the words; whether all have one.
+#[inline(always)]
 fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W>, is_float: bool) -> bool {
     let ranks = &work.ranks[..plan.n_ranks as usize];
     for i in elements {
@@ -217,6 +219,7 @@ fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W
 }
 
 /// How many elements looking back helps.
+#[inline(always)]
 fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, domain: &D) -> usize {
     let numbers = &work.numbers[..n];
     let mut lookback = Lookback::new(&mut work.tables, true);
@@ -233,6 +236,7 @@ fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, domain: &D) -> usize
 }
 
 /// Digits behind the point that all floats have at most.
+#[inline(always)]
 fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
     let n = words.len();
     let are_decimal = |digits: u32, step: usize| {
@@ -244,6 +248,7 @@ fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
 }
 
 /// Exponents to cut floats at: that of the lowest bits of nearly all, and that of the largest float.
+#[inline(always)]
 fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
     let mut counts = [0u32; 2 << 11];
     let mut highest = 1;
@@ -277,6 +282,7 @@ pub fn most_orders(shape: [usize; 3]) -> Orders {
 }
 
 /// Orders of differences that leave few bits, by samples.
+#[inline(always)]
 fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
     let most = most_orders(shape);
     let is_possible = |orders: &Orders| (0..3).all(|k| orders[k] <= most[k]);
@@ -313,6 +319,7 @@ fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
 }
 
 /// Bits that differences of these orders leave of some samples.
+#[inline(always)]
 fn cost_of(numbers: &[i64], [_, sy, sx]: [usize; 3], orders: Orders) -> u64 {
     let [oz, oy, ox] = orders.map(usize::from);
     let n = numbers.len();
@@ -360,6 +367,7 @@ fn all_active([sz, sy, sx]: [usize; 3], lag: usize, orders: Orders, looks_back: 
 }
 
 /// Codes a part of the block: what it costs, in bits for all of it, and which predictions are worth it.
+#[inline(always)]
 fn tried<W: Word>(
     work: &mut Work<W>,
     scratch: &mut [u8],

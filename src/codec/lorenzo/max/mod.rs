@@ -2,7 +2,8 @@
 //!
 //! A block's words become numbers (`map`). Each number is predicted in several ways (`predict`, `lorenzo`, `lookback`), the way
 //! that was best nearby is taken, and the difference is coded by its length, its sign and its bits (`residual`). What is coded
-//! is written once for both directions (`body`); what a writer chooses is in `choose`.
+//! is written once for both directions (`body`); what a writer chooses is in `choose`. All that is done for each element is
+//! inlined, so that it has the instructions of the level that it is called by.
 
 mod body;
 mod choose;
@@ -123,6 +124,7 @@ impl<W: Word> Work<W> {
     }
 
     /// Codes the numbers `range` of a block, which have a shape of their own.
+    #[inline(always)]
     fn code<C: Coder>(
         &mut self,
         coder: &mut C,
@@ -184,6 +186,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
         Ok(work)
     }
 
+    #[inline(always)]
     fn encode<S: Rows<W>>(
         &self,
         s: S,
@@ -224,6 +227,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
         raw_bytes
     }
 
+    #[inline(always)]
     fn decode<S: Rows<W>>(
         &self,
         s: S,
@@ -273,6 +277,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
 }
 
 /// Codes all of a block.
+#[inline(always)]
 fn code<W: Word, C: Coder>(
     work: &mut Work<W>,
     coder: &mut C,
@@ -292,6 +297,7 @@ fn code<W: Word, C: Coder>(
 }
 
 /// Codes the tails of some elements.
+#[inline(always)]
 fn code_tails<W: Word, C: Coder>(work: &mut Work<W>, coder: &mut C, plan: &Plan<W>, elements: Range<usize>) {
     let mut models = [Model::NEW; 65];
     for i in elements {
@@ -302,6 +308,7 @@ fn code_tails<W: Word, C: Coder>(work: &mut Work<W>, coder: &mut C, plan: &Plan<
 }
 
 /// Makes words of numbers.
+#[inline(always)]
 fn to_words<W: Word>(work: &mut Work<W>, plan: &Plan<W>, n: usize, is_float: bool) -> Result<()> {
     let Work { words, ranks, numbers, tails, masked, .. } = work;
     let ranks = &ranks[..plan.n_ranks as usize];

@@ -174,7 +174,10 @@ impl<'a> Predictor<'a> {
             self.weighted,
             base,
         ];
-        self.numbers = values.map(|value| domain.number(value));
+        // A loop, since `map` is compiled for any processor.
+        for (number, &value) in self.numbers.iter_mut().zip(&values) {
+            *number = domain.number(value);
+        }
         self.numbers[ORDERS] = self.lorenzo.prediction(x);
         if let Some(number) = self.lookback.prediction() {
             self.numbers[LOOKBACK] = number;

@@ -89,7 +89,7 @@ pub fn code<C: Coder>(
 fn length<C: Coder>(models: &mut Models, coder: &mut C, best: &Best, around: &Around, length: u32) -> u32 {
     let expected = ((best.score + SCORE) / (2 * SCORE)).min(LENGTHS as u32 - 1);
     let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
-    let [west, north] = [around.west, around.north].map(|coded| near(coded.length.into()));
+    let (west, north) = (near(around.west.length.into()), near(around.north.length.into()));
     let by_score = &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)];
     let by_neighbours = &mut models.by_neighbours[west][north];
     let mut goes_on =
