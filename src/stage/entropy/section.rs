@@ -334,17 +334,18 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     if n_used == 0 && n_coded > 0 {
         return Err(damage("numbers without codes"));
     }
-    let ranks = &mut work.codes[..n_coded];
-    let mut reader = Reader::new(words);
-    read_ranks(&codes, &mut reader, &mut work.table, ranks, level);
-    if !reader.is_done() {
-        return Err(damage("other words than it says"));
+    let (by_rank, ranks) = (&work.by_rank[..n_used], &mut work.codes[..n_coded]);
+    let reader = Reader::new(words);
+    if marks.is_empty() && n_coded == numbers.len() {
+        read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
+        add_tails(numbers, ranks, by_rank, tails)?;
+        return Ok(n_bytes);
     }
     let coded = &mut work.coded[..n_coded];
-    numbers_of(ranks, &work.by_rank[..n_used], coded, level);
+    read_rows(&codes, by_rank, reader, &mut work.table, ranks, coded, level)?;
     let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
     let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
-    add_tails(&mut coded[..n_numbers], ranks, &work.by_rank[..n_used], tails)?;
+    add_tails(&mut coded[..n_numbers], ranks, by_rank, tails)?;
     let mut coded = coded.chunks_exact(LANES);
     for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
         match if is_marked(row) { None } else { coded.next() } {
@@ -355,26 +356,35 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     Ok(n_bytes)
 }
 
-/// Reads the ranks of whole rows.
-fn read_ranks(codes: &Codes, reader: &mut Reader, table: &mut Table, ranks: &mut [u16], level: Level) {
-    let mut n_read = 0;
+/// Reads the numbers of whole rows, of those with tails what is above these. Ranks are left of numbers that may have tails.
+fn read_rows<T: Number>(
+    codes: &Codes,
+    by_rank: &[u16],
+    mut reader: Reader,
+    table: &mut Table,
+    ranks: &mut [u16],
+    numbers: &mut [T],
+    level: Level,
+) -> Result<()> {
+    let (mut n_ranks, mut n_numbers) = (0, 0);
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
-        n_read = simd::read(avx512, codes, reader, ranks);
+        if let Some(bytes) = T::as_bytes_mut(numbers) {
+            let by_rank = std::array::from_fn(|rank| by_rank.get(rank).map_or(0, |&symbol| symbol as u8));
+            n_numbers = simd::read_bytes(avx512, codes, &by_rank, &mut reader, bytes);
+            n_ranks = n_numbers;
+        } else {
+            n_ranks = simd::read(avx512, codes, &mut reader, ranks);
+        }
     }
-    reader.read(codes, table, &mut ranks[n_read..]);
-}
-
-/// The numbers of ranks, of those with tails what is above these.
-fn numbers_of<T: Number>(ranks: &[u16], by_rank: &[u16], numbers: &mut [T], level: Level) {
-    #[cfg(target_arch = "x86_64")]
-    if let (Some(avx512), Some(bytes)) = (Avx512::at(level), T::as_bytes_mut(numbers)) {
-        let by_rank = std::array::from_fn(|rank| by_rank.get(rank).map_or(0, |&symbol| symbol as u8));
-        return simd::bytes_of_ranks(avx512, &by_rank, ranks, bytes);
+    reader.read(codes, table, &mut ranks[n_ranks..]);
+    if !reader.is_done() {
+        return Err(damage("other words than it says"));
     }
-    for (number, &rank) in numbers.iter_mut().zip(ranks) {
+    for (number, &rank) in numbers[n_numbers..].iter_mut().zip(&ranks[n_numbers..]) {
         *number = T::from_u32(above_tail(by_rank[usize::from(rank)].into()).0);
     }
+    Ok(())
 }
 
 /// Puts the tails behind what is above them. The symbols of the numbers are found by their ranks.

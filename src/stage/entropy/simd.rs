@@ -33,21 +33,20 @@ macro_rules! avx512 {
 
 /// Reads the ranks of as many whole rows as there surely are words for, and returns how many numbers those are.
 pub fn read(_: Avx512, codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
-    // SAFETY: the token is proof of the instructions.
-    unsafe { read_rows(codes, reader, ranks) }
+    // SAFETY: the token is proof of the instructions; the ranks are as many numbers.
+    unsafe { read_rows::<false>(codes, &[0; 256], reader, ranks.as_mut_ptr().cast(), ranks.len()) }
+}
+
+/// The same, for bytes that stand at these ranks in `by_rank`.
+pub fn read_bytes(_: Avx512, codes: &Codes, by_rank: &[u8; 256], reader: &mut Reader, bytes: &mut [u8]) -> usize {
+    // SAFETY: the token is proof of the instructions; the bytes are as many.
+    unsafe { read_rows::<true>(codes, by_rank, reader, bytes.as_mut_ptr(), bytes.len()) }
 }
 
 /// Puts as many rows of codes in front as `codes` has, and returns where in `out` the words begin that were cut off.
 pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
     // SAFETY: the token is proof of the instructions.
     unsafe { write_rows(writer, codes, lengths, out) }
-}
-
-/// The bytes that stand at these ranks in `by_rank`. There are whole rows.
-pub fn bytes_of_ranks(_: Avx512, by_rank: &[u8; 256], ranks: &[u16], bytes: &mut [u8]) {
-    assert!(ranks.len() == bytes.len() && ranks.len().is_multiple_of(LANES));
-    // SAFETY: the token is proof of the instructions.
-    unsafe { look_up_ranks(by_rank, ranks, bytes) }
 }
 
 /// Codes and lengths of bytes, of which there are whole rows. The table has both: a length below its code.
@@ -83,7 +82,17 @@ fn store(vector: __m512i) -> [u16; LANES] {
     numbers
 }
 
-fn read_rows(codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
+/// To ranks, or to bytes.
+///
+/// # Safety
+/// There is memory for so many numbers at `out`.
+unsafe fn read_rows<const TO_BYTES: bool>(
+    codes: &Codes,
+    by_rank: &[u8; 256],
+    reader: &mut Reader,
+    out: *mut u8,
+    n: usize,
+) -> usize {
     let [mut high, mut low] = halves(&reader.bits).map(|half| load(&half));
     let mut counts = load(&reader.counts.map(|count| count as u16));
     let longest = _mm512_set1_epi16(codes.longest as i16);
@@ -103,8 +112,11 @@ fn read_rows(codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
         limits[n_limits] = _mm512_set1_epi16(codes.limits[length as usize] as i16);
         n_limits += 1;
     }
+    // SAFETY: the table is four vectors.
+    let bytes: [__m512i; 4] =
+        std::array::from_fn(|i| unsafe { _mm512_loadu_si512(by_rank[VECTOR * i..].as_ptr().cast()) });
     let mut n_read = 0;
-    for row in ranks.chunks_exact_mut(LANES) {
+    while n_read + LANES <= n {
         let Some(next) = reader.stream.get(reader.at..reader.at + VECTOR) else { break };
         let takes = _mm512_cmplt_epu16_mask(counts, longest);
         // SAFETY: there are as many bytes.
@@ -119,8 +131,17 @@ fn read_rows(codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
         }
         let code = _mm512_srlv_epi16(top, _mm512_sub_epi16(word_bits, lengths));
         let found = _mm512_add_epi16(code, _mm512_permutexvar_epi16(lengths, offsets));
-        // SAFETY: a row is as long as a vector.
-        unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), found) };
+        if TO_BYTES {
+            let low = _mm512_permutex2var_epi8(bytes[0], found, bytes[1]);
+            let high = _mm512_permutex2var_epi8(bytes[2], found, bytes[3]);
+            let is_high = _mm512_test_epi16_mask(found, _mm512_set1_epi16(1 << 7));
+            let row = _mm512_cvtepi16_epi8(_mm512_mask_blend_epi16(is_high, low, high));
+            // SAFETY: a row of bytes is half a vector.
+            unsafe { _mm256_storeu_si256(out.add(n_read).cast(), row) };
+        } else {
+            // SAFETY: a row of ranks is as long as a vector.
+            unsafe { _mm512_storeu_si512(out.cast::<u16>().add(n_read).cast(), found) };
+        }
         high = _mm512_shldv_epi16(top, below, lengths);
         low = _mm512_sllv_epi16(below, lengths);
         counts = _mm512_sub_epi16(_mm512_mask_add_epi16(counts, takes, counts, word_bits), lengths);
@@ -160,21 +181,6 @@ fn write_rows(writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]
     writer.bits = whole(&[store(high), store(low)]);
     writer.counts = store(counts).map(u32::from);
     end
-}
-
-fn look_up_ranks(by_rank: &[u8; 256], ranks: &[u16], bytes: &mut [u8]) {
-    // SAFETY: the table is four vectors; a row of ranks is a vector, one of bytes half of one.
-    unsafe {
-        let table: [__m512i; 4] = std::array::from_fn(|i| _mm512_loadu_si512(by_rank[VECTOR * i..].as_ptr().cast()));
-        for (ranks, bytes) in ranks.chunks_exact(LANES).zip(bytes.chunks_exact_mut(LANES)) {
-            let ranks = _mm512_loadu_si512(ranks.as_ptr().cast());
-            let low = _mm512_permutex2var_epi8(table[0], ranks, table[1]);
-            let high = _mm512_permutex2var_epi8(table[2], ranks, table[3]);
-            let is_high = _mm512_test_epi16_mask(ranks, _mm512_set1_epi16(1 << 7));
-            let found = _mm512_cvtepi16_epi8(_mm512_mask_blend_epi16(is_high, low, high));
-            _mm256_storeu_si256(bytes.as_mut_ptr().cast(), found);
-        }
-    }
 }
 
 fn look_up_bytes(table: &[u16; 256], bytes: &[u8], codes: &mut [u16], lengths: &mut [u8]) {
