@@ -17,6 +17,7 @@ use std::marker::PhantomData;
 use crate::codec::mode::Mode;
 use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
 use crate::cpu::float::Ieee;
+use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -232,7 +233,7 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     dst[..HEAD_BYTES].copy_from_slice(&bound.to_le_bytes());
     let coder = Coder::<W>::new(chunk, bound);
     let (n_bytes, sums) = if chunk.asked.is_max() {
-        worker(&Max { coder: &coder, encodes: true }, job).encode(src, dst)
+        worker(&Max { coder: &coder, level: job.level, encodes: true }, job).encode(src, dst)
     } else {
         worker(&coder, job).encode(src, dst)
     }?;
@@ -241,7 +242,7 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
 
 fn decode<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     if coder.chunk.asked.is_max() {
-        worker(&Max { coder, encodes: false }, job).decode(payload, dst)
+        worker(&Max { coder, level: job.level, encodes: false }, job).decode(payload, dst)
     } else {
         worker(coder, job).decode(payload, dst)
     }
@@ -255,7 +256,7 @@ fn decode_region<W: RowWord>(
     dst: &mut [u8],
 ) -> Result<()> {
     if coder.chunk.asked.is_max() {
-        worker(&Max { coder, encodes: false }, job).decode_region(payload, region, dst)
+        worker(&Max { coder, level: job.level, encodes: false }, job).decode_region(payload, region, dst)
     } else {
         worker(coder, job).decode_region(payload, region, dst)
     }
@@ -318,6 +319,8 @@ impl<W: RowWord> BlockCoder<W> for Coder<W> {
 /// A chunk at level max.
 struct Max<'a, W> {
     coder: &'a Coder<W>,
+    /// Instructions that may be used.
+    level: Level,
     /// Whether blocks are to be encoded.
     encodes: bool,
 }
@@ -339,7 +342,7 @@ impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
     }
 
     fn work(&self) -> Result<max::Work<W>> {
-        max::Work::new(self.layout(), self.encodes)
+        max::Work::new(self.layout(), self.encodes, self.level)
     }
 
     #[inline(always)]

@@ -22,8 +22,10 @@ pub const TABLE_BITS: usize = 2 * SYMBOL_BITS as usize + MAX_SYMBOLS * (LENGTH_B
 /// What no symbol is.
 pub const NO_SYMBOL: u8 = u8::MAX;
 /// In the entry of a slot: where the frequency and the distance from its first slot are, above the symbol.
-const FREQUENCY_AT: u32 = 8;
-const DISTANCE_AT: u32 = 20;
+pub const FREQUENCY_AT: u32 = 8;
+pub const DISTANCE_AT: u32 = FREQUENCY_AT + FREQUENCY_BITS;
+/// Bits of a frequency there.
+pub const FREQUENCY_BITS: u32 = 12;
 
 /// The frequencies of a context's symbols: all zero, or [`TOTAL`] together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +170,7 @@ impl Frequencies {
 /// The symbol of a slot, its frequency and the slot's distance from its first one.
 #[inline(always)]
 pub fn entry(slot: u32) -> (u8, u32, u32) {
-    (slot as u8, slot >> FREQUENCY_AT & ((1 << (DISTANCE_AT - FREQUENCY_AT)) - 1), slot >> DISTANCE_AT)
+    (slot as u8, slot >> FREQUENCY_AT & ((1 << FREQUENCY_BITS) - 1), slot >> DISTANCE_AT)
 }
 
 /// The first one of the largest numbers.

@@ -3,7 +3,7 @@
 //! Numbers become symbols, with the bits that these do not tell ([`symbols`]); symbols have canonical Huffman codes
 //! ([`huffman`]), and these are the strings of 32 lanes ([`lanes`]). [`section`] is all of it, for the numbers of a block.
 //! Where a symbol is worth less than a bit, or has several distributions, there is rANS ([`rans`]) with tables of
-//! [`frequencies`]. Single bits whose likelihoods are learnt on the way go to a range coder ([`range`], [`model`]).
+//! [`frequencies`], and numbers as its [`steps`]. Single bits whose likelihoods are learnt on the way go to a range coder ([`range`], [`model`]).
 
 pub mod frequencies;
 pub mod huffman;
@@ -14,4 +14,5 @@ pub mod rans;
 pub mod section;
 #[cfg(target_arch = "x86_64")]
 mod simd;
+pub mod steps;
 pub mod symbols;

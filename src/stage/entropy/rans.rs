@@ -3,14 +3,17 @@
 //! A step brings a symbol, or some plain bits, to every lane that takes part. Then each state that is below 2^16 takes
 //! the next u16, in the order of lanes. Encoders do all of it backwards.
 
+use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, entry};
+#[cfg(target_arch = "x86_64")]
+use crate::stage::entropy::simd::{Avx512, rans as simd};
 use crate::stage::rows::LANES;
 
 /// Bytes of the states in front of the string.
 pub const STATE_BYTES: usize = 4 * LANES;
 /// States are never below this, which an encoder begins with.
-const LOWEST: u32 = 1 << 16;
+pub const LOWEST: u32 = 1 << 16;
 /// Plain bits of a step, at most.
 pub const MAX_BITS: u32 = 16;
 
@@ -19,6 +22,8 @@ pub struct Decoder<'a> {
     states: [u32; LANES],
     string: &'a [u8],
     at: usize,
+    #[cfg(target_arch = "x86_64")]
+    avx512: Option<Avx512>,
 }
 
 impl<'a> Decoder<'a> {
@@ -26,30 +31,41 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn new(bytes: &'a [u8]) -> Result<Self> {
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "other CPUs have one level"))]
+    pub fn new(bytes: &'a [u8], level: Level) -> Result<Self> {
         let (states, string) = bytes.split_at_checked(STATE_BYTES).ok_or_else(damage)?;
         let (states, _) = states.as_chunks();
         let states: [u32; LANES] = std::array::from_fn(|lane| u32::from_le_bytes(states[lane]));
         if states.iter().any(|&state| state < LOWEST) {
             return Err(damage());
         }
-        Ok(Self { states, string, at: 0 })
+        Ok(Self {
+            states,
+            string,
+            at: 0,
+            #[cfg(target_arch = "x86_64")]
+            avx512: Avx512::at(level),
+        })
     }
 
     /// The symbols of the lanes that take part. The slots of a lane's context begin at `contexts`.
     #[inline(always)]
     pub fn symbols(&mut self, slots: &[u32], contexts: &[u32; LANES], lanes: u32) -> [u8; LANES] {
+        #[cfg(target_arch = "x86_64")]
+        if let Some((avx512, next)) = self.next_words() {
+            let (symbols, n_words) = simd::symbols(avx512, &mut self.states, next, slots, contexts, lanes);
+            self.at += 2 * n_words;
+            return symbols;
+        }
         let mut symbols = [0; LANES];
-        let mut states = self.states;
         for lane in 0..LANES {
-            let state = states[lane];
+            let state = self.states[lane];
             let (symbol, frequency, distance) =
                 entry(slots[(contexts[lane] + (state & ((1 << LOG2_TOTAL) - 1))) as usize]);
             symbols[lane] = symbol;
             let next = frequency.wrapping_mul(state >> LOG2_TOTAL).wrapping_add(distance);
-            states[lane] = if lanes >> lane & 1 != 0 { next } else { state };
+            self.states[lane] = if lanes >> lane & 1 != 0 { next } else { state };
         }
-        self.states = states;
         self.refill();
         symbols
     }
@@ -57,6 +73,12 @@ impl<'a> Decoder<'a> {
     /// So many bits for each lane, up to [`MAX_BITS`].
     #[inline(always)]
     pub fn bits(&mut self, n: &[u32; LANES]) -> [u32; LANES] {
+        #[cfg(target_arch = "x86_64")]
+        if let Some((avx512, next)) = self.next_words() {
+            let (bits, n_words) = simd::bits(avx512, &mut self.states, next, n);
+            self.at += 2 * n_words;
+            return bits;
+        }
         let mut bits = [0; LANES];
         for lane in 0..LANES {
             bits[lane] = self.states[lane] & ((1 << n[lane]) - 1);
@@ -64,6 +86,13 @@ impl<'a> Decoder<'a> {
         }
         self.refill();
         bits
+    }
+
+    /// One for every lane, if the string has as many left.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn next_words(&self) -> Option<(Avx512, &'a [u8; 2 * LANES])> {
+        Some((self.avx512?, self.string.get(self.at..)?.first_chunk()?))
     }
 
     #[inline(always)]
@@ -98,27 +127,51 @@ pub struct Encoder<'a> {
     string: &'a mut [u16],
     /// Where the string begins; behind the end of the memory if that did not suffice.
     at: usize,
+    #[cfg(target_arch = "x86_64")]
+    avx512: Option<Avx512>,
 }
 
 impl<'a> Encoder<'a> {
     /// An empty string.
-    pub fn new(string: &'a mut [u16]) -> Self {
-        Self { states: [LOWEST; LANES], at: string.len(), string }
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "other CPUs have one level"))]
+    pub fn new(string: &'a mut [u16], level: Level) -> Self {
+        Self {
+            states: [LOWEST; LANES],
+            at: string.len(),
+            string,
+            #[cfg(target_arch = "x86_64")]
+            avx512: Avx512::at(level),
+        }
     }
 
-    /// Puts a symbol in front, whose first slot and, in the upper half, frequency are `range`.
+    /// Puts the symbols of the lanes that take part in front. Of each, `ranges` has the first slot and, in the upper half,
+    /// the frequency, which is not 0; that of other lanes does not matter.
     #[inline(always)]
-    pub fn symbol(&mut self, lane: usize, range: u32) {
-        let (start, frequency) = (range & 0xffff, range >> 16);
-        let state = self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL));
-        self.states[lane] = (state / frequency) << LOG2_TOTAL | (state % frequency + start);
+    pub fn symbols(&mut self, ranges: &[u32; LANES], lanes: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(avx512), Some(before)) = (self.avx512, room(self.string, self.at)) {
+            self.at -= simd::put_symbols(avx512, &mut self.states, before, ranges, lanes);
+            return;
+        }
+        for lane in (0..LANES).rev().filter(|lane| lanes >> lane & 1 != 0) {
+            let (start, frequency) = (ranges[lane] & 0xffff, ranges[lane] >> 16);
+            let state = self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL));
+            self.states[lane] = (state / frequency) << LOG2_TOTAL | (state % frequency + start);
+        }
     }
 
-    /// Puts so many bits in front.
+    /// Puts so many bits of each lane in front, up to [`MAX_BITS`].
     #[inline(always)]
-    pub fn bits(&mut self, lane: usize, bits: u32, n: u32) {
-        let state = self.drained(lane, 1 << (32 - n));
-        self.states[lane] = state << n | bits;
+    pub fn bits(&mut self, bits: &[u32; LANES], n: &[u32; LANES]) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(avx512), Some(before)) = (self.avx512, room(self.string, self.at)) {
+            self.at -= simd::put_bits(avx512, &mut self.states, before, bits, n);
+            return;
+        }
+        for lane in (0..LANES).rev() {
+            let state = self.drained(lane, 1 << (32 - n[lane]));
+            self.states[lane] = state << n[lane] | bits[lane];
+        }
     }
 
     /// The state, of which half is moved to the string if it is not below the limit.
@@ -135,24 +188,28 @@ impl<'a> Encoder<'a> {
         state >> 16
     }
 
-    /// Whether there was room for all.
-    pub fn is_whole(&self) -> bool {
-        self.at <= self.string.len()
-    }
-
-    /// Bytes of states and string.
-    pub fn n_bytes(&self) -> usize {
-        STATE_BYTES + 2 * (self.string.len() - self.at)
-    }
-
-    /// Writes them to the start of `out`.
-    pub fn write(&self, out: &mut [u8]) {
-        for (out, state) in out.chunks_exact_mut(4).zip(self.states) {
-            out.copy_from_slice(&state.to_le_bytes());
+    /// Puts the states in front; the words of all, or `None` if there was no room for them.
+    pub fn finish(self) -> Option<&'a [u16]> {
+        let start = self.at.checked_sub(STATE_BYTES / 2)?;
+        let words = self.string.get_mut(start..)?;
+        for (words, state) in words.chunks_exact_mut(2).zip(self.states) {
+            words.copy_from_slice(&[state as u16, (state >> 16) as u16]);
         }
-        for (out, word) in out[STATE_BYTES..].chunks_exact_mut(2).zip(&self.string[self.at..]) {
-            out.copy_from_slice(&word.to_le_bytes());
-        }
+        Some(words)
+    }
+}
+
+/// The room for a word of every lane, if there is as much in front of place `at`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn room(string: &mut [u16], at: usize) -> Option<&mut [u16; LANES]> {
+    string.get_mut(..at)?.last_chunk_mut()
+}
+
+/// Writes words to as many bytes.
+pub fn put_words(words: &[u16], out: &mut [u8]) {
+    for (out, word) in out.chunks_exact_mut(2).zip(words) {
+        out.copy_from_slice(&word.to_le_bytes());
     }
 }
 
@@ -167,6 +224,10 @@ mod tests {
 
     /// Of a lane at a step: whether it takes part, context, symbol, and bits with their number in front.
     type Part = (bool, usize, u8, u32, u32);
+
+    fn lanes_of(step: &[Part; LANES]) -> u32 {
+        (0..LANES).fold(0, |lanes, lane| lanes | u32::from(step[lane].0) << lane)
+    }
 
     /// Some steps: symbols of two contexts, or bits, for lanes that are left out now and then.
     fn string(n_steps: usize) -> (Vec<u8>, impl Fn(usize, usize) -> Part, Vec<u32>) {
@@ -185,24 +246,24 @@ mod tests {
         });
         let frequencies = counts.map(|counts| Frequencies::new(&counts));
         let mut slots = vec![0; 2 << LOG2_TOTAL];
-        let mut memory = vec![0; 4 * LANES * n_steps];
+        let mut memory = vec![0; 4 * LANES * (n_steps + 1)];
         frequencies.iter().zip(slots.chunks_mut(1 << LOG2_TOTAL)).for_each(|(of, slots)| of.fill(slots));
-        let mut encoder = Encoder::new(&mut memory);
-        for step in (0..n_steps).rev() {
-            for lane in (0..LANES).rev() {
-                let (takes_part, _, _, n, bits) = of(step, lane);
-                encoder.bits(lane, if takes_part { bits } else { 0 }, if takes_part { n } else { 0 });
+        let mut strings = Level::all().map(|level| {
+            let mut encoder = Encoder::new(&mut memory, level);
+            for step in (0..n_steps).rev() {
+                let steps: [Part; LANES] = std::array::from_fn(|lane| of(step, lane));
+                let kept = |part: &Part, n: u32| if part.0 { n } else { 0 };
+                encoder.bits(&steps.map(|part| kept(&part, part.4)), &steps.map(|part| kept(&part, part.3)));
+                let range = |part: Part| frequencies[part.1].ranges()[usize::from(part.2)];
+                encoder.symbols(&steps.map(range), lanes_of(&steps));
             }
-            for lane in (0..LANES).rev() {
-                let (takes_part, context, symbol, ..) = of(step, lane);
-                if takes_part {
-                    encoder.symbol(lane, frequencies[context].ranges()[usize::from(symbol)]);
-                }
-            }
-        }
-        assert!(encoder.is_whole());
-        let mut bytes = vec![0; encoder.n_bytes()];
-        encoder.write(&mut bytes);
+            let words = encoder.finish().unwrap();
+            let mut bytes = vec![0; 2 * words.len()];
+            put_words(words, &mut bytes);
+            bytes
+        });
+        let bytes = strings.next().unwrap();
+        assert!(strings.all(|other| other == bytes));
         (bytes, of, slots)
     }
 
@@ -213,15 +274,20 @@ mod tests {
         mut check: impl FnMut(usize, [u8; LANES], [u32; LANES]),
     ) -> Result<usize> {
         let (_, of, _) = string(0);
-        let mut decoder = Decoder::new(bytes)?;
-        for step in 0..n_steps {
-            let steps: [_; LANES] = std::array::from_fn(|lane| of(step, lane));
-            let lanes = (0..LANES).fold(0, |lanes, lane| lanes | u32::from(steps[lane].0) << lane);
-            let symbols = decoder.symbols(slots, &steps.map(|step| (step.1 as u32) << LOG2_TOTAL), lanes);
-            let bits = decoder.bits(&steps.map(|step| if step.0 { step.3 } else { 0 }));
-            check(step, symbols, bits);
-        }
-        decoder.finish()
+        let mut all = Level::all().map(|level| {
+            let mut decoder = Decoder::new(bytes, level)?;
+            for step in 0..n_steps {
+                let steps: [Part; LANES] = std::array::from_fn(|lane| of(step, lane));
+                let contexts = steps.map(|part| (part.1 as u32) << LOG2_TOTAL);
+                let symbols = decoder.symbols(slots, &contexts, lanes_of(&steps));
+                let bits = decoder.bits(&steps.map(|part| if part.0 { part.3 } else { 0 }));
+                check(step, symbols, bits);
+            }
+            decoder.finish()
+        });
+        let first = all.next().expect("every CPU has a level");
+        assert!(all.all(|other| other.as_ref().ok() == first.as_ref().ok()));
+        first
     }
 
     #[test]
@@ -255,10 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn a_string_without_room_is_not_whole() {
+    fn a_string_without_room_is_none() {
         let mut memory = [0; 3];
-        let mut encoder = Encoder::new(&mut memory);
-        (0..200).for_each(|i| encoder.bits(i % LANES, 1, 7));
-        assert!(!encoder.is_whole());
+        for level in Level::all() {
+            let mut encoder = Encoder::new(&mut memory, level);
+            (0..8).for_each(|_| encoder.bits(&[1; LANES], &[7; LANES]));
+            assert!(encoder.finish().is_none());
+        }
     }
 }

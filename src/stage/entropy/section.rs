@@ -12,7 +12,7 @@ use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{self, peek};
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer};
 #[cfg(target_arch = "x86_64")]
-use crate::stage::entropy::simd::{self, Avx512};
+use crate::stage::entropy::simd::{Avx512, lanes as simd};
 use crate::stage::entropy::symbols::{Number, above_tail, symbol};
 
 /// Most numbers of a block: then its words can be counted in 16 bits.

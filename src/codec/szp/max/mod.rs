@@ -19,6 +19,7 @@ use crate::codec::szp::block::{
     newer, no_codes, write_raw,
 };
 use crate::codec::szp::exceptions::{ALIGNMENT, place, take};
+use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::Writer;
 use crate::stage::blocks::layout::Layout;
@@ -26,7 +27,8 @@ use crate::stage::blocks::source::{BlockWords, Source};
 use crate::stage::blocks::target::{Finish, Target};
 use crate::stage::element::Element;
 use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
-use crate::stage::entropy::rans::{Decoder, Encoder, MAX_BITS};
+use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
+use crate::stage::entropy::steps;
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
@@ -38,11 +40,6 @@ const HOLE: u8 = 0;
 const OTHER: u8 = 1;
 /// That of 0, with which what is left of numbers begins.
 const ZERO: u8 = 2;
-/// So many numbers have symbols of their own; of larger ones a symbol tells the length and the second highest bit.
-const OWN: u32 = 8;
-const LONG: u8 = ZERO + OWN as u8;
-/// The length of the shortest of those.
-const LONG_BITS: u32 = OWN.ilog2() + 1;
 /// In place of a symbol where a lane has none.
 const NO_SYMBOL: u16 = u16::MAX;
 /// Bits of a header that say how numbers are predicted.
@@ -62,16 +59,17 @@ pub struct Work<W> {
     codes: Vec<W>,
     /// What elements are.
     kinds: Vec<u8>,
-    /// Of each cell: the number, the size of what was left of it, and that without what the symbol tells, and symbol and context.
+    /// Of each cell: the number, the size of what was left of it, the tail of that, and symbol and context.
     numbers: Vec<W>,
     sizes: Vec<W>,
-    bits: Vec<W>,
+    tails: Vec<W>,
     symbols: Vec<u16>,
     string: Vec<u16>,
     tried: Vec<Differences>,
     counts: Vec<[u32; MAX_SYMBOLS]>,
     /// Entries of the slots of all contexts.
     slots: Vec<u32>,
+    level: Level,
 }
 
 impl<W: Word> Work<W> {
@@ -79,7 +77,7 @@ impl<W: Word> Work<W> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(layout: &Layout, for_encoding: bool) -> Result<Self> {
+    pub fn new(layout: &Layout, for_encoding: bool, level: Level) -> Result<Self> {
         let n = layout.blocks.block_elements();
         let kinds = layout.blocks.kinds().filter(|&(n, _)| n > 0);
         let n_cells = kinds.map(|(_, shape)| View::new(shape).n_cells()).max().unwrap_or_default();
@@ -90,12 +88,13 @@ impl<W: Word> Work<W> {
             kinds: filled(n)?,
             numbers: filled(n_cells)?,
             sizes: filled(n_cells)?,
-            bits: filled(only(n_cells))?,
+            tails: filled(only(n_cells))?,
             symbols: filled(only(n_cells))?,
             string: filled(only(layout.block_bound(n) / 2))?,
             tried: try_vec(only(MAX_TRIED), "a block")?,
             counts: try_vec(only(CONTEXTS), "a block")?,
             slots: filled(if for_encoding { 0 } else { CONTEXTS << LOG2_TOTAL })?,
+            level,
         })
     }
 }
@@ -184,7 +183,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, bits, symbols, string, tried, counts, .. } = work;
+    let Work { words, codes, kinds, numbers, sizes, tails, symbols, string, tried, counts, level, .. } = work;
     let kinds = &mut kinds[..n];
     let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
@@ -212,8 +211,8 @@ pub fn encode<W: Word, S: Rows<W>>(
     counts.clear();
     counts.resize(CONTEXTS, [0; MAX_SYMBOLS]);
     let n_cells = LANES * view.n_times();
-    let (bits, symbols) = (&mut bits[..n_cells], &mut symbols[..n_cells]);
-    let mut counting = Counting { values, kinds, bits, symbols, counts };
+    let (tails, symbols) = (&mut tails[..n_cells], &mut symbols[..n_cells]);
+    let mut counting = Counting { values, kinds, tails, symbols, counts };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut counting);
 
     let mut tables = [0; TABLES_BYTES];
@@ -225,9 +224,9 @@ pub fn encode<W: Word, S: Rows<W>>(
         *ranges = frequencies.ranges();
     }
     let tables_bytes = writer.finish();
-    let mut encoder = Encoder::new(string);
-    for (symbols, bits) in symbols.rchunks_exact(LANES).zip(bits.rchunks_exact(LANES)) {
-        write_step(&mut encoder, symbols, bits, &ranges);
+    let mut encoder = Encoder::new(string, *level);
+    for (symbols, tails) in symbols.as_chunks().0.iter().zip(tails.as_chunks().0).rev() {
+        write_step(&mut encoder, symbols, tails, &ranges);
     }
 
     let aligned = |n: usize| n.next_multiple_of(ALIGNMENT);
@@ -237,11 +236,12 @@ pub fn encode<W: Word, S: Rows<W>>(
     let front_bytes =
         ALIGNMENT + W::BYTES + holes_bytes + others_bytes + aligned(weights_bytes) + aligned(tables_bytes);
     let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
-    if !encoder.is_whole() || (front_bytes + encoder.n_bytes()).next_multiple_of(unit) >= raw_bytes {
+    let n_bytes = |string: &[u16]| (front_bytes + 2 * string.len()).next_multiple_of(unit);
+    let Some(string) = encoder.finish().filter(|string| n_bytes(string) < raw_bytes) else {
         write_raw(source, shape, element, &mut out[..raw_bytes]);
         return raw_bytes;
-    }
-    let n_bytes = (front_bytes + encoder.n_bytes()).next_multiple_of(unit);
+    };
+    let n_bytes = n_bytes(string);
     let mut rest = &mut out[..n_bytes];
     place(&mut rest, 2).copy_from_slice(&(flags | weights.head).to_le_bytes());
     of.base.write(place(&mut rest, W::BYTES));
@@ -260,8 +260,8 @@ pub fn encode<W: Word, S: Rows<W>>(
     }
     weights.write(&neighbours, place(&mut rest, weights_bytes));
     place(&mut rest, tables_bytes).copy_from_slice(&tables[..tables_bytes]);
-    let (string, zeros) = rest.split_at_mut(encoder.n_bytes());
-    encoder.write(string);
+    let (to, zeros) = rest.split_at_mut(2 * string.len());
+    put_words(string, to);
     zeros.fill(0);
     n_bytes
 }
@@ -270,7 +270,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 struct Counting<'a, W> {
     values: &'a [W],
     kinds: &'a [u8],
-    bits: &'a mut [W],
+    tails: &'a mut [W],
     symbols: &'a mut [u16],
     counts: &'a mut [[u32; MAX_SYMBOLS]],
 }
@@ -291,10 +291,11 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Counting<'_, W> {
         let left = s.minus(numbers, step.predicted);
         let left = s.minus(s.xor(left, step.signs), step.signs);
         let (size, folded) = folded(s, left);
-        let (symbol, bits) = symbols_of(s, folded);
+        let (symbol, tails) = steps::symbols(s, folded);
+        let symbol = s.plus(symbol, s.splat(W::from_u64(ZERO.into())));
         let symbol = s.or(symbol, s.shift_left(step.contexts, 8));
         let at = LANES * step.time;
-        s.store(bits, &mut self.bits[at..]);
+        s.store(tails, &mut self.tails[at..]);
         let mut words = [W::ZERO; LANES];
         s.store(symbol, &mut words);
         for (lane, place) in self.symbols[at..at + LANES].iter_mut().enumerate() {
@@ -327,56 +328,25 @@ fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
     s.select(s.larger(size, max), s.splat(max), size)
 }
 
-/// The symbols of numbers, and their plain bits.
-#[inline(always)]
-fn symbols_of<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> (S::Row, S::Row) {
-    let word = |n: u32| W::from_u64(n.into());
-    let (one, two) = (s.splat(word(1)), s.splat(word(2)));
-    let own = s.plus(numbers, s.splat(word(ZERO.into())));
-    let are_long = s.larger(numbers, word(OWN - 1));
-    if are_long == 0 {
-        return (own, s.splat(W::ZERO));
-    }
-    let n_bits = s.minus(s.minus(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
-    let second = s.and(s.shift_right_each(numbers, n_bits), one);
-    let first_long = s.splat(word(u32::from(LONG) - 2 * (LONG_BITS - 2)));
-    let long = s.plus(s.shift_left(n_bits, 1), s.plus(second, first_long));
-    let below = s.minus(s.shift_left_each(one, n_bits), one);
-    (s.select(are_long, long, own), s.keep(are_long, s.and(numbers, below)))
-}
-
-/// The length of a number with this symbol, if it has plain bits.
-#[inline(always)]
-fn long_bits(symbol: u8) -> Option<u32> {
-    Some(u32::from(symbol.checked_sub(LONG)?) / 2 + LONG_BITS)
-}
-
-/// Puts the symbols of a time and their bits in front of all that follow.
+/// Puts the symbols of a time and their tails in front of all that follow.
 #[inline(always)]
 fn write_step<W: Word>(
     encoder: &mut Encoder,
-    symbols: &[u16],
-    bits: &[W],
-    ranges: &[[u32; MAX_SYMBOLS]; CONTEXTS],
+    symbols: &[u16; LANES],
+    tails: &[W; LANES],
+    all: &[[u32; MAX_SYMBOLS]; CONTEXTS],
 ) {
-    let mut lengths = [0; LANES];
-    let mut longest = 0;
-    for (length, &symbol) in lengths.iter_mut().zip(symbols) {
-        *length = if symbol == NO_SYMBOL { 0 } else { long_bits(symbol as u8).map_or(0, |bits| bits - 2) };
-        longest = longest.max(*length);
-    }
-    for start in (0..longest).step_by(MAX_BITS as usize).rev() {
-        for lane in (0..LANES).rev() {
-            let n = lengths[lane].saturating_sub(start).min(MAX_BITS);
-            if n > 0 {
-                encoder.bits(lane, (bits[lane] >> start & W::low_mask(n)).to_u64() as u32, n);
-            }
+    let (mut of_numbers, mut ranges, mut lanes) = ([0; LANES], [0; LANES], 0);
+    for lane in 0..LANES {
+        if symbols[lane] != NO_SYMBOL {
+            let [symbol, context] = symbols[lane].to_le_bytes();
+            of_numbers[lane] = symbol.saturating_sub(ZERO);
+            ranges[lane] = all[usize::from(context)][usize::from(symbol)];
+            lanes |= 1 << lane;
         }
     }
-    for lane in (0..LANES).rev().filter(|&lane| symbols[lane] != NO_SYMBOL) {
-        let [symbol, context] = symbols[lane].to_le_bytes().map(usize::from);
-        encoder.symbol(lane, ranges[context][symbol]);
-    }
+    steps::write_tails(encoder, &of_numbers, tails);
+    encoder.symbols(&ranges, lanes);
 }
 
 /// Decodes the block of this shape in `bytes` to its place.
@@ -395,7 +365,7 @@ pub fn decode<W: Word, S: Rows<W>>(
 ) -> Result<()> {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, slots, .. } = work;
+    let Work { words, codes, kinds, numbers, sizes, slots, level, .. } = work;
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let mut rest = bytes;
     let front = Front::<W>::read(header, &mut rest, element)?;
@@ -411,7 +381,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     take(&mut rest, n_bits.div_ceil(8))?;
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
-    let decoder = Decoder::new(rest)?;
+    let decoder = Decoder::new(rest, *level)?;
     let mut reading =
         Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
@@ -495,17 +465,19 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
         s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
         let symbols =
             self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
-        let mut numbers = [W::ZERO; LANES];
-        let (mut long, mut exceptions) = (0, 0);
+        let (mut of_numbers, mut exceptions) = ([0; LANES], 0);
         for lane in 0..LANES {
-            numbers[lane] = W::from_u64(symbols[lane].wrapping_sub(ZERO).into());
-            long |= u32::from(symbols[lane] >= LONG) << lane;
-            exceptions |= u32::from(symbols[lane] < ZERO) << lane;
+            let takes_part = step.lanes >> lane & 1 != 0;
+            of_numbers[lane] = if takes_part { symbols[lane].saturating_sub(ZERO) } else { 0 };
+            exceptions |= u32::from(takes_part && symbols[lane] < ZERO) << lane;
         }
-        (long, exceptions) = (long & step.lanes, exceptions & step.lanes);
-        if long != 0 && !self.add_bits(&symbols, long, &mut numbers) {
-            self.is_sound = false;
-        }
+        let mut numbers = match steps::numbers(&mut self.decoder, &of_numbers) {
+            Some(numbers) => numbers,
+            None => {
+                self.is_sound = false;
+                [W::ZERO; LANES]
+            }
+        };
         // Nothing is left of exceptions.
         let folded = s.keep(!exceptions, s.load(&numbers));
         let sign = s.minus(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
@@ -530,31 +502,6 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
             size = s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size);
         }
         (row, size)
-    }
-}
-
-impl<W: Word> Reading<'_, W> {
-    /// Makes long numbers of the symbols of these lanes and of their bits. `false` if one is longer than words are.
-    #[inline(always)]
-    fn add_bits(&mut self, symbols: &[u8; LANES], long: u32, numbers: &mut [W; LANES]) -> bool {
-        let (mut lengths, mut longest) = ([0; LANES], 0);
-        for lane in (0..LANES).filter(|lane| long >> lane & 1 != 0) {
-            let n_bits = long_bits(symbols[lane]).map_or(0, |length| length - 2);
-            // The two highest bits.
-            numbers[lane] = W::from_u64(u64::from(symbols[lane] & 1 | 2)) << n_bits.min(W::BITS - 2);
-            lengths[lane] = n_bits;
-            longest = longest.max(n_bits);
-        }
-        if longest > W::BITS - 2 {
-            return false;
-        }
-        for start in (0..longest).step_by(MAX_BITS as usize) {
-            let bits = self.decoder.bits(&lengths.map(|length: u32| length.saturating_sub(start).min(MAX_BITS)));
-            for lane in 0..LANES {
-                numbers[lane] |= W::from_u64(bits[lane].into()) << start;
-            }
-        }
-        true
     }
 }
 

@@ -78,11 +78,11 @@ impl<W: RowWord> Case<W> {
         let mut first: Option<Vec<u8>> = None;
         for level in Level::all() {
             let mut out = vec![0xa5; layout.block_bound(self.elements.len() / self.coding.element.bytes)];
-            let n_bytes = at_level(level, Encode(self, &mut Work::new(&layout, true).unwrap(), &mut out));
+            let n_bytes = at_level(level, Encode(self, &mut Work::new(&layout, true, level).unwrap(), &mut out));
             out.truncate(n_bytes);
             assert!(first.as_ref().is_none_or(|first| *first == out), "{level:?}");
             let mut back = vec![0x5a; self.elements.len()];
-            at_level(level, Decode(self, &mut Work::new(&layout, false).unwrap(), &out, &mut back)).unwrap();
+            at_level(level, Decode(self, &mut Work::new(&layout, false, level).unwrap(), &out, &mut back)).unwrap();
             let header = out.first_chunk().map_or(CONST, |&header| u16::from_le_bytes(header));
             let mut elements = self.elements.chunks_exact(self.coding.element.bytes);
             let first_element = elements.next();
@@ -100,7 +100,7 @@ impl<W: RowWord> Case<W> {
     /// Damages of the block do not make decoding panic.
     fn attack(&self, bytes: &[u8]) {
         let layout = self.layout();
-        let mut work = Work::new(&layout, false).unwrap();
+        let mut work = Work::new(&layout, false, Level::best()).unwrap();
         let mut back = vec![0; self.elements.len()];
         for i in (0..90).filter(|_| !bytes.is_empty()) {
             let mut other = bytes.to_vec();

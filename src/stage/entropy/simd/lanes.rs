@@ -6,30 +6,14 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::level::{Level, features};
-use crate::settings::CpuLevel;
+use crate::cpu::level::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
-
-/// Proof that the CPU has AVX-512.
-#[derive(Clone, Copy)]
-pub struct Avx512(());
-
-impl Avx512 {
-    /// `None` if it has not, or may not use it.
-    pub fn at(level: Level) -> Option<Self> {
-        (level.kind() == CpuLevel::Avx512).then_some(Self(()))
-    }
-}
+use crate::stage::entropy::simd::{Avx512, avx512};
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
 /// Bits of codes that are looked up at once.
 const FIRST_BITS: u32 = 7;
-
-macro_rules! avx512 {
-    (one [$($feature:tt)*] $function:item) => { #[target_feature($(enable = $feature),*)] $function };
-    ($features:tt $($function:item)*) => { $(avx512! { one $features $function })* };
-}
 
 /// Reads the ranks of as many whole rows as there surely are words for, and returns how many numbers those are.
 pub fn read(_: Avx512, codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {

@@ -1,0 +1,25 @@
+//! Entropy coding with AVX-512.
+
+pub mod lanes;
+pub mod rans;
+
+use crate::cpu::level::Level;
+use crate::settings::CpuLevel;
+
+/// Proof that the CPU has AVX-512.
+#[derive(Clone, Copy)]
+pub struct Avx512(());
+
+impl Avx512 {
+    /// `None` if it has not, or may not use it.
+    pub fn at(level: Level) -> Option<Self> {
+        (level.kind() == CpuLevel::Avx512).then_some(Self(()))
+    }
+}
+
+/// Functions with its instructions.
+macro_rules! avx512 {
+    (one [$($feature:tt)*] $function:item) => { #[target_feature($(enable = $feature),*)] $function };
+    ($features:tt $($function:item)*) => { $(avx512! { one $features $function })* };
+}
+use avx512;

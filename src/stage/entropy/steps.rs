@@ -1,0 +1,96 @@
+//! Numbers as steps of rANS: symbols of all lanes, and then the bits that these do not tell.
+//!
+//! Numbers below 8 have symbols of their own. Of a larger one the symbol tells the length and the second highest bit; the
+//! bits below, its *tail*, follow as they are, the lowest ones first.
+
+use crate::stage::entropy::rans::{Decoder, Encoder, MAX_BITS};
+use crate::stage::rows::{LANES, Rows};
+use crate::stage::word::Word;
+
+/// So many numbers have symbols of their own.
+const OWN: u32 = 8;
+/// The first symbol of others, which have a tail.
+const LONG: u8 = OWN as u8;
+/// The length of the shortest of those.
+const LONG_BITS: u32 = OWN.ilog2() + 1;
+/// The symbols of numbers, and their tails.
+#[inline(always)]
+pub fn symbols<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> (S::Row, S::Row) {
+    let word = |n: u32| W::from_u64(n.into());
+    let are_long = s.larger(numbers, word(OWN - 1));
+    if are_long == 0 {
+        return (numbers, s.splat(W::ZERO));
+    }
+    let (one, two) = (s.splat(word(1)), s.splat(word(2)));
+    let n_bits = s.minus(s.minus(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
+    let second = s.and(s.shift_right_each(numbers, n_bits), one);
+    let first_long = s.splat(word(u32::from(LONG) - 2 * (LONG_BITS - 2)));
+    let long = s.plus(s.shift_left(n_bits, 1), s.plus(second, first_long));
+    let below = s.minus(s.shift_left_each(one, n_bits), one);
+    (s.select(are_long, long, numbers), s.keep(are_long, s.and(numbers, below)))
+}
+
+/// Bits of the tail of a number with this symbol.
+#[inline(always)]
+fn tail_bits(symbol: u8) -> u32 {
+    if symbol >= LONG { u32::from(symbol - LONG) / 2 + LONG_BITS - 2 } else { 0 }
+}
+
+/// Puts the tails of numbers with these symbols in front.
+#[inline(always)]
+pub fn write_tails<W: Word>(encoder: &mut Encoder, symbols: &[u8; LANES], tails: &[W; LANES]) {
+    let (mut lengths, mut longest) = ([0; LANES], 0);
+    for lane in 0..LANES {
+        lengths[lane] = tail_bits(symbols[lane]);
+        longest = longest.max(lengths[lane]);
+    }
+    let n_parts = longest.div_ceil(MAX_BITS);
+    for part in 0..n_parts {
+        // The last part comes first.
+        let start = (n_parts - 1 - part) * MAX_BITS;
+        let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
+        for lane in 0..LANES {
+            n_bits[lane] = lengths[lane].saturating_sub(start).min(MAX_BITS);
+            bits[lane] = (tails[lane] >> start & W::low_mask(n_bits[lane])).to_u64() as u32;
+        }
+        encoder.bits(&bits, &n_bits);
+    }
+}
+
+/// The numbers that have these symbols, with their tails. `None` if one of them, or a symbol that is none, has more bits than
+/// a word.
+#[inline(always)]
+pub fn numbers<W: Word>(decoder: &mut Decoder, symbols: &[u8; LANES]) -> Option<[W; LANES]> {
+    let mut numbers = [W::ZERO; LANES];
+    let mut highest = 0;
+    for lane in 0..LANES {
+        numbers[lane] = W::from_u64(symbols[lane].into());
+        highest = highest.max(symbols[lane]);
+    }
+    if highest < LONG {
+        return Some(numbers);
+    }
+    if tail_bits(highest) > W::BITS - 2 {
+        return None;
+    }
+    let mut lengths = [0; LANES];
+    for lane in 0..LANES {
+        lengths[lane] = tail_bits(symbols[lane]);
+        // The two highest bits.
+        let top = W::from_u64(u64::from(symbols[lane] & 1 | 2)) << lengths[lane];
+        numbers[lane] = if symbols[lane] >= LONG { top } else { numbers[lane] };
+    }
+    let mut start = 0;
+    while start < tail_bits(highest) {
+        let mut n_bits = [0; LANES];
+        for lane in 0..LANES {
+            n_bits[lane] = lengths[lane].saturating_sub(start).min(MAX_BITS);
+        }
+        let bits = decoder.bits(&n_bits);
+        for lane in 0..LANES {
+            numbers[lane] |= W::from_u64(bits[lane].into()) << start;
+        }
+        start += MAX_BITS;
+    }
+    Some(numbers)
+}
