@@ -207,13 +207,17 @@ def of_lzma(lzma_):
     )
 
 
-def of_fpc():
-    """Of fpc.c, which the C compiler makes a library of."""
+def compiled(source, *options):
+    """A C file of this folder, which the C compiler makes a library of."""
     with tempfile.TemporaryDirectory() as folder:
-        library = pathlib.Path(folder) / "fpc.so"
-        command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", library, ROOT / "scripts/fpc.c"]
+        library = pathlib.Path(folder) / "it.so"
+        command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", library, ROOT / "scripts" / source, *options]
         subprocess.run(command, check=True)
-        fpc = ctypes.CDLL(str(library))
+        return ctypes.CDLL(str(library))
+
+
+def of_fpc():
+    fpc = compiled("fpc.c")
     fpc.fpc_compress.restype = c_size_t
     room = np.zeros(0, "u1")
 
