@@ -284,6 +284,10 @@ fn cases() -> Vec<Case> {
         level: 3,
         ..bounded(terms, name, generator, dtype, extents)
     };
+    let bounded_dense = |terms, name, generator, dtype, extents: &[u64]| Case {
+        level: 2,
+        ..bounded(terms, name, generator, dtype, extents)
+    };
     let zfp = |terms, name, generator, dtype, extents: &[u64]| Case {
         terms,
         ..case("zfp", name, generator, dtype, extents)
@@ -453,6 +457,19 @@ fn cases() -> Vec<Case> {
         bounded_max("abs=3.9", "max_u16_3d", "field", DType::U16, &[5, 20, 30]),
         bounded_max("pwrel=1e-2", "max_pwrel_f16", "field_scales", DType::F16, &[60, 70]),
         bounded_max("rel=1e-3,fill=-999", "max_complex64_holes", "field_gaps", DType::C64, &[40, 50]),
+        bounded_dense("abs=1e-2", "dense_f32_3d", "field", DType::F32, &[7, 33, 37]),
+        bounded_dense("abs=0.5", "dense_f64_2d", "field", DType::F64, &[60, 65]),
+        bounded_dense("abs=0.1", "dense_f32_1d", "walk", DType::F32, &[5000]),
+        bounded_dense("abs=1e-2", "dense_f32_thin", "field", DType::F32, &[20, 70, 3]),
+        bounded_dense("abs=1e-2,fill=-999", "dense_f32_holes", "field_gaps", DType::F32, &[9, 20, 30]),
+        bounded_dense("abs=1e-2", "dense_f64_nan_holes", "field_nan", DType::F64, &[70, 60]),
+        bounded_dense("abs=1e-3", "dense_f32_spikes", "field_spikes", DType::F32, &[60, 80]),
+        bounded_dense("abs=1e-300", "dense_f32_no_codes", "field", DType::F32, &[4000]),
+        bounded_dense("abs=1e-2", "dense_f32_still", "field_still", DType::F32, &[4000]),
+        bounded_dense("abs=0.5", "dense_i64_steps", "steps", DType::I64, &[10, 400]),
+        bounded_dense("abs=3.9", "dense_u16_3d", "field", DType::U16, &[5, 20, 30]),
+        bounded_dense("pwrel=1e-2", "dense_pwrel_f16", "field_scales", DType::F16, &[60, 70]),
+        bounded_dense("rel=1e-3,fill=-999", "dense_complex64_holes", "field_gaps", DType::C64, &[40, 50]),
         case("huffman", "u8_1d", "walk", DType::U8, &[70_000]),
         case("huffman", "u8_2d_steps", "steps", DType::U8, &[90, 61]),
         case("huffman", "i8_few", "few", DType::I8, &[3, 50, 70]),

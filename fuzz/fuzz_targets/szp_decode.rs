@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let exponent =
         if mode == Mode::Pwrel { 1022 - u64::from(v % 60) } else { u64::from(v) << 3 | u64::from(w & 7) };
     let value = f64::from_bits(exponent.clamp(1, 2046) << 52 | u64::from(w) << 44);
-    let (log2_size, level) = if with & 4 != 0 { (18, 3) } else { (12, 0) };
+    let (log2_size, level) = [(12, 0), (18, 3), (16, 2), (12, 0)][usize::from(with >> 2 & 3)];
     let mut params = vec![log2_size, 2, mode.id(), level];
     params.extend(value.to_le_bytes());
     if with & 2 != 0 {

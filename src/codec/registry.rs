@@ -143,7 +143,11 @@ pub static CODECS: &[Entry] = &[
         id: 3,
         name: "szp",
         about: "numbers of all types, each within a bound of what it was, however often they are rewritten",
-        levels: &[Level { number: 1, name: "fast" }, Level { number: 3, name: "max" }],
+        levels: &[
+            Level { number: 1, name: "fast" },
+            Level { number: 2, name: "dense" },
+            Level { number: 3, name: "max" },
+        ],
         modes: &[Mode::Abs, Mode::Rel, Mode::Pwrel],
         wants_fill: true,
         max_expansion: 1 << 18,

@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::stage::rows::first_lanes;
 
 /// Words of the marks of the longest block.
-const MAX_WORDS: usize = (1 << 14) / 32;
+const MAX_WORDS: usize = (1 << 16) / 32;
 
-/// Marks of up to 2^14 numbers; those behind the last number are zero.
+/// Marks of up to 2^16 numbers; those behind the last number are zero.
 #[derive(Clone)]
 pub struct Marks {
     words: [u32; MAX_WORDS],
@@ -236,7 +236,7 @@ mod tests {
         marks.words()[i / 32] >> (i % 32) & 1 == 1
     }
 
-    const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 14];
+    const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 16];
 
     #[test]
     fn marks_come_back() {

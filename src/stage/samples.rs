@@ -5,6 +5,8 @@ use crate::stage::word::Word;
 
 /// Of the samples, every so many are looked at where fewer are enough.
 const STEP: usize = 4;
+/// Samples of small blocks of which the middle is taken.
+pub const FEW: usize = LANES / STEP;
 
 /// The values numbered ⌊j · n / 32⌋ of n.
 #[derive(Clone, Copy)]
@@ -23,10 +25,9 @@ impl<W: Word> Samples<W> {
         Self(samples)
     }
 
-    /// A value that is near the middle of all, which are signed numbers, each less `base`.
+    /// A value that is near the middle of all, which are signed numbers, each less `base`: that of `N` of them.
     #[inline(always)]
-    pub fn middle(values: &[W], base: W) -> W {
-        const N: usize = LANES / STEP;
+    pub fn middle<const N: usize>(values: &[W], base: W) -> W {
         let mut few = [W::default(); N];
         let mut i = 0;
         while i < N {

@@ -63,8 +63,11 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 
 /// Those of the codecs that have kernels, and those that keep a bound.
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
-    // Level max is for CPUs.
-    let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
+    let is_of_gpus = |spec: &Request| {
+        // Level max is for CPUs, and so is dense of szp.
+        let last = if spec.name() == "szp" { 1 } else { 2 };
+        registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() <= last
+    };
     specs().filter(is_of_gpus).chain([szp(Mode::Abs, 1e-3)])
 }
 

@@ -68,7 +68,7 @@ def test_the_filter_function_under_valgrind(compiled, spec, part):
         (["2", "0", "65538"], "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 65538"),
         (["3"], "szp: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
         (["3", "2", "0", str(0x3FE00000)], "cannot know the range of the dataset; use abs"),
-        (["3", "1", "0", str(0x3FE00000), "2"], "szp has the levels 1 fast, 3 max, and 0 for the default, not 2"),
+        (["3", "1", "0", str(0x3FE00000), "4"], "szp has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         (["2", "1", "0", "0"], "lorenzo: use mode 0, lossless; it has no mode 1, abs"),
         (["1", "1", "0", "0"], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         (["1", "2", "0", "0"], "ndzip: use mode 0, lossless; it has no mode 2, rel"),

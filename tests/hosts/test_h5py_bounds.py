@@ -148,8 +148,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path):
     refused(path, options(SZP, PWREL, 1.0), "below 1")
     refused(path, options(SZP, ABS, 0.0), "above 0")
     refused(path, options(SZP, ABS, float("nan")), "finite")
-    refused(path, options(SZP, ABS, 1e-3, 2), "szp has the levels 1 fast, 3 max", "not 2")
-    refused(path, options(SZP, ABS, 1e-3, 4), "not 4")
+    refused(path, options(SZP, ABS, 1e-3, 4), "szp has the levels 1 fast, 2 dense, 3 max", "not 4")
     refused(path, (SZP,), "mode 1, abs")
     refused(path, options(SZP, 3, 8.0), "rate")
 

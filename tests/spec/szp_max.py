@@ -116,29 +116,32 @@ def weights_of(h, rows, source):
 
 
 def tables_of(source):
-    """For each context, the symbol, frequency and first slot of every slot."""
+    """Those of all contexts."""
     start = source.at
     bits = Bits(source.take(source.left()))
-    tables = []
-    for _ in range(28):
-        n, frequencies = bits.take(8), []
-        check(n <= 132, "symbols")
-        if n > 0:
-            rest = bits.take(8)
-            check(rest < n, "symbol of the rest")
-            for symbol in range(n):
-                length = 0 if symbol == rest else bits.take(4)
-                check(length <= 10, "length of a frequency")
-                kept = min(length - 1, 3)
-                frequencies.append(length and (1 << kept | bits.take(kept)) << (length - 1 - kept))
-            check(sum(frequencies) < 1024, "frequencies")
-            frequencies[rest] = 1024 - sum(frequencies)
-        firsts = itertools.accumulate(frequencies, initial=0)
-        tables.append([(s, f, b) for s, (f, b) in enumerate(zip(frequencies, firsts)) for _ in range(f)])
+    tables = [table_of(bits) for _ in range(28)]
     source.at = start
     source.take(-(-bits.at // 8))
     source.take(-source.at % 4)
     return tables
+
+
+def table_of(bits):
+    """The symbol, frequency and first slot of every slot."""
+    n, frequencies = bits.take(8), []
+    check(n <= 132, "symbols")
+    if n > 0:
+        rest = bits.take(8)
+        check(rest < n, "symbol of the rest")
+        for symbol in range(n):
+            length = 0 if symbol == rest else bits.take(4)
+            check(length <= 10, "length of a frequency")
+            kept = min(length - 1, 3)
+            frequencies.append(length and (1 << kept | bits.take(kept)) << (length - 1 - kept))
+        check(sum(frequencies) < 1024, "frequencies")
+        frequencies[rest] = 1024 - sum(frequencies)
+    firsts = itertools.accumulate(frequencies, initial=0)
+    return [(s, f, b) for s, (f, b) in enumerate(zip(frequencies, firsts)) for _ in range(f)]
 
 
 class Lanes:

@@ -16,7 +16,7 @@ use crate::stage::marks::Marks;
 use crate::stage::pack;
 use crate::stage::predict::{self, ANY, Each, LineSums};
 use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows};
-use crate::stage::samples::Samples;
+use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
 use crate::stage::word::Word;
 
@@ -225,8 +225,13 @@ fn choose<'a, W: Word, S: Rows<W>>(
             _ => &mut *cuts,
         };
         let other_base = if other_map == BITS { first } else { subtract_first(s, v, n) };
-        let candidate =
-            predict::Numbers { v, shape, middle: Samples::middle(&v[..n], other_base), in_full: false, masked };
+        let candidate = predict::Numbers {
+            v,
+            shape,
+            middle: Samples::middle::<FEW>(&v[..n], other_base),
+            in_full: false,
+            masked,
+        };
         let mut prediction = predict::choose::<_, _, Each>(s, &candidate, is_dense);
         if other_map == CUT {
             prediction.cost +=
@@ -249,7 +254,7 @@ fn choose<'a, W: Word, S: Rows<W>>(
     };
     if is_dense && masked.is_none() && best.cost < (n / FEW_BITS) as u64 {
         // The few bits that are left may all be in other rows.
-        let middle = Samples::middle(&numbers[..n], base);
+        let middle = Samples::middle::<FEW>(&numbers[..n], base);
         best = predict::choose::<_, _, Each>(
             s,
             &predict::Numbers { v: numbers, shape, middle, in_full: true, masked },

@@ -1,7 +1,8 @@
-//! One block: codes or words, predicted, in octets; and the elements that are kept exactly.
+//! One block: codes or words, predicted and packed; and the elements that are kept exactly.
 //!
 //! ```text
 //! u16 header | widths | base | holes | other exceptions | entries | octets
+//! u16 header | base | holes | other exceptions | numbers in contexts
 //! ```
 //!
 //! Every section begins at a multiple of four bytes. A block without bytes has elements whose words are 0.
@@ -10,17 +11,17 @@ use std::cell::Cell;
 
 use crate::codec::BlockCounts;
 use crate::codec::szp::exceptions::{ALIGNMENT, Holes, Others, others_bytes, place, write_others};
+use crate::codec::szp::packing::Packing;
+use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::marks::Marks;
-use crate::stage::octets::Widths;
-use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Octets, Orders};
+use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
-use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
 /// Headers of blocks that are not predicted.
@@ -32,8 +33,9 @@ pub const HOLES: u16 = 1 << 13;
 pub const OTHERS: u16 = 1 << 14;
 /// Bits of an order.
 const ORDER_BITS: u16 = 3;
-/// Where the number of widths, less one, is.
+/// Where the number of widths, less one, is, and its bits.
 const WIDTHS_AT: u16 = 9;
+const WIDTHS_BITS: u16 = 3;
 /// Of so many elements one may be another exception; with more the block has words.
 pub const FEW: usize = 8;
 /// Most bytes of a block beside its elements as they are.
@@ -47,20 +49,20 @@ pub const MAX_PARTS: usize = 2;
 const BUFFERS: usize = 4;
 
 /// A block's numbers while it is coded. The memory is kept by the thread; what is in it does not matter.
-pub struct Work<W: Word> {
+pub struct Work<W: Word, P> {
     memory: Vec<W>,
     /// Words of each buffer.
     n: usize,
-    widths: Widths,
+    packing: P,
     exceptions: Exceptions<W>,
 }
 
-impl<W: Word> Work<W> {
-    /// For the blocks of a layout.
+impl<W: Word, P: Packing<W>> Work<W, P> {
+    /// For encoding, or only for decoding, the blocks of a layout.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(layout: &Layout) -> Result<Self> {
+    pub fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(LINE_WORDS);
         // At the end of a thread there may be nothing kept any more.
         let mut memory = W::kept().try_with(Cell::take).unwrap_or_default();
@@ -69,22 +71,22 @@ impl<W: Word> Work<W> {
         let bytes = (need * W::BYTES) as u64;
         memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
         memory.resize(memory.len() + missing, W::default());
-        Ok(Self { memory, n, widths: Widths::new(), exceptions: Exceptions::new() })
+        Ok(Self { memory, n, packing: P::new(layout, encodes, level)?, exceptions: Exceptions::new() })
     }
 
     #[inline(always)]
-    fn buffers(&mut self) -> ([&mut [W]; BUFFERS], &mut Widths, &mut Exceptions<W>) {
+    fn buffers(&mut self) -> ([&mut [W]; BUFFERS], &mut P, &mut Exceptions<W>) {
         let start = self.memory.as_ptr().align_offset(CACHE_LINE).min(LINE_WORDS);
         let (first, rest) = self.memory[start..].split_at_mut(self.n);
         let (second, rest) = rest.split_at_mut(self.n);
         let (third, rest) = rest.split_at_mut(self.n);
-        ([first, second, third, &mut rest[..self.n]], &mut self.widths, &mut self.exceptions)
+        ([first, second, third, &mut rest[..self.n]], &mut self.packing, &mut self.exceptions)
     }
 }
 
-impl<W: Word> Drop for Work<W> {
+impl<W: Word, P> Drop for Work<W, P> {
     fn drop(&mut self) {
-        // Blocks are small, so this is.
+        // Of two MiB at most.
         let _ = W::kept().try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
     }
 }
@@ -259,9 +261,9 @@ fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks
 
 /// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of `unit`.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     s: S,
-    work: &mut Work<W>,
+    work: &mut Work<W, P>,
     coding: &Coding<W>,
     unit: usize,
     source: &Source,
@@ -270,7 +272,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let ([words, codes, spare, other], widths, exceptions) = work.buffers();
+    let ([words, codes, spare, other], packing, exceptions) = work.buffers();
     let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
@@ -285,41 +287,36 @@ pub fn encode<W: Word, S: Rows<W>>(
     if kind == 0 && is_zero(s, v, n) {
         return constant(coding.value(first), unit, out);
     }
-    let numbers =
-        predict::Numbers { v, shape, middle: Samples::middle(&v[..n], first), in_full: false, masked: None };
-    let predict::Prediction { orders, base, .. } = predict::choose::<_, _, Octets>(s, &numbers, false);
+    let numbers = predict::Numbers { v, shape, middle: P::middle(&v[..n], first), in_full: false, masked: None };
+    let predict::Prediction { orders, base, .. } = predict::choose::<_, _, P::Cost>(s, &numbers, P::SEARCHES);
     // Half of the next block is fetched now, the rest when the numbers are packed.
     let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
     let r = predict::apply(s, v, spare, other, shape, orders, base, &mut ahead(0));
     r[n..n + LANES].fill(W::default());
-    widths.choose(s, r, n);
-
+    let packed_bytes = packing.choose(s, r, shape);
     let exceptions_bytes = if kind == WORDS { 0 } else { exceptions.n_bytes(element) };
-    let n_bytes = (2 + widths.table().len()).next_multiple_of(ALIGNMENT)
-        + W::BYTES
-        + exceptions_bytes
-        + widths.index_bytes().next_multiple_of(ALIGNMENT)
-        + widths.n_bytes;
-    let n_bytes = n_bytes.next_multiple_of(unit);
+    let n_widths = packing.table().len();
+    let front_bytes = (2 + n_widths).next_multiple_of(ALIGNMENT) + W::BYTES + exceptions_bytes;
     let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
+    let n_bytes = packed_bytes.map_or(raw_bytes, |n_bytes| (front_bytes + n_bytes).next_multiple_of(unit));
+    let packed_bytes = packed_bytes.unwrap_or_default();
     if n_bytes >= raw_bytes {
         write_raw(source, shape, element, &mut out[..raw_bytes]);
         return raw_bytes;
     }
     let [oz, oy, ox] = orders.map(u16::from);
-    let n_widths = widths.table().len();
-    let header = ox | oy << ORDER_BITS | oz << (2 * ORDER_BITS) | (n_widths as u16 - 1) << WIDTHS_AT | kind;
+    let of_widths = (n_widths as u16).saturating_sub(1) << WIDTHS_AT;
+    let header = ox | oy << ORDER_BITS | oz << (2 * ORDER_BITS) | of_widths | kind;
     let mut rest = &mut out[..n_bytes];
     let front = place(&mut rest, 2 + n_widths);
     front[..2].copy_from_slice(&header.to_le_bytes());
-    front[2..].copy_from_slice(widths.table());
+    front[2..].copy_from_slice(packing.table());
     first.plus(base).write(place(&mut rest, W::BYTES));
     if kind != WORDS {
         exceptions.write(words, block.first, element, &mut rest);
     }
-    widths.write_index(s, place(&mut rest, widths.index_bytes()));
-    let (octets, zeros) = rest.split_at_mut(widths.n_bytes);
-    widths.pack(s, r, octets, &mut ahead(1));
+    let (packed, zeros) = rest.split_at_mut(packed_bytes);
+    packing.write(s, r, packed, &mut ahead(1));
     zeros.fill(0);
     n_bytes
 }
@@ -418,9 +415,9 @@ pub fn decode_plain<W: Word, S: Rows<W>>(
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     s: S,
-    work: &mut Work<W>,
+    work: &mut Work<W, P>,
     coding: &Coding<W>,
     unit: usize,
     shape: [usize; 3],
@@ -430,7 +427,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
     let damage = || Error::corrupt("an szp block is not as long as its contents");
-    let ([words, numbers, other, _], widths, _) = work.buffers();
+    let ([words, numbers, other, _], packing, _) = work.buffers();
     let whole = |n_bytes: usize| if n_bytes.next_multiple_of(unit) == bytes.len() { Ok(()) } else { Err(damage()) };
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let order = |k: u16| (header >> (k * ORDER_BITS)) as u8 & MAX_ORDER;
@@ -440,33 +437,28 @@ pub fn decode<W: Word, S: Rows<W>>(
         return Err(newer());
     }
     let mut rest = &bytes[2..];
-    let n_widths = usize::from(header >> WIDTHS_AT & 7) + 1;
+    let n_widths = widths_of::<W, P>(header)?;
     let table = rest.get(..n_widths).ok_or_else(damage)?;
     rest = bytes.get((2 + n_widths).next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
     let base = W::read(rest.get(..W::BYTES).ok_or_else(damage)?);
     rest = &rest[W::BYTES..];
     let holes = if header & HOLES != 0 { Some(Holes::read(&mut rest, shape)?) } else { None };
     let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
-    let index_bytes = Widths::bytes_of_index(n_widths, n);
-    let index = rest.get(..index_bytes).ok_or_else(damage)?;
-    widths.read(s, table, index, n)?;
-    rest = rest.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
-    let octets = rest.get(..widths.n_bytes).ok_or_else(damage)?;
-    whole(bytes.len() - rest.len() + octets.len())?;
+    let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
     let finish = Values(quantiser);
     let is_direct = element.bytes == W::BYTES && holes.is_none();
     if is_direct && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
-        if orders[2] == 1 {
-            widths.unpack(s, octets, &mut LineSums::<_, _, 1>::new(s, orders, base, &mut line));
+        is_whole(if orders[2] == 1 {
+            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, 1>::new(s, orders, base, &mut line))
         } else {
-            widths.unpack(s, octets, &mut LineSums::<_, _, ANY>::new(s, orders, base, &mut line));
-        }
+            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, &mut line))
+        }?)?;
         put_others(&others, element, shape, target);
         return Ok(());
     }
-    widths.unpack(s, octets, &mut Numbers { numbers: &mut *numbers, at: 0 });
+    is_whole(packing.unpack(s, table, rest, shape, &mut Numbers { numbers: &mut *numbers, at: 0 })?)?;
     let words = if !predict::is_in_rows(shape, orders, other.len()) {
         numbers[n..n + LANES].fill(W::default());
         predict::undo(s, numbers, shape, orders, base);
@@ -517,6 +509,11 @@ impl<W: Word, S: Rows<W>> RowSink<W, S> for Numbers<'_, W> {
     }
 }
 
+/// How many widths a block with this header has.
+fn widths_of<W: Word, P: Packing<W>>(header: u16) -> Result<usize> {
+    P::table_bytes(header >> WIDTHS_AT & ((1 << WIDTHS_BITS) - 1)).ok_or_else(newer)
+}
+
 pub fn newer() -> Error {
     let text = "an szp block is of a kind unknown to this version; a newer gridz may read this data";
     Error::new(ErrorKind::UnsupportedFormat, text)
@@ -530,7 +527,12 @@ pub fn no_codes() -> Error {
 ///
 /// # Errors
 /// `Corrupt` or `UnsupportedFormat`.
-pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
+pub fn count<W: Word, P: Packing<W>>(
+    bytes: &[u8],
+    shape: [usize; 3],
+    element: Element,
+    counts: &mut BlockCounts,
+) -> Result<()> {
     let n = shape.iter().product::<usize>();
     let damage = || Error::corrupt("an szp block ends within its header");
     counts.all += 1;
@@ -544,10 +546,9 @@ pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts:
         CONST => counts.constant += 1,
         _ if header & RAW != 0 => return Err(newer()),
         _ => {
-            counts.packed += 1;
+            *(if P::IS_ENTROPY { &mut counts.entropy } else { &mut counts.packed }) += 1;
             counts.exact += if header & WORDS != 0 { n as u64 } else { 0 };
-            let n_widths = usize::from(header >> WIDTHS_AT & 7) + 1;
-            let front = (2 + n_widths).next_multiple_of(ALIGNMENT) + W::BYTES;
+            let front = (2 + widths_of::<W, P>(header)?).next_multiple_of(ALIGNMENT) + W::BYTES;
             let mut rest = bytes.get(front..).ok_or_else(damage)?;
             if header & HOLES != 0 {
                 counts.masked += 1;

@@ -2,6 +2,7 @@
 
 use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
 use crate::codec::mode::Mode;
+use crate::codec::szp::params::Level;
 use crate::codec::szp::{Chunk, Szp};
 use crate::format::region::FoldedRegion;
 
@@ -11,7 +12,7 @@ const RANGE: [Names; 2] = [names!("szp_range_u32"), names!("szp_range_u64")];
 const DECOMPRESS: [Names; 2] = [names!("szp_decompress_u32"), names!("szp_decompress_u64")];
 const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
 
-const NO_MAX: &str = "szp at level 3 has no kernels";
+const NO_KERNELS: &str = "szp at levels 2 and 3 has no kernels";
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
@@ -28,8 +29,8 @@ impl GpuCodec for Szp {
     /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if chunk.asked.is_max() {
-            return Answer::NotHere(NO_MAX.into());
+        if chunk.asked.level != Level::Fast {
+            return Answer::NotHere(NO_KERNELS.into());
         }
         let of_word = usize::from(chunk.element.word_bits() == 64);
         let n_blocks = chunk.layout.n_blocks() as u64;
@@ -48,8 +49,8 @@ impl GpuCodec for Szp {
     /// Blocks have checks of their own.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if chunk.asked.is_max() {
-            return Answer::NotHere(NO_MAX.into());
+        if chunk.asked.level != Level::Fast {
+            return Answer::NotHere(NO_KERNELS.into());
         }
         let touched: u64 =
             chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();

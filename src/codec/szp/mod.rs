@@ -2,7 +2,8 @@
 //!
 //! Elements become whole numbers, their codes, which stand for elements within the bound (`stage::quantise`); those of
 //! which no code does are kept exactly (`exceptions`). Codes are predicted in blocks as lorenzo predicts words
-//! (`stage::predict`), and what is left is packed in groups of eight (`stage::octets`, `block`). A code depends on its
+//! (`stage::predict`), and what is left is packed (`packing`, `block`): in groups of eight (`stage::octets`), at level dense
+//! by entropy (`stage::entropy::contexts`); level max is another matter (`max`). A code depends on its
 //! element alone, so arrays can be rewritten in parts for ever without drifting. Of complex elements real and imaginary
 //! parts have blocks of their own.
 
@@ -10,6 +11,7 @@ mod block;
 mod cuda;
 mod exceptions;
 mod max;
+mod packing;
 pub mod params;
 
 use std::marker::PhantomData;
@@ -27,12 +29,15 @@ use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
+use crate::stage::entropy::contexts;
+use crate::stage::octets::Widths;
 use crate::stage::quantise::{Numbers, Quantiser};
 use crate::stage::range::Ranger;
 use crate::stage::rows::{RowWord, Rows};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
+use packing::Packing;
 use params::{Asked, LOG2_UNITS, MAX_RANK};
 
 /// Bytes in front of a payload's table: the bound in force.
@@ -166,7 +171,7 @@ impl Chunk {
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
         counts::a_layout();
         let number = dtype.parts().0;
-        let layout = layout(dtype, shape, asked.log2_unit, asked.log2_size)?;
+        let layout = layout(dtype, shape, asked.log2_unit, asked.level.log2_size())?;
         Some(Self { layout, element: Element::of(number)?, number, asked })
     }
 
@@ -201,6 +206,31 @@ impl Chunk {
     }
 }
 
+/// Does something with the worker on a chunk's blocks, which are coded as its level says.
+macro_rules! with_blocks {
+    ($coder:expr, $job:expr, $encodes:expr, |$worker:ident| $what:expr) => {{
+        let (coder, job, encodes) = ($coder, $job, $encodes);
+        match coder.chunk.asked.level {
+            params::Level::Fast => {
+                let packed = Packed { coder, encodes, level: job.level, packing: PhantomData::<fn() -> Widths> };
+                let $worker = worker(&packed, job);
+                $what
+            }
+            params::Level::Dense => {
+                let packed =
+                    Packed { coder, encodes, level: job.level, packing: PhantomData::<fn() -> contexts::Work> };
+                let $worker = worker(&packed, job);
+                $what
+            }
+            params::Level::Max => {
+                let max = Max { coder, encodes, level: job.level };
+                let $worker = worker(&max, job);
+                $what
+            }
+        }
+    }};
+}
+
 /// A chunk and how its elements become codes.
 struct Coder<W> {
     chunk: Chunk,
@@ -232,20 +262,12 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     };
     dst[..HEAD_BYTES].copy_from_slice(&bound.to_le_bytes());
     let coder = Coder::<W>::new(chunk, bound);
-    let (n_bytes, sums) = if chunk.asked.is_max() {
-        worker(&Max { coder: &coder, level: job.level, encodes: true }, job).encode(src, dst)
-    } else {
-        worker(&coder, job).encode(src, dst)
-    }?;
+    let (n_bytes, sums) = with_blocks!(&coder, job, true, |worker| worker.encode(src, dst))?;
     Ok(Encoded { n_bytes, sums })
 }
 
 fn decode<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-    if coder.chunk.asked.is_max() {
-        worker(&Max { coder, level: job.level, encodes: false }, job).decode(payload, dst)
-    } else {
-        worker(coder, job).decode(payload, dst)
-    }
+    with_blocks!(coder, job, false, |worker| worker.decode(payload, dst))
 }
 
 fn decode_region<W: RowWord>(
@@ -255,19 +277,13 @@ fn decode_region<W: RowWord>(
     region: &FoldedRegion,
     dst: &mut [u8],
 ) -> Result<()> {
-    if coder.chunk.asked.is_max() {
-        worker(&Max { coder, level: job.level, encodes: false }, job).decode_region(payload, region, dst)
-    } else {
-        worker(coder, job).decode_region(payload, region, dst)
-    }
+    with_blocks!(coder, job, false, |worker| worker.decode_region(payload, region, dst))
 }
 
 fn count<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let element = coder.chunk.element;
-    let is_max = coder.chunk.asked.is_max();
-    worker(coder, job).for_blocks(payload, |bytes, shape| match is_max {
-        true => max::count::<W>(bytes, shape, element, counts),
-        false => block::count::<W>(bytes, shape, element, counts),
+    with_blocks!(coder, job, false, |worker| {
+        worker.for_blocks(payload, |bytes, shape| worker.coder.count(bytes, shape, element, counts))
     })
 }
 
@@ -275,54 +291,76 @@ fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Work
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
-impl<W: RowWord> BlockCoder<W> for Coder<W> {
+/// The blocks of a chunk, packed in one way.
+struct Packed<'a, W, P> {
+    coder: &'a Coder<W>,
+    /// Whether blocks are to be encoded.
+    encodes: bool,
+    /// Instructions that may be used.
+    level: Level,
+    packing: PhantomData<fn() -> P>,
+}
+
+impl<W: RowWord, P: Packing<W>> Packed<'_, W, P> {
+    fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
+        block::count::<W, P>(bytes, shape, element, counts)
+    }
+}
+
+impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     const NAME: &'static str = "szp";
-    type Work = Work<W>;
+    type Work = Work<W, P>;
 
     fn layout(&self) -> &Layout {
-        &self.chunk.layout
+        &self.coder.chunk.layout
     }
 
     fn element(&self) -> Element {
-        self.chunk.element
+        self.coder.chunk.element
     }
 
-    fn work(&self) -> Result<Work<W>> {
-        Work::new(&self.chunk.layout)
+    fn work(&self) -> Result<Work<W, P>> {
+        Work::new(self.layout(), self.encodes, self.level)
     }
 
     #[inline(always)]
     fn encode<S: Rows<W>>(
         &self,
         s: S,
-        work: &mut Work<W>,
+        work: &mut Work<W, P>,
         source: &Source,
         shape: [usize; 3],
         out: &mut [u8],
     ) -> usize {
-        block::encode(s, work, &self.coding, self.chunk.layout.unit(), source, shape, out)
+        block::encode(s, work, &self.coder.coding, self.layout().unit(), source, shape, out)
     }
 
     #[inline(always)]
     fn decode<S: Rows<W>>(
         &self,
         s: S,
-        work: &mut Work<W>,
+        work: &mut Work<W, P>,
         shape: [usize; 3],
         bytes: &[u8],
         target: &mut Target,
     ) -> Result<()> {
-        block::decode(s, work, &self.coding, self.chunk.layout.unit(), shape, bytes, target)
+        block::decode(s, work, &self.coder.coding, self.layout().unit(), shape, bytes, target)
     }
 }
 
-/// A chunk at level max.
+/// The blocks of a chunk at level max.
 struct Max<'a, W> {
     coder: &'a Coder<W>,
-    /// Instructions that may be used.
-    level: Level,
     /// Whether blocks are to be encoded.
     encodes: bool,
+    /// Instructions that may be used.
+    level: Level,
+}
+
+impl<W: RowWord> Max<'_, W> {
+    fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
+        max::count::<W>(bytes, shape, element, counts)
+    }
 }
 
 impl<W: RowWord> BlockCoder<W> for Max<'_, W> {

@@ -13,16 +13,53 @@ use crate::types::DType;
 
 /// Most axes the codec looks along.
 pub const MAX_RANK: usize = 3;
-/// The logarithm of a block's elements …
-pub const LOG2_SIZE: u8 = 12;
-/// … and at level max.
-pub const LOG2_SIZE_MAX: u8 = 18;
-/// The level with larger blocks. Others are 0 in a frame.
-const MAX: u8 = 3;
+/// What is done with a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Small blocks, predicted and packed.
+    Fast,
+    /// Larger ones, in contexts.
+    Dense,
+    /// The largest ones, with weights of their own.
+    Max,
+}
+
+impl Level {
+    /// All of them.
+    const ALL: [Self; 3] = [Self::Fast, Self::Dense, Self::Max];
+
+    /// That of a request, which knows no others.
+    fn of(number: u16) -> Self {
+        match number {
+            2 => Self::Dense,
+            3 => Self::Max,
+            _ => Self::Fast,
+        }
+    }
+
+    /// What a frame says.
+    fn id(self) -> u8 {
+        match self {
+            Self::Fast => 0,
+            Self::Dense => 2,
+            Self::Max => 3,
+        }
+    }
+
+    /// The logarithm of a block's elements.
+    pub fn log2_size(self) -> u8 {
+        match self {
+            Self::Fast => 12,
+            Self::Dense => 16,
+            Self::Max => 18,
+        }
+    }
+}
+
 /// Logarithms of units that the format knows: blocks begin at multiples of these.
 pub const LOG2_UNITS: std::ops::RangeInclusive<u8> = 2..=4;
 /// Where the level is.
-const LEVEL: usize = 3;
+const AT_LEVEL: usize = 3;
 /// Bytes in front of a fill value.
 const FIXED_BYTES: usize = 12;
 
@@ -37,8 +74,8 @@ pub struct Asked {
     pub fill: Option<[u8; MAX_FILL_BYTES]>,
     /// The logarithm of a unit.
     pub log2_unit: u8,
-    /// The logarithm of a block's elements, by which levels differ.
-    pub log2_size: u8,
+    /// What is done with blocks.
+    pub level: Level,
 }
 
 impl Asked {
@@ -51,25 +88,19 @@ impl Asked {
         // What is zero has a code anyway, and everything may become zero.
         let fill = terms.fill.map(|fill| fill.bits(dtype, size)).transpose()?.filter(|&bits| bits != 0);
         let fill = fill.map(u128::to_le_bytes);
-        let log2_size = if terms.level == u16::from(MAX) { LOG2_SIZE_MAX } else { LOG2_SIZE };
-        Ok(Self { mode: terms.mode, value: terms.value, fill, log2_unit, log2_size })
-    }
-
-    /// Whether blocks are those of level max.
-    pub fn is_max(&self) -> bool {
-        self.log2_size == LOG2_SIZE_MAX
+        Ok(Self { mode: terms.mode, value: terms.value, fill, log2_unit, level: Level::of(terms.level) })
     }
 
     /// Whether parameters have a level that only a later version knows.
     pub fn is_later(params: &[u8]) -> bool {
-        params.get(LEVEL).is_some_and(|&level| level != 0 && level != MAX)
+        params.get(AT_LEVEL).is_some_and(|&id| Level::ALL.iter().all(|level| level.id() != id))
     }
 
     /// As a frame has it.
     pub fn to_params(self, element_bytes: usize) -> Params {
         let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
-        bytes[..3].copy_from_slice(&[self.log2_size, self.log2_unit, self.mode.id()]);
-        bytes[LEVEL] = if self.is_max() { MAX } else { 0 };
+        bytes[..3].copy_from_slice(&[self.level.log2_size(), self.log2_unit, self.mode.id()]);
+        bytes[AT_LEVEL] = self.level.id();
         bytes[4..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
         bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or_default());
         Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
@@ -78,11 +109,11 @@ impl Asked {
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, fill) = params.split_first_chunk::<FIXED_BYTES>()?;
-        let &[log2_size, log2_unit, mode, level, ref value @ ..] = fixed;
+        let &[log2_size, log2_unit, mode, id, ref value @ ..] = fixed;
+        let level = Level::ALL.into_iter().find(|level| (level.log2_size(), level.id()) == (log2_size, id))?;
         let mode = Mode::from_id(mode.into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Pwrel))?;
         let value = f64::from_le_bytes(*value.first_chunk()?);
-        let is_sound = matches!((log2_size, level), (LOG2_SIZE, 0) | (LOG2_SIZE_MAX, MAX))
-            && LOG2_UNITS.contains(&log2_unit)
+        let is_sound = LOG2_UNITS.contains(&log2_unit)
             && (fill.is_empty() || element_bytes.unwrap_or(fill.len()) == fill.len())
             && fill.len() <= MAX_FILL_BYTES
             && value.is_finite()
@@ -98,6 +129,6 @@ impl Asked {
             return None;
         }
         let fill = (!is_zero).then_some(bytes);
-        Some(Self { mode, value, fill, log2_unit, log2_size })
+        Some(Self { mode, value, fill, log2_unit, level })
     }
 }

@@ -16,6 +16,8 @@ const SYMBOL_BITS: u32 = 8;
 const LENGTH_BITS: u32 = 4;
 /// Bits of a frequency that are kept below its highest one.
 const KEPT: u32 = 3;
+/// Of the logarithm of a frequency with [`KEPT`] bits, the part that these tell, in 1/256 of a bit.
+const LOG2_256THS: [u32; 1 << KEPT] = [0, 44, 82, 118, 150, 179, 207, 232];
 /// Most bits of a context's table.
 pub const TABLE_BITS: usize = 2 * SYMBOL_BITS as usize + MAX_SYMBOLS * (LENGTH_BITS + KEPT) as usize;
 
@@ -73,6 +75,18 @@ impl Frequencies {
     /// Whether there are any.
     fn are_any(&self) -> bool {
         self.of[usize::from(self.rest)] > 0
+    }
+
+    /// About how many bits the table and symbols that occur so often take.
+    pub fn bits(&self, counts: &[u32; MAX_SYMBOLS]) -> u64 {
+        let (mut table, mut symbols) = (2 * SYMBOL_BITS, 0);
+        for (&frequency, &n) in self.of.iter().zip(counts).filter(|&(&frequency, _)| frequency > 0) {
+            let length = length(frequency) - 1;
+            let below = u32::from(frequency) << KEPT >> length & ((1 << KEPT) - 1);
+            symbols += u64::from(n) * u64::from(((LOG2_TOTAL - length) << 8) - LOG2_256THS[below as usize]);
+            table += LENGTH_BITS + KEPT.min(length);
+        }
+        u64::from(table) + (symbols >> 8)
     }
 
     /// Appends the table.

@@ -13,21 +13,20 @@ const OWN: u32 = 8;
 const LONG: u8 = OWN as u8;
 /// The length of the shortest of those.
 const LONG_BITS: u32 = OWN.ilog2() + 1;
-/// The symbols of numbers, and their tails.
+/// The symbols of numbers.
 #[inline(always)]
-pub fn symbols<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> (S::Row, S::Row) {
+pub fn symbols<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> S::Row {
     let word = |n: u32| W::from_u64(n.into());
     let are_long = s.larger(numbers, word(OWN - 1));
     if are_long == 0 {
-        return (numbers, s.splat(W::ZERO));
+        return numbers;
     }
     let (one, two) = (s.splat(word(1)), s.splat(word(2)));
     let n_bits = s.minus(s.minus(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
     let second = s.and(s.shift_right_each(numbers, n_bits), one);
     let first_long = s.splat(word(u32::from(LONG) - 2 * (LONG_BITS - 2)));
     let long = s.plus(s.shift_left(n_bits, 1), s.plus(second, first_long));
-    let below = s.minus(s.shift_left_each(one, n_bits), one);
-    (s.select(are_long, long, numbers), s.keep(are_long, s.and(numbers, below)))
+    s.select(are_long, long, numbers)
 }
 
 /// Bits of the tail of a number with this symbol.
@@ -36,9 +35,9 @@ fn tail_bits(symbol: u8) -> u32 {
     if symbol >= LONG { u32::from(symbol - LONG) / 2 + LONG_BITS - 2 } else { 0 }
 }
 
-/// Puts the tails of numbers with these symbols in front.
+/// Puts the tails of numbers, which have these symbols, in front.
 #[inline(always)]
-pub fn write_tails<W: Word>(encoder: &mut Encoder, symbols: &[u8; LANES], tails: &[W; LANES]) {
+pub fn write_tails<W: Word>(encoder: &mut Encoder, symbols: &[u8; LANES], numbers: &[W; LANES]) {
     let (mut lengths, mut longest) = ([0; LANES], 0);
     for lane in 0..LANES {
         lengths[lane] = tail_bits(symbols[lane]);
@@ -51,7 +50,7 @@ pub fn write_tails<W: Word>(encoder: &mut Encoder, symbols: &[u8; LANES], tails:
         let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
             n_bits[lane] = lengths[lane].saturating_sub(start).min(MAX_BITS);
-            bits[lane] = (tails[lane] >> start & W::low_mask(n_bits[lane])).to_u64() as u32;
+            bits[lane] = (numbers[lane] >> start & W::low_mask(n_bits[lane])).to_u64() as u32;
         }
         encoder.bits(&bits, &n_bits);
     }

@@ -59,10 +59,10 @@ pub struct Work<W> {
     codes: Vec<W>,
     /// What elements are.
     kinds: Vec<u8>,
-    /// Of each cell: the number, the size of what was left of it, the tail of that, and symbol and context.
+    /// Of each cell: the number, the size of what was left of it, that without sign, and symbol and context.
     numbers: Vec<W>,
     sizes: Vec<W>,
-    tails: Vec<W>,
+    left: Vec<W>,
     symbols: Vec<u16>,
     string: Vec<u16>,
     tried: Vec<Differences>,
@@ -88,7 +88,7 @@ impl<W: Word> Work<W> {
             kinds: filled(n)?,
             numbers: filled(n_cells)?,
             sizes: filled(n_cells)?,
-            tails: filled(only(n_cells))?,
+            left: filled(only(n_cells))?,
             symbols: filled(only(n_cells))?,
             string: filled(only(layout.block_bound(n) / 2))?,
             tried: try_vec(only(MAX_TRIED), "a block")?,
@@ -183,7 +183,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, tails, symbols, string, tried, counts, level, .. } = work;
+    let Work { words, codes, kinds, numbers, sizes, left, symbols, string, tried, counts, level, .. } = work;
     let kinds = &mut kinds[..n];
     let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
@@ -211,8 +211,8 @@ pub fn encode<W: Word, S: Rows<W>>(
     counts.clear();
     counts.resize(CONTEXTS, [0; MAX_SYMBOLS]);
     let n_cells = LANES * view.n_times();
-    let (tails, symbols) = (&mut tails[..n_cells], &mut symbols[..n_cells]);
-    let mut counting = Counting { values, kinds, tails, symbols, counts };
+    let (left, symbols) = (&mut left[..n_cells], &mut symbols[..n_cells]);
+    let mut counting = Counting { values, kinds, left, symbols, counts };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut counting);
 
     let mut tables = [0; TABLES_BYTES];
@@ -225,8 +225,8 @@ pub fn encode<W: Word, S: Rows<W>>(
     }
     let tables_bytes = writer.finish();
     let mut encoder = Encoder::new(string, *level);
-    for (symbols, tails) in symbols.as_chunks().0.iter().zip(tails.as_chunks().0).rev() {
-        write_step(&mut encoder, symbols, tails, &ranges);
+    for (symbols, left) in symbols.as_chunks().0.iter().zip(left.as_chunks().0).rev() {
+        write_step(&mut encoder, symbols, left, &ranges);
     }
 
     let aligned = |n: usize| n.next_multiple_of(ALIGNMENT);
@@ -270,7 +270,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 struct Counting<'a, W> {
     values: &'a [W],
     kinds: &'a [u8],
-    tails: &'a mut [W],
+    left: &'a mut [W],
     symbols: &'a mut [u16],
     counts: &'a mut [[u32; MAX_SYMBOLS]],
 }
@@ -291,11 +291,10 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Counting<'_, W> {
         let left = s.minus(numbers, step.predicted);
         let left = s.minus(s.xor(left, step.signs), step.signs);
         let (size, folded) = folded(s, left);
-        let (symbol, tails) = steps::symbols(s, folded);
-        let symbol = s.plus(symbol, s.splat(W::from_u64(ZERO.into())));
+        let symbol = s.plus(steps::symbols(s, folded), s.splat(W::from_u64(ZERO.into())));
         let symbol = s.or(symbol, s.shift_left(step.contexts, 8));
         let at = LANES * step.time;
-        s.store(tails, &mut self.tails[at..]);
+        s.store(folded, &mut self.left[at..]);
         let mut words = [W::ZERO; LANES];
         s.store(symbol, &mut words);
         for (lane, place) in self.symbols[at..at + LANES].iter_mut().enumerate() {
@@ -333,7 +332,7 @@ fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
 fn write_step<W: Word>(
     encoder: &mut Encoder,
     symbols: &[u16; LANES],
-    tails: &[W; LANES],
+    left: &[W; LANES],
     all: &[[u32; MAX_SYMBOLS]; CONTEXTS],
 ) {
     let (mut of_numbers, mut ranges, mut lanes) = ([0; LANES], [0; LANES], 0);
@@ -345,7 +344,7 @@ fn write_step<W: Word>(
             lanes |= 1 << lane;
         }
     }
-    steps::write_tails(encoder, &of_numbers, tails);
+    steps::write_tails(encoder, &of_numbers, left);
     encoder.symbols(&ranges, lanes);
 }
 

@@ -1,0 +1,164 @@
+//! How what is left of a block's numbers becomes bytes: in octets or, at level dense, in contexts.
+
+use crate::codec::szp::exceptions::ALIGNMENT;
+use crate::cpu::level::Level;
+use crate::error::{Error, Result};
+use crate::stage::blocks::layout::Layout;
+use crate::stage::entropy::contexts;
+use crate::stage::octets::Widths;
+use crate::stage::predict::{Cost, Each, Octets};
+use crate::stage::rows::{Ahead, RowSink, Rows};
+use crate::stage::samples::{FEW, Samples};
+use crate::stage::word::Word;
+
+/// Samples of large blocks of which the middle is taken.
+const MANY: usize = 64;
+
+/// A way to pack numbers, with the memory for it.
+pub trait Packing<W: Word>: Sized {
+    /// What numbers take, as prediction sees it.
+    type Cost: Cost<W>;
+    /// Whether it is worth to look for better predictions.
+    const SEARCHES: bool;
+    /// Whether numbers have the symbols of an entropy code.
+    const IS_ENTROPY: bool;
+
+    /// Memory for the blocks of a layout, for encoding or only for decoding.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self>;
+
+    /// A value near the middle of numbers, each less `base`.
+    fn middle(numbers: &[W], base: W) -> W;
+
+    /// Looks at the numbers of a block, which zeros follow up to a whole row. Bytes of what will be written behind the
+    /// exceptions, or `None` if the block is better left as it is.
+    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
+
+    /// Bytes behind the header of a block.
+    fn table(&self) -> &[u8];
+
+    /// Writes the numbers that were looked at. A line of `ahead` may be fetched for each row.
+    fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead);
+
+    /// Bytes of the table of a block that has this number in its header; `None` if it cannot have that.
+    fn table_bytes(in_header: u16) -> Option<usize>;
+
+    /// Unpacks the numbers of a block, row by row, from a table and what is behind the exceptions, from the start of `bytes`
+    /// on; bytes of that.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    fn unpack<S: Rows<W>>(
+        &mut self,
+        s: S,
+        table: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize>;
+}
+
+impl<W: Word> Packing<W> for Widths {
+    type Cost = Octets;
+    const SEARCHES: bool = false;
+    const IS_ENTROPY: bool = false;
+
+    fn new(_: &Layout, _: bool, _: Level) -> Result<Self> {
+        Ok(Self::new())
+    }
+
+    #[inline(always)]
+    fn middle(numbers: &[W], base: W) -> W {
+        Samples::middle::<FEW>(numbers, base)
+    }
+
+    #[inline(always)]
+    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
+        Self::choose(self, s, numbers, sz * sy * sx);
+        Some(self.index_bytes().next_multiple_of(ALIGNMENT) + self.n_bytes)
+    }
+
+    fn table(&self) -> &[u8] {
+        Self::table(self)
+    }
+
+    #[inline(always)]
+    fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead) {
+        let index_bytes = self.index_bytes();
+        let (index, octets) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
+        let (index, zeros) = index.split_at_mut(index_bytes);
+        self.write_index(s, index);
+        zeros.fill(0);
+        self.pack(s, numbers, octets, ahead);
+    }
+
+    fn table_bytes(in_header: u16) -> Option<usize> {
+        Some(usize::from(in_header) + 1)
+    }
+
+    #[inline(always)]
+    fn unpack<S: Rows<W>>(
+        &mut self,
+        s: S,
+        table: &[u8],
+        bytes: &[u8],
+        [sz, sy, sx]: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize> {
+        let damage = || Error::corrupt("an szp block ends within its octets");
+        let n = sz * sy * sx;
+        let index_bytes = Self::bytes_of_index(table.len(), n);
+        self.read(s, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
+        let octets = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
+        Self::unpack(self, s, octets.get(..self.n_bytes).ok_or_else(damage)?, sink);
+        Ok(index_bytes.next_multiple_of(ALIGNMENT) + self.n_bytes)
+    }
+}
+
+impl<W: Word> Packing<W> for contexts::Work {
+    type Cost = Each;
+    const SEARCHES: bool = true;
+    const IS_ENTROPY: bool = true;
+
+    fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
+        let n = layout.blocks.block_elements();
+        Self::new(n, encodes.then(|| layout.block_bound(n)), level)
+    }
+
+    #[inline(always)]
+    fn middle(numbers: &[W], base: W) -> W {
+        Samples::middle::<MANY>(numbers, base)
+    }
+
+    #[inline(always)]
+    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+        self.encode(s, numbers, shape)
+    }
+
+    fn table(&self) -> &[u8] {
+        &[]
+    }
+
+    #[inline(always)]
+    fn write<S: Rows<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Ahead) {
+        Self::write(self, out);
+    }
+
+    fn table_bytes(in_header: u16) -> Option<usize> {
+        (in_header == 0).then_some(0)
+    }
+
+    #[inline(always)]
+    fn unpack<S: Rows<W>>(
+        &mut self,
+        s: S,
+        _: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize> {
+        self.decode(s, bytes, shape, sink)
+    }
+}

@@ -1,0 +1,415 @@
+//! The numbers of a block by rANS, each in a context of numbers before it.
+//!
+//! ```text
+//! tables | states | string
+//! ```
+//!
+//! Numbers come in rows of 32, one for each lane. The context of a number is the bit length of a sum of numbers near it that
+//! are in rows before its own: of those above it and, where there are planes, in the plane before. So all contexts of a
+//! row are known before any of its numbers is. Contexts that are alike share a table.
+
+use crate::cpu::level::Level;
+use crate::error::{Error, Result, try_vec};
+use crate::stage::bits::{Writer, peek};
+use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
+use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
+use crate::stage::entropy::steps;
+use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::word::Word;
+
+/// Contexts that there are.
+pub const CONTEXTS: usize = 12;
+/// Larger numbers are like this one to numbers near them.
+const LARGEST: u32 = u8::MAX as u32;
+/// Bytes of tables, at most.
+const TABLES_BYTES: usize = (CONTEXTS * (TABLE_BITS + 1)).div_ceil(8) + 8;
+/// Symbols with their contexts above them are below this.
+const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
+/// Places near a number, of which each counts once.
+const NEAR: usize = 8;
+
+/// Memory for the work on blocks, one after the other.
+pub struct Work {
+    /// Half of each number, rounded up, behind zeros in place of all that may be asked for before the first one.
+    sizes: Vec<u8>,
+    /// Symbols and, above them, their contexts.
+    symbols: Vec<u16>,
+    /// The words of the string end with this memory, and begin here.
+    string: Vec<u16>,
+    start: usize,
+    tables: [u8; TABLES_BYTES],
+    tables_bytes: usize,
+    /// The ranges of these.
+    ranges: Vec<u32>,
+    /// Entries of the slots of all contexts.
+    slots: Vec<u32>,
+    level: Level,
+}
+
+impl Work {
+    /// For encoding, or only for decoding, blocks of up to `n` numbers that will not be used if they take more than so many bytes.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(n: usize, n_bytes: Option<usize>, level: Level) -> Result<Self> {
+        fn filled<T: Copy>(n: usize, value: T) -> Result<Vec<T>> {
+            let mut memory = try_vec(n, "a block")?;
+            memory.resize(n, value);
+            Ok(memory)
+        }
+        let only = |n: usize| if n_bytes.is_some() { n } else { 0 };
+        let rows = n.next_multiple_of(LANES);
+        Ok(Self {
+            sizes: filled(2 * rows + 4 * LANES, 0)?,
+            symbols: filled(only(rows), 0)?,
+            string: filled(n_bytes.unwrap_or(0) / 2, 0)?,
+            start: 0,
+            tables: [0; TABLES_BYTES],
+            tables_bytes: 0,
+            ranges: filled(only(IN_CONTEXTS), 0)?,
+            slots: filled(if n_bytes.is_some() { 0 } else { CONTEXTS << LOG2_TOTAL }, 0)?,
+            level,
+        })
+    }
+}
+
+/// Which numbers are near another one in a block of some shape: their distances from it.
+struct Near([usize; NEAR]);
+
+impl Near {
+    fn new([sz, sy, sx]: [usize; 3]) -> Self {
+        let length = if sz * sy == 1 { LANES } else { sx };
+        // What is less than a row before it is not known to all lanes.
+        let up = length * LANES.div_ceil(length);
+        let known = |distance: usize, other: usize| if distance >= LANES { distance } else { other };
+        let beside = known(up - 1, up);
+        let plane = sy * sx;
+        if sz == 1 || plane < LANES {
+            return Self([up, up, up, up + 1, up + 1, beside, beside, 2 * up]);
+        }
+        let below = known(plane.saturating_sub(up), plane);
+        Self([up, up, up + 1, beside, 2 * up, plane, plane, below])
+    }
+
+    fn farthest(&self) -> usize {
+        self.0.into_iter().fold(0, usize::max)
+    }
+
+    /// The contexts of the row whose sizes begin at `at`.
+    #[inline(always)]
+    fn contexts(&self, sizes: &[u8], at: usize) -> [u16; LANES] {
+        let mut sums = [0u16; LANES];
+        for &distance in &self.0 {
+            let near: &[u8; LANES] = sizes[at - distance..].first_chunk().expect("a row");
+            for lane in 0..LANES {
+                sums[lane] += u16::from(near[lane]);
+            }
+        }
+        for sum in &mut sums {
+            *sum = u16::BITS as u16 - sum.leading_zeros() as u16;
+        }
+        sums
+    }
+}
+
+/// Takes the sizes of a row of numbers.
+#[inline(always)]
+fn put_sizes<W: Word>(numbers: &[W; LANES], sizes: &mut [u8]) {
+    let sizes: &mut [u8; LANES] = sizes.first_chunk_mut().expect("a row");
+    for lane in 0..LANES {
+        let half = (numbers[lane] >> 1).plus(numbers[lane] & W::from_u64(1));
+        sizes[lane] = half.min(W::from_u64(LARGEST.into())).to_u64() as u8;
+    }
+}
+
+impl Work {
+    /// Encodes numbers, which fill a block of this shape; the bytes that takes, or `None` if they are too many.
+    #[inline(always)]
+    pub fn encode<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+        let n = shape[0] * shape[1] * shape[2];
+        let Self { sizes, symbols, ranges, .. } = self;
+        let near = Near::new(shape);
+        let front = near.farthest();
+        sizes[..front].fill(0);
+        let mut at = 0;
+        while at < n {
+            let lanes = first_lanes(n - at);
+            let row = s.keep(lanes, s.load(&numbers[at..]));
+            let contexts = near.contexts(sizes, front + at);
+            let mut words = [W::ZERO; LANES];
+            s.store(row, &mut words);
+            put_sizes(&words, &mut sizes[front + at..]);
+            s.store(steps::symbols(s, row), &mut words);
+            let symbols: &mut [u16; LANES] = symbols[at..].first_chunk_mut().expect("a row");
+            for lane in 0..LANES {
+                symbols[lane] = words[lane].to_u64() as u16 | contexts[lane] << 8;
+            }
+            at += LANES;
+        }
+        let ranges: &mut [u32; IN_CONTEXTS] = ranges.first_chunk_mut().expect("memory for encoding");
+        self.tables_bytes = write_tables(&mut count(&symbols[..n]), ranges, &mut self.tables);
+
+        let mut encoder = Encoder::new(&mut self.string, self.level);
+        while at > 0 {
+            at -= LANES;
+            let lanes = first_lanes(n - at);
+            let mut row = [W::ZERO; LANES];
+            s.store(s.load(&numbers[at..]), &mut row);
+            let symbols: &[u16; LANES] = symbols[at..].first_chunk().expect("a row");
+            let (mut of_numbers, mut of_lanes) = ([0; LANES], [0; LANES]);
+            for lane in 0..LANES {
+                of_numbers[lane] = symbols[lane] as u8;
+                of_lanes[lane] = ranges[usize::from(symbols[lane]) % IN_CONTEXTS];
+            }
+            steps::write_tails(&mut encoder, &of_numbers, &row);
+            encoder.symbols(&of_lanes, lanes);
+        }
+        let n_words = encoder.finish()?.len();
+        self.start = self.string.len() - n_words;
+        Some(self.tables_bytes + 2 * n_words)
+    }
+
+    /// Writes what was encoded last to `out`, which has exactly as many bytes.
+    pub fn write(&self, out: &mut [u8]) {
+        let (tables, string) = out.split_at_mut(self.tables_bytes);
+        tables.copy_from_slice(&self.tables[..self.tables_bytes]);
+        put_words(&self.string[self.start..], string);
+    }
+
+    /// Decodes what [`Work::encode`] made of the numbers of such a block, at the start of `bytes`; how many bytes those are.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    #[inline(always)]
+    pub fn decode<W: Word, S: Rows<W>>(
+        &mut self,
+        s: S,
+        bytes: &[u8],
+        shape: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize> {
+        let n = shape[0] * shape[1] * shape[2];
+        let Self { sizes, slots, .. } = self;
+        let tables_bytes = read_tables(bytes, slots)?;
+        let mut decoder = Decoder::new(bytes.get(tables_bytes..).ok_or_else(damage)?, self.level)?;
+        let near = Near::new(shape);
+        let front = near.farthest();
+        sizes[..front].fill(0);
+        let mut at = 0;
+        while at < n {
+            let lanes = first_lanes(n - at);
+            let mut contexts = [0; LANES];
+            let of_lanes = near.contexts(sizes, front + at);
+            for lane in 0..LANES {
+                contexts[lane] = u32::from(of_lanes[lane]) << LOG2_TOTAL;
+            }
+            let mut symbols = decoder.symbols(slots, &contexts, lanes);
+            if lanes != u32::MAX {
+                symbols[n - at..].fill(0);
+            }
+            let numbers = steps::numbers(&mut decoder, &symbols).ok_or_else(damage)?;
+            put_sizes(&numbers, &mut sizes[front + at..]);
+            sink.take(s, s.load(&numbers));
+            at += LANES;
+        }
+        Ok(tables_bytes + decoder.finish()?)
+    }
+}
+
+/// How often each symbol is in each context.
+#[inline(never)] // the vector instructions of the caller are of no use here
+fn count(symbols: &[u16]) -> [[u32; MAX_SYMBOLS]; CONTEXTS] {
+    // Symbols next to each other are often the same: with two tables none waits for the count before.
+    let mut counts = [[0; IN_CONTEXTS]; 2];
+    let (pairs, last) = symbols.as_chunks();
+    for &[first, second] in pairs {
+        counts[0][usize::from(first) % IN_CONTEXTS] += 1;
+        counts[1][usize::from(second) % IN_CONTEXTS] += 1;
+    }
+    for &symbol in last {
+        counts[0][usize::from(symbol) % IN_CONTEXTS] += 1;
+    }
+    let sum = |at: usize| counts[0][at] + counts[1][at];
+    std::array::from_fn(|context| std::array::from_fn(|symbol| sum(context << u8::BITS | symbol)))
+}
+
+/// Writes the tables of contexts with these counts: of each a bit, set if it has that of the next one, else its own. The
+/// bytes of all; and the ranges of symbols.
+fn write_tables(
+    counts: &mut [[u32; MAX_SYMBOLS]; CONTEXTS],
+    ranges: &mut [u32; IN_CONTEXTS],
+    out: &mut [u8; TABLES_BYTES],
+) -> usize {
+    let made = |counts: &[u32; MAX_SYMBOLS]| {
+        let frequencies = Frequencies::new(counts);
+        (frequencies.bits(counts), frequencies)
+    };
+    // The counts of contexts that share a table come together in the last one of them.
+    let mut of_last = made(&counts[0]);
+    let mut tables = [None; CONTEXTS];
+    for next in 1..CONTEXTS {
+        let mut both = counts[next];
+        both.iter_mut().zip(&counts[next - 1]).for_each(|(n, of_last)| *n += of_last);
+        let (together, own) = (made(&both), made(&counts[next]));
+        if together.0 <= of_last.0 + own.0 {
+            (counts[next], of_last) = (both, together);
+        } else {
+            tables[next - 1] = Some(of_last.1);
+            of_last = own;
+        }
+    }
+    tables[CONTEXTS - 1] = Some(of_last.1);
+    let mut writer = Writer::new(out);
+    for table in &tables {
+        writer.push(table.is_none().into(), 1);
+        if let Some(frequencies) = table {
+            frequencies.write(&mut writer);
+        }
+    }
+    let mut of_next = [0; MAX_SYMBOLS];
+    for (table, ranges) in tables.iter().zip(ranges.chunks_exact_mut(1 << u8::BITS)).rev() {
+        of_next = table.map_or(of_next, |frequencies| frequencies.ranges());
+        ranges[..MAX_SYMBOLS].copy_from_slice(&of_next);
+    }
+    writer.finish()
+}
+
+/// Fills the slots of all contexts, and returns how many bytes their tables have.
+fn read_tables(bytes: &[u8], slots: &mut [u32]) -> Result<usize> {
+    let mut tables = [None; CONTEXTS];
+    let mut at = 0;
+    for table in &mut tables {
+        let is_shared = peek(bytes, at) & 1 == 1;
+        at += 1;
+        if !is_shared {
+            *table = Some(Frequencies::read(bytes, &mut at)?);
+        }
+    }
+    if tables[CONTEXTS - 1].is_none() {
+        return Err(damage());
+    }
+    for (context, table) in tables.iter().enumerate().rev() {
+        let (of_context, of_next) = slots[context << LOG2_TOTAL..].split_at_mut(1 << LOG2_TOTAL);
+        match table {
+            Some(frequencies) => frequencies.fill(of_context),
+            None => of_context.copy_from_slice(&of_next[..1 << LOG2_TOTAL]),
+        }
+    }
+    Ok(at.div_ceil(8))
+}
+
+fn damage() -> Error {
+    Error::corrupt("numbers in contexts are not what their tables say")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::rows::Portable;
+
+    const SHAPES: [[usize; 3]; 9] = [
+        [1, 1, 1],
+        [1, 1, 5000],
+        [1, 40, 50],
+        [1, 1000, 3],
+        [9, 20, 30],
+        [2, 3, 5],
+        [40, 2, 40],
+        [70, 1, 32],
+        [8, 16, 32],
+    ];
+
+    /// Numbers with room for a row behind them, of some lengths here and others there.
+    fn numbers(shape: [usize; 3], most_bits: u32) -> Vec<u64> {
+        let n: usize = shape.iter().product();
+        let number = |i: usize| {
+            let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let length = (mixed >> 7) as u32 % (1 + most_bits * (i / 500 % 4) as u32 / 3);
+            if length == 0 { 0 } else { (mixed | 1 << 63) >> (64 - length) }
+        };
+        (0..n + LANES).map(number).collect()
+    }
+
+    struct Collected<W>(Vec<W>);
+
+    impl<W: Word> RowSink<W, Portable> for Collected<W> {
+        fn take(&mut self, _: Portable, row: [W; LANES]) {
+            self.0.extend(row);
+        }
+    }
+
+    /// Encodes at all levels to the same bytes, decodes these at all, and returns them.
+    fn check<W: Word + std::fmt::Debug>(numbers: &[W], shape: [usize; 3]) -> Vec<u8> {
+        let n: usize = shape.iter().product();
+        let mut strings = Level::all().map(|level| {
+            let mut work = Work::new(n, Some(16 * n + 4096), level).unwrap();
+            let mut bytes = vec![0xee; work.encode(Portable, numbers, shape).unwrap()];
+            work.write(&mut bytes);
+            bytes
+        });
+        let bytes = strings.next().unwrap();
+        assert!(strings.all(|other| other == bytes), "{shape:?}");
+        let longer = [&bytes[..], &[0xa5; 100]].concat();
+        for level in Level::all() {
+            let mut work = Work::new(n, None, level).unwrap();
+            let mut out = Collected::<W>(vec![]);
+            assert_eq!(work.decode(Portable, &longer, shape, &mut out).unwrap(), bytes.len(), "{shape:?}");
+            assert_eq!(out.0[..n], numbers[..n], "{shape:?}");
+            assert!(out.0[n..].iter().all(|&number| number == W::ZERO));
+        }
+        bytes
+    }
+
+    #[test]
+    fn numbers_come_back() {
+        for shape in SHAPES {
+            for most_bits in [0, 1, 3, 8, 32, 64] {
+                let numbers = numbers(shape, most_bits);
+                check(&numbers, shape);
+                if most_bits <= 32 {
+                    check(&numbers.iter().map(|&number| number as u32).collect::<Vec<_>>(), shape);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn contexts_are_worth_their_tables() {
+        // Half of the planes are zeros, the others have numbers of five bits.
+        let shape = [16, 32, 32];
+        let number = |i: usize| if i / 1024 % 8 < 4 { 0 } else { (i as u32).wrapping_mul(0x9e37_79b9) >> 27 };
+        let numbers: Vec<u32> = (0..16 * 1024 + LANES).map(number).collect();
+        let bytes = check(&numbers, shape);
+        assert!(bytes.len() < 16 * 1024 * 5 / 8 / 2 + 600, "{}", bytes.len());
+        assert!(check(&vec![0u32; 16 * 1024 + LANES], shape).len() < 160);
+    }
+
+    #[test]
+    fn damage_is_found_or_does_no_harm() {
+        let shape = [1, 40, 50];
+        let bytes = check(&numbers(shape, 20), shape);
+        for level in Level::all() {
+            let mut work = Work::new(2000, None, level).unwrap();
+            for at in 0..bytes.len() {
+                let mut out = Collected::<u32>(vec![]);
+                assert!(work.decode(Portable, &bytes[..at], shape, &mut out).is_err());
+                let mut other = bytes.clone();
+                other[at] ^= 1 << (at % 8);
+                let _ = work.decode(Portable, &other, shape, &mut Collected::<u32>(vec![]));
+            }
+        }
+        // Numbers of 64 bits are too long for words of 32.
+        let bytes = check(&numbers(shape, 64), shape);
+        let mut work = Work::new(2000, None, Level::PORTABLE).unwrap();
+        assert!(work.decode(Portable, &bytes, shape, &mut Collected::<u32>(vec![])).is_err());
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_encoded() {
+        let shape = [1, 40, 50];
+        for level in Level::all() {
+            let mut work = Work::new(2000, Some(1000), level).unwrap();
+            assert!(work.encode(Portable, &numbers(shape, 60), shape).is_none());
+        }
+    }
+}
