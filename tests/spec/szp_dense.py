@@ -40,7 +40,7 @@ def near(sz, sy, sx):
         sz, sy, sx = 1, -(-sx // 32), 32
     up, plane = sx * -(-32 // sx), sy * sx
     beside = up - 1 if up - 1 >= 32 else up
-    if sz == 1 or plane < 32:
+    if sz == 1 or not 32 <= plane <= 4096:
         return [up, up, up, up + 1, up + 1, beside, beside, 2 * up]
     below = plane - up if plane - up >= 32 else plane
     return [up, up, up + 1, beside, 2 * up, plane, plane, below]

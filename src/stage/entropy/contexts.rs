@@ -6,7 +6,8 @@
 //!
 //! Numbers come in rows of 32, one for each lane. The context of a number is the bit length of a sum of numbers near it that
 //! are in rows before its own: of those above it and, where there are planes, in the plane before. So all contexts of a
-//! row are known before any of its numbers is. Contexts that are alike share a table.
+//! row are known before any of its numbers is, and a reader has to know the last [`FARTHEST`] numbers only. Contexts that are
+//! alike share a table.
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
@@ -27,6 +28,8 @@ const TABLES_BYTES: usize = (CONTEXTS * (TABLE_BITS + 1)).div_ceil(8) + 8;
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
 /// Places near a number, of which each counts once.
 const NEAR: usize = 8;
+/// Nothing that is farther away is near.
+const FARTHEST: usize = 1 << 12;
 
 /// Memory for the work on blocks, one after the other.
 pub struct Work {
@@ -84,7 +87,7 @@ impl Near {
         let known = |distance: usize, other: usize| if distance >= LANES { distance } else { other };
         let beside = known(up - 1, up);
         let plane = sy * sx;
-        if sz == 1 || plane < LANES {
+        if sz == 1 || !(LANES..=FARTHEST).contains(&plane) {
             return Self([up, up, up, up + 1, up + 1, beside, beside, 2 * up]);
         }
         let below = known(plane.saturating_sub(up), plane);
@@ -307,7 +310,7 @@ mod tests {
     use super::*;
     use crate::stage::rows::Portable;
 
-    const SHAPES: [[usize; 3]; 9] = [
+    const SHAPES: [[usize; 3]; 11] = [
         [1, 1, 1],
         [1, 1, 5000],
         [1, 40, 50],
@@ -317,6 +320,8 @@ mod tests {
         [40, 2, 40],
         [70, 1, 32],
         [8, 16, 32],
+        [2, 128, 32],
+        [2, 129, 32],
     ];
 
     /// Numbers with room for a row behind them, of some lengths here and others there.
