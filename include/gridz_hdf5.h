@@ -48,7 +48,7 @@ extern "C" {
 #define GRIDZ_CODEC_ZFP 4
 #define GRIDZ_CODEC_HUFFMAN 6
 
-/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO has fast and dense, GRIDZ_CODEC_SZP fast and max, GRIDZ_CODEC_ZFP fast alone. */
+/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_SZP have all, GRIDZ_CODEC_ZFP fast alone. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2

@@ -462,6 +462,7 @@ fn cases() -> Vec<Case> {
         bounded_dense("abs=0.1", "dense_f32_1d", "walk", DType::F32, &[5000]),
         bounded_dense("abs=1e-2", "dense_f32_thin", "field", DType::F32, &[20, 70, 3]),
         bounded_dense("abs=1e-2", "dense_f32_large_planes", "field", DType::F32, &[3, 140, 40]),
+        bounded_dense("abs=1e-2", "dense_f32_long_rows", "field", DType::F32, &[3, 5000]),
         bounded_dense("abs=1e-2,fill=-999", "dense_f32_holes", "field_gaps", DType::F32, &[9, 20, 30]),
         bounded_dense("abs=1e-2", "dense_f64_nan_holes", "field_nan", DType::F64, &[70, 60]),
         bounded_dense("abs=1e-3", "dense_f32_spikes", "field_spikes", DType::F32, &[60, 80]),

@@ -7,20 +7,20 @@
 use crate::error::{Error, Result};
 use crate::stage::rows::first_lanes;
 
-/// Words of the marks of the longest block.
-const MAX_WORDS: usize = (1 << 16) / 32;
+/// Words of the marks of most blocks, which have up to 2^14 numbers.
+const FEW_WORDS: usize = (1 << 14) / 32;
 
-/// Marks of up to 2^16 numbers; those behind the last number are zero.
+/// Marks of up to 32·`WORDS` numbers; those behind the last number are zero.
 #[derive(Clone)]
-pub struct Marks {
-    words: [u32; MAX_WORDS],
+pub struct Marks<const WORDS: usize = FEW_WORDS> {
+    words: [u32; WORDS],
     n: usize,
 }
 
-impl Marks {
+impl<const WORDS: usize> Marks<WORDS> {
     /// No number of `n` is marked.
     pub fn new(n: usize) -> Self {
-        Self { words: [0; MAX_WORDS], n }
+        Self { words: [0; WORDS], n }
     }
 
     /// The same for other numbers.
@@ -236,7 +236,7 @@ mod tests {
         marks.words()[i / 32] >> (i % 32) & 1 == 1
     }
 
-    const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 16];
+    const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 14];
 
     #[test]
     fn marks_come_back() {
@@ -247,10 +247,10 @@ mod tests {
                 let mut bytes = vec![0xee; marks.n_bytes()];
                 marks.write(&mut bytes);
                 let longer = [&bytes[..], &[0xff; 5]].concat();
-                let (back, n_bytes) = Marks::read(&longer, n).unwrap();
+                let (back, n_bytes) = <Marks>::read(&longer, n).unwrap();
                 assert_eq!((back.words(), n_bytes), (marks.words(), bytes.len()));
                 for cut in 0..bytes.len() {
-                    assert!(Marks::read(&bytes[..cut], n).is_err());
+                    assert!(<Marks>::read(&bytes[..cut], n).is_err());
                 }
             }
         }
@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn marks_behind_the_last_number_are_damage() {
-        assert!(Marks::read(&[1, 1, 0x10], 5).is_ok_and(|(marks, _)| has(&marks, 4)));
-        assert!(Marks::read(&[1, 1, 0x20], 5).is_err());
-        assert!(Marks::read_plain(&[0x10, 0, 0, 0], 5).is_ok());
-        assert!(Marks::read_plain(&[0x20, 0, 0, 0], 5).is_err());
-        assert!(Marks::read_plain(&[0, 0, 0], 5).is_err());
+        assert!(<Marks>::read(&[1, 1, 0x10], 5).is_ok_and(|(marks, _)| has(&marks, 4)));
+        assert!(<Marks>::read(&[1, 1, 0x20], 5).is_err());
+        assert!(<Marks>::read_plain(&[0x10, 0, 0, 0], 5).is_ok());
+        assert!(<Marks>::read_plain(&[0x20, 0, 0, 0], 5).is_err());
+        assert!(<Marks>::read_plain(&[0, 0, 0], 5).is_err());
     }
 }

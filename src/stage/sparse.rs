@@ -140,7 +140,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
 
 fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32) -> Result<usize> {
     let damage = || Error::corrupt("sparse numbers are not as many as their marks, or end too early");
-    let (marks, n_marks) = Marks::read(bytes, numbers.len())?;
+    let (marks, n_marks) = <Marks>::read(bytes, numbers.len())?;
     let n_string = string_bytes(count, width);
     let string = bytes[n_marks..].get(..n_string).filter(|_| marks.count() == count).ok_or_else(damage)?;
     let mut at = 0;

@@ -43,7 +43,14 @@ pub fn specs() -> impl Iterator<Item = Request> {
 
 /// Requests of every codec that is not lossless, for the numbers of generators.
 pub fn lossy_specs() -> impl Iterator<Item = Request> {
-    let of_szp = ["szp,abs=1e-3", "szp,abs=40", "szp,pwrel=1e-3", "szp,rel=1e-4"];
+    let of_szp = [
+        "szp,abs=1e-3",
+        "szp,abs=40",
+        "szp,pwrel=1e-3",
+        "szp,rel=1e-4",
+        "szp,abs=1e-3,level=2",
+        "szp,pwrel=1e-3,level=2",
+    ];
     let of_zfp =
         ["zfp,abs=1e-2", "zfp,rel=1e-4", "zfp,rate=9.5", "zfp,precision=14", "zfp,expert,minbits=20,maxbits=300"];
     of_szp.into_iter().chain(of_zfp).map(|text| text.parse().unwrap())
@@ -63,11 +70,8 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 
 /// Those of the codecs that have kernels, and those that keep a bound.
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
-    let is_of_gpus = |spec: &Request| {
-        // Level max is for CPUs, and so is dense of szp.
-        let last = if spec.name() == "szp" { 1 } else { 2 };
-        registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() <= last
-    };
+    // Level max is for CPUs.
+    let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
     specs().filter(is_of_gpus).chain([szp(Mode::Abs, 1e-3)])
 }
 

@@ -21,12 +21,12 @@ REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared
 STORED, NDZIP, LORENZO, SZP, ZFP, HUFFMAN = 0, 1, 2, 3, 4, 6
 """Numbers of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo has all, szp the first and the last, zfp the first."""
+"""Levels: lorenzo and szp have all, zfp the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0)]
 """Every lossless codec with every level."""
-BOUNDED = [(SZP, FAST), (SZP, MAX)]
+BOUNDED = [(SZP, FAST), (SZP, DENSE), (SZP, MAX)]
 """And those that keep bounds."""
 
 
@@ -146,7 +146,7 @@ def spec_of(frame):
         assert n_parameters == (codec == HUFFMAN)
         return codec, 0
     assert n_parameters == 1 or codec == SZP or frame[40 + 8 * rank] == 18
-    return codec, {12: FAST, 13: DENSE, 18: MAX}[frame[40 + 8 * rank]]
+    return codec, {12: FAST, 13: DENSE, 16: DENSE, 18: MAX}[frame[40 + 8 * rank]]
 
 
 def spec_in(values):

@@ -78,8 +78,8 @@ def decode_block(codes, element, shape, content, unit, log2=12):
         known(not h & WORDS or not h & (HOLES | OTHERS), "block")
         check(h & WORDS or codes is not None, "codes of a bound without codes")
         known(log2 != DENSE or h >> 9 & 7 == 0, "block")
-        widths = list(source.take((h >> 9 & 7) + 1)) if log2 != DENSE else [0]
-        check(all(a < b for a, b in zip(widths, widths[1:])) and widths[-1] <= 8 * word.itemsize, "widths")
+        widths = list(source.take((h >> 9 & 7) + 1)) if log2 != DENSE else []
+        check(all(a < b for a, b in zip(widths, widths[1:])) and all(w <= 8 * word.itemsize for w in widths), "widths")
         fill_up(source, 4)
         base = np.frombuffer(source.take(word.itemsize), word)
         exact, exact_words = exceptions(source, h, shape, element, word)

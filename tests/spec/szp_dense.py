@@ -36,9 +36,8 @@ def numbers(source, shape, word):
 
 def near(sz, sy, sx):
     """Distances of the eight numbers that make a context."""
-    if sz * sy == 1:
-        sz, sy, sx = 1, -(-sx // 32), 32
-    up, plane = sx * -(-32 // sx), sy * sx
+    row, plane = 32 if sz * sy == 1 or sx > 2048 else sx, sy * sx
+    up = row * -(-32 // row)
     beside = up - 1 if up - 1 >= 32 else up
     if sz == 1 or not 32 <= plane <= 4096:
         return [up, up, up, up + 1, up + 1, beside, beside, 2 * up]

@@ -10,7 +10,7 @@
 use std::cell::Cell;
 
 use crate::codec::BlockCounts;
-use crate::codec::szp::exceptions::{ALIGNMENT, Holes, Others, others_bytes, place, write_others};
+use crate::codec::szp::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
 use crate::codec::szp::packing::Packing;
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,7 +18,6 @@ use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
-use crate::stage::marks::Marks;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
@@ -86,7 +85,7 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
 
 impl<W: Word, P> Drop for Work<W, P> {
     fn drop(&mut self) {
-        // Of two MiB at most.
+        // Of little more than two MiB at most.
         let _ = W::kept().try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
     }
 }

@@ -5,8 +5,11 @@
 
 use crate::error::{Error, Result};
 use crate::stage::element::Element;
-use crate::stage::marks::Marks;
+use crate::stage::marks;
 use crate::stage::word::Word;
+
+/// Marks of blocks of all levels that have exceptions.
+pub type Marks = marks::Marks<{ (1 << 16) / 32 }>;
 
 /// Sections of a block are filled up with zeros to a multiple of this.
 pub const ALIGNMENT: usize = 4;

@@ -212,13 +212,12 @@ macro_rules! with_blocks {
         let (coder, job, encodes) = ($coder, $job, $encodes);
         match coder.chunk.asked.level {
             params::Level::Fast => {
-                let packed = Packed { coder, encodes, level: job.level, packing: PhantomData::<fn() -> Widths> };
+                let packed = Packed::<_, Widths>::new(coder, job, encodes);
                 let $worker = worker(&packed, job);
                 $what
             }
             params::Level::Dense => {
-                let packed =
-                    Packed { coder, encodes, level: job.level, packing: PhantomData::<fn() -> contexts::Work> };
+                let packed = Packed::<_, contexts::Work>::new(coder, job, encodes);
                 let $worker = worker(&packed, job);
                 $what
             }
@@ -301,7 +300,11 @@ struct Packed<'a, W, P> {
     packing: PhantomData<fn() -> P>,
 }
 
-impl<W: RowWord, P: Packing<W>> Packed<'_, W, P> {
+impl<'a, W: RowWord, P: Packing<W>> Packed<'a, W, P> {
+    fn new(coder: &'a Coder<W>, job: &Job, encodes: bool) -> Self {
+        Self { coder, encodes, level: job.level, packing: PhantomData }
+    }
+
     fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
         block::count::<W, P>(bytes, shape, element, counts)
     }

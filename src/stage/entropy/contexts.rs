@@ -6,11 +6,13 @@
 //!
 //! Numbers come in rows of 32, one for each lane. The context of a number is the bit length of a sum of numbers near it that
 //! are in rows before its own: of those above it and, where there are planes, in the plane before. So all contexts of a
-//! row are known before any of its numbers is, and a reader has to know the last [`FARTHEST`] numbers only. Contexts that are
+//! row are known before any of its numbers is, and a reader has to know no more than the last 4096 numbers. Contexts that are
 //! alike share a table.
 
+use std::cell::Cell;
+
 use crate::cpu::level::Level;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek};
 use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
@@ -18,7 +20,7 @@ use crate::stage::entropy::steps;
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Contexts that there are.
+/// Contexts of numbers.
 pub const CONTEXTS: usize = 12;
 /// Larger numbers are like this one to numbers near them.
 const LARGEST: u32 = u8::MAX as u32;
@@ -26,53 +28,76 @@ const LARGEST: u32 = u8::MAX as u32;
 const TABLES_BYTES: usize = (CONTEXTS * (TABLE_BITS + 1)).div_ceil(8) + 8;
 /// Symbols with their contexts above them are below this.
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
-/// Places near a number, of which each counts once.
+/// Sizes that are added up; some places near a number count more than once.
 const NEAR: usize = 8;
 /// Nothing that is farther away is near.
 const FARTHEST: usize = 1 << 12;
 
-/// Memory for the work on blocks, one after the other.
-pub struct Work {
+/// Memory that a thread keeps. What is in it does not matter.
+#[derive(Default)]
+struct Memory {
     /// Half of each number, rounded up, behind zeros in place of all that may be asked for before the first one.
     sizes: Vec<u8>,
     /// Symbols and, above them, their contexts.
     symbols: Vec<u16>,
-    /// The words of the string end with this memory, and begin here.
+    /// The words of the string end with this memory.
     string: Vec<u16>,
-    start: usize,
-    tables: [u8; TABLES_BYTES],
-    tables_bytes: usize,
-    /// The ranges of these.
+    /// The ranges of symbols with their contexts.
     ranges: Vec<u32>,
     /// Entries of the slots of all contexts.
     slots: Vec<u32>,
+}
+
+thread_local! {
+    static KEPT: Cell<Memory> = const { Cell::new(Memory::EMPTY) };
+}
+
+impl Memory {
+    const EMPTY: Self = Self { sizes: vec![], symbols: vec![], string: vec![], ranges: vec![], slots: vec![] };
+}
+
+/// The work on blocks, one after the other.
+pub struct Work {
+    memory: Memory,
+    /// Where the string begins.
+    start: usize,
+    tables: [u8; TABLES_BYTES],
+    tables_bytes: usize,
     level: Level,
 }
 
 impl Work {
-    /// For encoding, or only for decoding, blocks of up to `n` numbers that will not be used if they take more than so many bytes.
+    /// For blocks of up to `n` numbers: to encode those that take no more than so many bytes, or only to decode.
     ///
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n: usize, n_bytes: Option<usize>, level: Level) -> Result<Self> {
-        fn filled<T: Copy>(n: usize, value: T) -> Result<Vec<T>> {
-            let mut memory = try_vec(n, "a block")?;
-            memory.resize(n, value);
-            Ok(memory)
+        fn resize<T: Copy + Default>(memory: &mut Vec<T>, n: usize) -> Result<()> {
+            let missing = n.saturating_sub(memory.len());
+            let bytes = (n * size_of::<T>()) as u64;
+            memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
+            memory.resize(n, T::default());
+            Ok(())
         }
-        let only = |n: usize| if n_bytes.is_some() { n } else { 0 };
         let rows = n.next_multiple_of(LANES);
-        Ok(Self {
-            sizes: filled(2 * rows + 4 * LANES, 0)?,
-            symbols: filled(only(rows), 0)?,
-            string: filled(n_bytes.unwrap_or(0) / 2, 0)?,
-            start: 0,
-            tables: [0; TABLES_BYTES],
-            tables_bytes: 0,
-            ranges: filled(only(IN_CONTEXTS), 0)?,
-            slots: filled(if n_bytes.is_some() { 0 } else { CONTEXTS << LOG2_TOTAL }, 0)?,
-            level,
-        })
+        // At the end of a thread there may be nothing kept any more.
+        let mut memory = KEPT.try_with(Cell::take).unwrap_or_default();
+        resize(&mut memory.sizes, 2 * rows + 4 * LANES)?;
+        if let Some(n_bytes) = n_bytes {
+            resize(&mut memory.symbols, rows)?;
+            resize(&mut memory.string, n_bytes / 2)?;
+            resize(&mut memory.ranges, IN_CONTEXTS)?;
+        } else {
+            resize(&mut memory.slots, CONTEXTS << LOG2_TOTAL)?;
+        }
+        Ok(Self { memory, start: 0, tables: [0; TABLES_BYTES], tables_bytes: 0, level })
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Of half a MiB at most.
+        let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
     }
 }
 
@@ -81,7 +106,7 @@ struct Near([usize; NEAR]);
 
 impl Near {
     fn new([sz, sy, sx]: [usize; 3]) -> Self {
-        let length = if sz * sy == 1 { LANES } else { sx };
+        let length = if sz * sy == 1 || sx > FARTHEST / 2 { LANES } else { sx };
         // What is less than a row before it is not known to all lanes.
         let up = length * LANES.div_ceil(length);
         let known = |distance: usize, other: usize| if distance >= LANES { distance } else { other };
@@ -90,7 +115,7 @@ impl Near {
         if sz == 1 || !(LANES..=FARTHEST).contains(&plane) {
             return Self([up, up, up, up + 1, up + 1, beside, beside, 2 * up]);
         }
-        let below = known(plane.saturating_sub(up), plane);
+        let below = known(plane - up, plane);
         Self([up, up, up + 1, beside, 2 * up, plane, plane, below])
     }
 
@@ -130,7 +155,7 @@ impl Work {
     #[inline(always)]
     pub fn encode<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         let n = shape[0] * shape[1] * shape[2];
-        let Self { sizes, symbols, ranges, .. } = self;
+        let Memory { sizes, symbols, ranges, string, .. } = &mut self.memory;
         let near = Near::new(shape);
         let front = near.farthest();
         sizes[..front].fill(0);
@@ -152,7 +177,8 @@ impl Work {
         let ranges: &mut [u32; IN_CONTEXTS] = ranges.first_chunk_mut().expect("memory for encoding");
         self.tables_bytes = write_tables(&mut count(&symbols[..n]), ranges, &mut self.tables);
 
-        let mut encoder = Encoder::new(&mut self.string, self.level);
+        let n_string = string.len();
+        let mut encoder = Encoder::new(string, self.level);
         while at > 0 {
             at -= LANES;
             let lanes = first_lanes(n - at);
@@ -168,7 +194,7 @@ impl Work {
             encoder.symbols(&of_lanes, lanes);
         }
         let n_words = encoder.finish()?.len();
-        self.start = self.string.len() - n_words;
+        self.start = n_string - n_words;
         Some(self.tables_bytes + 2 * n_words)
     }
 
@@ -176,7 +202,7 @@ impl Work {
     pub fn write(&self, out: &mut [u8]) {
         let (tables, string) = out.split_at_mut(self.tables_bytes);
         tables.copy_from_slice(&self.tables[..self.tables_bytes]);
-        put_words(&self.string[self.start..], string);
+        put_words(&self.memory.string[self.start..], string);
     }
 
     /// Decodes what [`Work::encode`] made of the numbers of such a block, at the start of `bytes`; how many bytes those are.
@@ -192,7 +218,7 @@ impl Work {
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize> {
         let n = shape[0] * shape[1] * shape[2];
-        let Self { sizes, slots, .. } = self;
+        let Memory { sizes, slots, .. } = &mut self.memory;
         let tables_bytes = read_tables(bytes, slots)?;
         let mut decoder = Decoder::new(bytes.get(tables_bytes..).ok_or_else(damage)?, self.level)?;
         let near = Near::new(shape);
@@ -310,7 +336,7 @@ mod tests {
     use super::*;
     use crate::stage::rows::Portable;
 
-    const SHAPES: [[usize; 3]; 11] = [
+    const SHAPES: [[usize; 3]; 15] = [
         [1, 1, 1],
         [1, 1, 5000],
         [1, 40, 50],
@@ -322,6 +348,10 @@ mod tests {
         [8, 16, 32],
         [2, 128, 32],
         [2, 129, 32],
+        [4, 3, 20],
+        [1, 2, 32768],
+        [1, 30, 2048],
+        [15, 1, 4096],
     ];
 
     /// Numbers with room for a row behind them, of some lengths here and others there.

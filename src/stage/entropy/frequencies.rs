@@ -248,4 +248,27 @@ mod tests {
         assert!(read(&[3, 0, 0x0a, 0x05]).is_err());
         assert!(read(&[]).is_ok());
     }
+
+    #[test]
+    fn bits_are_about_those_that_are_written() {
+        for counts in [
+            counts(|i| u32::from(i == 7) * 1000),
+            counts(|i| if i < 20 { 3000 >> i } else { 0 }),
+            counts(|i| if i < 66 { 15 } else { u32::from(i < 131) }),
+        ] {
+            let frequencies = Frequencies::new(&counts);
+            let mut bytes = [0; TABLE_BITS / 8 + 8];
+            let mut writer = Writer::new(&mut bytes);
+            frequencies.write(&mut writer);
+            let table = 8.0 * writer.finish() as f64;
+            let share = |symbol: usize| f64::from(frequencies.of[symbol]) / f64::from(TOTAL);
+            let symbols: f64 = (0..MAX_SYMBOLS)
+                .filter(|&symbol| counts[symbol] > 0)
+                .map(|symbol| -f64::from(counts[symbol]) * share(symbol).log2())
+                .sum();
+            let bits = frequencies.bits(&counts) as f64;
+            // That of the most frequent symbol is cut, too, and it needs no length.
+            assert!((bits - table - symbols).abs() < 0.03 * symbols + 16.0, "{bits} {table} {symbols}");
+        }
+    }
 }

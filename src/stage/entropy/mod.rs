@@ -3,7 +3,8 @@
 //! Numbers become symbols, with the bits that these do not tell ([`symbols`]); symbols have canonical Huffman codes
 //! ([`huffman`]), and these are the strings of 32 lanes ([`lanes`]). [`section`] is all of it, for the numbers of a block.
 //! Where a symbol is worth less than a bit, or has several distributions, there is rANS ([`rans`]) with tables of
-//! [`frequencies`]: of numbers in [`steps`], and of those of a block in [`contexts`]. Single bits whose likelihoods are learnt on the way go to a range coder ([`range`], [`model`]).
+//! [`frequencies`]: of numbers in [`steps`], and of those of a block in [`contexts`]. Single bits whose likelihoods are learnt
+//! on the way go to a range coder ([`range`], [`model`]).
 
 pub mod contexts;
 pub mod frequencies;
