@@ -649,7 +649,7 @@ const char *gridz_version(void);
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
-/// (`huffman`, `lorenzo` at level 3, `szp` from level 2 on), `OUT_OF_MEMORY`, `DEVICE`.
+/// (`huffman`, and `lorenzo` and `szp` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
                                          size_t n_chunks,
                                          void *stream,

@@ -57,7 +57,7 @@ struct BoxGrid {
 // Block `block` of a chunk with these extents, slowest first.
 __device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block) { return BoxGrid(extents, log_block).box(extents, block); }
 
-// Division by a small number that many threads divide by, for dividends below 2^15.
+// Division by a number up to 2^16 that many threads divide by, for dividends below 2^16.
 struct SmallDivisor {
     u32 divisor, reciprocal;
     __device__ __forceinline__ explicit SmallDivisor(u32 d) : divisor(d), reciprocal((0xffffffffu / d) + 1) {}

@@ -17,15 +17,26 @@
 constexpr u32 kMarksPerWord = 32;
 constexpr u32 kSparseHeader = 4;  // bytes in front of the marks of sparse numbers
 
-// Strings of coded marks, by a warp: lane j has bits 32·j to 32·j + 31 of the first string, and of the second the same and
-// those 1024 bits behind them. That is enough for 2^14 numbers.
+// How many bits are set in the words of the lanes before, and in all.
+__device__ __forceinline__ u32 bits_before(u32 word, u32& all) {
+    const u32 n = __popc(word), through = warp_inclusive_sum(n);
+    all = __shfl_sync(kAllLanes, through, kWarp - 1);
+    return through - n;
+}
+
+// Strings of coded marks of up to kNumbers numbers, by a warp: of the first and the second string lane j has the words j, j + 32, ….
+template <u32 kNumbers = 1 << 14>
 struct CodedMarks {
+    static constexpr u32 kStringWord = 32, kMarksWords = kNumbers / kMarksPerWord;
+    static constexpr u32 kFirst = (kMarksWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
+    static constexpr u32 kSecond = (4 * kMarksWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
+
     const u32* string;
-    u32 n_words;                       // of the marks
-    u32 words, words_before;           // which words are not 0; how many of them are before
-    u32 bytes[2], bytes_before[2];     // which bytes of these are not 0
-    u32 values;                        // where these bytes begin
-    u32 n_bytes;                       // of all strings
+    u32 n_words;                                     // of the marks
+    u32 words[kFirst], words_before[kFirst];         // which words are not 0; how many of them are before
+    u32 bytes[kSecond], bytes_before[kSecond];       // which bytes of these are not 0
+    u32 values;                                      // where these bytes begin
+    u32 n_bytes;                                     // of all strings
     bool is_sound;
 
     // Marks of n numbers, of which there are `available` bytes from `from`, which is aligned to 4.
@@ -33,20 +44,21 @@ struct CodedMarks {
         : string(reinterpret_cast<const u32*>(from)), n_words((n + kMarksPerWord - 1) / kMarksPerWord), values(0), n_bytes((n_words + 7) / 8),
           is_sound(n_bytes <= available) {
         if (!is_sound) return;
-        u32 n_present, n_values = 0;
-        words = load(0, n_words, lane_id());
-        words_before = bits_before(words, n_present);
+        u32 n_present = 0, n_values = 0;
+#pragma unroll
+        for (u32 k = 0; k < kFirst; ++k) {
+            words[k] = load(0, n_words, k * kWarp + lane_id());
+            words_before[k] = before(words[k], n_present);
+        }
         const u32 second = n_bytes;
         n_bytes += (n_present + 1) / 2;
         is_sound = n_bytes <= available;
         if (!is_sound) return;
         values = n_bytes;
 #pragma unroll
-        for (u32 k = 0; k < 2; ++k) {
+        for (u32 k = 0; k < kSecond; ++k) {
             bytes[k] = load(second * 8, n_present * 4, k * kWarp + lane_id());
-            u32 n;
-            bytes_before[k] = n_values + bits_before(bytes[k], n);
-            n_values += n;
+            bytes_before[k] = before(bytes[k], n_values);
         }
         n_bytes += n_values;
         is_sound = n_bytes <= available;
@@ -56,25 +68,35 @@ struct CodedMarks {
     __device__ __forceinline__ u32 load(u32 at, u32 n, u32 i) const {
         return i * 32 < n ? load_bits(string, at + i * 32, min(n - i * 32, 32u), 0u) : 0;
     }
-    // How many bits are set in the words of the lanes before, and in all.
-    static __device__ __forceinline__ u32 bits_before(u32 word, u32& all) {
-        const u32 n = __popc(word), through = warp_inclusive_sum(n);
-        all = __shfl_sync(kAllLanes, through, kWarp - 1);
-        return through - n;
+    // A sum, and how many bits are set in the words of the lanes before. The sum grows by those of all.
+    static __device__ __forceinline__ u32 before(u32 word, u32& sum) {
+        u32 all;
+        const u32 n = sum + bits_before(word, all);
+        sum += all;
+        return n;
+    }
+    // What lane i % 32 has in place i / 32.
+    template <u32 kN>
+    static __device__ __forceinline__ u32 of_lane(const u32 (&of_all)[kN], u32 i) {
+        u32 value = 0;
+#pragma unroll
+        for (u32 k = 0; k < kN; ++k) {
+            const u32 own = __shfl_sync(kAllLanes, of_all[k], i % kWarp);
+            if (i / kWarp == k) value = own;
+        }
+        return value;
     }
 
     // Word 32·i + j of the marks, by lane j.
     __device__ __forceinline__ u32 word(u32 i) const {
-        const u32 present = __shfl_sync(kAllLanes, words, i);
+        const u32 present = of_lane(words, i);
         // The word's four bits are in a lane's words of the second string.
-        const u32 number = __shfl_sync(kAllLanes, words_before, i) + __popc(present & lanes_below()), lane = number / 8 % kWarp;
-        const u32 low = __shfl_sync(kAllLanes, bytes[0], lane), high = __shfl_sync(kAllLanes, bytes[1], lane);
-        const u32 low_before = __shfl_sync(kAllLanes, bytes_before[0], lane), high_before = __shfl_sync(kAllLanes, bytes_before[1], lane);
+        const u32 number = of_lane(words_before, i) + __popc(present & lanes_below());
+        const u32 fours = of_lane(bytes, number / 8), fours_before = of_lane(bytes_before, number / 8);
         if (!(present >> lane_id() & 1)) return 0;
-        const bool is_high = number / 8 >= kWarp;
-        const u32 fours = is_high ? high : low, at = number % 8 * 4, own = fours >> at & 0xf;
+        const u32 at = number % 8 * 4, own = fours >> at & 0xf;
         if (own == 0) return 0;
-        const u32 before = (is_high ? high_before : low_before) + __popc(fours & low_bits(0u, at));
+        const u32 before = fours_before + __popc(fours & low_bits(0u, at));
         u32 left = load_bits(string, (values + before) * 8, __popc(own) * 8, 0u), word = 0;
 #pragma unroll
         for (u32 b = 0; b < 4; ++b) {
@@ -90,7 +112,6 @@ struct CodedMarks {
 template <u32 kNumbers, u32 kThreads>
 struct Marks {
     static constexpr u32 kWords = kNumbers / kMarksPerWord, kWarps = kThreads / kWarp;
-    static_assert(kNumbers <= 1 << 14, "what a warp has of coded marks");
 
     u32 words[kWords];
     unsigned short before[kWords];  // how many are marked before a word's
@@ -105,7 +126,9 @@ struct Marks {
     }
 
     // Reads coded marks, or words as they are. Both are false in some thread if numbers behind the last one are marked.
-    __device__ __forceinline__ bool read(const CodedMarks& coded, u32 n) {
+    template <u32 kMost>
+    __device__ __forceinline__ bool read(const CodedMarks<kMost>& coded, u32 n) {
+        static_assert(kNumbers <= kMost, "what a warp has of coded marks");
         bool is_sound = true;
 #pragma unroll 1
         for (u32 i = threadIdx.x / kWarp; i * kWarp < n_words(n); i += kWarps) {
@@ -154,7 +177,7 @@ struct Marks {
             for (u32 first = 0; first < n_words(n); first += kWarp) {
                 const u32 i = first + lane_id();
                 u32 all;
-                const u32 in_lanes_before = CodedMarks::bits_before(i < n_words(n) ? words[i] : 0, all);
+                const u32 in_lanes_before = bits_before(i < n_words(n) ? words[i] : 0, all);
                 if (i < n_words(n)) before[i] = static_cast<unsigned short>(sum + in_lanes_before);
                 sum += all;
             }

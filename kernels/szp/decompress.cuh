@@ -14,18 +14,8 @@
 
 #pragma once
 
-#include "../common/checksum.cuh"
-#include "../common/elements.cuh"
-#include "../common/frame.cuh"
-#include "../common/region.cuh"
-#include "../common/tile.cuh"
-#include "../common/warp.cuh"
-#include "../stage/boxes.cuh"
-#include "../stage/marks.cuh"
-#include "../stage/words.cuh"
-#include "block.cuh"
-#include "layout.cuh"
-#include "quantise.cuh"
+#include "block_tile.cuh"
+#include "octet_reader.cuh"
 
 template <typename W>
 struct SzpDecompressShared {
@@ -44,145 +34,60 @@ struct SzpDecompressShared {
 
 // kPart: only the elements of a region are stored, from the arguments of region.cuh.
 template <typename W, bool kPart = false>
-struct SzpDecompressor : DecompressTile<Chunk> {
+struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompressShared<W>> {
     using Shared = SzpDecompressShared<W>;
+    using Tile = BlockTile<W, kLogBlock, kSzpThreads, kPart, Shared>;
     using Plan = BlockPlan<W>;
+    using Tile::args, Tile::array, Tile::payload, Tile::shared;
+    using Tile::count, Tile::finish, Tile::part, Tile::report, Tile::store_elements;
     static constexpr u32 kRowBytes = kRow * sizeof(u32);
     static constexpr u32 kSinglePlane = ~0u;
 
-    Shared& shared;
-    const u32 block;
-
-    __device__ __forceinline__ SzpDecompressor(const DecompressArgs<Chunk>& args, Shared& shared)
-        : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile) {}
-
-    // A part of an element, and where that of the first element is.
-    __device__ __forceinline__ Element part() const { return args.own.part(args.encoded); }
-    __device__ __forceinline__ char* dst() const { return array + (block & ((1u << args.own.log_parts()) - 1)) * part().bytes; }
-
-    __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload + kHeadBytes); }
+    using Tile::Tile;
 
     __device__ __forceinline__ void run() {
-        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
-        const u32 begin = block ? table()[block - 1].x : 0;
-        const uint2 entry = table()[block];
-        const bool stored = is_stored(args.stored, frame);
-        u32 damage = check_frame(args.own.table_bytes());
-        if (likely(!stored & (damage == 0))) return decode_block(begin, entry.x, entry.y);
-        Sums sums;
-        if (stored) {
-            const u64 raw_bytes = args.own.elements() * Element(args.encoded).bytes;
-            damage = copy_share<kSzpThreads, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
+        const auto decode = [&](u32 begin, u32 end, u32 check) { decode_block(begin, end, check); };
+        if (kPart) {
+            Tile::run_part(decode);
+        } else {
+            Tile::run(decode);
         }
-        add(shared.sums, sums, damage);
-        finish(count());
-    }
-
-    // The same for a tile of a region.
-    __device__ __forceinline__ void run_part() {
-        const bool stored = is_stored(args.stored, frame);
-        const u32 element_bytes = Element(args.encoded).bytes;
-        const u64 raw_bytes = args.own.elements() * element_bytes, table_end = args.own.table_bytes();
-        u32 damage = stored ? check_length(frame_bytes, args.stored.n_bytes + raw_bytes) : check_frame(table_end);
-        if (damage == 0 && !stored) {
-            const u64 n_units = table()[args.own.n_blocks - 1].x;
-            damage = check_length(n_bytes, table_end + (n_units << args.own.log_unit()));
-        }
-        if (damage == 0 && !stored && block != kNoBlock) return decode_block(block ? table()[block - 1].x : 0, table()[block].x, table()[block].y);
-        if (damage == 0 && stored) copy_region<kSzpThreads>(region(), element_bytes, frame + args.stored.n_bytes, array, tile, tiles);
-        if (threadIdx.x == 0) report(damage);
-        __syncthreads();
-        finish(count());
-    }
-    __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Chunk>&>(args).region; }
-
-    // The block of a region's tile, or kNoBlock if there is nothing of the region in it.
-    static constexpr u32 kNoBlock = ~0u;
-    __device__ __forceinline__ u32 touched_block() const {
-        const u64 (&extents)[3] = args.own.extents;
-        const Shape shape = block_shape(extents, kLogBlock);
-        const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
-        u32 n_blocks[3], at[3];
-        for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
-        const Touched touched(region(), logs, n_blocks);
-        const u32 log_parts = args.own.log_parts(), box = tile >> log_parts;
-        if (box >= touched.count()) return kNoBlock;
-        touched.locate(box, at);
-        if (!has_some(region(), logs, at)) return kNoBlock;
-        return ((at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2]) << log_parts | (tile - (box << log_parts));
-    }
-    // Of a region, blocks have been checked, not the payload.
-    __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }
-
-    // The bound in force, and whether it can be that.
-    __device__ __forceinline__ double bound(bool& is_sound) const {
-        const u64 bits = *reinterpret_cast<const u64*>(payload);
-        is_sound = args.own.mode() == kRel ? bits < 0x7ff0000000000000ull || bits == u64{1} << 63 : bits == args.own.value;
-        return __longlong_as_double(static_cast<s64>(bits));
     }
 
     // The block that the table says is in units [begin, end).
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x, log_unit = args.own.log_unit();
-        const u64 table_end = args.own.table_bytes();
-        const u64 first = table_end + (static_cast<u64>(begin) << log_unit), last = table_end + (static_cast<u64>(end) << log_unit);
-        const bool is_last = block + 1 == args.own.n_blocks;
-        bool is_bound_sound;
-        const double in_force = bound(is_bound_sound);
-        const bool is_corrupt = (end < begin) | (is_last & (last < n_bytes)) | !is_bound_sound;
-        u32 damage = is_corrupt ? kMarkCorrupt : last > n_bytes ? kMarkTruncated : 0;
-        const u64 all_bytes = damage ? 0 : last - first;
+        const typename Tile::Extent extent = Tile::extent(begin, end);
         // A longer block is damaged, or of a later version.
-        const bool is_staged = all_bytes <= Shared::kMostBytes;
-        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + first;
-        const u32 n_bytes = static_cast<u32>(all_bytes), offset = static_cast<u32>(first) % kUnitBytes;
+        const bool is_staged = extent.n_bytes <= Shared::kMostBytes;
+        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
+        const u32 n_bytes = static_cast<u32>(extent.n_bytes), offset = static_cast<u32>(extent.first) % kUnitBytes;
         Sums sums;
-        if (t == kSzpThreads - 1) {
-            shared.box = find_box(args.own.extents, kLogBlock, block >> args.own.log_parts());
-            shared.quantiser.set(args.own, in_force);
-        }
+        if (t == kSzpThreads - 1) Tile::prepare(extent);
         if (likely(is_staged)) {
-            stage_block(first - offset, offset, n_bytes, sums);
+            stage_block(extent.first - offset, offset, n_bytes, sums);
         } else {
-            StridedSums<kSzpThreads> word_sums(first / 4 + t);
-            for (u64 word = t; word < all_bytes / 4; word += kSzpThreads) word_sums.add(reinterpret_cast<const u32*>(source)[word]);
-            word_sums.finish(first / 4 + t, sums);
+            Tile::sum_up(extent, sums);
         }
         shared.sums.share(sums);
         __syncthreads();
         bool is_checked = true;
-        if (t == 0) {
-            sums = shared.sums.sum();
-            is_checked = static_cast<u32>(checksum_of(sums.a, sums.b, all_bytes)) == check;
-            constexpr u32 table_word = kHeadBytes / 4;
-            sums.add(table_word + 2ull * block, end);
-            sums.add(table_word + 2ull * block + 1, check);
-            const u32* const words = reinterpret_cast<const u32*>(payload);
-            if (block == 0) sums.add(0, words[0]), sums.add(1, words[1]);
-            if (is_last) {
-                for (u64 word = table_word + 2ull * args.own.n_blocks; word < table_end / 4; ++word) sums.add(word, words[word]);
-            }
-            slot()->add(sums);
-            // What is cut off has no check.
-            if (damage == 0 && !is_checked && !(args.flags & kSkipChecksum)) damage = kMarkCorrupt;
-            report(damage);
-        }
-        // As all threads know it.
-        damage = is_corrupt || last > this->n_bytes ? kMarkCorrupt : 0;
+        if (t == 0) is_checked = Tile::add_sums(extent, end, check);
+        u32 damage = extent.damage;
         Plan plan;
         plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
         u32 four_widths = 0, start = 0;
         if (damage == 0 && n_bytes > 0) {
             const unsigned char* const stage = shared.stage + offset;
             const u32 m = shared.box.m;
-            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
+            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantiser.kind != Quantised::kNothing, true);
             if (damage == 0 && !is_staged) damage = kMarkCorrupt;
             if (damage == 0 && plan.header == kConstBlock) {
                 const u32* const words = reinterpret_cast<const u32*>(stage);
                 plan.base = sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[2]) << 32 | words[1]) : static_cast<W>(words[1]);
             }
             if (damage == 0 && !plan.is_plain()) damage = find_groups(plan, stage, n_bytes, log_unit, m, four_widths, start);
-            if (damage == 0 && plan.n_others > 0) check_others(plan, stage, m);
+            if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, stage, m);
             if (t == 2 * kWarp && damage == 0 && !plan.is_plain() && !plan.is_table_sound()) report(kMarkCorrupt);
             // A block that a later version has written is none that is damaged, if its check is right.
             if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
@@ -194,7 +99,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         if (unlikely(plan.header == kRawBlock)) {
             const unsigned char* const elements = shared.stage + offset + kAlignment;
             const Element element = part();
-            store_elements([&](u32 i) { return load_unaligned(elements + i * element.bytes, element); });
+            store_elements([&](u32 i) { return Tile::load_unaligned(elements + i * element.bytes, element); });
         } else if (unlikely(plan.header == kConstBlock)) {
             const W word = plan.base;
             store_elements([&](u32) { return word; });
@@ -203,7 +108,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         }
         __syncthreads();
         if (plan.n_others > 0) {
-            put_others(plan, source);
+            Tile::put_others(plan, source);
             __syncthreads();
         }
         finish(count());
@@ -214,7 +119,7 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         // Nothing is there to be read where nothing is wanted.
         const u32 end = offset + n_bytes, n_units = n_bytes ? (end + kUnitBytes - 1) / kUnitBytes : 0, to = shared_address(shared.stage);
         const char* const source = payload + from;
-        const u64 available = this->n_bytes - from;
+        const u64 available = Tile::n_bytes - from;
 #pragma unroll 2
         for (u32 u = threadIdx.x; u < n_units; u += kSzpThreads) {
             if (likely((u + 1) * kUnitBytes <= available)) {
@@ -256,31 +161,6 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         }
         start = plan.octets + before + through - own;
         return units_of(plan.octets + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
-    }
-
-    // Whether the places of other exceptions ascend, and are places. No such place is used.
-    __device__ __forceinline__ void check_others(const Plan& plan, const unsigned char* block, u32 m) const {
-        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
-        bool is_sound = true;
-        for (u32 i = threadIdx.x + 1; i <= plan.n_others; i += kSzpThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
-        if (!is_sound) report(kMarkCorrupt);
-    }
-    // Stores the other exceptions, from the frame.
-    __device__ __forceinline__ void put_others(const Plan& plan, const unsigned char* block) const {
-        const Element element = part();
-        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
-        for (u32 i = threadIdx.x; i < plan.n_others; i += kSzpThreads) {
-            const u32 place = places[i + 1];
-            if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.other_elements + i * element.bytes, element));
-        }
-    }
-    // The word of an element that is aligned to 4 bytes at most.
-    static __device__ __forceinline__ W load_unaligned(const unsigned char* from, const Element& element) {
-        if (sizeof(W) == 8) {
-            const u32* const words = reinterpret_cast<const u32*>(from);
-            return static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]);
-        }
-        return load_element<W>(from, element, false);
     }
 
     // Numbers become the elements of the array.
@@ -336,38 +216,14 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         if (height > 1) add_up_axis(numbers, plan.y, height, box.sx, lines * box.sx, Lines{box.sx, height * box.sx, 1});
         if (box.sz > 1) add_up_axis(numbers, plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
         const bool has_holes = plan.header & kHasHoles;
-        if (has_holes && !read_holes(plan, source)) return;
-        const W hole = has_holes ? hole_of(plan, source) : 0, base = plan.base;
+        if (has_holes && !Tile::read_holes(plan, source)) return;
+        const W hole = has_holes ? Tile::hole_of(plan, source) : 0, base = plan.base;
         const bool is_words = plan.header & kHasWords;
         store_elements([&](u32 i) {
             if (has_holes && shared.marks.words[i / 32] >> i % 32 & 1) return hole;
             const W number = numbers[i] + base;
             return is_words ? number : shared.quantiser.value(number);
         });
-    }
-
-    __device__ __forceinline__ W hole_of(const Plan& plan, const unsigned char* source) const {
-        const u32* const words = reinterpret_cast<const u32*>(source + plan.holes);
-        return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
-    }
-    // Which elements are holes. Is false, in all threads, if that is damaged, which is reported.
-    __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {
-        const Box& box = shared.box;
-        const unsigned char* const from = source + plan.marks();
-        bool is_sound = true;
-        if (plan.are_marks_coded) {
-            const CodedMarks coded(from, plan.marks_bytes, box.m);
-            is_sound = coded.is_sound && coded.n_bytes == plan.marks_bytes;
-            if (is_sound) {
-                is_sound = shared.marks.read(coded, box.m);
-                if (box.sz * box.sy > 1) shared.marks.undo_changes(box.m, box.sx);
-            }
-        } else {
-            is_sound = shared.marks.read(reinterpret_cast<const u32*>(from), box.m);
-        }
-        is_sound = shared.marks.count(box.m, plan.n_holes, is_sound);
-        if (!is_sound && threadIdx.x == 0) report(kMarkCorrupt);
-        return is_sound;
     }
 
     static __device__ __forceinline__ bool plan_is_low(const Plan& plan) { return (plan.x | plan.y | plan.z) <= 1; }
@@ -517,30 +373,6 @@ struct SzpDecompressor : DecompressTile<Chunk> {
         }
     }
 
-    // Stores the elements of any box, or those of a region, by the words of their numbers.
-    template <typename F>
-    __device__ __forceinline__ void store_elements(F word_of) const {
-        const Element element = part();
-        const SmallDivisor rows(shared.box.sx), planes(shared.box.sy);
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < shared.box.m; i += kSzpThreads) store_at(i, rows, planes, element, word_of(i));
-    }
-    __device__ __forceinline__ void store_place(u32 i, const Element& element, W word) const {
-        store_at(i, SmallDivisor(shared.box.sx), SmallDivisor(shared.box.sy), element, word);
-    }
-    __device__ __forceinline__ void store_at(u32 i, const SmallDivisor& rows, const SmallDivisor& planes, const Element& element, W word) const {
-        const Box& box = shared.box;
-        const u64 width = args.own.extents[2], height = args.own.extents[1];
-        u32 x, y;
-        const u32 row = rows.divide(i, x), z = planes.divide(row, y);
-        u64 at = box.start + (z * height + y) * width + x;
-        if (kPart) {
-            const u64 first_row = box.start / width, first_x = box.start - first_row * width, first_z = first_row / height;
-            if (!region().find(first_z + z, first_row - first_z * height + y, first_x + x, at)) return;
-        }
-        store_element(dst() + (at * element.bytes << args.own.log_parts()), element, args.flags & kSwapBytes, word);
-    }
-
     // Stores the codes of the tile: rows of 32.
     __device__ __forceinline__ void store_codes(const Plan& plan) const {
         const Box& box = shared.box;
@@ -657,7 +489,7 @@ __device__ __forceinline__ void szp_decompress(const DecompressArgs<Chunk>& args
 template <typename W>
 __device__ __forceinline__ void szp_decompress_region(const RegionArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char shared[];
-    SzpDecompressor<W, true>(args, *reinterpret_cast<SzpDecompressShared<W>*>(shared)).run_part();
+    SzpDecompressor<W, true>(args, *reinterpret_cast<SzpDecompressShared<W>*>(shared)).run();
 }
 
 template <typename W>

@@ -385,9 +385,9 @@ pub fn async_workspace_bytes(
     // What has been compressed by the CPU alone can be decompressed here.
     let decompress =
         require(Procedure::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
-    // Working memory does not depend on the region.
+    // No region needs more than all of the array.
     let zeros = vec![0; array.shape().extents().len()];
-    let region = Region::new(array.shape(), &zeros, &zeros)?;
+    let region = Region::new(array.shape(), &zeros, array.shape().extents())?;
     let region = Procedure::region(&prepared, &region, Verify::Structure);
     let region = require(region, "use gridz_decompress_region")?;
     let compress = match Procedure::new(Direction::Compress, &prepared, Verify::Checksum) {

@@ -23,7 +23,7 @@ use crate::ffi::types::{gridz_array, gridz_options};
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
-/// (`huffman`, `lorenzo` at level 3, `szp` from level 2 on), `OUT_OF_MEMORY`, `DEVICE`.
+/// (`huffman`, and `lorenzo` and `szp` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_async_workspace_bytes(
     array: *const gridz_array,

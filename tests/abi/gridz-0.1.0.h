@@ -690,7 +690,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each) and for `huffman`, and `lorenzo` and `szp` at level 3, which
+/// fewer that have more than 16 KiB each) and for `huffman`, `lorenzo` at level 3 and `szp` from level 2 on, which
 /// only `gridz_compress` makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way
 /// back to the CPU.
 gridz_status gridz_compress_async(const struct gridz_array *array,

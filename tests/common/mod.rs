@@ -72,12 +72,12 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
     // Level max is for CPUs.
     let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
-    specs().filter(is_of_gpus).chain([szp(Mode::Abs, 1e-3)])
+    specs().filter(is_of_gpus).chain([szp(Mode::Abs, 1e-3, 1), szp(Mode::Abs, 1e-3, 2)])
 }
 
-/// szp, with a bound.
-pub fn szp(mode: Mode, value: f64) -> Request {
-    Request::with_mode(3, mode.id().into(), value, 1).unwrap()
+/// szp, with a bound and a level.
+pub fn szp(mode: Mode, value: f64, level: u32) -> Request {
+    Request::with_mode(3, mode.id().into(), value, level).unwrap()
 }
 
 /// What a request asks of its codec.

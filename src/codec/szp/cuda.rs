@@ -11,8 +11,17 @@ const COMPRESS: [Names; 2] = [names!("szp_compress_u32"), names!("szp_compress_u
 const RANGE: [Names; 2] = [names!("szp_range_u32"), names!("szp_range_u64")];
 const DECOMPRESS: [Names; 2] = [names!("szp_decompress_u32"), names!("szp_decompress_u64")];
 const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
+/// The same of level dense, and of elements with fewer bytes than a word.
+const DENSE_DECOMPRESS: [Names; 2] = [names!("szp_dense_decompress_u32"), names!("szp_dense_decompress_u64")];
+const DENSE_DECOMPRESS_SHORT: Names = names!("szp_dense_decompress_short");
+const DENSE_REGION: [Names; 2] = [names!("szp_dense_region_u32"), names!("szp_dense_region_u64")];
 
-const NO_KERNELS: &str = "szp at levels 2 and 3 has no kernels";
+/// The folders of the kernels of a level.
+const FAST: &str = "szp";
+const DENSE: &str = "szp_dense";
+
+const NO_MAX: &str = "szp at level 3 has no kernels";
+const NO_DENSE_WRITER: &str = "szp at level 2 has no kernels that compress";
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
@@ -29,38 +38,44 @@ impl GpuCodec for Szp {
     /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if chunk.asked.level != Level::Fast {
-            return Answer::NotHere(NO_KERNELS.into());
-        }
         let of_word = usize::from(chunk.element.word_bits() == 64);
         let n_blocks = chunk.layout.n_blocks() as u64;
-        Answer::Run(match direction {
-            Direction::Decompress => passes(chunks, DECOMPRESS[of_word], n_blocks),
-            Direction::Compress if chunk.asked.mode == Mode::Rel => {
-                let range = passes(chunks, RANGE[of_word], n_blocks);
+        let is_short = chunk.element.bytes < 4;
+        Answer::Run(match (chunk.asked.level, direction) {
+            (Level::Max, _) => return Answer::NotHere(NO_MAX.into()),
+            (Level::Dense, Direction::Compress) => return Answer::NotHere(NO_DENSE_WRITER.into()),
+            (Level::Dense, Direction::Decompress) => {
+                let names = if is_short { DENSE_DECOMPRESS_SHORT } else { DENSE_DECOMPRESS[of_word] };
+                passes(chunks, DENSE, names, n_blocks)
+            }
+            (Level::Fast, Direction::Decompress) => passes(chunks, FAST, DECOMPRESS[of_word], n_blocks),
+            (Level::Fast, Direction::Compress) if chunk.asked.mode == Mode::Rel => {
+                let range = passes(chunks, FAST, RANGE[of_word], n_blocks);
                 let kernel = Kernel::Always(COMPRESS[of_word]);
                 let then = [Some(Pass { kernel, scratch: Scratch::Of(0), ..range.first }), None, None];
                 Passes { then, ..range }
             }
-            Direction::Compress => passes(chunks, COMPRESS[of_word], n_blocks),
+            (Level::Fast, Direction::Compress) => passes(chunks, FAST, COMPRESS[of_word], n_blocks),
         })
     }
 
     /// Blocks have checks of their own.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if chunk.asked.level != Level::Fast {
-            return Answer::NotHere(NO_KERNELS.into());
-        }
+        let of_word = usize::from(chunk.element.word_bits() == 64);
         let touched: u64 =
             chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
         let n_blocks = touched * chunk.layout.parts() as u64;
-        Answer::Run(passes(chunks, REGION[usize::from(chunk.element.word_bits() == 64)], n_blocks))
+        Answer::Run(match chunk.asked.level {
+            Level::Max => return Answer::NotHere(NO_MAX.into()),
+            Level::Dense => passes(chunks, DENSE, DENSE_REGION[of_word], n_blocks),
+            Level::Fast => passes(chunks, FAST, REGION[of_word], n_blocks),
+        })
     }
 }
 
-/// One pass over so many blocks.
-fn passes(chunks: &Chunks, names: Names, n_tiles: u64) -> Passes {
+/// One pass over so many blocks, by a kernel of such a folder.
+fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
@@ -79,5 +94,5 @@ fn passes(chunks: &Chunks, names: Names, n_tiles: u64) -> Passes {
         value: asked.value.to_bits(),
         fills: fills.unwrap_or_default(),
     };
-    Passes::one("szp", Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64)
+    Passes::one(fatbin, Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64)
 }

@@ -1,0 +1,224 @@
+// A block of a frame that is decompressed, by one CTA: where it is, whether its checks are right, its exceptions, and where its elements
+// go. The same for blocks of all sizes and kinds.
+
+#pragma once
+
+#include "../common/checksum.cuh"
+#include "../common/elements.cuh"
+#include "../common/frame.cuh"
+#include "../common/region.cuh"
+#include "../common/tile.cuh"
+#include "../common/warp.cuh"
+#include "../stage/boxes.cuh"
+#include "../stage/marks.cuh"
+#include "../stage/words.cuh"
+#include "block.cuh"
+#include "layout.cuh"
+#include "quantise.cuh"
+
+// Blocks have up to 2^kLog elements. In shared memory are box, quantiser, sums and marks. kPart: only the elements of a region are
+// stored, from the arguments of region.cuh.
+template <typename W, u32 kLog, u32 kThreads, bool kPart, typename Shared>
+struct BlockTile : DecompressTile<Chunk> {
+    using Plan = BlockPlan<W>;
+
+    Shared& shared;
+    const u32 block;
+
+    __device__ __forceinline__ BlockTile(const DecompressArgs<Chunk>& args, Shared& shared)
+        : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile) {}
+
+    // A part of an element, and where that of the first element is.
+    __device__ __forceinline__ Element part() const { return args.own.part(args.encoded); }
+    __device__ __forceinline__ char* dst() const { return array + (block & ((1u << args.own.log_parts()) - 1)) * part().bytes; }
+
+    __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload + kHeadBytes); }
+
+    // Decodes the tile's block by `decode(begin, end, check)`, which is told what the table says of it, and ends the tile; or copies a share of
+    // a frame that is stored.
+    template <typename Decode>
+    __device__ __forceinline__ void run(Decode decode) {
+        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        const u32 begin = block ? table()[block - 1].x : 0;
+        const uint2 entry = table()[block];
+        const bool stored = is_stored(args.stored, frame);
+        u32 damage = check_frame(args.own.table_bytes());
+        if (likely(!stored & (damage == 0))) return decode(begin, entry.x, entry.y);
+        Sums sums;
+        if (stored) {
+            const u64 raw_bytes = args.own.elements() * Element(args.encoded).bytes;
+            damage = copy_share<kThreads, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
+        }
+        add(shared.sums, sums, damage);
+        finish(count());
+    }
+
+    // The same for a tile of a region.
+    template <typename Decode>
+    __device__ __forceinline__ void run_part(Decode decode) {
+        const bool stored = is_stored(args.stored, frame);
+        const u32 element_bytes = Element(args.encoded).bytes;
+        const u64 raw_bytes = args.own.elements() * element_bytes, table_end = args.own.table_bytes();
+        u32 damage = stored ? check_length(frame_bytes, args.stored.n_bytes + raw_bytes) : check_frame(table_end);
+        if (damage == 0 && !stored) {
+            const u64 n_units = table()[args.own.n_blocks - 1].x;
+            damage = check_length(n_bytes, table_end + (n_units << args.own.log_unit()));
+        }
+        if (damage == 0 && !stored && block != kNoBlock) return decode(block ? table()[block - 1].x : 0, table()[block].x, table()[block].y);
+        if (damage == 0 && stored) copy_region<kThreads>(region(), element_bytes, frame + args.stored.n_bytes, array, tile, tiles);
+        if (threadIdx.x == 0) report(damage);
+        __syncthreads();
+        finish(count());
+    }
+    __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Chunk>&>(args).region; }
+
+    // The block of a region's tile, or kNoBlock if there is nothing of the region in it.
+    static constexpr u32 kNoBlock = ~0u;
+    __device__ __forceinline__ u32 touched_block() const {
+        const u64 (&extents)[3] = args.own.extents;
+        const Shape shape = block_shape(extents, kLog);
+        const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
+        u32 n_blocks[3], at[3];
+        for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
+        const Touched touched(region(), logs, n_blocks);
+        const u32 log_parts = args.own.log_parts(), box = tile >> log_parts;
+        if (box >= touched.count()) return kNoBlock;
+        touched.locate(box, at);
+        if (!has_some(region(), logs, at)) return kNoBlock;
+        return ((at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2]) << log_parts | (tile - (box << log_parts));
+    }
+    // Of a region, blocks have been checked, not the payload.
+    __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }
+
+    // The bound in force, and whether it can be that.
+    __device__ __forceinline__ double bound(bool& is_sound) const {
+        const u64 bits = *reinterpret_cast<const u64*>(payload);
+        is_sound = args.own.mode() == kRel ? bits < 0x7ff0000000000000ull || bits == u64{1} << 63 : bits == args.own.value;
+        return __longlong_as_double(static_cast<s64>(bits));
+    }
+
+    // Where the table says that a block is, in units [begin, end), and what is wrong with that.
+    struct Extent {
+        double bound;  // in force
+        u64 first, n_bytes;
+        u32 damage;
+    };
+    __device__ __forceinline__ Extent extent(u32 begin, u32 end) const {
+        const u32 log_unit = args.own.log_unit();
+        const u64 table_end = args.own.table_bytes(), first = table_end + (static_cast<u64>(begin) << log_unit), last = table_end + (static_cast<u64>(end) << log_unit);
+        bool is_bound_sound;
+        const double in_force = bound(is_bound_sound);
+        const bool is_corrupt = (end < begin) | (is_last() & (last < n_bytes)) | !is_bound_sound;
+        const u32 damage = is_corrupt ? kMarkCorrupt : last > n_bytes ? kMarkTruncated : 0;
+        return Extent{in_force, first, damage ? 0 : last - first, damage};
+    }
+    __device__ __forceinline__ bool is_last() const { return block + 1 == args.own.n_blocks; }
+    // Finds the box of the block, and prepares the quantiser. By one thread, before a barrier.
+    __device__ __forceinline__ void prepare(const Extent& extent) const {
+        shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts());
+        shared.quantiser.set(args.own, extent.bound);
+    }
+    // Sums up the bytes of a block, by all threads.
+    __device__ __forceinline__ void sum_up(const Extent& extent, Sums& sums) const {
+        const u64 first = extent.first / 4 + threadIdx.x;
+        const u32* const words = reinterpret_cast<const u32*>(payload + extent.first);
+        StridedSums<kThreads> word_sums(first);
+#pragma unroll 4
+        for (u64 word = threadIdx.x; word < extent.n_bytes / 4; word += kThreads) word_sums.add(words[word]);
+        word_sums.finish(first, sums);
+    }
+    // Adds the sums that all threads have shared, before a barrier, and those of the table, and tells what is wrong; is whether the check of the
+    // block is right. By the first thread.
+    __device__ __forceinline__ bool add_sums(const Extent& extent, u32 end, u32 check) const {
+        Sums sums = shared.sums.sum();
+        const bool is_checked = static_cast<u32>(checksum_of(sums.a, sums.b, extent.n_bytes)) == check;
+        constexpr u32 table_word = kHeadBytes / 4;
+        sums.add(table_word + 2ull * block, end);
+        sums.add(table_word + 2ull * block + 1, check);
+        const u32* const words = reinterpret_cast<const u32*>(payload);
+        if (block == 0) sums.add(0, words[0]), sums.add(1, words[1]);
+        if (is_last()) {
+            for (u64 word = table_word + 2ull * args.own.n_blocks; word < args.own.table_bytes() / 4; ++word) sums.add(word, words[word]);
+        }
+        slot()->add(sums);
+        // What is cut off has no check.
+        report(extent.damage ? extent.damage : !is_checked && !(args.flags & kSkipChecksum) ? kMarkCorrupt : 0);
+        return is_checked;
+    }
+
+    // Whether the places of other exceptions ascend, and are places. No such place is used.
+    __device__ __forceinline__ void check_others(const Plan& plan, const unsigned char* block, u32 m) const {
+        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
+        bool is_sound = true;
+        for (u32 i = threadIdx.x + 1; i <= plan.n_others; i += kThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
+        if (!is_sound) report(kMarkCorrupt);
+    }
+    // Stores the other exceptions, from the frame.
+    __device__ __forceinline__ void put_others(const Plan& plan, const unsigned char* block) const {
+        const Element element = part();
+        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
+        for (u32 i = threadIdx.x; i < plan.n_others; i += kThreads) {
+            const u32 place = places[i + 1];
+            if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.other_elements + i * element.bytes, element));
+        }
+    }
+    // The word of an element that is aligned to 4 bytes at most.
+    static __device__ __forceinline__ W load_unaligned(const unsigned char* from, const Element& element) {
+        if (sizeof(W) == 8) {
+            const u32* const words = reinterpret_cast<const u32*>(from);
+            return static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]);
+        }
+        return load_element<W>(from, element, false);
+    }
+
+    __device__ __forceinline__ W hole_of(const Plan& plan, const unsigned char* source) const {
+        const u32* const words = reinterpret_cast<const u32*>(source + plan.holes);
+        return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
+    }
+    // Which elements are holes. Is false, in all threads, if that is damaged, which is reported.
+    __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {
+        const Box& box = shared.box;
+        const unsigned char* const from = source + plan.marks();
+        bool is_sound = true;
+        if (plan.are_marks_coded) {
+            const CodedMarks<1u << kLog> coded(from, plan.marks_bytes, box.m);
+            is_sound = coded.is_sound && coded.n_bytes == plan.marks_bytes;
+            if (is_sound) {
+                is_sound = shared.marks.read(coded, box.m);
+                if (box.sz * box.sy > 1) shared.marks.undo_changes(box.m, box.sx);
+            }
+        } else {
+            is_sound = shared.marks.read(reinterpret_cast<const u32*>(from), box.m);
+        }
+        is_sound = shared.marks.count(box.m, plan.n_holes, is_sound);
+        if (!is_sound && threadIdx.x == 0) report(kMarkCorrupt);
+        return is_sound;
+    }
+
+    // Stores the elements of any box, or those of a region, by the words of their numbers.
+    template <typename F>
+    __device__ __forceinline__ void store_elements(F word_of) const {
+        const Element element = part();
+        const SmallDivisor rows(shared.box.sx), planes(shared.box.sy);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < shared.box.m; i += kThreads) store_at(i, rows, planes, element, word_of(i));
+    }
+    __device__ __forceinline__ void store_place(u32 i, const Element& element, W word) const {
+        store_at(i, SmallDivisor(shared.box.sx), SmallDivisor(shared.box.sy), element, word);
+    }
+    __device__ __forceinline__ void store_at(u32 i, const SmallDivisor& rows, const SmallDivisor& planes, const Element& element, W word) const {
+        u32 x, y;
+        const u32 row = rows.divide(i, x), z = planes.divide(row, y);
+        store_at(z, y, x, element, word);
+    }
+    __device__ __forceinline__ void store_at(u32 z, u32 y, u32 x, const Element& element, W word) const {
+        const Box& box = shared.box;
+        const u64 width = args.own.extents[2], height = args.own.extents[1];
+        u64 at = box.start + (z * height + y) * width + x;
+        if (kPart) {
+            const u64 first_row = box.start / width, first_x = box.start - first_row * width, first_z = first_row / height;
+            if (!region().find(first_z + z, first_row - first_z * height + y, first_x + x, at)) return;
+        }
+        store_element(dst() + (at * element.bytes << args.own.log_parts()), element, args.flags & kSwapBytes, word);
+    }
+};
