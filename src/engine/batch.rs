@@ -385,23 +385,30 @@ pub fn async_workspace_bytes(
     // What has been compressed by the CPU alone can be decompressed here.
     let decompress =
         require(Procedure::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
-    // No region needs more than all of the array.
     let zeros = vec![0; array.shape().extents().len()];
-    let region = Region::new(array.shape(), &zeros, array.shape().extents())?;
-    let region = Procedure::region(&prepared, &region, Verify::Structure);
-    let region = require(region, "use gridz_decompress_region")?;
+    let of_region = |count: &[u64]| {
+        let region = Procedure::region(&prepared, &Region::new(array.shape(), &zeros, count)?, Verify::Structure);
+        require(region, "use gridz_decompress_region")
+    };
     let compress = match Procedure::new(Direction::Compress, &prepared, Verify::Checksum) {
         Attempt::Done(procedure) => Some(procedure),
         Attempt::NotHere(_) => None,
     };
-    let mut most = 0;
-    for procedure in [Some(decompress), Some(region), compress].into_iter().flatten() {
+    let bytes = |procedure: &Procedure| {
         // Nobody knows yet whether the arrays will be aligned.
-        for address in [0, 1] {
-            most = most.max(procedure.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
-        }
+        let of = |address| Ok(procedure.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
+        Ok(of(0)?.max(of(1)?))
+    };
+    let mut most = bytes(&decompress)?.max(bytes(&of_region(&zeros)?)?);
+    if let Some(compress) = compress {
+        most = most.max(bytes(&compress)?);
     }
-    Ok(most)
+    // No region needs more than all of the array. Of so many chunks that may be too much for one launch, as the call for such a
+    // region says.
+    match bytes(&of_region(array.shape().extents())?) {
+        Err(error) if error.kind() == ErrorKind::UnsupportedJob => Ok(most),
+        whole => Ok(most.max(whole?)),
+    }
 }
 
 /// Gives work to a stream that moves frames from their slots to where they lie close together, behind which it knows the
