@@ -188,13 +188,16 @@ fn measure(
     }
     let name = std::path::Path::new(file).file_name().unwrap_or_default().to_string_lossy();
     let speed = |microseconds: f64| raw.len() as f64 / 1e3 / microseconds;
+    let shown = |number: f64| if number.is_nan() { "-".to_owned() } else { format!("{number:.1}") };
     println!(
-        "{request:<8} {name:<14} {:<7} {extents:<15} x{n_chunks:<5} ratio {:.4}  compress {:7.1} GB/s {compress:8.1} µs  \
-         decompress {:7.1} GB/s {decompress:8.1} µs  submit {submit_compress:5.1} + {submit_decompress:5.1} µs",
+        "{request:<8} {name:<14} {:<7} {extents:<15} x{n_chunks:<5} ratio {:.4}  compress {:>7} GB/s {:>8} µs  \
+         decompress {:7.1} GB/s {decompress:8.1} µs  submit {:>5} + {submit_decompress:5.1} µs",
         dtype.name(),
         frame_bytes as f64 / raw.len() as f64,
-        speed(compress),
+        shown(speed(compress)),
+        shown(compress),
         speed(decompress),
+        shown(submit_compress),
     );
     if n_chunks > 1 || shape.len() != 3 {
         return Ok(());

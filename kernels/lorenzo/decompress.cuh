@@ -144,7 +144,7 @@ struct Decompressor : DecompressTile<Blocks> {
     char* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
-        : DecompressTile<Blocks>(args), shared(shared), block(kPart ? touched_block() : tile), dst(array) {}
+        : DecompressTile<Blocks>(args), shared(shared), block(kPart ? touched_box(region(), args.own.extents, kLog, tile) : tile), dst(array) {}
 
     using Plan = BlockPlan;
 
@@ -187,19 +187,6 @@ struct Decompressor : DecompressTile<Blocks> {
     }
     __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Blocks>&>(args).region; }
 
-    // The block of a region's tile, or kNoBlock if there is nothing of the region in it.
-    static constexpr u32 kNoBlock = ~0u;
-    __device__ __forceinline__ u32 touched_block() const {
-        const u64 (&extents)[3] = args.own.extents;
-        const Shape shape = block_shape(extents, kLog);
-        const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
-        u32 n_blocks[3], at[3];
-        for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
-        const Touched touched(region(), logs, n_blocks);
-        if (tile >= touched.count()) return kNoBlock;
-        touched.locate(tile, at);
-        return has_some(region(), logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
-    }
     // Of a region, blocks have been checked, not the payload.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Blocks>::finish(n_before, !kPart); }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "../common/region.cuh"
 #include "../common/types.cuh"
 #include "groups.cuh"
 
@@ -56,6 +57,19 @@ struct BoxGrid {
 
 // Block `block` of a chunk with these extents, slowest first.
 __device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block) { return BoxGrid(extents, log_block).box(extents, block); }
+
+// The box that a tile of a region is of, or kNoBlock if nothing of the region is in it.
+constexpr u32 kNoBlock = ~0u;
+__device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&extents)[3], u32 log_block, u32 tile) {
+    const Shape shape = block_shape(extents, log_block);
+    const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
+    u32 n_blocks[3], at[3];
+    for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
+    const Touched touched(region, logs, n_blocks);
+    if (tile >= touched.count()) return kNoBlock;
+    touched.locate(tile, at);
+    return has_some(region, logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
+}
 
 // Division by a number up to 2^16 that many threads divide by, for dividends below 2^16.
 struct SmallDivisor {

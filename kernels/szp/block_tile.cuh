@@ -72,20 +72,10 @@ struct BlockTile : DecompressTile<Chunk> {
     }
     __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Chunk>&>(args).region; }
 
-    // The block of a region's tile, or kNoBlock if there is nothing of the region in it.
-    static constexpr u32 kNoBlock = ~0u;
+    // The block of a region's tile, or kNoBlock.
     __device__ __forceinline__ u32 touched_block() const {
-        const u64 (&extents)[3] = args.own.extents;
-        const Shape shape = block_shape(extents, kLog);
-        const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
-        u32 n_blocks[3], at[3];
-        for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);
-        const Touched touched(region(), logs, n_blocks);
-        const u32 log_parts = args.own.log_parts(), box = tile >> log_parts;
-        if (box >= touched.count()) return kNoBlock;
-        touched.locate(box, at);
-        if (!has_some(region(), logs, at)) return kNoBlock;
-        return ((at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2]) << log_parts | (tile - (box << log_parts));
+        const u32 log_parts = args.own.log_parts(), box = touched_box(region(), args.own.extents, kLog, tile >> log_parts);
+        return box == kNoBlock ? kNoBlock : box << log_parts | (tile & ((1u << log_parts) - 1));
     }
     // Of a region, blocks have been checked, not the payload.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }

@@ -157,6 +157,7 @@ END
 )
 section "+Frames in GPU memory, lorenzo,level=dense" ./gpu_throughput lorenzo,level=dense "${words[@]}"
 section "+Frames in GPU memory, szp,rel=1e-3" ./gpu_throughput szp,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, szp,rel=1e-3,level=2" ./gpu_throughput szp,rel=1e-3,level=2 "${words[@]}"
 section "+Frames in GPU memory, szp,abs=0.06" ./gpu_throughput szp,abs=0.06 "${words[@]:0:36}"
 section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 "${words[@]:0:12}"
 mapfile -t words < <(to_words <<'END'

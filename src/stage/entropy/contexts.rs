@@ -119,8 +119,11 @@ impl Near {
         Self([up, up, up + 1, beside, 2 * up, plane, plane, below])
     }
 
-    fn farthest(&self) -> usize {
-        self.0.into_iter().fold(0, usize::max)
+    /// Puts zeros in front of the sizes of a block's numbers; how many.
+    fn put_front(&self, sizes: &mut [u8]) -> usize {
+        let farthest = self.0.into_iter().fold(0, usize::max);
+        sizes[..farthest].fill(0);
+        farthest
     }
 
     /// The contexts of the row whose sizes begin at `at`.
@@ -157,8 +160,7 @@ impl Work {
         let n = shape[0] * shape[1] * shape[2];
         let Memory { sizes, symbols, ranges, string, .. } = &mut self.memory;
         let near = Near::new(shape);
-        let front = near.farthest();
-        sizes[..front].fill(0);
+        let front = near.put_front(sizes);
         let mut at = 0;
         while at < n {
             let lanes = first_lanes(n - at);
@@ -222,8 +224,7 @@ impl Work {
         let tables_bytes = read_tables(bytes, slots)?;
         let mut decoder = Decoder::new(bytes.get(tables_bytes..).ok_or_else(damage)?, self.level)?;
         let near = Near::new(shape);
-        let front = near.farthest();
-        sizes[..front].fill(0);
+        let front = near.put_front(sizes);
         let mut at = 0;
         while at < n {
             let lanes = first_lanes(n - at);
