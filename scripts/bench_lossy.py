@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ratio, speed and kept or broken bounds of gridz's szp, beside the peers that people can install from PyPI.
+"""Ratio, speed and kept or broken bounds of gridz's szp, at all levels, and zfp, beside peers that people can install from PyPI.
 
     bench_lossy.py [--reference FOLDER] [--library LIBRARY] [--runs N] [--bounds 1e-1 1e-2 …] [--only WORD] [--out FOLDER]
 
@@ -80,12 +80,15 @@ PROCESSES = multiprocessing.get_context("fork")
 
 
 def of_gridz(gridz):
-    def of(input_, bound):
-        fill = "" if input_.fill is None or np.isnan(input_.fill) else f",fill={float(input_.fill)!r}"
-        peer = gridz.peer("szp", f"szp,abs={bound!r}{fill}", 0)
-        return peer.compress, peer.decompress
+    for name, codec in [("szp", "szp"), ("szp dense", "szp,level=dense"), ("szp max", "szp,level=max"), ("gridz zfp", "zfp")]:
 
-    return Peer("szp", of)
+        def of(input_, bound, codec=codec):
+            fill = "" if input_.fill is None or np.isnan(input_.fill) else f",fill={float(input_.fill)!r}"
+            peer = gridz.peer(codec, f"{codec},abs={bound!r}{fill}", 0)
+            rank = 3 if codec == "zfp" else 32  # as for libzfp below
+            return lambda values: peer.compress(at_most(rank, values)), peer.decompress
+
+        yield Peer(name, of)
 
 
 def of_pysz(pysz):
@@ -263,7 +266,7 @@ def cuszp_sizes(q, tile):
 def peers(library):
     """All there are, what is missing (name and reason), and the version of gridz."""
     gridz = base.Gridz(library)
-    found, missing = [of_gridz(gridz)], []
+    found, missing = [*of_gridz(gridz)], []
     for packages, make in [
         (["pysz"], lambda pysz: of_pysz(pysz)),
         (["zfpy"], lambda zfpy: of_zfpy(zfpy)),
