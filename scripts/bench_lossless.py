@@ -502,16 +502,18 @@ def plot(kinds, results, path):
     figure.savefig(path)
 
 
-def label(axis, points, line):
-    """Names the points, each at the nearest place that covers no point, no other name and not the vertical `line`."""
+def label(axis, points, line=None, own=LORENZO):
+    """Names the points, `own` ones in bold, each at the nearest place that covers no point, no other name and not the
+    vertical `line`."""
     gap = axis.figure.dpi / 16
     frame = axis.get_window_extent()
     marks = {name: axis.transData.transform(at) for name, at in points.items()}
     taken = [(x - gap / 2, y - gap / 2, x + gap / 2, y + gap / 2) for x, y in marks.values()]
-    line = axis.transData.transform((line, 1))[0]
-    taken.append((line - 1, frame.y0, line + 1, frame.y1))
+    if line is not None:
+        line = axis.transData.transform((line, 1))[0]
+        taken.append((line - 1, frame.y0, line + 1, frame.y1))
     for name, (x, y) in sorted(marks.items(), key=lambda mark: mark[1][0]):
-        style = {"fontsize": 8.5, "va": "bottom", "fontweight": "bold" if name in LORENZO else "normal"}
+        style = {"fontsize": 8.5, "va": "bottom", "fontweight": "bold" if name in own else "normal"}
         text = axis.annotate(name, points[name], (0, 0), textcoords="offset pixels", **style)
         extent = text.get_window_extent()
         w, h = extent.width, extent.height
