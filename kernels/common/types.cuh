@@ -85,6 +85,7 @@ struct LaunchInfo {
     u64 scratch_fixed_bytes;
     u64 scratch_bytes_per_chunk;
     u64 scratch_bytes_per_tile;
+    u64 unzeroed_bytes_per_tile = 0;
 };
 
 static_assert(sizeof(FrameForm) == 1080 && offsetof(FrameForm, words) == 520, "ABI");
@@ -92,4 +93,4 @@ static_assert(sizeof(CompressArgs<u64>) == 2224 && offsetof(CompressArgs<u64>, o
 static_assert(offsetof(CompressArgs<u64>, n_chunks) == 56 && offsetof(CompressArgs<u64>, encoded) == 64, "ABI");
 static_assert(sizeof(DecompressArgs<u64>) == 2240 && offsetof(DecompressArgs<u64>, own) == 64, "ABI");
 static_assert(offsetof(DecompressArgs<u64>, n_chunks) == 72 && offsetof(DecompressArgs<u64>, encoded) == 80, "ABI");
-static_assert(sizeof(LaunchInfo) == 40 && offsetof(LaunchInfo, scratch_fixed_bytes) == 16, "ABI");
+static_assert(sizeof(LaunchInfo) == 48 && offsetof(LaunchInfo, scratch_fixed_bytes) == 16, "ABI");

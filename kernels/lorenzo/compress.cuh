@@ -338,7 +338,7 @@ struct LorenzoCompressor {
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
         const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_marks(residuals, [](W r) { return r != 0; }) & exist;
         shared.nonzero[threadIdx.x] = own;
-        const WrittenMarks<B::kThreads> marks(own, (n + 31) / 32, shared.mask.totals[0]);
+        const WrittenMarks<B::kThreads> marks({own}, (n + 31) / 32, shared.mask.totals[0]);
         const u32 n_marked = marks.n_marked(), width = shared.longest;
         u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
         bool is_list = false;
@@ -352,7 +352,7 @@ struct LorenzoCompressor {
     }
     __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n) const {
         const u32 width = shared.longest;
-        const WrittenMarks<B::kThreads> marks(shared.nonzero[threadIdx.x], (n + 31) / 32, shared.mask.totals[1]);
+        const WrittenMarks<B::kThreads> marks({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
         if (threadIdx.x == 0) {
             uint4 header = shared.header;
             header.x = (header.x & ~0xfu) | kSparse;
@@ -368,7 +368,7 @@ struct LorenzoCompressor {
         marks.write(stage, at + kSparseHeader);
         u32 bit = 8 * (at + kSparseHeader + marks.n_bytes()) + marks.marked_before() * width;
 #pragma unroll 1
-        for (u32 left = marks.word; left != 0; left &= left - 1) {
+        for (u32 left = marks.words[0]; left != 0; left &= left - 1) {
             add_bits(shared_address(stage), bit, residuals[threadIdx.x * 32 + __ffs(left) - 1]);
             bit += width;
         }

@@ -37,8 +37,8 @@ struct MaskChoice {
         const W word = shared.frequent;
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_marks(words, [=](W own) { return own == word; }) & exist;
         mask.marks[t] = own;
-        const WrittenMarks<B::kThreads> marks(own, n_words, mask.totals[0]);
-        const WrittenMarks<B::kThreads> coded(written(exist), n_words, mask.totals[1]);
+        const WrittenMarks<B::kThreads> marks({own}, n_words, mask.totals[0]);
+        const WrittenMarks<B::kThreads> coded({written(exist)}, n_words, mask.totals[1]);
         const u32 plain = 4 * n_words, n_masked = marks.n_marked(), n_bytes = min(plain, coded.n_bytes());
         const u32 all_bytes = kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
         if (8 * all_bytes > n_masked * element.bytes) return false;
@@ -172,7 +172,7 @@ struct MaskChoice {
         }
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0;
         if (mask.is_coded) {
-            WrittenMarks<B::kThreads>(written(exist), n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
+            WrittenMarks<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
         } else if (t < n_words) {
             reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.marks[t];
         }

@@ -43,6 +43,7 @@
 #include "numbers.cuh"
 #include "octets.cuh"
 #include "orders.cuh"
+#include "payload_write.cuh"
 #include "quantise.cuh"
 #include "range.cuh"
 
@@ -86,11 +87,6 @@ struct SzpCompressor {
     static constexpr u32 kTurns = 3, kNow = kTurns;
     static __device__ __forceinline__ u32 after(u32 turn) { return turn + 1 == kTurns ? 0 : turn + 1; }
 
-    __device__ __forceinline__ double bound_of(u32 chunk) const {
-        const double value = __longlong_as_double(static_cast<s64>(args.own.value));
-        return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
-    }
-
     // Draws the next block, by one thread.
     __device__ __forceinline__ void find_next() const {
         const Drawn next = frames.locate(frames.draw());
@@ -119,7 +115,7 @@ struct SzpCompressor {
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
         if (unlikely(shared.quantised_chunk != chunk)) {
-            shared.quantiser.set(args.own, bound_of(chunk));
+            shared.quantiser.set(args.own, bound_of<W>(args, chunk));
             shared.quantised_chunk = chunk;
         }
         shared.n_holes = shared.n_others = 0;
@@ -220,14 +216,14 @@ struct SzpCompressor {
             }
             pair_sums.finish(pair, sums);
         } else {
-            const bool is_plain = made.header & kRawBlock;
+            const bool is_plain = made.header & kRawBlock, swaps = args.flags & kSwapBytes;
             const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
             const Finder elements(args.own, shared.box);
             const char* const array = source(kept.chunk, kept.index);
             StridedSums<kThreads> word_sums(first / 4 + thread);
 #pragma unroll 1
             for (u32 i = thread; i < n_bytes / 4; i += kThreads) {
-                const u32 word = is_plain ? plain_word(made, i, elements, array) : stage[i];
+                const u32 word = is_plain ? plain_word<W>(made.header, made.word, i, elements, array, element, shared.box.m, swaps) : stage[i];
                 reinterpret_cast<u32*>(to)[i] = word;
                 word_sums.add(word);
             }
@@ -238,56 +234,19 @@ struct SzpCompressor {
     // Writes the table's entry of a block whose sums are shared, and counts it. By a warp.
     __device__ __forceinline__ void settle(Kept& kept) const {
         if (!kept.exists) return;
-        const u32 chunk = kept.chunk, block = kept.index, tiles = frames.tiles;
+        const u32 chunk = kept.chunk, block = kept.index;
         Sums sums;
         if (lane_id() == 0) {
             sums = kept.sums.sum();
-            const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, kept.n_units << args.own.log_unit())), end = kept.before + kept.n_units;
-            char* const to = frames.payload(chunk);
-            u32* const words = reinterpret_cast<u32*>(to);
-            constexpr u32 table_word = kHeadBytes / 4;
-            reinterpret_cast<uint2*>(to + kHeadBytes)[block] = make_uint2(end, check);
-            sums.add(table_word + 2ull * block, end);
-            sums.add(table_word + 2ull * block + 1, check);
-            if (block == 0) {
-                const u64 bits = static_cast<u64>(__double_as_longlong(bound_of(chunk)));
-                words[0] = static_cast<u32>(bits), words[1] = static_cast<u32>(bits >> 32);
-                sums.add(0, static_cast<u32>(bits));
-                sums.add(1, static_cast<u32>(bits >> 32));
-            }
-            if (block + 1 == tiles) {
-                // Zeros add nothing.
-                for (u64 word = table_word + 2ull * tiles; word < args.own.table_bytes() / 4; ++word) words[word] = 0;
-            }
+            add_entry<W>(frames, chunk, block, kept.before, kept.n_units, sums);
         }
         frames.complete(kFirst, chunk, frames.count(kFirst, chunk, sums, 1, 0));
         if (lane_id() == 0) kept.exists = 0;
     }
 
     // Which part of the elements a block has, and the array from that of the first one on.
-    __device__ __forceinline__ u32 part(u32 index) const { return index & ((1u << args.own.log_parts()) - 1); }
+    __device__ __forceinline__ u32 part(u32 index) const { return part_of(args.own, index); }
     __device__ __forceinline__ const char* source(u32 chunk, u32 index) const { return frames.source(chunk) + part(index) * element.bytes; }
-
-    // Word i of a block without numbers.
-    __device__ __forceinline__ u32 plain_word(const Made& made, u32 i, const Finder& elements, const char* array) const {
-        if (i == 0) return made.header;
-        const u32 first = (i - 1) * kAlignment;
-        if (made.header == kConstBlock) return first < sizeof(W) ? static_cast<u32>(static_cast<u64>(made.word) >> 8 * first) : 0;
-        const bool swaps = args.flags & kSwapBytes;
-        const u32 size = element.bytes, m = shared.box.m;
-        if (sizeof(W) == 8) {
-            if (i > 2 * m) return 0;
-            return static_cast<u32>(static_cast<u64>(load_element<W>(elements.find(array, first / 8, 8), element, swaps)) >> first % 8 * 8);
-        }
-        u32 word = 0;
-#pragma unroll 1
-        for (u32 byte = 0; byte < 4; byte += size) {
-            const u32 number = (first + byte) / size;
-            if (number >= m) break;
-            word |= (static_cast<u32>(load_element<W>(elements.find(array, number, size), element, swaps)) & low_bits(0u, 8 * size)) << 8 * byte;
-        }
-        return word;
-    }
 
     // What all threads have found; a barrier.
     __device__ __forceinline__ u32 share(u32 found) const {

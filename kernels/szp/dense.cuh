@@ -13,7 +13,6 @@
 #include "../stage/contexts.cuh"
 #include "block_tile.cuh"
 
-constexpr u32 kLogDense = 16;
 constexpr u32 kDenseThreads = 64, kDenseWarps = kDenseThreads / kWarp;
 
 template <typename W>

@@ -91,7 +91,7 @@ struct SzpExceptions {
             }
         }
         const u32 changes = (shared.box.sz * shared.box.sy > 1 ? changed_marks(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
-        const u32 coded_bytes = WrittenMarks<kSzpThreads>(changes, (m + 31) / 32, shared.marks_totals).n_bytes();
+        const u32 coded_bytes = WrittenMarks<kSzpThreads>({changes}, (m + 31) / 32, shared.marks_totals).n_bytes();
         const u32 plain_bytes = (m + 31) / 32 * 4;
         const auto start = numbers[0];
         __syncthreads();
@@ -127,7 +127,7 @@ struct SzpExceptions {
             const u32 marks = at + sizeof(W) + kAlignment;
             if (shared.are_marks_coded) {
                 const u32 changes = (shared.box.sz * shared.box.sy > 1 ? changed_marks(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
-                WrittenMarks<kSzpThreads>(changes, n_words, shared.marks_totals).write(stage, marks);
+                WrittenMarks<kSzpThreads>({changes}, n_words, shared.marks_totals).write(stage, marks);
             } else if (t < n_words) {
                 reinterpret_cast<u32*>(stage + marks)[t] = shared.holes[t];
             }
@@ -135,13 +135,13 @@ struct SzpExceptions {
         }
         __syncthreads();
         if (shared.n_others == 0) return;
-        const WrittenMarks<kSzpThreads> others(shared.others[t], n_words, shared.marks_totals);
+        const WrittenMarks<kSzpThreads> others({shared.others[t]}, n_words, shared.marks_totals);
         unsigned short* const places = reinterpret_cast<unsigned short*>(stage + at);
         unsigned char* const to = stage + at + aligned_up(2 + 2 * shared.n_others, kAlignment);
         if (t == 0) places[0] = static_cast<unsigned short>(shared.n_others);
         u32 n = others.marked_before();
 #pragma unroll 1
-        for (u32 left = others.word; left != 0; left &= left - 1, ++n) {
+        for (u32 left = others.words[0]; left != 0; left &= left - 1, ++n) {
             const u32 i = 32 * t + __ffs(left) - 1;
             places[n + 1] = static_cast<unsigned short>(i);
             const u64 bits = word(i);

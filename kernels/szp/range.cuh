@@ -17,14 +17,22 @@ __device__ __forceinline__ RangeScratch* range_scratch(const CompressArgs<Chunk>
     return reinterpret_cast<RangeScratch*>(scratch + args.n_chunks * (sizeof(ChunkScratch) + static_cast<u64>(args.own.n_blocks) * sizeof(u64)));
 }
 
+// The bound in force in a chunk.
 template <typename W>
+__device__ __forceinline__ double bound_of(const CompressArgs<Chunk>& args, u32 chunk) {
+    const double value = __longlong_as_double(static_cast<s64>(args.own.value));
+    return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
+}
+
+// Of chunks of blocks of 2^kLog elements.
+template <typename W, u32 kLog>
 __device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     const Chunk& chunk = args.own;
     const W fill = static_cast<W>(chunk.fills[0]);
     // Blocks are as many as shares, or more where they are clipped.
-    static_assert(kElements == kRangeElements, "a share is a block");
-    const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, chunk.n_blocks, chunk.elements() << chunk.log_parts(),
+    constexpr u32 kShares = (1u << kLog) / kRangeElements;
+    const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, chunk.n_blocks * kShares, chunk.elements() << chunk.log_parts(),
                                 chunk.dtype(), chunk.part(args.encoded), (args.flags & kSwapBytes) != 0, chunk.has_fill(), fill,
                                 chunk.log_parts() > 0 ? static_cast<W>(chunk.fills[1]) : fill};
     RangeFinder<W>(chunks, *reinterpret_cast<RangeShared<W>*>(bytes)).run([&](u32 number) -> RangeScratch& { return range_scratch(args)[number]; });

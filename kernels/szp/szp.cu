@@ -28,7 +28,7 @@ constexpr u32 kSzpCompressCtas = sizeof(W) == 4 ? kSzpCtasOfU32 : kSzpCtasOfU64;
     extern "C" __device__ const LaunchInfo szp_compress_##name##_info = kSzpCompressInfo<Word>;        \
     extern "C" __global__ void __launch_bounds__(kRangeThreads, 4)                                     \
         szp_range_##name(const __grid_constant__ CompressArgs<Chunk> args) {                           \
-        find_range<Word>(args);                                                                        \
+        find_range<Word, kLogBlock>(args);                                                                        \
     }                                                                                                  \
     extern "C" __device__ const LaunchInfo szp_range_##name##_info = szp_launch(kRangeThreads, sizeof(RangeShared<Word>));
 

@@ -192,7 +192,7 @@ impl Kernel {
 /// What a pass finds in its working memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scratch {
-    /// Zeros.
+    /// Zeros, but for the part that the kernel says need not be.
     Zeroed,
     /// Anything.
     AsItIs,

@@ -44,7 +44,7 @@ crate::kernel_struct! {
     }
 
     /// `LaunchInfo` there: how a kernel wants to be started.
-    struct LaunchInfo, size 40 {
+    struct LaunchInfo, size 48 {
         threads: u32,
         shared_bytes: u32,
         persistent: u32,
@@ -52,6 +52,7 @@ crate::kernel_struct! {
         scratch_fixed_bytes: u64,
         scratch_bytes_per_chunk: u64,
         scratch_bytes_per_tile: u64,
+        unzeroed_bytes_per_tile: u64,
     }
 }
 
@@ -200,11 +201,13 @@ fn no_kernels(entry: &Entry) -> Answer {
     Answer::NotHere(format!("{} has no kernels", entry.name).into())
 }
 
-/// Where the working memory of a pass is, in that of all: from `start` on, so many bytes.
+/// Where the working memory of a pass is, in that of all: from `start` on, so many bytes, of which the first ones are zeroed if
+/// any are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     start: u64,
     n_bytes: u64,
+    n_zeroed: u64,
 }
 
 impl Place {
@@ -226,7 +229,11 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &
     let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
     let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
     let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
-    let n_bytes = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
+    let n_zeroed = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
+    let n_bytes = match all_tiles * info.unzeroed_bytes_per_tile {
+        0 => n_zeroed,
+        unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT) + unzeroed,
+    };
     let region = match pass.scratch {
         Scratch::Of(earlier) => {
             let region = *before.get(earlier).ok_or_else(|| defect("a pass uses the memory of a later one"))?;
@@ -237,7 +244,7 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &
         }
         Scratch::Zeroed | Scratch::AsItIs => {
             let end = before.iter().map(Place::end).max().unwrap_or(0);
-            Place { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes }
+            Place { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes, n_zeroed }
         }
     };
     Ok((grid, region))
@@ -288,9 +295,9 @@ impl Launch<'_> {
             std::iter::once(&self.first).chain(self.then.iter().flatten())
         {
             let scratch = scratch.slice(place.start..place.end())?;
-            if pass.scratch == Scratch::Zeroed && place.n_bytes > 0 {
+            if pass.scratch == Scratch::Zeroed && place.n_zeroed > 0 {
                 // SAFETY: the scratch lives long enough by the caller's promise.
-                unsafe { stream.zero(scratch)? };
+                unsafe { stream.zero(scratch.slice(0..place.n_zeroed)?)? };
             }
             let mut args = arguments(direction, memory, scratch.address(), pass, &tail)?;
             if let Some(region) = region {
@@ -376,6 +383,7 @@ mod tests {
         scratch_fixed_bytes: 64,
         scratch_bytes_per_chunk: 16,
         scratch_bytes_per_tile: 8,
+        unzeroed_bytes_per_tile: 0,
     };
 
     crate::kernel_struct! {
@@ -419,9 +427,12 @@ mod tests {
             ctas.push(grid.ctas);
         }
         let n_bytes = 64 + 3 * (16 + 5 * 8);
-        let [first, last] = [0, 256].map(|start| Place { start, n_bytes });
+        let [first, last] = [0, 256].map(|start| Place { start, n_bytes, n_zeroed: n_bytes });
         assert_eq!(before, [first, first, last, last]);
         assert_eq!(ctas, [15, 3, 15, 15]);
+        let info = LaunchInfo { unzeroed_bytes_per_tile: 100, ..INFO };
+        let (_, region) = place(&passes[0], &info, 1000, n_chunks, &[]).unwrap();
+        assert_eq!(region, Place { start: 0, n_bytes: 256 + 3 * 5 * 100, n_zeroed: n_bytes });
         assert!(place(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
     }
 

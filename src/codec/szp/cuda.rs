@@ -11,17 +11,22 @@ const COMPRESS: [Names; 2] = [names!("szp_compress_u32"), names!("szp_compress_u
 const RANGE: [Names; 2] = [names!("szp_range_u32"), names!("szp_range_u64")];
 const DECOMPRESS: [Names; 2] = [names!("szp_decompress_u32"), names!("szp_decompress_u64")];
 const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
-/// The same of level dense, and of elements with fewer bytes than a word.
+/// The passes that compress at level dense.
+const DENSE_RANGE: [Names; 2] = [names!("szp_dense_range_u32"), names!("szp_dense_range_u64")];
+const DENSE_PREDICT: [Names; 2] = [names!("szp_dense_predict_u32"), names!("szp_dense_predict_u64")];
+const DENSE_ENCODE: [Names; 2] = [names!("szp_dense_encode_u32"), names!("szp_dense_encode_u64")];
+const DENSE_PLACE: [Names; 2] = [names!("szp_dense_place_u32"), names!("szp_dense_place_u64")];
+/// Those that decompress, and that of elements with fewer bytes than a word.
 const DENSE_DECOMPRESS: [Names; 2] = [names!("szp_dense_decompress_u32"), names!("szp_dense_decompress_u64")];
 const DENSE_DECOMPRESS_SHORT: Names = names!("szp_dense_decompress_short");
 const DENSE_REGION: [Names; 2] = [names!("szp_dense_region_u32"), names!("szp_dense_region_u64")];
 
-/// The folders of the kernels of a level.
+/// The modules of the kernels of a level.
 const FAST: &str = "szp";
+const DENSE_COMPRESS: &str = "szp_dense_compress";
 const DENSE: &str = "szp_dense";
 
 const NO_MAX: &str = "szp at level 3 has no kernels";
-const NO_DENSE_WRITER: &str = "szp at level 2 has no kernels that compress";
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
@@ -43,17 +48,22 @@ impl GpuCodec for Szp {
         let is_short = chunk.element.bytes < 4;
         Answer::Run(match (chunk.asked.level, direction) {
             (Level::Max, _) => return Answer::NotHere(NO_MAX.into()),
-            (Level::Dense, Direction::Compress) => return Answer::NotHere(NO_DENSE_WRITER.into()),
+            (Level::Dense, Direction::Compress) => {
+                let after = [DENSE_ENCODE[of_word], DENSE_PLACE[of_word]];
+                let predict = DENSE_PREDICT[of_word];
+                if chunk.asked.mode == Mode::Rel {
+                    several(chunks, DENSE_COMPRESS, DENSE_RANGE[of_word], &[predict, after[0], after[1]])
+                } else {
+                    several(chunks, DENSE_COMPRESS, predict, &after)
+                }
+            }
             (Level::Dense, Direction::Decompress) => {
                 let names = if is_short { DENSE_DECOMPRESS_SHORT } else { DENSE_DECOMPRESS[of_word] };
                 passes(chunks, DENSE, names, n_blocks)
             }
             (Level::Fast, Direction::Decompress) => passes(chunks, FAST, DECOMPRESS[of_word], n_blocks),
             (Level::Fast, Direction::Compress) if chunk.asked.mode == Mode::Rel => {
-                let range = passes(chunks, FAST, RANGE[of_word], n_blocks);
-                let kernel = Kernel::Always(COMPRESS[of_word]);
-                let then = [Some(Pass { kernel, scratch: Scratch::Of(0), ..range.first }), None, None];
-                Passes { then, ..range }
+                several(chunks, FAST, RANGE[of_word], &[COMPRESS[of_word]])
             }
             (Level::Fast, Direction::Compress) => passes(chunks, FAST, COMPRESS[of_word], n_blocks),
         })
@@ -74,7 +84,17 @@ impl GpuCodec for Szp {
     }
 }
 
-/// One pass over so many blocks, by a kernel of such a folder.
+/// A pass over all blocks, and others after it that go on in its memory.
+fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names]) -> Passes {
+    let chunk: &Chunk = chunks.layout.get();
+    let mut passes = passes(chunks, fatbin, first, chunk.layout.n_blocks() as u64);
+    for (pass, &names) in passes.then.iter_mut().zip(after) {
+        *pass = Some(Pass { kernel: Kernel::Always(names), scratch: Scratch::Of(0), ..passes.first });
+    }
+    passes
+}
+
+/// One pass over so many blocks, by a kernel of such a module.
 fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
     let (mut extents, from) = ([1; 3], chunks.shape.extents());

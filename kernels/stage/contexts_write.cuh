@@ -1,0 +1,264 @@
+// Numbers of a block to what contexts.cuh reads: the tables of their contexts, and the string. The twin of src/stage/entropy/contexts.rs and
+// frequencies.rs, where the rules are.
+
+#pragma once
+
+#include "contexts.cuh"
+#include "pack.cuh"
+
+// A number as a symbol and its tail, which is bits below.
+template <typename W>
+__device__ __forceinline__ u32 symbol_of(W number) {
+    const u32 n_bits = bit_length(number) - 2;
+    return number < kOwnSymbols ? static_cast<u32>(number) : 2 * n_bits + static_cast<u32>(number >> n_bits & 1) + kOwnSymbols - 4;
+}
+__device__ __forceinline__ u32 tail_bits(u32 symbol) { return symbol >= kOwnSymbols ? (symbol - kOwnSymbols) / 2 + 2 : 0; }
+
+// Tables of contexts with kSymbols symbols, by a CTA of kThreads threads.
+template <u32 kSymbols, u32 kThreads>
+struct ContextTablesMaker {
+    static constexpr u32 kPer = (kSymbols + kWarp - 1) / kWarp, kMaxWords = (kNumberContexts * (17 + 7 * kSymbols) + 31) / 32 + 2;
+
+    // In shared memory.
+    struct State {
+        u32 counts[kNumberContexts][kSymbols];
+        unsigned short frequencies[kNumberContexts][kSymbols];
+        u32 rests[kNumberContexts], bits[kNumberContexts];
+        u32 owners, n_bits;     // which contexts have a table of their own; bits of all tables
+        u32 words[kMaxWords];   // these
+    };
+    State& state;
+
+    // By all threads, then a barrier.
+    __device__ __forceinline__ void clear() const {
+        for (u32 i = threadIdx.x; i < kNumberContexts * kSymbols; i += kThreads) state.counts[0][i] = 0;
+        for (u32 i = threadIdx.x; i < kMaxWords; i += kThreads) state.words[i] = 0;
+    }
+    // A number with a symbol in a context, as a key: kSymbols times the context and the symbol.
+    __device__ __forceinline__ void count(u32 key) const { atomicAdd(&state.counts[0][key], 1u); }
+
+    // Of a lane: how often its symbols lane, lane + 32, … occur; and what that becomes.
+    struct Table {
+        u32 of[kPer];
+        u32 rest;  // the symbol that has what the others leave
+        u32 bits;  // about how many the table takes, with all its symbols
+    };
+    // The first of the largest numbers of all lanes, and its symbol.
+    static __device__ __forceinline__ u32 first_largest(const u32 (&n)[kPer], u32& symbol) {
+        u32 best = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) best = max(best, n[k] << 8 | (255 - (k * kWarp + lane_id())));
+        best = warp_max_unsigned(best);
+        symbol = 255 - (best & 0xff);
+        return best >> 8;
+    }
+    // Keeps four significant bits.
+    static __device__ __forceinline__ u32 cut(u32 frequency) {
+        const u32 below = max(bit_length(frequency), 4u) - 4;
+        return frequency >> below << below;
+    }
+    // By a warp.
+    static __device__ __forceinline__ Table make(const u32 (&n)[kPer]) {
+        constexpr u64 kLog2_256ths = 0xe8cfb39676522c00ull;  // of 1 + i/8, a byte each
+        Table table;
+        u32 own = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) own += n[k];
+        const u32 total = warp_sum(own);
+        table.rest = 0, table.bits = 16;
+        if (total == 0) {
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) table.of[k] = 0;
+            return table;
+        }
+        first_largest(n, table.rest);
+        u32 own_others = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) {
+            const bool is_rest = k * kWarp + lane_id() == table.rest;
+            table.of[k] = n[k] > 0 && !is_rest ? cut(max((n[k] << kLogSlots) / total, 1u)) : 0;
+            own_others += table.of[k];
+        }
+        u32 others = warp_sum(own_others);
+        while (others >= kContextSlots) {
+            u32 symbol;
+            const u32 largest = first_largest(table.of, symbol), half = cut(largest / 2);
+            others -= largest - half;
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) table.of[k] = k * kWarp + lane_id() == symbol ? half : table.of[k];
+        }
+        u32 symbols = 0, bits = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) {
+            if (k * kWarp + lane_id() == table.rest) table.of[k] = kContextSlots - others;
+            if (table.of[k] == 0) continue;
+            const u32 length = bit_length(table.of[k]) - 1, below = (table.of[k] << 3 >> length) & 7;
+            symbols += n[k] * ((kLogSlots - length) * 256 - static_cast<u32>(kLog2_256ths >> 8 * below & 0xff));
+            bits += 4 + min(length, 3u);
+        }
+        table.bits += warp_sum(bits) + warp_sum(symbols) / 256;
+        return table;
+    }
+    __device__ __forceinline__ void load_counts(u32 context, u32 (&n)[kPer]) const {
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) n[k] = k * kWarp + lane_id() < kSymbols ? state.counts[context][k * kWarp + lane_id()] : 0;
+    }
+    __device__ __forceinline__ void store(u32 context, const Table& table) const {
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) {
+            if (k * kWarp + lane_id() < kSymbols) state.frequencies[context][k * kWarp + lane_id()] = static_cast<unsigned short>(table.of[k]);
+        }
+        if (lane_id() == 0) state.rests[context] = table.rest, state.bits[context] = table.bits;
+    }
+    __device__ __forceinline__ Table load(u32 context) const {
+        Table table;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) table.of[k] = k * kWarp + lane_id() < kSymbols ? state.frequencies[context][k * kWarp + lane_id()] : 0;
+        table.rest = state.rests[context], table.bits = state.bits[context];
+        return table;
+    }
+
+    // Makes tables of what was counted, and ranges of symbols by them. By all threads; barriers.
+    __device__ __forceinline__ void run(u32 (*ranges)[kSymbols]) const {
+        const u32 warp = threadIdx.x / kWarp;
+#pragma unroll 1
+        for (u32 context = warp; context < kNumberContexts; context += kThreads / kWarp) {
+            u32 n[kPer];
+            load_counts(context, n);
+            store(context, make(n));
+        }
+        __syncthreads();
+        if (warp == 0) share_tables(), write();
+        __syncthreads();
+#pragma unroll 1
+        for (u32 context = warp; context < kNumberContexts; context += kThreads / kWarp) {
+            const unsigned short* const own = state.frequencies[context + __ffs(state.owners >> context) - 1];
+            u32 before = 0;
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) {
+                const u32 symbol = k * kWarp + lane_id(), frequency = symbol < kSymbols ? own[symbol] : 0, through = warp_inclusive_sum(frequency);
+                if (symbol < kSymbols) ranges[context][symbol] = (before + through - frequency) | frequency << 16;
+                before += __shfl_sync(kAllLanes, through, kWarp - 1);
+            }
+        }
+    }
+    // Contexts next to each other share a table where that takes fewer bits. By a warp.
+    __device__ __forceinline__ void share_tables() const {
+        u32 last[kPer], owners = 0;
+        load_counts(0, last);
+        Table of_last = load(0);
+#pragma unroll 1
+        for (u32 next = 1; next < kNumberContexts; ++next) {
+            u32 own[kPer], both[kPer];
+            load_counts(next, own);
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) both[k] = last[k] + own[k];
+            const Table together = make(both), of_next = load(next);
+            const bool shares = together.bits <= of_last.bits + of_next.bits;
+            if (!shares) store(next - 1, of_last), owners |= 1u << (next - 1);
+            of_last = shares ? together : of_next;
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) last[k] = shares ? both[k] : own[k];
+        }
+        store(kNumberContexts - 1, of_last);
+        if (lane_id() == 0) state.owners = owners | 1u << (kNumberContexts - 1);
+        __syncwarp();
+    }
+    // Adds the tables to zeros. By a warp.
+    __device__ __forceinline__ void write() const {
+        const u32 words = shared_address(state.words), lane = lane_id();
+        u32 at = 0;
+#pragma unroll 1
+        for (u32 context = 0; context < kNumberContexts; ++context) {
+            const bool is_own = state.owners >> context & 1;
+            if (!is_own && lane == 0) add_bits(words, at, 1u);
+            ++at;
+            if (!is_own) continue;
+            const Table table = load(context);
+            u32 own_last = 0;
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) own_last = table.of[k] > 0 ? k * kWarp + lane + 1 : own_last;
+            const u32 n = warp_max_unsigned(own_last);
+            if (lane == 0) add_bits(words, at, n | table.rest << 8);
+            at += n > 0 ? 16 : 8;
+#pragma unroll
+            for (u32 k = 0; k < kPer; ++k) {
+                const u32 symbol = k * kWarp + lane, frequency = table.of[k], length = bit_length(frequency);
+                const u32 kept = min(max(length, 1u) - 1, 3u), below = length > 1 ? frequency >> (length - 1 - kept) & low_bits(0u, kept) : 0;
+                const u32 n_bits = symbol < n && symbol != table.rest ? 4 + kept : 0, through = warp_inclusive_sum(n_bits);
+                if (n_bits > 0) add_bits(words, at + through - n_bits, length | below << 4);
+                at += __shfl_sync(kAllLanes, through, kWarp - 1);
+            }
+        }
+        if (lane == 0) state.n_bits = at;
+    }
+};
+
+// Writes the string of numbers, from its end to its front, by a warp.
+template <typename W>
+struct ContextWriter {
+    static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols, kMostBits = ContextReader<W>::kMostBits;
+    // Most words of a row: those of its symbols, and of parts of its tails.
+    static constexpr u32 kRowWords = kWarp * (1 + (8 * sizeof(W) - 2 + kMostBits - 1) / kMostBits);
+
+    // In shared memory, of symbols with their contexts: the first slot, the frequency and the bits of a tail; and the inverse of the frequency.
+    static constexpr u32 kFrequencyAt = 10, kTailAt = 21;
+    struct Ranges {
+        uint2 of[kNumberContexts * kSymbols];
+
+        // Then a barrier of the warp.
+        __device__ __forceinline__ void load(const u32 (*ranges)[kSymbols]) {
+            for (u32 i = lane_id(); i < kNumberContexts * kSymbols; i += kWarp) {
+                const u32 range = ranges[0][i], start = range & 0xffff, frequency = range >> 16;
+                of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | tail_bits(i % kSymbols) << kTailAt, 0xffffffffu / max(frequency, 1u));
+            }
+        }
+    };
+
+    const u32 ranges, below;
+    unsigned short* const string;
+    u32 at;  // the first word that is written
+    u32 state = kLowestState;
+
+    __device__ __forceinline__ ContextWriter(const Ranges& ranges, unsigned short* string, u32 end)
+        : ranges(shared_address(&ranges)), below(lanes_below()), string(string), at(end) {}
+
+    // Moves half of the states that are too large to the string.
+    __device__ __forceinline__ void drain(bool is_large) {
+        const u32 drained = __ballot_sync(kAllLanes, is_large);
+        at -= __popc(drained);
+        if (is_large) {
+            string[at + __popc(drained & below)] = static_cast<unsigned short>(state);
+            state >>= 16;
+        }
+    }
+    __device__ __forceinline__ void put_bits(u32 bits, u32 n) {
+        drain(state >> 1 >> (31 - n));
+        state = state << n | bits;
+    }
+    // Puts a row of numbers, of the lanes that take part, in front. The others have number and key 0.
+    __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
+        const uint2 range = load_shared_8(ranges + key * 8);
+        const u32 length = range.x >> kTailAt, frequency = range.x >> kFrequencyAt & (2 * kContextSlots - 1), start = range.x % kContextSlots;
+        if (unlikely(__any_sync(kAllLanes, length > kMostBits))) {
+            constexpr u32 kLast = (8 * sizeof(W) - 3) / kMostBits * kMostBits;
+#pragma unroll 1
+            for (u32 first = kLast; first > 0; first -= kMostBits) {
+                const u32 n = min(length - min(length, first), kMostBits);
+                put_bits(static_cast<u32>(number >> first) & ((1u << n) - 1), n);
+            }
+        }
+        const u32 n = min(length, kMostBits);
+        put_bits(static_cast<u32>(number) & ((1u << n) - 1), n);
+        drain(takes_part && state >> (32 - kLogSlots) >= frequency);
+        u32 quotient = __umulhi(state, range.y), rest = state - quotient * frequency;
+        if (rest >= frequency) ++quotient, rest -= frequency;
+        if (takes_part) state = quotient << kLogSlots | (rest + start);
+    }
+    // Puts the states in front.
+    __device__ __forceinline__ void finish() {
+        at -= kStateBytes / 2;
+        string[at + 2 * lane_id()] = static_cast<unsigned short>(state);
+        string[at + 2 * lane_id() + 1] = static_cast<unsigned short>(state >> 16);
+    }
+};

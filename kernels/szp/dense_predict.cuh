@@ -1,0 +1,570 @@
+// The first pass of compression at level dense: by one CTA, a block of 65536 elements becomes numbers, of which little is left.
+//
+//   1. Elements become codes, in scratch, or words less the first one. Where all are in the first zone of the quantiser, that takes one
+//      product; else they are quantised one by one, and those that have no code, or are not within the bound, are marked (dense_exceptions.cuh).
+//   2. Some rows are predicted with each candidate for the orders. Candidates that do not depend on each other are tried together.
+//   3. Rows are differenced, some at a time: what is left goes to scratch, and how large it is to shared memory. Then each of these numbers is
+//      counted in its context, of which sizes before it tell.
+//   4. The tables of contexts are made, and the front of the block is written (stage/contexts_write.cuh).
+
+#pragma once
+
+#include "../stage/contexts_write.cuh"
+#include "../stage/differences.cuh"
+#include "dense_exceptions.cuh"
+#include "payload_write.cuh"
+
+template <typename W>
+struct DensePredictor {
+    using Shared = DensePredictShared<W>;
+    using Block = DenseBlock<W>;
+    using Tables = ContextTablesMaker<Block::kSymbols, kPredictThreads>;
+    static constexpr u32 kThreads = kPredictThreads, kWarps = kThreads / kWarp;
+    // Pieces that are differenced at a time, and the sizes that are kept: of numbers near those that are counted, of these, and of the next ones.
+    static constexpr u32 kPieces = 128, kSizes = Shared::kSizes;
+    static_assert(kFarthest + 2 * kPieces * kRow <= kSizes, "what is near is kept");
+
+    const CompressArgs<Chunk>& args;
+    Shared& shared;
+    const DenseTile tile;
+    const Element element;  // a part of one
+    Block& block;
+
+    __device__ __forceinline__ DensePredictor(const CompressArgs<Chunk>& args, Shared& shared)
+        : args(args), shared(shared), tile(args.own, blockIdx.x), element(args.own.part(args.encoded)), block(dense_blocks<W>(args)[blockIdx.x]) {}
+
+    __device__ __forceinline__ void run() const {
+        if (threadIdx.x == 0) {
+            shared.box.set(find_box(args.own.extents, kLogDense, tile.index >> args.own.log_parts()), kLogDense);
+            shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
+            shared.n_holes = shared.n_others = 0;
+        }
+        if (threadIdx.x < 3 * kMostCandidates) shared.costs[0][threadIdx.x] = 0;
+        if (threadIdx.x < kLow * kLow * kLow) shared.low_costs[threadIdx.x] = 0;
+        __syncthreads();
+        const Finder elements(args.own, shared.box);
+        const char* const array = static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
+        const DenseExceptions<W> exceptions{shared, block, elements, array, element, (args.flags & kSwapBytes) != 0};
+        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        u32 found = kFar;
+        if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
+            found = share(has_units(array) ? load_near<Word<W>::kPerUnit>(elements, array) : load_near<1>(elements, array));
+        }
+        if (unlikely(found & kFar)) found = share(load_any(elements, array, has_codes));
+        if (unlikely(!(found & kWordsDiffer))) return end(kConstBlock, shared.first_word);
+        u32 header = 0;
+        bool is_coded = has_codes;
+        if (unlikely(has_codes && found & (kUncoded | kOutside))) {
+            is_coded = exceptions.find();
+            if (is_coded) header = (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
+        } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
+            return end(kConstBlock, shared.quantiser.value(shared.first_code));
+        }
+        if (unlikely(!is_coded)) {
+            header = kHasWords;
+            if (has_codes) share(load_any(elements, array, false));
+        }
+        Orders orders;
+        W base;
+        choose(orders, base);
+        difference(orders, base);
+        Tables{shared.tables}.run(block.ranges);
+        write_front(header, orders, base, exceptions);
+    }
+    // Ends a block that has no numbers.
+    __device__ __forceinline__ void end(u32 header, W word) const {
+        if (threadIdx.x == 0) block.info.header = header, block.info.word = word;
+    }
+
+    // What all threads have found; barriers.
+    __device__ __forceinline__ u32 share(u32 found) const {
+        found = warp_or(found);
+        if (threadIdx.x == 0) shared.found = 0;
+        __syncthreads();
+        if (lane_id() == 0 && found) atomicOr(&shared.found, found);
+        __syncthreads();
+        found = shared.found;
+        __syncthreads();
+        return found;
+    }
+
+    // Whether rows are of 32 elements, as they are in numbers, and units of them can be loaded.
+    __device__ __forceinline__ bool has_units(const char* array) const {
+        const u64 start = reinterpret_cast<u64>(array) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
+        return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
+    }
+    // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not. By so many elements at a
+    // time.
+    template <u32 kN>
+    __device__ __forceinline__ u32 load_near(const Finder& elements, const char* array) const {
+        using F = Float<W>;
+        constexpr u32 kBatch = 4;  // loads under way
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const bool swaps = kN == 1 && args.flags & kSwapBytes;
+        // Added to a small number it makes that whole; its bits are then those of the sum.
+        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
+        const u32 m = shared.box.m;
+        const W first_word = load_element<W>(elements.find(array, 0, sizeof(W)), element, swaps);
+        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
+        bool is_near = true;
+        W words_differ = 0;
+        u32 codes_differ = 0;
+#pragma unroll 1
+        for (u32 i = kN * threadIdx.x; i < m; i += kN * kBatch * kThreads) {
+            W words[kBatch][kN];
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                const char* const from = elements.find(array, min(i + kN * k * kThreads, m - kN), sizeof(W));
+                if (kN == 1) {
+                    words[k][0] = *reinterpret_cast<const W*>(from);
+                } else {
+                    split(*reinterpret_cast<const uint4*>(from), words[k]);
+                }
+            }
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                W codes[kN];
+#pragma unroll
+                for (u32 j = 0; j < kN; ++j) {
+                    const W word = swaps ? swapped_bytes(words[k][j]) : words[k][j];
+                    const F value = float_of(word), whole = value * inverse + magic;
+                    is_near &= (size_of(value - (whole - magic) * step) <= bound) & (size_of(value) < limit);
+                    const u32 code = static_cast<u32>(bits_of(whole)) - first;
+                    words_differ |= word ^ first_word, codes_differ |= code;
+                    codes[j] = sign_extended(code);
+                }
+                W* const to = block.codes + i + kN * k * kThreads;
+                if (i + kN * k * kThreads >= m) continue;
+                if (kN == 1) {
+                    *to = codes[0];
+                } else {
+                    *reinterpret_cast<uint4*>(to) = join(codes);
+                }
+            }
+        }
+        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
+    }
+    static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
+
+    // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
+    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, bool are_codes) const {
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
+        const W fill = static_cast<W>(part_of(args.own, tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
+        const u32 m = shared.box.m;
+        const W first_word = load_element<W>(elements.find(array, 0, element.bytes), element, swaps);
+        const W first = are_codes ? quantiser.code(first_word).code : first_word;
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
+        u32 found = 0;
+#pragma unroll 1
+        for (u32 k = threadIdx.x / kWarp; k < kDenseMarks; k += kWarps) {
+            const u32 i = k * 32 + lane_id();
+            bool is_uncoded = false, is_beyond = false;
+            if (i < m) {
+                const W word = load_element<W>(elements.find(array, i, element.bytes), element, swaps);
+                W number = word;
+                if (are_codes) {
+                    Coded<W> coded = quantiser.code(word);
+                    if (has_fill) {
+                        coded.is_coded &= word != fill;
+                        // Nothing else may become the fill value.
+                        coded.is_within &= quantiser.value(coded.code) != fill;
+                    }
+                    number = coded.code;
+                    is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
+                }
+                number -= first;
+                block.codes[i] = number;
+                found |= (word != first_word ? kWordsDiffer : 0) | (number != 0 ? kCodesDiffer : 0);
+            }
+            if (!are_codes) continue;
+            const u32 uncoded = __ballot_sync(kAllLanes, is_uncoded), others = __ballot_sync(kAllLanes, is_beyond);
+            if (lane_id() == 0) block.uncoded[k] = uncoded, block.others[k] = others;
+            found |= (uncoded ? kUncoded : 0) | (others ? kOutside : 0);
+        }
+        return found;
+    }
+
+    // The rows that are looked at, or of a line pieces of 32.
+    struct Sample {
+        u32 first, step, n;
+        __device__ __forceinline__ explicit Sample(const RowBox& box) {
+            const u32 n_rows = box.is_line() ? (box.m + kRow - 1) / kRow : box.sz * box.sy;
+            const bool are_all = n_rows < 34;
+            first = are_all ? 0 : 8, step = are_all ? 1 : 17, n = are_all ? n_rows : (n_rows + 8) / 17;
+        }
+    };
+    static __device__ __forceinline__ bool is_possible(const RowBox& box, const Orders& o) {
+        return (o.z == 0 || box.sz > 1) && (o.y == 0 || box.sy > 1) && (o.x == 0 || box.sx > 1) && max(max(o.z, o.y), o.x) <= kMaxOrder;
+    }
+    // The bits of the numbers that are looked at, after a prediction: the warp's share.
+    __device__ __forceinline__ u32 cost(W base, const Orders& o) const {
+        const RowBox& box = shared.box;
+        const bool is_line = box.is_line();
+        const Sample sample(box);
+        const Differences<W, kWarps> differences{box};
+        u32 cost = 0;
+#pragma unroll 1
+        for (u32 i = threadIdx.x / kWarp; i < sample.n; i += kWarps) {
+            const u32 row = sample.first + i * sample.step;
+            const u32 begin = is_line ? row * kRow : 0, end = is_line ? min(begin + kRow, box.m) : box.sx;
+#pragma unroll 1
+            for (u32 x = begin; x < end; x += kRow) {
+                const W r = differences.residual(block.codes, base, o, is_line ? 0 : row, x);
+                cost += x + lane_id() < end ? bit_length(r) : 0;
+            }
+        }
+        return cost;
+    }
+    // Orders whose costs are known.
+    static constexpr u32 kLow = Shared::kLow;
+    __device__ __forceinline__ bool has_short_rows() const { return !shared.box.is_line() && shared.box.sx <= kRow; }
+    __device__ __forceinline__ bool is_known(const Orders& o) const { return has_short_rows() && max(max(o.z, o.y), o.x) < kLow; }
+
+    // Finds the costs of all orders below 4 along every axis, if rows have 32 numbers at most: a row and those before it, in four planes, are
+    // differenced step by step.
+    __device__ __forceinline__ void find_low_costs(W middle) const {
+        const RowBox& box = shared.box;
+        const Sample sample(box);
+        const u32 lane = lane_id(), orders_z = box.sz > 1 ? kLow : 1, orders_y = box.sy > 1 ? kLow : 1, plane = box.sy * box.sx;
+        const bool exists = lane < box.sx;
+        // Of two orders along x in a word: a lane's share of a cost is below 2^16.
+        u32 costs[kLow][kLow][kLow / 2] = {};
+#pragma unroll 1
+        for (u32 i = threadIdx.x / kWarp; i < sample.n; i += kWarps) {
+            const u32 row = sample.first + i * sample.step;
+            u32 y;
+            const u32 z = box.planes.divide(row, y);
+            const W* const at = block.codes + row * box.sx + lane;
+            // Without differences along z all planes are one, and what is before a plane is in it.
+            W v[kLow][kLow];
+#pragma unroll
+            for (u32 k = 0; k < kLow; ++k) {
+#pragma unroll
+                for (u32 j = 0; j < kLow; ++j) v[k][j] = (k == 0 ? row >= j : z >= k && y >= j) ? *(at - k * plane - j * box.sx) : 0;
+            }
+#pragma unroll
+            for (u32 oz = 0; oz < kLow; ++oz) {
+                if (oz >= orders_z) break;
+                W d[kLow];
+#pragma unroll
+                for (u32 j = 0; j < kLow; ++j) d[j] = v[0][j];
+#pragma unroll
+                for (u32 oy = 0; oy < kLow; ++oy) {
+                    if (oy >= orders_y) break;
+                    W r = d[0];
+#pragma unroll
+                    for (u32 ox = 0; ox < kLow; ++ox) {
+                        const u32 length = zigzag_length(static_cast<W>(oz + oy + ox == 0 ? r - middle : r));
+                        costs[oz][oy][ox / 2] += exists ? length << ox % 2 * 16 : 0;
+                        const W left = __shfl_up_sync(kAllLanes, r, 1);
+                        r -= lane > 0 ? left : 0;
+                    }
+#pragma unroll
+                    for (u32 j = 0; j + 1 < kLow; ++j) d[j] -= d[j + 1];
+                }
+#pragma unroll
+                for (u32 j = 1; oz == 0 && j < kLow; ++j) v[0][j] = y >= j ? v[0][j] : 0;
+#pragma unroll
+                for (u32 k = 0; k + 1 < kLow; ++k) {
+#pragma unroll
+                    for (u32 j = 0; j < kLow; ++j) v[k][j] -= v[k + 1][j];
+                }
+            }
+        }
+        u32 own[2] = {};
+#pragma unroll
+        for (u32 c = 0; c < kLow * kLow * kLow; ++c) {
+            const u32 both = costs[c / kLow / kLow][c / kLow % kLow][c % kLow / 2], cost = warp_sum(c % 2 ? both >> 16 : both & 0xffff);
+            own[c / kWarp] = lane == c % kWarp ? cost : own[c / kWarp];
+        }
+        static_assert(kLow * kLow * kLow == 2 * kWarp, "a lane has two costs");
+        atomicAdd(&shared.low_costs[lane], own[0]), atomicAdd(&shared.low_costs[kWarp + lane], own[1]);
+    }
+
+    // Finds the costs of so many candidates, of which `orders_of` tells those that are possible; is the least cost, and which candidate is the
+    // first that has it. `round` counts from 0. Barriers.
+    template <typename F>
+    __device__ __forceinline__ u32 try_all(u32 n, u32& round, W middle, F orders_of, u32& best) const {
+        u32* const costs = shared.costs[round % 3];
+        bool are_known = true;
+        Orders o;
+#pragma unroll 1
+        for (u32 c = 0; c < n; ++c) are_known &= !orders_of(c, o) || is_known(o);
+        if (!are_known) {
+            // Those of the next round; all have read what was there.
+            ++round;
+            if (threadIdx.x < kMostCandidates) shared.costs[round % 3][threadIdx.x] = 0;
+#pragma unroll 1
+            for (u32 c = 0; c < n; ++c) {
+                if (!orders_of(c, o) || is_known(o)) continue;
+                const u32 own = warp_sum(cost((o.z | o.y | o.x) == 0 ? middle : 0, o));
+                if (lane_id() == 0) atomicAdd(&costs[c], own);
+            }
+            __syncthreads();
+        }
+        u32 least = ~0u;
+        best = 0;
+#pragma unroll 1
+        for (u32 c = 0; c < n; ++c) {
+            if (!orders_of(c, o)) continue;
+            const u32 cost = is_known(o) ? shared.low_costs[(o.z * kLow + o.y) * kLow + o.x] : costs[c];
+            if (cost < least) least = cost, best = c;
+        }
+        return least;
+    }
+
+    // The 33rd of 64 samples in the order of the numbers, which are less `first`. By all threads of a warp.
+    __device__ __forceinline__ W middle(W first) const {
+        constexpr u32 kSamples = 64;
+        const u32 m = shared.box.m, lane = lane_id();
+        W own[2], keys[2];
+#pragma unroll
+        for (u32 k = 0; k < 2; ++k) {
+            own[k] = block.codes[(k * kWarp + lane) * m / kSamples];
+            keys[k] = (own[k] + first) ^ kTopBit<W>;
+        }
+        u32 ranks[2] = {};
+#pragma unroll 1
+        for (u32 i = 0; i < kWarp; ++i) {
+#pragma unroll
+            for (u32 from = 0; from < 2; ++from) {
+                const W other = __shfl_sync(kAllLanes, keys[from], i);
+#pragma unroll
+                for (u32 k = 0; k < 2; ++k) ranks[k] += other < keys[k] || (other == keys[k] && from * kWarp + i < k * kWarp + lane);
+            }
+        }
+        const u32 low = __ballot_sync(kAllLanes, ranks[0] == kSamples / 2), high = __ballot_sync(kAllLanes, ranks[1] == kSamples / 2);
+        return __shfl_sync(kAllLanes, low ? own[0] : own[1], __ffs(low | high) - 1);
+    }
+
+    // Chooses orders, and the base beside the first number. Barriers.
+    __device__ __forceinline__ void choose(Orders& best, W& base) const {
+        const RowBox& box = shared.box;
+        const W middle = this->middle(shared.first_code);
+        if (has_short_rows()) find_low_costs(middle);
+        __syncthreads();
+        // 0 or 1 on each axis, then 3 where the block has an extent.
+        constexpr u32 kFirst = 6, kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
+        const auto first = [&](u32 c, Orders& o) {
+            const bool is_cubic = c == kFirst;
+            o = is_cubic ? Orders{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u} : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
+            return is_possible(box, o);
+        };
+        u32 round = 0, c;
+        u32 least = try_all(kFirst + 1, round, middle, first, c);
+        first(c, best);
+        const u32 order = max(max(best.z, best.y), best.x);
+#pragma unroll 1
+        for (u32 next = order + 1; order > 0 && next <= kMaxOrder; ++next) {
+            const Orders o{best.z > 0 ? next : 0, best.y > 0 ? next : 0, best.x > 0 ? next : 0};
+            const auto only = [&](u32, Orders& to) { return to = o, true; };
+            const u32 other = try_all(1, round, middle, only, c);
+            if (other >= least) break;
+            least = other, best = o;
+        }
+        // One more or one less along one axis, as long as that is better.
+#pragma unroll 1
+        for (;;) {
+            const Orders from = best;
+            const auto near = [&](u32 c, Orders& o) {
+                const u32 step = c < 3 ? 1 : ~0u;
+                o = from;
+                if (c % 3 == 0) o.x += step;
+                if (c % 3 == 1) o.y += step;
+                if (c % 3 == 2) o.z += step;
+                return is_possible(box, o);
+            };
+            const u32 other = try_all(6, round, middle, near, c);
+            if (other >= least) break;
+            least = other;
+            near(c, best);
+        }
+        base = (best.z | best.y | best.x) == 0 ? middle : 0;
+    }
+
+    // Differences all rows, and counts what is left of numbers in their contexts. Barriers.
+    __device__ __forceinline__ void difference(const Orders& o, W base) const {
+        const RowBox& box = shared.box;
+        const Tables tables{shared.tables};
+        tables.clear();
+        for (u32 i = threadIdx.x; i < kSizes / 4; i += kThreads) reinterpret_cast<u32*>(shared.sizes)[i] = 0;
+        __syncthreads();
+        if (box.sx == kRow && (o.z == 0 || box.sy % kStep == 0)) return difference_rows(tables, o, base);
+        // Pieces of rows, of 32 numbers at most.
+        const u32 length = box.is_line() ? box.m : box.sx;
+        const SmallDivisor pieces((length + kRow - 1) / kRow);
+        const u32 n_pieces = pieces.divisor * (box.is_line() ? 1 : box.sz * box.sy);
+        u32 begin = 0;
+#pragma unroll 1
+        for (u32 first = 0; first < n_pieces; first += kPieces) {
+            difference_pieces(first, min(first + kPieces, n_pieces), pieces, o, base);
+            __syncthreads();
+            u32 piece, end = box.m;
+            if (first + kPieces < n_pieces) {
+                const u32 row = pieces.divide(first + kPieces, piece);
+                end = row * length + piece * kRow;
+            }
+            count(tables, begin, end);
+            begin = end;
+        }
+        __syncthreads();
+    }
+    // By all warps.
+    __device__ __forceinline__ void difference_pieces(u32 first, u32 end, const SmallDivisor& pieces, const Orders& o, W base) const {
+        const RowBox& box = shared.box;
+        const Differences<W, kWarps> differences{box};
+        const u32 length = box.is_line() ? box.m : box.sx;
+#pragma unroll 1
+        for (u32 p = first + threadIdx.x / kWarp; p < end; p += kWarps) {
+            u32 x;
+            const u32 row = pieces.divide(p, x);
+            x *= kRow;
+            const W r = differences.residual(block.codes, base, o, row, x);
+            if (x + lane_id() >= length) continue;
+            const u32 i = row * length + x + lane_id();
+            block.residuals[i] = r;
+            shared.sizes[i % kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(r));
+        }
+    }
+    // Finds the contexts of numbers [begin, end), and counts these. Others may be differenced meanwhile, so many that what is near the first one
+    // is still there.
+    __device__ __forceinline__ void count(const Tables& tables, u32 begin, u32 end) const {
+        const Near near(shared.box);
+#pragma unroll 2
+        for (u32 i = begin + threadIdx.x; i < end; i += kThreads) {
+            const auto size = [&](u32 distance) -> u32 { return shared.sizes[(i - distance) % kSizes]; };
+            const u32 up = size(near.up), behind = size(near.up + 1), beside = size(near.beside), two = size(2 * near.up);
+            const u32 sum = near.plane ? 2 * up + behind + beside + two + 2 * size(near.plane) + size(near.below) : 3 * up + 2 * behind + 2 * beside + two;
+            put_key(tables, i, sum, symbol_of(block.residuals[i]));
+        }
+    }
+    // Counts a number in its context, and stores both.
+    __device__ __forceinline__ void put_key(const Tables& tables, u32 i, u32 sum, u32 symbol) const {
+        const u32 key = bit_length(sum) * Block::kSymbols + symbol;
+        block.keys[i] = static_cast<unsigned short>(key);
+        tables.count(key);
+    }
+
+    // The same in a box of rows of 32 numbers, of which a warp has some that follow each other. Steps of them are in one plane.
+    static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4;
+    __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& o, W base) const {
+        const RowBox& box = shared.box;
+        const Near near(box);
+        const u32 lane = lane_id(), n_rows = box.sz * box.sy, plane = box.sy * kRow;
+        const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
+#pragma unroll 1
+        for (u32 round = 0; round < n_rows; round += kPieces) {
+            const u32 first = round + threadIdx.x / kWarp * kOwnRows;
+            // Of the rows, a byte each.
+            u32 symbols[kOwnRows / kStep] = {}, sizes[kOwnRows / kStep] = {};
+            if (first < n_rows) {
+                u32 y = first, z = 0;
+                if (o.z > 0) z = box.planes.divide(first, y);
+                // The row before the first one, less those before it, for every order along y.
+                W above[kMaxOrder] = {};
+#pragma unroll 1
+                for (u32 row = first - min(o.y, y); row < first; ++row) {
+                    W v = block.codes[row * kRow + lane];
+#pragma unroll 1
+                    for (u32 i = 1; i <= min(o.z, z); ++i) v += factor(o.z, i) * block.codes[row * kRow + lane - i * plane];
+                    difference_y(v, o.y, above);
+                }
+#pragma unroll
+                for (u32 g = 0; g < kOwnRows / kStep; ++g) {
+                    const u32 row = first + g * kStep;
+                    if (row >= n_rows) break;
+                    const W* const from = block.codes + row * kRow + lane;
+                    W v[kStep];
+#pragma unroll
+                    for (u32 k = 0; k < kStep; ++k) v[k] = from[k * kRow] - base;
+#pragma unroll 1
+                    for (u32 i = 1; i <= min(o.z, z); ++i) {
+                        const W f = factor(o.z, i);
+#pragma unroll
+                        for (u32 k = 0; k < kStep; ++k) v[k] += f * *(from + k * kRow - i * plane);
+                    }
+#pragma unroll
+                    for (u32 k = 0; k < kStep; ++k) difference_y(v[k], o.y, above);
+#pragma unroll 1
+                    for (u32 i = 0; i < o.x; ++i) {
+#pragma unroll
+                        for (u32 k = 0; k < kStep; ++k) {
+                            const W left = __shfl_up_sync(kAllLanes, v[k], 1);
+                            v[k] -= lane > 0 ? left : 0;
+                        }
+                    }
+#pragma unroll
+                    for (u32 k = 0; k < kStep; ++k) {
+                        const u32 at = (row + k) * kRow + lane;
+                        const W r = zigzag(v[k]);
+                        const u32 size = ContextReader<W>::size_of_number(r);
+                        block.residuals[at] = r;
+                        shared.sizes[at % kSizes] = static_cast<unsigned char>(size);
+                        symbols[g] |= symbol_of(r) << 8 * k, sizes[g] |= size << 8 * k;
+                    }
+                    y += kStep;
+                    if (o.z > 0 && y >= box.sy) {
+                        y = 0, ++z;
+#pragma unroll
+                        for (u32 k = 0; k < kMaxOrder; ++k) above[k] = 0;
+                    }
+                }
+            }
+            __syncthreads();
+            const auto size = [&](u32 row, u32 distance) -> u32 { return shared.sizes[(row * kRow + lane - distance) % kSizes]; };
+            u32 one = size(first, kRow), two = size(first, 2 * kRow), behind = near.plane ? size(first, near.plane) : 0;
+#pragma unroll
+            for (u32 k = 0; k < kOwnRows; ++k) {
+                const u32 row = first + k;
+                if (row >= n_rows) break;
+                const u32 before = __shfl_sync(kAllLanes, is_last ? two : one, (lane + kRow - 1) % kRow);
+                u32 sum = 5 * one + two + 2 * before;
+                if (near.plane) {
+                    const u32 next = size(row, near.below);
+                    sum = 3 * one + two + 2 * (is_below ? behind : next) + next + before;
+                    behind = next;
+                }
+                put_key(tables, row * kRow + lane, sum, symbols[k / kStep] >> k % kStep * 8 & 0xff);
+                two = one, one = sizes[k / kStep] >> k % kStep * 8 & 0xff;
+            }
+        }
+        __syncthreads();
+    }
+    static __device__ __forceinline__ W factor(u32 order, u32 i) { return static_cast<W>(static_cast<s64>(kBinomials[order][i])); }
+    // Differences the next row along y.
+    static __device__ __forceinline__ void difference_y(W& v, u32 order, W (&above)[kMaxOrder]) {
+#pragma unroll
+        for (u32 k = 0; k < kMaxOrder; ++k) {
+            if (k >= order) break;
+            const W before = above[k];
+            above[k] = v;
+            v -= before;
+        }
+    }
+
+    // Writes all that is before the string. Barriers.
+    __device__ __forceinline__ void write_front(u32 header, const Orders& orders, W base, const DenseExceptions<W>& exceptions) const {
+        unsigned char* const front = block.front();
+        const u32 t = threadIdx.x, exceptions_at = kAlignment + sizeof(W);
+        const u32 tables_at = exceptions_at + exceptions.n_bytes(), tables_bytes = (shared.tables.n_bits + 7) / 8;
+        if (t == 0) {
+            const W first = shared.first_code + base;
+            u32* const words = reinterpret_cast<u32*>(front);
+            words[0] = header | orders.x | orders.y << 3 | orders.z << 6;
+            words[1] = static_cast<u32>(first);
+            if (sizeof(W) == 8) words[2] = static_cast<u32>(static_cast<u64>(first) >> 32);
+            block.info.header = 0, block.info.front_bytes = tables_at + tables_bytes;
+        }
+        if (unlikely(header & (kHasHoles | kHasOthers))) exceptions.write(front + exceptions_at);
+        for (u32 i = t; i < (tables_bytes + 3) / 4; i += kThreads) reinterpret_cast<u32*>(front + tables_at)[i] = shared.tables.words[i];
+    }
+};
+
+template <typename W>
+__device__ __forceinline__ void szp_dense_predict(const CompressArgs<Chunk>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    DensePredictor<W>(args, *reinterpret_cast<DensePredictShared<W>*>(bytes)).run();
+}
