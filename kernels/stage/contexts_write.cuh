@@ -206,12 +206,15 @@ struct ContextWriter {
     struct Ranges {
         uint2 of[kNumberContexts * kSymbols];
 
-        // Then a barrier of the warp.
-        __device__ __forceinline__ void load(const u32 (*ranges)[kSymbols]) {
+        // Is whether any symbol that occurs has more than a step's bits in its tail.
+        __device__ __forceinline__ bool load(const u32 (*ranges)[kSymbols]) {
+            bool is_long = false;
             for (u32 i = lane_id(); i < kNumberContexts * kSymbols; i += kWarp) {
-                const u32 range = ranges[0][i], start = range & 0xffff, frequency = range >> 16;
-                of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | tail_bits(i % kSymbols) << kTailAt, 0xffffffffu / max(frequency, 1u));
+                const u32 range = ranges[0][i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(i % kSymbols);
+                of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | length << kTailAt, 0xffffffffu / max(frequency, 1u));
+                is_long |= frequency > 0 && length > kMostBits;
             }
+            return __any_sync(kAllLanes, is_long);
         }
     };
 
@@ -223,37 +226,47 @@ struct ContextWriter {
     __device__ __forceinline__ ContextWriter(const Ranges& ranges, unsigned short* string, u32 end)
         : ranges(shared_address(&ranges)), below(lanes_below()), string(string), at(end) {}
 
-    // Moves half of the states that are too large to the string.
-    __device__ __forceinline__ void drain(bool is_large) {
-        const u32 drained = __ballot_sync(kAllLanes, is_large);
-        at -= __popc(drained);
-        if (is_large) {
-            string[at + __popc(drained & below)] = static_cast<unsigned short>(state);
-            state >>= 16;
-        }
+    // Half of the states that are too large goes to the string. What becomes of a state does not wait for where that is, so several of these
+    // may be on their way: `drain` first, `append` in the same order later.
+    struct Drained {
+        u32 state;
+        bool is_large;
+    };
+    __device__ __forceinline__ Drained drain(bool is_large) {
+        const Drained drained{state, is_large};
+        state = is_large ? state >> 16 : state;
+        return drained;
     }
-    __device__ __forceinline__ void put_bits(u32 bits, u32 n) {
-        drain(state >> 1 >> (31 - n));
-        state = state << n | bits;
+    __device__ __forceinline__ void append(const Drained& drained) {
+        const u32 all = __ballot_sync(kAllLanes, drained.is_large);
+        at -= __popc(all);
+        if (drained.is_large) string[at + __popc(all & below)] = static_cast<unsigned short>(drained.state);
     }
-    // Puts a row of numbers, of the lanes that take part, in front. The others have number and key 0.
+    __device__ __forceinline__ Drained put_bits(u32 bits, u32 n) {
+        const Drained drained = drain(state >> 1 >> (31 - n));
+        state = state << n | (bits & ((1u << n) - 1));
+        return drained;
+    }
+    __device__ __forceinline__ uint2 range(u32 key) const { return load_shared_8(ranges + key * 8); }
+    // Whether a number with this key has so long a tail.
+    __device__ __forceinline__ bool has_long_tail(u32 key) const { return range(key).x >> kTailAt > kMostBits; }
+    // Puts a row of numbers, of the lanes that take part, in front. The others have key 0. kShort: no tail is long.
+    template <bool kShort>
     __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
-        const uint2 range = load_shared_8(ranges + key * 8);
+        const uint2 range = this->range(key);
         const u32 length = range.x >> kTailAt, frequency = range.x >> kFrequencyAt & (2 * kContextSlots - 1), start = range.x % kContextSlots;
-        if (unlikely(__any_sync(kAllLanes, length > kMostBits))) {
+        if (!kShort) {
             constexpr u32 kLast = (8 * sizeof(W) - 3) / kMostBits * kMostBits;
 #pragma unroll 1
-            for (u32 first = kLast; first > 0; first -= kMostBits) {
-                const u32 n = min(length - min(length, first), kMostBits);
-                put_bits(static_cast<u32>(number >> first) & ((1u << n) - 1), n);
-            }
+            for (u32 first = kLast; first > 0; first -= kMostBits) append(put_bits(static_cast<u32>(number >> first), min(length - min(length, first), kMostBits)));
         }
-        const u32 n = min(length, kMostBits);
-        put_bits(static_cast<u32>(number) & ((1u << n) - 1), n);
-        drain(takes_part && state >> (32 - kLogSlots) >= frequency);
+        const Drained by_tail = put_bits(static_cast<u32>(number), kShort ? length : min(length, kMostBits));
+        const Drained by_symbol = drain(takes_part && state >> (32 - kLogSlots) >= frequency);
         u32 quotient = __umulhi(state, range.y), rest = state - quotient * frequency;
         if (rest >= frequency) ++quotient, rest -= frequency;
-        if (takes_part) state = quotient << kLogSlots | (rest + start);
+        state = takes_part ? quotient << kLogSlots | (rest + start) : state;
+        append(by_tail);
+        append(by_symbol);
     }
     // Puts the states in front.
     __device__ __forceinline__ void finish() {

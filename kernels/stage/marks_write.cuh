@@ -34,7 +34,7 @@ __device__ __forceinline__ u32 changed_marks(const u32* words, u32 distance, u32
 template <u32 kThreads, u32 kOwn = 1>
 struct WrittenMarks {
     static constexpr bool kFew = kThreads * kOwn <= 128;
-    static_assert(kThreads * kOwn <= 2048, "what fits the fields of a sum");
+    static_assert(kThreads * kOwn <= 4096, "what fits the fields of a sum");
     // Fields: words that are not 0, their bytes that are not 0, marks.
     using Sum = std::conditional_t<kFew, u32, u64>;
     static constexpr u32 kBytesAt = kFew ? 8 : 16, kMarksAt = kFew ? 18 : 32;

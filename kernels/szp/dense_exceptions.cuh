@@ -8,37 +8,41 @@
 #include "dense_scratch.cuh"
 #include "exceptions.cuh"
 
-constexpr u32 kPredictThreads = 256, kPredictWarps = kPredictThreads / kWarp;
+// As many as registers allow, several times per multiprocessor.
+template <typename W>
+constexpr u32 kPredictThreads = sizeof(W) == 4 ? 384 : 256;
+constexpr u32 kPredictCtas = 2;
 constexpr u32 kMostCandidates = 8;  // for the orders, at a time
 
 // What the threads of the first pass have in common.
 template <typename W>
 struct DensePredictShared {
-    static constexpr u32 kSymbols = DenseBlock<W>::kSymbols, kSizes = 1 << 14, kLow = 4;
+    static constexpr u32 kThreads = kPredictThreads<W>, kWarps = kThreads / kWarp, kSymbols = DenseBlock<W>::kSymbols, kSizes = 1 << 14, kLow = 4;
 
     union {
         unsigned char sizes[kSizes];  // of the last numbers; before the first ones are zeros
         u32 marks[kDenseMarks];       // coded
     };
-    typename ContextTablesMaker<kSymbols, kPredictThreads>::State tables;
+    typename ContextTablesMaker<kSymbols, kThreads>::State tables;
     Quantiser<W> quantiser;
     RowBox box;
     u32 costs[3][kMostCandidates];
     u32 low_costs[kLow * kLow * kLow];  // of orders below 4 along z, y and x
     u32 found;
-    u32 of_warps[3][kPredictWarps];
-    u64 marks_totals[kPredictWarps];
+    u32 of_warps[3][kWarps];
+    u64 marks_totals[kWarps];
     W first_word, first_code, hole;
     u32 n_holes, n_others, marks_bytes, are_marks_coded;
 };
 
 template <typename W>
 struct DenseExceptions {
-    static constexpr u32 kNone = ~0u, kThreads = kPredictThreads, kWarps = kPredictWarps, kOwn = kDenseMarks / kThreads;
+    static constexpr u32 kNone = ~0u, kThreads = kPredictThreads<W>, kWarps = kThreads / kWarp, kOwn = kDenseMarks / kThreads;
+    static_assert(kDenseMarks % kThreads == 0, "all threads have as many words");
 
     DensePredictShared<W>& shared;
     DenseBlock<W>& block;
-    const Finder& elements;
+    const Finder elements;
     const char* const array;
     const Element& element;
     const bool swaps;

@@ -18,10 +18,10 @@ template <typename W>
 struct DensePredictor {
     using Shared = DensePredictShared<W>;
     using Block = DenseBlock<W>;
-    using Tables = ContextTablesMaker<Block::kSymbols, kPredictThreads>;
-    static constexpr u32 kThreads = kPredictThreads, kWarps = kThreads / kWarp;
+    using Tables = ContextTablesMaker<Block::kSymbols, kPredictThreads<W>>;
+    static constexpr u32 kThreads = kPredictThreads<W>, kWarps = kThreads / kWarp;
     // Pieces that are differenced at a time, and the sizes that are kept: of numbers near those that are counted, of these, and of the next ones.
-    static constexpr u32 kPieces = 128, kSizes = Shared::kSizes;
+    static constexpr u32 kPieces = 16 * kWarps, kSizes = Shared::kSizes;
     static_assert(kFarthest + 2 * kPieces * kRow <= kSizes, "what is near is kept");
 
     const CompressArgs<Chunk>& args;
@@ -42,34 +42,39 @@ struct DensePredictor {
         if (threadIdx.x < 3 * kMostCandidates) shared.costs[0][threadIdx.x] = 0;
         if (threadIdx.x < kLow * kLow * kLow) shared.low_costs[threadIdx.x] = 0;
         __syncthreads();
-        const Finder elements(args.own, shared.box);
-        const char* const array = static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
-        const DenseExceptions<W> exceptions{shared, block, elements, array, element, (args.flags & kSwapBytes) != 0};
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
         u32 found = kFar;
         if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
-            found = share(has_units(array) ? load_near<Word<W>::kPerUnit>(elements, array) : load_near<1>(elements, array));
+            found = share(has_units() ? load_near<Word<W>::kPerUnit>() : load_near<1>());
         }
-        if (unlikely(found & kFar)) found = share(load_any(elements, array, has_codes));
+        if (unlikely(found & kFar)) found = share(load_any(has_codes));
         if (unlikely(!(found & kWordsDiffer))) return end(kConstBlock, shared.first_word);
         u32 header = 0;
         bool is_coded = has_codes;
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
-            is_coded = exceptions.find();
+            is_coded = exceptions().find();
             if (is_coded) header = (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
         } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
             return end(kConstBlock, shared.quantiser.value(shared.first_code));
         }
         if (unlikely(!is_coded)) {
             header = kHasWords;
-            if (has_codes) share(load_any(elements, array, false));
+            if (has_codes) share(load_any(false));
         }
         Orders orders;
         W base;
         choose(orders, base);
         difference(orders, base);
         Tables{shared.tables}.run(block.ranges);
-        write_front(header, orders, base, exceptions);
+        write_front(header, orders, base);
+    }
+    // What is made anew where it is needed, so that it takes no registers meanwhile.
+    __device__ __forceinline__ Finder elements() const { return Finder(args.own, shared.box); }
+    __device__ __forceinline__ const char* array() const {
+        return static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
+    }
+    __device__ __forceinline__ DenseExceptions<W> exceptions() const {
+        return DenseExceptions<W>{shared, block, elements(), array(), element, (args.flags & kSwapBytes) != 0};
     }
     // Ends a block that has no numbers.
     __device__ __forceinline__ void end(u32 header, W word) const {
@@ -89,14 +94,16 @@ struct DensePredictor {
     }
 
     // Whether rows are of 32 elements, as they are in numbers, and units of them can be loaded.
-    __device__ __forceinline__ bool has_units(const char* array) const {
-        const u64 start = reinterpret_cast<u64>(array) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
+    __device__ __forceinline__ bool has_units() const {
+        const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
         return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
     }
     // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not. By so many elements at a
     // time.
     template <u32 kN>
-    __device__ __forceinline__ u32 load_near(const Finder& elements, const char* array) const {
+    __device__ __forceinline__ u32 load_near() const {
+        const Finder elements = this->elements();
+        const char* const array = this->array();
         using F = Float<W>;
         constexpr u32 kBatch = 4;  // loads under way
         const Quantiser<W>& quantiser = shared.quantiser;
@@ -149,7 +156,9 @@ struct DensePredictor {
     static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
 
     // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
-    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, bool are_codes) const {
+    __device__ __forceinline__ u32 load_any(bool are_codes) const {
+        const Finder elements = this->elements();
+        const char* const array = this->array();
         const Quantiser<W>& quantiser = shared.quantiser;
         const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
         const W fill = static_cast<W>(part_of(args.own, tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
@@ -197,7 +206,7 @@ struct DensePredictor {
         }
     };
     static __device__ __forceinline__ bool is_possible(const RowBox& box, const Orders& o) {
-        return (o.z == 0 || box.sz > 1) && (o.y == 0 || box.sy > 1) && (o.x == 0 || box.sx > 1) && max(max(o.z, o.y), o.x) <= kMaxOrder;
+        return (o.z == 0 || box.sz > 1) && (o.y == 0 || box.sy > 1) && (o.x == 0 || box.sx > 1) && greatest(o) <= kMaxOrder;
     }
     // The bits of the numbers that are looked at, after a prediction: the warp's share.
     __device__ __forceinline__ u32 cost(W base, const Orders& o) const {
@@ -218,22 +227,32 @@ struct DensePredictor {
         }
         return cost;
     }
-    // Orders whose costs are known.
-    static constexpr u32 kLow = Shared::kLow;
+    // Orders below this have their costs in a table, as soon as they are known, and so has that of order 3 along all axes that there are.
+    static constexpr u32 kLow = Shared::kLow, kFew = kLow - 1;
     __device__ __forceinline__ bool has_short_rows() const { return !shared.box.is_line() && shared.box.sx <= kRow; }
-    __device__ __forceinline__ bool is_known(const Orders& o) const { return has_short_rows() && max(max(o.z, o.y), o.x) < kLow; }
+    static __device__ __forceinline__ Orders cubic(const RowBox& box) { return Orders{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u}; }
+    static __device__ __forceinline__ u32 greatest(const Orders& o) { return max(max(o.z, o.y), o.x); }
+    static __device__ __forceinline__ u32 place_of(const Orders& o) { return (o.z * kLow + o.y) * kLow + o.x; }
+    // `known`: all orders below that.
+    __device__ __forceinline__ bool is_known(const Orders& o, u32 known) const {
+        return known > 0 && (greatest(o) < known || (greatest(o) < kLow && place_of(o) == place_of(cubic(shared.box))));
+    }
 
-    // Finds the costs of all orders below 4 along every axis, if rows have 32 numbers at most: a row and those before it, in four planes, are
-    // differenced step by step.
+    // Finds the costs of all orders below kFew along every axis, or else of those that are not known then, if rows have 32 numbers at most: a row
+    // and those before it, in four planes, are differenced step by step. Then a barrier.
+    template <bool kAll>
     __device__ __forceinline__ void find_low_costs(W middle) const {
         const RowBox& box = shared.box;
         const Sample sample(box);
-        const u32 lane = lane_id(), orders_z = box.sz > 1 ? kLow : 1, orders_y = box.sy > 1 ? kLow : 1, plane = box.sy * box.sx;
-        const bool exists = lane < box.sx;
-        // Of two orders along x in a word: a lane's share of a cost is below 2^16.
-        u32 costs[kLow][kLow][kLow / 2] = {};
+        const Orders cube = cubic(box);
+        const u32 lane = lane_id(), plane = box.sy * box.sx;
+        // Of two orders along x in a word: a lane's share of a cost is below 2^16. Of numbers of no bits there are never so many.
+        constexpr u32 kMany = 1 << 12;
+        u32 costs[kLow][kLow][kLow / 2], n = kMany;
+#pragma unroll
+        for (u32 c = 0; c < kLow * kLow * kLow / 2; ++c) costs[c / (kLow * kLow / 2)][c / (kLow / 2) % kLow][c % (kLow / 2)] = kMany << 16 | kMany;
 #pragma unroll 1
-        for (u32 i = threadIdx.x / kWarp; i < sample.n; i += kWarps) {
+        for (u32 i = threadIdx.x / kWarp; i < sample.n; i += kWarps, --n) {
             const u32 row = sample.first + i * sample.step;
             u32 y;
             const u32 z = box.planes.divide(row, y);
@@ -247,20 +266,25 @@ struct DensePredictor {
             }
 #pragma unroll
             for (u32 oz = 0; oz < kLow; ++oz) {
-                if (oz >= orders_z) break;
+                if (oz > cube.z) break;
                 W d[kLow];
 #pragma unroll
                 for (u32 j = 0; j < kLow; ++j) d[j] = v[0][j];
 #pragma unroll
                 for (u32 oy = 0; oy < kLow; ++oy) {
-                    if (oy >= orders_y) break;
-                    W r = d[0];
+                    if (oy > cube.y) break;
+                    const bool are_few = oz < kFew && oy < kFew, is_cubic = oz == cube.z && oy == cube.y;
+                    if (kAll || are_few || is_cubic) {
+                        W r = d[0];
 #pragma unroll
-                    for (u32 ox = 0; ox < kLow; ++ox) {
-                        const u32 length = zigzag_length(static_cast<W>(oz + oy + ox == 0 ? r - middle : r));
-                        costs[oz][oy][ox / 2] += exists ? length << ox % 2 * 16 : 0;
-                        const W left = __shfl_up_sync(kAllLanes, r, 1);
-                        r -= lane > 0 ? left : 0;
+                        for (u32 ox = 0; ox < kLow; ++ox) {
+                            if (!kAll && are_few && ox == kFew) break;
+                            const W different = oz + oy + ox == 0 ? r - middle : r;
+                            // One bit is counted for each row below.
+                            if (kAll || are_few || ox == 0 || ox == kFew) costs[oz][oy][ox / 2] += (zigzag_length(different) - 1) << ox % 2 * 16;
+                            const W left = __shfl_up_sync(kAllLanes, r, 1);
+                            if (lane > 0) r -= left;
+                        }
                     }
 #pragma unroll
                     for (u32 j = 0; j + 1 < kLow; ++j) d[j] -= d[j + 1];
@@ -277,30 +301,43 @@ struct DensePredictor {
         u32 own[2] = {};
 #pragma unroll
         for (u32 c = 0; c < kLow * kLow * kLow; ++c) {
-            const u32 both = costs[c / kLow / kLow][c / kLow % kLow][c % kLow / 2], cost = warp_sum(c % 2 ? both >> 16 : both & 0xffff);
+            const u32 both = costs[c / kLow / kLow][c / kLow % kLow][c % kLow / 2], own_cost = (c % 2 ? both >> 16 : both & 0xffff) - n;
+            const u32 cost = warp_sum(lane < box.sx ? own_cost : 0);
             own[c / kWarp] = lane == c % kWarp ? cost : own[c / kWarp];
         }
         static_assert(kLow * kLow * kLow == 2 * kWarp, "a lane has two costs");
-        atomicAdd(&shared.low_costs[lane], own[0]), atomicAdd(&shared.low_costs[kWarp + lane], own[1]);
+#pragma unroll
+        for (u32 k = 0; k < 2; ++k) {
+            const u32 c = k * kWarp + lane;
+            const bool was_known = is_known(Orders{c / kLow / kLow, c / kLow % kLow, c % kLow}, kFew);
+            if (was_known != kAll) atomicAdd(&shared.low_costs[c], own[k]);
+        }
     }
 
     // Finds the costs of so many candidates, of which `orders_of` tells those that are possible; is the least cost, and which candidate is the
     // first that has it. `round` counts from 0. Barriers.
     template <typename F>
-    __device__ __forceinline__ u32 try_all(u32 n, u32& round, W middle, F orders_of, u32& best) const {
+    __device__ __forceinline__ u32 try_all(u32 n, u32& round, u32& known, W middle, F orders_of, u32& best) const {
         u32* const costs = shared.costs[round % 3];
-        bool are_known = true;
+        u32 greatest_unknown = 0;
         Orders o;
 #pragma unroll 1
-        for (u32 c = 0; c < n; ++c) are_known &= !orders_of(c, o) || is_known(o);
-        if (!are_known) {
+        for (u32 c = 0; c < n; ++c) {
+            if (orders_of(c, o) && !is_known(o, known)) greatest_unknown = max(greatest_unknown, greatest(o) + 1);
+        }
+        if (known == kFew && greatest_unknown == kLow) {
+            find_low_costs<true>(middle);
+            known = kLow, greatest_unknown = 0;
+            __syncthreads();
+        }
+        if (greatest_unknown > 0) {
             // Those of the next round; all have read what was there.
             ++round;
             if (threadIdx.x < kMostCandidates) shared.costs[round % 3][threadIdx.x] = 0;
 #pragma unroll 1
             for (u32 c = 0; c < n; ++c) {
-                if (!orders_of(c, o) || is_known(o)) continue;
-                const u32 own = warp_sum(cost((o.z | o.y | o.x) == 0 ? middle : 0, o));
+                if (!orders_of(c, o) || is_known(o, known)) continue;
+                const u32 own = warp_sum(cost(greatest(o) == 0 ? middle : 0, o));
                 if (lane_id() == 0) atomicAdd(&costs[c], own);
             }
             __syncthreads();
@@ -310,7 +347,7 @@ struct DensePredictor {
 #pragma unroll 1
         for (u32 c = 0; c < n; ++c) {
             if (!orders_of(c, o)) continue;
-            const u32 cost = is_known(o) ? shared.low_costs[(o.z * kLow + o.y) * kLow + o.x] : costs[c];
+            const u32 cost = is_known(o, known) ? shared.low_costs[place_of(o)] : costs[c];
             if (cost < least) least = cost, best = c;
         }
         return least;
@@ -344,24 +381,24 @@ struct DensePredictor {
     __device__ __forceinline__ void choose(Orders& best, W& base) const {
         const RowBox& box = shared.box;
         const W middle = this->middle(shared.first_code);
-        if (has_short_rows()) find_low_costs(middle);
+        if (has_short_rows()) find_low_costs<false>(middle);
+        u32 known = has_short_rows() ? kFew : 0;
         __syncthreads();
         // 0 or 1 on each axis, then 3 where the block has an extent.
         constexpr u32 kFirst = 6, kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
         const auto first = [&](u32 c, Orders& o) {
-            const bool is_cubic = c == kFirst;
-            o = is_cubic ? Orders{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u} : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
+            o = c == kFirst ? cubic(box) : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
             return is_possible(box, o);
         };
         u32 round = 0, c;
-        u32 least = try_all(kFirst + 1, round, middle, first, c);
+        u32 least = try_all(kFirst + 1, round, known, middle, first, c);
         first(c, best);
-        const u32 order = max(max(best.z, best.y), best.x);
+        const u32 order = greatest(best);
 #pragma unroll 1
         for (u32 next = order + 1; order > 0 && next <= kMaxOrder; ++next) {
             const Orders o{best.z > 0 ? next : 0, best.y > 0 ? next : 0, best.x > 0 ? next : 0};
             const auto only = [&](u32, Orders& to) { return to = o, true; };
-            const u32 other = try_all(1, round, middle, only, c);
+            const u32 other = try_all(1, round, known, middle, only, c);
             if (other >= least) break;
             least = other, best = o;
         }
@@ -377,12 +414,12 @@ struct DensePredictor {
                 if (c % 3 == 2) o.z += step;
                 return is_possible(box, o);
             };
-            const u32 other = try_all(6, round, middle, near, c);
+            const u32 other = try_all(6, round, known, middle, near, c);
             if (other >= least) break;
             least = other;
             near(c, best);
         }
-        base = (best.z | best.y | best.x) == 0 ? middle : 0;
+        base = greatest(best) == 0 ? middle : 0;
     }
 
     // Differences all rows, and counts what is left of numbers in their contexts. Barriers.
@@ -455,6 +492,14 @@ struct DensePredictor {
         const Near near(box);
         const u32 lane = lane_id(), n_rows = box.sz * box.sy, plane = box.sy * kRow;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
+        // The warp's rows, which are on their way while those before are counted.
+        W own[kOwnRows];
+        const auto load = [&](u32 first) {
+            const W* const from = block.codes + first * kRow + lane;
+#pragma unroll
+            for (u32 k = 0; k < kOwnRows; ++k) own[k] = first + k < n_rows ? from[k * kRow] : 0;
+        };
+        load(threadIdx.x / kWarp * kOwnRows);
 #pragma unroll 1
         for (u32 round = 0; round < n_rows; round += kPieces) {
             const u32 first = round + threadIdx.x / kWarp * kOwnRows;
@@ -479,7 +524,7 @@ struct DensePredictor {
                     const W* const from = block.codes + row * kRow + lane;
                     W v[kStep];
 #pragma unroll
-                    for (u32 k = 0; k < kStep; ++k) v[k] = from[k * kRow] - base;
+                    for (u32 k = 0; k < kStep; ++k) v[k] = own[g * kStep + k] - base;
 #pragma unroll 1
                     for (u32 i = 1; i <= min(o.z, z); ++i) {
                         const W f = factor(o.z, i);
@@ -513,6 +558,7 @@ struct DensePredictor {
                     }
                 }
             }
+            load(first + kPieces);
             __syncthreads();
             const auto size = [&](u32 row, u32 distance) -> u32 { return shared.sizes[(row * kRow + lane - distance) % kSizes]; };
             u32 one = size(first, kRow), two = size(first, 2 * kRow), behind = near.plane ? size(first, near.plane) : 0;
@@ -546,10 +592,10 @@ struct DensePredictor {
     }
 
     // Writes all that is before the string. Barriers.
-    __device__ __forceinline__ void write_front(u32 header, const Orders& orders, W base, const DenseExceptions<W>& exceptions) const {
+    __device__ __forceinline__ void write_front(u32 header, const Orders& orders, W base) const {
         unsigned char* const front = block.front();
         const u32 t = threadIdx.x, exceptions_at = kAlignment + sizeof(W);
-        const u32 tables_at = exceptions_at + exceptions.n_bytes(), tables_bytes = (shared.tables.n_bits + 7) / 8;
+        const u32 tables_at = exceptions_at + exceptions().n_bytes(), tables_bytes = (shared.tables.n_bits + 7) / 8;
         if (t == 0) {
             const W first = shared.first_code + base;
             u32* const words = reinterpret_cast<u32*>(front);
@@ -558,7 +604,7 @@ struct DensePredictor {
             if (sizeof(W) == 8) words[2] = static_cast<u32>(static_cast<u64>(first) >> 32);
             block.info.header = 0, block.info.front_bytes = tables_at + tables_bytes;
         }
-        if (unlikely(header & (kHasHoles | kHasOthers))) exceptions.write(front + exceptions_at);
+        if (unlikely(header & (kHasHoles | kHasOthers))) exceptions().write(front + exceptions_at);
         for (u32 i = t; i < (tables_bytes + 3) / 4; i += kThreads) reinterpret_cast<u32*>(front + tables_at)[i] = shared.tables.words[i];
     }
 };

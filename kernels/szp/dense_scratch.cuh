@@ -12,7 +12,7 @@
 #include "range.cuh"
 
 constexpr u32 kDenseElements = 1 << kLogDense;
-constexpr u32 kDenseMarks = kDenseElements / 32;  // words
+constexpr u32 kDenseMarks = kDenseElements / 32 / 8 * 9;  // words, of which the last ones are 0: all threads have as many
 
 // What is told of a block.
 template <typename W>
@@ -27,8 +27,8 @@ struct DenseInfo {
 // In scratch. Bytes behind each other: the front of the block grows from the start of `codes`, the string from its end downwards.
 template <typename W>
 struct alignas(256) DenseBlock {
-    // More than a row of numbers takes in the string.
-    static constexpr u32 kRowBytes = 512;
+    // As much as rows that are loaded together may take in the string.
+    static constexpr u32 kRowsBytes = 2048;
     static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols;
 
     DenseInfo<W> info;
@@ -36,9 +36,9 @@ struct alignas(256) DenseBlock {
     u32 uncoded[kDenseMarks], holes[kDenseMarks], others[kDenseMarks];
     alignas(16) unsigned short keys[kDenseElements];  // symbols with their contexts, as in the ranges
     alignas(16) W residuals[kDenseElements];
-    alignas(16) W codes[kDenseElements + kRowBytes / sizeof(W)];
+    alignas(16) W codes[kDenseElements + kRowsBytes / sizeof(W)];
 
-    static constexpr u32 kFrontAndString = sizeof(W) * (kDenseElements + kRowBytes / sizeof(W));
+    static constexpr u32 kFrontAndString = sizeof(W) * (kDenseElements + kRowsBytes / sizeof(W));
     __device__ __forceinline__ unsigned char* front() { return reinterpret_cast<unsigned char*>(codes); }
 };
 

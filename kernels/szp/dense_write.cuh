@@ -19,8 +19,8 @@ struct DenseEncodeShared {
 
 template <typename W>
 struct DenseEncoder {
-    static constexpr u32 kAhead = 16 / sizeof(W);  // rows that are loaded together
-    static_assert(2 * ContextWriter<W>::kRowWords <= DenseBlock<W>::kRowBytes, "there is room for a row");
+    static constexpr u32 kAhead = 32 / sizeof(W);  // rows that are loaded together
+    static_assert(2 * kAhead * ContextWriter<W>::kRowWords <= DenseBlock<W>::kRowsBytes, "there is room for rows");
 
     const CompressArgs<Chunk>& args;
     DenseBlock<W>& block;
@@ -59,25 +59,40 @@ struct DenseEncoder {
     }
     // Where the string begins, or 0 if there is no room for it.
     __device__ __forceinline__ u32 encode(DenseEncodeShared<W>& shared, u32 front_bytes) const {
-        shared.ranges.load(block.ranges);
+        const bool may_be_long = shared.ranges.load(block.ranges);
         __syncwarp();
         ContextWriter<W> writer(shared.ranges, reinterpret_cast<unsigned short*>(block.codes), DenseBlock<W>::kFrontAndString / 2);
-        const u32 least = (front_bytes + DenseBlock<W>::kRowBytes) / 2;
+        const u32 least = (front_bytes + DenseBlock<W>::kRowsBytes) / 2;
         u32 end = (m + kRow - 1) / kRow;
+        // The last ones one by one, so that whole rows are left, and as many as are loaded together.
         Rows rows;
+#pragma unroll 1
+        for (; end % kAhead != 0 || end * kRow > m; --end) {
+            if (unlikely(writer.at < least)) return 0;
+            load(end, rows);
+            const bool takes_part = (end - 1) * kRow + lane_id() < m;
+            writer.template put<false>(rows.numbers[0], takes_part ? rows.keys[0] : 0, takes_part);
+        }
         load(end, rows);
 #pragma unroll 1
-        while (end > 0) {
+        for (; end > 0; end -= kAhead) {
+            if (unlikely(writer.at < least)) return 0;
             Rows next;
-            load(end > kAhead ? end - kAhead : 0, next);
+            load(end - kAhead, next);
+            bool have_long = false;
 #pragma unroll
-            for (u32 k = 0; k < kAhead; ++k) {
-                if (k >= end) break;
-                if (unlikely(writer.at < least)) return 0;
-                const bool takes_part = (end - 1 - k) * kRow + lane_id() < m;
-                writer.put(rows.numbers[k], takes_part ? rows.keys[k] : 0, takes_part);
+            for (u32 k = 0; may_be_long && k < kAhead; ++k) have_long |= writer.has_long_tail(rows.keys[k]);
+            if (unlikely(may_be_long && __any_sync(kAllLanes, have_long))) {
+#pragma unroll 1
+                for (u32 k = 0; k < kAhead; ++k) {
+                    writer.template put<false>(rows.numbers[0], rows.keys[0], true);
+#pragma unroll
+                    for (u32 i = 1; i < kAhead; ++i) rows.numbers[i - 1] = rows.numbers[i], rows.keys[i - 1] = rows.keys[i];
+                }
+            } else {
+#pragma unroll
+                for (u32 k = 0; k < kAhead; ++k) writer.template put<true>(rows.numbers[k], rows.keys[k], true);
             }
-            end -= min(end, kAhead);
             rows = next;
         }
         writer.finish();
@@ -131,7 +146,7 @@ struct DensePlacer {
         const u64 first_word = first / 4 + threadIdx.x;
         StridedSums<kPlaceThreads> word_sums(first_word);
         const auto copy = [&](auto word_of) {
-#pragma unroll 4
+#pragma unroll 8
             for (u32 i = threadIdx.x; i < n_words; i += kPlaceThreads) {
                 const u32 word = word_of(i);
                 to[i] = word;
