@@ -175,12 +175,7 @@ struct DensePredictor {
                 const W word = load_element<W>(elements.find(array, i, element.bytes), element, swaps);
                 W number = word;
                 if (are_codes) {
-                    Coded<W> coded = quantiser.code(word);
-                    if (has_fill) {
-                        coded.is_coded &= word != fill;
-                        // Nothing else may become the fill value.
-                        coded.is_within &= quantiser.value(coded.code) != fill;
-                    }
+                    const Coded<W> coded = has_fill ? quantiser.code_beside(fill, word) : quantiser.code(word);
                     number = coded.code;
                     is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
                 }

@@ -133,6 +133,13 @@ struct Quantiser {
         if (kind == Quantised::kRelative) return relative_code(word);
         return {0, false, false};
     }
+    // Where a fill value has no code, and nothing else may become it.
+    __device__ __forceinline__ Coded<W> code_beside(W fill, W word) const {
+        Coded<W> coded = code(word);
+        coded.is_coded &= word != fill;
+        coded.is_within &= value(coded.code) != fill;
+        return coded;
+    }
     __device__ __forceinline__ W value(W code) const {
         if (kind == Quantised::kUniform) return uniform_value(code);
         if (kind == Quantised::kWhole) return whole_value(code);
