@@ -104,6 +104,7 @@ struct ContextTablesMaker {
         for (u32 k = 0; k < kPer; ++k) n[k] = k * kWarp + lane_id() < kSymbols ? state.counts[context][k * kWarp + lane_id()] : 0;
     }
     __device__ __forceinline__ void store(u32 context, const Table& table) const {
+        __syncwarp();  // all have read what was there
 #pragma unroll
         for (u32 k = 0; k < kPer; ++k) {
             if (k * kWarp + lane_id() < kSymbols) state.frequencies[context][k * kWarp + lane_id()] = static_cast<unsigned short>(table.of[k]);
@@ -268,9 +269,11 @@ struct ContextWriter {
         append(by_tail);
         append(by_symbol);
     }
-    // Puts the states in front.
+    // Puts the states in front, and zeros before these, which readers of whole words meet.
+    static constexpr u32 kZeros = 4;
     __device__ __forceinline__ void finish() {
         at -= kStateBytes / 2;
+        if (lane_id() < kZeros) string[at - 1 - lane_id()] = 0;
         string[at + 2 * lane_id()] = static_cast<unsigned short>(state);
         string[at + 2 * lane_id() + 1] = static_cast<unsigned short>(state >> 16);
     }

@@ -42,6 +42,8 @@ struct DensePredictor {
         if (threadIdx.x < 3 * kMostCandidates) shared.costs[0][threadIdx.x] = 0;
         if (threadIdx.x < kLow * kLow * kLow) shared.low_costs[threadIdx.x] = 0;
         __syncthreads();
+        // A row behind the last number can be read.
+        if (threadIdx.x < kRow) block.codes[shared.box.m + threadIdx.x] = 0;
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
         u32 found = kFar;
         if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {

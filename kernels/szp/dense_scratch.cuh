@@ -27,8 +27,9 @@ struct DenseInfo {
 // In scratch. Bytes behind each other: the front of the block grows from the start of `codes`, the string from its end downwards.
 template <typename W>
 struct alignas(256) DenseBlock {
-    // As much as rows that are loaded together may take in the string.
-    static constexpr u32 kRowsBytes = 2048;
+    // As much as rows that are loaded together, and the states, may take in the string; and zeros behind its end, which readers of whole words
+    // meet.
+    static constexpr u32 kRowsBytes = 2048, kEndBytes = 8;
     static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols;
 
     DenseInfo<W> info;
@@ -38,7 +39,7 @@ struct alignas(256) DenseBlock {
     alignas(16) W residuals[kDenseElements];
     alignas(16) W codes[kDenseElements + kRowsBytes / sizeof(W)];
 
-    static constexpr u32 kFrontAndString = sizeof(W) * (kDenseElements + kRowsBytes / sizeof(W));
+    static constexpr u32 kFrontAndString = sizeof(W) * kDenseElements + kRowsBytes - kEndBytes;
     __device__ __forceinline__ unsigned char* front() { return reinterpret_cast<unsigned char*>(codes); }
 };
 

@@ -20,7 +20,7 @@ struct DenseEncodeShared {
 template <typename W>
 struct DenseEncoder {
     static constexpr u32 kAhead = 32 / sizeof(W);  // rows that are loaded together
-    static_assert(2 * kAhead * ContextWriter<W>::kRowWords <= DenseBlock<W>::kRowsBytes, "there is room for rows");
+    static_assert(2 * (kAhead * ContextWriter<W>::kRowWords + ContextWriter<W>::kZeros) + kStateBytes <= DenseBlock<W>::kRowsBytes, "there is room");
 
     const CompressArgs<Chunk>& args;
     DenseBlock<W>& block;
@@ -49,12 +49,14 @@ struct DenseEncoder {
         W numbers[kAhead];
         u32 keys[kAhead];
     };
-    // Rows from the one before `end` on, downwards.
+    // Rows from the one before `end` on, downwards. kWhole: all their numbers exist.
+    template <bool kWhole>
     __device__ __forceinline__ void load(u32 end, Rows& rows) const {
 #pragma unroll
         for (u32 k = 0; k < kAhead; ++k) {
             const u32 i = (end > k ? end - 1 - k : 0) * kRow + lane_id();
-            rows.numbers[k] = block.residuals[i], rows.keys[k] = block.keys[i];
+            const bool exists = kWhole || i < m;
+            rows.numbers[k] = exists ? block.residuals[i] : 0, rows.keys[k] = exists ? block.keys[i] : 0;
         }
     }
     // Where the string begins, or 0 if there is no room for it.
@@ -69,16 +71,15 @@ struct DenseEncoder {
 #pragma unroll 1
         for (; end % kAhead != 0 || end * kRow > m; --end) {
             if (unlikely(writer.at < least)) return 0;
-            load(end, rows);
-            const bool takes_part = (end - 1) * kRow + lane_id() < m;
-            writer.template put<false>(rows.numbers[0], takes_part ? rows.keys[0] : 0, takes_part);
+            load<false>(end, rows);
+            writer.template put<false>(rows.numbers[0], rows.keys[0], (end - 1) * kRow + lane_id() < m);
         }
-        load(end, rows);
+        if (end > 0) load<true>(end, rows);
 #pragma unroll 1
         for (; end > 0; end -= kAhead) {
             if (unlikely(writer.at < least)) return 0;
             Rows next;
-            load(end - kAhead, next);
+            load<true>(end - kAhead, next);
             bool have_long = false;
 #pragma unroll
             for (u32 k = 0; may_be_long && k < kAhead; ++k) have_long |= writer.has_long_tail(rows.keys[k]);
@@ -96,6 +97,7 @@ struct DenseEncoder {
             rows = next;
         }
         writer.finish();
+        if (lane_id() < DenseBlock<W>::kEndBytes / 4) reinterpret_cast<u32*>(block.front() + DenseBlock<W>::kFrontAndString)[lane_id()] = 0;
         return 2 * writer.at;
     }
 };
@@ -183,11 +185,11 @@ struct DensePlacer {
         __device__ __forceinline__ u32 operator()(u32 i) const {
             const u32 at = 4 * i;
             u32 word = 0;
-            if (at + 4 > front_bytes) {
+            if (at + 4 > front_bytes && at < end) {
                 word = shift ? __funnelshift_r(words[i + string], words[i + string + 1], shift) : words[i + string];
                 // Of the string's first word only what is behind the front, and nothing behind its end.
                 if (at < front_bytes) word &= ~0u << 8 * (front_bytes - at);
-                if (at + 4 > end) word = at < end ? word & low_bits(0u, 8 * (end - at)) : 0;
+                if (at + 4 > end) word &= low_bits(0u, 8 * (end - at));
             }
             return at < front_bytes ? word | words[i] : word;
         }
