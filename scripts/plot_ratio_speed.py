@@ -29,7 +29,7 @@ CAPTIONS = {
     "CPU": "Red: gridz.  Filled: one run on an Intel Xeon with AVX-512, 2026-11-26.  Open, and MGARD-X: another machine, whose speeds\n"
     "are not comparable.  A line is a range of speeds.  !: some error was larger than the bound, by .03 %.",
     "GPU": "Red: gridz.  The others were measured on such a card in other runs.  A line is a range of speeds.  !: some error was larger\n"
-    "than the bound, by .14 %.  Bitcomp rounds the bound down to a power of two.  GPUs do not compress by szp dense.",
+    "than the bound, by .14 %.  Bitcomp rounds the bound down to a power of two.",
 }
 
 
