@@ -426,11 +426,10 @@ struct DensePredictor {
         tables.clear();
         for (u32 i = threadIdx.x; i < kSizes / 4; i += kThreads) reinterpret_cast<u32*>(shared.sizes)[i] = 0;
         __syncthreads();
-        if (box.sx == kRow && (o.z == 0 || box.sy % kStep == 0)) return difference_rows(tables, o, base);
+        if (box.is_line() || (box.sx == kRow && (o.z == 0 || box.sy % kStep == 0))) return difference_rows(tables, o, base);
         // Pieces of rows, of 32 numbers at most.
-        const u32 length = box.is_line() ? box.m : box.sx;
-        const SmallDivisor pieces((length + kRow - 1) / kRow);
-        const u32 n_pieces = pieces.divisor * (box.is_line() ? 1 : box.sz * box.sy);
+        const SmallDivisor pieces((box.sx + kRow - 1) / kRow);
+        const u32 n_pieces = pieces.divisor * box.sz * box.sy;
         u32 begin = 0;
 #pragma unroll 1
         for (u32 first = 0; first < n_pieces; first += kPieces) {
@@ -439,7 +438,7 @@ struct DensePredictor {
             u32 piece, end = box.m;
             if (first + kPieces < n_pieces) {
                 const u32 row = pieces.divide(first + kPieces, piece);
-                end = row * length + piece * kRow;
+                end = row * box.sx + piece * kRow;
             }
             count(tables, begin, end);
             begin = end;
@@ -450,15 +449,14 @@ struct DensePredictor {
     __device__ __forceinline__ void difference_pieces(u32 first, u32 end, const SmallDivisor& pieces, const Orders& o, W base) const {
         const RowBox& box = shared.box;
         const Differences<W, kWarps> differences{box};
-        const u32 length = box.is_line() ? box.m : box.sx;
 #pragma unroll 1
         for (u32 p = first + threadIdx.x / kWarp; p < end; p += kWarps) {
             u32 x;
             const u32 row = pieces.divide(p, x);
             x *= kRow;
             const W r = differences.residual(block.codes, base, o, row, x);
-            if (x + lane_id() >= length) continue;
-            const u32 i = row * length + x + lane_id();
+            if (x + lane_id() >= box.sx) continue;
+            const u32 i = row * box.sx + x + lane_id();
             block.residuals[i] = r;
             shared.sizes[i % kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(r));
         }
@@ -482,12 +480,14 @@ struct DensePredictor {
         tables.count(key);
     }
 
-    // The same in a box of rows of 32 numbers, of which a warp has some that follow each other. Steps of them are in one plane.
+    // The same in a box of rows of 32 numbers, of which a warp has some that follow each other, or of a line, which is seen as such rows. Steps of
+    // them are in one plane.
     static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4;
     __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& o, W base) const {
         const RowBox& box = shared.box;
         const Near near(box);
-        const u32 lane = lane_id(), n_rows = box.sz * box.sy, plane = box.sy * kRow;
+        const bool is_line = box.is_line();
+        const u32 lane = lane_id(), n_rows = is_line ? (box.m + kRow - 1) / kRow : box.sz * box.sy, plane = box.sy * kRow;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
         // The warp's rows, which are on their way while those before are counted.
         W own[kOwnRows];
@@ -505,8 +505,13 @@ struct DensePredictor {
             if (first < n_rows) {
                 u32 y = first, z = 0;
                 if (o.z > 0) z = box.planes.divide(first, y);
-                // The row before the first one, less those before it, for every order along y.
+                // The row before the first one, less those before it, for every order along y; of a line the last number before the first row, for
+                // every order.
                 W above[kMaxOrder] = {};
+                if (is_line && first > 0) {
+                    W v = block.codes[first * kRow - kRow + lane];
+                    difference_line(v, o.x, above);
+                }
 #pragma unroll 1
                 for (u32 row = first - min(o.y, y); row < first; ++row) {
                     W v = block.codes[row * kRow + lane];
@@ -530,8 +535,12 @@ struct DensePredictor {
                     }
 #pragma unroll
                     for (u32 k = 0; k < kStep; ++k) difference_y(v[k], o.y, above);
+                    if (is_line) {
+#pragma unroll
+                        for (u32 k = 0; k < kStep; ++k) difference_line(v[k], o.x, above);
+                    }
 #pragma unroll 1
-                    for (u32 i = 0; i < o.x; ++i) {
+                    for (u32 i = 0; !is_line && i < o.x; ++i) {
 #pragma unroll
                         for (u32 k = 0; k < kStep; ++k) {
                             const W left = __shfl_up_sync(kAllLanes, v[k], 1);
@@ -570,7 +579,8 @@ struct DensePredictor {
                     sum = 3 * one + two + 2 * (is_below ? behind : next) + next + before;
                     behind = next;
                 }
-                put_key(tables, row * kRow + lane, sum, symbols[k / kStep] >> k % kStep * 8 & 0xff);
+                const u32 i = row * kRow + lane;
+                if (i < box.m) put_key(tables, i, sum, symbols[k / kStep] >> k % kStep * 8 & 0xff);
                 two = one, one = sizes[k / kStep] >> k % kStep * 8 & 0xff;
             }
         }
@@ -585,6 +595,16 @@ struct DensePredictor {
             const W before = above[k];
             above[k] = v;
             v -= before;
+        }
+    }
+    // Differences the next row of a line, behind the last numbers before it.
+    static __device__ __forceinline__ void difference_line(W& v, u32 order, W (&last)[kMaxOrder]) {
+#pragma unroll
+        for (u32 k = 0; k < kMaxOrder; ++k) {
+            if (k >= order) break;
+            const W own_last = __shfl_sync(kAllLanes, v, kRow - 1), left = __shfl_up_sync(kAllLanes, v, 1);
+            v -= lane_id() > 0 ? left : last[k];
+            last[k] = own_last;
         }
     }
 

@@ -49,12 +49,7 @@ def library():
     return library
 
 
-def compress(dtype, extents, data, mode, value, fill):
-    """The frame that szp makes."""
-    return compress_by(f"szp,{mode}={value!r}", dtype, extents, data, fill)
-
-
-def compress_by(request, dtype, extents, data, fill=b""):
+def compress(request, dtype, extents, data, fill=b""):
     """The frame that a request makes, given as text."""
     n_extents = len(extents)
     array = Array(ctypes.sizeof(Array), NAMES.index(dtype) + 1, 0, 0, n_extents, (ctypes.c_uint64 * n_extents)(*extents))

@@ -19,6 +19,7 @@ N_SCHEDULES = int(os.environ.get("GRIDZ_SCHEDULES") or 20)
 FRACTION_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 UNIT = 1074
 """Every number of every type is a multiple of 2^-UNIT."""
+LEVELS = "fast", "dense", "max"
 FILLS = -999.0, 1e20, 9.969209968386869e36, 0.5
 
 
@@ -157,6 +158,7 @@ def test_rewritten_elements_stay_within_their_bound(dtype, seed):
     if not any(fills):
         fills = []
     value = draw_value(numbers, rng, mode, words)
+    level = rng.choice(LEVELS)
 
     # A mask over about half, and a few spikes.
     if rng.random() < 0.4:
@@ -169,7 +171,7 @@ def test_rewritten_elements_stay_within_their_bound(dtype, seed):
     def stored_and_read(words, extents):
         data = np.array(words, numbers.word).tobytes()
         fill = np.array(fills, numbers.word).tobytes()
-        frame = compress(dtype, extents, data, mode, value, fill)
+        frame = compress(f"szp,{mode}={value!r},level={level}", dtype, extents, data, fill)
         return np.frombuffer(decode(frame), numbers.word).tolist()
 
     original, stored = words, words

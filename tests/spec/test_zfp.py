@@ -13,7 +13,7 @@ import pytest
 import zfpy
 
 from decode import decode
-from library import compress_by, decompress
+from library import compress, decompress
 
 N_STREAMS = int(os.environ.get("GRIDZ_STREAMS") or 8000)
 N_PARTS = 40
@@ -115,7 +115,7 @@ def test_streams_are_those_of_libzfp(part):
         extents = rng.choice(SHAPES[rank])
         values = (draw_float if dtype.startswith("f") else draw_integer)(rng, dtype, extents)
         text, arguments = draw_mode(rng, values)
-        frame = Frame(whole := compress_by(text, dtype, extents, values.tobytes()))
+        frame = Frame(whole := compress(text, dtype, extents, values.tobytes()))
         status, back = decompress(whole, values.nbytes)
         assert status == 0, back
         if "tolerance" in arguments:
@@ -172,7 +172,7 @@ def test_what_the_stream_cannot_have_is_exact(dtype, seed):
     modes = ["rate=12", "rate=5.5", "precision=12", "expert,maxprec=20,minexp=-20,maxbits=900", "lossless"]
     mode = rng.choice(modes + 3 * [f"abs={bound!r}", "rel=1e-3"] if dtype.startswith("f") else modes)
     fill_bytes = np.array(fill, dtype).tobytes() if fill is not None else b""
-    frame = compress_by(f"zfp,{mode}", dtype, extents, values.tobytes(), fill_bytes)
+    frame = compress(f"zfp,{mode}", dtype, extents, values.tobytes(), fill_bytes)
     back = decode(frame)
     assert (0, back) == decompress(frame, values.nbytes)
     if mode == "lossless":
