@@ -2,7 +2,7 @@
 //!
 //! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. Nothing but
 //! nvcc 13 is needed for that, no GPU and no driver. Where there is none the library works on the CPU
-//! only, and a warning says so.
+//! only, and a warning says so. What nvcc made of kernels is kept in the target folder, for other profiles and for later.
 //!
 //! | variable | values |
 //! |---|---|
@@ -14,6 +14,7 @@
 use std::env;
 use std::fmt::Write;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
@@ -115,51 +116,80 @@ fn find_nvcc() -> Result<PathBuf, String> {
 
 /// `kernels/*/*.cu`, in order, so that builds are the same everywhere.
 fn sources() -> Result<Vec<PathBuf>, String> {
+    let mut found = files("kernels")?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
+    Ok(found)
+}
+
+/// The files in the folders of a folder, in order.
+fn files(folder: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
-    for folder in fs::read_dir("kernels").map_err(|error| format!("kernels: {error}"))? {
+    for folder in fs::read_dir(folder).map_err(|error| format!("{folder}: {error}"))? {
         let folder = folder.map_err(text)?.path();
         for file in folder.read_dir().into_iter().flatten() {
             found.push(file.map_err(text)?.path());
         }
     }
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     found.sort();
     Ok(found)
 }
 
+/// Compiles a source, unless that was done before.
 fn compile(nvcc: &Path, source: &Path, fatbin: &Path) -> Result<(), String> {
     let archs = match variable("GRIDZ_CUDA_ARCHS") {
         archs if archs.is_empty() => DEFAULT_ARCHS.to_owned(),
         archs if archs == "all" => ALL_ARCHS.to_owned(),
         archs => archs.replace(',', " "),
     };
-    let mut command = Command::new(nvcc);
     // Multiplication and addition stay two roundings: the CPU has to get the same bits.
-    command.args([
-        "-fatbin",
-        "-std=c++17",
-        "-O3",
-        "-fmad=false",
-        "-Werror=all-warnings",
-        "-Xptxas=-v",
-        "-Ikernels",
-    ]);
-    command.args(["--threads", &variable("NUM_JOBS")]);
+    let mut args =
+        ["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-Werror=all-warnings", "-Xptxas=-v", "-Ikernels"]
+            .map(str::to_owned)
+            .to_vec();
     for arch in archs.split_whitespace() {
         let number = arch.strip_prefix("sm_").or_else(|| arch.strip_prefix("compute_")).ok_or_else(|| {
             format!("GRIDZ_CUDA_ARCHS: {arch} is unknown; use all, or a list such as {DEFAULT_ARCHS}")
         })?;
-        command.arg(format!("-gencode=arch=compute_{number},code={arch}"));
+        args.push(format!("-gencode=arch=compute_{number},code={arch}"));
     }
-    let output = command.arg("-o").arg(fatbin).arg(source).output().map_err(|error| format!("nvcc: {error}"))?;
-    let report = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!("nvcc cannot compile {}: {}", source.display(), one_line(&report)));
-    }
+    let (kept_fatbin, kept_report) = kept(nvcc, source, &args, fatbin)?;
+    let report = match fs::read_to_string(&kept_report) {
+        Ok(report) => report,
+        Err(_) => {
+            let mut command = Command::new(nvcc);
+            command.args(&args).args(["--threads", &variable("NUM_JOBS"), "-o"]).arg(fatbin).arg(source);
+            let output = command.output().map_err(|error| format!("nvcc: {error}"))?;
+            let report = String::from_utf8_lossy(&output.stderr).into_owned();
+            if !output.status.success() {
+                return Err(format!("nvcc cannot compile {}: {}", source.display(), one_line(&report)));
+            }
+            fs::copy(fatbin, &kept_fatbin).map_err(text)?;
+            // Where this is, the fatbin is whole.
+            fs::write(&kept_report, &report).map_err(text)?;
+            report
+        }
+    };
+    fs::copy(&kept_fatbin, fatbin).map_err(|error| format!("{}: {error}", kept_fatbin.display()))?;
     match variable("GRIDZ_CUDA_CHECK").as_str() {
         "1" => check_report(source, &report),
         _ => Ok(()),
     }
+}
+
+/// Where the fatbin of a source is kept, and what nvcc said of it: by all that it may depend on.
+fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let version = Command::new(nvcc).arg("--version").output().map_err(text)?.stdout;
+    let mut hasher = DefaultHasher::new();
+    (version, source, args, variable("NVCC_APPEND_FLAGS")).hash(&mut hasher);
+    for file in files("kernels")? {
+        (&file, fs::read(&file).map_err(text)?).hash(&mut hasher);
+    }
+    // The fatbin is in target/PROFILE/build/PACKAGE/out.
+    let folder = fatbin.ancestors().nth(5).ok_or("the folder for built files has an odd name")?.join("kernels");
+    fs::create_dir_all(&folder).map_err(text)?;
+    let name = source.file_stem().unwrap_or_default().to_string_lossy();
+    let path = folder.join(format!("{name}-{:016x}.fatbin", hasher.finish()));
+    Ok((path.clone(), path.with_extension("txt")))
 }
 
 /// Kernels that may keep so many bytes a thread in local memory: with a block of three axes to a thread, or a quarter of one of
@@ -169,7 +199,7 @@ const ALLOWED: &[(&str, u32)] = &[
     ("lorenzo_compress_u32_13", 128),
     ("lorenzo_compress_u64_13", 80),
     ("szp_dense_decompress_u32", 56),
-    ("szp_dense_predict_u32", 384),
+    ("szp_dense_predict_u32", 448),
     ("zfp_compress_lossless_u64_3d", 128),
     ("zfp_compress_lossless_u64_4d", 64),
     ("zfp_decompress_u32_4d", 32),

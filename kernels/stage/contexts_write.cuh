@@ -21,7 +21,7 @@ struct ContextTablesMaker {
 
     // In shared memory.
     struct State {
-        u32 counts[kNumberContexts][kSymbols];
+        u32 counts[kNumberContexts * kSymbols];  // by keys
         unsigned short frequencies[kNumberContexts][kSymbols];
         u32 rests[kNumberContexts], bits[kNumberContexts];
         u32 owners, n_bits;     // which contexts have a table of their own; bits of all tables
@@ -31,11 +31,11 @@ struct ContextTablesMaker {
 
     // By all threads, then a barrier.
     __device__ __forceinline__ void clear() const {
-        for (u32 i = threadIdx.x; i < kNumberContexts * kSymbols; i += kThreads) state.counts[0][i] = 0;
+        for (u32 i = threadIdx.x; i < kNumberContexts * kSymbols; i += kThreads) state.counts[i] = 0;
         for (u32 i = threadIdx.x; i < kMaxWords; i += kThreads) state.words[i] = 0;
     }
     // A number with a symbol in a context, as a key: kSymbols times the context and the symbol.
-    __device__ __forceinline__ void count(u32 key) const { atomicAdd(&state.counts[0][key], 1u); }
+    __device__ __forceinline__ void count(u32 key) const { atomicAdd(&state.counts[key], 1u); }
 
     // Of a lane: how often its symbols lane, lane + 32, … occur; and what that becomes.
     struct Table {
@@ -101,7 +101,7 @@ struct ContextTablesMaker {
     }
     __device__ __forceinline__ void load_counts(u32 context, u32 (&n)[kPer]) const {
 #pragma unroll
-        for (u32 k = 0; k < kPer; ++k) n[k] = k * kWarp + lane_id() < kSymbols ? state.counts[context][k * kWarp + lane_id()] : 0;
+        for (u32 k = 0; k < kPer; ++k) n[k] = k * kWarp + lane_id() < kSymbols ? state.counts[context * kSymbols + k * kWarp + lane_id()] : 0;
     }
     __device__ __forceinline__ void store(u32 context, const Table& table) const {
         __syncwarp();  // all have read what was there
@@ -120,7 +120,7 @@ struct ContextTablesMaker {
     }
 
     // Makes tables of what was counted, and ranges of symbols by them. By all threads; barriers.
-    __device__ __forceinline__ void run(u32 (*ranges)[kSymbols]) const {
+    __device__ __forceinline__ void run(u32 (&ranges)[kNumberContexts * kSymbols]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll 1
         for (u32 context = warp; context < kNumberContexts; context += kThreads / kWarp) {
@@ -138,7 +138,7 @@ struct ContextTablesMaker {
 #pragma unroll
             for (u32 k = 0; k < kPer; ++k) {
                 const u32 symbol = k * kWarp + lane_id(), frequency = symbol < kSymbols ? own[symbol] : 0, through = warp_inclusive_sum(frequency);
-                if (symbol < kSymbols) ranges[context][symbol] = (before + through - frequency) | frequency << 16;
+                if (symbol < kSymbols) ranges[context * kSymbols + symbol] = (before + through - frequency) | frequency << 16;
                 before += __shfl_sync(kAllLanes, through, kWarp - 1);
             }
         }
@@ -208,10 +208,10 @@ struct ContextWriter {
         uint2 of[kNumberContexts * kSymbols];
 
         // Is whether any symbol that occurs has more than a step's bits in its tail.
-        __device__ __forceinline__ bool load(const u32 (*ranges)[kSymbols]) {
+        __device__ __forceinline__ bool load(const u32 (&ranges)[kNumberContexts * kSymbols]) {
             bool is_long = false;
             for (u32 i = lane_id(); i < kNumberContexts * kSymbols; i += kWarp) {
-                const u32 range = ranges[0][i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(i % kSymbols);
+                const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(i % kSymbols);
                 of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | length << kTailAt, 0xffffffffu / max(frequency, 1u));
                 is_long |= frequency > 0 && length > kMostBits;
             }

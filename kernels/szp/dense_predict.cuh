@@ -39,7 +39,7 @@ struct DensePredictor {
             shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
             shared.n_holes = shared.n_others = 0;
         }
-        if (threadIdx.x < 3 * kMostCandidates) shared.costs[0][threadIdx.x] = 0;
+        if (threadIdx.x < kMostCandidates) shared.costs[0][threadIdx.x] = 0;
         if (threadIdx.x < kLow * kLow * kLow) shared.low_costs[threadIdx.x] = 0;
         __syncthreads();
         // A row behind the last number can be read.

@@ -33,7 +33,7 @@ struct alignas(256) DenseBlock {
     static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols;
 
     DenseInfo<W> info;
-    u32 ranges[kNumberContexts][kSymbols];  // the first slot of each symbol and, in the upper half, its frequency
+    u32 ranges[kNumberContexts * kSymbols];  // by keys, the first slot of the symbol and, in the upper half, its frequency
     u32 uncoded[kDenseMarks], holes[kDenseMarks], others[kDenseMarks];
     alignas(16) unsigned short keys[kDenseElements];  // symbols with their contexts, as in the ranges
     alignas(16) W residuals[kDenseElements];
