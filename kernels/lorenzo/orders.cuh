@@ -161,17 +161,11 @@ struct OrderChoice {
     }
     __device__ __forceinline__ bool exists(u32 c) const { return shared.candidates >> c & 1; }
 
-    // Of the block's rows, or of a line's pieces of 32, these are looked at for the costs.
-    struct Sample {
-        static constexpr u32 kFirst = 8, kStep = 17, kMinRows = 34;
-        u32 first, step;
-        __device__ __forceinline__ explicit Sample(u32 n_rows, bool in_full = false)
-            : first(in_full || n_rows < kMinRows ? 0 : kFirst), step(in_full || n_rows < kMinRows ? 1 : kStep) {}
-    };
+    using Sample = RowSample<17>;
 
     // Bits of the warp's share of the sampled residuals.
     __device__ __forceinline__ u32 sampled_cost(const W* numbers, W base, const Orders& o, bool in_full) const {
-        const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy, in_full);
+        const Sample sample(shared.box.n_existing_rows(), in_full);
         u32 cost = 0;
         differences().for_residuals(numbers, base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return warp_sum(cost);
@@ -181,7 +175,7 @@ struct OrderChoice {
     __device__ __forceinline__ void masked_costs(const W* numbers, W first, W middle) const {
         if (shared.is_full) return full_costs<true>(numbers, first, middle);
         if (shared.box.sx <= kRow && !shared.box.is_line()) return first_costs<true>(numbers, first, middle);
-        const Sample sample(shared.box.is_line() ? (shared.box.m + kRow - 1) / kRow : shared.box.sz * shared.box.sy);
+        const Sample sample(shared.box.n_existing_rows());
 #pragma unroll 1
         for (u32 c = 0; c < kCubic; ++c) {
             u32 cost = 0;

@@ -102,4 +102,6 @@ struct RowBox : Box {
     __device__ __forceinline__ bool is_line() const { return sz * sy == 1; }
     // Of a line as many as a whole one has.
     __device__ __forceinline__ u32 n_rows() const { return is_line() ? planes.divisor : sz * sy; }
+    // And as many as there are.
+    __device__ __forceinline__ u32 n_existing_rows() const { return is_line() ? (m + kRow - 1) / kRow : sz * sy; }
 };

@@ -32,7 +32,16 @@ __constant__ const s32 kBinomials[8][8] = {{1},
                                            {1, -6, 15, -20, 15, -6, 1},
                                            {1, -7, 21, -35, 35, -21, 7, -1}};
 
-// The numbers of a box in shared memory, behind which a step of rows can be read, by kWarps warps. Numbers before the first are
+// Of so many rows, or of a line's pieces of 32, these are looked at for the costs of orders: one of kEvery, but all if there are few.
+template <u32 kEvery>
+struct RowSample {
+    static constexpr u32 kFirst = 8, kStep = kEvery, kMinRows = 34;
+    u32 first, step, n;
+    __device__ __forceinline__ explicit RowSample(u32 n_rows, bool in_full = false)
+        : first(in_full || n_rows < kMinRows ? 0 : kFirst), step(in_full || n_rows < kMinRows ? 1 : kStep), n((n_rows - first + step - 1) / step) {}
+};
+
+// The numbers of a box, behind which a step of rows can be read, by kWarps warps. Numbers before the first are
 // the base.
 template <typename W, u32 kWarps>
 struct Differences {

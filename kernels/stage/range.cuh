@@ -22,7 +22,7 @@ struct Places {
 
     __device__ __forceinline__ explicit Places(u32 type)
         : type(type), bits(bits_of_type(type)), size_mask(low_bits(W(), bits - 1)),
-          last_finite((low_bits(W(), bits - 1 - fraction_bits_of(type)) << fraction_bits_of(type)) - 1),
+          last_finite(is_float(type) ? (low_bits(W(), bits - 1 - fraction_bits_of(type)) << fraction_bits_of(type)) - 1 : 0),
           top(is_float(type) || !(type == kU32 || type == kU64) ? kTopBit<W> : 0) {}
 
     __device__ __forceinline__ bool is_finite(W word) const { return !is_float(type) || (word & size_mask) <= last_finite; }

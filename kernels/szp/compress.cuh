@@ -37,6 +37,7 @@
 #include "../stage/differences.cuh"
 #include "../stage/words.cuh"
 #include "block_work.cuh"
+#include "each_element.cuh"
 #include "exceptions.cuh"
 #include "layout.cuh"
 #include "narrow.cuh"
@@ -350,36 +351,15 @@ struct SzpCompressor {
     template <bool kRows>
     __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, W fill) const {
         using N = typename Numbers<W, kRows>::N;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
-        const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
-        const W first_word = load_element<W>(elements.find(array, 0, element.bytes), element, swaps);
-        const W first = are_codes ? quantiser.code(first_word).code : first_word;
+        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_fill(), fill, shared.box.m};
+        W first_word;
+        const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        u32 found = 0;
-#pragma unroll 1
-        for (u32 k = warp; k < kElements / 32; k += kSzpWarps) {
-            const u32 i = k * 32 + lane_id();
-            bool is_uncoded = false, is_beyond = false;
-            if (i < m) {
-                const W word = load_element<W>(elements.find(array, i, element.bytes), element, swaps);
-                W number = word;
-                if (are_codes) {
-                    const Coded<W> coded = has_fill ? quantiser.code_beside(fill, word) : quantiser.code(word);
-                    number = coded.code;
-                    is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
-                }
-                number -= first;
-                if (sizeof(N) < sizeof(W) && shifted_signed(static_cast<W>(number), kNarrowBits) != shifted_signed(static_cast<W>(number), 63)) found |= kFar;
-                numbers[i] = static_cast<N>(number);
-                found |= (word != first_word ? kWordsDiffer : 0) | (number != 0 ? kCodesDiffer : 0);
-            }
-            if (!are_codes) continue;
-            const u32 uncoded = __ballot_sync(kAllLanes, is_uncoded), others = __ballot_sync(kAllLanes, is_beyond);
-            if (lane_id() == 0) shared.uncoded[k] = uncoded, shared.others[k] = others;
-            found |= (uncoded ? kUncoded : 0) | (others ? kOutside : 0);
-        }
-        return found;
+        return each.template load<kSzpWarps>(are_codes, first_word, first, shared.uncoded, shared.others, kElements / 32, [&](u32 i, W number) {
+            numbers[i] = static_cast<N>(number);
+            const bool is_far = sizeof(N) < sizeof(W) && shifted_signed(number, kNarrowBits) != shifted_signed(number, 63);
+            return is_far ? kFar : 0u;
+        });
     }
 
     // Blocks of small numbers (narrow.cuh). Not tried for a while where they are not small.

@@ -2,7 +2,8 @@
 //
 //   1. Elements become codes, in scratch, or words less the first one. Where all are in the first zone of the quantiser, that takes one
 //      product; else they are quantised one by one, and those that have no code, or are not within the bound, are marked (dense_exceptions.cuh).
-//   2. Some rows are predicted with each candidate for the orders. Candidates that do not depend on each other are tried together.
+//   2. Some rows are predicted with each candidate for the orders. Low orders are tried all together, in one pass over these rows, and others with
+//      all that do not depend on each other.
 //   3. Rows are differenced, some at a time: what is left goes to scratch, and how large it is to shared memory. Then each of these numbers is
 //      counted in its context, of which sizes before it tell.
 //   4. The tables of contexts are made, and the front of the block is written (stage/contexts_write.cuh).
@@ -12,6 +13,7 @@
 #include "../stage/contexts_write.cuh"
 #include "../stage/differences.cuh"
 #include "dense_exceptions.cuh"
+#include "each_element.cuh"
 #include "payload_write.cuh"
 
 template <typename W>
@@ -50,14 +52,14 @@ struct DensePredictor {
             found = share(has_units() ? load_near<Word<W>::kPerUnit>() : load_near<1>());
         }
         if (unlikely(found & kFar)) found = share(load_any(has_codes));
-        if (unlikely(!(found & kWordsDiffer))) return end(kConstBlock, shared.first_word);
+        if (unlikely(!(found & kWordsDiffer))) return end_constant(shared.first_word);
         u32 header = 0;
         bool is_coded = has_codes;
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
             is_coded = exceptions().find();
             if (is_coded) header = (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
         } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
-            return end(kConstBlock, shared.quantiser.value(shared.first_code));
+            return end_constant(shared.quantiser.value(shared.first_code));
         }
         if (unlikely(!is_coded)) {
             header = kHasWords;
@@ -78,9 +80,9 @@ struct DensePredictor {
     __device__ __forceinline__ DenseExceptions<W> exceptions() const {
         return DenseExceptions<W>{shared, block, elements(), array(), element, (args.flags & kSwapBytes) != 0};
     }
-    // Ends a block that has no numbers.
-    __device__ __forceinline__ void end(u32 header, W word) const {
-        if (threadIdx.x == 0) block.info.header = header, block.info.word = word;
+    // Ends a block whose elements all have this word.
+    __device__ __forceinline__ void end_constant(W word) const {
+        if (threadIdx.x == 0) block.info.header = kConstBlock, block.info.word = word;
     }
 
     // What all threads have found; barriers.
@@ -95,7 +97,7 @@ struct DensePredictor {
         return found;
     }
 
-    // Whether rows are of 32 elements, as they are in numbers, and units of them can be loaded.
+    // Whether rows are whole units, which can be loaded.
     __device__ __forceinline__ bool has_units() const {
         const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
         return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
@@ -161,67 +163,26 @@ struct DensePredictor {
     __device__ __forceinline__ u32 load_any(bool are_codes) const {
         const Finder elements = this->elements();
         const char* const array = this->array();
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const bool swaps = args.flags & kSwapBytes, has_fill = args.own.has_fill();
         const W fill = static_cast<W>(part_of(args.own, tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
-        const u32 m = shared.box.m;
-        const W first_word = load_element<W>(elements.find(array, 0, element.bytes), element, swaps);
-        const W first = are_codes ? quantiser.code(first_word).code : first_word;
+        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_fill(), fill, shared.box.m};
+        W first_word;
+        const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        u32 found = 0;
-#pragma unroll 1
-        for (u32 k = threadIdx.x / kWarp; k < kDenseMarks; k += kWarps) {
-            const u32 i = k * 32 + lane_id();
-            bool is_uncoded = false, is_beyond = false;
-            if (i < m) {
-                const W word = load_element<W>(elements.find(array, i, element.bytes), element, swaps);
-                W number = word;
-                if (are_codes) {
-                    const Coded<W> coded = has_fill ? quantiser.code_beside(fill, word) : quantiser.code(word);
-                    number = coded.code;
-                    is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
-                }
-                number -= first;
-                block.codes[i] = number;
-                found |= (word != first_word ? kWordsDiffer : 0) | (number != 0 ? kCodesDiffer : 0);
-            }
-            if (!are_codes) continue;
-            const u32 uncoded = __ballot_sync(kAllLanes, is_uncoded), others = __ballot_sync(kAllLanes, is_beyond);
-            if (lane_id() == 0) block.uncoded[k] = uncoded, block.others[k] = others;
-            found |= (uncoded ? kUncoded : 0) | (others ? kOutside : 0);
-        }
-        return found;
+        return each.template load<kWarps>(are_codes, first_word, first, block.uncoded, block.others, kDenseMarks, [&](u32 i, W number) {
+            block.codes[i] = number;
+            return 0u;
+        });
     }
 
-    // The rows that are looked at, or of a line pieces of 32.
-    struct Sample {
-        u32 first, step, n;
-        __device__ __forceinline__ explicit Sample(const RowBox& box) {
-            const u32 n_rows = box.is_line() ? (box.m + kRow - 1) / kRow : box.sz * box.sy;
-            const bool are_all = n_rows < 34;
-            first = are_all ? 0 : 8, step = are_all ? 1 : 17, n = are_all ? n_rows : (n_rows + 8) / 17;
-        }
-    };
+    using Sample = RowSample<17>;
     static __device__ __forceinline__ bool is_possible(const RowBox& box, const Orders& o) {
         return (o.z == 0 || box.sz > 1) && (o.y == 0 || box.sy > 1) && (o.x == 0 || box.sx > 1) && greatest(o) <= kMaxOrder;
     }
-    // The bits of the numbers that are looked at, after a prediction: the warp's share.
+    // The bits of the numbers that are looked at, after a prediction: the lane's share.
     __device__ __forceinline__ u32 cost(W base, const Orders& o) const {
-        const RowBox& box = shared.box;
-        const bool is_line = box.is_line();
-        const Sample sample(box);
-        const Differences<W, kWarps> differences{box};
+        const Sample sample(shared.box.n_existing_rows());
         u32 cost = 0;
-#pragma unroll 1
-        for (u32 i = threadIdx.x / kWarp; i < sample.n; i += kWarps) {
-            const u32 row = sample.first + i * sample.step;
-            const u32 begin = is_line ? row * kRow : 0, end = is_line ? min(begin + kRow, box.m) : box.sx;
-#pragma unroll 1
-            for (u32 x = begin; x < end; x += kRow) {
-                const W r = differences.residual(block.codes, base, o, is_line ? 0 : row, x);
-                cost += x + lane_id() < end ? bit_length(r) : 0;
-            }
-        }
+        Differences<W, kWarps>{shared.box}.for_residuals(block.codes, base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return cost;
     }
     // Orders below this have their costs in a table, as soon as they are known, and so has that of order 3 along all axes that there are.
@@ -240,7 +201,7 @@ struct DensePredictor {
     template <bool kAll>
     __device__ __forceinline__ void find_low_costs(W middle) const {
         const RowBox& box = shared.box;
-        const Sample sample(box);
+        const Sample sample(box.n_existing_rows());
         const Orders cube = cubic(box);
         const u32 lane = lane_id(), plane = box.sy * box.sx;
         // Of two orders along x in a word: a lane's share of a cost is below 2^16. Of numbers of no bits there are never so many.
@@ -487,7 +448,7 @@ struct DensePredictor {
         const RowBox& box = shared.box;
         const Near near(box);
         const bool is_line = box.is_line();
-        const u32 lane = lane_id(), n_rows = is_line ? (box.m + kRow - 1) / kRow : box.sz * box.sy, plane = box.sy * kRow;
+        const u32 lane = lane_id(), n_rows = box.n_existing_rows(), plane = box.sy * kRow;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
         // The warp's rows, which are on their way while those before are counted.
         W own[kOwnRows];

@@ -31,15 +31,7 @@ struct SzpOrders {
     // Whether there are planes, and rows that lie behind each other in these are in the same places of shared memory.
     __device__ __forceinline__ bool is_even() const { return shared.box.sz > 1 && shared.box.sy % 8 == 0; }
 
-    // The rows that are looked at, or of a line pieces of 32.
-    struct Sample {
-        u32 first, step, n;
-        __device__ __forceinline__ explicit Sample(const RowBox& box) {
-            const u32 n_rows = box.is_line() ? (box.m + kRow - 1) / kRow : box.sz * box.sy;
-            const bool are_all = n_rows < 34;
-            first = are_all ? 0 : 8, step = are_all ? 1 : 13, n = are_all ? n_rows : (n_rows + 4) / 13;
-        }
-    };
+    using Sample = RowSample<13>;
 
     // The fifth of eight samples in the order of the numbers, which are less `first`. By all threads of a warp.
     __device__ __forceinline__ N middle(N first) const {
@@ -119,7 +111,7 @@ struct SzpOrders {
     __device__ __forceinline__ u32 cost(W base, const Orders& o, const Numbers<W, false>& numbers) const {
         const RowBox& box = shared.box;
         const bool is_line = box.is_line();
-        const Sample sample(box);
+        const Sample sample(box.n_existing_rows());
         const Differences<W, kSzpWarps> differences{box};
         u32 cost = 0;
 #pragma unroll 1
@@ -143,7 +135,7 @@ struct SzpOrders {
     __device__ __forceinline__ void short_costs(const Numbers<W, true>&) const {}
     __device__ __forceinline__ void short_costs(const Numbers<W, false>& numbers) const {
         const RowBox& box = shared.box;
-        const Sample sample(box);
+        const Sample sample(box.n_existing_rows());
         const u32 x = min(lane_id(), box.sx - 1);
         const W between = static_cast<W>(shared.middle);
         u32 costs[kCubic] = {};
@@ -178,7 +170,7 @@ struct SzpOrders {
     // A thread has four numbers.
     __device__ __forceinline__ u32 cost(u32 base, const Orders& o, const Numbers<W, true>& numbers) const {
         const RowBox& box = shared.box;
-        const Sample sample(box);
+        const Sample sample(box.n_existing_rows());
         const RowDifferences<W> differences{numbers, box};
         u32 cost = 0;
 #pragma unroll 1
@@ -250,7 +242,7 @@ struct SzpOrders {
     __device__ __forceinline__ void high_costs(const Numbers<W, false>&) const {}
     __device__ __forceinline__ void high_costs(const Numbers<W, true>& numbers) const {
         const RowBox& box = shared.box;
-        const Sample sample(box);
+        const Sample sample(box.n_existing_rows());
         u32 costs = 0;
 #pragma unroll 1
         for (u32 first = threadIdx.x - lane_id(); first < 8 * sample.n; first += kSzpThreads) {
@@ -289,7 +281,7 @@ struct SzpOrders {
     __device__ __forceinline__ void middle_cost(N between) const { middle_cost(between, numbers); }
     __device__ __forceinline__ void middle_cost(W, const Numbers<W, false>&) const {}
     __device__ __forceinline__ void middle_cost(u32 between, const Numbers<W, true>& numbers) const {
-        const Sample sample(shared.box);
+        const Sample sample(shared.box.n_existing_rows());
         u32 cost = 0;
 #pragma unroll 1
         for (u32 first = 0; first < 8 * sample.n; first += kWarp) {
@@ -309,7 +301,7 @@ struct SzpOrders {
     __device__ __forceinline__ void first_costs(const Numbers<W, false>&) const {}
     __device__ __forceinline__ void first_costs(const Numbers<W, true>& numbers) const {
         const RowBox& box = shared.box;
-        const Sample sample(box);
+        const Sample sample(box.n_existing_rows());
         const RowDifferences<W> differences{numbers, box};
         u32 cost_1 = 0, costs_23 = 0, costs_46 = 0, costs_57 = 0;
 #pragma unroll 1

@@ -1,0 +1,53 @@
+// The elements of any block become numbers one by one: codes or words, less the first one. By all threads of a CTA.
+
+#pragma once
+
+#include "block_work.cuh"
+#include "exceptions.cuh"
+#include "quantise.cuh"
+
+template <typename W>
+struct EachElement {
+    const Quantiser<W>& quantiser;
+    const Finder& elements;
+    const char* const array;
+    const Element& element;
+    const bool swaps, has_fill;
+    const W fill;
+    const u32 m;
+
+    __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
+    // The number of the first element, and its word.
+    __device__ __forceinline__ W first(bool are_codes, W& first_word) const {
+        first_word = word(0);
+        return are_codes ? quantiser.code(first_word).code : first_word;
+    }
+
+    // Calls `put(i, number)`, which tells what it finds as bits, for each; of codes there are so many words of marks for those that have none, and
+    // for those that are not within the bound. Is what is found, by the thread.
+    template <u32 kWarps, typename Put>
+    __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* others, u32 n_marks, Put put) const {
+        u32 found = 0;
+#pragma unroll 1
+        for (u32 k = threadIdx.x / kWarp; k < n_marks; k += kWarps) {
+            const u32 i = k * 32 + lane_id();
+            bool is_uncoded = false, is_beyond = false;
+            if (i < m) {
+                const W word = this->word(i);
+                W number = word;
+                if (are_codes) {
+                    const Coded<W> coded = has_fill ? quantiser.code_beside(fill, word) : quantiser.code(word);
+                    number = coded.code;
+                    is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
+                }
+                number -= first;
+                found |= put(i, number) | (word != first_word ? kWordsDiffer : 0) | (number != 0 ? kCodesDiffer : 0);
+            }
+            if (!are_codes) continue;
+            const u32 uncoded_here = __ballot_sync(kAllLanes, is_uncoded), others_here = __ballot_sync(kAllLanes, is_beyond);
+            if (lane_id() == 0) uncoded[k] = uncoded_here, others[k] = others_here;
+            found |= (uncoded_here ? kUncoded : 0) | (others_here ? kOutside : 0);
+        }
+        return found;
+    }
+};
