@@ -239,9 +239,9 @@ CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *n_bytes, void *module, const char *name) {
     static const uint32_t info[2] = {128, 0};
     /* LaunchInfo: 128 threads, persistent, 4 blocks a tile; scratch of 64 + chunks * (16 + tiles * 8) bytes. */
-    static const uint32_t launch[10] = {128, 0, 1, 4, 64, 0, 16, 0, 8, 0};
+    static const uint32_t launch[12] = {128, 0, 1, 4, 64, 0, 16, 0, 8, 0, 0, 0};
     /* Of those that read regions: one CTA a tile, scratch of 16 bytes a chunk. */
-    static const uint32_t region[10] = {128, 0, 0, 1, 0, 0, 16, 0, 0, 0};
+    static const uint32_t region[12] = {128, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0};
     (void)module;
     CALLED();
     const char *end = strstr(name, "_info");
