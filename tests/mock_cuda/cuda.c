@@ -211,9 +211,11 @@ CUresult cuCtxSynchronize(void) {
 /* ---- modules and kernels: what is named like those of the self-test or of a codec exists ---- */
 
 static int is_known(const char *name) {
-    return strncmp(name, "selftest", 8) == 0 || strstr(name, "_compress") != NULL || strstr(name, "_decompress") != NULL ||
-           strstr(name, "_region") != NULL || strstr(name, "_range") != NULL || strstr(name, "_finish") != NULL || strstr(name, "_store") != NULL ||
-           strncmp(name, "packing_", 8) == 0;
+    static const char *const parts[] = {"_compress", "_decompress", "_region", "_range",  "_finish",
+                                        "_store",    "_predict",    "_encode", "_place"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i]) != NULL) return 1;
+    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
