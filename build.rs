@@ -24,6 +24,9 @@ const DEFAULT_ARCHS: &str = "sm_90 compute_75";
 /// for the few between.
 const ALL_ARCHS: &str = "sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_75 compute_120";
 
+/// Folders that kernels of all others include files of.
+const SHARED: [&str; 2] = ["kernels/common", "kernels/stage"];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // libhdf5 unloads its plugins in H5close while our worker threads may still be alive; code that
@@ -183,8 +186,10 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
     let version = Command::new(nvcc).arg("--version").output().map_err(text)?.stdout;
     let mut hasher = DefaultHasher::new();
     (version, source, args, variable("NVCC_APPEND_FLAGS")).hash(&mut hasher);
-    for file in files("kernels")? {
-        (&file, fs::read(&file).map_err(text)?).hash(&mut hasher);
+    // Kernels are made of files of their own folder, and of those that all can use.
+    let of_source = |file: &Path| file.parent() == source.parent() || SHARED.iter().any(|shared| file.starts_with(shared));
+    for file in files("kernels")?.iter().filter(|file| of_source(file)) {
+        (file, fs::read(file).map_err(text)?).hash(&mut hasher);
     }
     // The fatbin is in target/PROFILE/build/PACKAGE/out.
     let folder = fatbin.ancestors().nth(5).ok_or("the folder for built files has an odd name")?.join("kernels");

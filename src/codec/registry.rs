@@ -179,6 +179,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 10923,
         dtypes: &[DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32],
         codec: &huffman::Huffman,
+        gpu: Some(&huffman::Huffman),
         ..LOSSLESS
     },
 ];

@@ -16,6 +16,7 @@ mod batch;
 mod boundaries;
 mod bounded;
 mod chunks;
+mod codes;
 mod cut;
 mod driver;
 mod faults;

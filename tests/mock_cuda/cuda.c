@@ -6,12 +6,17 @@
  *   MOCK_CUDA_CAPABILITY=n     90 for 9.0            MOCK_CUDA_NO_POOLS=1      no memory pools
  *   MOCK_CUDA_FAIL=f:code[:n]  the function f returns code from its n-th call on (n = 1); several
  *                              with commas
+ *   MOCK_CUDA_KERNELS=folder   libraries with kernels for the CPU (tests/emulator), which are run
+ *   MOCK_CUDA_FILL=byte        what device memory is filled with (0)
  *
- * Device memory is zeroed host memory, copies are copies, streams are synchronous, and kernels do nothing.
+ * Device memory is host memory, copies are copies, streams are synchronous, and kernels do nothing but where there are some for the CPU.
  * What exists is counted; mock_cuda_count("name") tells: contexts (retained), pushed, streams, events,
  * pools, device_buffers, pinned_buffers, launches, modules, init.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -126,7 +131,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
     CALLED();
     int capability = number("MOCK_CUDA_CAPABILITY", 90);
     switch (attribute) {
-    case 16: *value = 132; return 0;
+    case 16: *value = getenv("MOCK_CUDA_KERNELS") != NULL ? 2 : 132; return 0;
     case 75: *value = capability / 10; return 0;
     case 76: *value = capability % 10; return 0;
     case 115: *value = !number("MOCK_CUDA_NO_POOLS", 0); return 0;
@@ -203,6 +208,13 @@ CUresult cuCtxPopCurrent_v2(struct context **context) {
     return 0;
 }
 
+CUresult cuCtxSetCurrent(struct context *context) {
+    CALLED();
+    if (depth == 0) depth = 1;
+    stack[depth - 1] = context;
+    return 0;
+}
+
 CUresult cuCtxSynchronize(void) {
     CALLED();
     return depth != 0 ? 0 : 201;
@@ -231,6 +243,45 @@ CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *o
     return 0;
 }
 
+/* ---- kernels for the CPU ---- */
+
+typedef void launch_function(void *kernel, unsigned n_ctas, unsigned n_threads, unsigned n_shared, const void *arguments);
+
+static struct library {
+    void *handle;
+    launch_function *launch;
+} libraries[32];
+static size_t n_libraries;
+
+static void open_libraries(void) {
+    const char *folder = getenv("MOCK_CUDA_KERNELS");
+    DIR *files = folder != NULL ? opendir(folder) : NULL;
+    if (folder != NULL && files == NULL) perror(folder), abort();
+    for (struct dirent *file; files != NULL && (file = readdir(files)) != NULL;) {
+        char path[4096];
+        if (strstr(file->d_name, ".so") == NULL || n_libraries == sizeof libraries / sizeof *libraries) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
+        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (handle == NULL) fprintf(stderr, "%s\n", dlerror()), abort();
+        libraries[n_libraries++] = (struct library){handle, (launch_function *)dlsym(handle, "emulator_launch")};
+    }
+    if (files != NULL) closedir(files);
+}
+
+/* What has this name in a library, and which; NULL if none has it. */
+static void *find(const char *name, struct library **library) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_libraries);
+    for (size_t i = 0; i < n_libraries; i++) {
+        void *found = dlsym(libraries[i].handle, name);
+        if (found != NULL) {
+            *library = &libraries[i];
+            return found;
+        }
+    }
+    return NULL;
+}
+
 CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
     CALLED();
@@ -248,6 +299,15 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *n_bytes, void *modul
     CALLED();
     const char *end = strstr(name, "_info");
     int is_selftest = strcmp(name, "selftest_info") == 0;
+    struct library *library;
+    const void *found = find(name, &library);
+    Dl_info where;
+    ElfW(Sym) *symbol;
+    if (found != NULL && dladdr1(found, &where, (void **)&symbol, RTLD_DL_SYMENT) != 0) {
+        *address = (CUdeviceptr)(uintptr_t)found;
+        *n_bytes = symbol->st_size;
+        return 0;
+    }
     *address = (CUdeviceptr)(uintptr_t)(is_selftest ? info : strstr(name, "_region") != NULL ? region : launch);
     *n_bytes = is_selftest ? sizeof info : sizeof launch;
     return is_known(name) && end != NULL && end[5] == 0 ? 0 : 500;
@@ -257,11 +317,12 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    /* Of the codecs' own, 8 bytes of stored, 56 of szp, 72 of zfp and 32 of the others. */
-    size_t own = strncmp(name, "stored_", 7) == 0 ? 8
-                 : strncmp(name, "szp_", 4) == 0  ? 56
-                 : strncmp(name, "zfp_", 4) == 0  ? 72
-                                                  : 32;
+    /* Of the codecs' own, 8 bytes of stored, 16 of huffman, 56 of szp, 72 of zfp and 32 of the others. */
+    size_t own = strncmp(name, "stored_", 7) == 0    ? 8
+                 : strncmp(name, "huffman_", 8) == 0 ? 16
+                 : strncmp(name, "szp_", 4) == 0     ? 56
+                 : strncmp(name, "zfp_", 4) == 0     ? 72
+                                                     : 32;
     int is_region = strstr(name, "_region") != NULL;
     *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
                : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
@@ -298,6 +359,14 @@ CUresult cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsi
         shared > 227 << 10 || params[0] == NULL || extra != NULL)
         return 1;
     ++*count_of("launches");
+    struct library *library;
+    void *kernel = find(function, &library);
+    if (kernel != NULL) {
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        pthread_mutex_lock(&lock);
+        library->launch(kernel, x, threads, shared, params[0]);
+        pthread_mutex_unlock(&lock);
+    }
     return 0;
 }
 
@@ -335,12 +404,12 @@ static struct buffer {
     CUdeviceptr start;
     size_t n_bytes;
     int is_host;
-} buffers[256];
+} buffers[4096];
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The entry that has the address, or the first free one for 0. */
 static struct buffer *buffer_of(CUdeviceptr address) {
-    for (size_t i = 0; i < 256; i++) {
+    for (size_t i = 0; i < 4096; i++) {
         struct buffer *buffer = &buffers[i];
         if (address == 0 ? buffer->start == 0
                          : buffer->start != 0 && address >= buffer->start && address - buffer->start < buffer->n_bytes)
@@ -349,30 +418,56 @@ static struct buffer *buffer_of(CUdeviceptr address) {
     return NULL;
 }
 
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t n_bytes, void *pool, void *stream) {
-    (void)pool, (void)stream;
-    CALLED();
+/* Nothing is behind the bytes that were asked for, so that a sanitizer finds who goes beyond. */
+static CUresult allocate(CUdeviceptr *address, size_t n_bytes) {
+    void *memory = NULL;
     if (n_bytes == 0) return 1;
-    void *memory = aligned_alloc(256, (n_bytes + 255) / 256 * 256);
     pthread_mutex_lock(&buffers_lock);
     struct buffer *buffer = buffer_of(0);
-    if (memory != NULL && buffer != NULL) *buffer = (struct buffer){(CUdeviceptr)(uintptr_t)memory, n_bytes, 0};
+    int is_there = buffer != NULL && posix_memalign(&memory, 256, n_bytes) == 0;
+    if (is_there) *buffer = (struct buffer){(CUdeviceptr)(uintptr_t)memory, n_bytes, 0};
     pthread_mutex_unlock(&buffers_lock);
-    if (memory == NULL || buffer == NULL) return 2;
-    memset(memory, 0, n_bytes);
+    if (!is_there) return 2;
+    memset(memory, number("MOCK_CUDA_FILL", 0), n_bytes);
     *address = (CUdeviceptr)(uintptr_t)memory;
     ++*count_of("device_buffers");
     return 0;
 }
 
-CUresult cuMemFreeAsync(CUdeviceptr address, void *stream) {
-    (void)stream;
+static void release(CUdeviceptr address) {
     pthread_mutex_lock(&buffers_lock);
     struct buffer *buffer = buffer_of(address);
     if (buffer != NULL) buffer->start = 0;
     pthread_mutex_unlock(&buffers_lock);
     free((void *)(uintptr_t)address);
     --*count_of("device_buffers");
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t n_bytes) {
+    CALLED();
+    return allocate(address, n_bytes);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+    release(address);
+    return called(__func__);
+}
+
+CUresult cuMemGetInfo_v2(size_t *n_free, size_t *n_total) {
+    CALLED();
+    *n_free = *n_total = (size_t)1 << 30;
+    return 0;
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t n_bytes, void *pool, void *stream) {
+    (void)pool, (void)stream;
+    CALLED();
+    return allocate(address, n_bytes);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, void *stream) {
+    (void)stream;
+    release(address);
     return called(__func__);
 }
 

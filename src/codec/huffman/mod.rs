@@ -5,6 +5,7 @@
 //! (`block`). What Huffman-X does otherwise, with code books of 66 KB, one bit at a time, none of its streams needs.
 
 mod block;
+mod cuda;
 pub mod params;
 
 use std::marker::PhantomData;

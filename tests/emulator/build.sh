@@ -1,0 +1,32 @@
+#!/bin/bash
+# Compiles the kernels for a CPU, and a CUDA driver that runs them: build.sh OUT [SOURCE...]
+#
+# Sources are kernels/*/*.cu, or those that are named. CXXFLAGS are added: "-fsanitize=address" finds accesses out of bounds.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../..
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+shift
+cd "$root"
+"$here/translate.py" kernels "$out/translated"
+sources=("$@")
+((${#sources[@]})) || sources=(kernels/*/*.cu)
+compile() {
+    # shellcheck disable=SC2086  # CXXFLAGS are words
+    g++ -std=c++17 -O1 -fPIC -shared -fno-gnu-unique -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas ${CXXFLAGS:-} \
+        -Wl,-Bsymbolic -I"$here" -include cuda.h -o "$out/new-$1" -x c++ "$out/translated/$2" "$here/scheduler.cpp"
+    mv "$out/new-$1" "$out/$1"
+}
+export -f compile
+export here out CXXFLAGS
+for source in "${sources[@]}"; do
+    name=$(basename "$source" .cu)
+    # Compiled already, with everything that it is made of.
+    state=$(cat "$here"/*.cpp "$here"/*.h $(find "$out/translated" -name '*.cuh' | sort) "$out/translated/${source#kernels/}" <(echo "${CXXFLAGS:-}") | sha256sum)
+    if [[ -f $out/$name.so && $(cat "$out/$name.state" 2> /dev/null) == "$state" ]]; then continue; fi
+    echo "$name.so ${source#kernels/} $name.state $state"
+done > "$out/todo"
+xargs -r -P "$(nproc)" -L 1 bash -euc 'compile "$0" "$1" && echo "$3  -" > "$out/$2"' < "$out/todo"
+cc -std=gnu11 -Wall -Wextra -Werror -O1 -shared -fPIC -pthread -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" tests/mock_cuda/cuda.c
+ln -sf libcuda.so.1 "$out/libcuda.so"

@@ -1,0 +1,28 @@
+#!/bin/bash
+# Runs the tests of GPUs (tests/gpu) with kernels that are compiled for the CPU: run.sh [TEST...]
+#
+# What they show, and what not, is told in the head of cuda.h. Everything is built in target/emulator.
+#
+#   GRIDZ_GPU_CASES=n                 random cases of a test (20)
+#   GRIDZ_EMULATOR_ORDER=backward     CTAs, warps and lanes the other way round
+#   MOCK_CUDA_FILL=n, GRIDZ_EMULATOR_FILL=n   what device memory and shared memory are filled with (205)
+#   SANITIZE=1                        with the address sanitizer; several times slower
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=${CARGO_TARGET_DIR:-target}/emulator
+export GRIDZ_REQUIRE_GPU=1 GRIDZ_GPU_CASES=${GRIDZ_GPU_CASES:-20} MOCK_CUDA_FILL=${MOCK_CUDA_FILL:-205}
+preload=
+if [[ ${SANITIZE:-0} == 1 ]]; then
+    out=$out-sanitized
+    export CXXFLAGS=-fsanitize=address ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:use_sigaltstack=0
+    preload=$(g++ -print-file-name=libasan.so)
+fi
+tests/emulator/build.sh "$out"
+out=$(cd "$out" && pwd)
+test=$(cargo test --locked --no-run --test gpu --message-format=json | python3 -c '
+import json, sys
+built = [json.loads(line) for line in sys.stdin]
+print(next(one["executable"] for one in built if one.get("executable") and one["target"]["name"] == "gpu"))')
+# Graphs, gates, errors of devices and more memory than there is are a driver'"'"'s.
+exec env LD_PRELOAD="$preload" LD_LIBRARY_PATH="$out" MOCK_CUDA_KERNELS="$out" "$test" --test-threads=1 "$@" \
+    --skip large:: --skip faults:: --skip graphs --skip calls_do_not_wait --skip streams_side --skip legacy_default
