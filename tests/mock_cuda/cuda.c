@@ -224,7 +224,7 @@ CUresult cuCtxSynchronize(void) {
 
 static int is_known(const char *name) {
     static const char *const parts[] = {"_compress", "_decompress", "_region", "_range",  "_finish",
-                                        "_store",    "_predict",    "_encode", "_place"};
+                                        "_store",    "_predict",    "_encode", "_place", "_choose", "_write"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]) != NULL) return 1;
     return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0;

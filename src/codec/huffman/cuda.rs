@@ -1,13 +1,19 @@
-//! huffman on a GPU: the kernels in `kernels/huffman`, which decompress.
+//! huffman on a GPU: the kernels in `kernels/huffman`.
 
-use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Passes, names};
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
 use crate::codec::huffman::{Chunk, Huffman};
 use crate::format::region::FoldedRegion;
 
 /// By the logarithm of an element's bytes.
-const DECOMPRESS: [Names; 3] =
+type OfBytes = [Names; 3];
+/// The passes that compress.
+const CHOOSE: OfBytes = [names!("huffman_choose_u8"), names!("huffman_choose_u16"), names!("huffman_choose_u32")];
+const WRITE: OfBytes = [names!("huffman_write_u8"), names!("huffman_write_u16"), names!("huffman_write_u32")];
+const PLACE: OfBytes = [names!("huffman_place_u8"), names!("huffman_place_u16"), names!("huffman_place_u32")];
+/// Those that decompress.
+const DECOMPRESS: OfBytes =
     [names!("huffman_decompress_u8"), names!("huffman_decompress_u16"), names!("huffman_decompress_u32")];
-const REGION: [Names; 3] = [names!("huffman_region_u8"), names!("huffman_region_u16"), names!("huffman_region_u32")];
+const REGION: OfBytes = [names!("huffman_region_u8"), names!("huffman_region_u16"), names!("huffman_region_u32")];
 
 crate::kernel_struct! {
     /// The array (`Numbers` in `kernels/huffman/layout.cuh`).
@@ -21,21 +27,29 @@ crate::kernel_struct! {
 impl GpuCodec for Huffman {
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        match direction {
-            Direction::Compress => Answer::NotHere("huffman has no kernels that compress".into()),
-            Direction::Decompress => run(chunks, &DECOMPRESS, chunk.layout.blocks.n_blocks() as u64),
-        }
+        let n_blocks = chunk.layout.blocks.n_blocks() as u64;
+        Answer::Run(match direction {
+            Direction::Compress => {
+                let mut passes = one(chunks, &CHOOSE, n_blocks);
+                for (pass, names) in passes.then.iter_mut().zip([&WRITE, &PLACE]) {
+                    *pass = Some(Pass { scratch: Scratch::Of(0), ..one(chunks, names, n_blocks).first });
+                }
+                passes
+            }
+            Direction::Decompress => one(chunks, &DECOMPRESS, n_blocks),
+        })
     }
 
     /// Blocks have checks of their own.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        run(chunks, &REGION, chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product())
+        let touched = chunk.layout.blocks.touched(region);
+        Answer::Run(one(chunks, &REGION, touched.iter().map(|along| along.end - along.start).product()))
     }
 }
 
 /// One pass over so many blocks.
-fn run(chunks: &Chunks, names: &[Names; 3], n_tiles: u64) -> Answer {
+fn one(chunks: &Chunks, names: &OfBytes, n_tiles: u64) -> Passes {
     let &Chunk { layout, element, is_signed } = chunks.layout.get();
     // Of a single block, which may be shorter, any that is not too small.
     let log2_block = layout.blocks.block_elements().next_power_of_two().ilog2();
@@ -46,5 +60,5 @@ fn run(chunks: &Chunks, names: &[Names; 3], n_tiles: u64) -> Answer {
         how: log2_block | u32::from(is_signed) << 8,
     };
     let kernel = Kernel::Always(names[element.bytes.ilog2() as usize]);
-    Answer::Run(Passes::one("huffman", kernel, [n_tiles, 0], &args, layout.table_bytes() as u64))
+    Passes::one("huffman", kernel, [n_tiles, 0], &args, layout.table_bytes() as u64)
 }

@@ -1,0 +1,198 @@
+// The first pass of compression: a CTA looks at a block three times.
+//
+//   1. Are all elements the same? Which rows are zeros? In one of eight rows symbols are counted, with and without differences: which
+//      are better?
+//   2. Symbols are counted, and codes made (stage/section_write.cuh).
+//   3. Lengths of codes are added up, lane by lane. Then it is known how long the block is.
+
+#pragma once
+
+#include "scratch.cuh"
+
+constexpr u32 kChooseThreads = 256, kChooseWarps = kChooseThreads / kWarp;
+
+template <typename T>
+struct ChooseShared {
+    static constexpr u32 kMarks = HuffmanBlock<T>::kRows / 32;
+
+    SectionChoice<T, kChooseThreads> choice;
+    u32 marks[2][kMarks];  // rows of zeros: of numbers, of differences
+    u64 squares[2];
+    u32 tail_bits[2];      // of the sample
+    u32 all_tail_bits, n_marked, last_row;
+};
+
+template <typename T>
+struct HuffmanChooser {
+    using Symbol = Symbols<T>;
+    using Shared = ChooseShared<T>;
+    static constexpr u32 kSymbols = Symbol::kCount, kSampleEvery = 8;
+
+    const CompressArgs<Numbers>& args;
+    Shared& shared;
+    HuffmanBlock<T>& block;
+    const BlockNumbers<T> numbers;
+    const u32 n_rows, first_row, end_row;  // rows of the block, and those of the warp
+
+    __device__ __forceinline__ HuffmanChooser(const CompressArgs<Numbers>& args, const HuffmanTile& tile, Shared& shared)
+        : args(args), shared(shared), block(huffman_blocks<T>(args)[blockIdx.x]),
+          numbers(args, static_cast<const char*>(args.src) + tile.chunk * args.src_stride, tile.index), n_rows(numbers.n_rows()),
+          first_row(min(threadIdx.x / kWarp * rows_per_warp(), n_rows)), end_row(min(first_row + rows_per_warp(), n_rows)) {}
+    __device__ __forceinline__ u32 rows_per_warp() const { return (n_rows + kChooseWarps - 1) / kChooseWarps; }
+
+    __device__ __forceinline__ u32* counts(u32 k) const { return k == 0 ? shared.choice.lengths.counts : shared.choice.lengths.leaves; }
+    static __device__ __forceinline__ u32 units_of(u32 n_bytes) { return (kBlockHead + n_bytes + kUnitBytes - 1) / kUnitBytes; }
+
+    __device__ __forceinline__ void run() const {
+        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = counts(1)[symbol] = 0;
+        for (u32 i = threadIdx.x; i < 2 * Shared::kMarks; i += kChooseThreads) shared.marks[i / Shared::kMarks][i % Shared::kMarks] = 0;
+        if (threadIdx.x < 2) shared.squares[threadIdx.x] = 0, shared.tail_bits[threadIdx.x] = 0;
+        if (threadIdx.x == 0) shared.all_tail_bits = shared.n_marked = shared.last_row = 0;
+        __syncthreads();
+        const bool differ = __syncthreads_or(look());
+        if (!differ) {
+            if (threadIdx.x == 0) block.kind = kConstBlock, block.n_units = units_of(sizeof(T)), block.element = numbers.element(0);
+            return;
+        }
+        add_squares();
+        __syncthreads();
+        const u32 n = sample_numbers();
+        const bool are_differences = cost(n, 1) < cost(n, 0);
+        const bool has_marks = find_marks(are_differences);
+        __syncthreads();
+        count(are_differences);
+        __syncthreads();
+        shared.choice.make_codes(block.section);
+        __syncthreads();
+        if (shared.choice.longest > 0) add_lengths(are_differences);
+        __syncthreads();
+        if (threadIdx.x < kWarp) shared.choice.count_words(block.section);
+        __syncthreads();
+        if (threadIdx.x == 0) finish(are_differences, has_marks);
+    }
+
+    // Looks at all elements; whether any of the thread's is not the first one.
+    __device__ __forceinline__ bool look() const {
+        const u32 first = numbers.element(0);
+        bool differ = false;
+        u32 tail_bits[2] = {};
+#pragma unroll 4
+        for (u32 row = first_row; row < end_row; ++row) {
+            const u32 i = row * kRow + lane_id(), at = min(i, numbers.m - 1);
+            const bool exists = i < numbers.m;
+            const u32 element = numbers.element(at), before = at > 0 ? numbers.element(at - 1) : 0;
+            const u32 of_row[2] = {numbers.number(element), numbers.difference(element, before)};
+            differ |= element != first;
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                const bool is_zero = __all_sync(kAllLanes, of_row[k] == 0 || !exists);
+                if (is_zero && lane_id() == 0) atomicOr(&shared.marks[k][row / 32], 1u << row % 32);
+                if (row % kSampleEvery == 0 && exists) {
+                    const u32 symbol = Symbol::of(of_row[k]);
+                    atomicAdd(&counts(k)[symbol], 1);
+                    tail_bits[k] += Symbol::tail_bits(symbol);
+                }
+            }
+        }
+#pragma unroll
+        for (u32 k = 0; k < 2 && Symbol::kHasTails; ++k) {
+            const u32 sum = warp_sum(tail_bits[k]);
+            if (lane_id() == 0) atomicAdd(&shared.tail_bits[k], sum);
+        }
+        return differ;
+    }
+    __device__ __forceinline__ u32 sample_numbers() const {
+        const u32 n = (n_rows + kSampleEvery - 1) / kSampleEvery * kRow;
+        return (n_rows - 1) % kSampleEvery == 0 ? n - (n_rows * kRow - numbers.m) : n;
+    }
+    __device__ __forceinline__ void add_squares() const {
+        u64 sums[2] = {};
+        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) {
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) sums[k] += static_cast<u64>(counts(k)[symbol]) * counts(k)[symbol];
+        }
+#pragma unroll
+        for (u32 k = 0; k < 2; ++k) {
+            const u64 sum = warp_sum(sums[k]);
+            if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&shared.squares[k]), sum);
+        }
+    }
+    // Sixteen times the logarithm of a number above 0, to the base of 2, rounded down: between powers of two on a line.
+    static __device__ __forceinline__ u64 log(u64 number) {
+        const u32 whole = bit_length(number) - 1;
+        return 16 * static_cast<u64>(whole) + (number << (63 - whole) << 1 >> 60);
+    }
+    // What numbers (0) or differences (1) take, in sixteenths of a bit, as the sample of n says.
+    __device__ __forceinline__ u64 cost(u64 n, u32 k) const { return n * (log(n * n) - log(shared.squares[k])) + 16ull * shared.tail_bits[k]; }
+
+    // Keeps the marks if they are worth it; barriers. Also finds the last row that is coded.
+    __device__ __forceinline__ bool find_marks(bool are_differences) const {
+        u32* const marks = shared.marks[are_differences];
+        const u32 own = threadIdx.x < Shared::kMarks ? marks[threadIdx.x] : 0;
+        if (own) atomicAdd(&shared.n_marked, __popc(own));
+        __syncthreads();
+        // A zero takes at least a bit.
+        const bool has_marks = kRow * shared.n_marked > n_rows;
+        if (threadIdx.x < Shared::kMarks) {
+            const u32 kept = has_marks ? own : 0, first = 32 * threadIdx.x;
+            const u32 coded = first < n_rows ? ~kept & low_bits(0u, min(n_rows - first, 32u)) : 0;
+            marks[threadIdx.x] = block.marks[threadIdx.x] = kept;
+            if (coded) atomicMax(&shared.last_row, first + bit_length(coded) - 1);
+        }
+        return has_marks;
+    }
+
+    // Calls `f(row, number, exists)` for the warp's rows that are coded.
+    template <typename F>
+    __device__ __forceinline__ void for_rows(bool are_differences, F f) const {
+        const u32* const marks = shared.marks[are_differences];
+#pragma unroll 4
+        for (u32 row = first_row; row < end_row; ++row) {
+            if (marks[row / 32] >> row % 32 & 1) continue;
+            const u32 i = row * kRow + lane_id();
+            f(row, numbers.number(i, are_differences), i < numbers.m);
+        }
+    }
+    __device__ __forceinline__ void count(bool are_differences) const {
+        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = 0;
+        __syncthreads();
+        u32 tail_bits = 0;
+        for_rows(are_differences, [&](u32, u32 number, bool exists) {
+            const u32 symbol = Symbol::of(number);
+            atomicAdd(&counts(0)[symbol], 1);
+            if (exists) tail_bits += Symbol::tail_bits(symbol);
+        });
+        if (!Symbol::kHasTails) return;
+        const u32 sum = warp_sum(tail_bits);
+        if (lane_id() == 0) atomicAdd(&shared.all_tail_bits, sum);
+    }
+    __device__ __forceinline__ void add_lengths(bool are_differences) const {
+        u32 bits = 0;
+        for_rows(are_differences, [&](u32 row, u32 number, bool) {
+            const u32 length = shared.choice.lengths.lengths[Symbol::of(number)];
+            bits += length;
+            if (row == shared.last_row) shared.choice.last[lane_id()] = length;
+        });
+        atomicAdd(&shared.choice.lane_bits[lane_id()], bits);
+    }
+
+    // Tells how long the block is, by one thread.
+    __device__ __forceinline__ void finish(bool are_differences, bool has_marks) const {
+        const auto& choice = shared.choice;
+        const u32 tail_bytes = (shared.all_tail_bits + 7) / 8, raw_units = units_of(numbers.m * sizeof(T));
+        SectionHead head;
+        head.n_words = choice.n_words, head.has_marks = has_marks, head.length_bytes = choice.length_bytes();
+        const u32 n_units = units_of(head.tails(n_rows) + tail_bytes);
+        block.kind = n_units >= raw_units ? kRawBlock : kCodesBlock | static_cast<u32>(are_differences) << 8;
+        block.n_units = min(n_units, raw_units);
+        block.head[0] = choice.lowest | choice.n_symbols() << 16;
+        block.head[1] = head.length_bytes | head.n_words << 16;
+        block.head[2] = tail_bytes | static_cast<u32>(has_marks) << 31;
+    }
+};
+
+template <typename T>
+__device__ __forceinline__ void huffman_choose(const CompressArgs<Numbers>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    HuffmanChooser<T>(args, HuffmanTile(args.own, blockIdx.x), *reinterpret_cast<ChooseShared<T>*>(bytes)).run();
+}

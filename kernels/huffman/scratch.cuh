@@ -1,0 +1,80 @@
+// What the passes that compress leave for each other of a block, in scratch; and how they are launched.
+//
+//   1. choose.cuh, a CTA a block: whether there are differences, codes, and how long everything is.
+//   2. write.cuh, two warps a block: the block.
+//   3. write.cuh, too: its place in the payload, by the protocol of common/ordered_frames.cuh.
+
+#pragma once
+
+#include "../common/ordered_frames.cuh"
+#include "../stage/section_write.cuh"
+#include "layout.cuh"
+
+// How many numbers a block has at most.
+template <typename T>
+constexpr u32 kLogNumbers = sizeof(T) == 1 ? 16 : 15;
+
+template <typename T>
+struct alignas(256) HuffmanBlock {
+    static constexpr u32 kRows = (1u << kLogNumbers<T>) / kRow, kMostBytes = (sizeof(T) << kLogNumbers<T>) + kUnitBytes;
+
+    u32 kind;  // with 1 above the lowest byte if there are differences
+    u32 n_units;
+    u32 element;             // of a constant block
+    u32 head[3];             // of the section
+    u32 marks[kRows / 32];   // rows that are left out
+    SectionCodes<T> section;
+    alignas(16) unsigned char bytes[kMostBytes];  // the block, if it has codes
+};
+
+// How to launch any of the passes, which have the same scratch.
+template <typename T>
+constexpr LaunchInfo huffman_launch(u32 threads, u32 shared_bytes, u32 persistent) {
+    LaunchInfo info = ordered_launch(threads, shared_bytes, 1);
+    info.persistent = persistent, info.unzeroed_bytes_per_tile = sizeof(HuffmanBlock<T>);
+    return info;
+}
+
+// The blocks of all chunks, behind what was zeroed.
+template <typename T>
+__device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Numbers>& args) {
+    constexpr u64 alignment = 256;
+    const u64 n_bytes = sizeof(FramesScratch) + args.n_chunks * (sizeof(ChunkScratch) + static_cast<u64>(args.own.n_blocks) * sizeof(u64));
+    return reinterpret_cast<HuffmanBlock<T>*>(static_cast<char*>(args.scratch) + (n_bytes + alignment - 1) / alignment * alignment);
+}
+
+// The numbers of a block.
+template <typename T>
+struct BlockNumbers {
+    using Symbol = Symbols<T>;
+
+    const T* const elements;
+    const u32 m;
+    const bool swaps, is_signed;
+
+    __device__ __forceinline__ BlockNumbers(const CompressArgs<Numbers>& args, const char* array, u32 block)
+        : elements(reinterpret_cast<const T*>(array) + (static_cast<u64>(block) << args.own.log_block())), m(args.own.of_block(block)),
+          swaps(args.flags & kSwapBytes), is_signed(args.own.is_signed()) {}
+
+    __device__ __forceinline__ u32 n_rows() const { return (m + kRow - 1) / kRow; }
+    __device__ __forceinline__ u32 element(u32 i) const {
+        const u32 element = elements[i];
+        if (sizeof(T) == 1 || !swaps) return element;
+        return sizeof(T) == 2 ? __byte_perm(element, 0, 0x4401) : swapped_bytes(element);
+    }
+    // Of an element, and of the one before, which is 0 before the first one.
+    __device__ __forceinline__ u32 number(u32 element) const { return is_signed ? Symbol::fold_sign(element) : element; }
+    __device__ __forceinline__ u32 difference(u32 element, u32 before) const { return Symbol::fold_sign(element - before); }
+    // Number i, or the last one if there are fewer.
+    __device__ __forceinline__ u32 number(u32 i, bool are_differences) const {
+        const u32 at = min(i, m - 1), own = element(at);
+        return are_differences ? difference(own, at > 0 ? element(at - 1) : 0) : number(own);
+    }
+};
+
+// A block, by its number among those of all chunks.
+struct HuffmanTile {
+    u32 chunk, index;
+
+    __device__ __forceinline__ HuffmanTile(const Numbers& own, u32 number) : chunk(number / own.n_blocks), index(number % own.n_blocks) {}
+};

@@ -1,0 +1,208 @@
+// The second and the third pass of compression.
+//
+// Second: of two warps the first one writes the words of a block's lanes, the other one what is behind them; then, where numbers have
+// tails, these. Third: blocks get their places by the protocol of common/ordered_frames.cuh, and are copied there.
+
+#pragma once
+
+#include "scratch.cuh"
+
+constexpr u32 kWriteThreads = 2 * kWarp;
+
+template <typename T>
+struct WriteShared {
+    u32 codes[Symbols<T>::kCount];
+    u32 marks[HuffmanBlock<T>::kRows / 32];
+};
+
+template <typename T>
+struct HuffmanWriter {
+    using Symbol = Symbols<T>;
+    static constexpr u32 kBatch = 8;  // rows that are loaded together
+
+    WriteShared<T>& shared;
+    HuffmanBlock<T>& block;
+    const BlockNumbers<T> numbers;
+    const u32 n_rows;
+    const bool are_differences;
+
+    __device__ __forceinline__ HuffmanWriter(const CompressArgs<Numbers>& args, const HuffmanTile& tile, WriteShared<T>& shared)
+        : shared(shared), block(huffman_blocks<T>(args)[blockIdx.x]),
+          numbers(args, static_cast<const char*>(args.src) + tile.chunk * args.src_stride, tile.index), n_rows(numbers.n_rows()), are_differences(block.kind >> 8) {}
+
+    __device__ __forceinline__ void run() const {
+        if ((block.kind & 0xff) != kCodesBlock) return;
+        for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) shared.codes[symbol] = block.section.longest ? block.section.codes[symbol] : 0;
+        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.marks[i] = block.marks[i];
+        const SectionHead head(block.head);
+        u32* const words = reinterpret_cast<u32*>(block.bytes);
+        const u32 tails = kBlockHead + head.tails(n_rows);
+        // Tails are added to zeros, and the rest of the last unit is zeros.
+        for (u32 i = tails / 4 + threadIdx.x; i < block.n_units * (kUnitBytes / 4); i += kWriteThreads) words[i] = 0;
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            if (head.n_words > 0) write_words(head.n_words);
+        } else {
+            if (lane_id() < kUnitBytes / 4) words[lane_id()] = lane_id() == 0 ? block.kind : block.head[lane_id() - 1];
+            copy_bytes(kBlockHead + head.marks(), shared.marks, head.lengths(n_rows) - head.marks());
+            copy_bytes(kBlockHead + head.lengths(n_rows), block.section.halves, head.length_bytes);
+        }
+        if (head.tail_bytes == 0) return;
+        __syncthreads();
+        if (threadIdx.x < kWarp) write_tails(words, 8 * tails);
+    }
+
+    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.marks[row / 32] >> row % 32 & 1; }
+
+    // By a warp.
+    __device__ __forceinline__ void write_words(u32 n_words) const {
+        LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
+#pragma unroll 1
+        for (u32 end = n_rows; end > 0;) {
+            u32 codes[kBatch];
+            const u32 n = min(end, kBatch);
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                const u32 row = end - 1 - min(k, n - 1);
+                codes[k] = shared.codes[Symbol::of(numbers.number(row * kRow + lane_id(), are_differences))];
+            }
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                if (k < n && !is_left_out(end - 1 - k)) writer.put(codes[k]);
+            }
+            end -= n;
+        }
+        writer.finish();
+    }
+    // Copies bytes to byte `at` of the block, by a warp.
+    __device__ __forceinline__ void copy_bytes(u32 at, const u32* from, u32 n) const {
+        for (u32 i = lane_id(); i < n; i += kWarp) block.bytes[at + i] = static_cast<unsigned char>(from[i / 4] >> i % 4 * 8);
+    }
+    // Adds the tails from bit `at` of the block on, by a warp. Zeros, which rows that are left out have, have none.
+    __device__ __forceinline__ void write_tails(u32* words, u32 at) const {
+#pragma unroll 1
+        for (u32 row = 0; row < n_rows; ++row) {
+            const u32 i = row * kRow + lane_id(), number = numbers.number(i, are_differences), n = i < numbers.m ? Symbol::tail_bits(Symbol::of(number)) : 0;
+            if (!__any_sync(kAllLanes, n > 0)) continue;
+            const u32 through = warp_inclusive_sum(n), first = at + through - n, tail = number & low_bits(0u, n);
+            if (n > 0) {
+                atomicOr(words + first / 32, tail << first % 32);
+                const u32 behind = __funnelshift_l(tail, 0, first);
+                if (behind) atomicOr(words + first / 32 + 1, behind);
+            }
+            at += __shfl_sync(kAllLanes, through, kWarp - 1);
+        }
+    }
+};
+
+// How long things of a frame are: a tile is a block, of so many units of 16 bytes.
+struct HuffmanFrames {
+    using Own = Numbers;
+    using Sum = u32;
+    static constexpr u32 kPartsPerTile = 1;
+
+    const Numbers& own;
+    const u32 element_bytes;
+
+    __device__ __forceinline__ u64 raw_bytes() const { return own.n * element_bytes; }
+    __device__ __forceinline__ u64 payload_bytes(u32 units) const { return own.table_bytes() + static_cast<u64>(units) * kUnitBytes; }
+};
+
+constexpr u32 kPlaceThreads = 256;
+
+struct PlaceShared {
+    Drawn drawn[2];
+    CtaSums<kPlaceThreads / kWarp> sums;
+    u32 before;
+};
+
+template <typename T>
+struct HuffmanPlacer {
+    const CompressArgs<Numbers>& args;
+    PlaceShared& shared;
+    const OrderedFrames<HuffmanFrames> frames;
+
+    __device__ __forceinline__ HuffmanPlacer(const CompressArgs<Numbers>& args, PlaceShared& shared)
+        : args(args), shared(shared), frames(args, HuffmanFrames{args.own, sizeof(T)}, args.own.n_blocks, args.own.n_blocks) {}
+
+    __device__ __forceinline__ void run() const {
+        frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
+    }
+
+    // Puts a block to its place; the sums of that.
+    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+        const u32 chunk = tile.chunk, index = tile.index;
+        const HuffmanBlock<T>& block = huffman_blocks<T>(args)[static_cast<u64>(chunk) * args.own.n_blocks + index];
+        const u32 n_units = block.n_units, kind = block.kind;
+        if (threadIdx.x == 0) frames.publish(chunk, index, n_units);
+        if (threadIdx.x < kWarp) {
+            const u32 before = frames.place(chunk, index, n_units);
+            if (threadIdx.x == 0) shared.before = before;
+        }
+        __syncthreads();
+        const u32 before = shared.before, n_words = n_units * (kUnitBytes / 4);
+        const u64 first = args.own.table_bytes() + static_cast<u64>(before) * kUnitBytes, first_word = first / 4 + threadIdx.x;
+        u32* const to = reinterpret_cast<u32*>(frames.payload(chunk) + first);
+        StridedSums<kPlaceThreads> word_sums(first_word);
+        const auto copy = [&](auto word_of) {
+#pragma unroll 8
+            for (u32 i = threadIdx.x; i < n_words; i += kPlaceThreads) {
+                const u32 word = word_of(i);
+                to[i] = word;
+                word_sums.add(word);
+            }
+        };
+        if (kind == kRawBlock) {
+            const BlockNumbers<T> numbers(args, frames.source(chunk), index);
+            copy([&](u32 i) { return i == 0 ? kRawBlock : raw_word(numbers, i - 1); });
+        } else if (kind == kConstBlock) {
+            copy([&](u32 i) { return i == 0 ? kConstBlock : i == 1 ? block.element : 0; });
+        } else {
+            const u32* const words = reinterpret_cast<const u32*>(block.bytes);
+            copy([&](u32 i) { return words[i]; });
+        }
+        Sums sums;
+        word_sums.finish(first_word, sums);
+        shared.sums.share(sums);
+        __syncthreads();
+        Sums all;
+        if (threadIdx.x == 0) {
+            all = shared.sums.sum();
+            add_entry(chunk, index, before, n_units, all);
+        }
+        return all;
+    }
+    // Word i of elements as they are.
+    static __device__ __forceinline__ u32 raw_word(const BlockNumbers<T>& numbers, u32 i) {
+        constexpr u32 kPerWord = 4 / sizeof(T);
+        u32 word = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPerWord; ++k) {
+            if (i * kPerWord + k < numbers.m) word |= numbers.element(i * kPerWord + k) << 8 * sizeof(T) * k;
+        }
+        return word;
+    }
+    // Writes the table's entry of a block, and the zeros behind the last one; adds that to the sums. By one thread.
+    __device__ __forceinline__ void add_entry(u32 chunk, u32 index, u32 before, u32 n_units, Sums& sums) const {
+        const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes)), end = before + n_units;
+        char* const to = frames.payload(chunk);
+        reinterpret_cast<uint2*>(to)[index] = make_uint2(end, check);
+        sums.add(2ull * index, end);
+        sums.add(2ull * index + 1, check);
+        if (index + 1 < frames.tiles) return;
+        // Zeros add nothing.
+        for (u64 word = 2ull * frames.tiles; word < args.own.table_bytes() / 4; ++word) reinterpret_cast<u32*>(to)[word] = 0;
+    }
+};
+
+template <typename T>
+__device__ __forceinline__ void huffman_write(const CompressArgs<Numbers>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    HuffmanWriter<T>(args, HuffmanTile(args.own, blockIdx.x), *reinterpret_cast<WriteShared<T>*>(bytes)).run();
+}
+
+template <typename T>
+__device__ __forceinline__ void huffman_place(const CompressArgs<Numbers>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    HuffmanPlacer<T>(args, *reinterpret_cast<PlaceShared*>(bytes)).run();
+}

@@ -1,0 +1,166 @@
+// How the numbers of a block become a section of Huffman codes. The twin of src/stage/entropy/section.rs and lanes.rs.
+//
+// SectionChoice, by all threads of a CTA: codes from counts, the half bytes that tell their lengths, and what the words of the lanes take.
+// LaneWriter, by a warp: the words, from the last row to the first. What a row's numbers and codes are does not depend on the row behind it,
+// so loads are under way before; only a few instructions wait for each other.
+
+#pragma once
+
+#include "code_lengths.cuh"
+#include "symbols.cuh"
+
+// What is found of a section.
+template <typename T>
+struct SectionCodes {
+    static constexpr u32 kSymbols = Symbols<T>::kCount;
+
+    u32 codes[kSymbols];             // on top of 32 bits; the length is below
+    u32 halves[(kSymbols + 7) / 8];  // that tell the lengths, as they are written
+    u32 lane_counts[kWarp];          // bits that a lane has behind the last row
+    u32 longest;                     // code, or 0 if there is no more than one
+};
+
+// In shared memory.
+template <typename T, u32 kThreads>
+struct SectionChoice {
+    static constexpr u32 kSymbols = Symbols<T>::kCount, kLengths = kCodeWordBits;
+
+    CodeLengths<kSymbols, kThreads> lengths;
+    u32 halves[(kSymbols + 7) / 8];
+    u32 lowest, highest, n_used;  // symbols that occur
+    u32 next[kLengths];           // by length: how many codes, then the next one
+    u32 longest, n_halves;
+    u32 lane_bits[kWarp], last[kWarp];  // bits of a lane's codes, and of that in the last row
+    u32 n_words;
+
+    // Makes codes of the symbols that `lengths` has counted. By all threads, behind a barrier; barriers, also at the end.
+    __device__ __forceinline__ void make_codes(SectionCodes<T>& to) {
+        if (threadIdx.x == 0) lowest = kSymbols, highest = 0, n_used = 0, longest = 0, n_halves = 0;
+        if (threadIdx.x < kLengths) next[threadIdx.x] = 0;
+        if (threadIdx.x < kWarp) lane_bits[threadIdx.x] = last[threadIdx.x] = 0;
+        for (u32 i = threadIdx.x; i < (kSymbols + 7) / 8; i += kThreads) halves[i] = 0;
+        __syncthreads();
+        u32 low = kSymbols, high = 0, n = 0;
+        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kThreads) {
+            if (lengths.counts[symbol] > 0) low = min(low, symbol), high = symbol, ++n;
+        }
+        if (n > 0) atomicMin(&lowest, low), atomicMax(&highest, high), atomicAdd(&n_used, n);
+        __syncthreads();
+        if (n_used == 0) {
+            if (threadIdx.x == 0) lowest = 0, to.longest = 0;
+            __syncthreads();
+            return;
+        }
+        constexpr u32 kFewBits = 11, kMoreBits = 3;
+        lengths.find(min(max(bit_length(n_used) - 1 + kMoreBits, kFewBits), kMostCodeBits));
+        __syncthreads();
+        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kThreads) {
+            if (lengths.lengths[symbol] > 0) atomicAdd(&next[lengths.lengths[symbol]], 1);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) first_codes();
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            give_codes(to);
+        } else if (threadIdx.x < 2 * kWarp) {
+            tell_lengths();
+        }
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < (kSymbols + 7) / 8; i += kThreads) to.halves[i] = halves[i];
+        if (threadIdx.x == 0) to.longest = longest;
+    }
+    __device__ __forceinline__ u32 n_symbols() const { return n_used > 0 ? highest - lowest + 1 : 0; }
+    __device__ __forceinline__ u32 length_bytes() const { return (n_halves + 1) / 2; }
+
+    // The first code of each length, by one thread.
+    __device__ __forceinline__ void first_codes() {
+        u32 code = 0;
+#pragma unroll 1
+        for (u32 length = 1; length <= kMostCodeBits; ++length) {
+            const u32 n = next[length];
+            code *= 2;
+            next[length] = code;
+            code += n;
+            if (n > 0 && n_used > 1) longest = length;
+        }
+    }
+    // Gives codes out, in the order of symbols, by a warp.
+    __device__ __forceinline__ void give_codes(SectionCodes<T>& to) {
+#pragma unroll 1
+        for (u32 first = 0; first < kSymbols; first += kWarp) {
+            const u32 symbol = first + lane_id(), length = symbol < kSymbols ? lengths.lengths[symbol] : 0;
+            const u32 same = __match_any_sync(kAllLanes, length);
+            const u32 code = next[length] + __popc(same & lanes_below());
+            if (symbol < kSymbols) to.codes[symbol] = length > 0 ? code << (32 - length) | length : 0;
+            __syncwarp();
+            if (length > 0 && (same & lanes_below()) == 0) next[length] += __popc(same);
+            __syncwarp();
+        }
+    }
+    // Makes the half bytes, by a warp: each symbol with a code makes those of the gap before it and its own.
+    __device__ __forceinline__ void tell_lengths() {
+        constexpr u32 kMostGap = kLeastGap + kGapHalf;
+        u32 at = 0, previous = lowest - 1;
+#pragma unroll 1
+        for (u32 first = lowest; first <= highest; first += kWarp) {
+            const u32 symbol = first + lane_id(), length = symbol <= highest ? lengths.lengths[symbol] : 0;
+            const u32 used = __ballot_sync(kAllLanes, length > 0), before = used & lanes_below();
+            u32 gap = symbol - 1 - (before ? first + bit_length(before) - 1 : previous);
+            const u32 rest = gap % kMostGap;
+            const u32 n = length > 0 ? 2 * (gap / kMostGap) + (rest >= kLeastGap ? 2 : rest) + 1 : 0, through = warp_inclusive_sum(n);
+            if (length > 0) {
+                u32 to = at + through - n;
+                while (gap >= kLeastGap) {
+                    const u32 some = min(gap, kMostGap);
+                    put_half(to, kGapHalf), put_half(to + 1, some - kLeastGap);
+                    to += 2, gap -= some;
+                }
+                put_half(to + gap, length);
+            }
+            at += __shfl_sync(kAllLanes, through, kWarp - 1);
+            if (used) previous = first + bit_length(used) - 1;
+        }
+        if (lane_id() == 0) n_halves = at;
+    }
+    __device__ __forceinline__ void put_half(u32 at, u32 half) { atomicOr(&halves[at / 8], half << at % 8 * 4); }
+
+    // What the lanes' words take, from their bits. By a warp.
+    __device__ __forceinline__ void count_words(SectionCodes<T>& to) {
+        const u32 lane = lane_id(), bits = lane_bits[lane], of_last = last[lane];
+        // When the last row is read, a lane has as many bits as the longest code at least, so that all bits together fill words.
+        const u32 count = longest + (0 - (longest + bits - of_last)) % kCodeWordBits - of_last;
+        to.lane_counts[lane] = count;
+        const u32 sum = warp_sum(longest > 0 ? (bits + count) / kCodeWordBits : 0);
+        if (lane == 0) n_words = sum;
+    }
+};
+
+// The words of the lanes, by a warp.
+struct LaneWriter {
+    u32 bits, count;  // of the lane, on top
+    const u32 longest, from_here;  // lanes from this one on
+    unsigned short* const words;
+    u32 end;  // words that are still to be written
+
+    __device__ __forceinline__ LaneWriter(u32 count, u32 longest, unsigned short* words, u32 n_words)
+        : bits(0), count(count), longest(longest), from_here(~lanes_below()), words(words), end(n_words) {}
+
+    // Puts a code in front of each lane's bits, and writes the words that are cut off behind.
+    __device__ __forceinline__ void put(u32 code) {
+        const u32 length = code & 0xff;
+        const bool is_full = count + length >= kCodeWordBits + longest;
+        const u32 full = __ballot_sync(kAllLanes, is_full);
+        if (is_full) {
+            words[end - __popc(full & from_here)] = static_cast<unsigned short>(bits >> (32 - count));
+            count -= kCodeWordBits;
+        }
+        end -= __popc(full);
+        bits = bits >> length | (code & 0xffff0000u);
+        count += length;
+    }
+    // Writes the words that a reader takes before the first row.
+    __device__ __forceinline__ void finish() {
+        const u32 left = __ballot_sync(kAllLanes, count > 0);
+        if (count > 0) words[end - __popc(left & from_here)] = static_cast<unsigned short>(bits >> kCodeWordBits);
+    }
+};
