@@ -166,12 +166,16 @@ test-fuzz: need-rust need-test-packages ## every fuzz target for 15 seconds
 fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 seconds
 	fuzz/run.sh $(SECONDS_EACH)
 
+.PHONY: test-emulated
+test-emulated: need-nvcc need-test-packages ## the tests of GPUs, with kernels that are compiled for the CPU
+	tests/emulator/run.sh
+
 .PHONY: test-goldens
 test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: release-check
-release-check: test ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
+release-check: test test-emulated ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
 	scripts/check_gpu_results.sh
 	$(MAKE) wheel
 	tests/python/matrix.sh target/wheels/gridz-*-$(WHEEL_PLATFORM).whl $(PYTHONS)

@@ -187,7 +187,8 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
     let mut hasher = DefaultHasher::new();
     (version, source, args, variable("NVCC_APPEND_FLAGS")).hash(&mut hasher);
     // Kernels are made of files of their own folder, and of those that all can use.
-    let of_source = |file: &Path| file.parent() == source.parent() || SHARED.iter().any(|shared| file.starts_with(shared));
+    let of_source =
+        |file: &Path| file.parent() == source.parent() || SHARED.iter().any(|shared| file.starts_with(shared));
     for file in files("kernels")?.iter().filter(|file| of_source(file)) {
         (file, fs::read(file).map_err(text)?).hash(&mut hasher);
     }

@@ -181,11 +181,13 @@ fn calls_of_the_gpu() {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[], || {
-        let (array, context) = (array(), Context::new(Some(1), None).unwrap());
+        let context = Context::new(Some(1), None).unwrap();
         let device = Device::choose(settings::checked().unwrap()).unwrap();
         let stream = device.stream().unwrap();
-        let of_gpus = || specs_of_gpus().chain(lossy_specs()).filter(|spec| compresses_on_gpu(&array, spec));
+        let of_gpus =
+            || specs_of_gpus().chain(lossy_specs()).filter(|spec| compresses_on_gpu(&array_for(spec), spec));
         for spec in of_gpus() {
+            let array = array_for(&spec);
             let slot = gridz::compress_bound(&array, &spec).unwrap().next_multiple_of(16);
             let batch = Batch { array, n_chunks: 2, array_stride: array.n_bytes(), frame_stride: slot };
             // SAFETY: the mock does nothing after a call.
@@ -205,6 +207,7 @@ fn calls_of_the_gpu() {
         }
         let required = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
         for spec in of_gpus() {
+            let array = array_for(&spec);
             let (values, mut back) = (values(), vec![0; array.n_bytes() as usize]);
             let mut frame = vec![0; gridz::compress_bound(&array, &spec).unwrap() as usize];
             let compress = of_third(|| {

@@ -26,16 +26,34 @@ fn numbers(n: usize, bits: u32, random: &mut Random) -> Vec<u32> {
                 // Many short ones.
                 0 | 1 => falling,
                 // Signs in turn.
-                2 => if any & 1 == 1 { falling.wrapping_neg() } else { falling },
+                2 => {
+                    if any & 1 == 1 {
+                        falling.wrapping_neg()
+                    } else {
+                        falling
+                    }
+                }
                 // Neighbours are alike.
                 3 => {
                     walk = walk.wrapping_add(falling >> (bits / 2)).wrapping_sub(3);
                     walk
                 }
                 // Rows of zeros.
-                4 => if i / 200 % 5 == 2 || i / 3000 % 3 == 1 { falling } else { 0 },
+                4 => {
+                    if i / 200 % 5 == 2 || i / 3000 % 3 == 1 {
+                        falling
+                    } else {
+                        0
+                    }
+                }
                 // One symbol in nearly all blocks.
-                5 => if i == n / 2 { base + 1 } else { base },
+                5 => {
+                    if i == n / 2 {
+                        base + 1
+                    } else {
+                        base
+                    }
+                }
                 // All symbols as often.
                 6 => i as u64,
                 // Fibonacci numbers of each, so that codes get long.
@@ -68,7 +86,8 @@ fn numbers_of_all_kinds() {
         let dtype = TYPES[case % TYPES.len()];
         let order = if random.once_in(4) { ByteOrder::Big } else { ByteOrder::Little };
         // Around rows, and around blocks.
-        let around = random.pick(&[1, 32, 1024, 4096, 1 << 15, 1 << 16, if n_cases < 20 { 40_000 } else { 150_000 }]);
+        let around =
+            random.pick(&[1, 32, 1024, 4096, 1 << 15, 1 << 16, if n_cases < 20 { 40_000 } else { 150_000 }]);
         let n = (around + random.below(40)).saturating_sub(random.below(40)).max(1);
         let array = array(dtype, order, &[n as u64]);
         let bytes = array.element_size() as usize;

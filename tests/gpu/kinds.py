@@ -4,6 +4,7 @@ masked.f32    a third of the values, in patches of some ten rows, are a fill val
 decimals.f32  two decimals
 signs.f32     the deviations from 300: both signs, many exponents
 narrow.i16    the decimals as integers of 16 bits; narrow.u8 without their lower half
+residuals.u16 what is left of the field in steps of two thousandths of its range, predicted along all axes, with the sign folded in
 """
 
 import pathlib
@@ -24,3 +25,7 @@ np.round(values.astype(np.float64), 2).astype(np.float32).tofile(folder / "decim
 integers = np.round((values - 300) * 100).clip(-32768, 32767).astype(np.int16)
 integers.tofile(folder / "narrow.i16")
 ((integers >> 8) + 128).astype(np.uint8).tofile(folder / "narrow.u8")
+residuals = np.round(field / np.float32(2e-3 * np.ptp(field))).astype(np.int32)
+for axis in range(3):
+    residuals = np.diff(residuals, axis=axis, prepend=np.int32(0))
+(residuals << 1 ^ residuals >> 31).astype(np.uint16).tofile(folder / "residuals.u16")

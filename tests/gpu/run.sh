@@ -74,7 +74,7 @@ tests() {
     check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
     check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
     beside "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
-        shapes:: boundaries:: hostile:: regions:: cut::
+        shapes:: boundaries:: hostile:: regions:: cut:: codes::
     check "CuPy's memory, streams and graphs" python3 streams.py "$library"
     check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
     check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
@@ -87,7 +87,7 @@ tests() {
         }
         for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
             "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
-            "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
+            "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck codes::numbers_of_all_kinds 12" "racecheck codes::numbers_of_all_kinds 12" "initcheck codes::numbers_of_all_kinds 12" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
             # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
             # shellcheck disable=SC2086
             sanitizer $job
@@ -174,6 +174,15 @@ END
 for mode in rate=8 rate=16 rel=1e-3 lossless; do
     section "+Frames in GPU memory, zfp,$mode" ./gpu_throughput "zfp,$mode" "${words[@]}"
 done
+mapfile -t words < <(to_words <<'END'
+residuals.u16 u16 134217728 1
+residuals.u16 u16 1048576 128
+narrow.i16 i16 134217728 1
+narrow.u8 u8 134217728 1
+turb3d.f32 u8 536870912 1
+END
+)
+section "+Frames in GPU memory, huffman" ./gpu_throughput huffman "${words[@]}"
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
