@@ -82,6 +82,21 @@ struct StridedSums {
     __device__ __forceinline__ void finish(u64 first, Sums& sums) const { sums.add_lane(first, sum); }
 };
 
+// Stores n words, of which the first one is word `first` of the payload, and adds up their sums, by all kThreads threads: word i
+// is `word_of(i)`.
+template <u32 kThreads, typename F>
+__device__ __forceinline__ void store_words(u32* to, u64 first, u32 n, Sums& sums, F word_of) {
+    first += threadIdx.x;
+    StridedSums<kThreads> word_sums(first);
+#pragma unroll 8
+    for (u32 i = threadIdx.x; i < n; i += kThreads) {
+        const u32 word = word_of(i);
+        to[i] = word;
+        word_sums.add(word);
+    }
+    word_sums.finish(first, sums);
+}
+
 // The same over pairs of words, kStride pairs apart, of which the first is an even word.
 template <u32 kStride>
 struct PairSums {

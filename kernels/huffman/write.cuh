@@ -141,28 +141,19 @@ struct HuffmanPlacer {
         }
         __syncthreads();
         const u32 before = shared.before, n_words = n_units * (kUnitBytes / 4);
-        const u64 first = args.own.table_bytes() + static_cast<u64>(before) * kUnitBytes, first_word = first / 4 + threadIdx.x;
+        const u64 first = args.own.table_bytes() + static_cast<u64>(before) * kUnitBytes;
         u32* const to = reinterpret_cast<u32*>(frames.payload(chunk) + first);
-        StridedSums<kPlaceThreads> word_sums(first_word);
-        const auto copy = [&](auto word_of) {
-#pragma unroll 8
-            for (u32 i = threadIdx.x; i < n_words; i += kPlaceThreads) {
-                const u32 word = word_of(i);
-                to[i] = word;
-                word_sums.add(word);
-            }
-        };
+        Sums sums;
+        const auto store = [&](auto word_of) { store_words<kPlaceThreads>(to, first / 4, n_words, sums, word_of); };
         if (kind == kRawBlock) {
             const BlockNumbers<T> numbers(args, frames.source(chunk), index);
-            copy([&](u32 i) { return i == 0 ? kRawBlock : raw_word(numbers, i - 1); });
+            store([&](u32 i) { return i == 0 ? kRawBlock : raw_word(numbers, i - 1); });
         } else if (kind == kConstBlock) {
-            copy([&](u32 i) { return i == 0 ? kConstBlock : i == 1 ? block.element : 0; });
+            store([&](u32 i) { return i == 0 ? kConstBlock : i == 1 ? block.element : 0; });
         } else {
             const u32* const words = reinterpret_cast<const u32*>(block.bytes);
-            copy([&](u32 i) { return words[i]; });
+            store([&](u32 i) { return words[i]; });
         }
-        Sums sums;
-        word_sums.finish(first_word, sums);
         shared.sums.share(sums);
         __syncthreads();
         Sums all;

@@ -1,12 +1,12 @@
-// Lengths of Huffman codes, as many bits as are allowed at most. The twin of src/stage/entropy/huffman.rs, which says how they come about,
-// so that they are the same everywhere.
+// Lengths of Huffman codes, as many bits as are allowed at most.
 //
-// Leaves are sorted by all threads. One merges them, which waits for memory all the time: other CTAs are to have work meanwhile. Then
+// Leaves are sorted by all threads. One makes the tree, which waits for memory all the time: other CTAs are to have work meanwhile. Then
 // each leaf counts the nodes above it. Where a code is too long, weights are halved, and all is done again.
 
 #pragma once
 
 #include "../common/warp.cuh"
+#include "trees.cuh"
 
 // In shared memory, for symbols below 2^12 that occur less than 2^20 times together.
 template <u32 kSymbols, u32 kThreads>
@@ -37,11 +37,11 @@ struct CodeLengths {
         if (n < 2) return;
         for (;;) {
             sort(n);
-            if (threadIdx.x == 0) merge(n);
+            if (threadIdx.x == 0) merge_leaves<kSymbolBits>(leaves, n, weights, parents_of_leaves, parents);
             __syncthreads();
             bool is_long = false;
             for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) {
-                const u32 length = depth(leaf, n);
+                const u32 length = depth_of_leaf(leaf, n, parents_of_leaves, parents);
                 is_long |= length > max_bits;
                 lengths[leaves[leaf] % kMost] = static_cast<unsigned char>(length);
             }
@@ -71,36 +71,5 @@ struct CodeLengths {
                 __syncthreads();
             }
         }
-    }
-
-    // Merges the two lightest of leaves and nodes until one is left, by one thread. Of equally light ones leaves come first.
-    __device__ __forceinline__ void merge(u32 n) {
-        constexpr u32 kNone = ~0u;
-        u32 leaf = 0, merged = 0, next_leaf = leaves[0] >> kSymbolBits, next_merged = kNone;
-#pragma unroll 1
-        for (u32 node = 0; node + 1 < n; ++node) {
-            u32 weight = 0;
-#pragma unroll
-            for (u32 k = 0; k < 2; ++k) {
-                if (next_leaf <= next_merged) {
-                    weight += next_leaf;
-                    parents_of_leaves[leaf++] = static_cast<unsigned short>(node);
-                    next_leaf = leaf < n ? leaves[leaf] >> kSymbolBits : kNone;
-                } else {
-                    weight += next_merged;
-                    parents[merged++] = static_cast<unsigned short>(node);
-                    next_merged = merged < node ? weights[merged] : kNone;
-                }
-            }
-            weights[node] = weight;
-            if (merged == node) next_merged = weight;
-        }
-    }
-    // How many nodes are above a leaf.
-    __device__ __forceinline__ u32 depth(u32 leaf, u32 n) const {
-        u32 depth = 1;
-#pragma unroll 1
-        for (u32 node = parents_of_leaves[leaf]; node + 2 < n; node = parents[node]) ++depth;
-        return depth;
     }
 };

@@ -14,6 +14,7 @@
 #include "groups.cuh"
 #include "huff.cuh"
 #include "pack.cuh"
+#include "trees.cuh"
 #include "words.cuh"
 
 constexpr u32 kRun = kRow;            // numbers
@@ -49,39 +50,9 @@ struct HuffTrees {
     unsigned char parents_of_leaves[kTrees][kSymbols], parents[kTrees][kSymbols];
     u32 n_leaves[kTrees], is_low[kTrees];
 
-    // Merges the two lightest nodes until one is left; of equally light ones leaves come first. By a lane, which has tree t.
-    __device__ __forceinline__ void merge(u32 t) {
-        constexpr u32 kNone = ~0u;
-        const u32 n = n_leaves[t];
-        u32 leaf = 0, merged = 0, next_leaf = n > 0 ? leaves[t][0] : kNone, next_merged = kNone;
-#pragma unroll 1
-        for (u32 node = 0; node + 1 < n; ++node) {
-            u32 weight = 0;
-#pragma unroll
-            for (u32 k = 0; k < 2; ++k) {
-                if (next_leaf <= next_merged) {
-                    weight += next_leaf;
-                    parents_of_leaves[t][leaf++] = static_cast<unsigned char>(node);
-                    next_leaf = leaf < n ? leaves[t][leaf] : kNone;
-                } else {
-                    weight += next_merged;
-                    parents[t][merged++] = static_cast<unsigned char>(node);
-                    next_merged = merged < node ? nodes[t][merged] : kNone;
-                }
-            }
-            nodes[t][node] = weight;
-            if (merged == node) next_merged = weight;
-        }
-    }
-    // How deep a leaf is. A single one has a code of one bit, too.
-    __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const {
-        const u32 n = n_leaves[t];
-        u32 depth = 1;
-        if (n < 2) return depth;
-#pragma unroll 1
-        for (u32 node = parents_of_leaves[t][leaf]; node + 2 < n; node = parents[t][node]) ++depth;
-        return depth;
-    }
+    // By a lane, which has tree t.
+    __device__ __forceinline__ void merge(u32 t) { merge_leaves<0>(leaves[t], n_leaves[t], nodes[t], parents_of_leaves[t], parents[t]); }
+    __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const { return depth_of_leaf(leaf, n_leaves[t], parents_of_leaves[t], parents[t]); }
 };
 
 template <typename W, u32 kThreads>

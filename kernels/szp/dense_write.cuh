@@ -145,24 +145,14 @@ struct DensePlacer {
         const u64 first = args.own.table_bytes() + (static_cast<u64>(before) << log_unit);
         u32* const to = reinterpret_cast<u32*>(frames.payload(chunk) + first);
         Sums sums;
-        const u64 first_word = first / 4 + threadIdx.x;
-        StridedSums<kPlaceThreads> word_sums(first_word);
-        const auto copy = [&](auto word_of) {
-#pragma unroll 8
-            for (u32 i = threadIdx.x; i < n_words; i += kPlaceThreads) {
-                const u32 word = word_of(i);
-                to[i] = word;
-                word_sums.add(word);
-            }
-        };
+        const auto store = [&](auto word_of) { store_words<kPlaceThreads>(to, first / 4, n_words, sums, word_of); };
         if (likely(block.info.header == 0)) {
-            copy(Words(block));
+            store(Words(block));
         } else {
             const Finder elements(args.own, shared.box);
             const char* const array = frames.source(chunk) + part_of(args.own, index) * element.bytes;
-            copy([&](u32 i) { return plain_word<W>(block.info.header, block.info.word, i, elements, array, element, shared.box.m, args.flags & kSwapBytes); });
+            store([&](u32 i) { return plain_word<W>(block.info.header, block.info.word, i, elements, array, element, shared.box.m, args.flags & kSwapBytes); });
         }
-        word_sums.finish(first_word, sums);
         shared.sums.share(sums);
         __syncthreads();
         Sums all;
