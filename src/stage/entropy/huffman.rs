@@ -4,6 +4,8 @@
 pub const MAX_BITS: u32 = 16;
 /// Most symbols that a code can have.
 pub const MAX_SYMBOLS: usize = 4096;
+/// So many symbols are few.
+const FEW: usize = 256;
 
 /// Code lengths up to `max_bits` for symbols that occur so often, fewer than 2^32 times together; 0 for those that do not.
 ///
@@ -13,61 +15,135 @@ pub const MAX_SYMBOLS: usize = 4096;
 pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> [u8; SYMBOLS] {
     const { assert!(SYMBOLS <= MAX_SYMBOLS) };
     let mut lengths = [0; SYMBOLS];
-    let mut leaves = [(0u32, 0u32); SYMBOLS];
+    let n = counts.iter().filter(|&&count| count > 0).count();
+    assert!(max_bits <= MAX_BITS && n <= 1 << max_bits, "a code for every symbol");
+    // Where few symbols occur it takes as long to clear memory for all as to make the codes.
+    if n <= FEW {
+        set::<FEW>(counts, max_bits, &mut lengths)
+    } else {
+        set::<SYMBOLS>(counts, max_bits, &mut lengths)
+    }
+    lengths
+}
+
+/// Sets the lengths of symbols that have counts, which are `MOST` at most.
+fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
+    let mut memory = [[0; MOST]; 3];
+    let [leaves, sorted, spare] = &mut memory;
     let mut n = 0;
     for (symbol, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
-        leaves[n] = (count, symbol as u32);
+        leaves[n] = leaf(count, symbol as u32);
         n += 1;
     }
-    assert!(max_bits <= MAX_BITS && n <= 1 << max_bits, "a code for every symbol");
     let leaves = &mut leaves[..n];
-    if let [(_, symbol)] = *leaves {
-        lengths[symbol as usize] = 1;
-        return lengths;
+    if let [leaf] = *leaves {
+        lengths[symbol_of(leaf)] = 1;
+        return;
     }
     loop {
-        // Leaves of the same weight are in the order of their symbols.
-        leaves.sort_unstable();
-        let depths = depths::<SYMBOLS>(leaves);
-        if depths.iter().all(|&depth| u32::from(depth) <= max_bits) {
-            leaves.iter().zip(depths).for_each(|(&(_, symbol), depth)| lengths[symbol as usize] = depth);
-            return lengths;
+        let sorted = sort(leaves, &mut sorted[..n], &mut spare[..n]);
+        let tree = Tree::<MOST>::new(sorted);
+        if tree.longest() <= max_bits {
+            sorted.iter().zip(tree.depths()).for_each(|(&leaf, depth)| lengths[symbol_of(leaf)] = depth);
+            return;
         }
-        leaves.iter_mut().for_each(|(count, _)| *count = count.div_ceil(2));
+        leaves.iter_mut().for_each(|of| *of = leaf(count_of(*of).div_ceil(2), *of as u32));
     }
 }
 
-/// Depths of sorted leaves in their tree; those of more than 255 are 255.
-fn depths<const SYMBOLS: usize>(leaves: &[(u32, u32)]) -> [u8; SYMBOLS] {
-    let n = leaves.len();
-    // Merged nodes come into being by weight, and so are merged in their turn.
-    let n_merged = n.saturating_sub(1);
-    let mut weights = [0; SYMBOLS];
-    let (mut parents_of_leaves, mut parents) = ([0; SYMBOLS], [0; SYMBOLS]);
-    let (mut leaf, mut merged) = (0, 0);
-    for node in 0..n_merged {
-        for _ in 0..2 {
-            if leaf < n && (merged == node || leaves[leaf].0 <= weights[merged]) {
-                weights[node] += leaves[leaf].0;
-                parents_of_leaves[leaf] = node;
-                leaf += 1;
-            } else {
-                weights[node] += weights[merged];
-                parents[merged] = node;
-                merged += 1;
-            }
+/// A symbol that occurs, and above it how often.
+fn leaf(count: u32, symbol: u32) -> u64 {
+    u64::from(count) << 32 | u64::from(symbol)
+}
+
+fn count_of(leaf: u64) -> u32 {
+    (leaf >> 32) as u32
+}
+
+fn symbol_of(leaf: u64) -> usize {
+    leaf as u32 as usize
+}
+
+/// Sorts leaves by count, to one of the others; equal ones stay in their order. They are dealt out digit by digit, without
+/// comparisons, whose results nothing could foresee.
+fn sort<'a>(leaves: &[u64], mut to: &'a mut [u64], mut from: &'a mut [u64]) -> &'a [u64] {
+    const DIGIT_BITS: usize = 8;
+    from.copy_from_slice(leaves);
+    let all = leaves.iter().fold(0, |all, leaf| all | leaf);
+    for shift in (32..(u64::BITS - all.leading_zeros()).max(32)).step_by(DIGIT_BITS) {
+        let digit = |leaf: u64| (leaf >> shift) as usize % (1 << DIGIT_BITS);
+        let mut places = [0_u32; 1 << DIGIT_BITS];
+        from.iter().for_each(|&leaf| places[digit(leaf)] += 1);
+        let mut place = 0;
+        for n in &mut places {
+            (*n, place) = (place, place + *n);
         }
+        for &leaf in &*from {
+            let place = &mut places[digit(leaf)];
+            to[*place as usize] = leaf;
+            *place += 1;
+        }
+        (from, to) = (to, from);
     }
-    // The last one is the root.
-    let mut depths = [0_u8; SYMBOLS];
-    for node in (0..n_merged.saturating_sub(1)).rev() {
-        depths[node] = depths[parents[node]].saturating_add(1);
+    from
+}
+
+/// Two leaves or more, merged until one node is left, the last one. Nodes come into being by weight, and so are merged in
+/// their turn, as are leaves.
+struct Tree<const MOST: usize> {
+    /// The nodes that leaves, and that nodes, were merged to.
+    of_leaves: [u16; MOST],
+    of_nodes: [u16; MOST],
+    n_leaves: usize,
+}
+
+impl<const MOST: usize> Tree<MOST> {
+    fn new(sorted: &[u64]) -> Self {
+        let n_leaves = sorted.len();
+        let mut tree = Self { of_leaves: [0; MOST], of_nodes: [0; MOST], n_leaves };
+        // Nothing weighs as much as what is not there.
+        let mut weights = [u32::MAX; MOST];
+        let (mut leaf, mut merged) = (0, 0);
+        for node in 0..n_leaves.saturating_sub(1) {
+            let mut weight = 0;
+            for _ in 0..2 {
+                let of_leaf = sorted.get(leaf).map_or(u32::MAX, |&leaf| count_of(leaf));
+                let of_merged = weights[merged];
+                // Either is as likely, so there is no branch: the place of what is not taken is written again.
+                if leaf < MOST {
+                    tree.of_leaves[leaf] = node as u16;
+                }
+                tree.of_nodes[merged] = node as u16;
+                let takes_leaf = of_leaf <= of_merged;
+                weight += of_leaf.min(of_merged);
+                leaf += usize::from(takes_leaf);
+                merged += usize::from(!takes_leaf);
+            }
+            weights[node] = weight;
+        }
+        tree
     }
-    let mut of_leaves = [0; SYMBOLS];
-    for leaf in 0..n {
-        of_leaves[leaf] = depths[parents_of_leaves[leaf]].saturating_add(1);
+
+    /// The depth of the deepest leaf. That is the first one: what is merged later is never deeper.
+    fn longest(&self) -> u32 {
+        let root = self.n_leaves.saturating_sub(2);
+        let mut node = usize::from(self.of_leaves[0]);
+        let mut depth = 1;
+        while node < root {
+            node = usize::from(self.of_nodes[node]);
+            depth += 1;
+        }
+        depth
     }
-    of_leaves
+
+    /// The depths of the leaves, none of which is below 255.
+    fn depths(&self) -> impl Iterator<Item = u8> {
+        let mut of_nodes = [0; MOST];
+        for node in (0..self.n_leaves.saturating_sub(2)).rev() {
+            of_nodes[node] = of_nodes[usize::from(self.of_nodes[node])] + 1;
+        }
+        self.of_leaves.iter().take(self.n_leaves).map(move |&node| of_nodes[usize::from(node)] + 1)
+    }
 }
 
 /// The codes for code lengths up to `max_bits`, first bit lowest, with their symbols and lengths; `None` if they overlap or are
