@@ -382,6 +382,23 @@ fn only_cuda_knows_cudarc() {
 }
 
 /// What Rust programs may rely on is what `lib.rs` re-exports; the text of the format is there to be read.
+/// `build.rs` compiles kernels anew where files of these folders have changed, and no others.
+#[test]
+fn kernels_include_what_all_can_use() {
+    let mut n_includes = 0;
+    for folder in fs::read_dir(root().join("kernels")).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in folder.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(&file).unwrap();
+            for included in text.lines().filter_map(|line| line.strip_prefix("#include \"")) {
+                n_includes += 1;
+                let is_shared = included.starts_with("../common/") || included.starts_with("../stage/");
+                assert!(is_shared || !included.contains('/'), "{} includes {included}", file.display());
+            }
+        }
+    }
+    assert!(n_includes > 0);
+}
+
 #[test]
 fn modules_are_no_interface() {
     let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();

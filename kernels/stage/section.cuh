@@ -213,8 +213,8 @@ struct TailBits {
     __device__ __forceinline__ bool is_done() const { return (at + 7) / 8 * 8 == end; }
 };
 
-// Calls `take(i, number)` for each number i of m, by all lanes for a row at a time: where there is none, `exists` is false. Is whether the section is sound. By a
-// warp. Sections begin at `from`; their marks and tails are read from there.
+// Calls `take(i, number, exists)` for the numbers of a section at `from`, a row at a time: a lane has number i, if that is below m. Is whether
+// the section is sound. By a warp.
 template <typename T, typename F>
 __device__ __forceinline__ bool read_section(SectionTables<T>& tables, const SectionHead& head, const unsigned char* from, u32 m, F take) {
     using Symbol = Symbols<T>;

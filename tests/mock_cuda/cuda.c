@@ -263,7 +263,9 @@ static void open_libraries(void) {
         snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
         void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (handle == NULL) fprintf(stderr, "%s\n", dlerror()), abort();
-        libraries[n_libraries++] = (struct library){handle, (launch_function *)dlsym(handle, "emulator_launch")};
+        launch_function *launch = (launch_function *)dlsym(handle, "emulator_launch");
+        if (launch == NULL) fprintf(stderr, "%s has no kernels for the CPU; make it with tests/emulator/build.sh\n", path), abort();
+        libraries[n_libraries++] = (struct library){handle, launch};
     }
     if (files != NULL) closedir(files);
 }
