@@ -1,11 +1,11 @@
 #!/bin/bash
-# Compiles the kernels for a CPU, and a CUDA driver that runs them: build.sh OUT [SOURCE...]
+# Compiles the kernels for a CPU, to OUT/kernels, and a CUDA driver that runs them, to OUT: build.sh OUT [SOURCE...]
 #
 # Sources are kernels/*/*.cu, or those that are named. CXXFLAGS are added: "-fsanitize=address" finds accesses out of bounds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
-mkdir -p "$1"
+mkdir -p "$1/kernels"
 out=$(cd "$1" && pwd)
 shift
 cd "$root"
@@ -15,8 +15,8 @@ sources=("$@")
 compile() {
     # shellcheck disable=SC2086  # CXXFLAGS are words
     g++ -std=c++17 -O1 -fPIC -shared -fno-gnu-unique -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas ${CXXFLAGS:-} \
-        -Wl,-Bsymbolic -I"$here" -include cuda.h -o "$out/new-$1" -x c++ "$out/translated/$2" "$here/scheduler.cpp"
-    mv "$out/new-$1" "$out/$1"
+        -Wl,-Bsymbolic -I"$here" -include cuda.h -o "$out/$1.new" -x c++ "$out/translated/$2" "$here/scheduler.cpp"
+    mv "$out/$1.new" "$out/kernels/$1"
 }
 export -f compile
 export here out CXXFLAGS
@@ -24,7 +24,7 @@ for source in "${sources[@]}"; do
     name=$(basename "$source" .cu)
     # Compiled already, with everything that it is made of.
     state=$(cat "$here"/*.cpp "$here"/*.h $(find "$out/translated" -name '*.cuh' | sort) "$out/translated/${source#kernels/}" <(echo "${CXXFLAGS:-}") | sha256sum)
-    if [[ -f $out/$name.so && $(cat "$out/$name.state" 2> /dev/null) == "$state" ]]; then continue; fi
+    if [[ -f $out/kernels/$name.so && $(cat "$out/$name.state" 2> /dev/null) == "$state" ]]; then continue; fi
     echo "$name.so ${source#kernels/} $name.state $state"
 done > "$out/todo"
 xargs -r -P "$(nproc)" -L 1 bash -euc 'compile "$0" "$1" && echo "$3  -" > "$out/$2"' < "$out/todo"

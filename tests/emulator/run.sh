@@ -24,5 +24,5 @@ import json, sys
 built = [json.loads(line) for line in sys.stdin]
 print(next(one["executable"] for one in built if one.get("executable") and one["target"]["name"] == "gpu"))')
 # Graphs, gates, errors of devices and more memory than there is are a driver'"'"'s.
-exec env LD_PRELOAD="$preload" LD_LIBRARY_PATH="$out" MOCK_CUDA_KERNELS="$out" "$test" --test-threads=1 "$@" \
+exec env LD_PRELOAD="$preload" LD_LIBRARY_PATH="$out" MOCK_CUDA_KERNELS="$out/kernels" "$test" --test-threads=1 "$@" \
     --skip large:: --skip faults:: --skip graphs --skip calls_do_not_wait --skip streams_side --skip legacy_default
