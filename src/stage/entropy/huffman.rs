@@ -1,5 +1,7 @@
 //! Canonical Huffman codes of limited length, the same on every machine.
 
+use std::ops::Range;
+
 /// Longest codes that can be asked for.
 pub const MAX_BITS: u32 = 16;
 /// Most symbols that a code can have.
@@ -28,49 +30,54 @@ pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> 
 
 /// Sets the lengths of symbols that have counts, which are `MOST` at most.
 fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
+    // Counts with their symbols below.
     let mut memory = [[0; MOST]; 3];
     let [leaves, sorted, spare] = &mut memory;
     let mut n = 0;
     for (symbol, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
-        leaves[n] = leaf(count, symbol as u32);
+        leaves[n] = u64::from(count) << 32 | symbol as u64;
         n += 1;
     }
-    let leaves = &mut leaves[..n];
+    let (leaves, sorted, spare) = (&mut leaves[..n], &mut sorted[..n], &mut spare[..n]);
+    let symbol = |leaf: u64| leaf as u32 as usize;
     if let [leaf] = *leaves {
-        lengths[symbol_of(leaf)] = 1;
+        lengths[symbol(leaf)] = 1;
         return;
     }
+    sort(leaves, sorted, spare);
+    let mut weights = [0; MOST];
+    let weights = &mut weights[..n];
+    let mut tree = Tree::<MOST>::default();
+    // Halving leaves lighter leaves before heavier ones. Which symbols they are only matters when the tree is found.
+    let mut n_halvings = 0;
+    let halved = |leaf: u64, n_halvings: u32| (((leaf >> 32) - 1) >> n_halvings) + 1;
     loop {
-        let sorted = sort(leaves, &mut sorted[..n], &mut spare[..n]);
-        let tree = Tree::<MOST>::new(sorted);
-        if tree.longest() <= max_bits {
-            sorted.iter().zip(tree.depths()).for_each(|(&leaf, depth)| lengths[symbol_of(leaf)] = depth);
-            return;
+        weights.iter_mut().zip(&*sorted).for_each(|(weight, &leaf)| *weight = halved(leaf, n_halvings) as u32);
+        tree.merge(weights);
+        if tree.levels().count() <= max_bits as usize {
+            break;
         }
-        leaves.iter_mut().for_each(|of| *of = leaf(count_of(*of).div_ceil(2), *of as u32));
+        n_halvings += 1;
+    }
+    if n_halvings > 0 {
+        leaves.iter_mut().for_each(|leaf| *leaf = halved(*leaf, n_halvings) << 32 | symbol(*leaf) as u64);
+        sort(leaves, sorted, spare);
+    }
+    for (of_level, length) in tree.levels().zip(1..) {
+        sorted[of_level].iter().for_each(|&leaf| lengths[symbol(leaf)] = length);
     }
 }
 
-/// A symbol that occurs, and above it how often.
-fn leaf(count: u32, symbol: u32) -> u64 {
-    u64::from(count) << 32 | u64::from(symbol)
-}
-
-fn count_of(leaf: u64) -> u32 {
-    (leaf >> 32) as u32
-}
-
-fn symbol_of(leaf: u64) -> usize {
-    leaf as u32 as usize
-}
-
-/// Sorts leaves by count, to one of the others; equal ones stay in their order. They are dealt out digit by digit, without
-/// comparisons, whose results nothing could foresee.
-fn sort<'a>(leaves: &[u64], mut to: &'a mut [u64], mut from: &'a mut [u64]) -> &'a [u64] {
-    const DIGIT_BITS: usize = 8;
-    from.copy_from_slice(leaves);
+/// Sorts leaves by count; equal ones stay in their order. They are dealt out digit by digit, without comparisons, whose
+/// results nothing could foresee.
+fn sort(leaves: &[u64], sorted: &mut [u64], spare: &mut [u64]) {
+    const DIGIT_BITS: u32 = 8;
     let all = leaves.iter().fold(0, |all, leaf| all | leaf);
-    for shift in (32..(u64::BITS - all.leading_zeros()).max(32)).step_by(DIGIT_BITS) {
+    let n_digits = (all >> 32).checked_ilog2().map_or(0, |bits| bits / DIGIT_BITS + 1);
+    // The last digit is dealt to `sorted`.
+    let (mut from, mut to) = if n_digits % 2 == 0 { (sorted, spare) } else { (spare, sorted) };
+    from.copy_from_slice(leaves);
+    for shift in (0..n_digits).map(|digit| 32 + digit * DIGIT_BITS) {
         let digit = |leaf: u64| (leaf >> shift) as usize % (1 << DIGIT_BITS);
         let mut places = [0_u32; 1 << DIGIT_BITS];
         from.iter().for_each(|&leaf| places[digit(leaf)] += 1);
@@ -85,64 +92,54 @@ fn sort<'a>(leaves: &[u64], mut to: &'a mut [u64], mut from: &'a mut [u64]) -> &
         }
         (from, to) = (to, from);
     }
-    from
 }
 
-/// Two leaves or more, merged until one node is left, the last one. Nodes come into being by weight, and so are merged in
-/// their turn, as are leaves.
+/// Leaves that are merged until one node is left. Nodes come into being by weight, so they are taken in their turn, as are
+/// leaves, and what is taken later is never deeper.
 struct Tree<const MOST: usize> {
-    /// The nodes that leaves, and that nodes, were merged to.
-    of_leaves: [u16; MOST],
-    of_nodes: [u16; MOST],
+    /// Leaves that were taken before each node was made.
+    taken: [u16; MOST],
     n_leaves: usize,
 }
 
+impl<const MOST: usize> Default for Tree<MOST> {
+    fn default() -> Self {
+        Self { taken: [0; MOST], n_leaves: 0 }
+    }
+}
+
 impl<const MOST: usize> Tree<MOST> {
-    fn new(sorted: &[u64]) -> Self {
-        let n_leaves = sorted.len();
-        let mut tree = Self { of_leaves: [0; MOST], of_nodes: [0; MOST], n_leaves };
+    /// Merges leaves of these weights, which ascend.
+    fn merge(&mut self, leaves: &[u32]) {
+        self.n_leaves = leaves.len();
         // Nothing weighs as much as what is not there.
-        let mut weights = [u32::MAX; MOST];
-        let (mut leaf, mut merged) = (0, 0);
-        for node in 0..n_leaves.saturating_sub(1) {
-            let mut weight = 0;
-            for _ in 0..2 {
-                let of_leaf = sorted.get(leaf).map_or(u32::MAX, |&leaf| count_of(leaf));
-                let of_merged = weights[merged];
-                // Either is as likely, so there is no branch: the place of what is not taken is written again.
-                if leaf < MOST {
-                    tree.of_leaves[leaf] = node as u16;
-                }
-                tree.of_nodes[merged] = node as u16;
-                let takes_leaf = of_leaf <= of_merged;
-                weight += of_leaf.min(of_merged);
-                leaf += usize::from(takes_leaf);
-                merged += usize::from(!takes_leaf);
-            }
-            weights[node] = weight;
+        let mut nodes = [u32::MAX; MOST];
+        let weight = |of: &[u32], i: usize| of.get(i).copied().unwrap_or(u32::MAX);
+        let mut leaf = 0;
+        for node in 0..leaves.len().saturating_sub(1) {
+            self.taken[node] = leaf as u16;
+            let merged = 2 * node - leaf;
+            let of_leaves = [weight(leaves, leaf), weight(leaves, leaf + 1)];
+            let of_nodes = [weight(&nodes, merged), weight(&nodes, merged + 1)];
+            // Two leaves, two nodes, or one of each; that is as good as random, so there are no branches.
+            let sum = |a: u32, b: u32| a.saturating_add(b);
+            nodes[node] = sum(of_leaves[0], of_leaves[1])
+                .min(sum(of_nodes[0], of_nodes[1]))
+                .min(sum(of_leaves[0], of_nodes[0]));
+            leaf += usize::from(of_leaves[0] <= of_nodes[1]) + usize::from(of_leaves[1] <= of_nodes[0]);
         }
-        tree
     }
 
-    /// The depth of the deepest leaf. That is the first one: what is merged later is never deeper.
-    fn longest(&self) -> u32 {
-        let root = self.n_leaves.saturating_sub(2);
-        let mut node = usize::from(self.of_leaves[0]);
-        let mut depth = 1;
-        while node < root {
-            node = usize::from(self.of_nodes[node]);
-            depth += 1;
-        }
-        depth
-    }
-
-    /// The depths of the leaves, none of which is below 255.
-    fn depths(&self) -> impl Iterator<Item = u8> {
-        let mut of_nodes = [0; MOST];
-        for node in (0..self.n_leaves.saturating_sub(2)).rev() {
-            of_nodes[node] = of_nodes[usize::from(self.of_nodes[node])] + 1;
-        }
-        self.of_leaves.iter().take(self.n_leaves).map(move |&node| of_nodes[usize::from(node)] + 1)
+    /// The leaves of each depth from 1 on.
+    fn levels(&self) -> impl Iterator<Item = Range<usize>> {
+        let (mut first, mut end) = (self.n_leaves.saturating_sub(2), self.n_leaves);
+        std::iter::from_fn(move || {
+            let start = usize::from(self.taken[first]);
+            let leaves = start..end;
+            // Before the first node of this level so many nodes were taken: those are deeper.
+            (first, end) = (2 * first - start, start);
+            (leaves.end > 0).then_some(leaves)
+        })
     }
 }
 
