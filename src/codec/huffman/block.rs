@@ -13,7 +13,7 @@ use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};
-use crate::stage::entropy::symbols::{Number, symbol};
+use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
 
 /// Kinds: elements as they are, one element that all are, codes.
 const RAW: u8 = 0;
@@ -92,18 +92,18 @@ fn log(number: u64) -> u64 {
 
 /// What numbers take, in sixteenths of a bit, as the sample of them says: by how likely two are the same symbol.
 fn cost<T: Number>(numbers: &[T]) -> u64 {
+    let rows = || numbers.chunks(LANES).step_by(SAMPLE_EVERY);
     let mut counts = T::no_counts();
-    let (mut n, mut tail_bits) = (0, 0);
-    for row in numbers.chunks(LANES).step_by(SAMPLE_EVERY) {
-        for &number in row {
-            let (symbol, n_bits) = symbol(number);
-            counts.as_mut()[symbol] += 1;
-            tail_bits += u64::from(n_bits);
-        }
-        n += row.len() as u64;
+    if T::BITS == 8 {
+        section::count(rows(), &mut counts);
+    } else {
+        // There are so many symbols that several tables of them are not worth it.
+        rows().flatten().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
     }
-    let squares: u64 = counts.as_ref().iter().map(|&count| u64::from(count) * u64::from(count)).sum();
-    n * (log(n * n) - log(squares)) + 16 * tail_bits
+    let counts = counts.as_ref();
+    let n = rows().map(|row| row.len() as u64).sum::<u64>();
+    let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
+    n * (log(n * n) - log(squares)) + 16 * tail_bits(counts) as u64
 }
 
 /// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.

@@ -13,7 +13,7 @@ use crate::stage::bits::{self, peek};
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer};
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, lanes as simd};
-use crate::stage::entropy::symbols::{Number, above_tail, symbol};
+use crate::stage::entropy::symbols::{Number, above_tail, symbol, tail_bits};
 
 /// Most numbers of a block: then its words can be counted in 16 bits.
 pub const MAX_NUMBERS: usize = 1 << 16;
@@ -133,7 +133,7 @@ impl<T: Number> Coding<T> {
             work.coded[n_numbers..n_coded].fill(last);
         }
         let mut counts = T::no_counts();
-        count(&work.coded[..n_coded], &mut counts);
+        count(std::iter::once(&work.coded[..n_coded]), &mut counts);
         let counts = &counts;
         let counted = counts.as_ref();
         let is_used = |&count: &u32| count > 0;
@@ -143,8 +143,6 @@ impl<T: Number> Coding<T> {
         let max_bits = (n_used.max(1).ilog2() + MORE_BITS).clamp(FEW_BITS, MAX_BITS);
         let code_lengths = if n_used > 0 { T::lengths(counts, max_bits) } else { T::no_lengths() };
         let length_bytes = halves(&code_lengths.as_ref()[lowest..end]).count().div_ceil(2);
-        let symbols = counted.iter().enumerate().take(end).skip(lowest);
-        let tail_bits: usize = symbols.map(|(symbol, &n)| n as usize * above_tail(symbol).1 as usize).sum();
         let of_copies: usize = work.coded[n_numbers..n_coded].iter().map(|&number| symbol(number).1 as usize).sum();
         let mut coding = Self {
             lowest,
@@ -158,7 +156,7 @@ impl<T: Number> Coding<T> {
             longest: 0,
             lane_bits: [0; LANES],
             n_words: 0,
-            tail_bits: tail_bits - of_copies,
+            tail_bits: tail_bits(counted) - of_copies,
         };
         if n_used > 1 {
             coding.make_codes(work, level);
@@ -242,17 +240,21 @@ fn last_row(lengths: &[u8]) -> [u32; LANES] {
     lengths.last_chunk().map_or([0; LANES], |last: &[u8; LANES]| last.map(u32::from))
 }
 
-/// Counts the symbols of numbers.
+/// Counts the symbols of numbers in rows.
 #[inline(never)] // the vector instructions of the caller are of no use here
-fn count<T: Number>(numbers: &[T], counts: &mut T::Counts) {
+pub fn count<'a, T: Number>(rows: impl Iterator<Item = &'a [T]>, counts: &mut T::Counts) {
     // Numbers next to each other are often the same: with several tables none waits for the count before.
     let mut others = [T::no_counts(), T::no_counts(), T::no_counts()];
     let [second, third, fourth] = &mut others;
-    for quad in numbers.chunks_exact(4) {
-        counts.as_mut()[symbol(quad[0]).0] += 1;
-        second.as_mut()[symbol(quad[1]).0] += 1;
-        third.as_mut()[symbol(quad[2]).0] += 1;
-        fourth.as_mut()[symbol(quad[3]).0] += 1;
+    for row in rows {
+        let (quads, rest) = row.as_chunks::<4>();
+        for quad in quads {
+            counts.as_mut()[symbol(quad[0]).0] += 1;
+            second.as_mut()[symbol(quad[1]).0] += 1;
+            third.as_mut()[symbol(quad[2]).0] += 1;
+            fourth.as_mut()[symbol(quad[3]).0] += 1;
+        }
+        rest.iter().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
     }
     for other in &others {
         counts.as_mut().iter_mut().zip(other.as_ref()).for_each(|(count, other)| *count += other);

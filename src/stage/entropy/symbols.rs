@@ -127,6 +127,12 @@ pub fn above_tail(symbol: usize) -> (u32, u32) {
     (1 << HEAD_BITS | head as u32, length - 1 - HEAD_BITS)
 }
 
+/// The bits of the tails of numbers whose symbols occur so often.
+pub fn tail_bits(counts: &[u32]) -> usize {
+    let with_tails = counts.iter().enumerate().skip(DIRECT);
+    with_tails.map(|(symbol, &n)| n as usize * above_tail(symbol).1 as usize).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
