@@ -107,6 +107,7 @@ fn cost<T: Number>(numbers: &[T]) -> u64 {
 }
 
 /// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
+#[inline(always)]
 pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
     let n = bytes.len() / T::BYTES;
     let Memory { numbers, differences, section: memory } = work.memory();

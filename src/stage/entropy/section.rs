@@ -103,6 +103,7 @@ pub struct Coding<T: Number> {
 
 impl<T: Number> Coding<T> {
     /// Looks at numbers, at least one and as many as there is memory for.
+    #[inline(always)]
     pub fn choose(numbers: &[T], work: &mut Work<T>, level: Level) -> Self {
         let n = numbers.len();
         let n_rows = n.div_ceil(LANES);
@@ -165,6 +166,7 @@ impl<T: Number> Coding<T> {
     }
 
     /// Makes the codes of the coded numbers, and counts what they take.
+    #[inline(always)]
     fn make_codes(&mut self, work: &mut Work<T>, level: Level) {
         let n = self.n_coded;
         let (coded, codes, lengths) = (&work.coded[..n], &mut work.codes[..n], &mut work.lengths[..n]);
@@ -226,9 +228,20 @@ impl<T: Number> Coding<T> {
         lengths.fill_with(|| coded.next().unwrap_or(0) | coded.next().unwrap_or(0) << 4);
         if self.tail_bits > 0 {
             let mut writer = bits::Writer::new(tails);
-            for &number in &work.coded[..self.n_numbers] {
-                let n_bits = symbol(number).1;
-                writer.push(u64::from(number.to_u32()) & ((1 << n_bits) - 1), n_bits);
+            for row in work.coded[..self.n_numbers].chunks(LANES) {
+                // Often only few numbers are so large; the first difference of a block is one.
+                if symbol(row.iter().fold(T::default(), |any, &number| any | number)).1 == 0 {
+                    continue;
+                }
+                for pair in row.chunks(2) {
+                    let (mut tails, mut n_bits) = (0, 0);
+                    for &number in pair {
+                        let n = symbol(number).1;
+                        tails |= (u64::from(number.to_u32()) & ((1 << n) - 1)) << n_bits;
+                        n_bits += n;
+                    }
+                    writer.push(tails, n_bits);
+                }
             }
             writer.finish();
         }
