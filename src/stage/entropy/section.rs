@@ -181,7 +181,7 @@ impl<T: Number> Coding<T> {
             let code = (rank as u16).wrapping_sub(all.offsets[usize::from(length)]);
             table.as_mut()[usize::from(symbol)] = u32::from(code) << (32 - length) | u32::from(length);
         }
-        codes_of(coded, &table, codes, lengths, level);
+        codes_of(coded, &table, self.longest, codes, lengths, level);
         let mut lane_bits = [0u16; LANES];
         for lengths in lengths.chunks_exact(LANES) {
             for lane in 0..LANES {
@@ -291,19 +291,28 @@ fn rank(lengths: &[u8], by_rank: &mut [u16]) -> usize {
     next[LANES - 1]
 }
 
-/// Looks up codes and lengths of numbers.
-fn codes_of<T: Number>(numbers: &[T], table: &T::Counts, codes: &mut [u16], lengths: &mut [u8], level: Level) {
+/// Looks up codes, of `longest` bits at most, and lengths of numbers.
+fn codes_of<T: Number>(
+    numbers: &[T],
+    table: &T::Counts,
+    longest: u32,
+    codes: &mut [u16],
+    lengths: &mut [u8],
+    level: Level,
+) {
     let table = table.as_ref();
+    let look_up = |numbers: &[T], codes: &mut [u16], lengths: &mut [u8]| {
+        for ((&number, code), length) in numbers.iter().zip(codes).zip(lengths) {
+            let entry = table[symbol(number).0];
+            (*code, *length) = ((entry >> WORD_BITS) as u16, entry as u8);
+        }
+    };
     #[cfg(target_arch = "x86_64")]
-    if let (Some(avx512), Some(bytes)) = (Avx512::at(level), T::as_bytes(numbers)) {
-        // Codes of bytes have so few bits that their lengths are below them.
-        let short = std::array::from_fn(|byte| (table[byte] >> WORD_BITS | table[byte] & 0xf) as u16);
-        return simd::codes_of_bytes(avx512, &short, bytes, codes, lengths);
+    if let Some(avx512) = Avx512::at(level).filter(|_| longest <= simd::SHORT_BITS) {
+        let short = std::array::from_fn(|symbol| (table[symbol] >> WORD_BITS | table[symbol] & 0xf) as u16);
+        return simd::codes_of(avx512, &short, numbers, codes, lengths, look_up);
     }
-    for ((&number, code), length) in numbers.iter().zip(codes).zip(lengths) {
-        let entry = table[symbol(number).0];
-        (*code, *length) = ((entry >> WORD_BITS) as u16, entry as u8);
-    }
+    look_up(numbers, codes, lengths);
 }
 
 /// Writes the words of rows of codes, which fill `out`.

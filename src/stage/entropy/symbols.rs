@@ -48,13 +48,11 @@ pub trait Number: Copy + Default + Eq + BitOr<Output = Self> + Send + Sync + std
     /// Writes it to as many bytes.
     fn write(self, bytes: &mut [u8]);
     /// The numbers themselves, if they are bytes.
-    fn as_bytes(numbers: &[Self]) -> Option<&[u8]>;
-    /// See there.
     fn as_bytes_mut(numbers: &mut [Self]) -> Option<&mut [u8]>;
 }
 
 macro_rules! numbers {
-    ($($number:ty: $bytes:expr, $bytes_mut:expr);*) => {$(
+    ($($number:ty: $bytes:expr);*) => {$(
         impl Number for $number {
             const BITS: u32 = <$number>::BITS;
             type Counts = [u32; n_symbols(<$number>::BITS)];
@@ -92,18 +90,14 @@ macro_rules! numbers {
                 bytes[..size_of::<Self>()].copy_from_slice(&self.to_le_bytes());
             }
 
-            fn as_bytes(numbers: &[Self]) -> Option<&[u8]> {
-                $bytes(numbers)
-            }
-
             fn as_bytes_mut(numbers: &mut [Self]) -> Option<&mut [u8]> {
-                $bytes_mut(numbers)
+                $bytes(numbers)
             }
         }
     )*};
 }
 
-numbers!(u8: Some, Some; u16: |_| None, |_| None; u32: |_| None, |_| None);
+numbers!(u8: Some; u16: |_| None; u32: |_| None);
 
 /// The symbol of a number, and the bits of its tail.
 #[inline(always)]

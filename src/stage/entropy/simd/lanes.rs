@@ -9,11 +9,15 @@ use std::arch::x86_64::*;
 use crate::cpu::level::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
 use crate::stage::entropy::simd::{Avx512, avx512};
+use crate::stage::entropy::symbols::Number;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
 /// Bits of codes that are looked up at once.
 const FIRST_BITS: u32 = 7;
+/// Symbols of a table that is looked up in registers, and most bits of its codes.
+const FEW: usize = 256;
+pub const SHORT_BITS: u32 = 12;
 
 /// Reads the ranks of as many whole rows as there surely are words for, and returns how many numbers those are.
 pub fn read(_: Avx512, codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
@@ -33,11 +37,19 @@ pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], lengths: &[u8], out:
     unsafe { write_rows(writer, codes, lengths, out) }
 }
 
-/// Codes and lengths of bytes, of which there are whole rows. The table has both: a length below its code.
-pub fn codes_of_bytes(_: Avx512, table: &[u16; 256], bytes: &[u8], codes: &mut [u16], lengths: &mut [u8]) {
-    assert!(bytes.len() == codes.len() && bytes.len() == lengths.len() && bytes.len().is_multiple_of(LANES));
+/// Codes and lengths of numbers, of which there are whole rows: by the table, where a row has only numbers that are below
+/// [`FEW`], else by `look_up`. The table has a length, which is [`SHORT_BITS`] at most, below its code.
+pub fn codes_of<T: Number>(
+    _: Avx512,
+    table: &[u16; FEW],
+    numbers: &[T],
+    codes: &mut [u16],
+    lengths: &mut [u8],
+    look_up: impl Fn(&[T], &mut [u16], &mut [u8]),
+) {
+    assert!(numbers.len() == codes.len() && numbers.len() == lengths.len() && numbers.len().is_multiple_of(LANES));
     // SAFETY: the token is proof of the instructions.
-    unsafe { look_up_bytes(table, bytes, codes, lengths) }
+    unsafe { look_up_rows(table, numbers, codes, lengths, look_up) }
 }
 
 #[inline(always)]
@@ -167,19 +179,29 @@ fn write_rows(writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]
     end
 }
 
-fn look_up_bytes(table: &[u16; 256], bytes: &[u8], codes: &mut [u16], lengths: &mut [u8]) {
+fn look_up_rows<T: Number>(
+    table: &[u16; FEW],
+    numbers: &[T],
+    codes: &mut [u16],
+    lengths: &mut [u8],
+    look_up: impl Fn(&[T], &mut [u16], &mut [u8]),
+) {
     let length_mask = _mm512_set1_epi16(0xf);
-    // SAFETY: the table is eight vectors; a row of codes is a vector, one of bytes half of one.
+    // SAFETY: the table is eight vectors; a row of codes is a vector, one of lengths half of one.
     unsafe {
         let table: [__m512i; 8] = std::array::from_fn(|i| _mm512_loadu_si512(table[LANES * i..].as_ptr().cast()));
-        for ((bytes, codes), lengths) in
-            bytes.chunks_exact(LANES).zip(codes.chunks_exact_mut(LANES)).zip(lengths.chunks_exact_mut(LANES))
+        for ((numbers, codes), lengths) in
+            numbers.chunks_exact(LANES).zip(codes.chunks_exact_mut(LANES)).zip(lengths.chunks_exact_mut(LANES))
         {
-            let bytes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(bytes.as_ptr().cast()));
+            if numbers.iter().fold(T::default(), |any, &number| any | number).to_u32() >= FEW as u32 {
+                look_up(numbers, codes, lengths);
+                continue;
+            }
+            let symbols = load(&std::array::from_fn(|lane| numbers[lane].to_u32() as u16));
             let quarters: [__m512i; 4] =
-                std::array::from_fn(|i| _mm512_permutex2var_epi16(table[2 * i], bytes, table[2 * i + 1]));
-            let bit_6 = _mm512_test_epi16_mask(bytes, _mm512_set1_epi16(1 << 6));
-            let bit_7 = _mm512_test_epi16_mask(bytes, _mm512_set1_epi16(1 << 7));
+                std::array::from_fn(|i| _mm512_permutex2var_epi16(table[2 * i], symbols, table[2 * i + 1]));
+            let bit_6 = _mm512_test_epi16_mask(symbols, _mm512_set1_epi16(1 << 6));
+            let bit_7 = _mm512_test_epi16_mask(symbols, _mm512_set1_epi16(1 << 7));
             let low = _mm512_mask_blend_epi16(bit_6, quarters[0], quarters[1]);
             let high = _mm512_mask_blend_epi16(bit_6, quarters[2], quarters[3]);
             let found = _mm512_mask_blend_epi16(bit_7, low, high);
