@@ -33,8 +33,9 @@ thread_local! {
 pub struct Work<T: Number>(Option<Box<Memory<T>>>);
 
 struct Memory<T> {
+    /// Whole rows of numbers, and those of the sample.
     numbers: Vec<T>,
-    differences: Vec<T>,
+    sample: Vec<T>,
     section: section::Work<T>,
 }
 
@@ -50,10 +51,14 @@ impl<T: Number> Work<T> {
         if let Some(memory) = kept.filter(|memory| memory.numbers.len() >= n) {
             return Ok(Self(Some(memory)));
         }
-        let mut all = [try_vec(n, "a block")?, try_vec(n, "a block")?];
-        all.iter_mut().for_each(|numbers| numbers.resize(n, T::default()));
-        let [numbers, differences] = all;
-        Ok(Self(Some(Box::new(Memory { numbers, differences, section: section::Work::new(n)? }))))
+        let n_rows = n.div_ceil(LANES);
+        let rows = |n_rows: usize| -> Result<Vec<T>> {
+            let mut numbers = try_vec(LANES * n_rows, "a block")?;
+            numbers.resize(LANES * n_rows, T::default());
+            Ok(numbers)
+        };
+        let (numbers, sample) = (rows(n_rows)?, rows(n_rows.div_ceil(SAMPLE_EVERY))?);
+        Ok(Self(Some(Box::new(Memory { numbers, sample, section: section::Work::new(n)? }))))
     }
 
     fn memory(&mut self) -> &mut Memory<T> {
@@ -90,28 +95,73 @@ fn log(number: u64) -> u64 {
     16 * u64::from(whole) + below
 }
 
-/// What numbers take, in sixteenths of a bit, as the sample of them says: by how likely two are the same symbol.
-fn cost<T: Number>(numbers: &[T]) -> u64 {
-    let rows = || numbers.chunks(LANES).step_by(SAMPLE_EVERY);
-    let mut counts = T::no_counts();
-    if T::BITS == 8 {
-        section::count(rows(), &mut counts);
-    } else {
-        // There are so many symbols that several tables of them are not worth it.
-        rows().flatten().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
+/// Where the elements of a block become numbers.
+#[derive(Clone, Copy)]
+struct Elements<'a> {
+    bytes: &'a [u8],
+    is_signed: bool,
+}
+
+impl Elements<'_> {
+    /// Fills `numbers` with those of the elements from `first` on, or of their differences.
+    #[inline(always)]
+    fn fill<T: Number>(self, numbers: &mut [T], first: usize, are_differences: bool) {
+        let elements = |first: usize| self.bytes[first * T::BYTES..].chunks_exact(T::BYTES).map(T::read);
+        if are_differences && first == 0 {
+            let (number, numbers) = numbers.split_first_mut().expect("a number");
+            *number = fold_sign(T::read(self.bytes).to_u32());
+            self.put_differences(numbers, 1);
+        } else if are_differences {
+            self.put_differences(numbers, first);
+        } else if self.is_signed {
+            numbers.iter_mut().zip(elements(first)).for_each(|(number, of)| *number = fold_sign(of.to_u32()));
+        } else {
+            numbers.iter_mut().zip(elements(first)).for_each(|(number, of)| *number = of);
+        }
     }
-    let counts = counts.as_ref();
-    let n = rows().map(|row| row.len() as u64).sum::<u64>();
-    let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
-    n * (log(n * n) - log(squares)) + 16 * tail_bits(counts) as u64
+
+    /// The same, for differences of elements that have one before them.
+    #[inline(always)]
+    fn put_differences<T: Number>(self, numbers: &mut [T], first: usize) {
+        let elements = |first: usize| self.bytes[first * T::BYTES..].chunks_exact(T::BYTES).map(T::read);
+        for ((number, of), before) in numbers.iter_mut().zip(elements(first)).zip(elements(first - 1)) {
+            *number = fold_sign(of.to_u32().wrapping_sub(before.to_u32()));
+        }
+    }
+
+    /// What their `n` numbers, or differences, take, in sixteenths of a bit, as a sample of them says: by how likely two
+    /// are the same symbol.
+    #[inline(always)]
+    fn cost<T: Number>(self, n: usize, are_differences: bool, sample: &mut [T]) -> u64 {
+        let mut end = 0;
+        for first in (0..n).step_by(LANES * SAMPLE_EVERY) {
+            match sample[end..].first_chunk_mut::<LANES>() {
+                // Of a known length it takes a few instructions.
+                Some(row) if n - first >= LANES => self.fill(row, first, are_differences),
+                _ => self.fill(&mut sample[end..end + n - first], first, are_differences),
+            }
+            end += LANES.min(n - first);
+        }
+        let sample = &sample[..end];
+        let mut counts = T::no_counts();
+        if T::BITS == 8 {
+            section::count(sample, &mut counts);
+        } else {
+            // There are so many symbols that several tables of them are not worth it.
+            sample.iter().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
+        }
+        let counts = counts.as_ref();
+        let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
+        let n = end as u64;
+        n * (log(n * n) - log(squares)) + 16 * tail_bits(counts) as u64
+    }
 }
 
 /// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
 #[inline(always)]
 pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
     let n = bytes.len() / T::BYTES;
-    let Memory { numbers, differences, section: memory } = work.memory();
-    let (numbers, differences) = (&mut numbers[..n], &mut differences[..n]);
+    let Memory { numbers, sample, section: memory } = work.memory();
     let first = T::read(bytes);
     if bytes[T::BYTES..] == bytes[..bytes.len() - T::BYTES] {
         let end = (HEADER + T::BYTES).next_multiple_of(UNIT);
@@ -120,19 +170,11 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
         first.write(&mut out[HEADER..]);
         return end;
     }
-    let elements = || bytes.chunks_exact(T::BYTES).map(T::read);
-    if is_signed {
-        numbers.iter_mut().zip(elements()).for_each(|(number, element)| *number = fold_sign(element.to_u32()));
-    } else {
-        numbers.iter_mut().zip(elements()).for_each(|(number, element)| *number = element);
-    }
-    differences[0] = fold_sign(first.to_u32());
-    for ((difference, element), before) in differences[1..].iter_mut().zip(elements().skip(1)).zip(elements()) {
-        *difference = fold_sign(element.to_u32().wrapping_sub(before.to_u32()));
-    }
-    let are_differences = cost(differences) < cost(numbers);
-    let numbers = if are_differences { differences } else { numbers };
-    let coding = Coding::choose(numbers, memory, level);
+    let elements = Elements { bytes, is_signed };
+    let are_differences = elements.cost(n, true, sample) < elements.cost(n, false, sample);
+    let rows = &mut numbers[..n.next_multiple_of(LANES)];
+    elements.fill(&mut rows[..n], 0, are_differences);
+    let coding = Coding::choose(rows, n, memory, level);
     let end = (HEADER + coding.n_bytes()).next_multiple_of(UNIT);
     let raw_end = (HEADER + bytes.len()).next_multiple_of(UNIT);
     if end >= raw_end {
@@ -143,7 +185,7 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
     }
     out[..HEADER].copy_from_slice(&[CODES, are_differences.into(), 0, 0]);
     let (section, zeros) = out[HEADER..end].split_at_mut(coding.n_bytes());
-    coding.write(memory, level, section);
+    coding.write(rows, memory, level, section);
     zeros.fill(0);
     end
 }

@@ -32,7 +32,7 @@ const LEAST_GAP: usize = 3;
 
 /// Memory for the work on blocks, one after the other.
 pub struct Work<T> {
-    /// Those of the numbers that are coded, in whole rows.
+    /// Those of the numbers that are coded, in whole rows, where they are read.
     coded: Vec<T>,
     /// Codes of these, or their ranks.
     codes: Vec<u16>,
@@ -102,14 +102,14 @@ pub struct Coding<T: Number> {
 }
 
 impl<T: Number> Coding<T> {
-    /// Looks at numbers, at least one and as many as there is memory for.
+    /// Looks at `n` numbers, at least one and as many as there is memory for. They are at the start of whole rows, which
+    /// then begin with those that are coded.
     #[inline(always)]
-    pub fn choose(numbers: &[T], work: &mut Work<T>, level: Level) -> Self {
-        let n = numbers.len();
+    pub fn choose(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
         let n_rows = n.div_ceil(LANES);
         let mut marks = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
-        for (row, numbers) in numbers.chunks(LANES).enumerate() {
+        for (row, numbers) in rows[..n].chunks(LANES).enumerate() {
             let is_zero = numbers.iter().fold(T::default(), |any, &number| any | number) == T::default();
             marks[row / 32] |= u32::from(is_zero) << (row % 32);
             n_marked += usize::from(is_zero);
@@ -119,22 +119,22 @@ impl<T: Number> Coding<T> {
         let mut n_coded = n;
         if is_marked {
             n_coded = 0;
-            for (row, numbers) in numbers.chunks(LANES).enumerate() {
+            for (row, from) in (0..n).step_by(LANES).enumerate() {
                 if marks[row / 32] >> (row % 32) & 1 == 0 {
-                    work.coded[n_coded..n_coded + numbers.len()].copy_from_slice(numbers);
-                    n_coded += numbers.len();
+                    let end = n.min(from + LANES);
+                    rows.copy_within(from..end, n_coded);
+                    n_coded += end - from;
                 }
             }
-        } else {
-            work.coded[..n].copy_from_slice(numbers);
         }
         let n_numbers = n_coded;
         n_coded = n_numbers.next_multiple_of(LANES);
-        if let Some(&last) = work.coded[..n_numbers].last() {
-            work.coded[n_numbers..n_coded].fill(last);
+        if let Some(&last) = rows[..n_numbers].last() {
+            rows[n_numbers..n_coded].fill(last);
         }
+        let coded = &rows[..n_coded];
         let mut counts = T::no_counts();
-        count(std::iter::once(&work.coded[..n_coded]), &mut counts);
+        count(coded, &mut counts);
         let counts = &counts;
         let counted = counts.as_ref();
         let is_used = |&count: &u32| count > 0;
@@ -144,7 +144,7 @@ impl<T: Number> Coding<T> {
         let max_bits = (n_used.max(1).ilog2() + MORE_BITS).clamp(FEW_BITS, MAX_BITS);
         let code_lengths = if n_used > 0 { T::lengths(counts, max_bits) } else { T::no_lengths() };
         let length_bytes = halves(&code_lengths.as_ref()[lowest..end]).count().div_ceil(2);
-        let of_copies: usize = work.coded[n_numbers..n_coded].iter().map(|&number| symbol(number).1 as usize).sum();
+        let of_copies: usize = coded[n_numbers..].iter().map(|&number| symbol(number).1 as usize).sum();
         let mut coding = Self {
             lowest,
             n_symbols: end - lowest,
@@ -160,16 +160,15 @@ impl<T: Number> Coding<T> {
             tail_bits: tail_bits(counted) - of_copies,
         };
         if n_used > 1 {
-            coding.make_codes(work, level);
+            coding.make_codes(coded, work, level);
         }
         coding
     }
 
     /// Makes the codes of the coded numbers, and counts what they take.
     #[inline(always)]
-    fn make_codes(&mut self, work: &mut Work<T>, level: Level) {
-        let n = self.n_coded;
-        let (coded, codes, lengths) = (&work.coded[..n], &mut work.codes[..n], &mut work.lengths[..n]);
+    fn make_codes(&mut self, coded: &[T], work: &mut Work<T>, level: Level) {
+        let (codes, lengths) = (&mut work.codes[..coded.len()], &mut work.lengths[..coded.len()]);
         let of_symbols = self.code_lengths.as_ref();
         let all = Codes::new(of_symbols).expect("codes of lengths made here");
         let n_used = rank(of_symbols, &mut work.by_rank);
@@ -198,8 +197,9 @@ impl<T: Number> Coding<T> {
         HEAD_BYTES + WORD_BYTES * self.n_words + self.mark_bytes + self.length_bytes + self.tail_bits.div_ceil(8)
     }
 
-    /// Writes the numbers that were looked at last with this memory to `out`, which has exactly [`Coding::n_bytes`].
-    pub fn write(&self, work: &Work<T>, level: Level, out: &mut [u8]) {
+    /// Writes the numbers that were looked at, the last ones with this memory, to `out`, which has exactly
+    /// [`Coding::n_bytes`].
+    pub fn write(&self, rows: &[T], work: &Work<T>, level: Level, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(HEAD_BYTES);
         let fields = [self.lowest, self.n_symbols, self.length_bytes, self.n_words];
         for (field, bytes) in fields.iter().zip(head.chunks_exact_mut(2)) {
@@ -228,7 +228,7 @@ impl<T: Number> Coding<T> {
         lengths.fill_with(|| coded.next().unwrap_or(0) | coded.next().unwrap_or(0) << 4);
         if self.tail_bits > 0 {
             let mut writer = bits::Writer::new(tails);
-            for row in work.coded[..self.n_numbers].chunks(LANES) {
+            for row in rows[..self.n_numbers].chunks(LANES) {
                 // Often only few numbers are so large; the first difference of a block is one.
                 if symbol(row.iter().fold(T::default(), |any, &number| any | number)).1 == 0 {
                     continue;
@@ -253,22 +253,20 @@ fn last_row(lengths: &[u8]) -> [u32; LANES] {
     lengths.last_chunk().map_or([0; LANES], |last: &[u8; LANES]| last.map(u32::from))
 }
 
-/// Counts the symbols of numbers in rows.
+/// Counts the symbols of numbers.
 #[inline(never)] // the vector instructions of the caller are of no use here
-pub fn count<'a, T: Number>(rows: impl Iterator<Item = &'a [T]>, counts: &mut T::Counts) {
+pub fn count<T: Number>(numbers: &[T], counts: &mut T::Counts) {
     // Numbers next to each other are often the same: with several tables none waits for the count before.
     let mut others = [T::no_counts(), T::no_counts(), T::no_counts()];
     let [second, third, fourth] = &mut others;
-    for row in rows {
-        let (quads, rest) = row.as_chunks::<4>();
-        for quad in quads {
-            counts.as_mut()[symbol(quad[0]).0] += 1;
-            second.as_mut()[symbol(quad[1]).0] += 1;
-            third.as_mut()[symbol(quad[2]).0] += 1;
-            fourth.as_mut()[symbol(quad[3]).0] += 1;
-        }
-        rest.iter().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
+    let (quads, rest) = numbers.as_chunks::<4>();
+    for quad in quads {
+        counts.as_mut()[symbol(quad[0]).0] += 1;
+        second.as_mut()[symbol(quad[1]).0] += 1;
+        third.as_mut()[symbol(quad[2]).0] += 1;
+        fourth.as_mut()[symbol(quad[3]).0] += 1;
     }
+    rest.iter().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
     for other in &others {
         counts.as_mut().iter_mut().zip(other.as_ref()).for_each(|(count, other)| *count += other);
     }
@@ -472,9 +470,11 @@ mod tests {
 
     fn written<T: Number>(numbers: &[T], level: Level) -> Vec<u8> {
         let mut work = Work::new(numbers.len()).unwrap();
-        let coding = Coding::choose(numbers, &mut work, level);
+        let mut rows = numbers.to_vec();
+        rows.resize(numbers.len().next_multiple_of(LANES), T::default());
+        let coding = Coding::choose(&mut rows, numbers.len(), &mut work, level);
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(&work, level, &mut out);
+        coding.write(&rows, &work, level, &mut out);
         out
     }
 
