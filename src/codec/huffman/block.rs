@@ -171,9 +171,13 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
         return end;
     }
     let elements = Elements { bytes, is_signed };
-    let are_differences = elements.cost(n, true, sample) < elements.cost(n, false, sample);
     let rows = &mut numbers[..n.next_multiple_of(LANES)];
-    elements.fill(&mut rows[..n], 0, are_differences);
+    // The first pass over memory, which is one behind the other. The sample finds the elements in the cache then.
+    elements.fill(&mut rows[..n], 0, false);
+    let are_differences = elements.cost(n, true, sample) < elements.cost(n, false, sample);
+    if are_differences {
+        elements.fill(&mut rows[..n], 0, true);
+    }
     let coding = Coding::choose(rows, n, memory, level);
     let end = (HEADER + coding.n_bytes()).next_multiple_of(UNIT);
     let raw_end = (HEADER + bytes.len()).next_multiple_of(UNIT);

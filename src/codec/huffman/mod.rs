@@ -158,6 +158,7 @@ impl<T: Number> BlockCoder<u32> for Coder<T> {
         Work::new(self.chunk.layout.blocks.block_elements())
     }
 
+    #[inline(always)]
     fn encode<S: Rows<u32>>(
         &self,
         _: S,
