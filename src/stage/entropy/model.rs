@@ -2,8 +2,9 @@
 
 use crate::stage::entropy::range::Coder;
 
-/// By how many bits a model has seen, up to the last: it moves by 2^-n of the way.
-const RATES: [u8; 12] = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5];
+/// By how many bits a model has seen, up to the last: it moves by 2^-n of the way. Those behind the last let it be found
+/// without a look at the bounds.
+const RATES: [u8; 16] = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5];
 
 /// The probability that a bit is 1, in 2^-16, by what it was before.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +19,7 @@ impl Model {
 
     #[inline(always)]
     fn update(&mut self, bit: bool) {
-        let rate = RATES[usize::from(self.n_seen)];
+        let rate = RATES[usize::from(self.n_seen) % RATES.len()];
         self.n_seen = (self.n_seen + 1).min(RATES.len() as u16 - 1);
         // Towards 0, or 2^16 − 1.
         let up = 0u16.wrapping_sub(bit.into());

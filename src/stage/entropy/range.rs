@@ -105,16 +105,13 @@ impl Coder for Encoder<'_> {
 
     #[inline(always)]
     fn plain(&mut self, n: u32, bits: u64) -> u64 {
-        if n == 0 {
-            return 0;
-        }
-        let bits = bits & (u64::MAX >> (64 - n));
+        let bits = bits & low_bits(n);
         self.bits |= bits << self.n_bits;
         self.n_bits += n;
         if self.n_bits >= 64 {
             self.put_plain();
             self.n_bits -= 64;
-            self.bits = if self.n_bits == 0 { 0 } else { bits >> (n - self.n_bits) };
+            self.bits = bits.checked_shr(n - self.n_bits).unwrap_or(0);
         }
         bits
     }
@@ -194,9 +191,6 @@ impl Coder for Decoder<'_> {
 
     #[inline(always)]
     fn plain(&mut self, n: u32, _: u64) -> u64 {
-        if n == 0 {
-            return 0;
-        }
         let mut bits = self.bits;
         if n > self.n_bits {
             let word = self.take_plain();
@@ -208,8 +202,14 @@ impl Coder for Decoder<'_> {
             self.bits = self.bits.checked_shr(n).unwrap_or(0);
             self.n_bits -= n;
         }
-        bits & (u64::MAX >> (64 - n))
+        bits & low_bits(n)
     }
+}
+
+/// So many ones, up to 64.
+#[inline(always)]
+fn low_bits(n: u32) -> u64 {
+    u64::MAX.checked_shr(64 - n).unwrap_or(0)
 }
 
 #[cfg(test)]

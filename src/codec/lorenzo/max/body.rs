@@ -24,26 +24,26 @@ pub struct Memory<'a> {
 
 /// Codes which elements are masked.
 #[inline(always)]
-pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [_, sy, sx]: [usize; 3]) {
+pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [sz, sy, sx]: [usize; 3]) {
     let mut models = [Model::NEW; 512];
-    for i in 0..masked.len() {
-        let (x, y, z) = (i % sx, i / sx % sy, i / sx / sy);
-        let (n, u) = (y > 0, z > 0);
-        // Elements that are there, and how far back they are.
-        let around = [
-            (x > 0, 1),
-            (n, sx),
-            (u, sy * sx),
-            (x > 1, 2),
-            (n && x > 0, sx + 1),
-            (n && x + 1 < sx, sx - 1),
-            (y > 1, 2 * sx),
-            (u && x + 1 < sx, sy * sx - 1),
-            (x > 2, 3),
-        ];
-        let bit = |(k, (exists, back)): (usize, (bool, usize))| usize::from(exists && masked[i - back]) << k;
-        let context: usize = around.into_iter().enumerate().map(bit).sum();
-        masked[i] = models[context].code(coder, masked[i]);
+    for row in 0..sz * sy {
+        let (n, u, far_n) = (row % sy > 0, row >= sy, row % sy > 1);
+        let start = row * sx;
+        // The last three elements of this row; of the row to the north the elements up to the next place.
+        let mut west = 0;
+        let mut north = usize::from(n && masked[start - sx]);
+        for x in 0..sx {
+            let i = start + x;
+            let has_next = x + 1 < sx;
+            north = (2 * north + usize::from(n && has_next && masked[i + 1 - sx])) % 8;
+            let context = west
+                + 8 * north
+                + 64 * usize::from(far_n && masked[i - 2 * sx])
+                + 128 * usize::from(u && masked[i - sy * sx])
+                + 256 * usize::from(u && has_next && masked[i + 1 - sy * sx]);
+            masked[i] = models[context].code(coder, masked[i]);
+            west = (2 * west + usize::from(masked[i])) % 8;
+        }
     }
 }
 

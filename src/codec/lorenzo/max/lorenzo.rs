@@ -58,13 +58,22 @@ impl<'a> Lorenzo<'a> {
     pub fn learn(&mut self, x: usize, number: i64) {
         let [sy, sx] = self.sizes;
         let mut left = number;
-        let mut step = |kept: &mut i64| {
-            let difference = left.wrapping_sub(*kept);
-            *kept = left;
-            left = difference;
-        };
-        (0..self.orders[0]).for_each(|k| step(&mut self.planes[(k * sy + self.y) * sx + x]));
-        (0..self.orders[1]).for_each(|k| step(&mut self.rows[k * sx + x]));
-        self.here[..self.orders[2]].iter_mut().for_each(step);
+        for k in 0..self.orders[0] {
+            left = replace(&mut self.planes[(k * sy + self.y) * sx + x], left);
+        }
+        for k in 0..self.orders[1] {
+            left = replace(&mut self.rows[k * sx + x], left);
+        }
+        for kept in &mut self.here[..self.orders[2]] {
+            left = replace(kept, left);
+        }
     }
+}
+
+/// Keeps a number instead of the one before; the difference.
+#[inline(always)]
+fn replace(kept: &mut i64, number: i64) -> i64 {
+    let difference = number.wrapping_sub(*kept);
+    *kept = number;
+    difference
 }

@@ -84,28 +84,41 @@ pub fn code<C: Coder>(
     (best.number.wrapping_add(difference), Coded { length: length as u8, sign: 1 + u8::from(is_negative) })
 }
 
+/// The models of the steps to a length.
+struct Steps<'a> {
+    by_score: &'a mut [Model; STEPS],
+    by_neighbours: &'a mut [Model; STEPS],
+}
+
+impl Steps<'_> {
+    #[inline(always)]
+    fn go_on<C: Coder>(&mut self, coder: &mut C, step: usize, bit: bool) -> bool {
+        code_by_two(coder, &mut self.by_score[step], &mut self.by_neighbours[step], bit)
+    }
+}
+
 /// Codes the length of a difference, step by step from the expected one on.
 #[inline(always)]
 fn length<C: Coder>(models: &mut Models, coder: &mut C, best: &Best, around: &Around, length: u32) -> u32 {
     let expected = ((best.score + SCORE) / (2 * SCORE)).min(LENGTHS as u32 - 1);
     let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
     let (west, north) = (near(around.west.length.into()), near(around.north.length.into()));
-    let by_score = &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)];
-    let by_neighbours = &mut models.by_neighbours[west][north];
-    let mut goes_on =
-        |step: usize, bit: bool| code_by_two(coder, &mut by_score[step], &mut by_neighbours[step], bit);
+    let mut steps = Steps {
+        by_score: &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)],
+        by_neighbours: &mut models.by_neighbours[west][north],
+    };
     let mut at = expected;
     // No length is below 0.
-    if at == 0 || goes_on(0, length >= at) {
+    if at == 0 || steps.go_on(coder, 0, length >= at) {
         let mut step = STEPS / 2;
-        while at < LENGTHS as u32 - 1 && goes_on(step, length > at) {
+        while at < LENGTHS as u32 - 1 && steps.go_on(coder, step, length > at) {
             at += 1;
             step = (step + 1).min(STEPS - 1);
         }
     } else {
         at -= 1;
         let mut step = 1;
-        while at > 0 && goes_on(step, length < at) {
+        while at > 0 && steps.go_on(coder, step, length < at) {
             at -= 1;
             step = (step + 1).min(STEPS / 2 - 1);
         }
