@@ -10,17 +10,17 @@ use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, RANKS};
 use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIGHTED, left};
-use crate::codec::lorenzo::max::{Work, code_tails};
+use crate::codec::lorenzo::max::{Work, code_tails, lag_of};
 use crate::stage::entropy::range::Encoder;
 use crate::stage::predict::{MAX_ORDER, Orders};
 use crate::stage::word::Word;
 
 /// Largest order along z: each is a plane of numbers to be kept.
 const MOST_ALONG_Z: u8 = 3;
-/// Elements of the part that is tried, at least, and which part of the block it is.
+/// Elements of the part that is tried, about, and which part of the block it is; its extents, at least.
 const TRIED: usize = 1 << 12;
 const TRIED_PART: usize = 64;
-const LEAST_TRIED: usize = 4;
+const LEAST_TRIED: [usize; 3] = [4, 4, 512];
 /// Samples for a mask.
 const SAMPLES: usize = 256;
 /// A word may be masked if so many elements have it at least, as a part of all.
@@ -45,13 +45,13 @@ const ORDER_SAMPLES: usize = 512;
 pub fn choose<W: Word>(
     work: &mut Work<W>,
     scratch: &mut [u8],
-    (shape, lag): ([usize; 3], usize),
+    (shape, period): ([usize; 3], u32),
     is_float: bool,
 ) -> Plan<W> {
     let n = shape[0] * shape[1] * shape[2];
-    let mask = frequent(&work.words[..n]);
+    let frequent = frequent(&work.words[..n]);
     for i in 0..n {
-        work.masked[i] = Some(work.words[i]) == mask;
+        work.masked[i] = Some(work.words[i]) == frequent;
     }
     let n_ranks = rank(work, n);
     let bits = Plan {
@@ -65,9 +65,9 @@ pub fn choose<W: Word>(
     };
     to_numbers(work, 0..n, &bits, is_float);
     let n_helped = match (is_float, W::BITS) {
-        (true, 32) => helped(work, n, &Singles(bits.unit)),
-        (true, _) => helped(work, n, &Doubles(bits.unit)),
-        _ => helped(work, n, &Integers),
+        (true, 32) => helped(work, n, n.div_ceil(LOOKING_BACK_MOSTLY), &Singles(bits.unit)),
+        (true, _) => helped(work, n, n.div_ceil(LOOKING_BACK_MOSTLY), &Doubles(bits.unit)),
+        _ => helped(work, n, n.div_ceil(LOOKING_BACK_PART), &Integers),
     };
     let looks_back = n_helped * LOOKING_BACK_PART >= n;
     let mut maps = [(BITS, bits.unit); 6];
@@ -89,9 +89,11 @@ pub fn choose<W: Word>(
         }
     }
     let part = Part::of(shape);
+    let elements = part.copy(work, shape);
+    let lag = lag_of(part.shape, period);
     let mut best = (u64::MAX, bits);
     for &(map, unit) in &maps[..n_maps] {
-        for mask in [None, mask].into_iter().take(1 + usize::from(mask.is_some())) {
+        for mask in [None, frequent].into_iter().take(1 + usize::from(frequent.is_some())) {
             let plan = Plan {
                 map,
                 unit,
@@ -101,50 +103,77 @@ pub fn choose<W: Word>(
                 ..bits
             };
             // Of masked elements it was not asked whether they have a number.
-            if mask.is_none() && !has_number(work.words[..n].iter().zip(&work.masked), &plan)
-                || !to_numbers(work, part.elements.clone(), &plan, is_float)
-            {
+            let all_have = frequent.is_none_or(|word| has_number(word, &plan));
+            // Whether a mask is good is seen with the first map.
+            let is_settled = map != BITS && all_have && mask != best.1.mask;
+            if is_settled || mask.is_none() && !all_have || !to_numbers(work, elements.clone(), &plan, is_float) {
                 continue;
             }
-            let numbers = &work.numbers[part.elements.clone()];
+            let numbers = &work.numbers[elements.clone()];
             let orders = if map == BITS && is_float { [0; 3] } else { orders_of(numbers, part.shape) };
-            let plan = Plan { orders, active: all_active(shape, lag, orders, looks_back), ..plan };
-            let (cost, active) = tried(work, scratch, &plan, &part, (n, lag), is_float);
+            let plan = Plan { orders, active: all_active(part.shape, lag, orders, looks_back), ..plan };
+            let (cost, active) = tried(work, scratch, &plan, (elements.clone(), part.shape, lag), n, is_float);
             if cost < best.0 {
                 best = (cost, Plan { active, ..plan });
             }
         }
     }
-    to_numbers(work, 0..n, &best.1, is_float);
+    // Those of all bits are there.
+    if best.1.map != BITS {
+        to_numbers(work, 0..n, &best.1, is_float);
+    }
     best.1
 }
 
-/// Whether the word that may be masked has a number.
-fn has_number<'a, W: Word>(mut words: impl Iterator<Item = (&'a W, &'a bool)>, plan: &Plan<W>) -> bool {
-    let masked = words.find(|&(_, &is_masked)| is_masked).map(|(&word, _)| word);
-    masked.is_none_or(|word| match plan.map {
+/// Whether a word has a number.
+fn has_number<W: Word>(word: W, plan: &Plan<W>) -> bool {
+    match plan.map {
         CUT => map::cut(word, plan.unit).is_some(),
         DECIMAL => map::decimal(word, plan.unit).is_some(),
         _ => true,
-    })
+    }
 }
 
-/// The part of a block that is tried: rows, planes or elements in its middle.
-struct Part {
-    elements: Range<usize>,
+/// The part of a block that is tried: a box in its middle, which is copied behind the block.
+pub struct Part {
+    origin: [usize; 3],
     shape: [usize; 3],
 }
 
 impl Part {
-    fn of(shape: [usize; 3]) -> Self {
+    /// That of a block of this shape: short along the slow axes, so that it has whole rows if they are not long.
+    pub fn of(shape: [usize; 3]) -> Self {
         let n = shape[0] * shape[1] * shape[2];
-        let axis = (0..3).find(|&k| shape[k] > 1).unwrap_or(2);
-        let step = n / shape[axis];
-        let extent = TRIED.max(n / TRIED_PART).div_ceil(step).max(LEAST_TRIED).min(shape[axis]);
-        let start = (shape[axis] - extent) / 2 * step;
-        let mut part = shape;
-        part[axis] = extent;
-        Self { elements: start..start + extent * step, shape: part }
+        let mut wanted = TRIED.max(n / TRIED_PART);
+        let mut step = n;
+        let part = [0, 1, 2].map(|k| {
+            step /= shape[k];
+            let extent = wanted.div_ceil(step).max(LEAST_TRIED[k]).min(shape[k]);
+            wanted = wanted.div_ceil(extent);
+            extent
+        });
+        Self { origin: [0, 1, 2].map(|k| (shape[k] - part[k]) / 2), shape: part }
+    }
+
+    /// How many elements it has.
+    pub fn n_elements(&self) -> usize {
+        self.shape[0] * self.shape[1] * self.shape[2]
+    }
+
+    /// Copies the part; where it is then.
+    fn copy<W: Word>(&self, work: &mut Work<W>, [sz, sy, sx]: [usize; 3]) -> Range<usize> {
+        let ([z0, y0, x0], [pz, py, px]) = (self.origin, self.shape);
+        let start = sz * sy * sx;
+        let mut at = start;
+        for z in z0..z0 + pz {
+            for y in y0..y0 + py {
+                let from = (z * sy + y) * sx + x0;
+                work.words.copy_within(from..from + px, at);
+                work.masked.copy_within(from..from + px, at);
+                at += px;
+            }
+        }
+        start..at
     }
 }
 
@@ -174,6 +203,9 @@ fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
     if 4 * ranks[..samples].chunk_by(|a, b| a == b).count() > 3 * samples {
         return n;
     }
+    if let Some(n_ranks) = rank_near(&work.words[..n], ranks, &mut work.tables.one) {
+        return n_ranks;
+    }
     ranks.copy_from_slice(&work.words[..n]);
     ranks.sort_unstable();
     let mut n_ranks = 1;
@@ -184,6 +216,36 @@ fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
         }
     }
     n_ranks
+}
+
+/// The same of words that are near each other as integers, which need no sorting; `None` of others.
+fn rank_near<W: Word>(words: &[W], ranks: &mut [W], seen: &mut [u32]) -> Option<usize> {
+    let (mut least, mut most) = (i64::MAX, i64::MIN);
+    for word in words {
+        (least, most) = (least.min(word.to_i64()), most.max(word.to_i64()));
+    }
+    let n_between = most.abs_diff(least);
+    if n_between >= seen.len() as u64 {
+        return None;
+    }
+    seen.fill(0);
+    for word in words {
+        seen[word.to_i64().abs_diff(least) as usize] = 1;
+    }
+    let mut n_ranks = 0;
+    let mut n_negative = 0;
+    for (integer, _) in (least..).zip(&*seen).filter(|&(_, &seen)| seen > 0) {
+        ranks[n_ranks] = W::from_u64(integer as u64);
+        n_ranks += 1;
+        n_negative += usize::from(integer < 0);
+    }
+    if n_ranks as u64 * 8 > n_between * 7 {
+        // Nearly all integers, so that ranks are no better than those.
+        return Some(words.len());
+    }
+    // As words, negative integers are the largest.
+    ranks[..n_ranks].rotate_left(n_negative);
+    Some(n_ranks)
 }
 
 /// Zero bits at the end of all words.
@@ -218,13 +280,18 @@ fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W
     true
 }
 
-/// How many elements looking back helps.
+/// How many elements looking back helps, up to `enough`.
 #[inline(always)]
-fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, domain: &D) -> usize {
+fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, enough: usize, domain: &D) -> usize {
     let numbers = &work.numbers[..n];
     let mut lookback = Lookback::new(&mut work.tables, true);
     let (mut bits_else, mut n_helped) = (0, 0);
     for i in 1..n {
+        // The rest would not help enough, unless it is quite another.
+        let is_hopeless = i == n / 4 && n_helped * 8 * LOOKING_BACK_PART < n;
+        if is_hopeless || n_helped >= enough {
+            break;
+        }
         let bits = left(numbers[i], numbers[i - 1]);
         bits_else = bits_else - bits_else / 4 + SCORE * bits / 4;
         if let Some(expected) = lookback.prediction() {
@@ -372,18 +439,18 @@ fn tried<W: Word>(
     work: &mut Work<W>,
     scratch: &mut [u8],
     plan: &Plan<W>,
-    part: &Part,
-    (n, lag): (usize, usize),
+    (elements, shape, lag): (Range<usize>, [usize; 3], usize),
+    n: usize,
     is_float: bool,
 ) -> (u64, u16) {
-    let (range, n_part) = (part.elements.clone(), part.elements.len());
+    let n_part = elements.len();
     let mut encoder = Encoder::new(scratch);
     if plan.mask.is_some() {
-        code_mask(&mut encoder, &mut work.masked[range.clone()], part.shape);
+        code_mask(&mut encoder, &mut work.masked[elements.clone()], shape);
     }
-    let uses = work.code(&mut encoder, plan, (part.shape, lag), range.start, is_float);
+    let uses = work.code(&mut encoder, plan, (shape, lag), elements.start, is_float);
     if plan.map == CUT {
-        code_tails(work, &mut encoder, plan, range);
+        code_tails(work, &mut encoder, plan, elements);
     }
     let mut cost = (u128::from(encoder.n_bits()) * n as u128 / n_part as u128).min(u64::MAX.into()) as u64;
     if plan.map == RANKS {

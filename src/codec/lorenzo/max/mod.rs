@@ -15,6 +15,8 @@ mod map;
 mod predict;
 mod residual;
 
+use std::any::Any;
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::codec::BlockCounts;
@@ -31,6 +33,7 @@ use crate::stage::predict::Orders;
 use crate::stage::rows::{LANES, RowWord, Rows};
 use crate::stage::word::Word;
 use body::{Memory, code_mask, code_numbers, code_words};
+use choose::Part;
 use domain::{Doubles, Integers, Singles};
 use header::{Header, Plan};
 use lookback::{LOG2_PLACES, Tables};
@@ -50,7 +53,39 @@ pub struct Max {
     pub period: u32,
 }
 
-/// Memory for the work on a block.
+thread_local! {
+    /// The last memory that this thread used: to have it zeroed anew takes as long as to code a small chunk.
+    static KEPT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+}
+
+/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+pub struct Kept<W: Word>(Option<Box<Work<W>>>);
+
+impl<W: Word> Kept<W> {
+    fn new() -> Result<Self> {
+        // At the end of a thread there may be nothing kept any more.
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        let work = match kept.and_then(|work| work.downcast().ok()) {
+            Some(work) => work,
+            None => Box::new(Work::new()?),
+        };
+        Ok(Self(Some(work)))
+    }
+
+    fn work(&mut self) -> &mut Work<W> {
+        self.0.as_mut().expect("there until it is dropped")
+    }
+}
+
+impl<W: Word> Drop for Kept<W> {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take() {
+            let _ = KEPT.try_with(|kept| kept.set(Some(work)));
+        }
+    }
+}
+
+/// Memory for the work on a block. Behind the block there is room for the part of it that is tried.
 pub struct Work<W> {
     words: Vec<W>,
     /// The different words, in ascending order.
@@ -105,10 +140,11 @@ impl<W: Word> Work<W> {
     fn prepare(&mut self, shape: [usize; 3]) -> Result<()> {
         let [sz, sy, sx] = shape;
         let n = sz * sy * sx;
-        grow(&mut self.words, n + 2 * LANES, W::default())?;
-        grow(&mut self.numbers, n, 0)?;
-        grow(&mut self.tails, n, 0)?;
-        grow(&mut self.masked, n, false)?;
+        let with_part = n + Part::of(shape).n_elements();
+        grow(&mut self.words, with_part + 2 * LANES, W::default())?;
+        grow(&mut self.numbers, with_part, 0)?;
+        grow(&mut self.tails, with_part, 0)?;
+        grow(&mut self.masked, with_part, false)?;
         grow(&mut self.values, Values::zeros(shape) + n, 0.0)?;
         // One row has no rows around it.
         let places = if sz * sy == 1 { 1 } else { sx };
@@ -161,7 +197,7 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
 
 impl<W: RowWord> BlockCoder<W> for Max {
     const NAME: &'static str = "lorenzo";
-    type Work = Work<W>;
+    type Work = Kept<W>;
 
     fn layout(&self) -> &Layout {
         &self.layout
@@ -175,28 +211,29 @@ impl<W: RowWord> BlockCoder<W> for Max {
         true
     }
 
-    fn work(&self) -> Result<Work<W>> {
+    fn work(&self) -> Result<Kept<W>> {
         // There is memory for the largest block before any is encoded, as that cannot fail.
-        let mut work = Work::new()?;
-        for (_, shape) in self.layout.blocks.kinds() {
+        let mut kept = Kept::new()?;
+        let work = kept.work();
+        for (_, shape) in self.layout.blocks.kinds().filter(|&(n_blocks, _)| n_blocks > 0) {
             work.prepare(shape)?;
             work.prepare_orders(choose::most_orders(shape), shape)?;
             grow(&mut work.ranks, shape.iter().product(), W::default())?;
         }
-        Ok(work)
+        Ok(kept)
     }
 
     #[inline(always)]
     fn encode<S: Rows<W>>(
         &self,
         s: S,
-        work: &mut Work<W>,
+        kept: &mut Kept<W>,
         source: &Source,
         shape: [usize; 3],
         out: &mut [u8],
     ) -> usize {
         let n = shape[0] * shape[1] * shape[2];
-        let element = self.element;
+        let (work, element) = (kept.work(), self.element);
         let block = BlockWords::load(s, source, shape, element, &mut work.words);
         if block.range[0] == block.range[1] {
             Header::Constant(block.first).emit(out);
@@ -207,10 +244,9 @@ impl<W: RowWord> BlockCoder<W> for Max {
         }
         let raw_bytes = HEADER_BYTES + (n * element.bytes).next_multiple_of(UNIT);
         let (head, place) = out[..raw_bytes].split_at_mut(HEADER_BYTES);
-        let lag = lag_of(shape, self.period);
-        let plan = choose::choose(work, place, (shape, lag), element.is_float);
+        let plan = choose::choose(work, place, (shape, self.period), element.is_float);
         let mut encoder = Encoder::new(place);
-        code(work, &mut encoder, &plan, (shape, lag), element.is_float);
+        code(work, &mut encoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
         if let Some((front, back)) = encoder.finish() {
             let n_bytes = (front + back).next_multiple_of(UNIT);
             if n_bytes < place.len() {
@@ -231,13 +267,13 @@ impl<W: RowWord> BlockCoder<W> for Max {
     fn decode<S: Rows<W>>(
         &self,
         s: S,
-        work: &mut Work<W>,
+        kept: &mut Kept<W>,
         shape: [usize; 3],
         bytes: &[u8],
         target: &mut Target,
     ) -> Result<()> {
         let n = shape[0] * shape[1] * shape[2];
-        let element = self.element;
+        let (work, element) = (kept.work(), self.element);
         let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
         let (head, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
         match Header::<W>::parse(head, element.is_float)? {
