@@ -135,8 +135,17 @@ fn longest(widths: [u8; LANES / 8]) -> usize {
     a.max(b).max(c.max(d)).into()
 }
 
+/// Keys of which the least is looked for.
+pub const KEYS: usize = 16;
+
+/// Operations on keys.
+pub trait Keys: Copy {
+    /// The least one.
+    fn least(self, keys: &[u16; KEYS]) -> u16;
+}
+
 /// Operations on rows of words. In masks, bit j stands for lane j.
-pub trait Rows<W: Word>: Copy {
+pub trait Rows<W: Word>: Keys {
     /// 32 words.
     type Row: Copy;
     /// Parts of a sum.

@@ -1,6 +1,6 @@
 //! Rows as arrays, for every CPU.
 
-use crate::stage::rows::{LANES, Rows, mask_of};
+use crate::stage::rows::{KEYS, Keys, LANES, Rows, mask_of};
 use crate::stage::word::Word;
 
 /// What every CPU can do.
@@ -16,6 +16,17 @@ macro_rules! each {
         }
         row
     }};
+}
+
+impl Keys for Portable {
+    #[inline(always)]
+    fn least(self, keys: &[u16; KEYS]) -> u16 {
+        let mut least = keys[0];
+        for &key in keys {
+            least = least.min(key);
+        }
+        least
+    }
 }
 
 impl<W: Word> Rows<W> for Portable {

@@ -4,10 +4,11 @@ use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::{Lookback, Tables};
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
-use crate::codec::lorenzo::max::predict::{LOOKBACK, N, Predictor, Values};
+use crate::codec::lorenzo::max::predict::{LANES, LOOKBACK, N, Predictor, Values};
 use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
+use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
 /// What numbers are coded with.
@@ -17,7 +18,7 @@ pub struct Memory<'a> {
     pub values: &'a mut [f64],
     pub planes: &'a mut [i64],
     pub rows: &'a mut [i64],
-    pub above: &'a mut [[u16; N]],
+    pub above: &'a mut [[u16; LANES]],
     pub coded: &'a mut [Coded],
     pub tables: &'a mut Tables,
 }
@@ -68,8 +69,8 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
 
 /// Codes the numbers of a block; how often each prediction was taken. Masked elements get some number.
 #[inline(always)]
-pub fn code_numbers<W: Word, C: Coder, D: Domain>(
-    coder: &mut C,
+pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
+    (s, coder): (S, &mut C),
     domain: &D,
     memory: &mut Memory,
     plan: &Plan<W>,
@@ -85,7 +86,7 @@ pub fn code_numbers<W: Word, C: Coder, D: Domain>(
     let lookback = Lookback::new(tables, looks_back);
     let values = Values { all: values, shape, lag };
     let places = if sz * sy == 1 { 1 } else { sx };
-    let mut predictor = Predictor::new(values, &mut above[..places], plan.active, lorenzo, lookback);
+    let mut predictor = Predictor::new(s, values, &mut above[..places], plan.active, lorenzo, lookback);
     let coded = &mut coded[..places];
     coded.fill(Coded::default());
     let mut uses = [0; N];

@@ -13,6 +13,7 @@ use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIG
 use crate::codec::lorenzo::max::{Work, code_tails, lag_of};
 use crate::stage::entropy::range::Encoder;
 use crate::stage::predict::{MAX_ORDER, Orders};
+use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
 /// Largest order along z: each is a plane of numbers to be kept.
@@ -42,7 +43,8 @@ const ORDER_SAMPLES: usize = 512;
 
 /// The plan for the words of a block; their numbers, tails and mask are in `work` then. `scratch` has room for the block.
 #[inline(always)]
-pub fn choose<W: Word>(
+pub fn choose<W: Word, S: Rows<W>>(
+    s: S,
     work: &mut Work<W>,
     scratch: &mut [u8],
     (shape, period): ([usize; 3], u32),
@@ -112,7 +114,7 @@ pub fn choose<W: Word>(
             let numbers = &work.numbers[elements.clone()];
             let orders = if map == BITS && is_float { [0; 3] } else { orders_of(numbers, part.shape) };
             let plan = Plan { orders, active: all_active(part.shape, lag, orders, looks_back), ..plan };
-            let (cost, active) = tried(work, scratch, &plan, (elements.clone(), part.shape, lag), n, is_float);
+            let (cost, active) = tried(s, work, scratch, &plan, (elements.clone(), part.shape, lag), n, is_float);
             if cost < best.0 {
                 best = (cost, Plan { active, ..plan });
             }
@@ -435,7 +437,8 @@ fn all_active([sz, sy, sx]: [usize; 3], lag: usize, orders: Orders, looks_back: 
 
 /// Codes a part of the block: what it costs, in bits for all of it, and which predictions are worth it.
 #[inline(always)]
-fn tried<W: Word>(
+fn tried<W: Word, S: Rows<W>>(
+    s: S,
     work: &mut Work<W>,
     scratch: &mut [u8],
     plan: &Plan<W>,
@@ -448,7 +451,7 @@ fn tried<W: Word>(
     if plan.mask.is_some() {
         code_mask(&mut encoder, &mut work.masked[elements.clone()], shape);
     }
-    let uses = work.code(&mut encoder, plan, (shape, lag), elements.start, is_float);
+    let uses = work.code(s, &mut encoder, plan, (shape, lag), elements.start, is_float);
     if plan.map == CUT {
         code_tails(work, &mut encoder, plan, elements);
     }

@@ -25,7 +25,7 @@ impl Domain for Integers {
 
     #[inline(always)]
     fn number(&self, value: f64) -> i64 {
-        (value + if value < 0.0 { -0.5 } else { 0.5 }) as i64
+        truncated(value + if value < 0.0 { -0.5 } else { 0.5 })
     }
 
     #[inline(always)]
@@ -83,6 +83,21 @@ impl Domain for Doubles {
     }
 }
 
+/// The same as `value as i64`, for which there are no vectors.
+#[inline(always)]
+fn truncated(value: f64) -> i64 {
+    let word = value.to_bits();
+    // Of the lowest bit of the significand.
+    let exponent = (word >> 52 & 0x7FF) as i64 - 1075;
+    let significand = word & ((1 << 52) - 1) | 1 << 52;
+    // Of 53 bits nothing is left from there on.
+    let size = (significand >> (-exponent).clamp(0, 63)) << exponent.clamp(0, 63);
+    let sign = word as i64 >> 63;
+    let number = (size as i64 ^ sign).wrapping_sub(sign);
+    let beyond = if value.is_nan() { 0 } else { i64::MAX ^ sign };
+    if exponent > 10 { beyond } else { number }
+}
+
 /// Makes the word of a float a number in the order of values, and back.
 #[inline(always)]
 pub fn order_32(word: i32) -> i32 {
@@ -99,4 +114,22 @@ pub fn order_64(word: i64) -> i64 {
 #[inline(always)]
 fn size_of_word(number: i64) -> u64 {
     (number ^ (number >> 63)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truncated_is_what_a_cast_is() {
+        let sizes =
+            [0.0, f64::MIN_POSITIVE, 0.4, 0.5, 1.0, 1.5, 255.9, 4503599627370495.5, 9007199254740993.0, 1e18];
+        let most = [9223372036854774784.0, 9223372036854775808.0, 1e19, 1e300, f64::INFINITY, f64::NAN];
+        let powers = (-70..70).map(|k| 1.7 * f64::powi(2.0, k));
+        for size in sizes.into_iter().chain(most).chain(powers) {
+            for value in [size, -size] {
+                assert_eq!(truncated(value), value as i64, "{value}");
+            }
+        }
+    }
 }

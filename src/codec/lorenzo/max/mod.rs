@@ -96,7 +96,7 @@ pub struct Work<W> {
     values: Vec<f64>,
     planes: Vec<i64>,
     rows: Vec<i64>,
-    above: Vec<[u16; N]>,
+    above: Vec<[u16; predict::LANES]>,
     coded: Vec<Coded>,
     tables: Tables,
     models: Vec<Models>,
@@ -148,7 +148,7 @@ impl<W: Word> Work<W> {
         grow(&mut self.values, Values::zeros(shape) + n, 0.0)?;
         // One row has no rows around it.
         let places = if sz * sy == 1 { 1 } else { sx };
-        grow(&mut self.above, places, [0; N])?;
+        grow(&mut self.above, places, [0; predict::LANES])?;
         grow(&mut self.coded, places, Coded::default())
     }
 
@@ -161,8 +161,9 @@ impl<W: Word> Work<W> {
 
     /// Codes the numbers `range` of a block, which have a shape of their own.
     #[inline(always)]
-    fn code<C: Coder>(
+    fn code<S: Rows<W>, C: Coder>(
         &mut self,
+        s: S,
         coder: &mut C,
         plan: &Plan<W>,
         (shape, lag): ([usize; 3], usize),
@@ -175,10 +176,12 @@ impl<W: Word> Work<W> {
         let (masked, numbers) = (&masked[start..start + n], &mut numbers[start..start + n]);
         match (plan.map, is_float) {
             (BITS, true) if W::BITS == 32 => {
-                code_numbers(coder, &Singles(plan.unit), memory, plan, (shape, lag), masked, numbers)
+                code_numbers((s, coder), &Singles(plan.unit), memory, plan, (shape, lag), masked, numbers)
             }
-            (BITS, true) => code_numbers(coder, &Doubles(plan.unit), memory, plan, (shape, lag), masked, numbers),
-            _ => code_numbers(coder, &Integers, memory, plan, (shape, lag), masked, numbers),
+            (BITS, true) => {
+                code_numbers((s, coder), &Doubles(plan.unit), memory, plan, (shape, lag), masked, numbers)
+            }
+            _ => code_numbers((s, coder), &Integers, memory, plan, (shape, lag), masked, numbers),
         }
     }
 }
@@ -244,9 +247,9 @@ impl<W: RowWord> BlockCoder<W> for Max {
         }
         let raw_bytes = HEADER_BYTES + (n * element.bytes).next_multiple_of(UNIT);
         let (head, place) = out[..raw_bytes].split_at_mut(HEADER_BYTES);
-        let plan = choose::choose(work, place, (shape, self.period), element.is_float);
+        let plan = choose::choose(s, work, place, (shape, self.period), element.is_float);
         let mut encoder = Encoder::new(place);
-        code(work, &mut encoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
+        code(s, work, &mut encoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
         if let Some((front, back)) = encoder.finish() {
             let n_bytes = (front + back).next_multiple_of(UNIT);
             if n_bytes < place.len() {
@@ -300,7 +303,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
                 work.prepare_orders(plan.orders, shape)?;
                 grow(&mut work.ranks, plan.n_ranks as usize, W::default())?;
                 let mut decoder = Decoder::new(rest);
-                code(work, &mut decoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
+                code(s, work, &mut decoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
                 if !decoder.is_sound() {
                     return Err(damage());
                 }
@@ -314,7 +317,8 @@ impl<W: RowWord> BlockCoder<W> for Max {
 
 /// Codes all of a block.
 #[inline(always)]
-fn code<W: Word, C: Coder>(
+fn code<W: Word, S: Rows<W>, C: Coder>(
+    s: S,
     work: &mut Work<W>,
     coder: &mut C,
     plan: &Plan<W>,
@@ -326,7 +330,7 @@ fn code<W: Word, C: Coder>(
         code_mask(coder, &mut work.masked[..n], shape);
     }
     code_words(coder, &mut work.ranks[..plan.n_ranks as usize]);
-    work.code(coder, plan, (shape, lag), 0, is_float);
+    work.code(s, coder, plan, (shape, lag), 0, is_float);
     if plan.map == CUT {
         code_tails(work, coder, plan, 0..n);
     }

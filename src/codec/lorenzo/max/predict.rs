@@ -6,6 +6,7 @@
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
+use crate::stage::rows::{KEYS, Keys};
 use crate::stage::word::Word;
 
 /// Predictions.
@@ -19,10 +20,12 @@ pub const WEIGHTED: usize = 10;
 /// What followed the last place like this one.
 pub const LOOKBACK: usize = 11;
 
-/// N is at most 2^`LOG2_N`.
+/// N is at most 2^`LOG2_N`, and that are the lanes of what is done with all predictions at once.
 const LOG2_N: u32 = 4;
-/// More than any sum of scores with a number of a prediction below it.
-const INACTIVE: u32 = 1 << 31;
+pub const LANES: usize = 1 << LOG2_N;
+const _: () = assert!(LANES == KEYS && N <= LANES);
+/// Bits of a key without the number of a prediction, which is below: more than any sum of scores, which are up to 2^10.
+const INACTIVE: u16 = u16::MAX << LOG2_N;
 
 /// Neighbours with weights, and how many of one row if there is no other.
 const WEIGHTS: usize = 12;
@@ -85,20 +88,21 @@ impl Rows {
 pub const SCORE: u32 = 16;
 
 /// The predictions of a block, and how good they are.
-pub struct Predictor<'a> {
+pub struct Predictor<'a, K> {
+    k: K,
     values: Values<'a>,
     rows: Rows,
-    /// 0, or [`INACTIVE`] for those that do not take part.
-    inactive: [u32; N],
+    /// Their own numbers, above them [`INACTIVE`] for those that do not take part.
+    names: [u16; LANES],
     /// Whether [`WEIGHTED`] does.
     is_weighted: bool,
     weights: [f64; WEIGHTS],
     features: [f64; WEIGHTS],
     weighted: f64,
-    numbers: [i64; N],
+    numbers: [i64; LANES],
     /// Of the predictions along the row, and of each place in the row before.
-    scores: [u32; N],
-    above: &'a mut [[u16; N]],
+    scores: [u16; LANES],
+    above: &'a mut [[u16; LANES]],
     pub lorenzo: Lorenzo<'a>,
     pub lookback: Lookback<'a>,
 }
@@ -115,28 +119,30 @@ pub struct Best {
     pub other: i64,
 }
 
-impl<'a> Predictor<'a> {
+impl<'a, K: Keys> Predictor<'a, K> {
     /// For a block. `above` is for a row.
     pub fn new(
+        k: K,
         values: Values<'a>,
-        above: &'a mut [[u16; N]],
+        above: &'a mut [[u16; LANES]],
         active: u16,
         lorenzo: Lorenzo<'a>,
         lookback: Lookback<'a>,
     ) -> Self {
         values.all[..Values::zeros(values.shape)].fill(0.0);
-        above.fill([0; N]);
+        above.fill([0; LANES]);
         let rows = Rows::new(&values, 0, 0);
         Self {
+            k,
             values,
             rows,
-            inactive: std::array::from_fn(|k| if active >> k & 1 == 1 { 0 } else { INACTIVE }),
+            names: std::array::from_fn(|k| k as u16 | if active >> k & 1 == 1 { 0 } else { INACTIVE }),
             is_weighted: active >> WEIGHTED & 1 == 1,
             weights: [0.0; WEIGHTS],
             features: [0.0; WEIGHTS],
             weighted: 0.0,
-            numbers: [0; N],
-            scores: [0; N],
+            numbers: [0; LANES],
+            scores: [0; LANES],
             above,
             lorenzo,
             lookback,
@@ -160,20 +166,16 @@ impl<'a> Predictor<'a> {
         let [has_north, _, has_up, .., has_earlier] = self.rows.has;
         let or_base = |exists: bool, value: f64| if exists { value } else { base };
         let (t, tw) = (self.values.all[self.rows.earlier + x], self.before(self.rows.earlier, x));
-        let values = [
-            base,
-            or_base(has_north, n),
-            or_base(has_up, u),
-            or_base(has_earlier, t),
-            (w + n) - nw,
-            (w + u) - uw,
-            (n + u) - un,
-            (((w + n) + u) - ((nw + uw) + un)) + unw,
-            (w + t) - tw,
-            base,
-            self.weighted,
-            base,
-        ];
+        let mut values = [base; LANES];
+        values[1] = or_base(has_north, n);
+        values[2] = or_base(has_up, u);
+        values[3] = or_base(has_earlier, t);
+        values[4] = (w + n) - nw;
+        values[5] = (w + u) - uw;
+        values[6] = (n + u) - un;
+        values[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
+        values[8] = (w + t) - tw;
+        values[WEIGHTED] = self.weighted;
         // A loop, since `map` is compiled for any processor.
         for (number, &value) in self.numbers.iter_mut().zip(&values) {
             *number = domain.number(value);
@@ -182,18 +184,23 @@ impl<'a> Predictor<'a> {
         if let Some(number) = self.lookback.prediction() {
             self.numbers[LOOKBACK] = number;
         }
-        // Without branches, which could not be foreseen: the least two, with their numbers below.
         let above = &self.above[x.min(self.above.len() - 1)];
-        let (mut best, mut second) = (u32::MAX, u32::MAX);
-        for (k, &place) in above.iter().enumerate() {
-            let key = (self.scores[k] + u32::from(place)) << LOG2_N | k as u32 | self.inactive[k];
-            second = second.min(best.max(key));
-            best = best.min(key);
+        let mut keys = [0; LANES];
+        for k in 0..LANES {
+            keys[k] = (self.scores[k] + above[k]) << LOG2_N | self.names[k];
         }
-        let which = (best % (1 << LOG2_N)) as usize;
-        let other = if second >= INACTIVE { which } else { (second % (1 << LOG2_N)) as usize };
+        let best = self.k.least(&keys);
+        for key in &mut keys {
+            if *key == best {
+                *key = u16::MAX;
+            }
+        }
+        let second = self.k.least(&keys);
+        let which = usize::from(best) % LANES;
+        let other = if second >= INACTIVE { which } else { usize::from(second) % LANES };
         let number = self.numbers[which];
-        Best { number, which, score: best >> LOG2_N, other: self.numbers[other].wrapping_sub(number) }
+        let score = u32::from(best >> LOG2_N);
+        Best { number, which, score, other: self.numbers[other].wrapping_sub(number) }
     }
 
     /// The number of the element at `x` is known.
@@ -202,10 +209,9 @@ impl<'a> Predictor<'a> {
         let place = x.min(self.above.len() - 1);
         let above = &mut self.above[place];
         for (k, place) in above.iter_mut().enumerate() {
-            let bits = SCORE * left(number, self.numbers[k]);
-            let (score, before) = (self.scores[k], u32::from(*place));
-            self.scores[k] = score - score / 4 + bits / 4;
-            *place = (before - before / 2 + bits / 2) as u16;
+            let bits = (SCORE * left(number, self.numbers[k])) as u16;
+            self.scores[k] = self.scores[k] - self.scores[k] / 4 + bits / 4;
+            *place = *place - *place / 2 + bits / 2;
         }
         self.note(domain, x, number);
         let value = self.values.all[self.rows.here + x];
@@ -225,7 +231,7 @@ impl<'a> Predictor<'a> {
     /// Element `i` of the block is known.
     #[inline(always)]
     pub fn look_back<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize) {
-        self.lookback.learn(domain, numbers, i, self.scores[BASE]);
+        self.lookback.learn(domain, numbers, i, self.scores[BASE].into());
     }
 
     /// The number of the element at `x` is known, and says nothing of predictions.
@@ -287,7 +293,8 @@ impl<'a> Predictor<'a> {
         // The difference of the values i and i + 1 back.
         let step = |i: usize| if x > i { all[rows.here + x - i] - all[rows.here + x - i - 1] } else { 0.0 };
         let from_base = |exists: bool, value: f64| if exists { value - base } else { 0.0 };
-        let features = &mut self.features;
+        // In place they would be stored one by one, and loads of several would wait for that.
+        let mut features = [0.0; WEIGHTS];
         if sz * sy == 1 {
             for (i, feature) in features[..STEPS].iter_mut().enumerate() {
                 *feature = step(i + 1);
@@ -308,7 +315,8 @@ impl<'a> Predictor<'a> {
                 features[11] = from_base(has_up_south, all[rows.up_south + x]);
             }
         }
-        self.weighted = base + dot(&self.weights, &self.features);
+        self.weighted = base + dot(&self.weights, &features);
+        self.features = features;
     }
 }
 

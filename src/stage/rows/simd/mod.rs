@@ -7,8 +7,10 @@ mod avx512;
 mod octets;
 mod quantise;
 
+use std::arch::x86_64::*;
+
 use crate::cpu::level::features;
-use crate::stage::rows::{Rows, Task};
+use crate::stage::rows::{KEYS, Keys, Rows, Task};
 use crate::stage::word::Word;
 use avx2::Avx2;
 use avx512::Avx512;
@@ -84,6 +86,25 @@ macro_rules! rows {
     };
 }
 use rows;
+
+/// The compiler takes one key after the other.
+macro_rules! keys {
+    ($level:ty) => {
+        impl Keys for $level {
+            #[inline(always)]
+            fn least(self, keys: &[u16; KEYS]) -> u16 {
+                let from = keys.as_ptr().cast::<__m128i>();
+                // SAFETY: the token is proof of the instructions; the keys are as long as two registers.
+                unsafe {
+                    let least = _mm_min_epu16(_mm_loadu_si128(from), _mm_loadu_si128(from.add(1)));
+                    _mm_cvtsi128_si32(_mm_minpos_epu16(least)) as u16
+                }
+            }
+        }
+    };
+}
+keys!(Avx2);
+keys!(Avx512);
 
 /// An operation on every register of a row.
 macro_rules! each {
