@@ -12,6 +12,7 @@ use crate::codec::huffman::params::UNIT;
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
+use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::entropy::section::{self, Coding};
 use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
 
@@ -88,13 +89,6 @@ fn unfold_sign<T: Number>(number: T) -> u32 {
     if T::BITS == 8 { number } else { number >> 1 ^ (number & 1).wrapping_neg() }
 }
 
-/// Sixteen times the logarithm, to the base of 2, of a number above 0, rounded down: between powers of two on a line.
-fn log(number: u64) -> u64 {
-    let whole = number.ilog2();
-    let below = number << (63 - whole) << 1 >> 60;
-    16 * u64::from(whole) + below
-}
-
 /// Where the elements of a block become numbers.
 #[derive(Clone, Copy)]
 struct Elements<'a> {
@@ -129,8 +123,8 @@ impl Elements<'_> {
         }
     }
 
-    /// What their `n` numbers, or differences, take, in sixteenths of a bit, as a sample of them says: by how likely two
-    /// are the same symbol.
+    /// What their `n` numbers, or differences, take, in the units of [`log`], as a sample of them says: by how likely two are
+    /// the same symbol.
     #[inline(always)]
     fn cost<T: Number>(self, n: usize, are_differences: bool, sample: &mut [T]) -> u64 {
         let mut end = 0;
@@ -153,7 +147,7 @@ impl Elements<'_> {
         let counts = counts.as_ref();
         let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
         let n = end as u64;
-        n * (log(n * n) - log(squares)) + 16 * tail_bits(counts) as u64
+        n * (log(n * n) - log(squares)) + LOG_OF_2 * tail_bits(counts) as u64
     }
 }
 

@@ -10,6 +10,7 @@ pub mod contexts;
 pub mod frequencies;
 pub mod huffman;
 pub mod lanes;
+pub mod log;
 pub mod model;
 pub mod range;
 pub mod rans;
