@@ -14,7 +14,7 @@ use std::cell::Cell;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek};
-use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
+use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS, count};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::steps;
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
@@ -177,7 +177,8 @@ impl Work {
             at += LANES;
         }
         let ranges: &mut [u32; IN_CONTEXTS] = ranges.first_chunk_mut().expect("memory for encoding");
-        self.tables_bytes = write_tables(&mut count(&symbols[..n]), ranges, &mut self.tables);
+        self.tables_bytes =
+            write_tables(&mut count::<CONTEXTS, IN_CONTEXTS>(&symbols[..n]), ranges, &mut self.tables);
 
         let n_string = string.len();
         let mut encoder = Encoder::new(string, self.level);
@@ -244,23 +245,6 @@ impl Work {
         }
         Ok(tables_bytes + decoder.finish()?)
     }
-}
-
-/// How often each symbol is in each context.
-#[inline(never)] // the vector instructions of the caller are of no use here
-fn count(symbols: &[u16]) -> [[u32; MAX_SYMBOLS]; CONTEXTS] {
-    // Symbols next to each other are often the same: with two tables none waits for the count before.
-    let mut counts = [[0; IN_CONTEXTS]; 2];
-    let (pairs, last) = symbols.as_chunks();
-    for &[first, second] in pairs {
-        counts[0][usize::from(first) % IN_CONTEXTS] += 1;
-        counts[1][usize::from(second) % IN_CONTEXTS] += 1;
-    }
-    for &symbol in last {
-        counts[0][usize::from(symbol) % IN_CONTEXTS] += 1;
-    }
-    let sum = |at: usize| counts[0][at] + counts[1][at];
-    std::array::from_fn(|context| std::array::from_fn(|symbol| sum(context << u8::BITS | symbol)))
 }
 
 /// Writes the tables of contexts with these counts: of each a bit, set if it has that of the next one, else its own. The

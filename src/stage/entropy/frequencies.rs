@@ -181,6 +181,24 @@ impl Frequencies {
     }
 }
 
+/// How often each symbol is in each context. Symbols have their contexts above them; what is below `IN_CONTEXTS` then, a power
+/// of two, but in none of the contexts, does not count.
+#[inline(never)] // the vector instructions of the caller are of no use here
+pub fn count<const CONTEXTS: usize, const IN_CONTEXTS: usize>(symbols: &[u16]) -> [[u32; MAX_SYMBOLS]; CONTEXTS] {
+    // Symbols next to each other are often the same: with two tables none waits for the count before.
+    let mut counts = [[0; IN_CONTEXTS]; 2];
+    let (pairs, last) = symbols.as_chunks();
+    for &[first, second] in pairs {
+        counts[0][usize::from(first) % IN_CONTEXTS] += 1;
+        counts[1][usize::from(second) % IN_CONTEXTS] += 1;
+    }
+    for &symbol in last {
+        counts[0][usize::from(symbol) % IN_CONTEXTS] += 1;
+    }
+    let sum = |at: usize| counts[0][at] + counts[1][at];
+    std::array::from_fn(|context| std::array::from_fn(|symbol| sum(context << u8::BITS | symbol)))
+}
+
 /// The symbol of a slot, its frequency and the slot's distance from its first one.
 #[inline(always)]
 pub fn entry(slot: u32) -> (u8, u32, u32) {

@@ -26,7 +26,7 @@ use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source};
 use crate::stage::blocks::target::{Finish, Target};
 use crate::stage::element::Element;
-use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
+use crate::stage::entropy::frequencies::{self, Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::steps;
 use crate::stage::rows::{LANES, Rows, first_lanes};
@@ -40,8 +40,10 @@ const HOLE: u8 = 0;
 const OTHER: u8 = 1;
 /// That of 0, with which what is left of numbers begins.
 const ZERO: u8 = 2;
-/// In place of a symbol where a lane has none.
+/// In place of a symbol, with its context above it, where a lane has none.
 const NO_SYMBOL: u16 = u16::MAX;
+/// Symbols with their contexts above them are below this; [`NO_SYMBOL`] is taken for one that there is not.
+const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
 /// Bits of a header that say how numbers are predicted.
 const HEAD: u16 = SQUARES | (SQUARES - 1);
 /// Most bytes of all tables.
@@ -66,7 +68,6 @@ pub struct Work<W> {
     symbols: Vec<u16>,
     string: Vec<u16>,
     tried: Vec<Differences>,
-    counts: Vec<[u32; MAX_SYMBOLS]>,
     /// Entries of the slots of all contexts.
     slots: Vec<u32>,
     level: Level,
@@ -92,7 +93,6 @@ impl<W: Word> Work<W> {
             symbols: filled(only(n_cells))?,
             string: filled(only(layout.block_bound(n) / 2))?,
             tried: try_vec(only(MAX_TRIED), "a block")?,
-            counts: try_vec(only(CONTEXTS), "a block")?,
             slots: filled(if for_encoding { 0 } else { CONTEXTS << LOG2_TOTAL })?,
             level,
         })
@@ -183,7 +183,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, left, symbols, string, tried, counts, level, .. } = work;
+    let Work { words, codes, kinds, numbers, sizes, left, symbols, string, tried, level, .. } = work;
     let kinds = &mut kinds[..n];
     let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
@@ -191,16 +191,17 @@ pub fn encode<W: Word, S: Rows<W>>(
     }
     let fill = coding.fills.map(|fills| fills[source.part % MAX_PARTS]);
     let quantised = quantise(s, coding, fill, words, block.first, codes, kinds);
-    let (of, flags, values) = match &quantised {
+    let (of, flags, in_rows) = match &quantised {
         Some(of) => {
             let others = if of.n_others > 0 { OTHERS } else { 0 };
-            (of, others | if of.hole.is_some() { HOLES } else { 0 }, &codes[..n])
+            (of, others | if of.hole.is_some() { HOLES } else { 0 }, &*codes)
         }
         None => {
             kinds.fill(CODED);
-            (&Numbers { base: block.first, hole: None, n_others: 0 }, WORDS, &words[..n])
+            (&Numbers { base: block.first, hole: None, n_others: 0 }, WORDS, &*words)
         }
     };
+    let (values, in_rows) = (&in_rows[..n], &in_rows[..n + LANES]);
     if flags == 0 && values.iter().all(|&value| value == W::ZERO) {
         return constant(coding.value(of.base), unit, out);
     }
@@ -208,20 +209,20 @@ pub fn encode<W: Word, S: Rows<W>>(
     let view = View::new(shape);
     let neighbours = Neighbours::new(view);
     let weights = Weights::choose(&neighbours, values, tried);
-    counts.clear();
-    counts.resize(CONTEXTS, [0; MAX_SYMBOLS]);
     let n_cells = LANES * view.n_times();
     let (left, symbols) = (&mut left[..n_cells], &mut symbols[..n_cells]);
-    let mut counting = Counting { values, kinds, left, symbols, counts };
-    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut counting);
+    let exceptions = (flags & (HOLES | OTHERS) != 0).then_some(&*kinds);
+    let mut finding = Finding { values: in_rows, exceptions, left, symbols };
+    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut finding);
 
     let mut tables = [0; TABLES_BYTES];
     let mut writer = Writer::new(&mut tables);
-    let mut ranges = [[0; MAX_SYMBOLS]; CONTEXTS];
-    for (ranges, counts) in ranges.iter_mut().zip(counts.iter()) {
+    let mut ranges = [0; IN_CONTEXTS];
+    let counts = frequencies::count::<CONTEXTS, IN_CONTEXTS>(symbols);
+    for (ranges, counts) in ranges.chunks_exact_mut(1 << u8::BITS).zip(&counts) {
         let frequencies = Frequencies::new(counts);
         frequencies.write(&mut writer);
-        *ranges = frequencies.ranges();
+        ranges[..MAX_SYMBOLS].copy_from_slice(&frequencies.ranges());
     }
     let tables_bytes = writer.finish();
     let mut encoder = Encoder::new(string, *level);
@@ -266,50 +267,49 @@ pub fn encode<W: Word, S: Rows<W>>(
     n_bytes
 }
 
-/// Finds the symbols of numbers, and counts them.
-struct Counting<'a, W> {
+/// Finds the symbols of numbers.
+struct Finding<'a, W> {
+    /// The block's, with room for a row behind them.
     values: &'a [W],
-    kinds: &'a [u8],
+    /// What elements are, if some of them are exceptions.
+    exceptions: Option<&'a [u8]>,
     left: &'a mut [W],
     symbols: &'a mut [u16],
-    counts: &'a mut [[u32; MAX_SYMBOLS]],
 }
 
-impl<W: Word, S: Rows<W>> Coder<W, S> for Counting<'_, W> {
+impl<W: Word> Finding<'_, W> {
+    /// Which lanes have elements of this kind.
+    #[inline(always)]
+    fn lanes_of<R>(&self, step: &Step<R>, kind: u8) -> u32 {
+        let Some(kinds) = self.exceptions else { return 0 };
+        let is_one = |lane: usize| step.lanes >> lane & 1 != 0 && kinds[step.places[lane] as usize] == kind;
+        (0..LANES).fold(0, |lanes, lane| lanes | u32::from(is_one(lane)) << lane)
+    }
+}
+
+impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
-        let (mut values, mut holes, mut others) = ([W::ZERO; LANES], 0, 0);
-        for (lane, value) in values.iter_mut().enumerate() {
-            if step.lanes >> lane & 1 != 0 {
-                let at = step.places[lane] as usize;
-                *value = self.values[at];
-                holes |= u32::from(self.kinds[at] == IS_HOLE) << lane;
-                others |= u32::from(self.kinds[at] == IS_OTHER) << lane;
-            }
-        }
+        let word = |n: u32| s.splat(W::from_u64(n.into()));
+        // Lanes without a number have a place, too, less than a row behind the block at most.
+        let values: [W; LANES] = std::array::from_fn(|lane| self.values[step.places[lane] as usize]);
+        let (holes, others) = (self.lanes_of(step, IS_HOLE), self.lanes_of(step, IS_OTHER));
         let numbers = s.select(holes | others, step.predicted, s.load(&values));
         let left = s.minus(numbers, step.predicted);
         let left = s.minus(s.xor(left, step.signs), step.signs);
         let (size, folded) = folded(s, left);
-        let symbol = s.plus(steps::symbols(s, folded), s.splat(W::from_u64(ZERO.into())));
-        let symbol = s.or(symbol, s.shift_left(step.contexts, 8));
+        let mut symbol = s.plus(steps::symbols(s, folded), word(ZERO.into()));
+        if holes | others != 0 {
+            symbol = s.select(holes, word(HOLE.into()), s.select(others, word(OTHER.into()), symbol));
+        }
+        let symbol = s.or(symbol, s.shift_left(step.contexts, u8::BITS));
+        let mut words = [W::ZERO; LANES];
+        s.store(s.select(step.lanes, symbol, word(NO_SYMBOL.into())), &mut words);
         let at = LANES * step.time;
         s.store(folded, &mut self.left[at..]);
-        let mut words = [W::ZERO; LANES];
-        s.store(symbol, &mut words);
-        for (lane, place) in self.symbols[at..at + LANES].iter_mut().enumerate() {
-            if step.lanes >> lane & 1 == 0 {
-                *place = NO_SYMBOL;
-                continue;
-            }
-            let mut symbol = words[lane].to_u64() as u16;
-            if (holes | others) >> lane & 1 != 0 {
-                symbol = symbol & 0xff00 | u16::from(if holes >> lane & 1 != 0 { HOLE } else { OTHER });
-            }
-            *place = symbol;
-            self.counts[usize::from(symbol >> 8)][usize::from(symbol & 0xff)] += 1;
-        }
-        (numbers, s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size))
+        let symbols: &mut [u16; LANES] = self.symbols[at..].first_chunk_mut().expect("a step");
+        *symbols = words.map(|word| word.to_u64() as u16);
+        (numbers, s.select(holes, word(HOLE_SIZE), size))
     }
 }
 
@@ -333,19 +333,14 @@ fn write_step<W: Word>(
     encoder: &mut Encoder,
     symbols: &[u16; LANES],
     left: &[W; LANES],
-    all: &[[u32; MAX_SYMBOLS]; CONTEXTS],
+    ranges: &[u32; IN_CONTEXTS],
 ) {
-    let (mut of_numbers, mut ranges, mut lanes) = ([0; LANES], [0; LANES], 0);
-    for lane in 0..LANES {
-        if symbols[lane] != NO_SYMBOL {
-            let [symbol, context] = symbols[lane].to_le_bytes();
-            of_numbers[lane] = symbol.saturating_sub(ZERO);
-            ranges[lane] = all[usize::from(context)][usize::from(symbol)];
-            lanes |= 1 << lane;
-        }
-    }
+    let of_lanes = symbols.map(|symbol| ranges[usize::from(symbol) % IN_CONTEXTS]);
+    let of_numbers =
+        symbols.map(|symbol| if symbol == NO_SYMBOL { 0 } else { (symbol as u8).saturating_sub(ZERO) });
+    let lanes = (0..LANES).fold(0, |lanes, lane| lanes | u32::from(symbols[lane] != NO_SYMBOL) << lane);
     steps::write_tails(encoder, &of_numbers, left);
-    encoder.symbols(&ranges, lanes);
+    encoder.symbols(&of_lanes, lanes);
 }
 
 /// Decodes the block of this shape in `bytes` to its place.

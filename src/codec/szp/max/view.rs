@@ -135,7 +135,7 @@ pub struct Schedule {
     ending: usize,
     /// The lanes that have an element.
     pub lanes: u32,
-    /// The element that a lane has.
+    /// The element that a lane has; of other lanes any one, or one less than a row behind the block.
     pub places: [u32; LANES],
 }
 
@@ -212,6 +212,7 @@ mod tests {
                 if let Some(row) = schedule.begin() {
                     assert_eq!(schedule.places[row % LANES] as usize, row * view.length);
                 }
+                assert!(schedule.places.iter().all(|&place| (place as usize) < view.n + LANES));
                 for lane in (0..LANES).filter(|lane| schedule.lanes >> lane & 1 != 0) {
                     let place = schedule.places[lane] as usize;
                     assert!(!std::mem::replace(&mut seen[place], true), "{shape:?}");
