@@ -33,7 +33,7 @@ use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
 use view::View;
-use weights::{Differences, MAX_TRIED, Neighbours, SQUARES, Weights};
+use weights::{Differences, Neighbours, SAMPLES, SQUARES, Weights};
 
 /// Symbols of holes and of other exceptions.
 const HOLE: u8 = 0;
@@ -67,7 +67,7 @@ pub struct Work<W> {
     left: Vec<W>,
     symbols: Vec<u16>,
     string: Vec<u16>,
-    tried: Vec<Differences>,
+    samples: Vec<Differences>,
     /// Entries of the slots of all contexts.
     slots: Vec<u32>,
     level: Level,
@@ -92,7 +92,7 @@ impl<W: Word> Work<W> {
             left: filled(only(n_cells))?,
             symbols: filled(only(n_cells))?,
             string: filled(only(layout.block_bound(n) / 2))?,
-            tried: try_vec(only(MAX_TRIED), "a block")?,
+            samples: try_vec(only(SAMPLES), "a block")?,
             slots: filled(if for_encoding { 0 } else { CONTEXTS << LOG2_TOTAL })?,
             level,
         })
@@ -183,7 +183,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, left, symbols, string, tried, level, .. } = work;
+    let Work { words, codes, kinds, numbers, sizes, left, symbols, string, samples, level, .. } = work;
     let kinds = &mut kinds[..n];
     let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
@@ -208,7 +208,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 
     let view = View::new(shape);
     let neighbours = Neighbours::new(view);
-    let weights = Weights::choose(&neighbours, values, tried);
+    let weights = Weights::choose(&neighbours, values, samples);
     let n_cells = LANES * view.n_times();
     let (left, symbols) = (&mut left[..n_cells], &mut symbols[..n_cells]);
     let exceptions = (flags & (HOLES | OTHERS) != 0).then_some(&*kinds);

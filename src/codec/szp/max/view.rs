@@ -83,6 +83,15 @@ impl View {
         }
     }
 
+    /// The kind of which samples are: that of most rows.
+    pub fn sampled(&self) -> Kind {
+        match (self.is_line(), self.is_deep()) {
+            (true, _) => Kind::First,
+            (_, false) => Kind::Plane,
+            _ => Kind::Inner,
+        }
+    }
+
     /// The kind of a row.
     pub fn kind(&self, row: usize) -> Kind {
         let y = row % self.per_plane;

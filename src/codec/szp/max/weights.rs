@@ -1,7 +1,8 @@
 //! The weights of the neighbours that predict a number: those of least squares, or those that make differences.
 
-use crate::codec::szp::max::view::{Kind, View};
+use crate::codec::szp::max::view::{Kind, MARGIN, View};
 use crate::error::{Error, Result};
+use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
@@ -13,16 +14,26 @@ const PLANE_TAPS: usize = 7;
 const KINDS: usize = 5;
 /// Bits of a weight below 1.
 const FRACTION: u32 = 12;
-/// Of so many elements at most least squares are made; a part of them decides whether these weights are used.
-const SAMPLES: usize = 1 << 13;
+/// Of so many elements at most least squares are made; a part of them, those that are *tried*, decides whether these weights
+/// are used.
+pub const SAMPLES: usize = 1 << 12;
 const TRIED: usize = 4;
+/// Samples are at distances that differ, lest they be in a few columns: the golden section, in parts of 2^16.
+const GOLDEN: usize = 40503;
 /// So many samples are multiplied together.
 const TOGETHER: usize = 32;
-pub const MAX_TRIED: usize = SAMPLES.div_ceil(TRIED);
 /// Larger differences count as this.
 const LIMIT: i64 = 1 << 19;
-/// How often a sample counts that was predicted right.
-const RIGHT: i64 = 1 << 10;
+/// So often least squares are made of what is tried, before they are made of all samples.
+const ROUNDS: usize = 2;
+/// A sample counts as often as this divided by how much its neighbours differ and by what was left of it, both with a little
+/// more: a few codes tell nothing.
+const COUNTS: u64 = 1 << 20;
+const LITTLE_SPREAD: u64 = 1 << 4;
+const LITTLE_LEFT: u64 = 1 << 2;
+/// Bit lengths that are told apart, of what is left and of how much neighbours differ.
+const LENGTHS: usize = 1 << 6;
+const SPREADS: usize = 1 << 5;
 /// In the head of a block: there are weights; otherwise below, the orders of differences along x, y and z.
 pub const SQUARES: u16 = 1 << 3;
 
@@ -78,6 +89,34 @@ impl Neighbours {
         (z * self.view.per_plane as isize + y) * row + x * element
     }
 
+    /// Takes differences of some numbers that have all neighbours of their kind within the block.
+    #[inline(always)]
+    fn sample<W: Word>(&self, numbers: &[W], samples: &mut Vec<Differences>) {
+        let View { n, length, .. } = self.view;
+        let mut offsets = [0; TAPS];
+        let count = self.count();
+        (0..count).for_each(|i| offsets[i] = self.offset(i, length, 1));
+        samples.clear();
+        let step = n.div_ceil(SAMPLES);
+        for (i, start) in (0..n).step_by(step).enumerate() {
+            let at = start + i * GOLDEN % (1 << 16) * step / (1 << 16);
+            let x = at % length;
+            let has_all = match self.view.is_line() {
+                true => at >= TAPS,
+                false => self.view.kind(at / length) == self.view.sampled() && x >= MARGIN && x + 1 < length,
+            };
+            if has_all && at < n {
+                let before = numbers[at - 1];
+                let mut d = [0; TAPS];
+                d[0] = difference(numbers[at], before);
+                for i in 1..count {
+                    d[i] = difference(numbers[at.wrapping_add_signed(offsets[i])], before);
+                }
+                samples.push(d);
+            }
+        }
+    }
+
     /// Those that numbers of a kind have, but for the one before them.
     fn present(&self, kind: Kind) -> impl Iterator<Item = usize> {
         let present = if self.view.is_line() { 0xffff } else { PRESENT[kind as usize] };
@@ -118,35 +157,33 @@ impl Weights {
 
     /// Those that suit some numbers best.
     #[inline(always)]
-    pub fn choose<W: Word>(neighbours: &Neighbours, numbers: &[W], tried: &mut Vec<Differences>) -> Self {
+    pub fn choose<W: Word>(neighbours: &Neighbours, numbers: &[W], samples: &mut Vec<Differences>) -> Self {
         let view = &neighbours.view;
-        let sampled = *view.kinds().get(3).or(view.kinds().last()).expect("a block has rows");
+        neighbours.sample(numbers, samples);
+        let tried = || samples.iter().step_by(TRIED);
+        let sampled = view.sampled();
         let mut squares = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
-        let mut n_samples = 0;
-        // What was predicted badly counts less the second time: bits grow slower than squares.
-        for first in [None, Some(sampled)] {
-            let weights = first.map(|kind| squares.of[kind as usize]);
-            let sums;
-            (sums, n_samples) = sums_of(neighbours, numbers, weights.as_ref(), tried);
-            for &kind in view.kinds() {
-                solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
-            }
+        let mut sums = sums_of(tried(), None);
+        for round in 1..=ROUNDS {
+            solve(&sums, neighbours.present(sampled), &mut squares.of[sampled as usize]);
+            let known = Some(&squares.of[sampled as usize]);
+            sums = if round < ROUNDS { sums_of(tried(), known) } else { sums_of(samples.iter(), known) };
         }
-        let sampled = sampled as usize;
-        let bits = |weights: &Self| {
-            tried.iter().map(|d| u64::from(bits_left(d, &weights.of[sampled], weights.fraction))).sum::<u64>()
-        };
+        for &kind in view.kinds() {
+            solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
+        }
+        if samples.is_empty() {
+            return Self::differences(neighbours, 1);
+        }
+        let cost = |weights: &Self| cost(tried(), &weights.of[sampled as usize], weights.fraction);
         // Of all elements, as far as the samples tell; weights are to be written.
-        let per_sample = (view.n / tried.len().max(1)) as u64;
-        let mut best = (bits(&squares) * per_sample + 8 * squares.n_bytes(neighbours) as u64, squares);
-        if n_samples == 0 {
-            best.0 = u64::MAX;
-        }
+        let per_sample = (view.n / tried().len()) as u64;
+        let mut best = (cost(&squares) * per_sample + 8 * LOG_OF_2 * squares.n_bytes(neighbours) as u64, squares);
         for orders in 1..8 {
             let weights = Self::differences(neighbours, orders);
-            let bits = bits(&weights) * per_sample;
-            if bits < best.0 {
-                best = (bits, weights);
+            let cost = cost(&weights) * per_sample;
+            if cost < best.0 {
+                best = (cost, weights);
             }
         }
         best.1
@@ -203,59 +240,32 @@ impl Weights {
     }
 }
 
-/// The sums of products of samples' differences, how many samples there are, and some of their differences.
+/// The sums of products of samples' differences. What was predicted badly, by weights that are known, counts less, since bits
+/// grow slower than squares. So does what has neighbours that differ much: much is left of it, in a context of its own,
+/// where a small part of it matters as much as where they are alike.
 #[inline(always)]
-fn sums_of<W: Word>(
-    neighbours: &Neighbours,
-    numbers: &[W],
-    known: Option<&[i16; TAPS]>,
-    tried: &mut Vec<Differences>,
-) -> ([[i64; TAPS]; TAPS], usize) {
-    let view = &neighbours.view;
-    let mut offsets = [0; TAPS];
-    let count = neighbours.count();
-    (0..count).for_each(|i| offsets[i] = neighbours.offset(i, view.length, 1));
-    let of = *view.kinds().get(3).or(view.kinds().last()).expect("a block has rows");
-    let n_rows = view.n.div_ceil(view.length);
-    let step = view.n.div_ceil(SAMPLES);
-    let (mut sums, mut n, mut at) = ([[0; TAPS]; TAPS], 0, 0);
+fn sums_of<'a>(samples: impl Iterator<Item = &'a Differences>, known: Option<&[i16; TAPS]>) -> [[i64; TAPS]; TAPS] {
+    let (mut sums, mut n) = ([[0; TAPS]; TAPS], 0);
     let mut together = [([0; TAPS], 0); TOGETHER];
-    tried.clear();
-    for row in 0..n_rows {
-        if view.kind(row) != of {
-            continue;
-        }
-        // All neighbours are in the block.
-        let (first, end) = (row * view.length, ((row + 1) * view.length).min(view.n));
-        let (first, end) = if view.is_line() { (first.max(TAPS), end) } else { (first + 3, end - 1) };
-        at = at.max(first);
-        while at < end {
-            let before = numbers[at - 1];
-            let mut d = [0; TAPS];
-            d[0] = difference(numbers[at], before);
-            for i in 1..count {
-                d[i] = difference(numbers[at.wrapping_add_signed(offsets[i])], before);
-            }
-            let counts = known.map_or(1, |weights| (RIGHT / (1 + left_of(&d, weights, FRACTION).abs())).max(1));
-            together[n % TOGETHER] = (d, counts as i32);
-            if n % TOGETHER == TOGETHER - 1 {
-                add_products(&mut sums, &together);
-            }
-            if n % TRIED == 0 {
-                tried.push(d);
-            }
-            n += 1;
-            at += step;
+    for d in samples {
+        let left = known.map_or(0, |weights| left_of(d, weights, FRACTION).unsigned_abs());
+        let counts = COUNTS / ((LITTLE_SPREAD + u64::from(spread(d))) * (LITTLE_LEFT + left));
+        together[n] = (*d, counts.max(1) as i32);
+        n += 1;
+        if n == TOGETHER {
+            add_products(&mut sums, &together);
+            n = 0;
         }
     }
-    add_products(&mut sums, &together[..n % TOGETHER]);
-    (sums, n)
+    add_products(&mut sums, &together[..n]);
+    sums
 }
 
-/// Adds the products of some samples' differences, as often as these count: a row of sums at a time stays in registers.
+/// Adds the products of some samples' differences, as often as these count: a row of sums at a time stays in registers. The
+/// first row, with those of the numbers themselves, is of no use.
 #[inline(always)]
 fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[(Differences, i32)]) {
-    for (i, sums) in sums.iter_mut().enumerate() {
+    for (i, sums) in sums.iter_mut().enumerate().skip(1) {
         let mut row = *sums;
         for (d, counts) in samples {
             for j in 0..TAPS {
@@ -278,11 +288,31 @@ fn left_of(d: &Differences, weights: &[i16; TAPS], fraction: u32) -> i64 {
     i64::from(d[0]) - ((sum + (1 << fraction >> 1)) >> fraction)
 }
 
-/// The bits of that.
+/// How much the neighbours of a number differ from the one before it.
 #[inline(always)]
-fn bits_left(d: &Differences, weights: &[i16; TAPS], fraction: u32) -> u32 {
-    let left = left_of(d, weights, fraction);
-    u64::BITS - (left << 1 ^ left >> 63).leading_zeros()
+fn spread(d: &Differences) -> u32 {
+    d[1..].iter().map(|d| d.unsigned_abs()).sum()
+}
+
+/// What samples would take with such weights, in the units of [`log`]: bit lengths of what is left in classes by how much the
+/// neighbours differ, much as contexts have them, and the bits below the highest one.
+#[inline(always)]
+fn cost<'a>(samples: impl Iterator<Item = &'a Differences>, weights: &[i16; TAPS], fraction: u32) -> u64 {
+    let mut counts = [[0_u32; LENGTHS]; SPREADS];
+    let mut below = 0;
+    for d in samples {
+        let left = left_of(d, weights, fraction);
+        let length = u64::BITS - (left << 1 ^ left >> 63).leading_zeros();
+        let class = u32::BITS - spread(d).leading_zeros();
+        counts[class as usize % SPREADS][length as usize % LENGTHS] += 1;
+        below += u64::from(length.saturating_sub(1));
+    }
+    let of = |n: u32| if n > 0 { u64::from(n) * log(n.into()) } else { 0 };
+    let of_class = |counts: &[u32; LENGTHS]| {
+        // What logarithms are rounded off by may make it less than nothing.
+        of(counts.iter().sum()).saturating_sub(counts.iter().map(|&n| of(n)).sum())
+    };
+    counts.iter().map(of_class).sum::<u64>() + LOG_OF_2 * below
 }
 
 /// Sets the weights of these neighbours to those of least squares, in single operations of binary64.
@@ -337,7 +367,7 @@ mod tests {
     use super::*;
 
     fn of(view: View, numbers: &[u32]) -> Weights {
-        Weights::choose(&Neighbours::new(view), numbers, &mut Vec::with_capacity(MAX_TRIED))
+        Weights::choose(&Neighbours::new(view), numbers, &mut Vec::with_capacity(SAMPLES))
     }
 
     #[test]
