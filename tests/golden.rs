@@ -3,7 +3,8 @@
 //! `golden/v5/<codec>/` holds frames of this format with their manifest; the encoder must still make
 //! each of them byte for byte (a change of the bytes is a decision: a new codec version, or, where only
 //! the writer chooses otherwise within the format, `only_read` for the old frame and a new one beside
-//! it), and the decoder must read them. `golden/v5_reject/` holds frames that must be refused, and how.
+//! it), and the decoder must read them, but for those that are `withdrawn`: of a layout that was changed before it was
+//! released. `golden/v5_reject/` holds frames that must be refused, and how.
 //! Files are only ever added: by `cargo test --test golden -- --ignored bless`, which leaves existing
 //! ones alone.
 
@@ -36,6 +37,9 @@ struct Golden {
     /// The writer chose as this one does not any more: the frame is only read.
     #[serde(default, skip_serializing_if = "is_default")]
     only_read: bool,
+    /// Nothing reads the layout any more: the frame is refused.
+    #[serde(default, skip_serializing_if = "is_default")]
+    withdrawn: bool,
     /// Where the frame is as the format allows, and not as this release writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen: Option<Chosen>,
@@ -135,6 +139,11 @@ fn goldens_decode() {
         assert_eq!(info.codec_name, Some(row.codec.as_str()), "{}", row.file);
         assert_eq!(info.frame_bytes, frame.len() as u64, "{}", row.file);
         assert_eq!(frame[6], row.codec_version, "{}", row.file);
+        if row.withdrawn {
+            let error = decompress(&frame, &Context::default()).expect_err(&row.file);
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{}", row.file);
+            continue;
+        }
         for threads in [1, 2] {
             let array = decompress(&frame, &Context::new(Some(threads), None).unwrap()).unwrap();
             assert_eq!(sha256(&array), row.array_sha256, "{}", row.file);
@@ -151,7 +160,7 @@ fn goldens_decode() {
 fn decoded_goldens_stay_as_they_are() {
     let v5 = folder("v5");
     let mut n = 0;
-    let stays = |row: &&Golden| !row.terms.is_empty() && !row.terms.starts_with("rel=") && row.asked != "zfp";
+    let stays = |row: &&Golden| !row.withdrawn && !row.terms.is_empty() && !row.terms.starts_with("rel=") && row.asked != "zfp";
     for row in manifest::<Golden>(&v5).iter().filter(stays) {
         let (frame, context) = (fs::read(v5.join(&row.file)).unwrap(), Context::default());
         let array = decompress(&frame, &context).unwrap();
@@ -168,7 +177,7 @@ fn goldens_are_encoded_to_the_same_bytes() {
     let mut n_current = 0;
     for row in manifest::<Golden>(&v5) {
         let entry = CODECS.iter().find(|entry| entry.name == row.codec).unwrap();
-        if entry.reads.contains(&row.codec_version) && !row.only_read {
+        if entry.reads.contains(&row.codec_version) && !row.only_read && !row.withdrawn {
             let frame = make(&row.request(), row.chosen, &row.input);
             assert_same_bytes(&frame, &fs::read(v5.join(&row.file)).unwrap(), &row.file);
             n_current += 1;
@@ -449,34 +458,34 @@ fn cases() -> Vec<Case> {
         bounded("abs=1e-2", "complex64", "field", DType::C64, &[17, 20, 15]),
         bounded("rel=1e-3,fill=-999", "complex128_holes", "field_gaps", DType::C128, &[60, 50]),
         Case { terms: "pwrel=1e-2", ..big("szp", "complex64_big_endian", "field_nan", DType::C64, &[3000]) },
-        bounded_max("abs=1e-2", "max_f32_3d", "field", DType::F32, &[7, 33, 37]),
-        bounded_max("abs=0.5", "max_f64_2d", "field", DType::F64, &[60, 65]),
-        bounded_max("abs=0.1", "max_f32_1d", "walk", DType::F32, &[5000]),
-        bounded_max("abs=1e-2", "max_f32_thin", "field", DType::F32, &[20, 70, 3]),
-        bounded_max("abs=1e-2,fill=-999", "max_f32_holes", "field_gaps", DType::F32, &[9, 20, 30]),
-        bounded_max("abs=1e-2", "max_f64_nan_holes", "field_nan", DType::F64, &[70, 60]),
-        bounded_max("abs=1e-3", "max_f32_spikes", "field_spikes", DType::F32, &[60, 80]),
-        bounded_max("abs=1e-300", "max_f32_no_codes", "field", DType::F32, &[4000]),
+        bounded_max("abs=1e-2", "max_f32_3d_joint", "field", DType::F32, &[7, 33, 37]),
+        bounded_max("abs=0.5", "max_f64_2d_joint", "field", DType::F64, &[60, 65]),
+        bounded_max("abs=0.1", "max_f32_1d_joint", "walk", DType::F32, &[5000]),
+        bounded_max("abs=1e-2", "max_f32_thin_joint", "field", DType::F32, &[20, 70, 3]),
+        bounded_max("abs=1e-2,fill=-999", "max_f32_holes_joint", "field_gaps", DType::F32, &[9, 20, 30]),
+        bounded_max("abs=1e-2", "max_f64_nan_holes_joint", "field_nan", DType::F64, &[70, 60]),
+        bounded_max("abs=1e-3", "max_f32_spikes_joint", "field_spikes", DType::F32, &[60, 80]),
+        bounded_max("abs=1e-300", "max_f32_no_codes_joint", "field", DType::F32, &[4000]),
         bounded_max("abs=1e-2", "max_f32_still", "field_still", DType::F32, &[4000]),
-        bounded_max("abs=0.5", "max_i64_steps", "steps", DType::I64, &[10, 400]),
+        bounded_max("abs=0.5", "max_i64_steps_joint", "steps", DType::I64, &[10, 400]),
         bounded_max("abs=3.9", "max_u16_3d", "field", DType::U16, &[5, 20, 30]),
-        bounded_max("pwrel=1e-2", "max_pwrel_f16", "field_scales", DType::F16, &[60, 70]),
-        bounded_max("rel=1e-3,fill=-999", "max_complex64_holes", "field_gaps", DType::C64, &[40, 50]),
-        bounded_dense("abs=1e-2", "dense_f32_3d", "field", DType::F32, &[7, 33, 37]),
-        bounded_dense("abs=0.5", "dense_f64_2d", "field", DType::F64, &[60, 65]),
-        bounded_dense("abs=0.1", "dense_f32_1d", "walk", DType::F32, &[5000]),
-        bounded_dense("abs=1e-2", "dense_f32_thin", "field", DType::F32, &[20, 70, 3]),
-        bounded_dense("abs=1e-2", "dense_f32_large_planes", "field", DType::F32, &[3, 140, 40]),
-        bounded_dense("abs=1e-2", "dense_f32_long_rows", "field", DType::F32, &[3, 5000]),
-        bounded_dense("abs=1e-2,fill=-999", "dense_f32_holes", "field_gaps", DType::F32, &[9, 20, 30]),
-        bounded_dense("abs=1e-2", "dense_f64_nan_holes", "field_nan", DType::F64, &[70, 60]),
-        bounded_dense("abs=1e-3", "dense_f32_spikes", "field_spikes", DType::F32, &[60, 80]),
-        bounded_dense("abs=1e-300", "dense_f32_no_codes", "field", DType::F32, &[4000]),
+        bounded_max("pwrel=1e-2", "max_pwrel_f16_joint", "field_scales", DType::F16, &[60, 70]),
+        bounded_max("rel=1e-3,fill=-999", "max_complex64_holes_joint", "field_gaps", DType::C64, &[40, 50]),
+        bounded_dense("abs=1e-2", "dense_f32_3d_joint", "field", DType::F32, &[7, 33, 37]),
+        bounded_dense("abs=0.5", "dense_f64_2d_joint", "field", DType::F64, &[60, 65]),
+        bounded_dense("abs=0.1", "dense_f32_1d_joint", "walk", DType::F32, &[5000]),
+        bounded_dense("abs=1e-2", "dense_f32_thin_joint", "field", DType::F32, &[20, 70, 3]),
+        bounded_dense("abs=1e-2", "dense_f32_large_planes_joint", "field", DType::F32, &[3, 140, 40]),
+        bounded_dense("abs=1e-2", "dense_f32_long_rows_joint", "field", DType::F32, &[3, 5000]),
+        bounded_dense("abs=1e-2,fill=-999", "dense_f32_holes_joint", "field_gaps", DType::F32, &[9, 20, 30]),
+        bounded_dense("abs=1e-2", "dense_f64_nan_holes_joint", "field_nan", DType::F64, &[70, 60]),
+        bounded_dense("abs=1e-3", "dense_f32_spikes_joint", "field_spikes", DType::F32, &[60, 80]),
+        bounded_dense("abs=1e-300", "dense_f32_no_codes_joint", "field", DType::F32, &[4000]),
         bounded_dense("abs=1e-2", "dense_f32_still", "field_still", DType::F32, &[4000]),
-        bounded_dense("abs=0.5", "dense_i64_steps", "steps", DType::I64, &[10, 400]),
+        bounded_dense("abs=0.5", "dense_i64_steps_joint", "steps", DType::I64, &[10, 400]),
         bounded_dense("abs=3.9", "dense_u16_3d", "field", DType::U16, &[5, 20, 30]),
-        bounded_dense("pwrel=1e-2", "dense_pwrel_f16", "field_scales", DType::F16, &[60, 70]),
-        bounded_dense("rel=1e-3,fill=-999", "dense_complex64_holes", "field_gaps", DType::C64, &[40, 50]),
+        bounded_dense("pwrel=1e-2", "dense_pwrel_f16_joint", "field_scales", DType::F16, &[60, 70]),
+        bounded_dense("rel=1e-3,fill=-999", "dense_complex64_holes_joint", "field_gaps", DType::C64, &[40, 50]),
         case("huffman", "u8_1d", "walk", DType::U8, &[70_000]),
         case("huffman", "u8_2d_steps", "steps", DType::U8, &[90, 61]),
         case("huffman", "i8_few", "few", DType::I8, &[3, 50, 70]),
@@ -1145,6 +1154,7 @@ fn bless() {
             level,
             terms: terms.into(),
             only_read: false,
+            withdrawn: false,
             chosen,
             codec: entry.name.into(),
             codec_version,

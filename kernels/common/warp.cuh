@@ -16,6 +16,10 @@ constexpr u32 kUnitBytes = 16;  // what a thread loads or stores at most with on
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x % kWarp; }
 
+// The warp in its CTA, which the compiler then knows to be the same for all lanes. Where only some warps do what has votes in it, it would
+// otherwise look before each whether all lanes are there.
+__device__ __forceinline__ u32 warp_id() { return __shfl_sync(kAllLanes, threadIdx.x / kWarp, 0); }
+
 // Bits of the lanes before this one, which the compiler is not to compute again and again.
 __device__ __forceinline__ u32 lanes_below() {
     u32 mask;

@@ -1,10 +1,10 @@
 // Numbers of a block by rANS, each in a context of numbers before it, back to numbers: by one warp, 32 numbers a step, one a lane. The
 // twin of src/stage/entropy/contexts.rs, which says how contexts are made.
 //
-// A lane has a state. Its low bits are a slot of the context's table: of four slots together it is known which symbol the first one has, and
-// rarely is it one behind that. Where the symbol's slots begin and end tells what becomes of the state. Lanes whose states have become small
-// take words of the string, which all share, in their order: a ballot says which. The next words are in shared memory, and those behind
-// on their way to registers.
+// A lane has a state. Its low bits are a slot of the context's table: of four slots together it is known which symbol the first one has; that,
+// the one behind, or rarely one behind that it is. Where the symbol's slots begin and end tells what becomes of the state. Lanes whose states have
+// become small, when the first bits of the tail are taken, too, take words of the string, which all share, in their order: a ballot says which. The
+// next words are in shared memory, and those behind on their way to registers.
 //
 // A step waits for the one before, each instruction for the one before. So what counts is how few there are, and how many warps do this side
 // by side: how little shared memory each needs.
@@ -31,14 +31,14 @@ constexpr u32 kLowestState = 1 << 16;
 struct ContextTables {
     static constexpr u32 kBucketSlots = 4, kBuckets = kContextSlots / kBucketSlots, kStarts = kMostSymbols + 2, kWindow = 256;
 
+    // Words of the string, around the next one.
+    alignas(2 * kWindow) unsigned short window[kWindow];
     // The symbol of the first slot of every four.
-    alignas(16) unsigned char buckets[kNumberContexts][kBuckets];
+    unsigned char buckets[kNumberContexts][kBuckets];
     // Half of each number, rounded up: those of the last 4096.
     unsigned char sizes[kFarthest];
     // The first slot of each symbol; of no symbol that of the one behind.
     unsigned short starts[kNumberContexts][kStarts];
-    // Words of the string, around the next one.
-    unsigned short window[kWindow];
     u32 n_bytes;
     u32 is_sound;
     u32 owners;  // a bit for each context that has a table of its own; others have that of the next one that has
@@ -168,8 +168,8 @@ template <typename W>
 struct ContextReader {
     // Symbols of numbers that have no more bits than a word.
     static constexpr u32 kWordSymbols = kOwnSymbols + 2 * (8 * sizeof(W) - 3);
-    static constexpr u32 kMostBits = 16;  // of a step
-    static constexpr u32 kPart = 2 * kWarp, kWindow = ContextTables::kWindow;
+    static constexpr u32 kMostBits = 16, kBitsWithSymbol = kMostBits - kLogSlots;  // of a step
+    static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(ContextTables::window);  // bytes
     // Rows after which others are told.
     static constexpr u32 kToldRows = 64;
 
@@ -179,20 +179,20 @@ struct ContextReader {
     const u32 shift, n_words;
     u32 state;
     u32 low, high, next;      // words of memory that are on their way, and which come then
-    u32 n_taken, n_loaded;    // words of the string that are taken, and that are in the window
-    u32 greatest, least;      // of all symbols and frequencies
+    u32 n_taken, n_loaded;    // bytes of the string that are taken, and that are in the window
+    u32 greatest;             // of all symbols
 
     // States and string begin at `from`, behind which there are `available` bytes, up to an address that is a multiple of 4.
     __device__ __forceinline__ ContextReader(ContextTables& tables, const unsigned char* from, u32 available)
         : buckets(shared_address(tables.buckets)), starts(shared_address(tables.starts)), sizes(shared_address(tables.sizes)),
           window(shared_address(tables.window)), below(lanes_below()), string(reinterpret_cast<const u32*>(reinterpret_cast<u64>(from) & ~u64{3})),
           shift(static_cast<u32>(reinterpret_cast<u64>(from)) % 4 * 8), n_words((available + shift / 8) / 4), next(lane_id()), n_taken(0), n_loaded(0),
-          greatest(0), least(~0u) {
+          greatest(0) {
         fetch_next();
         state = loaded();
         fetch_next();
         load(), load(), load();
-        if (available < kStateBytes || state < kLowestState) least = 0;
+        if (available < kStateBytes || state < kLowestState) greatest = ~0u;
     }
     __device__ __forceinline__ void fetch_next() {
         low = next < n_words ? string[next] : 0, high = next + 1 < n_words ? string[next + 1] : 0;
@@ -201,7 +201,7 @@ struct ContextReader {
     __device__ __forceinline__ u32 loaded() const { return __funnelshift_r(low, high, shift); }
     // Puts the words that were on their way, a part of the window, into it.
     __device__ __forceinline__ void load() {
-        store_shared_4(window + (2 * n_loaded + 4 * lane_id()) % (2 * kWindow), loaded());
+        store_shared_4(window | (n_loaded + 4 * lane_id()) % kWindow, loaded());
         n_loaded += kPart;
         fetch_next();
         __syncwarp();
@@ -214,10 +214,11 @@ struct ContextReader {
     // Gives the next words to the lanes whose states are small: at most 32 in all.
     __device__ __forceinline__ void refill() {
         const bool is_low = state < kLowestState;
-        const u32 taking = __ballot_sync(kAllLanes, is_low), at = n_taken + __popc(taking & below);
-        const u32 word = load_shared_2(window + 2 * at % (2 * kWindow));
+        const u32 taking = __ballot_sync(kAllLanes, is_low), at = n_taken + 2 * __popc(taking & below);
+        // The window begins at a multiple of its length.
+        const u32 word = load_shared_2(window | at % kWindow);
         if (is_low) state = state << 16 | word;
-        n_taken += __popc(taking);
+        n_taken += 2 * __popc(taking);
     }
 
     // The next number of each lane, or of those that take part, in the context of sizes that add up to `sum`.
@@ -227,29 +228,32 @@ struct ContextReader {
         const u32 context_starts = starts + context * (2 * ContextTables::kStarts);
         u32 symbol = load_shared_1(buckets + slot / ContextTables::kBucketSlots + context * ContextTables::kBuckets);
         u32 at = context_starts + 2 * symbol, start = load_shared_2(at), end = load_shared_2(at + 2);
-        while (slot >= end) ++symbol, at += 2, start = end, end = load_shared_2(at + 2);
+        // Of 32 lanes, one is nearly always there.
+        const u32 second = load_shared_2(at + 4);
+        if (slot >= end) ++symbol, at += 2, start = end, end = second;
+        while (unlikely(__any_sync(kAllLanes, slot >= end))) {
+            if (slot >= end) ++symbol, at += 2, start = end, end = load_shared_2(at + 2);
+        }
+        const bool is_long = symbol >= kOwnSymbols && (kAll || takes_part);
+        // Symbols of numbers with more bits are found at the end.
+        constexpr u32 kLongest = 8 * sizeof(W) - 2;
+        const u32 length = is_long ? min(symbol / 2 + 2 - kOwnSymbols / 2, kLongest) : 0, n_bits = min(length, kBitsWithSymbol);
+        W number = static_cast<W>(is_long ? symbol & 1 | 2 : kAll || takes_part ? symbol : 0) << length;
         if (kAll || takes_part) {
             state = (end - start) * (state >> kLogSlots) + (slot - start);
-            greatest = max(greatest, symbol), least = min(least, end - start);
+            greatest = max(greatest, symbol);
         }
-        refill();
-        const bool is_long = symbol >= kOwnSymbols && (kAll || takes_part);
-        const u32 length = is_long ? (symbol - kOwnSymbols) / 2 + 2 : 0, n_bits = min(length, kMostBits);
-        W number = static_cast<W>(is_long ? symbol & 1 | 2 : kAll || takes_part ? symbol : 0) << min(length, 8u * static_cast<u32>(sizeof(W)) - 1);
         number |= state & ((1u << n_bits) - 1);
         state >>= n_bits;
-        refill();
-        if (unlikely(__any_sync(kAllLanes, length > kMostBits))) {
 #pragma unroll 1
-            for (u32 done = kMostBits; done < 8 * sizeof(W); done += kMostBits) {
-                const u32 n_bits = min(length - min(length, done), kMostBits);
-                number |= static_cast<W>(state & ((1u << n_bits) - 1)) << done;
-                state >>= n_bits;
-                keep_loaded();
-                refill();
-            }
+        for (u32 done = kBitsWithSymbol;; done += kMostBits) {
+            refill();
+            keep_loaded();
+            if (likely(!__any_sync(kAllLanes, length > done))) break;
+            const u32 n_bits = min(length - min(length, done), kMostBits);
+            number |= static_cast<W>(state & ((1u << n_bits) - 1)) << done;
+            state >>= n_bits;
         }
-        keep_loaded();
         return number;
     }
     static __device__ __forceinline__ u32 size_of_number(W number) {
@@ -326,7 +330,7 @@ struct ContextReader {
 
     // How many bytes states and string have, if they end as an encoder begins; else 0. In all lanes.
     __device__ __forceinline__ u32 n_bytes() const {
-        const bool is_damaged = greatest >= kWordSymbols || least == 0 || state != kLowestState;
-        return __any_sync(kAllLanes, is_damaged) ? 0 : kStateBytes + 2 * n_taken;
+        const bool is_damaged = greatest >= kWordSymbols || state != kLowestState;
+        return __any_sync(kAllLanes, is_damaged) ? 0 : kStateBytes + n_taken;
     }
 };

@@ -198,22 +198,23 @@ struct ContextTablesMaker {
 // Writes the string of numbers, from its end to its front, by a warp.
 template <typename W>
 struct ContextWriter {
-    static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols, kMostBits = ContextReader<W>::kMostBits;
-    // Most words of a row: those of its symbols, and of parts of its tails.
-    static constexpr u32 kRowWords = kWarp * (1 + (8 * sizeof(W) - 2 + kMostBits - 1) / kMostBits);
+    static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols;
+    static constexpr u32 kMostBits = ContextReader<W>::kMostBits, kBitsWithSymbol = ContextReader<W>::kBitsWithSymbol;
+    // Parts that a tail may have behind the bits with the symbol, and most words of a row.
+    static constexpr u32 kParts = (8 * sizeof(W) - 2 - kBitsWithSymbol + kMostBits - 1) / kMostBits, kRowWords = kWarp * (1 + kParts);
 
     // In shared memory, of symbols with their contexts: the first slot, the frequency and the bits of a tail; and the inverse of the frequency.
     static constexpr u32 kFrequencyAt = 10, kTailAt = 21;
     struct Ranges {
         uint2 of[kNumberContexts * kSymbols];
 
-        // Is whether any symbol that occurs has more than a step's bits in its tail.
+        // Is whether any symbol that occurs has more bits in its tail than go with it.
         __device__ __forceinline__ bool load(const u32 (&ranges)[kNumberContexts * kSymbols]) {
             bool is_long = false;
             for (u32 i = lane_id(); i < kNumberContexts * kSymbols; i += kWarp) {
                 const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(i % kSymbols);
                 of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | length << kTailAt, 0xffffffffu / max(frequency, 1u));
-                is_long |= frequency > 0 && length > kMostBits;
+                is_long |= frequency > 0 && length > kBitsWithSymbol;
             }
             return __any_sync(kAllLanes, is_long);
         }
@@ -250,24 +251,26 @@ struct ContextWriter {
     }
     __device__ __forceinline__ uint2 range(u32 key) const { return load_shared_8(ranges + key * 8); }
     // Whether a number with this key has so long a tail.
-    __device__ __forceinline__ bool has_long_tail(u32 key) const { return range(key).x >> kTailAt > kMostBits; }
+    __device__ __forceinline__ bool has_long_tail(u32 key) const { return range(key).x >> kTailAt > kBitsWithSymbol; }
     // Puts a row of numbers, of the lanes that take part, in front. The others have key 0. kShort: no tail is long.
     template <bool kShort>
     __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
         const uint2 range = this->range(key);
         const u32 length = range.x >> kTailAt, frequency = range.x >> kFrequencyAt & (2 * kContextSlots - 1), start = range.x % kContextSlots;
         if (!kShort) {
-            constexpr u32 kLast = (8 * sizeof(W) - 3) / kMostBits * kMostBits;
 #pragma unroll 1
-            for (u32 first = kLast; first > 0; first -= kMostBits) append(put_bits(static_cast<u32>(number >> first), min(length - min(length, first), kMostBits)));
+            for (u32 part = kParts; part-- > 0;) {
+                const u32 first = kBitsWithSymbol + part * kMostBits;
+                append(put_bits(static_cast<u32>(number >> first), min(length - min(length, first), kMostBits)));
+            }
         }
-        const Drained by_tail = put_bits(static_cast<u32>(number), kShort ? length : min(length, kMostBits));
-        const Drained by_symbol = drain(takes_part && state >> (32 - kLogSlots) >= frequency);
-        u32 quotient = __umulhi(state, range.y), rest = state - quotient * frequency;
+        const u32 n = kShort ? length : min(length, kBitsWithSymbol);
+        const Drained drained = drain(takes_part && state >> (32 - kLogSlots - n) >= frequency);
+        const u32 with_bits = state << n | (static_cast<u32>(number) & ((1u << n) - 1));
+        u32 quotient = __umulhi(with_bits, range.y), rest = with_bits - quotient * frequency;
         if (rest >= frequency) ++quotient, rest -= frequency;
         state = takes_part ? quotient << kLogSlots | (rest + start) : state;
-        append(by_tail);
-        append(by_symbol);
+        append(drained);
     }
     // Puts the states in front, and zeros before these, which readers of whole words meet.
     static constexpr u32 kZeros = 4;

@@ -145,7 +145,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         const bool has_rows = shared.box.sx == kRow;
         // Whether the second warp has anything to do.
         const bool is_followed = has_rows && (shared.plan.x | shared.plan.y);
-        if (threadIdx.x < kWarp) {
+        if (warp_id() == 0) {
             const u32 n_read = shared.tables.is_sound ? read_numbers(source, n_bytes, is_followed) : 0;
             if (threadIdx.x == 0) shared.n_read = n_read;
         } else if (shared.tables.is_sound && is_followed) {
@@ -410,13 +410,13 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
 
 template <typename W, bool kInArray>
 __device__ __forceinline__ void szp_dense_decompress(const DecompressArgs<Chunk>& args) {
-    extern __shared__ __align__(128) unsigned char shared[];
+    extern __shared__ __align__(512) unsigned char shared[];
     DenseDecompressor<W, kInArray>(args, *reinterpret_cast<DenseShared<W>*>(shared)).run();
 }
 
 template <typename W>
 __device__ __forceinline__ void szp_dense_decompress_region(const RegionArgs<Chunk>& args) {
-    extern __shared__ __align__(128) unsigned char shared[];
+    extern __shared__ __align__(512) unsigned char shared[];
     DenseDecompressor<W, false, true>(args, *reinterpret_cast<DenseShared<W>*>(shared)).run();
 }
 

@@ -165,19 +165,18 @@ class Lanes:
             state = self.states[lane]
             symbols[lane], frequency, first = table[state % 1024]
             self.states[lane] = frequency * (state // 1024) + state % 1024 - first
-        self.fill_up()
         return symbols
 
     def bits(self, lengths):
-        """So many of each lane."""
-        result, done = dict.fromkeys(lengths, 0), 0
-        while done < max(lengths.values(), default=0):
+        """So many of each lane, behind the symbols."""
+        result, done, most = dict.fromkeys(lengths, 0), 0, 6
+        while done == 0 or done < max(lengths.values(), default=0):
             for lane, length in lengths.items():
-                n = min(max(length - done, 0), 16)
+                n = min(max(length - done, 0), most)
                 result[lane] |= self.states[lane] % (1 << n) << done
                 self.states[lane] >>= n
             self.fill_up()
-            done += 16
+            done, most = done + most, 16
         return result
 
 

@@ -21,7 +21,12 @@ def rows(folder):
 
 @pytest.mark.parametrize("row", rows("v5"), ids=lambda row: row["file"])
 def test_frames_are_decoded(row):
-    array = decode((GOLDEN / "v5" / row["file"]).read_bytes())
+    frame = (GOLDEN / "v5" / row["file"]).read_bytes()
+    if row.get("withdrawn"):
+        with pytest.raises(Damage):
+            decode(frame)
+        return
+    array = decode(frame)
     assert hashlib.sha256(array).hexdigest() == row["array_sha256"]
 
 

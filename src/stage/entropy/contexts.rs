@@ -193,8 +193,7 @@ impl Work {
                 of_numbers[lane] = symbols[lane] as u8;
                 of_lanes[lane] = ranges[usize::from(symbols[lane]) % IN_CONTEXTS];
             }
-            steps::write_tails(&mut encoder, &of_numbers, &row);
-            encoder.symbols(&of_lanes, lanes);
+            steps::write(&mut encoder, &of_numbers, &row, (&of_lanes, lanes));
         }
         let n_words = encoder.finish()?.len();
         self.start = n_string - n_words;

@@ -1,7 +1,8 @@
 //! Interleaved asymmetric numeral systems (rANS): 32 states, one for each lane, which share a string of u16.
 //!
-//! A step brings a symbol, or some plain bits, to every lane that takes part. Then each state that is below 2^16 takes
-//! the next u16, in the order of lanes. Encoders do all of it backwards.
+//! A step brings a symbol, with up to six plain bits behind it, or only plain bits, to every lane that takes part. Then
+//! each state that is below 2^16 takes the next u16, in the order of lanes: once a step, since a symbol and six bits
+//! leave something of any state. Encoders do all of it backwards.
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
@@ -14,8 +15,9 @@ use crate::stage::rows::LANES;
 pub const STATE_BYTES: usize = 4 * LANES;
 /// States are never below this, which an encoder begins with.
 pub const LOWEST: u32 = 1 << 16;
-/// Plain bits of a step, at most.
+/// Plain bits of a step, at most; and of one that has symbols.
 pub const MAX_BITS: u32 = 16;
+pub const BITS_WITH_SYMBOL: u32 = MAX_BITS - LOG2_TOTAL;
 
 /// Reads symbols and bits.
 pub struct Decoder<'a> {
@@ -48,14 +50,13 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// The symbols of the lanes that take part. The slots of a lane's context begin at `contexts`.
+    /// The symbols of the lanes that take part. The slots of a lane's context begin at `contexts`. The step ends with
+    /// [`Decoder::bits`], or with [`Decoder::refill`] where none follow.
     #[inline(always)]
     pub fn symbols(&mut self, slots: &[u32], contexts: &[u32; LANES], lanes: u32) -> [u8; LANES] {
         #[cfg(target_arch = "x86_64")]
-        if let Some((avx512, next)) = self.next_words() {
-            let (symbols, n_words) = simd::symbols(avx512, &mut self.states, next, slots, contexts, lanes);
-            self.at += 2 * n_words;
-            return symbols;
+        if let Some(avx512) = self.avx512 {
+            return simd::symbols(avx512, &mut self.states, slots, contexts, lanes);
         }
         let mut symbols = [0; LANES];
         for lane in 0..LANES {
@@ -66,11 +67,10 @@ impl<'a> Decoder<'a> {
             let next = frequency.wrapping_mul(state >> LOG2_TOTAL).wrapping_add(distance);
             self.states[lane] = if lanes >> lane & 1 != 0 { next } else { state };
         }
-        self.refill();
         symbols
     }
 
-    /// So many bits for each lane, up to [`MAX_BITS`].
+    /// So many bits for each lane, up to [`MAX_BITS`], or [`BITS_WITH_SYMBOL`] behind symbols, to the end of a step.
     #[inline(always)]
     pub fn bits(&mut self, n: &[u32; LANES]) -> [u32; LANES] {
         #[cfg(target_arch = "x86_64")]
@@ -95,8 +95,14 @@ impl<'a> Decoder<'a> {
         Some((self.avx512?, self.string.get(self.at..)?.first_chunk()?))
     }
 
+    /// Ends a step.
     #[inline(always)]
-    fn refill(&mut self) {
+    pub fn refill(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some((avx512, next)) = self.next_words() {
+            self.at += 2 * simd::refill(avx512, &mut self.states, next);
+            return;
+        }
         let mut low = 0;
         for lane in 0..LANES {
             low |= u32::from(self.states[lane] < LOWEST) << lane;
@@ -144,18 +150,19 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Puts the symbols of the lanes that take part in front. Of each, `ranges` has the first slot and, in the upper half,
-    /// the frequency, which is not 0; that of other lanes does not matter.
+    /// Puts the symbols of the lanes that take part in front, and behind each so many bits, up to [`BITS_WITH_SYMBOL`], which
+    /// other lanes have not. Of a symbol, `ranges` has the first slot and, in the upper half, the frequency, which is not 0; those
+    /// of other lanes do not matter.
     #[inline(always)]
-    pub fn symbols(&mut self, ranges: &[u32; LANES], lanes: u32) {
+    pub fn symbols(&mut self, ranges: &[u32; LANES], lanes: u32, bits: &[u32; LANES], n: &[u32; LANES]) {
         #[cfg(target_arch = "x86_64")]
         if let (Some(avx512), Some(before)) = (self.avx512, room(self.string, self.at)) {
-            self.at -= simd::put_symbols(avx512, &mut self.states, before, ranges, lanes);
+            self.at -= simd::put_symbols(avx512, &mut self.states, before, (ranges, lanes), (bits, n));
             return;
         }
         for lane in (0..LANES).rev().filter(|lane| lanes >> lane & 1 != 0) {
             let (start, frequency) = (ranges[lane] & 0xffff, ranges[lane] >> 16);
-            let state = self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL));
+            let state = self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL - n[lane])) << n[lane] | bits[lane];
             self.states[lane] = (state / frequency) << LOG2_TOTAL | (state % frequency + start);
         }
     }
@@ -225,6 +232,17 @@ mod tests {
     /// Of a lane at a step: whether it takes part, context, symbol, and bits with their number in front.
     type Part = (bool, usize, u8, u32, u32);
 
+    /// Bits of a number, and how many, that are with its symbol, or that follow.
+    fn bits_of(step: &[Part; LANES], is_with_symbol: bool) -> ([u32; LANES], [u32; LANES]) {
+        let n = |part: &Part| part.3.min(BITS_WITH_SYMBOL);
+        let of = |part: &Part| match (part.0, is_with_symbol) {
+            (false, _) => (0, 0),
+            (true, true) => (part.4 & ((1 << n(part)) - 1), n(part)),
+            (true, false) => (part.4 >> n(part), part.3 - n(part)),
+        };
+        (step.map(|part| of(&part).0), step.map(|part| of(&part).1))
+    }
+
     fn lanes_of(step: &[Part; LANES]) -> u32 {
         (0..LANES).fold(0, |lanes, lane| lanes | u32::from(step[lane].0) << lane)
     }
@@ -252,10 +270,11 @@ mod tests {
             let mut encoder = Encoder::new(&mut memory, level);
             for step in (0..n_steps).rev() {
                 let steps: [Part; LANES] = std::array::from_fn(|lane| of(step, lane));
-                let kept = |part: &Part, n: u32| if part.0 { n } else { 0 };
-                encoder.bits(&steps.map(|part| kept(&part, part.4)), &steps.map(|part| kept(&part, part.3)));
+                let (bits, n) = bits_of(&steps, false);
+                encoder.bits(&bits, &n);
                 let range = |part: Part| frequencies[part.1].ranges()[usize::from(part.2)];
-                encoder.symbols(&steps.map(range), lanes_of(&steps));
+                let (bits, n) = bits_of(&steps, true);
+                encoder.symbols(&steps.map(range), lanes_of(&steps), &bits, &n);
             }
             let words = encoder.finish().unwrap();
             let mut bytes = vec![0; 2 * words.len()];
@@ -280,7 +299,17 @@ mod tests {
                 let steps: [Part; LANES] = std::array::from_fn(|lane| of(step, lane));
                 let contexts = steps.map(|part| (part.1 as u32) << LOG2_TOTAL);
                 let symbols = decoder.symbols(slots, &contexts, lanes_of(&steps));
-                let bits = decoder.bits(&steps.map(|part| if part.0 { part.3 } else { 0 }));
+                let (_, first) = bits_of(&steps, true);
+                let mut bits = [0; LANES];
+                if step % 3 == 0 || first != [0; LANES] {
+                    bits = decoder.bits(&first);
+                } else {
+                    decoder.refill();
+                }
+                let above = decoder.bits(&bits_of(&steps, false).1);
+                for lane in 0..LANES {
+                    bits[lane] |= above[lane] << first[lane];
+                }
                 check(step, symbols, bits);
             }
             decoder.finish()

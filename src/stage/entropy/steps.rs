@@ -1,9 +1,10 @@
 //! Numbers as steps of rANS: symbols of all lanes, and then the bits that these do not tell.
 //!
 //! Numbers below 8 have symbols of their own. Of a larger one the symbol tells the length and the second highest bit; the
-//! bits below, its *tail*, follow as they are, the lowest ones first.
+//! bits below, its *tail*, follow as they are, the lowest ones first: those that a step with symbols has room for in the same
+//! step, others in steps of their own.
 
-use crate::stage::entropy::rans::{Decoder, Encoder, MAX_BITS};
+use crate::stage::entropy::rans::{BITS_WITH_SYMBOL, Decoder, Encoder, MAX_BITS};
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
@@ -35,28 +36,38 @@ fn tail_bits(symbol: u8) -> u32 {
     if symbol >= LONG { u32::from(symbol - LONG) / 2 + LONG_BITS - 2 } else { 0 }
 }
 
-/// Puts the tails of numbers, which have these symbols, in front.
+/// Puts numbers of the lanes that take part in front: `symbols` are theirs, which have these `ranges` of slots. Those of other
+/// lanes are 0.
 #[inline(always)]
-pub fn write_tails<W: Word>(encoder: &mut Encoder, symbols: &[u8; LANES], numbers: &[W; LANES]) {
+pub fn write<W: Word>(
+    encoder: &mut Encoder,
+    symbols: &[u8; LANES],
+    numbers: &[W; LANES],
+    (ranges, lanes): (&[u32; LANES], u32),
+) {
     let (mut lengths, mut longest) = ([0; LANES], 0);
     for lane in 0..LANES {
         lengths[lane] = tail_bits(symbols[lane]);
         longest = longest.max(lengths[lane]);
     }
-    let n_parts = longest.div_ceil(MAX_BITS);
-    for part in 0..n_parts {
-        // The last part comes first.
-        let start = (n_parts - 1 - part) * MAX_BITS;
+    let part = |start: u32, most: u32| {
         let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
-            n_bits[lane] = lengths[lane].saturating_sub(start).min(MAX_BITS);
+            n_bits[lane] = lengths[lane].saturating_sub(start).min(most);
             bits[lane] = (numbers[lane] >> start & W::low_mask(n_bits[lane])).to_u64() as u32;
         }
+        (bits, n_bits)
+    };
+    // The last part comes first.
+    for i in (0..longest.saturating_sub(BITS_WITH_SYMBOL).div_ceil(MAX_BITS)).rev() {
+        let (bits, n_bits) = part(BITS_WITH_SYMBOL + i * MAX_BITS, MAX_BITS);
         encoder.bits(&bits, &n_bits);
     }
+    let (bits, n_bits) = part(0, BITS_WITH_SYMBOL);
+    encoder.symbols(ranges, lanes, &bits, &n_bits);
 }
 
-/// The numbers that have these symbols, with their tails. `None` if one of them, or a symbol that is none, has more bits than
+/// The numbers that have these symbols, which the decoder has just read, with their tails. `None` if one of them, or a symbol that is none, has more bits than
 /// a word.
 #[inline(always)]
 pub fn numbers<W: Word>(decoder: &mut Decoder, symbols: &[u8; LANES]) -> Option<[W; LANES]> {
@@ -67,6 +78,7 @@ pub fn numbers<W: Word>(decoder: &mut Decoder, symbols: &[u8; LANES]) -> Option<
         highest = highest.max(symbols[lane]);
     }
     if highest < LONG {
+        decoder.refill();
         return Some(numbers);
     }
     if tail_bits(highest) > W::BITS - 2 {
@@ -79,17 +91,17 @@ pub fn numbers<W: Word>(decoder: &mut Decoder, symbols: &[u8; LANES]) -> Option<
         let top = W::from_u64(u64::from(symbols[lane] & 1 | 2)) << lengths[lane];
         numbers[lane] = if symbols[lane] >= LONG { top } else { numbers[lane] };
     }
-    let mut start = 0;
+    let (mut start, mut most) = (0, BITS_WITH_SYMBOL);
     while start < tail_bits(highest) {
         let mut n_bits = [0; LANES];
         for lane in 0..LANES {
-            n_bits[lane] = lengths[lane].saturating_sub(start).min(MAX_BITS);
+            n_bits[lane] = lengths[lane].saturating_sub(start).min(most);
         }
         let bits = decoder.bits(&n_bits);
         for lane in 0..LANES {
             numbers[lane] |= W::from_u64(bits[lane].into()) << start;
         }
-        start += MAX_BITS;
+        (start, most) = (start + most, MAX_BITS);
     }
     Some(numbers)
 }

@@ -339,8 +339,7 @@ fn write_step<W: Word>(
     let of_numbers =
         symbols.map(|symbol| if symbol == NO_SYMBOL { 0 } else { (symbol as u8).saturating_sub(ZERO) });
     let lanes = (0..LANES).fold(0, |lanes, lane| lanes | u32::from(symbols[lane] != NO_SYMBOL) << lane);
-    steps::write_tails(encoder, &of_numbers, left);
-    encoder.symbols(&of_lanes, lanes);
+    steps::write(encoder, &of_numbers, left, (&of_lanes, lanes));
 }
 
 /// Decodes the block of this shape in `bytes` to its place.

@@ -13,19 +13,25 @@ use crate::stage::rows::LANES;
 /// Lanes of a vector.
 const HALF: usize = 16;
 
-/// As [`Decoder::symbols`](crate::stage::entropy::rans::Decoder::symbols); and how many of the next words were taken.
+/// As [`Decoder::symbols`](crate::stage::entropy::rans::Decoder::symbols).
 #[inline(always)]
 pub fn symbols(
     _: Avx512,
     states: &mut [u32; LANES],
-    next: &[u8; 2 * LANES],
     slots: &[u32],
     contexts: &[u32; LANES],
     lanes: u32,
-) -> ([u8; LANES], usize) {
+) -> [u8; LANES] {
     assert!(!slots.is_empty());
     // SAFETY: the token is proof of the instructions, and there is a slot.
-    unsafe { take_symbols(states, next, slots, contexts, lanes) }
+    unsafe { take_symbols(states, slots, contexts, lanes) }
+}
+
+/// As [`Decoder::refill`](crate::stage::entropy::rans::Decoder::refill); and how many of the next words were taken.
+#[inline(always)]
+pub fn refill(_: Avx512, states: &mut [u32; LANES], next: &[u8; 2 * LANES]) -> usize {
+    // SAFETY: the token is proof of the instructions.
+    unsafe { refill_states(states, next) }
 }
 
 /// As [`Decoder::bits`](crate::stage::entropy::rans::Decoder::bits); and how many of the next words were taken.
@@ -46,11 +52,11 @@ pub fn put_symbols(
     _: Avx512,
     states: &mut [u32; LANES],
     before: &mut [u16; LANES],
-    ranges: &[u32; LANES],
-    lanes: u32,
+    symbols: (&[u32; LANES], u32),
+    bits: (&[u32; LANES], &[u32; LANES]),
 ) -> usize {
     // SAFETY: the token is proof of the instructions.
-    unsafe { write_symbols(states, before, ranges, lanes) }
+    unsafe { write_symbols(states, before, symbols, bits) }
 }
 
 /// As [`Encoder::bits`](crate::stage::entropy::rans::Encoder::bits); and how many words were put to the end of `before`.
@@ -87,11 +93,10 @@ fn store(vectors: [__m512i; 2], numbers: &mut [u32; LANES]) {
 #[inline]
 unsafe fn take_symbols(
     states: &mut [u32; LANES],
-    next: &[u8; 2 * LANES],
     slots: &[u32],
     contexts: &[u32; LANES],
     lanes: u32,
-) -> ([u8; LANES], usize) {
+) -> [u8; LANES] {
     let last = _mm512_set1_epi32((slots.len() - 1).min(i32::MAX as usize) as i32);
     let below = _mm512_set1_epi32((1 << LOG2_TOTAL) - 1);
     let frequencies = _mm512_set1_epi32((1 << FREQUENCY_BITS) - 1);
@@ -111,9 +116,16 @@ unsafe fn take_symbols(
         let distance = _mm512_srli_epi32::<DISTANCE_AT>(entry);
         vectors[half] = _mm512_mask_add_epi32(state, takes_part, share, distance);
     }
-    let n_words = refill(&mut vectors, next);
     store(vectors, states);
-    (symbols, n_words)
+    symbols
+}
+
+#[inline]
+fn refill_states(states: &mut [u32; LANES], next: &[u8; 2 * LANES]) -> usize {
+    let mut vectors = load(states);
+    let n_words = fill(&mut vectors, next);
+    store(vectors, states);
+    n_words
 }
 
 #[inline]
@@ -127,7 +139,7 @@ fn take_bits(states: &mut [u32; LANES], next: &[u8; 2 * LANES], n: &[u32; LANES]
         taken[half] = _mm512_and_si512(vectors[half], below);
         vectors[half] = _mm512_srlv_epi32(vectors[half], n[half]);
     }
-    let n_words = refill(&mut vectors, next);
+    let n_words = fill(&mut vectors, next);
     store(vectors, states);
     let mut bits = [0; LANES];
     store(taken, &mut bits);
@@ -136,7 +148,7 @@ fn take_bits(states: &mut [u32; LANES], next: &[u8; 2 * LANES], n: &[u32; LANES]
 
 /// Gives the next words to the states that are too low; how many those are.
 #[inline]
-fn refill(states: &mut [__m512i; 2], next: &[u8; 2 * LANES]) -> usize {
+fn fill(states: &mut [__m512i; 2], next: &[u8; 2 * LANES]) -> usize {
     let lowest = _mm512_set1_epi32(LOWEST as i32);
     let low = [0, 1].map(|half| _mm512_cmplt_epu32_mask(states[half], lowest));
     let n_first = low[0].count_ones() as usize;
@@ -167,18 +179,26 @@ fn drain(states: &mut [__m512i; 2], full: [__mmask16; 2], before: &mut [u16; LAN
 }
 
 #[inline]
-fn write_symbols(states: &mut [u32; LANES], before: &mut [u16; LANES], ranges: &[u32; LANES], lanes: u32) -> usize {
+fn write_symbols(
+    states: &mut [u32; LANES],
+    before: &mut [u16; LANES],
+    (ranges, lanes): (&[u32; LANES], u32),
+    (bits, n): (&[u32; LANES], &[u32; LANES]),
+) -> usize {
     let start = _mm512_set1_epi32(0xffff);
+    let highest_bits = _mm512_set1_epi32((32 - LOG2_TOTAL) as i32);
     let mut vectors = load(states);
     let ranges = load(ranges);
+    let (bits, n) = (load(bits), load(n));
     let takes_part = [lanes as __mmask16, (lanes >> HALF) as __mmask16];
     let frequencies = ranges.map(|range| _mm512_srli_epi32::<16>(range));
     let full = [0, 1].map(|half| {
-        let highest = _mm512_srli_epi32::<{ 32 - LOG2_TOTAL }>(vectors[half]);
+        let highest = _mm512_srlv_epi32(vectors[half], _mm512_sub_epi32(highest_bits, n[half]));
         _mm512_mask_cmpge_epu32_mask(takes_part[half], highest, frequencies[half])
     });
     let n_words = drain(&mut vectors, full, before);
     for half in 0..2 {
+        let with_bits = _mm512_or_si512(_mm512_sllv_epi32(vectors[half], n[half]), bits[half]);
         // Quotients below 2^22 of numbers of 32 bits: rounded, they never reach the next whole number.
         let quarters = [0, 1].map(|quarter| {
             let part = |vector| if quarter == 0 {
@@ -186,11 +206,11 @@ fn write_symbols(states: &mut [u32; LANES], before: &mut [u16; LANES], ranges: &
             } else {
                 _mm512_extracti64x4_epi64::<1>(vector)
             };
-            let [state, frequency] = [vectors[half], frequencies[half]].map(|vector| _mm512_cvtepu32_pd(part(vector)));
+            let [state, frequency] = [with_bits, frequencies[half]].map(|vector| _mm512_cvtepu32_pd(part(vector)));
             _mm512_cvttpd_epu32(_mm512_div_pd(state, frequency))
         });
         let quotient = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(quarters[0]), quarters[1]);
-        let rest = _mm512_sub_epi32(vectors[half], _mm512_mullo_epi32(quotient, frequencies[half]));
+        let rest = _mm512_sub_epi32(with_bits, _mm512_mullo_epi32(quotient, frequencies[half]));
         let slot = _mm512_add_epi32(rest, _mm512_and_si512(ranges[half], start));
         let next = _mm512_or_si512(_mm512_slli_epi32::<LOG2_TOTAL>(quotient), slot);
         vectors[half] = _mm512_mask_mov_epi32(vectors[half], takes_part[half], next);
