@@ -279,7 +279,7 @@ struct LorenzoCompressor {
         };
         if constexpr (B::kIsDense) {
             const Huff huff{shared.codes.huff, residuals};
-            take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Trees*>(numbers)));
+            take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Work*>(numbers)));
         }
         take_shorter(kSplit, SplitPlan(shared.sections, contents(), n_coded()).end());
         // Numbers that are not 0 take more than their bits, if there is no list of them.

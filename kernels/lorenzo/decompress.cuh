@@ -517,10 +517,11 @@ struct Decompressor : DecompressTile<Blocks> {
         if (!plan.is_sound || !ends_at(begin + plan.n_bytes, begin + available, block_plan)) return kMarkCorrupt;
         const Box& box = shared.box;
         const bool by_columns = box.sx < kRow && box.sz * box.sy > 1 && !(block_plan.map & kMasked);
-        bool is_sound = true;
-        for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
         // Numbers that come by columns are not written where their string would be.
         const bool are_copied = !by_columns && copy_strings<Place, kWarps>(from, plan, m, shared.tile);
+        bool is_sound = true;
+        for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
+        wait_copies();
         __syncthreads();
         if (threadIdx.x < kWarp) {
             Outcome outcome = are_copied ? decode_strings<Place, Strings::kInTile>(from, plan, m, 1, tables, shared.tile) : kOverwritten;

@@ -1,7 +1,7 @@
 // Lengths of Huffman codes, as many bits as are allowed at most.
 //
 // Leaves are sorted by all threads. One makes the tree, which waits for memory all the time: other CTAs are to have work meanwhile. Then
-// each leaf counts the nodes above it. Where a code is too long, weights are halved, and all is done again.
+// each leaf counts the levels above it. Where a code is too long, weights are halved, and all is done again.
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct CodeLengths {
     u32 counts[kSymbols];   // of each symbol
     u32 leaves[kLeaves];    // weights above symbols
     u32 weights[kSymbols];  // of merged nodes
-    unsigned short parents_of_leaves[kSymbols], parents[kSymbols];
+    unsigned short taken[kSymbols];   // leaves, before each node was made
     unsigned char lengths[kSymbols];  // that are found; 0 of symbols that do not occur
     u32 n_leaves;
 
@@ -37,11 +37,11 @@ struct CodeLengths {
         if (n < 2) return;
         for (;;) {
             sort(n);
-            if (threadIdx.x == 0) merge_leaves<kSymbolBits>(leaves, n, weights, parents_of_leaves, parents);
+            if (threadIdx.x == 0) merge_leaves<kSymbolBits>(leaves, n, weights, taken);
             __syncthreads();
             bool is_long = false;
             for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) {
-                const u32 length = depth_of_leaf(leaf, n, parents_of_leaves, parents);
+                const u32 length = depth_of_leaf(leaf, n, taken);
                 is_long |= length > max_bits;
                 lengths[leaves[leaf] % kMost] = static_cast<unsigned char>(length);
             }

@@ -17,9 +17,15 @@ constexpr u32 kTableEntries = kContexts << kMaxCode;
 
 // A table entry has the code's length in bits 0 to 3, or is 0 if no code begins so; in bits 4 to 9 how many low bits of the
 // number follow; in bit 10 whether it is not 0. The last two add up to the symbol.
-struct HuffTables {
+struct alignas(16) HuffTables {
     unsigned short entries[kTableEntries];
 };
+
+// The context of a number, by the sum of the two symbols before it, less twice the pivot: how many of -3, 0 and 2 that is not below.
+__device__ __forceinline__ u32 context_of(s32 sum) {
+    // A byte for each of -4 to 2.
+    return __byte_perm(0x01010100, 0x030202, min(max(sum + 4, 0), 6));
+}
 
 // Sections of a block of such strings, in bytes from its first.
 struct HuffPlan {
@@ -54,25 +60,27 @@ struct HuffPlan {
 // Makes the table of one context, by a warp. Is false if codes overlap or are too long.
 __device__ __forceinline__ bool make_table(const unsigned char* lengths, const HuffPlan& plan, u32 context, HuffTables& tables) {
     constexpr u32 kRounds = 3;  // up to 65 symbols, one a lane at a time
+    constexpr u32 kSize = 1u << kMaxCode, kFewEntries = kWarp / 2, kLongCode = kMaxCode - 4;
+    static_assert(kSize >> kLongCode == kFewEntries, "a long code has few entries");
     const u32 n = plan.hi - plan.lo + 1, lane = lane_id();
-    unsigned short* const entries = tables.entries + (context << kMaxCode);
-    for (u32 i = lane; i < 1u << kMaxCode; i += kWarp) entries[i] = 0;
-    u32 length[kRounds], code[kRounds];
+    unsigned short* const entries = tables.entries + context * kSize;
+    for (u32 i = lane; i < kSize * sizeof(*entries) / kUnitBytes; i += kWarp) reinterpret_cast<uint4*>(entries)[i] = make_uint4(0, 0, 0, 0);
+    u32 length[kRounds] = {}, code[kRounds] = {};
     u32 next = 0;  // code of the length that is looked at
     bool is_sound = true;
 #pragma unroll
     for (u32 k = 0; k < kRounds; ++k) {
         const u32 s = k * kWarp + lane, field = context * n + s;
-        length[k] = s < n ? lengths[field / 2] >> field % 2 * 4 & 0xf : 0;
-        code[k] = 0;
+        if (s < n) length[k] = lengths[field / 2] >> field % 2 * 4 & 0xf;
         is_sound &= length[k] <= kMaxCode;
     }
     for (u32 l = 1; l <= kMaxCode; ++l) {
         next *= 2;
 #pragma unroll
         for (u32 k = 0; k < kRounds; ++k) {
+            if (k * kWarp >= n) break;
             const u32 same = __ballot_sync(kAllLanes, length[k] == l);
-            if (length[k] == l) code[k] = next + __popc(same & ((1u << lane) - 1));
+            if (length[k] == l) code[k] = next + __popc(same & lanes_below());
             next += __popc(same);
         }
         is_sound &= next <= 1u << l;
@@ -82,15 +90,19 @@ __device__ __forceinline__ bool make_table(const unsigned char* lengths, const H
     __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < kRounds; ++k) {
-        u32 with_code = __ballot_sync(kAllLanes, length[k] > 0);
-        while (with_code) {
-            const u32 from = __ffs(with_code) - 1;
-            with_code &= with_code - 1;
-            const u32 l = __shfl_sync(kAllLanes, length[k], from), c = __shfl_sync(kAllLanes, code[k], from);
-            const u32 first = __brev(c) >> (32 - l);
-            const u32 symbol = plan.lo + k * kWarp + from;
-            const unsigned short entry = static_cast<unsigned short>(l | (max(symbol, 1u) - 1) << 4 | (symbol > 0) << 10);
-            for (u32 i = lane; i < 1u << (kMaxCode - l); i += kWarp) entries[first | i << l] = entry;
+        if (k * kWarp >= n) break;
+        const u32 l = length[k], symbol = plan.lo + k * kWarp + lane, first = l > 0 ? __brev(code[k]) >> (32 - l) : 0;
+        const u32 entry = l | (max(symbol, 1u) - 1) << 4 | (symbol > 0) << 10;
+        // Entries of a short code are written by all lanes, those of long ones by a lane each.
+        u32 short_codes = __ballot_sync(kAllLanes, l > 0 && l < kLongCode);
+        while (short_codes) {
+            const u32 from = __ffs(short_codes) - 1;
+            short_codes &= short_codes - 1;
+            const u32 of_code = __shfl_sync(kAllLanes, l | first << 4, from), own = __shfl_sync(kAllLanes, entry, from), step = of_code & 0xf;
+            for (u32 i = lane; i < kSize >> step; i += kWarp) entries[of_code >> 4 | i << step] = static_cast<unsigned short>(own);
+        }
+        if (l >= kLongCode) {
+            for (u32 i = first; i < kSize; i += 1u << l) entries[i] = static_cast<unsigned short>(entry);
         }
     }
     return true;
@@ -162,7 +174,7 @@ struct StringPlace {
     }
 };
 
-// Copies all strings, by all kWarps warps. Is false if they do not fit.
+// Starts to copy all strings, by all kWarps warps. Is false if they do not fit.
 template <typename Place, u32 kWarps>
 __device__ __forceinline__ bool copy_strings(const unsigned char* from, const HuffPlan& plan, u32 m, unsigned char* tile) {
     const StringPlace<Place> own(plan.lane, plan.end, Runs(lane_id(), m), tile);
@@ -170,20 +182,8 @@ __device__ __forceinline__ bool copy_strings(const unsigned char* from, const Hu
     for (u32 lane = threadIdx.x / kWarp; lane < kWarp; lane += kWarps) {
         const u32 first = __shfl_sync(kAllLanes, plan.lane, lane), behind = __shfl_sync(kAllLanes, plan.end, lane);
         const StringPlace<Place> place(first, behind, Runs(lane, m), tile);
-        // Nearly always all of a string is under way together.
-        constexpr u32 kBatch = 8;
         const u32* const source = reinterpret_cast<const u32*>(from) + place.first_word;
-        for (u32 first_word = lane_id(); first_word < place.n_words; first_word += kBatch * kWarp) {
-            u32 words[kBatch];
-#pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (first_word + k * kWarp < place.n_words) words[k] = source[first_word + k * kWarp];
-            }
-#pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (first_word + k * kWarp < place.n_words) place.to[first_word + k * kWarp] = words[k];
-            }
-        }
+        for (u32 i = lane_id(); i < place.n_words; i += kWarp) copy_async<4>(shared_address(place.to + i), source + i);
     }
     return true;
 }
@@ -228,8 +228,7 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
         unsigned char* const row = to + Place::row(run);
 #pragma unroll 1
         for (u32 i = 0; i < count; ++i) {
-            const s32 both = one + two;
-            const u32 context = (both >= -3) + (both >= 0) + (both > 1);
+            const u32 context = context_of(one + two);
             const u32 next = reader.peek();
             const u32 entry = tables.entries[context << kMaxCode | (next & ((1u << kMaxCode) - 1))];
             const u32 length = entry & 0xf, n_low = entry >> 4 & 0x3f, is_some = entry >> 10;

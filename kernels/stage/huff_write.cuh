@@ -2,10 +2,10 @@
 // of which a warp has 32 runs.
 //
 // A number's key is its length and, above that, the context that the two lengths before it give. One pass over all runs counts the keys
-// (count). Then there are code trees for each context (make_codes): eight are made at a time, for counts as they are and for halved ones,
-// since a tree that gets too deep is made again of these. Warps sort the leaves, eight lanes of the first warp merge nodes, each in a
-// tree of its own, and warps find out how deep leaves are. A second pass finds where the bits of each run will be (measure), a
-// third one adds them to zeros (write), where the lanes of a warp have a run's numbers side by side.
+// (count), and keeps them. Then there are code trees for each context (make_codes): eight are made at a time, for counts as they are and for
+// halved ones, since a tree that gets too deep is made again of these. Warps sort the leaves, eight lanes of the first warp merge nodes, each in
+// a tree of its own, and warps find out how deep leaves are. A second pass, of which each thread has a run, finds by the keys where the bits of
+// each run will be (measure), a third one adds them to zeros (write), where the lanes of a warp have a run's numbers side by side.
 
 #pragma once
 
@@ -27,7 +27,8 @@ struct HuffState {
     static constexpr u32 kSymbols = Word<W>::kBits + 1, kWarps = kThreads / kWarp;
     // How often each key comes, without zeros of runs that are all zeros, and these, which have the symbol 0, by context.
     u32 counts[kContexts * kSymbols], zero_counts[kContexts];
-    u32 entries[kContexts * kSymbols];  // of keys: code | bits of the code << 16
+    // Of keys: code | bits of the code << 16 | bits of code and tail << 24. The last one is of no number.
+    u32 entries[kContexts * kSymbols + 1];
     u32 zero_runs[kWarps];              // marks of runs that are all zeros
     u32 run_bits[kThreads];             // of each run; then where they begin
     u32 string_bytes[kStrings];
@@ -47,12 +48,12 @@ template <u32 kSymbols>
 struct HuffTrees {
     static constexpr u32 kTrees = 8, kStride = kSymbols | 1;  // lanes that are in the same place meet no bank conflict
     u32 leaves[kTrees][kStride], nodes[kTrees][kStride];      // weights
-    unsigned char parents_of_leaves[kTrees][kSymbols], parents[kTrees][kSymbols];
+    unsigned char taken[kTrees][kSymbols];                    // leaves, before each node was made
     u32 n_leaves[kTrees], is_low[kTrees];
 
     // By a lane, which has tree t.
-    __device__ __forceinline__ void merge(u32 t) { merge_leaves<0>(leaves[t], n_leaves[t], nodes[t], parents_of_leaves[t], parents[t]); }
-    __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const { return depth_of_leaf(leaf, n_leaves[t], parents_of_leaves[t], parents[t]); }
+    __device__ __forceinline__ void merge(u32 t) { merge_leaves<0>(leaves[t], n_leaves[t], nodes[t], taken[t]); }
+    __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const { return depth_of_leaf(leaf, n_leaves[t], taken[t]); }
 };
 
 template <typename W, u32 kThreads>
@@ -61,6 +62,13 @@ struct WrittenHuff {
     static constexpr u32 kSymbols = State::kSymbols, kWarps = State::kWarps, kRounds = (kSymbols + kWarp - 1) / kWarp;
     using Trees = HuffTrees<kSymbols>;
     static_assert(Trees::kTrees == kWarps && kWarps == 2 * kContexts, "a warp has a tree");
+    static constexpr u32 kNoKey = kContexts * kSymbols, kPerWord = kNoKey < 256 ? 4 : 2;  // keys in a word
+    using Key = std::conditional_t<kPerWord == 4, unsigned char, unsigned short>;
+    // What is only needed until codes are found, in shared memory.
+    struct Work {
+        alignas(16) Key keys[kThreads * kRun];
+        Trees trees;
+    };
 
     State& state;
     const W* const numbers;
@@ -91,59 +99,76 @@ struct WrittenHuff {
         return pivot;
     }
 
-    static __device__ __forceinline__ u32 context_of(u32 sum, u32 pivot) { return (sum + 3 >= 2 * pivot) + (sum >= 2 * pivot) + (sum > 2 * pivot + 1); }
-
-    // Does `f(run, number, symbol, key, exists)` for the lanes' numbers of the warp's runs.
+    // A lane's number of a run.
+    struct Number {
+        W value;
+        u32 symbol, context;
+        bool exists;
+    };
+    // Does `f(run, two)` for the lanes' numbers of two of the warp's runs, the first of which is `run`; maybe only that one exists.
     template <typename F>
     __device__ __forceinline__ void for_runs(u32 pivot, F f) const {
-        const u32 thread = forgotten_thread();
-        const u32 lane = thread % kWarp, per_string = runs_per_string(), first = thread / kWarp * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs()), n = state.n;
+        const u32 lane = forgotten_thread() % kWarp, per_string = runs_per_string(), first = warp_id() * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs());
         if (first >= last) return;
+        // What is in shared memory would be loaded again for every run.
+        const u32 end = min(last * kRun, state.n), row = state.row;
+        const SmallDivisor columns = state.columns;
+        const auto value_of = [=](u32 i) {
+            if (likely(row == 0)) return numbers[i];
+            u32 y;
+            const u32 x = columns.divide(i, y);
+            return numbers[y * row + x];
+        };
         u32 in_string = first % per_string;
         // Symbols of the run before.
-        u32 before = in_string > 0 ? bit_length(number((first - 1) * kRun + lane)) : pivot;
-#pragma unroll 2
-        for (u32 run = first; run < last; ++run) {
-            if (in_string == 0) before = pivot;
-            const u32 i = run * kRun + lane;
-            const bool exists = i < n;
-            const W v = exists ? number(i) : 0;
-            const u32 symbol = bit_length(v);
-            const u32 one = __shfl_sync(kAllLanes, lane == kWarp - 1 ? before : symbol, (lane + kWarp - 1) % kWarp);
-            const u32 two = __shfl_sync(kAllLanes, lane >= kWarp - 2 ? before : symbol, (lane + kWarp - 2) % kWarp);
-            f(run, v, symbol, symbol + kSymbols * context_of(one + two, pivot), exists);
-            before = symbol;
-            if (++in_string == per_string) in_string = 0;
+        u32 before = in_string > 0 ? bit_length(value_of((first - 1) * kRun + lane)) : pivot;
+#pragma unroll 1
+        for (u32 run = first; run < last; run += 2) {
+            Number two[2];
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                if (in_string == 0) before = pivot;
+                const u32 i = (run + k) * kRun + lane;
+                const bool exists = i < end;
+                const W v = exists ? value_of(i) : 0;
+                const u32 symbol = bit_length(v);
+                const u32 last_one = __shfl_sync(kAllLanes, lane == kWarp - 1 ? before : symbol, (lane + kWarp - 1) % kWarp);
+                const u32 last_two = __shfl_sync(kAllLanes, lane >= kWarp - 2 ? before : symbol, (lane + kWarp - 2) % kWarp);
+                two[k] = Number{v, symbol, context_of(static_cast<s32>(last_one + last_two - 2 * pivot)), exists};
+                before = symbol;
+                if (++in_string == per_string) in_string = 0;
+            }
+            f(run, two);
         }
-    }
-    __device__ __forceinline__ W number(u32 i) const {
-        if (likely(state.row == 0)) return numbers[i];
-        u32 y;
-        const u32 x = state.columns.divide(i, y);
-        return numbers[y * state.row + x];
     }
 
     // Finds the codes of numbers of which so many have each length above 0, in kWarps lists, and is the bytes of all. There are barriers, also
     // behind that.
-    __device__ __forceinline__ u32 look(const u32 (&lengths)[kWarps][Word<W>::kBits + 1], Trees& trees) const {
+    __device__ __forceinline__ u32 look(const u32 (&lengths)[kWarps][Word<W>::kBits + 1], Work& work) const {
         const u32 pivot = pivot_of(lengths);
         if (threadIdx.x == 0) state.pivot = pivot;
-        count(pivot);
+        count(pivot, work.keys);
         __syncthreads();
         const bool marks_zeros = marks_zero_runs();
-        if (threadIdx.x == 0) state.marks_zeros = marks_zeros;
-        make_codes(trees, marks_zeros);
-        return measure(pivot, marks_zeros);
+        if (threadIdx.x == 0) state.marks_zeros = marks_zeros, state.entries[kNoKey] = 0;
+        make_codes(work.trees, marks_zeros);
+        return measure(work.keys, marks_zeros);
     }
 
-    // Counts keys.
-    __device__ __forceinline__ void count(u32 pivot) const {
+    // Counts keys, and keeps those of all runs.
+    __device__ __forceinline__ void count(u32 pivot, Key* keys) const {
         const u32 first = threadIdx.x / kWarp * kRunsPerWarp;
         u32 zero_runs = 0;
-        for_runs(pivot, [&](u32 run, W, u32 symbol, u32 key, bool exists) {
-            const bool is_zero = __all_sync(kAllLanes, symbol == 0);
-            if (is_zero) zero_runs |= 1u << (run - first);
-            if (exists) add_one(is_zero ? state.zero_counts + key / kSymbols : state.counts + key);
+        for_runs(pivot, [&](u32 run, const Number (&two)[2]) {
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                const u32 key = two[k].symbol + kSymbols * two[k].context;
+                keys[(run + k) * kRun + lane_id()] = static_cast<Key>(two[k].exists ? key : kNoKey);
+                const bool is_zero = __all_sync(kAllLanes, two[k].symbol == 0);
+                // Of every run there is, lane 0 has a number.
+                if (unlikely(is_zero) && two[k].exists) zero_runs |= 1u << (run + k - first);
+                if (two[k].exists) add_one(unlikely(is_zero) ? state.zero_counts + two[k].context : state.counts + key);
+            }
         });
         if (lane_id() == 0) state.zero_runs[threadIdx.x / kWarp] = zero_runs;
     }
@@ -224,7 +249,7 @@ struct WrittenHuff {
 #pragma unroll
         for (u32 k = 0; k < kRounds; ++k) {
             const u32 symbol = k * kWarp + lane_id();
-            if (symbol < kSymbols) state.entries[context * kSymbols + symbol] = codes[k] | lengths[k] << 16;
+            if (symbol < kSymbols) state.entries[context * kSymbols + symbol] = lengths[k] > 0 ? codes[k] | lengths[k] << 16 | (lengths[k] + tail_bits(symbol)) << 24 : 0;
         }
     }
 
@@ -234,13 +259,19 @@ struct WrittenHuff {
     }
 
     // Finds the bytes of all, and where runs begin.
-    __device__ __forceinline__ u32 measure(u32 pivot, bool marks_zeros) const {
+    __device__ __forceinline__ u32 measure(const Key* keys, bool marks_zeros) const {
         const u32 lane = lane_id();
         u32 own = 0;
-        for_runs(pivot, [&](u32 run, W, u32 symbol, u32 key, bool exists) {
-            const u32 bits = warp_sum(exists ? (state.entries[key] >> 16) + tail_bits(symbol) : 0);
-            if (lane == run % kRunsPerWarp && is_coded(run, marks_zeros)) own = bits;
-        });
+        if (threadIdx.x < n_runs() && is_coded(threadIdx.x, marks_zeros)) {
+            const uint4* const units = reinterpret_cast<const uint4*>(keys + threadIdx.x * kRun);
+#pragma unroll
+            for (u32 u = 0; u < kRun * sizeof(Key) / kUnitBytes; ++u) {
+                const uint4 unit = units[u];
+                const u32 words[4] = {unit.x, unit.y, unit.z, unit.w};
+#pragma unroll
+                for (u32 k = 0; k < 4 * kPerWord; ++k) own += state.entries[words[k / kPerWord] >> k % kPerWord * (8 * sizeof(Key)) & low_bits(0u, 8 * sizeof(Key))] >> 24;
+            }
+        }
         state.run_bits[threadIdx.x] = own;
         __syncthreads();
         if (threadIdx.x < kWarp) {
@@ -293,26 +324,39 @@ struct WrittenHuff {
         if (marks_zeros && t < kWarps) add_bits(words, 8 * (begin + 4) + t * kRunsPerWarp, state.zero_runs[t]);
         const u32 n_symbols = highest - lowest + 1;
         for (u32 key = t; key < kContexts * kSymbols; key += kThreads) {
-            const u32 context = key / kSymbols, symbol = key % kSymbols, length = state.entries[key] >> 16;
+            const u32 context = key / kSymbols, symbol = key % kSymbols, length = state.entries[key] >> 16 & 0xff;
             if (length > 0) add_bits(words, 8 * lengths + 4 * (context * n_symbols + symbol - lowest), length);
         }
         if (t < kStrings) add_bits(words, 8 * (strings - 2 * kStrings) + 16 * t, state.string_bytes[t]);
-        for_runs(pivot, [&](u32 run, W v, u32 symbol, u32 key, bool exists) {
-            if (!is_coded(run, marks_zeros)) return;
-            const u32 entry = state.entries[key], code = entry & 0xffff, code_bits = entry >> 16, n_low = tail_bits(symbol);
-            const u32 width = exists ? code_bits + n_low : 0, at = 8 * strings + state.run_bits[run] + warp_inclusive_sum(width) - width;
-            if (exists) add_number(words, at, code, code_bits, v & low_bits(W(), n_low));
+        for_runs(pivot, [&](u32 run, const Number (&two)[2]) {
+            // The bits that both runs' numbers have up to this one are found together.
+            u32 entries[2], widths = 0;
+            bool are_written[2];
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                entries[k] = state.entries[two[k].symbol + kSymbols * two[k].context];
+                are_written[k] = two[k].exists && is_coded(run + k, marks_zeros);
+                widths |= (two[k].exists ? entries[k] >> 24 : 0) << 16 * k;
+            }
+            const u32 before = warp_inclusive_sum(widths) - widths;
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                if (!are_written[k]) continue;
+                const u32 code = entries[k] & 0xffff, code_bits = entries[k] >> 16 & 0xff, n_low = (entries[k] >> 24) - code_bits;
+                const u32 at = 8 * strings + state.run_bits[run + k] + (before >> 16 * k & 0xffff);
+                add_number(words, at, code, code_bits, two[k].value & ~(~W(0) << n_low));
+            }
         });
     }
     // Adds a code, and the bits below a number's first.
     static __device__ __forceinline__ void add_number(u32 words, u32 at, u32 code, u32 code_bits, u32 low) {
         // At most three words.
-        const u32 first = code | low << code_bits, second = low >> 1 >> (31 - code_bits);
+        const u32 first = code | low << code_bits, second = __funnelshift_l(low, 0, code_bits);
         words += at / 32 * 4;
         or_shared(words, first << at % 32);
         const u32 behind = __funnelshift_l(first, second, at), last = __funnelshift_l(second, 0, at);
         if (behind) or_shared(words + 4, behind);
-        if (last) or_shared(words + 8, last);
+        if (unlikely(last)) or_shared(words + 8, last);
     }
     static __device__ __forceinline__ void add_number(u32 words, u32 at, u32 code, u32 code_bits, u64 low) {
         add_bits(words, at, code);

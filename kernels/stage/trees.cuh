@@ -5,38 +5,34 @@
 
 #include "../common/types.cuh"
 
-// Merges the two lightest of n leaves and of nodes until one is left; of equally light ones leaves come first. The weights of leaves are
-// above kShift bits; nodes get theirs, and both get the numbers of the nodes above them.
-template <u32 kShift, typename Node>
-__device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Node* parents_of_leaves, Node* parents) {
-    constexpr u32 kNone = ~0u;
-    u32 leaf = 0, merged = 0, next_leaf = n > 0 ? leaves[0] >> kShift : kNone, next_merged = kNone;
+// Merges the two lightest of n leaves and of nodes until one is left; of equally light ones leaves come first. Weights of leaves are above kShift
+// bits, and all together are below 2^30. Nodes come into being by weight, so they are taken in their turn, as are leaves: what is
+// told of each node is how many leaves were taken before it was made.
+template <u32 kShift, typename Count>
+__device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Count* taken) {
+    constexpr u32 kNone = 1u << 30;
+    u32 leaf = 0;
 #pragma unroll 1
     for (u32 node = 0; node + 1 < n; ++node) {
-        u32 weight = 0;
-#pragma unroll
-        for (u32 k = 0; k < 2; ++k) {
-            if (next_leaf <= next_merged) {
-                weight += next_leaf;
-                parents_of_leaves[leaf++] = static_cast<Node>(node);
-                next_leaf = leaf < n ? leaves[leaf] >> kShift : kNone;
-            } else {
-                weight += next_merged;
-                parents[merged++] = static_cast<Node>(node);
-                next_merged = merged < node ? weights[merged] : kNone;
-            }
-        }
-        weights[node] = weight;
-        if (merged == node) next_merged = weight;
+        const u32 merged = 2 * node - leaf;
+        const u32 leaf_0 = leaf < n ? leaves[leaf] >> kShift : kNone, leaf_1 = leaf + 1 < n ? leaves[leaf + 1] >> kShift : kNone;
+        const u32 node_0 = merged < node ? weights[merged] : kNone, node_1 = merged + 1 < node ? weights[merged + 1] : kNone;
+        taken[node] = static_cast<Count>(leaf);
+        // Two leaves, two nodes, or one of each.
+        weights[node] = min(min(leaf_0 + leaf_1, node_0 + node_1), leaf_0 + node_0);
+        leaf += (leaf_0 <= node_1) + (leaf_1 <= node_0);
     }
 }
 
-// How deep a leaf is. A single one has a code of one bit, too.
-template <typename Node>
-__device__ __forceinline__ u32 depth_of_leaf(u32 leaf, u32 n, const Node* parents_of_leaves, const Node* parents) {
+// How deep a leaf is. What is taken later is never deeper, so the leaves of a level are behind each other: they were taken for the nodes of the
+// level above. A single leaf has a code of one bit, too.
+template <typename Count>
+__device__ __forceinline__ u32 depth_of_leaf(u32 leaf, u32 n, const Count* taken) {
     u32 depth = 1;
     if (n < 2) return depth;
+    // The first node of the level above.
+    u32 first = n - 2;
 #pragma unroll 1
-    for (u32 node = parents_of_leaves[leaf]; node + 2 < n; node = parents[node]) ++depth;
+    for (u32 start = taken[first]; leaf < start; start = taken[first]) first = 2 * first - start, ++depth;
     return depth;
 }
