@@ -160,7 +160,9 @@ fn goldens_decode() {
 fn decoded_goldens_stay_as_they_are() {
     let v5 = folder("v5");
     let mut n = 0;
-    let stays = |row: &&Golden| !row.withdrawn && !row.terms.is_empty() && !row.terms.starts_with("rel=") && row.asked != "zfp";
+    let stays = |row: &&Golden| {
+        !row.withdrawn && !row.terms.is_empty() && !row.terms.starts_with("rel=") && row.asked != "zfp"
+    };
     for row in manifest::<Golden>(&v5).iter().filter(stays) {
         let (frame, context) = (fs::read(v5.join(&row.file)).unwrap(), Context::default());
         let array = decompress(&frame, &context).unwrap();

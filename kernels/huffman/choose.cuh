@@ -4,6 +4,8 @@
 //      are better?
 //   2. Symbols are counted, and codes made (stage/section_write.cuh).
 //   3. Lengths of codes are added up, lane by lane. Then it is known how long the block is.
+//
+// Elements are loaded by units of 16 bytes, which a row has some of.
 
 #pragma once
 
@@ -27,18 +29,17 @@ struct HuffmanChooser {
     using Symbol = Symbols<T>;
     using Shared = ChooseShared<T>;
     static constexpr u32 kSymbols = Symbol::kCount, kSampleEvery = 8;
+    static constexpr u32 kUnit = BlockNumbers<T>::kUnit, kRowUnits = BlockNumbers<T>::kRowUnits;
 
     const CompressArgs<Numbers>& args;
     Shared& shared;
     HuffmanBlock<T>& block;
     const BlockNumbers<T> numbers;
-    const u32 n_rows, first_row, end_row;  // rows of the block, and those of the warp
+    const u32 n_rows;
 
     __device__ __forceinline__ HuffmanChooser(const CompressArgs<Numbers>& args, const HuffmanTile& tile, Shared& shared)
         : args(args), shared(shared), block(huffman_blocks<T>(args)[blockIdx.x]),
-          numbers(args, static_cast<const char*>(args.src) + tile.chunk * args.src_stride, tile.index), n_rows(numbers.n_rows()),
-          first_row(min(threadIdx.x / kWarp * rows_per_warp(), n_rows)), end_row(min(first_row + rows_per_warp(), n_rows)) {}
-    __device__ __forceinline__ u32 rows_per_warp() const { return (n_rows + kChooseWarps - 1) / kChooseWarps; }
+          numbers(args, static_cast<const char*>(args.src) + tile.chunk * args.src_stride, tile.index), n_rows(numbers.n_rows()) {}
 
     __device__ __forceinline__ u32* counts(u32 k) const { return k == 0 ? shared.choice.lengths.counts : shared.choice.lengths.leaves; }
     static __device__ __forceinline__ u32 units_of(u32 n_bytes) { return (kBlockHead + n_bytes + kUnitBytes - 1) / kUnitBytes; }
@@ -54,6 +55,8 @@ struct HuffmanChooser {
             if (threadIdx.x == 0) block.kind = kConstBlock, block.n_units = units_of(sizeof(T)), block.element = numbers.element(0);
             return;
         }
+        count_sample();
+        __syncthreads();
         add_squares();
         __syncthreads();
         const u32 n = sample_numbers();
@@ -71,27 +74,57 @@ struct HuffmanChooser {
         if (threadIdx.x == 0) finish(are_differences, has_marks);
     }
 
-    // Looks at all elements; whether any of the thread's is not the first one.
+    // Looks at all elements, and marks rows of zeros; whether any of the thread's elements is not the first one.
     __device__ __forceinline__ bool look() const {
-        const u32 first = numbers.element(0);
+        const u32 first_element = numbers.element(0);
         bool differ = false;
-        u32 tail_bits[2] = {};
-#pragma unroll 4
-        for (u32 row = first_row; row < end_row; ++row) {
-            const u32 i = row * kRow + lane_id(), at = min(i, numbers.m - 1);
-            const bool exists = i < numbers.m;
-            const u32 element = numbers.element(at), before = at > 0 ? numbers.element(at - 1) : 0;
-            const u32 of_row[2] = {numbers.number(element), numbers.difference(element, before)};
-            differ |= element != first;
+        // Rows that the units of a warp are in.
+        constexpr u32 kRows = kWarp / kRowUnits;
+#pragma unroll 2
+        for (u32 row = threadIdx.x / kWarp * kRows; row < n_rows; row += kChooseWarps * kRows) {
+            const u32 first = row * kRow + lane_id() * kUnit;
+            // Bits of any number, and of any difference.
+            u32 any[2] = {};
+            if (likely(first + kUnit <= numbers.m)) {
+                u32 own[kUnit], before;
+                numbers.load(first, own, before);
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) {
+                    differ |= own[k] != first_element;
+                    any[0] |= own[k], any[1] |= own[k] ^ (k > 0 ? own[k - 1] : before);
+                }
+            } else {
+#pragma unroll 1
+                for (u32 i = first; i < numbers.m; ++i) {
+                    const u32 own = numbers.element(i), before = i > 0 ? numbers.element(i - 1) : 0;
+                    differ |= own != first_element;
+                    any[0] |= own, any[1] |= own ^ before;
+                }
+            }
 #pragma unroll
             for (u32 k = 0; k < 2; ++k) {
-                const bool is_zero = __all_sync(kAllLanes, of_row[k] == 0 || !exists);
-                if (is_zero && lane_id() == 0) atomicOr(&shared.marks[k][row / 32], 1u << row % 32);
-                if (row % kSampleEvery == 0 && exists) {
-                    const u32 symbol = Symbol::of(of_row[k]);
-                    atomicAdd(&counts(k)[symbol], 1);
-                    tail_bits[k] += Symbol::tail_bits(symbol);
-                }
+                // Each lane has the marks of its row's units.
+                const u32 zeros = __ballot_sync(kAllLanes, any[k] == 0) >> lane_id() / kRowUnits * kRowUnits & low_bits(0u, kRowUnits);
+                const bool is_zero = zeros == low_bits(0u, kRowUnits) && row + lane_id() / kRowUnits < n_rows;
+                if (is_zero && lane_id() % kRowUnits == 0) atomicOr(&shared.marks[k][row / 32], 1u << (row + lane_id() / kRowUnits) % 32);
+            }
+        }
+        return differ;
+    }
+    // Counts the symbols of the numbers and of the differences in the sample.
+    __device__ __forceinline__ void count_sample() const {
+        u32 tail_bits[2] = {};
+#pragma unroll 4
+        for (u32 row = threadIdx.x / kWarp * kSampleEvery; row < n_rows; row += kChooseWarps * kSampleEvery) {
+            const u32 i = row * kRow + lane_id();
+            if (i >= numbers.m) continue;
+            const u32 element = numbers.element(i), before = i > 0 ? numbers.element(i - 1) : 0;
+            const u32 of_row[2] = {numbers.number(element), numbers.difference(element, before)};
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                const u32 symbol = Symbol::of(of_row[k]);
+                atomicAdd(&counts(k)[symbol], 1);
+                tail_bits[k] += Symbol::tail_bits(symbol);
             }
         }
 #pragma unroll
@@ -99,7 +132,6 @@ struct HuffmanChooser {
             const u32 sum = warp_sum(tail_bits[k]);
             if (lane_id() == 0) atomicAdd(&shared.tail_bits[k], sum);
         }
-        return differ;
     }
     __device__ __forceinline__ u32 sample_numbers() const {
         const u32 n = (n_rows + kSampleEvery - 1) / kSampleEvery * kRow;
@@ -142,38 +174,51 @@ struct HuffmanChooser {
         return has_marks;
     }
 
-    // Calls `f(row, number, exists)` for the warp's rows that are coded.
+    // Calls `f(first, of)` for units of numbers in rows that are coded: those of number `first` and of some behind it.
     template <typename F>
-    __device__ __forceinline__ void for_rows(bool are_differences, F f) const {
+    __device__ __forceinline__ void for_units(bool are_differences, F f) const {
         const u32* const marks = shared.marks[are_differences];
-#pragma unroll 4
-        for (u32 row = first_row; row < end_row; ++row) {
+#pragma unroll 2
+        for (u32 unit = threadIdx.x; unit < n_rows * kRowUnits; unit += kChooseThreads) {
+            const u32 row = unit / kRowUnits;
             if (marks[row / 32] >> row % 32 & 1) continue;
-            const u32 i = row * kRow + lane_id();
-            f(row, numbers.number(i, are_differences), i < numbers.m);
+            u32 of[kUnit];
+            numbers.numbers(unit * kUnit, are_differences, of);
+            f(unit * kUnit, of);
         }
     }
     __device__ __forceinline__ void count(bool are_differences) const {
         for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = 0;
         __syncthreads();
         u32 tail_bits = 0;
-        for_rows(are_differences, [&](u32, u32 number, bool exists) {
-            const u32 symbol = Symbol::of(number);
-            atomicAdd(&counts(0)[symbol], 1);
-            if (exists) tail_bits += Symbol::tail_bits(symbol);
+        for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {
+#pragma unroll
+            for (u32 k = 0; k < kUnit; ++k) {
+                const u32 symbol = Symbol::of(of[k]);
+                atomicAdd(&counts(0)[symbol], 1);
+                if (Symbol::kHasTails && first + k < numbers.m) tail_bits += Symbol::tail_bits(symbol);
+            }
         });
         if (!Symbol::kHasTails) return;
         const u32 sum = warp_sum(tail_bits);
         if (lane_id() == 0) atomicAdd(&shared.all_tail_bits, sum);
     }
     __device__ __forceinline__ void add_lengths(bool are_differences) const {
-        u32 bits = 0;
-        for_rows(are_differences, [&](u32 row, u32 number, bool) {
-            const u32 length = shared.choice.lengths.lengths[Symbol::of(number)];
-            bits += length;
-            if (row == shared.last_row) shared.choice.last[lane_id()] = length;
+        // Units of a thread are all of the same lanes.
+        static_assert(kChooseThreads % kRowUnits == 0, "a thread has whole rows behind it");
+        u32 bits[kUnit] = {};
+        const u32 first_lane = threadIdx.x % kRowUnits * kUnit;
+        for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {
+            const bool is_last = first / kRow == shared.last_row;
+#pragma unroll
+            for (u32 k = 0; k < kUnit; ++k) {
+                const u32 length = shared.choice.lengths.lengths[Symbol::of(of[k])];
+                bits[k] += length;
+                if (unlikely(is_last)) shared.choice.last[first_lane + k] = length;
+            }
         });
-        atomicAdd(&shared.choice.lane_bits[lane_id()], bits);
+#pragma unroll
+        for (u32 k = 0; k < kUnit; ++k) atomicAdd(&shared.choice.lane_bits[first_lane + k], bits[k]);
     }
 
     // Tells how long the block is, by one thread.

@@ -16,7 +16,7 @@
 #include "../stage/section.cuh"
 #include "layout.cuh"
 
-constexpr u32 kHuffmanThreads = 128, kHuffmanWarps = kHuffmanThreads / kWarp;
+constexpr u32 kHuffmanThreads = 64, kHuffmanWarps = kHuffmanThreads / kWarp;
 
 template <typename T>
 struct HuffmanShared {
@@ -135,7 +135,7 @@ struct HuffmanDecompressor : DecompressTile<Numbers> {
         if (const u32 damage = check_units(head.tails(n_rows) + head.tail_bytes, block_bytes)) return damage;
         shared.tables.template read<kHuffmanThreads>(head, from + head.lengths(n_rows));
         if (!shared.tables.is_sound) return kMarkCorrupt;
-        if (threadIdx.x >= kWarp) return 0;
+        if (warp_id() > 0) return 0;
         const bool has_signs = args.own.is_signed();
         u32 before = 0;
         const bool is_sound = read_section<T>(shared.tables, head, from, m, [&](u32 i, u32 number, bool exists) {
@@ -170,13 +170,13 @@ struct HuffmanDecompressor : DecompressTile<Numbers> {
 
 template <typename T>
 __device__ __forceinline__ void huffman_decompress(const DecompressArgs<Numbers>& args) {
-    extern __shared__ __align__(128) unsigned char shared[];
+    extern __shared__ __align__(512) unsigned char shared[];
     HuffmanDecompressor<T, false>(args, *reinterpret_cast<HuffmanShared<T>*>(shared)).run();
 }
 
 template <typename T>
 __device__ __forceinline__ void huffman_decompress_region(const RegionArgs<Numbers>& args) {
-    extern __shared__ __align__(128) unsigned char shared[];
+    extern __shared__ __align__(512) unsigned char shared[];
     HuffmanDecompressor<T, true>(args, *reinterpret_cast<HuffmanShared<T>*>(shared)).run();
 }
 

@@ -47,6 +47,7 @@ __device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Nu
 template <typename T>
 struct BlockNumbers {
     using Symbol = Symbols<T>;
+    static constexpr u32 kUnit = kUnitBytes / sizeof(T), kRowUnits = kRow / kUnit;  // elements that are loaded together, all of one row
 
     const T* const elements;
     const u32 m;
@@ -69,6 +70,35 @@ struct BlockNumbers {
     __device__ __forceinline__ u32 number(u32 i, bool are_differences) const {
         const u32 at = min(i, m - 1), own = element(at);
         return are_differences ? difference(own, at > 0 ? element(at - 1) : 0) : number(own);
+    }
+    // Elements from `first` on, which are there, and the one before them. `first` is a multiple of kUnit.
+    __device__ __forceinline__ void load(u32 first, u32 (&own)[kUnit], u32& before) const {
+        before = first > 0 ? element(first - 1) : 0;
+        if (likely(reinterpret_cast<u64>(elements) % kUnitBytes == 0 && !swaps)) {
+            const uint4 unit = *reinterpret_cast<const uint4*>(elements + first);
+            const u32 words[4] = {unit.x, unit.y, unit.z, unit.w};
+#pragma unroll
+            for (u32 k = 0; k < kUnit; ++k) own[k] = words[k * sizeof(T) / 4] >> k * sizeof(T) % 4 * 8 & low_bits(0u, 8 * sizeof(T));
+        } else {
+#pragma unroll
+            for (u32 k = 0; k < kUnit; ++k) own[k] = element(first + k);
+        }
+    }
+    // Numbers from `first` on, which is a multiple of kUnit; behind the last one it comes again.
+    __device__ __forceinline__ void numbers(u32 first, bool are_differences, u32 (&of)[kUnit]) const {
+        if (unlikely(first + kUnit > m)) {
+#pragma unroll 1
+            for (u32 k = 0; k < kUnit; ++k) {
+                const u32 own = number(first + k, are_differences);
+#pragma unroll
+                for (u32 i = 0; i < kUnit; ++i) of[i] = i == k ? own : of[i];
+            }
+            return;
+        }
+        u32 own[kUnit], before;
+        load(first, own, before);
+#pragma unroll
+        for (u32 k = 0; k < kUnit; ++k) of[k] = are_differences ? difference(own[k], k > 0 ? own[k - 1] : before) : number(own[k]);
     }
 };
 

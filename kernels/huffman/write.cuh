@@ -40,7 +40,7 @@ struct HuffmanWriter {
         // Tails are added to zeros, and the rest of the last unit is zeros.
         for (u32 i = tails / 4 + threadIdx.x; i < block.n_units * (kUnitBytes / 4); i += kWriteThreads) words[i] = 0;
         __syncthreads();
-        if (threadIdx.x < kWarp) {
+        if (warp_id() == 0) {
             if (head.n_words > 0) write_words(head.n_words);
         } else {
             if (lane_id() < kUnitBytes / 4) words[lane_id()] = lane_id() == 0 ? block.kind : block.head[lane_id() - 1];
@@ -49,28 +49,48 @@ struct HuffmanWriter {
         }
         if (head.tail_bytes == 0) return;
         __syncthreads();
-        if (threadIdx.x < kWarp) write_tails(words, 8 * tails);
+        if (warp_id() == 0) write_tails(words, 8 * tails);
     }
 
     __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.marks[row / 32] >> row % 32 & 1; }
 
+    // Elements of the kBatch rows up to row `end`, those behind the last element the same, and of the row before them. A row is there for each.
+    struct Rows {
+        u32 of[kBatch + 1];
+    };
+    __device__ __forceinline__ Rows load(u32 end) const {
+        Rows rows;
+#pragma unroll
+        for (u32 k = 0; k <= kBatch; ++k) {
+            const u32 row = end - min(end, k + 1);
+            rows.of[k] = numbers.element(min(row * kRow + lane_id(), numbers.m - 1));
+        }
+        return rows;
+    }
+    // The numbers of row `row`, given its elements and those of the row before.
+    __device__ __forceinline__ u32 number_of(u32 row, u32 element, u32 row_before) const {
+        if (!are_differences) return numbers.number(element);
+        const u32 before = __shfl_up_sync(kAllLanes, element, 1), last = __shfl_sync(kAllLanes, row_before, kWarp - 1);
+        const u32 number = numbers.difference(element, lane_id() > 0 ? before : row > 0 ? last : 0);
+        // Behind the last number it comes again.
+        return row + 1 < n_rows ? number : __shfl_sync(kAllLanes, number, min(lane_id(), (numbers.m - 1) % kRow));
+    }
     // By a warp.
     __device__ __forceinline__ void write_words(u32 n_words) const {
         LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
+        Rows rows = load(n_rows);
 #pragma unroll 1
         for (u32 end = n_rows; end > 0;) {
-            u32 codes[kBatch];
+            // The next ones are under way meanwhile.
             const u32 n = min(end, kBatch);
+            const Rows next = load(end - n);
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
-                const u32 row = end - 1 - min(k, n - 1);
-                codes[k] = shared.codes[Symbol::of(numbers.number(row * kRow + lane_id(), are_differences))];
+                if (k >= n) break;
+                const u32 row = end - 1 - k, code = shared.codes[Symbol::of(number_of(row, rows.of[k], rows.of[k + 1]))];
+                if (!is_left_out(row)) writer.put(code);
             }
-#pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (k < n && !is_left_out(end - 1 - k)) writer.put(codes[k]);
-            }
-            end -= n;
+            rows = next, end -= n;
         }
         writer.finish();
     }

@@ -7,7 +7,7 @@
 //      registers, as in contexts.cuh.
 //
 // A row waits for the one before: the bits of a lane, the table, the length of the code. So what counts is how many CTAs are there at once,
-// and that the table is small: of bytes, whose codes have 11 bits from any encoder, longer ones are found bit by bit.
+// and that the table is small: longer codes, which are rare, are found bit by bit.
 
 #pragma once
 
@@ -17,13 +17,16 @@
 template <typename T>
 struct SectionTables {
     using Symbol = Symbols<T>;
-    static constexpr u32 kTableBits = Symbol::kHasTails ? kMostCodeBits : kDirectBits;
+    // Codes of bytes have no more from any encoder.
+    static constexpr u32 kTableBits = Symbol::kHasTails ? 12 : kDirectBits;
     static constexpr u32 kLonger = 0xffff;  // an entry: the code is longer than the table knows
     static constexpr u32 kRounds = (Symbol::kCount + kWarp - 1) / kWarp;
     static constexpr u32 kWindow = 256;
 
+    // Words, around the next one.
+    alignas(2 * kWindow) unsigned short window[kWindow];
     // The symbol of the code that such bits begin with and, above 12 bits, its length.
-    alignas(16) unsigned short entries[1 << kTableBits];
+    unsigned short entries[1 << kTableBits];
     // The same of codes by length and symbol.
     unsigned short by_rank[kRounds * kWarp];
     unsigned char lengths[kRounds * kWarp];
@@ -31,7 +34,6 @@ struct SectionTables {
     // get its place.
     u32 next[kCodeWordBits];
     u32 limits[kCodeWordBits], offsets[kCodeWordBits];
-    unsigned short window[kWindow];
     u32 shortest, longest;  // codes
     u32 n_codes;
     u32 is_sound;
@@ -42,7 +44,7 @@ struct SectionTables {
         for (u32 i = threadIdx.x; i < kRounds * kWarp; i += kThreads) lengths[i] = 0;
         if (threadIdx.x < kCodeWordBits) next[threadIdx.x] = 0;
         __syncthreads();
-        if (threadIdx.x < kWarp) {
+        if (warp_id() == 0) {
             const bool is_read = read_lengths(head, from);
             __syncwarp();
             if (threadIdx.x == 0) is_sound = is_read && order();
@@ -129,11 +131,11 @@ struct SectionTables {
 #pragma unroll 1
         for (u32 bits = threadIdx.x; bits < 1u << known; bits += kThreads) {
             const u32 top = bits << (kCodeWordBits - known);
-            entries[bits] = static_cast<unsigned short>(n_codes == 0 ? 0 : entry_of(top, known));
+            entries[bits] = static_cast<unsigned short>(n_codes == 0 ? 0 : entry_of(top, shortest, known));
         }
     }
-    // The entry of the code that these 16 bits begin with, if it is no longer than `known`.
-    __device__ __forceinline__ u32 entry_of(u32 top, u32 known) const {
+    // The entry of the code that these 16 bits begin with, which has `shortest` bits at least, if it is no longer than `known`.
+    __device__ __forceinline__ u32 entry_of(u32 top, u32 shortest, u32 known) const {
         u32 length = shortest;
         while (length < longest && top >= limits[length]) ++length;
         return length > known ? kLonger : by_rank[(top >> (kCodeWordBits - length)) + offsets[length]];
@@ -145,7 +147,7 @@ template <typename T>
 struct SectionReader {
     using Tables = SectionTables<T>;
     using Symbol = Symbols<T>;
-    static constexpr u32 kPart = 2 * kWarp, kWindow = Tables::kWindow;
+    static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(Tables::window);  // bytes
 
     const Tables& tables;
     const u32 entries, window;     // addresses in shared memory
@@ -155,7 +157,7 @@ struct SectionReader {
     const u32 longest, shift;      // a lane's bits, without the last one, by that much are what the table is looked up with
     u32 bits, count;               // of the lane, on top of zeros
     u32 loaded, next;              // a pair that is on its way, and which comes then
-    u32 n_taken, n_loaded;         // words that are taken, and that are in the window
+    u32 n_taken, n_loaded;         // bytes that are taken, and that are in the window
 
     __device__ __forceinline__ SectionReader(Tables& tables, const unsigned char* from, u32 n_words)
         : tables(tables), entries(shared_address(tables.entries)), window(shared_address(tables.window)), below(lanes_below()),
@@ -170,7 +172,7 @@ struct SectionReader {
     }
     // Puts the pairs that were on their way, a part of the window, into it.
     __device__ __forceinline__ void load() {
-        store_shared_4(window + (2 * n_loaded + 4 * lane_id()) % (2 * kWindow), loaded);
+        store_shared_4(window | (n_loaded + 4 * lane_id()) % kWindow, loaded);
         n_loaded += kPart;
         fetch_next();
         __syncwarp();
@@ -179,18 +181,21 @@ struct SectionReader {
     // The next symbol of each lane.
     __device__ __forceinline__ u32 symbol() {
         const bool takes = count < longest;
-        const u32 taking = __ballot_sync(kAllLanes, takes), at = n_taken + __popc(taking & below);
-        const u32 word = load_shared_2(window + 2 * at % (2 * kWindow));
+        const u32 taking = __ballot_sync(kAllLanes, takes), at = n_taken + 2 * __popc(taking & below);
+        // The window begins at a multiple of its length.
+        const u32 word = load_shared_2(window | at % kWindow);
         if (takes) bits |= word << (kCodeWordBits - count), count += kCodeWordBits;
-        n_taken += __popc(taking);
+        n_taken += 2 * __popc(taking);
         if (unlikely(n_taken + kPart > n_loaded)) load();
         u32 entry = load_shared_2(entries + 2 * (bits >> 1 >> shift));
-        if (!Symbol::kHasTails && unlikely(entry == Tables::kLonger)) entry = tables.entry_of(bits >> kCodeWordBits, kMostCodeBits);
+        if (unlikely(__any_sync(kAllLanes, entry == Tables::kLonger))) {
+            if (entry == Tables::kLonger) entry = tables.entry_of(bits >> kCodeWordBits, Tables::kTableBits + 1, kMostCodeBits);
+        }
         const u32 length = entry >> 12;
         bits <<= length, count -= length;
         return entry & 0xfff;
     }
-    __device__ __forceinline__ bool is_done() const { return n_taken == n_words; }
+    __device__ __forceinline__ bool is_done() const { return n_taken == 2 * n_words; }
 };
 
 // The tails of numbers, behind each other in the order of these.

@@ -162,7 +162,8 @@ impl<'a> Encoder<'a> {
         }
         for lane in (0..LANES).rev().filter(|lane| lanes >> lane & 1 != 0) {
             let (start, frequency) = (ranges[lane] & 0xffff, ranges[lane] >> 16);
-            let state = self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL - n[lane])) << n[lane] | bits[lane];
+            let state =
+                self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL - n[lane])) << n[lane] | bits[lane];
             self.states[lane] = (state / frequency) << LOG2_TOTAL | (state % frequency + start);
         }
     }
