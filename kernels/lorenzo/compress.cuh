@@ -279,6 +279,7 @@ struct LorenzoCompressor {
         };
         if constexpr (B::kIsDense) {
             const Huff huff{shared.codes.huff, residuals};
+            static_assert(sizeof(typename Huff::Work) <= sizeof(Buffer<B>) && alignof(typename Huff::Work) <= alignof(Buffer<B>), "there is room");
             take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Work*>(numbers)));
         }
         take_shorter(kSplit, SplitPlan(shared.sections, contents(), n_coded()).end());

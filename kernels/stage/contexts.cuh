@@ -31,8 +31,8 @@ constexpr u32 kLowestState = 1 << 16;
 struct ContextTables {
     static constexpr u32 kBucketSlots = 4, kBuckets = kContextSlots / kBucketSlots, kStarts = kMostSymbols + 2, kWindow = 256;
 
-    // Words of the string, around the next one.
-    alignas(2 * kWindow) unsigned short window[kWindow];
+    // Words of the string, around the next one. The struct is at a multiple of their length, in bytes, so that a place needs no addition.
+    alignas(16) unsigned short window[kWindow];
     // The symbol of the first slot of every four.
     unsigned char buckets[kNumberContexts][kBuckets];
     // Half of each number, rounded up: those of the last 4096.
@@ -215,7 +215,6 @@ struct ContextReader {
     __device__ __forceinline__ void refill() {
         const bool is_low = state < kLowestState;
         const u32 taking = __ballot_sync(kAllLanes, is_low), at = n_taken + 2 * __popc(taking & below);
-        // The window begins at a multiple of its length.
         const u32 word = load_shared_2(window | at % kWindow);
         if (is_low) state = state << 16 | word;
         n_taken += 2 * __popc(taking);

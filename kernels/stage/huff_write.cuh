@@ -62,6 +62,7 @@ struct WrittenHuff {
     static constexpr u32 kSymbols = State::kSymbols, kWarps = State::kWarps, kRounds = (kSymbols + kWarp - 1) / kWarp;
     using Trees = HuffTrees<kSymbols>;
     static_assert(Trees::kTrees == kWarps && kWarps == 2 * kContexts, "a warp has a tree");
+    static_assert(kRunsPerWarp * kWarps == kThreads, "a thread has a run");
     static constexpr u32 kNoKey = kContexts * kSymbols, kPerWord = kNoKey < 256 ? 4 : 2;  // keys in a word
     using Key = std::conditional_t<kPerWord == 4, unsigned char, unsigned short>;
     // What is only needed until codes are found, in shared memory.

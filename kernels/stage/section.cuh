@@ -23,8 +23,8 @@ struct SectionTables {
     static constexpr u32 kRounds = (Symbol::kCount + kWarp - 1) / kWarp;
     static constexpr u32 kWindow = 256;
 
-    // Words, around the next one.
-    alignas(2 * kWindow) unsigned short window[kWindow];
+    // Words, around the next one. The struct is at a multiple of their length, in bytes, so that a place needs no addition.
+    alignas(16) unsigned short window[kWindow];
     // The symbol of the code that such bits begin with and, above 12 bits, its length.
     unsigned short entries[1 << kTableBits];
     // The same of codes by length and symbol.
@@ -182,7 +182,6 @@ struct SectionReader {
     __device__ __forceinline__ u32 symbol() {
         const bool takes = count < longest;
         const u32 taking = __ballot_sync(kAllLanes, takes), at = n_taken + 2 * __popc(taking & below);
-        // The window begins at a multiple of its length.
         const u32 word = load_shared_2(window | at % kWindow);
         if (takes) bits |= word << (kCodeWordBits - count), count += kCodeWordBits;
         n_taken += 2 * __popc(taking);

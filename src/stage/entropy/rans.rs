@@ -150,9 +150,9 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Puts the symbols of the lanes that take part in front, and behind each so many bits, up to [`BITS_WITH_SYMBOL`], which
-    /// other lanes have not. Of a symbol, `ranges` has the first slot and, in the upper half, the frequency, which is not 0; those
-    /// of other lanes do not matter.
+    /// Puts the symbols of the lanes that take part in front, and behind each so many bits, up to [`BITS_WITH_SYMBOL`],
+    /// which other lanes have not. Of a symbol, `ranges` has the first slot and, in the upper half, the frequency, which
+    /// is not 0; those of other lanes do not matter.
     #[inline(always)]
     pub fn symbols(&mut self, ranges: &[u32; LANES], lanes: u32, bits: &[u32; LANES], n: &[u32; LANES]) {
         #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,8 @@
-//! Numbers as steps of rANS: symbols of all lanes, and then the bits that these do not tell.
+//! Numbers as steps of rANS: symbols of all lanes, and the bits that these do not tell.
 //!
 //! Numbers below 8 have symbols of their own. Of a larger one the symbol tells the length and the second highest bit; the
-//! bits below, its *tail*, follow as they are, the lowest ones first: those that a step with symbols has room for in the same
-//! step, others in steps of their own.
+//! bits below, its *tail*, follow as they are, the lowest ones first: those that a step with symbols has room for in the
+//! same step, others in steps of their own.
 
 use crate::stage::entropy::rans::{BITS_WITH_SYMBOL, Decoder, Encoder, MAX_BITS};
 use crate::stage::rows::{LANES, Rows};
@@ -14,6 +14,7 @@ const OWN: u32 = 8;
 const LONG: u8 = OWN as u8;
 /// The length of the shortest of those.
 const LONG_BITS: u32 = OWN.ilog2() + 1;
+
 /// The symbols of numbers.
 #[inline(always)]
 pub fn symbols<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> S::Row {
@@ -36,8 +37,8 @@ fn tail_bits(symbol: u8) -> u32 {
     if symbol >= LONG { u32::from(symbol - LONG) / 2 + LONG_BITS - 2 } else { 0 }
 }
 
-/// Puts numbers of the lanes that take part in front: `symbols` are theirs, which have these `ranges` of slots. Those of other
-/// lanes are 0.
+/// Puts numbers of the lanes that take part in front: `symbols` are theirs, which have these `ranges` of slots. Those of
+/// other lanes are 0.
 #[inline(always)]
 pub fn write<W: Word>(
     encoder: &mut Encoder,
@@ -67,8 +68,8 @@ pub fn write<W: Word>(
     encoder.symbols(ranges, lanes, &bits, &n_bits);
 }
 
-/// The numbers that have these symbols, which the decoder has just read, with their tails. `None` if one of them, or a symbol that is none, has more bits than
-/// a word.
+/// The numbers that have these symbols, which the decoder has just read, with their tails. `None` if one of them, or a
+/// symbol that is none, has more bits than a word; the decoder can then read nothing more.
 #[inline(always)]
 pub fn numbers<W: Word>(decoder: &mut Decoder, symbols: &[u8; LANES]) -> Option<[W; LANES]> {
     let mut numbers = [W::ZERO; LANES];

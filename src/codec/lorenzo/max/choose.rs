@@ -230,13 +230,14 @@ fn rank_near<W: Word>(words: &[W], ranks: &mut [W], seen: &mut [u32]) -> Option<
     if n_between >= seen.len() as u64 {
         return None;
     }
+    let seen = &mut seen[..=n_between as usize];
     seen.fill(0);
     for word in words {
         seen[word.to_i64().abs_diff(least) as usize] = 1;
     }
     let mut n_ranks = 0;
     let mut n_negative = 0;
-    for (integer, _) in (least..).zip(&*seen).filter(|&(_, &seen)| seen > 0) {
+    for (integer, _) in (least..=most).zip(&*seen).filter(|&(_, &seen)| seen > 0) {
         ranks[n_ranks] = W::from_u64(integer as u64);
         n_ranks += 1;
         n_negative += usize::from(integer < 0);
@@ -464,4 +465,24 @@ fn tried<W: Word, S: Rows<W>>(
     let always = 1 << BASE | plan.active & 1 << LOOKBACK;
     let worth = (0..N).filter(|&k| uses[k] * ACTIVE_PART >= n_part as u32).map(|k| 1 << k).sum::<u16>();
     (cost, (worth | always) & plan.active)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_the_least_and_the_largest_integers() {
+        for (first, step) in [(i64::MAX, -1), (i64::MIN, 1), (-40, 1)] {
+            let words: Vec<u64> = (0..200).map(|i| (first + step * (i % 9) * 10) as u64).collect();
+            let (mut ranks, mut seen) = (vec![0; words.len()], vec![7; 1 << 8]);
+            let n_ranks = rank_near(&words, &mut ranks, &mut seen);
+            let mut expected = words;
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(n_ranks, Some(expected.len()));
+            assert_eq!(ranks[..expected.len()], expected);
+        }
+        assert_eq!(rank_near(&[i64::MIN as u64, i64::MAX as u64], &mut [0; 2], &mut [0; 256]), None);
+    }
 }

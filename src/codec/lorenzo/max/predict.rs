@@ -24,7 +24,7 @@ pub const LOOKBACK: usize = 11;
 const LOG2_N: u32 = 4;
 pub const LANES: usize = 1 << LOG2_N;
 const _: () = assert!(LANES == KEYS && N <= LANES);
-/// Bits of a key without the number of a prediction, which is below: more than any sum of scores, which are up to 2^10.
+/// Bits of a key without the number of a prediction, which is below: more than any sum of two scores, each up to 2^10.
 const INACTIVE: u16 = u16::MAX << LOG2_N;
 
 /// Neighbours with weights, and how many of one row if there is no other.
