@@ -51,20 +51,23 @@ pub fn write<W: Word>(
         lengths[lane] = tail_bits(symbols[lane]);
         longest = longest.max(lengths[lane]);
     }
-    let part = |start: u32, most: u32| {
-        let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
-        for lane in 0..LANES {
-            n_bits[lane] = lengths[lane].saturating_sub(start).min(most);
-            bits[lane] = (numbers[lane] >> start & W::low_mask(n_bits[lane])).to_u64() as u32;
-        }
-        (bits, n_bits)
-    };
     // The last part comes first.
     for i in (0..longest.saturating_sub(BITS_WITH_SYMBOL).div_ceil(MAX_BITS)).rev() {
-        let (bits, n_bits) = part(BITS_WITH_SYMBOL + i * MAX_BITS, MAX_BITS);
+        let start = BITS_WITH_SYMBOL + i * MAX_BITS;
+        let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
+        for lane in 0..LANES {
+            n_bits[lane] = lengths[lane].saturating_sub(start).min(MAX_BITS);
+            bits[lane] = (numbers[lane] >> start & W::low_mask(n_bits[lane])).to_u64() as u32;
+        }
         encoder.bits(&bits, &n_bits);
     }
-    let (bits, n_bits) = part(0, BITS_WITH_SYMBOL);
+    let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
+    if longest > 0 {
+        for lane in 0..LANES {
+            n_bits[lane] = lengths[lane].min(BITS_WITH_SYMBOL);
+            bits[lane] = numbers[lane].to_u64() as u32 & ((1 << n_bits[lane]) - 1);
+        }
+    }
     encoder.symbols(ranges, lanes, &bits, &n_bits);
 }
 
