@@ -235,7 +235,7 @@ gridz::kernel_struct! {
     }
 
     /// `LaunchInfo` there.
-    struct LaunchInfo, size 40 {
+    struct LaunchInfo, size 48 {
         threads: u32,
         shared_bytes: u32,
         persistent: u32,
@@ -243,6 +243,7 @@ gridz::kernel_struct! {
         scratch_fixed_bytes: u64,
         scratch_bytes_per_chunk: u64,
         scratch_bytes_per_tile: u64,
+        unzeroed_bytes_per_tile: u64,
     }
 }
 

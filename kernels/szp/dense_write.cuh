@@ -151,7 +151,9 @@ struct DensePlacer {
         } else {
             const Finder elements(args.own, shared.box);
             const char* const array = frames.source(chunk) + part_of(args.own, index) * element.bytes;
-            store([&](u32 i) { return plain_word<W>(block.info.header, block.info.word, i, elements, array, element, shared.box.m, args.flags & kSwapBytes); });
+            const u32 header = block.info.header;
+            const W word = header == kConstBlock ? block.info.word : W(0);
+            store([&](u32 i) { return plain_word<W>(header, word, i, elements, array, element, shared.box.m, args.flags & kSwapBytes); });
         }
         shared.sums.share(sums);
         __syncthreads();
