@@ -9,8 +9,8 @@ SHELL := /bin/bash
 
 # Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
 # kernels that keep registers in memory.
-cuda wheel test lint test-rust test-plugin test-hosts test-installed test-python test-demo: export GRIDZ_CUDA := require
-test lint test-rust test-plugin test-hosts test-installed test-python test-demo: export GRIDZ_CUDA_CHECK := 1
+cuda wheel test lint test-rust test-plugin test-hosts test-installed test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
+test lint test-rust test-plugin test-hosts test-installed test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -108,12 +108,12 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
-ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-python test-spec test-demo test-fuzz test-goldens
+ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-python test-spec test-demo test-fuzz test-emulated test-goldens
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
-	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, Python, SPEC.md's decoder, demo, fuzz targets and goldens" \
+	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, Python, SPEC.md's decoder, demo, fuzz targets, emulated kernels and goldens" \
 	    "passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
@@ -167,7 +167,11 @@ fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 sec
 	fuzz/run.sh $(SECONDS_EACH)
 
 .PHONY: test-emulated
-test-emulated: need-nvcc need-test-packages ## the tests of GPUs, with kernels that are compiled for the CPU
+test-emulated: need-nvcc need-test-packages ## the tests of GPUs, with kernels that are compiled for the CPU; but for two that take long
+	GRIDZ_GPU_CASES=8 tests/emulator/run.sh --skip waiting::large_arrays --skip threads_share_a_gpu
+
+.PHONY: emulated
+emulated: need-nvcc need-test-packages ## all of them, with more cases
 	tests/emulator/run.sh
 
 .PHONY: test-goldens
@@ -175,7 +179,7 @@ test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: release-check
-release-check: test test-emulated ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
+release-check: test emulated ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
 	scripts/check_gpu_results.sh
 	$(MAKE) wheel
 	tests/python/matrix.sh target/wheels/gridz-*-$(WHEEL_PLATFORM).whl $(PYTHONS)
