@@ -57,7 +57,7 @@ struct Codes<B, true> {
     HuffState<W, B::kThreads> huff;
     u32 t;                               // zeros at the end that all words have
     W lowest[B::kGroups], highest[B::kGroups];
-    u32 from, entries[10], top[2];       // what a dictionary would have, with so many low bits and more
+    u32 from, entries[12], top;          // what a dictionary would have, with so many low bits and more
     u32 n_distinct;
     u32 n_entries, low;                  // of a dictionary, and bits below them
     u32 delta_bits, delta_shift;

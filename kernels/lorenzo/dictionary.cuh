@@ -80,47 +80,85 @@ struct Dictionary {
     static __device__ __forceinline__ void count_entries(LorenzoShared<B>& shared, const W* words, u32 t, u32* bitmap) {
         Codes<B>& codes = shared.codes;
         const u32 m = shared.box.m, thread = forgotten_thread(), lane = thread % kWarp, warp = thread / kWarp;
+        Signed least = static_cast<Signed>(words[0]), greatest = least;
+        for_words(words, m, thread, [&](W word) {
+            least = min(least, static_cast<Signed>(word)), greatest = max(greatest, static_cast<Signed>(word));
+        });
         // As unsigned numbers in the same order.
-        W lowest = words[0] ^ kTopBit<W>, highest = lowest;
-#pragma unroll 4
-        for (u32 i = thread; i < m; i += B::kThreads) {
-            const W own = words[i] ^ kTopBit<W>;
-            lowest = min(lowest, own), highest = max(highest, own);
-        }
+        W lowest = static_cast<W>(least) ^ kTopBit<W>, highest = static_cast<W>(greatest) ^ kTopBit<W>;
         highest = warp_max_unsigned(highest), lowest = ~warp_max_unsigned(static_cast<W>(~lowest));
         if (lane == 0) codes.lowest[warp] = lowest, codes.highest[warp] = highest;
+        uint4* const units = reinterpret_cast<uint4*>(bitmap);
 #pragma unroll 1
-        for (u32 i = thread; i < kBitmapWords / 4; i += B::kThreads) reinterpret_cast<uint4*>(bitmap)[i] = make_uint4(0, 0, 0, 0);
+        for (u32 i = thread; i < kBitmapUnits; i += B::kThreads) units[i] = make_uint4(0, 0, 0, 0);
         if (thread < kCounted) codes.entries[thread] = 0;
-        if (thread < 2) codes.top[thread] = 0;
+        if (thread == 0) codes.top = 0;
         __syncthreads();
 #pragma unroll
         for (u32 g = 0; g < B::kGroups; ++g) lowest = min(lowest, codes.lowest[g]), highest = max(highest, codes.highest[g]);
         const u32 length = bit_length(static_cast<W>((highest >> t) - (lowest >> t))), from = length - min(length, kLevels), shift = t + from;
-        const u32 base = static_cast<u32>(lowest >> shift) & ~low_bits(0u, kLevels);
+        // What is subtracted from signed numbers.
+        const u32 base = (static_cast<u32>(lowest >> shift) & ~low_bits(0u, kLevels)) - static_cast<u32>(kTopBit<W> >> shift);
+        const u32 to = shared_address(bitmap);
         if (thread == 0) codes.from = from;
-#pragma unroll 4
-        for (u32 i = thread; i < m; i += B::kThreads) {
-            const u32 place = static_cast<u32>((words[i] ^ kTopBit<W>) >> shift) - base;
-            or_shared(shared_address(bitmap + place / 32), 1u << place % 32);
-        }
+        for_words(words, m, thread, [&](W word) {
+            const u32 place = static_cast<u32>(shifted_signed(word, shift)) - base;
+            u32 at = place / 32;
+            keep(at);
+            or_shared(to + 4 * at, 1u << place % 32);
+        });
         __syncthreads();
-        // A bit of a level is one of two bits of the level before.
-        u32 counts[kCounted] = {};
-#pragma unroll 1
-        for (u32 i = thread; i < kBitmapWords; i += B::kThreads) {
-            const u32 word = bitmap[i], present = __ballot_sync(kAllLanes, word != 0);
-            count_levels(word, counts);
-            count_levels(lane == 0 ? present : 0, counts + 5);
-            if (lane == 0 && present) or_shared(shared_address(codes.top + i / (32 * kWarp)), 1u << i / kWarp % 32);
+        // A bit of a level is one of two bits of the level before. Lane k keeps which units of a round k have any.
+        u32 counts[kCounted] = {}, units_with_any = 0;
+#pragma unroll
+        for (u32 round = 0; round < kBitmapUnits / B::kThreads; ++round) {
+            const u32 have_any = __ballot_sync(kAllLanes, count_levels(units[round * B::kThreads + thread], counts));
+            units_with_any = lane == round ? have_any : units_with_any;
         }
+        count_levels(units_with_any, counts + kUnitLevels);
+        if (units_with_any) or_shared(shared_address(&codes.top), 1u << (lane * B::kThreads / kWarp + warp));
 #pragma unroll
         for (u32 level = 0; level < kCounted; ++level) {
             const u32 n = warp_sum(counts[level]);
             if (lane == 0) atomicAdd(&codes.entries[level], n);
         }
     }
-    static constexpr u32 kCounted = 10, kLevels = 15, kBitmapWords = 2 << kLevels >> 5;
+    // Levels that are in a unit, or in words that have a bit for each of 32 units, where all are counted; and those behind, in one word.
+    static constexpr u32 kLevels = 15, kUnitLevels = 7, kCounted = kUnitLevels + 5, kTopLevels = kLevels + 1 - kCounted;
+    static constexpr u32 kBitmapWords = 2 << kLevels >> 5, kBitmapUnits = kBitmapWords / 4;
+    static_assert(sizeof(Codes<B>::entries) == 4 * kCounted, "of each there is a count");
+    static_assert(kBitmapUnits % B::kThreads == 0 && kBitmapUnits <= kWarp * kWarp, "all threads have as many");
+
+    // Does `f(word)` for the thread's share of m words.
+    template <typename F>
+    static __device__ __forceinline__ void for_words(const W* words, u32 m, u32 thread, F f) {
+        constexpr u32 kPerUnit = Word<W>::kPerUnit;
+#pragma unroll 2
+        for (u32 u = thread; u < m / kPerUnit; u += B::kThreads) {
+            W own[kPerUnit];
+            split(reinterpret_cast<const uint4*>(words)[u], own);
+#pragma unroll
+            for (u32 k = 0; k < kPerUnit; ++k) f(own[k]);
+        }
+        if (thread < m % kPerUnit) f(words[m - 1 - thread]);
+    }
+    // One of bits so far apart.
+    static __device__ __forceinline__ u32 halved(u32 word, u32 distance, u32 mask) { return (word | word >> distance) & mask; }
+    // Adds the bits of kUnitLevels levels in four words, and is whether there are any. Words of which every second bit is left become one.
+    static __device__ __forceinline__ bool count_levels(uint4 unit, u32* counts) {
+        counts[0] += __popc(unit.x) + __popc(unit.y) + __popc(unit.z) + __popc(unit.w);
+        const u32 one = halved(unit.x, 1, 0x55555555) | halved(unit.y, 1, 0x55555555) << 1;
+        const u32 two = halved(unit.z, 1, 0x55555555) | halved(unit.w, 1, 0x55555555) << 1;
+        counts[1] += __popc(one) + __popc(two);
+        u32 all = halved(one, 2, 0x33333333) | halved(two, 2, 0x33333333) << 2;
+        counts[2] += __popc(all);
+        all = halved(all, 4, 0x0f0f0f0f), counts[3] += __popc(all);
+        all = halved(all, 8, 0x000f000f), counts[4] += __popc(all);
+        // A bit for each word.
+        all = halved(all, 16, 0xf), counts[5] += __popc(all);
+        all = halved(all, 1, 0x5), counts[6] += __popc(all);
+        return all != 0;
+    }
     // Adds the bits of five levels in a word.
     static __device__ __forceinline__ void count_levels(u32 word, u32* counts) {
         counts[0] += __popc(word);
@@ -136,12 +174,11 @@ struct Dictionary {
         const u32 m = shared.box.m, thread = forgotten_thread(), most_bits = (8 * limit - 1) / m;
         const auto is_short = [=](u32 k, u32 n) { return n <= m / 2 && m * (index_bits(n) + k) + n * (kBits - k) / 2 < 8 * limit; };
         const u32 level = thread % kWarp, from = codes.from;
-        // The last levels are those of two words; of what is behind them one entry is known.
-        u32 counts[5] = {}, n_entries = level < kCounted ? codes.entries[level] : level == kLevels ? (codes.top[0] != 0) + (codes.top[1] != 0) : 1;
-        count_levels(codes.top[0], counts);
-        count_levels(codes.top[1], counts);
+        // The last levels are those of a word; of what is behind them one entry is known.
+        u32 counts[5] = {}, n_entries = level < kCounted ? codes.entries[level] : 1;
+        count_levels(codes.top, counts);
 #pragma unroll
-        for (u32 i = 0; i < 5; ++i) n_entries = level == kCounted + i ? counts[i] : n_entries;
+        for (u32 i = 0; i < kTopLevels; ++i) n_entries = level == kCounted + i ? counts[i] : n_entries;
         if (__any_sync(kAllLanes, from + level < kBits && is_short(from + level, n_entries))) return true;
         if (from + kWarp < kBits && is_short(from + kWarp, 1)) return true;
         u32 k = from, n = codes.entries[0];
