@@ -6,13 +6,33 @@
 #include "contexts.cuh"
 #include "pack.cuh"
 
-// A number as a symbol and its tail, which is bits below.
+__device__ __forceinline__ float cut_to_float(u32 number) { return __uint2float_rz(number); }
+__device__ __forceinline__ float cut_to_float(u64 number) { return __ull2float_rz(number); }
+// A number as a symbol and its tail, which is bits below. As a float it has both that the symbol tells, its length and the second bit, next to
+// each other; and of the smallest numbers, which are symbols, that is more than these.
 template <typename W>
 __device__ __forceinline__ u32 symbol_of(W number) {
-    const u32 n_bits = bit_length(number) - 2;
-    return number < kOwnSymbols ? static_cast<u32>(number) : 2 * n_bits + static_cast<u32>(number >> n_bits & 1) + kOwnSymbols - 4;
+    static_assert(kOwnSymbols == 8, "from 8 on a symbol is twice the length plus the second bit");
+    constexpr u32 kSecondBitAt = 22, kOfLength = 2 * 126;
+    return static_cast<u32>(min(number, static_cast<W>((__float_as_uint(cut_to_float(number)) >> kSecondBitAt) - kOfLength)));
 }
 __device__ __forceinline__ u32 tail_bits(u32 symbol) { return symbol >= kOwnSymbols ? (symbol - kOwnSymbols) / 2 + 2 : 0; }
+
+// A number in half a word: its key, which is kSymbols times the context and the symbol, and above that the lowest bits of the number, as many as there
+// is room for. That is all of most tails. What is above half a word does not count.
+template <typename W>
+struct ContextEntry {
+    static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols, kKeyBits = kNumberContexts * kSymbols <= 1 << 10 ? 10 : 11, kBits = 16 - kKeyBits;
+    static_assert(kNumberContexts * kSymbols <= 1 << kKeyBits && kBits <= ContextReader<W>::kBitsWithSymbol, "half a word has room for it");
+
+    // In context 1, so that the place of the highest bit of a sum tells how many contexts to add.
+    static __device__ __forceinline__ u32 of(W number) { return (static_cast<u32>(number) << kKeyBits) + (symbol_of(number) + kSymbols); }
+    static __device__ __forceinline__ u32 in_context_of(u32 sum, u32 entry) { return entry + (bit_length(sum) - 1) * kSymbols; }
+    static __device__ __forceinline__ u32 key(u32 entry) { return entry & ((1u << kKeyBits) - 1); }
+    static __device__ __forceinline__ u32 tail(u32 entry) { return entry >> kKeyBits; }
+    // Whether the tail has more bits.
+    static __device__ __forceinline__ bool is_long(W number) { return number >> (kBits + 2) != 0; }
+};
 
 // Tables of contexts with kSymbols symbols, by a CTA of kThreads threads.
 template <u32 kSymbols, u32 kThreads>
@@ -143,6 +163,12 @@ struct ContextTablesMaker {
             }
         }
     }
+    static __device__ __forceinline__ bool has_any(const u32 (&n)[kPer]) {
+        u32 any = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) any |= n[k];
+        return __any_sync(kAllLanes, any != 0);
+    }
     // Contexts next to each other share a table where that takes fewer bits. By a warp.
     __device__ __forceinline__ void share_tables() const {
         u32 last[kPer], owners = 0;
@@ -154,7 +180,10 @@ struct ContextTablesMaker {
             load_counts(next, own);
 #pragma unroll
             for (u32 k = 0; k < kPer; ++k) both[k] = last[k] + own[k];
-            const Table together = make(both), of_next = load(next);
+            const Table of_next = load(next);
+            // Where one of them is empty, nothing is to be made.
+            const bool is_empty = !has_any(own), was_empty = !has_any(last);
+            const Table together = is_empty ? of_last : was_empty ? of_next : make(both);
             const bool shares = together.bits <= of_last.bits + of_next.bits;
             if (!shares) store(next - 1, of_last), owners |= 1u << (next - 1);
             of_last = shares ? together : of_next;
@@ -208,13 +237,13 @@ struct ContextWriter {
     struct Ranges {
         uint2 of[kNumberContexts * kSymbols];
 
-        // Is whether any symbol that occurs has more bits in its tail than go with it.
+        // Is whether any symbol that occurs has more bits in its tail than an entry.
         __device__ __forceinline__ bool load(const u32 (&ranges)[kNumberContexts * kSymbols]) {
             bool is_long = false;
             for (u32 i = lane_id(); i < kNumberContexts * kSymbols; i += kWarp) {
                 const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(i % kSymbols);
                 of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | length << kTailAt, 0xffffffffu / max(frequency, 1u));
-                is_long |= frequency > 0 && length > kBitsWithSymbol;
+                is_long |= frequency > 0 && length > ContextEntry<W>::kBits;
             }
             return __any_sync(kAllLanes, is_long);
         }
@@ -251,8 +280,8 @@ struct ContextWriter {
     }
     __device__ __forceinline__ uint2 range(u32 key) const { return load_shared_8(ranges + key * 8); }
     // Whether a number with this key has so long a tail.
-    __device__ __forceinline__ bool has_long_tail(u32 key) const { return range(key).x >> kTailAt > kBitsWithSymbol; }
-    // Puts a row of numbers, of the lanes that take part, in front. The others have key 0. kShort: no tail is long.
+    __device__ __forceinline__ bool has_long_tail(u32 key) const { return range(key).x >> kTailAt > ContextEntry<W>::kBits; }
+    // Puts a row of numbers, of which all bits of tails count, in front, of the lanes that take part. The others have key 0. kShort: no tail is long.
     template <bool kShort>
     __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
         const uint2 range = this->range(key);

@@ -20,7 +20,9 @@ struct DensePredictShared {
     static constexpr u32 kThreads = kPredictThreads<W>, kWarps = kThreads / kWarp, kSymbols = DenseBlock<W>::kSymbols, kSizes = 1 << 14, kLow = 4;
 
     union {
-        unsigned char sizes[kSizes];  // of the last numbers; before the first ones are zeros
+        // Of the last numbers; before the first ones are zeros. Where rows are of 32 numbers, of two rows in a word.
+        unsigned char sizes[kSizes];
+        u32 size_pairs[kSizes / 2];
         u32 marks[kDenseMarks];       // coded
     };
     typename ContextTablesMaker<kSymbols, kThreads>::State tables;

@@ -4,8 +4,9 @@
 //      product; else they are quantised one by one, and those that have no code, or are not within the bound, are marked (dense_exceptions.cuh).
 //   2. Some rows are predicted with each candidate for the orders. Low orders are tried all together, in one pass over these rows, and others with
 //      all that do not depend on each other.
-//   3. Rows are differenced, some at a time: what is left goes to scratch, and how large it is to shared memory. Then each of these numbers is
-//      counted in its context, of which sizes before it tell.
+//   3. Rows are differenced, some at a time: what is left is kept, and how large it is goes to shared memory. Then each of these numbers is
+//      counted in its context, of which sizes before it tell, and becomes an entry of half a word in scratch. Whole numbers go there only where
+//      an entry has not all that is to be written.
 //   4. The tables of contexts are made, and the front of the block is written (stage/contexts_write.cuh).
 
 #pragma once
@@ -20,6 +21,7 @@ template <typename W>
 struct DensePredictor {
     using Shared = DensePredictShared<W>;
     using Block = DenseBlock<W>;
+    using Entry = ContextEntry<W>;
     using Tables = ContextTablesMaker<Block::kSymbols, kPredictThreads<W>>;
     static constexpr u32 kThreads = kPredictThreads<W>, kWarps = kThreads / kWarp;
     // Pieces that are differenced at a time, and the sizes that are kept: of numbers near those that are counted, of these, and of the next ones.
@@ -106,16 +108,30 @@ struct DensePredictor {
     // time.
     template <u32 kN>
     __device__ __forceinline__ u32 load_near() const {
-        const Finder elements = this->elements();
-        const char* const array = this->array();
         using F = Float<W>;
-        constexpr u32 kBatch = 4;  // loads under way
+        constexpr u32 kBatch = 4, kApart = kN * kThreads;  // loads together, while those before are looked at
         const Quantiser<W>& quantiser = shared.quantiser;
         const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
         const bool swaps = kN == 1 && args.flags & kSwapBytes;
         // Added to a small number it makes that whole; its bits are then those of the sum.
         const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
         const u32 m = shared.box.m;
+        const Finder elements = this->elements();
+        const char* const array = this->array();
+        W ahead[kBatch][kN];
+        const auto load = [&](u32 i) {
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                if (i + k * kApart >= m) break;
+                const char* const from = elements.find(array, i + k * kApart, sizeof(W));
+                if (kN == 1) {
+                    ahead[k][0] = *reinterpret_cast<const W*>(from);
+                } else {
+                    split(*reinterpret_cast<const uint4*>(from), ahead[k]);
+                }
+            }
+        };
+        load(kN * threadIdx.x);
         const W first_word = load_element<W>(elements.find(array, 0, sizeof(W)), element, swaps);
         const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
@@ -123,19 +139,17 @@ struct DensePredictor {
         W words_differ = 0;
         u32 codes_differ = 0;
 #pragma unroll 1
-        for (u32 i = kN * threadIdx.x; i < m; i += kN * kBatch * kThreads) {
+        for (u32 i = kN * threadIdx.x; i < m; i += kBatch * kApart) {
             W words[kBatch][kN];
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
-                const char* const from = elements.find(array, min(i + kN * k * kThreads, m - kN), sizeof(W));
-                if (kN == 1) {
-                    words[k][0] = *reinterpret_cast<const W*>(from);
-                } else {
-                    split(*reinterpret_cast<const uint4*>(from), words[k]);
-                }
+#pragma unroll
+                for (u32 j = 0; j < kN; ++j) words[k][j] = ahead[k][j];
             }
+            load(i + kBatch * kApart);
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
+                if (i + k * kApart >= m) break;
                 W codes[kN];
 #pragma unroll
                 for (u32 j = 0; j < kN; ++j) {
@@ -146,8 +160,7 @@ struct DensePredictor {
                     words_differ |= word ^ first_word, codes_differ |= code;
                     codes[j] = sign_extended(code);
                 }
-                W* const to = block.codes + i + kN * k * kThreads;
-                if (i + kN * k * kThreads >= m) continue;
+                W* const to = block.codes + i + k * kApart;
                 if (kN == 1) {
                     *to = codes[0];
                 } else {
@@ -210,7 +223,7 @@ struct DensePredictor {
 #pragma unroll
         for (u32 c = 0; c < kLow * kLow * kLow / 2; ++c) costs[c / (kLow * kLow / 2)][c / (kLow / 2) % kLow][c % (kLow / 2)] = kMany << 16 | kMany;
 #pragma unroll 1
-        for (u32 i = threadIdx.x / kWarp; i < sample.n; i += kWarps, --n) {
+        for (u32 i = warp_id(); i < sample.n; i += kWarps, --n) {
             const u32 row = sample.first + i * sample.step;
             u32 y;
             const u32 z = box.planes.divide(row, y);
@@ -273,66 +286,57 @@ struct DensePredictor {
     }
 
     // Finds the costs of so many candidates, of which `orders_of` tells those that are possible; is the least cost, and which candidate is the
-    // first that has it. `round` counts from 0. Barriers.
+    // first that has it. A lane has a candidate. `round` counts from 0. Barriers.
     template <typename F>
     __device__ __forceinline__ u32 try_all(u32 n, u32& round, u32& known, W middle, F orders_of, u32& best) const {
         u32* const costs = shared.costs[round % 3];
-        u32 greatest_unknown = 0;
-        Orders o;
-#pragma unroll 1
-        for (u32 c = 0; c < n; ++c) {
-            if (orders_of(c, o) && !is_known(o, known)) greatest_unknown = max(greatest_unknown, greatest(o) + 1);
-        }
-        if (known == kFew && greatest_unknown == kLow) {
+        const u32 lane = lane_id();
+        Orders own;
+        const bool is_possible = lane < n && orders_of(lane, own);
+        u32 unknown = __ballot_sync(kAllLanes, is_possible && !is_known(own, known));
+        if (known == kFew && warp_max_unsigned(unknown >> lane & 1 ? greatest(own) : 0) == kFew) {
             find_low_costs<true>(middle);
-            known = kLow, greatest_unknown = 0;
+            known = kLow, unknown = 0;
             __syncthreads();
         }
-        if (greatest_unknown > 0) {
+        if (unknown) {
             // Those of the next round; all have read what was there.
             ++round;
             if (threadIdx.x < kMostCandidates) shared.costs[round % 3][threadIdx.x] = 0;
 #pragma unroll 1
-            for (u32 c = 0; c < n; ++c) {
-                if (!orders_of(c, o) || is_known(o, known)) continue;
-                const u32 own = warp_sum(cost(greatest(o) == 0 ? middle : 0, o));
-                if (lane_id() == 0) atomicAdd(&costs[c], own);
+            for (; unknown; unknown &= unknown - 1) {
+                const u32 c = __ffs(unknown) - 1;
+                Orders o;
+                orders_of(c, o);
+                const u32 sum = warp_sum(cost(greatest(o) == 0 ? middle : 0, o));
+                if (lane == 0) atomicAdd(&costs[c], sum);
             }
             __syncthreads();
         }
-        u32 least = ~0u;
-        best = 0;
-#pragma unroll 1
-        for (u32 c = 0; c < n; ++c) {
-            if (!orders_of(c, o)) continue;
-            const u32 cost = is_known(o, known) ? shared.low_costs[place_of(o)] : costs[c];
-            if (cost < least) least = cost, best = c;
-        }
+        const u32 cost = !is_possible ? ~0u : is_known(own, known) ? shared.low_costs[place_of(own)] : costs[lane], least = warp_min_unsigned(cost);
+        best = __ffs(__ballot_sync(kAllLanes, cost == least)) - 1;
         return least;
     }
 
-    // The 33rd of 64 samples in the order of the numbers, which are less `first`. By all threads of a warp.
+    // The 33rd of 64 samples in the order of the numbers, which are less `first`: the greatest that at most 32 are less than. By all threads of a warp.
     __device__ __forceinline__ W middle(W first) const {
         constexpr u32 kSamples = 64;
         const u32 m = shared.box.m, lane = lane_id();
-        W own[2], keys[2];
+        W keys[2];
 #pragma unroll
-        for (u32 k = 0; k < 2; ++k) {
-            own[k] = block.codes[(k * kWarp + lane) * m / kSamples];
-            keys[k] = (own[k] + first) ^ kTopBit<W>;
-        }
-        u32 ranks[2] = {};
-#pragma unroll 1
+        for (u32 k = 0; k < 2; ++k) keys[k] = (block.codes[(k * kWarp + lane) * m / kSamples] + first) ^ kTopBit<W>;
+        u32 n_less[2] = {};
+#pragma unroll 4
         for (u32 i = 0; i < kWarp; ++i) {
 #pragma unroll
             for (u32 from = 0; from < 2; ++from) {
                 const W other = __shfl_sync(kAllLanes, keys[from], i);
 #pragma unroll
-                for (u32 k = 0; k < 2; ++k) ranks[k] += other < keys[k] || (other == keys[k] && from * kWarp + i < k * kWarp + lane);
+                for (u32 k = 0; k < 2; ++k) n_less[k] += other < keys[k];
             }
         }
-        const u32 low = __ballot_sync(kAllLanes, ranks[0] == kSamples / 2), high = __ballot_sync(kAllLanes, ranks[1] == kSamples / 2);
-        return __shfl_sync(kAllLanes, low ? own[0] : own[1], __ffs(low | high) - 1);
+        const W found = warp_max_unsigned(max(n_less[0] <= kSamples / 2 ? keys[0] : W(0), n_less[1] <= kSamples / 2 ? keys[1] : W(0)));
+        return (found ^ kTopBit<W>) - first;
     }
 
     // Chooses orders, and the base beside the first number. Barriers.
@@ -385,9 +389,9 @@ struct DensePredictor {
         const RowBox& box = shared.box;
         const Tables tables{shared.tables};
         tables.clear();
-        for (u32 i = threadIdx.x; i < kSizes / 4; i += kThreads) reinterpret_cast<u32*>(shared.sizes)[i] = 0;
+        for (u32 i = threadIdx.x; i < kSizes / 2; i += kThreads) shared.size_pairs[i] = 0;
         __syncthreads();
-        if (box.is_line() || (box.sx == kRow && (o.z == 0 || box.sy % kStep == 0))) return difference_rows(tables, o, base);
+        if (box.is_line() || (box.sx == kRow && box.sy % kStep == 0)) return difference_rows(tables, o, base);
         // Pieces of rows, of 32 numbers at most.
         const SmallDivisor pieces((box.sx + kRow - 1) / kRow);
         const u32 n_pieces = pieces.divisor * box.sz * box.sy;
@@ -431,141 +435,185 @@ struct DensePredictor {
             const auto size = [&](u32 distance) -> u32 { return shared.sizes[(i - distance) % kSizes]; };
             const u32 up = size(near.up), behind = size(near.up + 1), beside = size(near.beside), two = size(2 * near.up);
             const u32 sum = near.plane ? 2 * up + behind + beside + two + 2 * size(near.plane) + size(near.below) : 3 * up + 2 * behind + 2 * beside + two;
-            put_key(tables, i, sum, symbol_of(block.residuals[i]));
+            const W r = block.residuals[i];
+            const u32 entry = Entry::in_context_of(sum, Entry::of(r));
+            block.entries[i] = static_cast<unsigned short>(entry);
+            tables.count(Entry::key(entry));
         }
-    }
-    // Counts a number in its context, and stores both.
-    __device__ __forceinline__ void put_key(const Tables& tables, u32 i, u32 sum, u32 symbol) const {
-        const u32 key = bit_length(sum) * Block::kSymbols + symbol;
-        block.keys[i] = static_cast<unsigned short>(key);
-        tables.count(key);
     }
 
     // The same in a box of rows of 32 numbers, of which a warp has some that follow each other, or of a line, which is seen as such rows. Steps of
-    // them are in one plane.
-    static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4;
-    __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& o, W base) const {
+    // them are in one plane. What is kept of a number until it is counted takes half a word, so that two rows are handled with one instruction
+    // where that is possible.
+    static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4, kPairs = kStep / 2;
+    __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& orders, W base) const {
         const RowBox& box = shared.box;
         const Near near(box);
         const bool is_line = box.is_line();
-        const u32 lane = lane_id(), n_rows = box.n_existing_rows(), plane = box.sy * kRow;
+        const u32 lane = lane_id(), n_rows = box.n_existing_rows(), plane = box.sy * kRow, m = box.m;
+        const u32 oz = uniform(orders.z), oy = uniform(orders.y), ox = uniform(orders.x), height = oz > 0 ? uniform(box.sy) : ~0u;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
         // The warp's rows, which are on their way while those before are counted.
         W own[kOwnRows];
         const auto load = [&](u32 first) {
             const W* const from = block.codes + first * kRow + lane;
+            if (likely(first + kOwnRows <= n_rows)) {
 #pragma unroll
-            for (u32 k = 0; k < kOwnRows; ++k) own[k] = first + k < n_rows ? from[k * kRow] : 0;
+                for (u32 k = 0; k < kOwnRows; ++k) own[k] = from[k * kRow];
+            } else {
+#pragma unroll
+                for (u32 k = 0; k < kOwnRows; ++k) own[k] = first + k < n_rows ? from[k * kRow] : 0;
+            }
         };
-        load(threadIdx.x / kWarp * kOwnRows);
+        u32 first = warp_id() * kOwnRows;
+        load(first);
 #pragma unroll 1
-        for (u32 round = 0; round < n_rows; round += kPieces) {
-            const u32 first = round + threadIdx.x / kWarp * kOwnRows;
-            // Of the rows, a byte each.
-            u32 symbols[kOwnRows / kStep] = {}, sizes[kOwnRows / kStep] = {};
+        for (u32 round = 0; round < n_rows; round += kPieces, first += kPieces) {
+            // Of two rows in a word: entries in a context, and how large the numbers are.
+            u32 entries[kOwnRows / 2] = {}, sizes[kOwnRows / 2] = {};
+            u32* const to_sizes = shared.size_pairs + first / 2 * kRow % (kSizes / 2) + lane;
             if (first < n_rows) {
                 u32 y = first, z = 0;
-                if (o.z > 0) z = box.planes.divide(first, y);
+                if (oz > 0) z = box.planes.divide(first, y);
                 // The row before the first one, less those before it, for every order along y; of a line the last number before the first row, for
                 // every order.
                 W above[kMaxOrder] = {};
                 if (is_line && first > 0) {
-                    W v = block.codes[first * kRow - kRow + lane];
-                    difference_line(v, o.x, above);
+                    W v[1] = {block.codes[first * kRow - kRow + lane]};
+                    difference_line(v, ox, above);
                 }
 #pragma unroll 1
-                for (u32 row = first - min(o.y, y); row < first; ++row) {
-                    W v = block.codes[row * kRow + lane];
-#pragma unroll 1
-                    for (u32 i = 1; i <= min(o.z, z); ++i) v += factor(o.z, i) * block.codes[row * kRow + lane - i * plane];
-                    difference_y(v, o.y, above);
+                for (u32 row = first - min(oy, y); row < first; ++row) {
+                    W v[1] = {block.codes[row * kRow + lane]};
+                    difference_z(v, block.codes + row * kRow + lane, plane, oz, z);
+                    difference_y(v, oy, above);
                 }
 #pragma unroll
                 for (u32 g = 0; g < kOwnRows / kStep; ++g) {
                     const u32 row = first + g * kStep;
                     if (row >= n_rows) break;
-                    const W* const from = block.codes + row * kRow + lane;
                     W v[kStep];
 #pragma unroll
                     for (u32 k = 0; k < kStep; ++k) v[k] = own[g * kStep + k] - base;
-#pragma unroll 1
-                    for (u32 i = 1; i <= min(o.z, z); ++i) {
-                        const W f = factor(o.z, i);
-#pragma unroll
-                        for (u32 k = 0; k < kStep; ++k) v[k] += f * *(from + k * kRow - i * plane);
+                    difference_z(v, block.codes + row * kRow + lane, plane, oz, z);
+                    difference_y(v, oy, above);
+                    if (unlikely(is_line)) {
+                        difference_line(v, ox, above);
+                    } else {
+                        difference_x(v, ox);
                     }
-#pragma unroll
-                    for (u32 k = 0; k < kStep; ++k) difference_y(v[k], o.y, above);
-                    if (is_line) {
-#pragma unroll
-                        for (u32 k = 0; k < kStep; ++k) difference_line(v[k], o.x, above);
-                    }
-#pragma unroll 1
-                    for (u32 i = 0; !is_line && i < o.x; ++i) {
-#pragma unroll
-                        for (u32 k = 0; k < kStep; ++k) {
-                            const W left = __shfl_up_sync(kAllLanes, v[k], 1);
-                            v[k] -= lane > 0 ? left : 0;
-                        }
-                    }
+                    W* const to = block.residuals + row * kRow + lane;
+                    u32 own_entries[kStep], own_sizes[kStep];
 #pragma unroll
                     for (u32 k = 0; k < kStep; ++k) {
-                        const u32 at = (row + k) * kRow + lane;
-                        const W r = zigzag(v[k]);
-                        const u32 size = ContextReader<W>::size_of_number(r);
-                        block.residuals[at] = r;
-                        shared.sizes[at % kSizes] = static_cast<unsigned char>(size);
-                        symbols[g] |= symbol_of(r) << 8 * k, sizes[g] |= size << 8 * k;
+                        const W size = magnitude(v[k]), r = 2 * size + shifted_signed(v[k], Word<W>::kBits - 1);
+                        own_entries[k] = Entry::of(r);
+                        own_sizes[k] = static_cast<u32>(min(size, W(kLargestSize)));
+                        if (Entry::is_long(r)) to[k * kRow] = r;
+                    }
+#pragma unroll
+                    for (u32 p = 0; p < kPairs; ++p) {
+                        const u32 pair = g * kPairs + p;
+                        entries[pair] = __byte_perm(own_entries[2 * p], own_entries[2 * p + 1], 0x5410);
+                        sizes[pair] = to_sizes[pair * kRow] = __byte_perm(own_sizes[2 * p], own_sizes[2 * p + 1], 0x5410);
                     }
                     y += kStep;
-                    if (o.z > 0 && y >= box.sy) {
+                    if (unlikely(y == height)) {
                         y = 0, ++z;
 #pragma unroll
-                        for (u32 k = 0; k < kMaxOrder; ++k) above[k] = 0;
+                        for (u32 k = 0; k < kMaxOrder; ++k) above[k] = nothing();
                     }
                 }
             }
             load(first + kPieces);
             __syncthreads();
-            const auto size = [&](u32 row, u32 distance) -> u32 { return shared.sizes[(row * kRow + lane - distance) % kSizes]; };
-            u32 one = size(first, kRow), two = size(first, 2 * kRow), behind = near.plane ? size(first, near.plane) : 0;
+            // Sizes so many rows before the first ones of the warp.
+            const auto pair_before = [&](u32 rows) { return shared.size_pairs[(first * kRow - rows * kRow) / 2 % (kSizes / 2) + lane]; };
+            u32 two = pair_before(2), next = near.plane ? pair_before(near.plane / kRow) : 0;
+            unsigned short* const to = block.entries + first * kRow + lane;
 #pragma unroll
-            for (u32 k = 0; k < kOwnRows; ++k) {
-                const u32 row = first + k;
-                if (row >= n_rows) break;
-                const u32 before = __shfl_sync(kAllLanes, is_last ? two : one, (lane + kRow - 1) % kRow);
-                u32 sum = 5 * one + two + 2 * before;
-                if (near.plane) {
-                    const u32 next = size(row, near.below);
-                    sum = 3 * one + two + 2 * (is_below ? behind : next) + next + before;
-                    behind = next;
+            for (u32 g = 0; g < kOwnRows / kStep; ++g) {
+                if (first + g * kStep >= n_rows) break;
+#pragma unroll
+                for (u32 p = 0; p < kPairs; ++p) {
+                    const u32 pair = g * kPairs + p, one = __byte_perm(two, sizes[pair], 0x5432);
+                    const u32 before = __shfl_sync(kAllLanes, is_last ? two : one, (lane + kRow - 1) % kRow);
+                    u32 sums = 5 * one + two + 2 * before;
+                    if (near.plane) {
+                        const u32 behind = next;
+                        next = pair_before(near.plane / kRow - 2 * pair - 2);
+                        sums = 3 * one + two + before + 2 * behind + (is_below ? __byte_perm(behind, next, 0x5432) : behind);
+                    }
+                    two = sizes[pair];
+#pragma unroll
+                    for (u32 k = 0; k < 2; ++k) {
+                        const u32 row = 2 * pair + k;
+                        if (is_line && (first + row) * kRow + lane >= m) continue;
+                        const u32 entry = Entry::in_context_of(k ? sums >> 16 : sums & 0xffff, k ? entries[pair] >> 16 : entries[pair]);
+                        to[row * kRow] = static_cast<unsigned short>(entry);
+                        tables.count(Entry::key(entry));
+                    }
                 }
-                const u32 i = row * kRow + lane;
-                if (i < box.m) put_key(tables, i, sum, symbols[k / kStep] >> k % kStep * 8 & 0xff);
-                two = one, one = sizes[k / kStep] >> k % kStep * 8 & 0xff;
             }
         }
         __syncthreads();
     }
-    static __device__ __forceinline__ W factor(u32 order, u32 i) { return static_cast<W>(static_cast<s64>(kBinomials[order][i])); }
-    // Differences the next row along y.
-    static __device__ __forceinline__ void difference_y(W& v, u32 order, W (&above)[kMaxOrder]) {
+    // Zero, without which the compiler would choose between it and what is there for every row.
+    static __device__ __forceinline__ W nothing() {
+        u32 zero = 0;
+        asm volatile("" : "+r"(zero));
+        return zero;
+    }
+    static __device__ __forceinline__ u32 magnitude(u32 v) { return static_cast<u32>(max(static_cast<s32>(v), static_cast<s32>(0 - v))); }
+    static __device__ __forceinline__ u64 magnitude(u64 v) { return static_cast<u64>(max(static_cast<s64>(v), static_cast<s64>(0 - v))); }
+    // What is the same in all lanes, which the compiler does not see.
+    static __device__ __forceinline__ u32 uniform(u32 n) { return __shfl_sync(kAllLanes, n, 0); }
+    // Differences rows that follow each other along z, of which the first one is at `from`.
+    template <u32 kRows>
+    static __device__ __forceinline__ void difference_z(W (&v)[kRows], const W* from, u32 plane, u32 order, u32 z) {
+#pragma unroll 1
+        for (u32 i = 1; i <= min(order, z); ++i) {
+            from -= plane;
+            const W factor = static_cast<W>(static_cast<s64>(kBinomials[order][i]));
 #pragma unroll
-        for (u32 k = 0; k < kMaxOrder; ++k) {
-            if (k >= order) break;
-            const W before = above[k];
-            above[k] = v;
-            v -= before;
+            for (u32 k = 0; k < kRows; ++k) v[k] += factor * from[k * kRow];
         }
     }
-    // Differences the next row of a line, behind the last numbers before it.
-    static __device__ __forceinline__ void difference_line(W& v, u32 order, W (&last)[kMaxOrder]) {
+    // The same along y, behind a row that is differenced for every order below this one; then it is the last one of these.
+    template <u32 kRows>
+    static __device__ __forceinline__ void difference_y(W (&v)[kRows], u32 order, W (&above)[kMaxOrder]) {
 #pragma unroll
-        for (u32 k = 0; k < kMaxOrder; ++k) {
-            if (k >= order) break;
-            const W own_last = __shfl_sync(kAllLanes, v, kRow - 1), left = __shfl_up_sync(kAllLanes, v, 1);
-            v -= lane_id() > 0 ? left : last[k];
-            last[k] = own_last;
+        for (u32 i = 0; i < kMaxOrder; ++i) {
+            if (i >= order) break;
+            const W last = v[kRows - 1];
+#pragma unroll
+            for (u32 k = kRows - 1; k > 0; --k) v[k] -= v[k - 1];
+            v[0] -= above[i];
+            above[i] = last;
+        }
+    }
+    static __device__ __forceinline__ void difference_x(W (&v)[kStep], u32 order) {
+        const W not_first = lane_id() > 0 ? ~W(0) : 0;
+#pragma unroll 1
+        for (u32 i = 0; i < order; ++i) {
+#pragma unroll
+            for (u32 k = 0; k < kStep; ++k) v[k] += __shfl_up_sync(kAllLanes, v[k], 1) * not_first;
+        }
+    }
+    // Differences rows of a line, behind another row, of which the last number counts.
+    template <u32 kRows>
+    static __device__ __forceinline__ void difference_line(W (&v)[kRows], u32 order, W (&before)[kMaxOrder]) {
+        const u32 lane = lane_id();
+#pragma unroll
+        for (u32 i = 0; i < kMaxOrder; ++i) {
+            if (i >= order) break;
+            const W last = v[kRows - 1];
+#pragma unroll
+            for (u32 k = kRows; k-- > 0;) {
+                const W row_before = k > 0 ? v[k > 0 ? k - 1 : 0] : before[i];
+                v[k] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[k], (lane + kRow - 1) % kRow);
+            }
+            before[i] = last;
         }
     }
 

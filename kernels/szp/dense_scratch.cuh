@@ -35,8 +35,8 @@ struct alignas(256) DenseBlock {
     DenseInfo<W> info;
     u32 ranges[kNumberContexts * kSymbols];  // by keys, the first slot of the symbol and, in the upper half, its frequency
     u32 uncoded[kDenseMarks], holes[kDenseMarks], others[kDenseMarks];
-    alignas(16) unsigned short keys[kDenseElements];  // symbols with their contexts, as in the ranges
-    alignas(16) W residuals[kDenseElements];
+    alignas(16) unsigned short entries[kDenseElements];  // ContextEntry
+    alignas(16) W residuals[kDenseElements];             // those at least of which an entry has not all bits of the tail
     alignas(16) W codes[kDenseElements + kRowsBytes / sizeof(W)];
 
     static constexpr u32 kFrontAndString = sizeof(W) * kDenseElements + kRowsBytes - kEndBytes;

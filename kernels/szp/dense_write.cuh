@@ -1,6 +1,6 @@
 // The second and the third pass of compression at level dense.
 //
-// Second: a warp writes the string of a block, from its end to its front, and then it is known how long the block is. Numbers and keys are
+// Second: a warp writes the string of a block, from its end to its front, and then it is known how long the block is. Entries are
 // loaded some rows before they are needed. A row waits for the one before by a short chain only: what its symbols and tails are does not
 // depend on states.
 //
@@ -19,8 +19,10 @@ struct DenseEncodeShared {
 
 template <typename W>
 struct DenseEncoder {
+    using Entry = ContextEntry<W>;
+    using Writer = ContextWriter<W>;
     static constexpr u32 kAhead = 32 / sizeof(W);  // rows that are loaded together
-    static_assert(2 * (kAhead * ContextWriter<W>::kRowWords + ContextWriter<W>::kZeros) + kStateBytes <= DenseBlock<W>::kRowsBytes, "there is room");
+    static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= DenseBlock<W>::kRowsBytes, "there is room");
 
     const CompressArgs<Chunk>& args;
     DenseBlock<W>& block;
@@ -45,56 +47,56 @@ struct DenseEncoder {
         info.string = string, info.string_bytes = string_bytes;
     }
 
-    struct Rows {
-        W numbers[kAhead];
-        u32 keys[kAhead];
-    };
-    // Rows from the one before `end` on, downwards. kWhole: all their numbers exist.
-    template <bool kWhole>
-    __device__ __forceinline__ void load(u32 end, Rows& rows) const {
-#pragma unroll
-        for (u32 k = 0; k < kAhead; ++k) {
-            const u32 i = (end > k ? end - 1 - k : 0) * kRow + lane_id();
-            const bool exists = kWhole || i < m;
-            rows.numbers[k] = exists ? block.residuals[i] : 0, rows.keys[k] = exists ? block.keys[i] : 0;
-        }
+    static __device__ __forceinline__ u32 place(u32 row) { return row * kRow + lane_id(); }
+    // The number of an entry, as far as its tail goes.
+    __device__ __forceinline__ W number(const Writer& writer, u32 entry, u32 i) const {
+        return writer.has_long_tail(Entry::key(entry)) ? block.residuals[i] : Entry::tail(entry);
     }
     // Where the string begins, or 0 if there is no room for it.
     __device__ __forceinline__ u32 encode(DenseEncodeShared<W>& shared, u32 front_bytes) const {
         const bool may_be_long = shared.ranges.load(block.ranges);
         __syncwarp();
-        ContextWriter<W> writer(shared.ranges, reinterpret_cast<unsigned short*>(block.codes), DenseBlock<W>::kFrontAndString / 2);
+        Writer writer(shared.ranges, reinterpret_cast<unsigned short*>(block.codes), DenseBlock<W>::kFrontAndString / 2);
         const u32 least = (front_bytes + DenseBlock<W>::kRowsBytes) / 2;
         u32 end = (m + kRow - 1) / kRow;
         // The last ones one by one, so that whole rows are left, and as many as are loaded together.
-        Rows rows;
 #pragma unroll 1
         for (; end % kAhead != 0 || end * kRow > m; --end) {
             if (unlikely(writer.at < least)) return 0;
-            load<false>(end, rows);
-            writer.template put<false>(rows.numbers[0], rows.keys[0], (end - 1) * kRow + lane_id() < m);
+            const u32 i = place(end - 1), entry = i < m ? block.entries[i] : 0;
+            writer.template put<false>(number(writer, entry, i), Entry::key(entry), i < m);
         }
-        if (end > 0) load<true>(end, rows);
+        u32 entries[kAhead], next[kAhead];
+        // Rows before `end`; where there are none any, so that nobody has to ask.
+        const auto load = [&](u32 end) {
+            const unsigned short* const from = block.entries + place(max(end, kAhead) - kAhead);
+#pragma unroll
+            for (u32 k = 0; k < kAhead; ++k) next[k] = from[(kAhead - 1 - k) * kRow];
+        };
+        if (end > 0) load(end);
 #pragma unroll 1
         for (; end > 0; end -= kAhead) {
             if (unlikely(writer.at < least)) return 0;
-            Rows next;
-            load<true>(end - kAhead, next);
+#pragma unroll
+            for (u32 k = 0; k < kAhead; ++k) entries[k] = next[k];
+            load(end - kAhead);
             bool have_long = false;
 #pragma unroll
-            for (u32 k = 0; may_be_long && k < kAhead; ++k) have_long |= writer.has_long_tail(rows.keys[k]);
+            for (u32 k = 0; may_be_long && k < kAhead; ++k) have_long |= writer.has_long_tail(Entry::key(entries[k]));
             if (unlikely(may_be_long && __any_sync(kAllLanes, have_long))) {
+                W numbers[kAhead];
+#pragma unroll
+                for (u32 k = 0; k < kAhead; ++k) numbers[k] = number(writer, entries[k], place(end - 1 - k));
 #pragma unroll 1
                 for (u32 k = 0; k < kAhead; ++k) {
-                    writer.template put<false>(rows.numbers[0], rows.keys[0], true);
+                    writer.template put<false>(numbers[0], Entry::key(entries[0]), true);
 #pragma unroll
-                    for (u32 i = 1; i < kAhead; ++i) rows.numbers[i - 1] = rows.numbers[i], rows.keys[i - 1] = rows.keys[i];
+                    for (u32 i = 1; i < kAhead; ++i) numbers[i - 1] = numbers[i], entries[i - 1] = entries[i];
                 }
             } else {
 #pragma unroll
-                for (u32 k = 0; k < kAhead; ++k) writer.template put<true>(rows.numbers[k], rows.keys[k], true);
+                for (u32 k = 0; k < kAhead; ++k) writer.template put<true>(Entry::tail(entries[k]), Entry::key(entries[k]), true);
             }
-            rows = next;
         }
         writer.finish();
         if (lane_id() < DenseBlock<W>::kEndBytes / 4) reinterpret_cast<u32*>(block.front() + DenseBlock<W>::kFrontAndString)[lane_id()] = 0;

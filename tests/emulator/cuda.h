@@ -377,6 +377,12 @@ inline double __ull2double_rd(unsigned long long v) {
 inline double __int2double_rn(int v) { return v; }
 inline float __int2float_rn(int v) { return static_cast<float>(v); }
 inline float __uint2float_rn(unsigned v) { return static_cast<float>(v); }
+inline float __uint2float_rz(volatile unsigned v) {
+    return emulator::rounded(FE_TOWARDZERO, [&] { return static_cast<float>(v); });
+}
+inline float __ull2float_rz(volatile unsigned long long v) {
+    return emulator::rounded(FE_TOWARDZERO, [&] { return static_cast<float>(v); });
+}
 inline unsigned long long __double2ull_rz(double x) { return emulator::saturated<unsigned long long>(x); }
 inline long long __double2ll_rz(double x) { return emulator::saturated<long long>(x); }
 inline int __double2int_rn(double x) { return emulator::saturated<int>(std::rint(x)); }
