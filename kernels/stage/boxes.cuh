@@ -7,6 +7,8 @@
 #include "../common/types.cuh"
 #include "groups.cuh"
 
+constexpr u32 kLogRow = 5;  // the logarithm of kRow
+
 // Logarithms of the extents of a block.
 struct Shape {
     u32 log_z, log_y, log_x;
@@ -14,10 +16,11 @@ struct Shape {
 
 __device__ __forceinline__ u32 ceil_log2(u64 n) { return n <= 1 ? 0 : 64 - __clzll(n - 1); }
 
-__device__ __forceinline__ Shape block_shape(const u64 (&extents)[3], u32 log_block) {
+// Of an array, for blocks of at most 2^log_block elements in rows of 2^log_row, if other axes do not leave them more.
+__device__ __forceinline__ Shape block_shape(const u64 (&extents)[3], u32 log_block, u32 log_row) {
     const u32 z = ceil_log2(extents[0]), y = ceil_log2(extents[1]), x = ceil_log2(extents[2]);
     if (extents[0] == 1 && extents[1] == 1) return Shape{0, 0, log_block};
-    const u32 rows = log_block - min(x, 5u);
+    const u32 rows = log_block - min(x, log_row);
     u32 log_y = min(y, rows), log_z = 0;
     if (extents[0] > 1) {
         log_z = min(z, rows - min(y, (rows + 1) / 2));
@@ -38,7 +41,7 @@ struct BoxGrid {
     Shape shape;
     u32 n_y, n_x;
 
-    __device__ __forceinline__ BoxGrid(const u64 (&extents)[3], u32 log_block) : shape(block_shape(extents, log_block)) {
+    __device__ __forceinline__ BoxGrid(const u64 (&extents)[3], u32 log_block, u32 log_row = kLogRow) : shape(block_shape(extents, log_block, log_row)) {
         n_x = static_cast<u32>((extents[2] + (1ull << shape.log_x) - 1) >> shape.log_x);
         n_y = static_cast<u32>((extents[1] + (1ull << shape.log_y) - 1) >> shape.log_y);
     }
@@ -56,12 +59,14 @@ struct BoxGrid {
 };
 
 // Block `block` of a chunk with these extents, slowest first.
-__device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block) { return BoxGrid(extents, log_block).box(extents, block); }
+__device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block, u32 log_row = kLogRow) {
+    return BoxGrid(extents, log_block, log_row).box(extents, block);
+}
 
 // The box that a tile of a region is of, or kNoBlock if nothing of the region is in it.
 constexpr u32 kNoBlock = ~0u;
-__device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&extents)[3], u32 log_block, u32 tile) {
-    const Shape shape = block_shape(extents, log_block);
+__device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&extents)[3], u32 log_block, u32 tile, u32 log_row = kLogRow) {
+    const Shape shape = block_shape(extents, log_block, log_row);
     const u32 logs[3] = {shape.log_z, shape.log_y, shape.log_x};
     u32 n_blocks[3], at[3];
     for (u32 k = 0; k < 3; ++k) n_blocks[k] = static_cast<u32>((extents[k] + (u64{1} << logs[k]) - 1) >> logs[k]);

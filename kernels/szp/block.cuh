@@ -7,6 +7,14 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
+// What is wrong with a block that begins with this word and has no numbers: all elements are as they are, in so many bytes, or all are the same.
+template <typename W>
+__device__ __forceinline__ u32 plain_damage(u32 start, u32 raw_bytes, u32 n_bytes, u32 log_unit) {
+    if (start != kRawBlock && start != kConstBlock) return kMarkUnsupported;
+    const u32 need = kAlignment + (start == kRawBlock ? raw_bytes : static_cast<u32>(sizeof(W)));
+    return units_of(need, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
+}
+
 template <typename W>
 struct BlockPlan {
     u32 header;
@@ -29,11 +37,7 @@ struct BlockPlan {
         const u32 start = words[0];
         header = start & 0xffff;
         n_holes = n_others = 0;
-        if (is_plain()) {
-            if ((header != kRawBlock && header != kConstBlock) || start >> 16) return kMarkUnsupported;
-            const u32 need = kAlignment + (header == kRawBlock ? m * element_bytes : static_cast<u32>(sizeof(W)));
-            return units_of(need, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
-        }
+        if (is_plain()) return plain_damage<W>(start, m * element_bytes, n_bytes, log_unit);
         if (!(header & kHasWords) && !has_codes) return kMarkCorrupt;
         if (header & kHasWords && header & (kHasHoles | kHasOthers)) return kMarkUnsupported;
         x = header & 7, y = header >> 3 & 7, z = header >> 6 & 7;

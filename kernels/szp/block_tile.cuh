@@ -18,7 +18,7 @@
 
 // Blocks have up to 2^kLog elements. In shared memory are box, quantiser, sums and marks. kPart: only the elements of a region are
 // stored, from the arguments of region.cuh.
-template <typename W, u32 kLog, u32 kThreads, bool kPart, typename Shared>
+template <typename W, u32 kLog, u32 kThreads, bool kPart, typename Shared, u32 kLogRow = ::kLogRow>
 struct BlockTile : DecompressTile<Chunk> {
     using Plan = BlockPlan<W>;
 
@@ -74,7 +74,7 @@ struct BlockTile : DecompressTile<Chunk> {
 
     // The block of a region's tile, or kNoBlock.
     __device__ __forceinline__ u32 touched_block() const {
-        const u32 log_parts = args.own.log_parts(), box = touched_box(region(), args.own.extents, kLog, tile >> log_parts);
+        const u32 log_parts = args.own.log_parts(), box = touched_box(region(), args.own.extents, kLog, tile >> log_parts, kLogRow);
         return box == kNoBlock ? kNoBlock : box << log_parts | (tile & ((1u << log_parts) - 1));
     }
     // Of a region, blocks have been checked, not the payload.
@@ -105,7 +105,7 @@ struct BlockTile : DecompressTile<Chunk> {
     __device__ __forceinline__ bool is_last() const { return block + 1 == args.own.n_blocks; }
     // Finds the box of the block, and prepares the quantiser. By one thread, before a barrier.
     __device__ __forceinline__ void prepare(const Extent& extent) const {
-        shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts());
+        shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts(), kLogRow);
         shared.quantiser.set(args.own, extent.bound);
     }
     // Sums up the bytes of a block, by all threads.

@@ -21,7 +21,7 @@ struct DenseShared {
     static constexpr u32 kMostBytes = (sizeof(W) << kLogDense) + kUnitBytes;
 
     union {
-        ContextTables tables;
+        ContextTables<W> tables;
         Marks<1u << kLogDense, kDenseThreads> marks;
     };
     Quantiser<W> quantiser;

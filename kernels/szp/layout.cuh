@@ -12,6 +12,9 @@
 constexpr u32 kLogBlock = 12;
 constexpr u32 kElements = 1 << kLogBlock;
 constexpr u32 kLogDense = 16;   // the same of level dense
+constexpr u32 kLogMax = 16;     // and of level max
+constexpr u32 kLogMaxRow = 7;   // whose rows have up to 128 elements, if other axes do not leave them more
+constexpr u32 kMaxAlignment = 256;  // of working memory
 constexpr u32 kSzpThreads = kElements / kRow;  // a thread has a row of 32 numbers, or as many
 constexpr u32 kSzpWarps = kSzpThreads / kWarp;
 constexpr u32 kHeadBytes = 8;   // in front of the table

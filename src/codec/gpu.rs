@@ -127,7 +127,7 @@ impl Passes {
         args: &A,
         table_bytes: u64,
     ) -> Self {
-        let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed };
+        let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed, tile_bytes: 0 };
         Self { fatbin, table_bytes, first, then: [None; MOST_THEN] }
     }
 }
@@ -144,6 +144,8 @@ pub struct Pass {
     pub args: Args,
     /// Working memory, of which the kernel says how much it needs.
     pub scratch: Scratch,
+    /// Bytes of it for each tile, not zeroed, that it does not say, as they depend on the array.
+    pub tile_bytes: u64,
 }
 
 /// Names of a kernel and of its `LaunchInfo`.

@@ -230,9 +230,9 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &
     let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
     let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
     let n_zeroed = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
-    let n_bytes = match all_tiles * info.unzeroed_bytes_per_tile {
+    let n_bytes = match all_tiles.saturating_mul(info.unzeroed_bytes_per_tile + pass.tile_bytes) {
         0 => n_zeroed,
-        unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT) + unzeroed,
+        unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT).saturating_add(unzeroed),
     };
     let region = match pass.scratch {
         Scratch::Of(earlier) => {
@@ -396,7 +396,7 @@ mod tests {
 
     fn pass(units: [u64; 2], scratch: Scratch) -> Pass {
         let args = Args::new(&Own { bound: 0x1122_3344, other: 7 });
-        Pass { kernel: Kernel::Always(("k", "k_info")), units, args, scratch }
+        Pass { kernel: Kernel::Always(("k", "k_info")), units, args, scratch, tile_bytes: 0 }
     }
 
     #[test]
@@ -433,6 +433,8 @@ mod tests {
         let info = LaunchInfo { unzeroed_bytes_per_tile: 100, ..INFO };
         let (_, region) = place(&passes[0], &info, 1000, n_chunks, &[]).unwrap();
         assert_eq!(region, Place { start: 0, n_bytes: 256 + 3 * 5 * 100, n_zeroed: n_bytes });
+        let (_, region) = place(&Pass { tile_bytes: 20, ..passes[0] }, &info, 1000, n_chunks, &[]).unwrap();
+        assert_eq!(region, Place { start: 0, n_bytes: 256 + 3 * 5 * 120, n_zeroed: n_bytes });
         assert!(place(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
     }
 

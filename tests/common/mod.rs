@@ -70,9 +70,9 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 
 /// Those of the codecs that have kernels, and those that keep a bound.
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
-    // Level max is for CPUs.
+    // Of lossless codecs, level max is for CPUs.
     let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
-    specs().filter(is_of_gpus).chain([szp(Mode::Abs, 1e-3, 1), szp(Mode::Abs, 1e-3, 2)])
+    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| szp(Mode::Abs, 1e-3, level)))
 }
 
 /// szp, with a bound and a level.

@@ -105,7 +105,7 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
         Mode::Abs => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
-    let spec = szp(mode, value, random.pick(&[1, 2]));
+    let spec = szp(mode, value, random.pick(&[1, 2, 3]));
     if random.once_in(2) {
         return spec;
     }

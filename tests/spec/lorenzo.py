@@ -38,7 +38,7 @@ def decode(dtype, extents, parameters, payload):
     is_max = len(parameters) == 5
     check(len(parameters) in (1, 5) and parameters[0] in (range(16, 19) if is_max else range(12, 15)), "parameters")
     array = np.empty([1] * (3 - len(extents)) + extents, ELEMENTS[dtype])
-    side = block_shape(array.shape, parameters[0])
+    side = block_shape(array.shape, parameters[0], max(32, 1 << parameters[0] >> 11))
     places = list(itertools.product(*(range(0, n, s) for n, s in zip(array.shape, side))))
 
     source = Bytes(payload)
@@ -62,8 +62,8 @@ def decode(dtype, extents, parameters, payload):
     return array.tobytes()
 
 
-def block_shape(extents, log2_size):
-    """(bz, by, bx)"""
+def block_shape(extents, log2_size, row):
+    """(bz, by, bx), with rows of up to `row` where axes are long."""
 
     def p(n):
         return 1 << (n - 1).bit_length()
@@ -71,7 +71,7 @@ def block_shape(extents, log2_size):
     (dz, dy, dx), e = map(int, extents), 1 << log2_size
     if dz == dy == 1:
         return 1, 1, e
-    bx = min(p(dx), max(32, e >> 11))
+    bx = min(p(dx), row)
     r = e // bx
     if dz == 1:
         by, bz = min(p(dy), r), 1

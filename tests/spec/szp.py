@@ -17,8 +17,11 @@ PARTS = {"complex64": "float32", "complex128": "float64"}
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 ABS, REL, PWREL = 1, 2, 5
 RAW, CONST = 0x8000, 0x8001
-DENSE, MAX = 16, 18
-"""The logarithms of the sizes of blocks at these levels."""
+FAST, DENSE, MAX = 0, 2, 3
+"""Levels."""
+SIZES = {FAST: 12, DENSE: 16, MAX: 16}
+"""The logarithms of the sizes of blocks."""
+ROWS = {FAST: 32, DENSE: 32, MAX: 128}
 WORDS, HOLES, OTHERS, LATER = (1 << bit for bit in (12, 13, 14, 15))
 
 
@@ -28,8 +31,8 @@ def decode(dtype, extents, parameters, payload):
     array = np.empty([1] * (3 - len(extents)) + extents + [n_parts], ELEMENTS[dtype])
     check(len(parameters) in (12, 12 + n_parts * array.itemsize), "parameters")
     log2, log2_unit, mode, level, value = struct.unpack("<4Bd", parameters[:12])
-    known(level in (0, 2, 3), "parameters")
-    check((log2, level) in ((12, 0), (DENSE, 2), (MAX, 3)) and 2 <= log2_unit <= 4, "size of blocks or units")
+    known(level in SIZES, "parameters")
+    check(log2 == SIZES[level] and 2 <= log2_unit <= 4, "size of blocks or units")
     check(mode in (ABS, REL) or mode == PWREL and dtype in FLOATS, "mode")
     check(0 < value < (1 if mode == PWREL else math.inf), "value")
     check(len(parameters) == 12 or any(parameters[12:]), "fill value")
@@ -39,7 +42,7 @@ def decode(dtype, extents, parameters, payload):
     check(0 <= bound < math.inf if mode == REL else bound == value, "bound")
     codes = codes_of(dtype, mode, bound)
 
-    side = block_shape(array.shape[:3], log2)
+    side = block_shape(array.shape[:3], log2, ROWS[level])
     corners = itertools.product(*(range(0, n, s) for n, s in zip(array.shape, side)))
     places = list(itertools.product(corners, range(n_parts)))
     table = np.frombuffer(source.take(8 * len(places)), "<u4").reshape(-1, 2).tolist()
@@ -51,14 +54,14 @@ def decode(dtype, extents, parameters, payload):
         content = source.take(unit * (end - begin))
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         box = array[(*(slice(at, at + s) for at, s in zip(corner, side)), part)]
-        box[...] = decode_block(codes, array.dtype, box.shape, content, unit, log2).reshape(box.shape)
+        box[...] = decode_block(codes, array.dtype, box.shape, content, unit, level).reshape(box.shape)
         begin = end
     check(source.left() == 0, "bytes behind the last block")
     return array.tobytes()
 
 
-def decode_block(codes, element, shape, content, unit, log2=12):
-    """The elements of a block of extents `shape`, at most 2^`log2`."""
+def decode_block(codes, element, shape, content, unit, level=FAST):
+    """The elements of a block of extents `shape`."""
     m = math.prod(shape)
     if not content:
         return np.zeros(m, element)
@@ -72,19 +75,19 @@ def decode_block(codes, element, shape, content, unit, log2=12):
             elements = np.frombuffer(source.take(m * element.itemsize), element)
         else:
             elements = np.full(m, np.frombuffer(source.take(word.itemsize), word)).astype(element)
-    elif log2 == MAX:
+    elif level == MAX:
         return szp_max.decode(codes, element, shape, content, unit)
     else:
         known(not h & WORDS or not h & (HOLES | OTHERS), "block")
         check(h & WORDS or codes is not None, "codes of a bound without codes")
-        known(log2 != DENSE or h >> 9 & 7 == 0, "block")
-        widths = list(source.take((h >> 9 & 7) + 1)) if log2 != DENSE else []
+        known(level != DENSE or h >> 9 & 7 == 0, "block")
+        widths = list(source.take((h >> 9 & 7) + 1)) if level != DENSE else []
         check(all(a < b for a, b in zip(widths, widths[1:])) and all(w <= 8 * word.itemsize for w in widths), "widths")
         fill_up(source, 4)
         base = np.frombuffer(source.take(word.itemsize), word)
         exact, exact_words = exceptions(source, h, shape, element, word)
         orders = h >> 6 & 7, h >> 3 & 7, h & 7
-        numbers = szp_dense.numbers(source, shape, word) if log2 == DENSE else groups(source, m, widths, word)
+        numbers = szp_dense.numbers(source, shape, word) if level == DENSE else groups(source, m, widths, word)
         v = integrate(numbers, shape, orders) + base
         elements = (v if h & WORDS else codes(v)).astype(element)
         elements[exact] = exact_words[exact]

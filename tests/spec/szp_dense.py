@@ -3,14 +3,14 @@
 import numpy as np
 
 from parts import check
-from szp_max import Bits, Lanes, table_of
+from szp_max import Lanes, tables_of
 
 CONTEXTS = 12
 
 
 def numbers(source, shape, word):
     """The numbers of a block of extents `shape`."""
-    tables = tables_of(source)
+    tables = tables_of(source, CONTEXTS)
     lanes = Lanes(source)
     distances = near(*shape)
     m = int(np.prod(shape))
@@ -43,16 +43,3 @@ def near(sz, sy, sx):
         return [up, up, up, up + 1, up + 1, beside, beside, 2 * up]
     below = plane - up if plane - up >= 32 else plane
     return [up, up, up + 1, beside, 2 * up, plane, plane, below]
-
-
-def tables_of(source):
-    """Those of all contexts."""
-    start = source.at
-    bits = Bits(source.take(source.left()))
-    own = [None if bits.take(1) else table_of(bits) for _ in range(CONTEXTS)]
-    check(own[-1] is not None, "table of the last context")
-    for context in reversed(range(CONTEXTS - 1)):
-        own[context] = own[context + 1] if own[context] is None else own[context]
-    source.at = start
-    source.take(-(-bits.at // 8))
-    return own

@@ -9,6 +9,7 @@ from parts import Bytes, check, known
 
 WORDS, HOLES, OTHERS, WEIGHTS = (1 << bit for bit in (12, 13, 14, 3))
 LATER = 0x8FF0
+CONTEXTS = 28
 LINE = [(0, 0, k) for k in range(1, 17)]
 """Neighbours, as what is to be taken off plane, row and element."""
 BOX = [(0, 0, 1), (0, 0, 2), (0, 0, 3)] + [
@@ -81,7 +82,8 @@ def decode(codes, element, shape, content, unit):
         source.take(-source.at % 4)
     rows = view(shape)
     weights = weights_of(h, rows, source)
-    tables = tables_of(source)
+    tables = tables_of(source, CONTEXTS)
+    source.take(-source.at % 4)
     numbers, holes, others = scan(rows, m, 8 * word_bytes, weights, 12 if h & WEIGHTS else 0, tables, source)
     source.take(-source.at % unit)
     check(source.left() == 0, "length of a block")
@@ -115,15 +117,17 @@ def weights_of(h, rows, source):
     return result
 
 
-def tables_of(source):
+def tables_of(source, contexts):
     """Those of all contexts."""
     start = source.at
     bits = Bits(source.take(source.left()))
-    tables = [table_of(bits) for _ in range(28)]
+    own = [None if bits.take(1) else table_of(bits) for _ in range(contexts)]
+    check(own[-1] is not None, "table of the last context")
+    for context in reversed(range(contexts - 1)):
+        own[context] = own[context + 1] if own[context] is None else own[context]
     source.at = start
     source.take(-(-bits.at // 8))
-    source.take(-source.at % 4)
-    return tables
+    return own
 
 
 def table_of(bits):

@@ -1,5 +1,6 @@
 //! huffman's choices for a whole array: the size of its blocks.
 
+use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
@@ -21,5 +22,5 @@ pub fn layout(shape: &Shape, element_bytes: usize, b: u8) -> Option<Layout> {
     if !LOG2_SIZES.contains(&b) {
         return None;
     }
-    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, parts: 1, block_head: UNIT })
+    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, row: ROW, parts: 1, block_head: UNIT })
 }

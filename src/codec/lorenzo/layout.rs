@@ -3,6 +3,7 @@
 
 use crate::codec::counts;
 use crate::codec::lorenzo::max;
+use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
@@ -11,18 +12,20 @@ pub const UNIT: usize = 16;
 /// Parameters b that version 1 knows, and version 2.
 pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;
 pub const LOG2_SIZES_MAX: std::ops::RangeInclusive<u8> = 16..=18;
+/// The logarithm of a block's rows at level max, of an array of large extents.
+const LOG2_ROWS_MAX: u8 = 11;
 
 /// The layout of an array of rank 1 to 3 for the parameter b. `None` if there are no elements, b is unknown, or a
 /// payload could pass what the table can tell.
 pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Layout> {
     counts::a_layout();
-    let block_head = match b {
-        b if LOG2_SIZES.contains(&b) => UNIT,
-        b if LOG2_SIZES_MAX.contains(&b) => max::HEADER_BYTES,
+    // Bytes of the header of RAW blocks, and rows.
+    let (block_head, row) = match b {
+        b if LOG2_SIZES.contains(&b) => (UNIT, ROW),
+        b if LOG2_SIZES_MAX.contains(&b) => (max::HEADER_BYTES, 1 << b >> LOG2_ROWS_MAX),
         _ => return None,
     };
-    // Bytes of RAW blocks.
-    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, parts: 1, block_head })
+    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, row, parts: 1, block_head })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
 use crate::codec::mode::Mode;
+use crate::codec::szp::max::View;
 use crate::codec::szp::params::Level;
 use crate::codec::szp::{Chunk, Szp};
 use crate::format::region::FoldedRegion;
@@ -20,13 +21,18 @@ const DENSE_PLACE: [Names; 2] = [names!("szp_dense_place_u32"), names!("szp_dens
 const DENSE_DECOMPRESS: [Names; 2] = [names!("szp_dense_decompress_u32"), names!("szp_dense_decompress_u64")];
 const DENSE_DECOMPRESS_SHORT: Names = names!("szp_dense_decompress_short");
 const DENSE_REGION: [Names; 2] = [names!("szp_dense_region_u32"), names!("szp_dense_region_u64")];
+/// The same at level max.
+const MAX_DECOMPRESS: [Names; 2] = [names!("szp_max_decompress_u32"), names!("szp_max_decompress_u64")];
+const MAX_DECOMPRESS_SHORT: Names = names!("szp_max_decompress_short");
+const MAX_REGION: [Names; 2] = [names!("szp_max_region_u32"), names!("szp_max_region_u64")];
 
 /// The modules of the kernels of a level.
 const FAST: &str = "szp";
 const DENSE_COMPRESS: &str = "szp_dense_compress";
 const DENSE: &str = "szp_dense";
+const MAX: &str = "szp_max";
 
-const NO_MAX: &str = "szp at level 3 has no kernels";
+const NO_MAX: &str = "szp at level 3 has no kernels that compress";
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
@@ -47,7 +53,11 @@ impl GpuCodec for Szp {
         let n_blocks = chunk.layout.n_blocks() as u64;
         let is_short = chunk.element.bytes < 4;
         Answer::Run(match (chunk.asked.level, direction) {
-            (Level::Max, _) => return Answer::NotHere(NO_MAX.into()),
+            (Level::Max, Direction::Compress) => return Answer::NotHere(NO_MAX.into()),
+            (Level::Max, Direction::Decompress) => {
+                let names = if is_short { MAX_DECOMPRESS_SHORT } else { MAX_DECOMPRESS[of_word] };
+                with_cells(chunk, passes(chunks, MAX, names, n_blocks))
+            }
             (Level::Dense, Direction::Compress) => {
                 let after = [DENSE_ENCODE[of_word], DENSE_PLACE[of_word]];
                 let predict = DENSE_PREDICT[of_word];
@@ -77,11 +87,20 @@ impl GpuCodec for Szp {
             chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
         let n_blocks = touched * chunk.layout.parts() as u64;
         Answer::Run(match chunk.asked.level {
-            Level::Max => return Answer::NotHere(NO_MAX.into()),
+            Level::Max => with_cells(chunk, passes(chunks, MAX, MAX_REGION[of_word], n_blocks)),
             Level::Dense => passes(chunks, DENSE, DENSE_REGION[of_word], n_blocks),
             Level::Fast => passes(chunks, FAST, REGION[of_word], n_blocks),
         })
     }
+}
+
+/// A pass that decompresses at level max, with memory for what it keeps of each block: marks of elements, and cells, as `MaxScratch` in
+/// `kernels/szp/max.cuh` has them.
+fn with_cells(chunk: &Chunk, passes: Passes) -> Passes {
+    let n_cells = View::new(chunk.layout.blocks.block(0).shape).kept_cells() as u64;
+    let word_bytes = u64::from(chunk.element.word_bits() / 8);
+    let tile_bytes = (1 << Level::Max.log2_size()) / 8 + n_cells * (word_bytes + 2);
+    Passes { first: Pass { tile_bytes, ..passes.first }, ..passes }
 }
 
 /// A pass over all blocks, and others after it that go on in its memory.

@@ -148,12 +148,12 @@ impl Codec for Szp {
     }
 }
 
-/// Where everything is in payloads of such arrays, of rank 1 to 3, with blocks of so many elements. `None` for other
+/// Where everything is in payloads of such arrays, of rank 1 to 3, with units of 2^`log2_unit` bytes. `None` for other
 /// elements, if there are none, or if a payload could pass what the table can tell.
-pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, log2_size: u8) -> Option<Layout> {
+pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::Level) -> Option<Layout> {
     let (number, parts) = dtype.parts();
-    let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, block_head: RAW_HEAD, parts };
-    Layout::new(shape, Element::of(number)?.bytes, log2_size, form)
+    let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, row: level.row(), block_head: RAW_HEAD, parts };
+    Layout::new(shape, Element::of(number)?.bytes, level.log2_size(), form)
 }
 
 /// What all blocks of a chunk have in common.
@@ -171,7 +171,7 @@ impl Chunk {
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
         counts::a_layout();
         let number = dtype.parts().0;
-        let layout = layout(dtype, shape, asked.log2_unit, asked.level.log2_size())?;
+        let layout = layout(dtype, shape, asked.log2_unit, asked.level)?;
         Some(Self { layout, element: Element::of(number)?, number, asked })
     }
 

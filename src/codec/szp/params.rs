@@ -9,6 +9,7 @@ use crate::codec::fill::MAX_FILL_BYTES;
 use crate::codec::mode::Mode;
 use crate::codec::terms::Terms;
 use crate::error::Result;
+use crate::stage::blocks::ROW;
 use crate::types::DType;
 
 /// Most axes the codec looks along.
@@ -20,7 +21,7 @@ pub enum Level {
     Fast,
     /// Larger ones, in contexts.
     Dense,
-    /// The largest ones, with weights of their own.
+    /// As large, with weights of their own.
     Max,
 }
 
@@ -50,8 +51,15 @@ impl Level {
     pub fn log2_size(self) -> u8 {
         match self {
             Self::Fast => 12,
-            Self::Dense => 16,
-            Self::Max => 18,
+            Self::Dense | Self::Max => 16,
+        }
+    }
+
+    /// Elements of a block's rows: where rows are coded side by side, the shorter they are the longer lanes wait for the row before.
+    pub fn row(self) -> usize {
+        match self {
+            Self::Fast | Self::Dense => ROW,
+            Self::Max => 128,
         }
     }
 }

@@ -153,6 +153,7 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
         units: [n_tiles, 0],
         args: Args::new(&args),
         scratch: Scratch::Zeroed,
+        tile_bytes: 0,
     };
     Passes { fatbin: "zfp", table_bytes, first, then: [None; MOST_THEN] }
 }

@@ -20,6 +20,8 @@ pub struct Form {
     pub head_bytes: usize,
     /// Blocks begin at multiples of this in the payload; a power of two.
     pub unit: usize,
+    /// Elements of a row of a block, at most, unless other axes leave their share to x; a power of two.
+    pub row: usize,
     /// Most bytes of a block beside its elements as they are.
     pub block_head: usize,
     /// Parts of an element, which have blocks of their own.
@@ -39,7 +41,7 @@ impl Layout {
     /// The layout of an array of rank 1 to 3 in blocks of up to 2^b parts of so many bytes. `None` if there are no elements,
     /// or a payload could pass what the table can tell.
     pub fn new(shape: &Shape, part_bytes: usize, b: u8, form: Form) -> Option<Self> {
-        let layout = Self { blocks: Blocks::new(shape, 1 << b)?, part_bytes, form };
+        let layout = Self { blocks: Blocks::new(shape, 1 << b, form.row)?, part_bytes, form };
         let units = layout.payload_bound() / form.unit as u64;
         u32::try_from(units).ok()?;
         Some(layout)

@@ -14,10 +14,8 @@ use std::ops::Range;
 use crate::format::region::FoldedRegion;
 use crate::types::Shape;
 
-/// Most elements along x of a block, unless other axes leave their share to x: 128 bytes of f32 …
-const ROW: usize = 32;
-/// … or of larger blocks, this part of all.
-const ROW_SHARE: usize = 1 << 11;
+/// Elements of a row of most blocks: 128 bytes of f32.
+pub const ROW: usize = 32;
 
 /// A box in the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +56,9 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The blocks of up to `size` elements, a power of two, of an array of rank 0 to 3 with elements. `None` for other arrays.
-    pub fn new(shape: &Shape, size: usize) -> Option<Self> {
+    /// The blocks of up to `size` elements in rows of up to `row`, unless other axes leave their share to x, both powers of two: of an array of
+    /// rank 0 to 3 with elements. `None` for other arrays.
+    pub fn new(shape: &Shape, size: usize, row: usize) -> Option<Self> {
         if shape.n_elements() == 0 {
             return None;
         }
@@ -68,7 +67,7 @@ impl Blocks {
         for (extent, &n) in extents[3usize.checked_sub(rank)?..].iter_mut().zip(shape.extents()) {
             *extent = usize::try_from(n).ok()?;
         }
-        let sides = sides(extents, size);
+        let sides = sides(extents, size, row);
         let counts = [0, 1, 2].map(|k| extents[k].div_ceil(sides[k]));
         Some(Self { extents, sides, counts })
     }
@@ -168,14 +167,14 @@ impl Blocks {
     }
 }
 
-/// The block shape for an array: rows of [`ROW`], of large blocks longer ones, and the rest shared evenly between rows and planes; an axis that
-/// is shorter than its share leaves it to the others.
-fn sides([dz, dy, dx]: [usize; 3], size: usize) -> [usize; 3] {
+/// The block shape for an array: rows of `row`, and the rest shared evenly between rows and planes; an axis that is shorter than its share leaves
+/// it to the others.
+fn sides([dz, dy, dx]: [usize; 3], size: usize, row: usize) -> [usize; 3] {
     let up_to = |n: usize, limit: usize| if n >= limit { limit } else { n.next_power_of_two() };
     if dz == 1 && dy == 1 {
         return [1, 1, size];
     }
-    let rows = size / up_to(dx, ROW.max(size / ROW_SHARE));
+    let rows = size / up_to(dx, row);
     let (bz, by) = if dz == 1 {
         (1, up_to(dy, rows))
     } else {
@@ -192,8 +191,8 @@ mod tests {
     use crate::format::fold::Fold;
     use crate::format::region::Region;
 
-    fn blocks(extents: &[u64], b: u8) -> Blocks {
-        Blocks::new(&Shape::new(extents).unwrap(), 1 << b).unwrap()
+    fn blocks(extents: &[u64], b: u8, row: usize) -> Blocks {
+        Blocks::new(&Shape::new(extents).unwrap(), 1 << b, row).unwrap()
     }
 
     #[test]
@@ -210,19 +209,25 @@ mod tests {
             (&[2, 2, 5000], 12, [2, 2, 1024]),
             (&[2, 1000, 1000], 12, [2, 64, 32]),
             (&[1000, 2, 1000], 12, [64, 2, 32]),
-            (&[512, 512, 512], 18, [32, 64, 128]),
+        ] {
+            assert_eq!(blocks(extents, b, ROW).sides, sides, "{extents:?}");
+        }
+        for (extents, b, sides) in [
+            (&[512, 512, 512][..], 18, [32, 64, 128]),
             (&[512, 512], 18, [1, 512, 512]),
             (&[4000, 4000], 18, [1, 2048, 128]),
             (&[1 << 20], 18, [1, 1, 1 << 18]),
+            (&[512, 512, 512], 16, [16, 32, 128]),
+            (&[4000, 4000], 16, [1, 512, 128]),
         ] {
-            assert_eq!(blocks(extents, b).sides, sides, "{extents:?}");
+            assert_eq!(blocks(extents, b, 128).sides, sides, "{extents:?}");
         }
     }
 
     #[test]
     fn blocks_and_bands_cover_the_array_once() {
         for extents in [&[1][..], &[9000], &[63, 200], &[33, 35, 37], &[3, 1, 5], &[5, 700, 2], &[130, 2, 3]] {
-            let blocks = blocks(extents, 12);
+            let blocks = blocks(extents, 12, ROW);
             let (row, plane) = blocks.strides();
             let n_elements: u64 = extents.iter().product();
             let mut seen = vec![0; n_elements as usize];
@@ -241,7 +246,7 @@ mod tests {
     #[test]
     fn a_block_is_the_only_one_of_its_region() {
         for extents in [&[9000][..], &[63, 200], &[33, 35, 37], &[5, 700, 2], &[130, 2, 3]] {
-            let blocks = blocks(extents, 12);
+            let blocks = blocks(extents, 12, ROW);
             let region = |block: Block| {
                 let front = 3 - extents.len();
                 let [start, count] = [block.origin, block.shape].map(|n| n.map(|n| n as u64));

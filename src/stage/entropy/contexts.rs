@@ -13,10 +13,9 @@ use std::cell::Cell;
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
-use crate::stage::bits::{Writer, peek};
-use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS, count};
+use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
-use crate::stage::entropy::steps;
+use crate::stage::entropy::{steps, tables};
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
@@ -25,7 +24,7 @@ pub const CONTEXTS: usize = 12;
 /// Larger numbers are like this one to numbers near them.
 const LARGEST: u32 = u8::MAX as u32;
 /// Bytes of tables, at most.
-const TABLES_BYTES: usize = (CONTEXTS * (TABLE_BITS + 1)).div_ceil(8) + 8;
+const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 /// Symbols with their contexts above them are below this.
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
 /// Sizes that are added up; some places near a number count more than once.
@@ -178,7 +177,7 @@ impl Work {
         }
         let ranges: &mut [u32; IN_CONTEXTS] = ranges.first_chunk_mut().expect("memory for encoding");
         self.tables_bytes =
-            write_tables(&mut count::<CONTEXTS, IN_CONTEXTS>(&symbols[..n]), ranges, &mut self.tables);
+            tables::write(&mut count::<CONTEXTS, IN_CONTEXTS>(&symbols[..n]), ranges, &mut self.tables);
 
         let n_string = string.len();
         let mut encoder = Encoder::new(string, self.level);
@@ -221,7 +220,7 @@ impl Work {
     ) -> Result<usize> {
         let n = shape[0] * shape[1] * shape[2];
         let Memory { sizes, slots, .. } = &mut self.memory;
-        let tables_bytes = read_tables(bytes, slots)?;
+        let tables_bytes = tables::read::<CONTEXTS>(bytes, slots)?;
         let mut decoder = Decoder::new(bytes.get(tables_bytes..).ok_or_else(damage)?, self.level)?;
         let near = Near::new(shape);
         let front = near.put_front(sizes);
@@ -244,71 +243,6 @@ impl Work {
         }
         Ok(tables_bytes + decoder.finish()?)
     }
-}
-
-/// Writes the tables of contexts with these counts: of each a bit, set if it has that of the next one, else its own. The
-/// bytes of all; and the ranges of symbols.
-fn write_tables(
-    counts: &mut [[u32; MAX_SYMBOLS]; CONTEXTS],
-    ranges: &mut [u32; IN_CONTEXTS],
-    out: &mut [u8; TABLES_BYTES],
-) -> usize {
-    let made = |counts: &[u32; MAX_SYMBOLS]| {
-        let frequencies = Frequencies::new(counts);
-        (frequencies.bits(counts), frequencies)
-    };
-    // The counts of contexts that share a table come together in the last one of them.
-    let mut of_last = made(&counts[0]);
-    let mut tables = [None; CONTEXTS];
-    for next in 1..CONTEXTS {
-        let mut both = counts[next];
-        both.iter_mut().zip(&counts[next - 1]).for_each(|(n, of_last)| *n += of_last);
-        let (together, own) = (made(&both), made(&counts[next]));
-        if together.0 <= of_last.0 + own.0 {
-            (counts[next], of_last) = (both, together);
-        } else {
-            tables[next - 1] = Some(of_last.1);
-            of_last = own;
-        }
-    }
-    tables[CONTEXTS - 1] = Some(of_last.1);
-    let mut writer = Writer::new(out);
-    for table in &tables {
-        writer.push(table.is_none().into(), 1);
-        if let Some(frequencies) = table {
-            frequencies.write(&mut writer);
-        }
-    }
-    let mut of_next = [0; MAX_SYMBOLS];
-    for (table, ranges) in tables.iter().zip(ranges.chunks_exact_mut(1 << u8::BITS)).rev() {
-        of_next = table.map_or(of_next, |frequencies| frequencies.ranges());
-        ranges[..MAX_SYMBOLS].copy_from_slice(&of_next);
-    }
-    writer.finish()
-}
-
-/// Fills the slots of all contexts, and returns how many bytes their tables have.
-fn read_tables(bytes: &[u8], slots: &mut [u32]) -> Result<usize> {
-    let mut tables = [None; CONTEXTS];
-    let mut at = 0;
-    for table in &mut tables {
-        let is_shared = peek(bytes, at) & 1 == 1;
-        at += 1;
-        if !is_shared {
-            *table = Some(Frequencies::read(bytes, &mut at)?);
-        }
-    }
-    if tables[CONTEXTS - 1].is_none() {
-        return Err(damage());
-    }
-    for (context, table) in tables.iter().enumerate().rev() {
-        let (of_context, of_next) = slots[context << LOG2_TOTAL..].split_at_mut(1 << LOG2_TOTAL);
-        match table {
-            Some(frequencies) => frequencies.fill(of_context),
-            None => of_context.copy_from_slice(&of_next[..1 << LOG2_TOTAL]),
-        }
-    }
-    Ok(at.div_ceil(8))
 }
 
 fn damage() -> Error {

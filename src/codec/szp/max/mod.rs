@@ -1,4 +1,4 @@
-//! Level max: large blocks, in which the codes before a code predict it with weights of their own, and rANS.
+//! Level max: blocks in which the codes before a code predict it with weights of their own, and rANS.
 //!
 //! ```text
 //! u16 header | u16 0 | base | holes | other exceptions | weights | tables | states | string
@@ -21,18 +21,17 @@ use crate::codec::szp::block::{
 use crate::codec::szp::exceptions::{ALIGNMENT, place, take};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
-use crate::stage::bits::Writer;
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source};
 use crate::stage::blocks::target::{Finish, Target};
 use crate::stage::element::Element;
-use crate::stage::entropy::frequencies::{self, Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
+use crate::stage::entropy::frequencies::{self, LOG2_TOTAL};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
-use crate::stage::entropy::steps;
+use crate::stage::entropy::{steps, tables};
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
-use view::View;
+pub use view::View;
 use weights::{Differences, Neighbours, SAMPLES, SQUARES, Weights};
 
 /// Symbols of holes and of other exceptions.
@@ -47,7 +46,7 @@ const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
 /// Bits of a header that say how numbers are predicted.
 const HEAD: u16 = SQUARES | (SQUARES - 1);
 /// Most bytes of all tables.
-const TABLES_BYTES: usize = (CONTEXTS * TABLE_BITS).div_ceil(8) + 8;
+const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 
 /// What an element is.
 const CODED: u8 = 0;
@@ -215,16 +214,9 @@ pub fn encode<W: Word, S: Rows<W>>(
     let mut finding = Finding { values: in_rows, exceptions, left, symbols };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut finding);
 
-    let mut tables = [0; TABLES_BYTES];
-    let mut writer = Writer::new(&mut tables);
-    let mut ranges = [0; IN_CONTEXTS];
-    let counts = frequencies::count::<CONTEXTS, IN_CONTEXTS>(symbols);
-    for (ranges, counts) in ranges.chunks_exact_mut(1 << u8::BITS).zip(&counts) {
-        let frequencies = Frequencies::new(counts);
-        frequencies.write(&mut writer);
-        ranges[..MAX_SYMBOLS].copy_from_slice(&frequencies.ranges());
-    }
-    let tables_bytes = writer.finish();
+    let (mut of_contexts, mut ranges) = ([0; TABLES_BYTES], [0; IN_CONTEXTS]);
+    let mut counts = frequencies::count::<CONTEXTS, IN_CONTEXTS>(symbols);
+    let tables_bytes = tables::write(&mut counts, &mut ranges, &mut of_contexts);
     let mut encoder = Encoder::new(string, *level);
     for (symbols, left) in symbols.as_chunks().0.iter().zip(left.as_chunks().0).rev() {
         write_step(&mut encoder, symbols, left, &ranges);
@@ -260,7 +252,7 @@ pub fn encode<W: Word, S: Rows<W>>(
         }
     }
     weights.write(&neighbours, place(&mut rest, weights_bytes));
-    place(&mut rest, tables_bytes).copy_from_slice(&tables[..tables_bytes]);
+    place(&mut rest, tables_bytes).copy_from_slice(&of_contexts[..tables_bytes]);
     let (to, zeros) = rest.split_at_mut(2 * string.len());
     put_words(string, to);
     zeros.fill(0);
@@ -367,11 +359,8 @@ pub fn decode<W: Word, S: Rows<W>>(
     let neighbours = Neighbours::new(view);
     let (weights, weights_bytes) = Weights::read(header & HEAD, &neighbours, rest)?;
     take(&mut rest, weights_bytes)?;
-    let mut n_bits = 0;
-    for slots in slots.chunks_exact_mut(1 << LOG2_TOTAL) {
-        Frequencies::read(rest, &mut n_bits)?.fill(slots);
-    }
-    take(&mut rest, n_bits.div_ceil(8))?;
+    let tables_bytes = tables::read::<CONTEXTS>(rest, slots)?;
+    take(&mut rest, tables_bytes)?;
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
     let decoder = Decoder::new(rest, *level)?;

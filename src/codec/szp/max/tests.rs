@@ -48,9 +48,9 @@ impl<W: RowWord> Case<W> {
     }
 
     fn layout(&self) -> Layout {
-        let form = Form { head_bytes: 8, unit: UNIT, block_head: RAW_HEAD, parts: 1 };
+        let form = Form { head_bytes: 8, unit: UNIT, row: 128, block_head: RAW_HEAD, parts: 1 };
         let shape = Shape::new(&self.shape.map(|n| n as u64)).unwrap();
-        Layout::new(&shape, self.coding.element.bytes, 18, form).unwrap()
+        Layout::new(&shape, self.coding.element.bytes, 16, form).unwrap()
     }
 
     /// What elements are to come back as.

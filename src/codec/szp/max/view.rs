@@ -128,6 +128,13 @@ impl View {
         self.length + if self.is_line() { 0 } else { self.start(self.n_rows - 1) }
     }
 
+    /// Cells that a GPU keeps of the rows before, and of the plane before: a power of two.
+    pub fn kept_cells(&self) -> usize {
+        let rows = if self.is_deep() { self.per_plane + 1 } else { 1 };
+        let n = if self.is_line() { 0 } else { rows * self.row_step() + 3 * LANES };
+        n.max(4 * LANES).next_power_of_two()
+    }
+
     /// All cells.
     pub fn n_cells(&self) -> usize {
         self.front() + LANES * self.n_times()

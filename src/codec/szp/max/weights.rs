@@ -16,8 +16,8 @@ const KINDS: usize = 5;
 const FRACTION: u32 = 12;
 /// Of so many elements at most least squares are made; a part of them, those that are *tried*, decides whether these weights
 /// are used.
-pub const SAMPLES: usize = 1 << 12;
-const TRIED: usize = 4;
+pub const SAMPLES: usize = 1 << 10;
+const TRIED: usize = 2;
 /// Samples are at distances that differ, lest they be in a few columns: the golden section, in parts of 2^16.
 const GOLDEN: usize = 40503;
 /// So many samples are multiplied together.

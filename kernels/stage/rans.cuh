@@ -1,0 +1,248 @@
+// Symbols by rANS, each with a table of its context, and what their numbers have below: by one warp, 32 a step, one a lane. The twin of
+// src/stage/entropy/rans.rs, tables.rs and steps.rs.
+//
+// A lane has a state. Its low bits are a slot of the context's table: of four slots together it is known which symbol the first one has; that,
+// the one behind, or rarely one behind that it is. Where the symbol's slots begin and end tells what becomes of the state. Lanes whose states have
+// become small, when the first bits of the tail are taken, too, take words of the string, which all share, in their order: a ballot says which. The
+// next words are in shared memory, and those behind on their way to registers.
+//
+// A step waits for the one before, each instruction for the one before. So what counts is how few there are, and how many warps do this side
+// by side: how little shared memory each needs.
+
+#pragma once
+
+#include "../common/warp.cuh"
+#include "words.cuh"
+
+constexpr u32 kLogSlots = 10, kContextSlots = 1 << kLogSlots;
+constexpr u32 kMostSymbols = 132;
+constexpr u32 kOwnSymbols = 8;       // of the smallest numbers; all others have symbols for their length and second bit
+constexpr u32 kStateBytes = 4 * kWarp;
+constexpr u32 kLowestState = 1 << 16;
+
+// Symbols of numbers that have no more bits than a word.
+template <typename W>
+constexpr u32 kWordSymbols = kOwnSymbols + 2 * (8 * sizeof(W) - 3);
+
+// The tables of so many contexts, in shared memory. Symbols from kKnown on are none that there can be: they are one, kKnown.
+template <u32 kContexts, u32 kKnown>
+struct RansTables {
+    static constexpr u32 kBucketSlots = 4, kBuckets = kContextSlots / kBucketSlots, kSymbols = kKnown, kStarts = kKnown + 3, kWindow = 256;
+
+    // Words of the string, around the next one. The struct is at a multiple of their length, in bytes, so that a place needs no addition.
+    alignas(16) unsigned short window[kWindow];
+    // The symbol of the first slot of every four.
+    unsigned char buckets[kContexts][kBuckets];
+    // The first slot of each symbol; of no symbol that of the one behind.
+    unsigned short starts[kContexts][kStarts];
+    u32 n_bytes;
+    u32 is_sound;
+    u32 owners;  // a bit for each context that has a table of its own; others have that of the next one that has
+
+    // Reads the tables from the start of `available` bytes, at any address. By all kThreads threads of a CTA; barriers.
+    template <u32 kThreads>
+    __device__ __forceinline__ void read(const unsigned char* from, u32 available) {
+        static_assert(kContexts <= 32, "a bit for each");
+        for (u32 i = threadIdx.x; i < sizeof(buckets) / 4; i += kThreads) reinterpret_cast<u32*>(buckets)[i] = 0;
+        for (u32 i = threadIdx.x; i < kContexts * kStarts; i += kThreads) reinterpret_cast<unsigned short*>(starts)[i] = 0;
+        __syncthreads();
+        if (threadIdx.x == 0) read_frequencies(from, available);
+        __syncthreads();
+        const u32 warp = threadIdx.x / kWarp, n_warps = kThreads / kWarp;
+        if (is_sound) {
+            for (u32 context = warp; context < kContexts; context += n_warps) {
+                if (owners >> context & 1) fill(context);
+            }
+        }
+        __syncthreads();
+        if (is_sound) {
+            for (u32 context = warp; context < kContexts; context += n_warps) {
+                if (!(owners >> context & 1)) share(context, context + __ffs(owners >> context) - 1);
+            }
+        }
+        __syncthreads();
+    }
+
+    struct Bits {
+        const unsigned char* from;
+        u32 available, at;
+        // Up to 16 bits; behind the end are zeros.
+        __device__ __forceinline__ u32 take(u32 n) {
+            const u32 byte = at / 8;
+            u32 word = 0;
+#pragma unroll
+            for (u32 i = 0; i < 3; ++i) word |= byte + i < available ? from[byte + i] << 8 * i : 0;
+            word = word >> at % 8 & low_bits(0u, n);
+            at += n;
+            return word;
+        }
+    };
+    // Reads the frequencies of symbols, which are where their first slots will be. By one thread.
+    __device__ __forceinline__ void read_frequencies(const unsigned char* from, u32 available) {
+        constexpr u32 kLengthBits = 4, kKept = 3;
+        Bits bits{from, available, 0};
+        u32 own = 0;
+        bool sound = true;
+#pragma unroll 1
+        for (u32 context = 0; context < kContexts && sound; ++context) {
+            if (bits.take(1)) continue;
+            own |= 1u << context;
+            const u32 n = bits.take(8), rest = n ? bits.take(8) : 0;
+            if (n == 0) continue;
+            sound = n <= kMostSymbols && rest < n;
+            u32 others = 0;
+#pragma unroll 1
+            for (u32 symbol = 0; symbol < n && sound; ++symbol) {
+                if (symbol == rest) continue;
+                const u32 length = bits.take(kLengthBits);
+                if (length == 0) continue;
+                const u32 kept = min(length - 1, kKept), frequency = (1u << kept | bits.take(kept)) << (length - 1 - kept);
+                sound = length <= kLogSlots;
+                add(context, symbol, frequency);
+                others += frequency;
+            }
+            sound &= others < kContextSlots;
+            if (sound) add(context, rest, kContextSlots - others);
+        }
+        owners = own;
+        n_bytes = (bits.at + 7) / 8;
+        is_sound = sound && own >> (kContexts - 1) && n_bytes <= available;
+    }
+    __device__ __forceinline__ void add(u32 context, u32 symbol, u32 frequency) {
+        starts[context][min(symbol, kKnown)] += static_cast<unsigned short>(frequency);
+    }
+    // Makes first slots and buckets of the frequencies of a context's symbols. By a warp.
+    __device__ __forceinline__ void fill(u32 context) {
+        const u32 lane = lane_id();
+        unsigned short* const own = starts[context];
+        u32 before = 0;
+#pragma unroll 1
+        for (u32 first = 0; first < kStarts; first += kWarp) {
+            const u32 symbol = first + lane, frequency = symbol <= kKnown ? own[symbol] : 0;
+            const u32 through = warp_inclusive_sum(frequency), start = before + through - frequency;
+            // Where a context has no symbols, all slots are behind the last one.
+            if (symbol < kStarts) own[symbol] = static_cast<unsigned short>(symbol < kStarts - 1 ? start : 0xffff);
+            const u32 bucket = (start + kBucketSlots - 1) / kBucketSlots;
+            if (bucket * kBucketSlots < start + frequency && bucket < kBuckets) buckets[context][bucket] = static_cast<unsigned char>(symbol);
+            before += __shfl_sync(kAllLanes, through, kWarp - 1);
+        }
+        __syncwarp();
+        // Symbols ascend with their slots.
+        static_assert(kBuckets == 8 * kWarp, "a lane has two words");
+        u32* const words = reinterpret_cast<u32*>(buckets[context]) + 2 * lane;
+        u32 filled[2] = {}, last = 0;
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+            last = max(last, words[i / 4] >> i % 4 * 8 & 0xff);
+            filled[i / 4] |= last << i % 4 * 8;
+        }
+        u32 through = last;
+#pragma unroll
+        for (u32 step = 1; step < kWarp; step *= 2) {
+            const u32 other = __shfl_up_sync(kAllLanes, through, step);
+            if (lane >= step) through = max(through, other);
+        }
+        const u32 from_before = __shfl_up_sync(kAllLanes, through, 1), four = (lane > 0 ? from_before : 0) * 0x01010101u;
+        words[0] = __vmaxu4(filled[0], four), words[1] = __vmaxu4(filled[1], four);
+    }
+    // Gives a context the table of another one. By a warp.
+    __device__ __forceinline__ void share(u32 context, u32 owner) {
+        for (u32 i = lane_id(); i < kStarts; i += kWarp) starts[context][i] = starts[owner][i];
+        for (u32 i = lane_id(); i < kBuckets / 4; i += kWarp) reinterpret_cast<u32*>(buckets[context])[i] = reinterpret_cast<const u32*>(buckets[owner])[i];
+    }
+};
+
+// Reads the symbols, by a warp. The first kNone symbols stand for what has no number; those behind are the symbols of numbers.
+template <typename W, typename Tables, u32 kNone>
+struct RansReader {
+    static constexpr u32 kMostBits = 16, kBitsWithSymbol = kMostBits - kLogSlots;  // of a step
+    static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(Tables::window);      // bytes
+
+    const u32 buckets, starts, window;  // addresses in shared memory
+    const u32 below;                    // lanes before this one
+    const u32* const string;            // words of memory, which the string's are shifted against
+    const u32 shift, n_words;
+    u32 state;
+    u32 low, high, next;    // words of memory that are on their way, and which come then
+    u32 n_taken, n_loaded;  // bytes of the string that are taken, and that are in the window
+    u32 greatest;           // of all symbols
+
+    // States and string begin at `from`, behind which there are `available` bytes, up to an address that is a multiple of 4.
+    __device__ __forceinline__ RansReader(Tables& tables, const unsigned char* from, u32 available)
+        : buckets(shared_address(tables.buckets)), starts(shared_address(tables.starts)), window(shared_address(tables.window)), below(lanes_below()),
+          string(reinterpret_cast<const u32*>(reinterpret_cast<u64>(from) & ~u64{3})), shift(static_cast<u32>(reinterpret_cast<u64>(from)) % 4 * 8),
+          n_words((available + shift / 8) / 4), next(lane_id()), n_taken(0), n_loaded(0), greatest(0) {
+        fetch_next();
+        state = loaded();
+        fetch_next();
+        load(), load(), load();
+        if (available < kStateBytes || state < kLowestState) greatest = ~0u;
+    }
+    __device__ __forceinline__ void fetch_next() {
+        low = next < n_words ? string[next] : 0, high = next + 1 < n_words ? string[next + 1] : 0;
+        next += kWarp;
+    }
+    __device__ __forceinline__ u32 loaded() const { return __funnelshift_r(low, high, shift); }
+    // Puts the words that were on their way, a part of the window, into it.
+    __device__ __forceinline__ void load() {
+        store_shared_4(window | (n_loaded + 4 * lane_id()) % kWindow, loaded());
+        n_loaded += kPart;
+        fetch_next();
+        __syncwarp();
+    }
+    // There are always more words than a step takes.
+    __device__ __forceinline__ void keep_loaded() {
+        if (unlikely(n_taken + 2 * kPart > n_loaded)) load();
+    }
+
+    // Gives the next words to the lanes whose states are small: at most 32 in all.
+    __device__ __forceinline__ void refill() {
+        const bool is_low = state < kLowestState;
+        const u32 taking = __ballot_sync(kAllLanes, is_low), at = n_taken + 2 * __popc(taking & below);
+        const u32 word = load_shared_2(window | at % kWindow);
+        if (is_low) state = state << 16 | word;
+        n_taken += 2 * __popc(taking);
+    }
+
+    // The next symbol of each lane, or of those that take part, in a context; and its number.
+    template <bool kAll>
+    __device__ __forceinline__ W number(u32 context, bool takes_part, u32& symbol) {
+        const u32 slot = state % kContextSlots, context_starts = starts + context * (2 * Tables::kStarts);
+        symbol = load_shared_1(buckets + slot / Tables::kBucketSlots + context * Tables::kBuckets);
+        u32 at = context_starts + 2 * symbol, start = load_shared_2(at), end = load_shared_2(at + 2);
+        // Of 32 lanes, one is nearly always there.
+        const u32 second = load_shared_2(at + 4);
+        if (slot >= end) ++symbol, at += 2, start = end, end = second;
+        while (unlikely(__any_sync(kAllLanes, slot >= end))) {
+            if (slot >= end) ++symbol, at += 2, start = end, end = load_shared_2(at + 2);
+        }
+        const bool is_long = symbol >= kOwnSymbols + kNone && (kAll || takes_part);
+        // Symbols of numbers with more bits are found at the end.
+        constexpr u32 kLongest = 8 * sizeof(W) - 2;
+        const u32 of_number = max(symbol, kNone) - kNone;
+        const u32 length = is_long ? min(of_number / 2 + 2 - kOwnSymbols / 2, kLongest) : 0, n_bits = min(length, kBitsWithSymbol);
+        W number = static_cast<W>(is_long ? of_number & 1 | 2 : kAll || takes_part ? of_number : 0) << length;
+        if (kAll || takes_part) {
+            state = (end - start) * (state >> kLogSlots) + (slot - start);
+            greatest = max(greatest, symbol);
+        }
+        number |= state & ((1u << n_bits) - 1);
+        state >>= n_bits;
+#pragma unroll 1
+        for (u32 done = kBitsWithSymbol;; done += kMostBits) {
+            refill();
+            keep_loaded();
+            if (likely(!__any_sync(kAllLanes, length > done))) break;
+            const u32 n_bits = min(length - min(length, done), kMostBits);
+            number |= static_cast<W>(state & ((1u << n_bits) - 1)) << done;
+            state >>= n_bits;
+        }
+        return number;
+    }
+
+    // How many bytes states and string have, if they end as an encoder begins; else 0. In all lanes.
+    __device__ __forceinline__ u32 n_bytes() const {
+        const bool is_damaged = greatest >= Tables::kSymbols || state != kLowestState;
+        return __any_sync(kAllLanes, is_damaged) ? 0 : kStateBytes + n_taken;
+    }
+};

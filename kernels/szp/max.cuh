@@ -1,0 +1,255 @@
+// Decompression at level max: one warp a block of 65536 elements.
+//
+//   1. The bytes of the block are summed up, and the tables of its contexts made (stage/rans.cuh).
+//   2. Numbers are decoded, 32 of as many rows at a time (max_scan.cuh), and become elements at once.
+//   3. Elements that are kept exactly are put into their places.
+
+#pragma once
+
+#include "../stage/rans.cuh"
+#include "block_tile.cuh"
+#include "max_scan.cuh"
+
+// What the header of a block says, and where its sections are.
+template <typename W>
+struct MaxPlan {
+    u32 header, n_holes, n_others;
+    u32 others, weights;  // where these are
+    W base, hole;
+
+    __device__ __forceinline__ static W word(const u32* words) {
+        return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
+    }
+    // Reads a block of m elements with `n_bytes` bytes, at least one unit; is what is wrong with it.
+    __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes) {
+        constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasHoles | kHasOthers;
+        const u32* const words = reinterpret_cast<const u32*>(block);
+        header = words[0] & 0xffff;
+        n_holes = n_others = 0;
+        if (header & kRawBlock) return plain_damage<W>(words[0], m * element_bytes, n_bytes, log_unit);
+        if (words[0] & ~kKnown || (header & kHasWords && header & (kHasHoles | kHasOthers))) return kMarkUnsupported;
+        u32 at = kAlignment;
+        if (at + sizeof(W) > n_bytes) return kMarkCorrupt;
+        base = word(words + at / 4);
+        at += sizeof(W);
+        if (header & kHasHoles) {
+            if (at + sizeof(W) + 4 > n_bytes) return kMarkCorrupt;
+            hole = word(words + at / 4);
+            n_holes = words[(at + sizeof(W)) / 4];
+            at += sizeof(W) + 4;
+            if (n_holes == 0) return kMarkCorrupt;
+        }
+        if (header & kHasOthers) {
+            if (at + 4 > n_bytes) return kMarkCorrupt;
+            n_others = words[at / 4];
+            others = at + 4;
+            const u64 end = others + (static_cast<u64>(n_others) * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
+            if (n_others == 0 || end > n_bytes) return kMarkCorrupt;
+            at = static_cast<u32>(end);
+        }
+        weights = at;
+        return header & kHasWords || has_codes ? 0 : kMarkCorrupt;
+    }
+};
+
+template <typename W>
+struct MaxShared {
+    // The longest block.
+    static constexpr u32 kMostBytes = (sizeof(W) << kLogMax) + kUnitBytes;
+
+    RansTables<kMaxContexts, kNoNumbers + kWordSymbols<W>> tables;
+    MaxCells<W> cells;
+    Quantiser<W> quantiser;
+    Box box;
+    CtaSums<1> sums;
+    MaxPlan<W> plan;
+};
+
+// kInArray: elements have as many bytes as words, and all are wanted. kPart: as in block_tile.cuh.
+template <typename W, bool kInArray, bool kPart = false>
+struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogMaxRow> {
+    static_assert(!kInArray || !kPart, "a region has no places for other elements");
+    using Shared = MaxShared<W>;
+    using Tile = BlockTile<W, kLogMax, kWarp, kPart, Shared, kLogMaxRow>;
+    using Plan = MaxPlan<W>;
+    using Reader = RansReader<W, decltype(Shared::tables), kNoNumbers>;
+    using Tile::args, Tile::payload, Tile::shared;
+    using Tile::count, Tile::finish, Tile::part, Tile::report, Tile::store_elements;
+
+    using Tile::Tile;
+
+    __device__ __forceinline__ void run() {
+        const auto decode = [&](u32 begin, u32 end, u32 check) { decode_block(begin, end, check); };
+        if constexpr (kPart) {
+            Tile::run_part(decode);
+        } else {
+            Tile::run(decode);
+        }
+    }
+
+    // The block that the table says is in units [begin, end).
+    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
+        const typename Tile::Extent extent = Tile::extent(begin, end);
+        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
+        Sums sums;
+        if (threadIdx.x == kWarp - 1) Tile::prepare(extent);
+        Tile::sum_up(extent, sums);
+        shared.sums.share(sums);
+        __syncthreads();
+        bool is_checked = true;
+        if (threadIdx.x == 0) is_checked = Tile::add_sums(extent, end, check);
+        u32 damage = extent.damage;
+        const u32 n_bytes = static_cast<u32>(extent.n_bytes);
+        Plan plan;
+        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
+        if (damage == 0 && n_bytes > 0) {
+            damage = plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
+            if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
+            if (damage == 0 && plan.header == kConstBlock) plan.base = Plan::word(reinterpret_cast<const u32*>(source) + 1);
+            // A block that a later version has written is none that is damaged, if its check is right.
+            if (threadIdx.x == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
+        }
+        // In shared memory, where it takes no registers.
+        if (threadIdx.x == 0) shared.plan = plan;
+        __syncthreads();
+        if (unlikely(damage)) return finish(count());
+        if (unlikely(plan.header == kRawBlock)) {
+            const Element element = part();
+            store_elements([&](u32 i) { return Tile::load_unaligned(source + kAlignment + i * element.bytes, element); });
+        } else if (unlikely(plan.header == kConstBlock)) {
+            const W word = plan.base;
+            store_elements([&](u32) { return word; });
+        } else if (!decode_numbers(source, n_bytes)) {
+            if (threadIdx.x == 0) report(kMarkCorrupt);
+        }
+        __syncthreads();
+        finish(count());
+    }
+
+    // Marks of other exceptions, a bit for each element, and behind them the cells that are kept, in scratch.
+    static constexpr u32 kMarks = (1u << kLogMax) / 32;
+    __device__ __forceinline__ u32* scratch(u32& n_cells) const {
+        n_cells = MaxView(find_box(args.own.extents, kLogMax, 0, kLogMaxRow)).kept_cells();
+        char* const all = static_cast<char*>(args.scratch) + aligned_up(args.n_chunks * kDecompressScratch, kMaxAlignment);
+        const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(n_cells);
+        return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
+    }
+
+    // Numbers become the elements of the array; whether the block is sound.
+    __device__ __forceinline__ bool decode_numbers(const unsigned char* source, u32 n_bytes) {
+        const MaxView view(shared.box);
+        const u32 header = shared.plan.header, weights = shared.plan.weights;
+        const u32 tables = weights + (header & kHasWeights ? aligned_up(2 * view.n_weights(), kAlignment) : 0);
+        if (tables > n_bytes) return false;
+        u32 n_cells;
+        u32* const marks = scratch(n_cells);
+        if (shared.plan.n_others > 0) {
+            for (u32 i = lane_id(); i < kMarks; i += kWarp) marks[i] = 0;
+        }
+        shared.cells.weights.read(view, header, source + weights);
+        shared.tables.template read<kWarp>(source + tables, n_bytes - tables);
+        const u32 string = tables + aligned_up(shared.tables.n_bytes, kAlignment);
+        if (!shared.tables.is_sound || string > n_bytes) return false;
+        Coder coder{*this, Reader(shared.tables, source + string, n_bytes - string), marks, has_places(view), view.length, nullptr, 0};
+        const KeptCells<W> kept(reinterpret_cast<char*>(marks + kMarks), n_cells);
+        MaxScan<W, Coder>{shared.cells, kept, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
+        // There are no more exceptions than elements.
+        const u32 n_read = coder.reader.n_bytes(), n_holes = warp_sum(coder.found % kOtherFound), n_others = warp_sum(coder.found / kOtherFound);
+        const u32 log_unit = args.own.log_unit();
+        const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_holes == shared.plan.n_holes && n_others == shared.plan.n_others;
+        if (is_sound && n_others > 0) put_others(marks, source);
+        return is_sound;
+    }
+
+    // What a lane has found: holes, and other exceptions above them.
+    static constexpr u32 kHoleFound = 1, kOtherFound = 1 << 16;
+
+    // Decodes numbers, which become elements.
+    struct Coder {
+        const MaxDecompressor& block;
+        Reader reader;
+        u32* const marks;
+        const bool has_places;
+        const u32 length;
+        W* place;   // of the lane's row in the array, if rows are those of the array
+        u32 found;
+
+        __device__ __forceinline__ void begin(u32 row) {
+            if (kInArray && has_places) place = block.place_of(row, length);
+        }
+        __device__ __forceinline__ SizedNumber<W> code(const MaxStep<W>& step) {
+            u32 symbol;
+            const W number = reader.template number<false>(step.context, step.takes_part, symbol), left = unzigzag(number);
+            SizedNumber<W> coded{step.expected.number + (step.expected.is_rounded_up ? 0 - left : left),
+                                 static_cast<u32>(min(static_cast<W>((number >> 1) + (number & 1)), static_cast<W>(kLargestMaxSize)))};
+            if (step.takes_part) {
+                const u32 at = step.row * length + step.x;
+                if (unlikely(symbol < kNoNumbers)) {
+                    found += symbol == kHoleSymbol ? kHoleFound : kOtherFound;
+                    if (symbol == kHoleSymbol) coded.size = kHoleSize;
+                    if (symbol == kOtherSymbol) atomicOr(marks + at / 32, 1u << at % 32);
+                }
+                const W word = unlikely(symbol == kHoleSymbol) ? block.shared.plan.hole : block.word(coded.number + block.shared.plan.base);
+                if (kInArray && has_places) {
+                    place[step.x << block.args.own.log_parts()] = block.args.flags & kSwapBytes ? swapped_bytes(word) : word;
+                } else {
+                    block.store_place(at, block.part(), word);
+                }
+            }
+            return coded;
+        }
+    };
+    // Whether the rows that are seen, or the parts of a line, are together in the array.
+    __device__ __forceinline__ bool has_places(const MaxView& view) const {
+        return kInArray && (view.is_line() ? shared.box.sz * shared.box.sy == 1 : view.length == shared.box.sx);
+    }
+    __device__ __forceinline__ W* place_of(u32 row, u32 length) const {
+        const Box& box = shared.box;
+        const u32 z = row / box.sy, y = row - z * box.sy;
+        const u64 first = length == box.sx ? (z * args.own.extents[1] + y) * args.own.extents[2] : static_cast<u64>(row) * length;
+        return reinterpret_cast<W*>(Tile::dst()) + ((box.start + first) << args.own.log_parts());
+    }
+    __device__ __forceinline__ W word(W code) const {
+        const Float<W> value = signed_float(code) * shared.quantiser.steps[0];
+        // Elements of the first zone are their codes times a step.
+        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) && size_of(value) < shared.quantiser.starts[1];
+        return likely(is_near) ? bits_of(value) : any_word(shared, code);
+    }
+    static __device__ __noinline__ W any_word(const Shared& shared, W code) { return shared.plan.header & kHasWords ? code : shared.quantiser.value(code); }
+    static __device__ __forceinline__ float signed_float(u32 code) { return __int2float_rn(static_cast<s32>(code)); }
+    static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
+
+    // Stores other exceptions, which come in the order of their places.
+    __device__ __forceinline__ void put_others(const u32* marks, const unsigned char* source) const {
+        __syncwarp();
+        const Element element = part();
+        const unsigned char* const elements = source + shared.plan.others;
+        u32 before = 0;
+#pragma unroll 1
+        for (u32 first = 0; first < kMarks; first += kWarp) {
+            const u32 own = marks[first + lane_id()], n = __popc(own), through = warp_inclusive_sum(n);
+            u32 at = before + through - n;
+#pragma unroll 1
+            for (u32 left = own; left != 0; left &= left - 1, ++at) {
+                Tile::store_place(32 * (first + lane_id()) + __ffs(left) - 1, element, Tile::load_unaligned(elements + at * element.bytes, element));
+            }
+            before += __shfl_sync(kAllLanes, through, kWarp - 1);
+        }
+    }
+};
+
+template <typename W, bool kInArray>
+__device__ __forceinline__ void szp_max_decompress(const DecompressArgs<Chunk>& args) {
+    extern __shared__ __align__(512) unsigned char shared[];
+    MaxDecompressor<W, kInArray>(args, *reinterpret_cast<MaxShared<W>*>(shared)).run();
+}
+
+template <typename W>
+__device__ __forceinline__ void szp_max_decompress_region(const RegionArgs<Chunk>& args) {
+    extern __shared__ __align__(512) unsigned char shared[];
+    MaxDecompressor<W, false, true>(args, *reinterpret_cast<MaxShared<W>*>(shared)).run();
+}
+
+// What a block has in scratch depends on the array: the host adds it.
+template <typename W>
+constexpr LaunchInfo kMaxInfo = {kWarp, sizeof(MaxShared<W>), 0, 1, 0, kDecompressScratch, 0};

@@ -1,0 +1,262 @@
+// The weights of the neighbours that predict a block's numbers: those of least squares, or those that make differences. The twin of
+// src/codec/szp/max/weights.rs, which says why. By a CTA; some steps by a warp of it each.
+//
+// All sums are of whole numbers, so their order does not matter; systems are solved in single operations of binary64, in the order that
+// SPEC.md gives them.
+
+#pragma once
+
+#include "../common/warp.cuh"
+#include "max_view.cuh"
+
+template <u32 kThreads>
+struct WeightsChooser {
+    static constexpr u32 kWarps = kThreads / kWarp;
+    // Elements that are sampled at most, of which those that decide whether weights are used are so far apart.
+    static constexpr u32 kSamples = 1 << 10, kTried = 2;
+    static constexpr u32 kStride = kSamples + 1;  // so that taps are in different banks
+    static constexpr s32 kLimit = 1 << 19;        // larger differences count as this
+    static constexpr u32 kGolden = 40503;         // samples are at distances that differ: the golden section, in parts of 2^16
+    static constexpr u32 kCounts = 1 << 20, kLittleSpread = 1 << 4, kLittleLeft = 1 << 2;
+    static constexpr u32 kOptions = 8;            // weights, and seven orders of differences
+    static constexpr u32 kLengths = 32, kSpreads = 32;
+    // Products of two taps, each of two parts of the samples by a thread.
+    static constexpr u32 kProducts = kTaps * (kTaps + 1) / 2 - 1, kParts = 2;
+    static constexpr u32 kFactorStride = kTaps + 1;
+
+    // In shared memory.
+    struct State {
+        s32 samples[kTaps][kStride];  // what a number, which comes first, and its neighbours have above the one before it
+        u32 counts[kSamples];         // how often a sample counts
+        u32 taken[kSamples / 32];     // marks of elements that are samples
+        u32 n_samples;
+        u64 sums[kTaps][kTaps];       // of products, those with the number first; the others below the diagonal only
+        union {
+            double factors[kRowKinds][kTaps][kFactorStride];
+            u32 tables[kOptions][kSpreads * kLengths / 2];  // how often bit lengths occur, two in a word
+        };
+        u64 costs[kOptions];
+        MaxWeights weights;
+        u32 header;                   // what that of the block says of them
+    };
+    State& state;
+    const MaxView& view;
+    const u32 n_elements;
+
+    // Those that suit some numbers best, and what the header says of them, are in the state then. By all threads; barriers.
+    template <typename W>
+    __device__ __forceinline__ void run(const W* numbers) const {
+        const u32 sampled = view.n_kinds() == 1 ? 0 : view.is_deep() ? 3 : 1, warp = warp_id();
+        sample(numbers, sampled);
+        if (state.n_samples == 0) {
+            if (warp == 0) state.weights.read(view, 1, nullptr);
+            if (threadIdx.x == 0) state.header = 1;
+            __syncthreads();
+            return;
+        }
+        for (u32 i = threadIdx.x; i < kRowKinds * kTaps; i += kThreads) state.weights.of[i / kTaps][i % kTaps] = 0;
+#pragma unroll 1
+        for (u32 round = 0; round < 3; ++round) {
+            const u32 step = round < 2 ? kTried : 1;
+            if (threadIdx.x < kTaps * kTaps) state.sums[threadIdx.x / kTaps][threadIdx.x % kTaps] = 0;
+            weigh(step, round > 0, sampled);
+            __syncthreads();
+            multiply(step);
+            __syncthreads();
+            if (round < 2) {
+                if (warp == 0) solve(sampled);
+            } else {
+                for (u32 kind = warp; kind < view.n_kinds(); kind += kWarps) solve(kind);
+            }
+            __syncthreads();
+        }
+        for (u32 option = warp; option < kOptions; option += kWarps) find_cost(option, sampled);
+        __syncthreads();
+        if (threadIdx.x == 0) choose();
+        __syncthreads();
+        if (warp == 0 && !(state.header & kHasWeights)) state.weights.read(view, state.header, nullptr);
+        __syncthreads();
+    }
+
+    // A neighbour's distance in planes, rows and elements.
+    struct Distance {
+        s32 z, y, x;
+    };
+    static __device__ __forceinline__ constexpr Distance distance(u32 tap) {
+        return tap < 3    ? Distance{0, 0, -1 - static_cast<s32>(tap)}
+               : tap < 7  ? Distance{0, -1, static_cast<s32>(tap) - 5}
+               : tap < 10 ? Distance{-1, 0, static_cast<s32>(tap) - 8}
+               : tap < 13 ? Distance{-1, -1, static_cast<s32>(tap) - 11}
+                          : Distance{-1, 1, static_cast<s32>(tap) - 14};
+    }
+    static __device__ __forceinline__ s32 limited(u32 difference) { return min(max(static_cast<s32>(difference), -kLimit), kLimit); }
+    static __device__ __forceinline__ s32 limited(u64 difference) {
+        return static_cast<s32>(min(max(static_cast<s64>(difference), static_cast<s64>(-kLimit)), static_cast<s64>(kLimit)));
+    }
+
+    // Takes differences of some numbers that have all neighbours of their kind within the block. Barriers.
+    template <typename W>
+    __device__ __forceinline__ void sample(const W* numbers, u32 sampled) const {
+        const u32 step = (n_elements + kSamples - 1) / kSamples, lane = lane_id();
+        const auto place = [&](u32 i) { return i * step + (i * kGolden % (1u << 16) * step >> 16); };
+        for (u32 i = threadIdx.x; i < kSamples; i += kThreads) {
+            const u32 at = place(i), x = at % view.length;
+            const bool has_all = view.is_line() ? at >= kTaps : view.kind(at / view.length) == sampled && x >= 3 && x + 1 < view.length;
+            const u32 marks = __ballot_sync(kAllLanes, has_all && at < n_elements);
+            if (lane == 0) state.taken[i / 32] = marks;
+        }
+        __syncthreads();
+        const u32 n_taps = view.is_line() || view.is_deep() ? kTaps : kPlaneTaps;
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < kSamples; i += kThreads) {
+            const u32 marks = state.taken[i / 32];
+            u32 to = __popc(marks & ((1u << lane) - 1));
+            for (u32 k = 0; k < i / 32; ++k) to += __popc(state.taken[k]);
+            if (i == kSamples - 1) state.n_samples = to + (marks >> lane & 1);
+            if (!(marks >> lane & 1)) continue;
+            const W* const at = numbers + place(i);
+            const W before = at[-1];
+            state.samples[0][to] = limited(at[0] - before);
+#pragma unroll
+            for (u32 tap = 1; tap < kTaps; ++tap) {
+                const Distance d = distance(tap);
+                const s32 rows = d.z * static_cast<s32>(view.per_plane) + d.y;
+                const s32 offset = view.is_line() ? -1 - static_cast<s32>(tap) : rows * static_cast<s32>(view.length) + d.x;
+                state.samples[tap][to] = tap < n_taps ? limited(at[offset] - before) : 0;
+            }
+        }
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ u32 spread(u32 s) const {
+        u32 spread = 0;
+#pragma unroll
+        for (u32 tap = 1; tap < kTaps; ++tap) spread += static_cast<u32>(abs(state.samples[tap][s]));
+        return spread;
+    }
+    // What weights leave of a sample.
+    __device__ __forceinline__ s64 left(u32 s, const short (&weights)[kTaps], u32 fraction) const {
+        s64 sum = (1 << fraction) >> 1;
+#pragma unroll
+        for (u32 tap = 1; tap < kTaps; ++tap) sum += static_cast<s64>(state.samples[tap][s]) * weights[tap];
+        return state.samples[0][s] - (sum >> fraction);
+    }
+
+    // How often samples count. What was predicted badly counts less, and what has neighbours that differ much.
+    __device__ __forceinline__ void weigh(u32 step, bool are_known, u32 sampled) const {
+#pragma unroll 1
+        for (u32 s = threadIdx.x * step; s < state.n_samples; s += kThreads * step) {
+            const s64 left = are_known ? this->left(s, state.weights.of[sampled], kWeightBits) : 0;
+            const u64 divisor = static_cast<u64>(kLittleSpread + spread(s)) * static_cast<u64>(kLittleLeft + (left < 0 ? -left : left));
+            state.counts[s] = divisor < kCounts ? kCounts / static_cast<u32>(divisor) : 1;
+        }
+    }
+
+    // Adds up products of taps.
+    __device__ __forceinline__ void multiply(u32 step) const {
+#pragma unroll 1
+        for (u32 job = threadIdx.x; job < kParts * kProducts; job += kThreads) {
+            const u32 part = job / kProducts;
+            u32 i = 1, j = job % kProducts;
+            for (; j > i; ++i) j -= i + 1;
+            const u32 steps = (state.n_samples + step - 1) / step, middle = (steps + 1) / 2 * step;
+            const u32 begin = part == 0 ? 0 : middle, end = part == 0 ? middle : state.n_samples;
+            const s32 *const of_i = state.samples[i], *const of_j = state.samples[j];
+            s64 sum = 0;
+#pragma unroll 4
+            for (u32 s = begin; s < min(end, state.n_samples); s += step) sum += static_cast<s64>(of_i[s] * static_cast<s32>(state.counts[s])) * of_j[s];
+            atomicAdd(reinterpret_cast<unsigned long long*>(&state.sums[i][j]), static_cast<unsigned long long>(sum));
+        }
+    }
+
+    // Sets the weights of a kind of rows to those of least squares, if there are some. By a warp.
+    __device__ __forceinline__ void solve(u32 kind) const {
+        const u32 lane = lane_id(), present = view.present(kind) & ((view.is_line() || view.is_deep() ? 1u << kTaps : 1u << kPlaneTaps) - 2), n = __popc(present);
+        // The lane's neighbour.
+        u32 others = present;
+        for (u32 k = 0; k < lane && others; ++k) others &= others - 1;
+        const u32 tap = others ? __ffs(others) - 1 : 0;
+        double(&factor)[kTaps][kFactorStride] = state.factors[kind];
+        for (u32 i = 0; i < n; ++i) {
+            const u32 tap_i = __shfl_sync(kAllLanes, tap, i);
+            if (lane > i) continue;
+            double sum = static_cast<double>(static_cast<s64>(state.sums[tap_i][tap]));
+            if (lane == i) sum = sum + sum / 65536.0 + 1.0;
+            factor[i][lane] = sum;
+        }
+        double x = lane < n ? static_cast<double>(static_cast<s64>(state.sums[tap][0])) : 0.0;
+        // The factor of Cholesky, column by column: a lane has a row. And the solution forwards.
+        for (u32 k = 0; k < n; ++k) {
+            __syncwarp();
+            const double square = factor[k][k];
+            if (!(square > 0.0)) return;
+            const double root = sqrt(square);
+            const bool is_below = lane > k && lane < n;
+            if (lane == k) x = x / root;
+            const double x_k = __shfl_sync(kAllLanes, x, k), own = is_below ? factor[lane][k] / root : 0.0;
+            __syncwarp();
+            if (lane == k) factor[k][k] = root;
+            if (is_below) factor[lane][k] = own, x -= own * x_k;
+            __syncwarp();
+            if (!is_below) continue;
+            for (u32 j = k + 1; j <= lane; ++j) factor[lane][j] -= own * factor[j][k];
+        }
+        __syncwarp();
+        for (u32 i = n; i-- > 0;) {
+            const double product = lane > i && lane < n ? factor[lane][i] * x : 0.0;
+            double sum = __shfl_sync(kAllLanes, x, i);
+            for (u32 k = i + 1; k < n; ++k) sum -= __shfl_sync(kAllLanes, product, k);
+            if (lane == i) x = sum / factor[i][i];
+        }
+        // Out of range, or not a number, it becomes the nearest one, or 0.
+        const s32 weight = x == x ? __double2int_rn(x * static_cast<double>(1 << kWeightBits)) : 0;
+        if (lane < n) state.weights.of[kind][tap] = static_cast<short>(min(max(weight, -32768), 32767));
+    }
+
+    // Sixteen times the logarithm of a number above 0, to the base of 2, rounded down: between powers of two on a line.
+    static __device__ __forceinline__ u32 log(u32 number) {
+        const u32 whole = bit_length(number) - 1;
+        return 16 * whole + ((number << (31 - whole) << 1) >> 28);
+    }
+    static __device__ __forceinline__ u32 of_count(u32 n) { return n > 0 ? n * log(n) : 0; }
+    // What samples that are tried would take: bit lengths of what is left in classes by how much neighbours differ, and the bits below the highest
+    // one. By a warp.
+    __device__ __forceinline__ void find_cost(u32 option, u32 sampled) const {
+        const u32 lane = lane_id();
+        u32* const table = state.tables[option];
+        for (u32 i = lane; i < kSpreads * kLengths / 2; i += kWarp) table[i] = 0;
+        short weights[kTaps];
+#pragma unroll
+        for (u32 tap = 0; tap < kTaps; ++tap) weights[tap] = option == 0 ? state.weights.of[sampled][tap] : MaxWeights::of_differences(view, sampled, option, tap);
+        __syncwarp();
+        u32 below = 0;
+#pragma unroll 1
+        for (u32 s = lane * kTried; s < state.n_samples; s += kWarp * kTried) {
+            const s64 left = this->left(s, weights, option == 0 ? kWeightBits : 0);
+            const u32 length = bit_length(static_cast<u64>(left << 1 ^ left >> 63)), at = bit_length(spread(s)) * kLengths + length;
+            atomicAdd(&table[at / 2], 1u << at % 2 * 16);
+            below += max(length, 1u) - 1;
+        }
+        __syncwarp();
+        u32 total = 0, apart = 0;
+        for (u32 i = 0; i < kLengths / 2; ++i) {
+            // Lanes at different words: those of the same place in all classes are in one bank.
+            const u32 two = table[lane * (kLengths / 2) + (i + lane) % (kLengths / 2)];
+            total += (two & 0xffff) + (two >> 16), apart += of_count(two & 0xffff) + of_count(two >> 16);
+        }
+        const u32 together = of_count(total);
+        const u32 cost = warp_sum(together > apart ? together - apart : 0) + 16 * warp_sum(below);
+        if (lane == 0) state.costs[option] = cost;
+    }
+    // By one thread.
+    __device__ __forceinline__ void choose() const {
+        const u64 per_sample = n_elements / ((state.n_samples + kTried - 1) / kTried);
+        // Weights are to be written.
+        u64 best = state.costs[0] * per_sample + 8 * 16 * 2 * view.n_weights();
+        state.header = kHasWeights;
+        for (u32 orders = 1; orders < kOptions; ++orders) {
+            const u64 cost = state.costs[orders] * per_sample;
+            if (cost < best) best = cost, state.header = orders;
+        }
+    }
+};

@@ -1,0 +1,25 @@
+// Entry points of the kernels for level max of szp, and how to launch them.
+
+#include "max.cuh"
+
+// The last one is how many CTAs per multiprocessor registers are limited for.
+#define MAX_DECOMPRESS(name, Word, kInArray, kCtas)                                              \
+    extern "C" __global__ void __launch_bounds__(kWarp, kCtas)                                     \
+        szp_max_decompress_##name(const __grid_constant__ DecompressArgs<Chunk> args) {          \
+        szp_max_decompress<Word, kInArray>(args);                                                \
+    }                                                                                            \
+    extern "C" __device__ const LaunchInfo szp_max_decompress_##name##_info = kMaxInfo<Word>;
+
+MAX_DECOMPRESS(u32, u32, true, 16)
+MAX_DECOMPRESS(u64, u64, true, 12)
+MAX_DECOMPRESS(short, u32, false, 16)
+
+#define MAX_REGION(name, Word, kCtas)                                                            \
+    extern "C" __global__ void __launch_bounds__(kWarp, kCtas)                                     \
+        szp_max_region_##name(const __grid_constant__ RegionArgs<Chunk> args) {                  \
+        szp_max_decompress_region<Word>(args);                                                   \
+    }                                                                                            \
+    extern "C" __device__ const LaunchInfo szp_max_region_##name##_info = kMaxInfo<Word>;
+
+MAX_REGION(u32, u32, 16)
+MAX_REGION(u64, u64, 12)
