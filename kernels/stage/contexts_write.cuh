@@ -1,10 +1,18 @@
-// Numbers of a block to what contexts.cuh reads: the tables of their contexts, and the string. The twin of src/stage/entropy/contexts.rs and
-// frequencies.rs, where the rules are.
+// Numbers of a block to what rans.cuh reads: the tables of their contexts, and the string. The twin of src/stage/entropy/tables.rs,
+// frequencies.rs and steps.rs, where the rules are.
 
 #pragma once
 
-#include "contexts.cuh"
 #include "pack.cuh"
+#include "rans.cuh"
+
+// How numbers are coded: of so many bits, in how many contexts, and how many symbols there are for what has no number, before those of numbers.
+template <typename W, u32 kContextsOfAll, u32 kNoneOfAll>
+struct Coding {
+    using Word = W;
+    static constexpr u32 kContexts = kContextsOfAll, kNone = kNoneOfAll, kSymbols = kNone + kWordSymbols<W>, kKeys = kContexts * kSymbols;
+    static constexpr u32 kMostBits = 16, kBitsWithSymbol = kMostBits - kLogSlots;  // of a step
+};
 
 __device__ __forceinline__ float cut_to_float(u32 number) { return __uint2float_rz(number); }
 __device__ __forceinline__ float cut_to_float(u64 number) { return __ull2float_rz(number); }
@@ -16,14 +24,16 @@ __device__ __forceinline__ u32 symbol_of(W number) {
     constexpr u32 kSecondBitAt = 22, kOfLength = 2 * 126;
     return static_cast<u32>(min(number, static_cast<W>((__float_as_uint(cut_to_float(number)) >> kSecondBitAt) - kOfLength)));
 }
+// Of the symbol of a number.
 __device__ __forceinline__ u32 tail_bits(u32 symbol) { return symbol >= kOwnSymbols ? (symbol - kOwnSymbols) / 2 + 2 : 0; }
 
 // A number in half a word: its key, which is kSymbols times the context and the symbol, and above that the lowest bits of the number, as many as there
 // is room for. That is all of most tails. What is above half a word does not count.
-template <typename W>
+template <typename Coding>
 struct ContextEntry {
-    static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols, kKeyBits = kNumberContexts * kSymbols <= 1 << 10 ? 10 : 11, kBits = 16 - kKeyBits;
-    static_assert(kNumberContexts * kSymbols <= 1 << kKeyBits && kBits <= ContextReader<W>::kBitsWithSymbol, "half a word has room for it");
+    using W = typename Coding::Word;
+    static constexpr u32 kSymbols = Coding::kSymbols, kKeyBits = Coding::kKeys <= 1 << 10 ? 10 : Coding::kKeys < 1 << 11 ? 11 : 12, kBits = 16 - kKeyBits;
+    static_assert(Coding::kKeys <= 1 << kKeyBits && kBits <= Coding::kBitsWithSymbol, "half a word has room for it");
 
     // In context 1, so that the place of the highest bit of a sum tells how many contexts to add.
     static __device__ __forceinline__ u32 of(W number) { return (static_cast<u32>(number) << kKeyBits) + (symbol_of(number) + kSymbols); }
@@ -32,18 +42,21 @@ struct ContextEntry {
     static __device__ __forceinline__ u32 tail(u32 entry) { return entry >> kKeyBits; }
     // Whether the tail has more bits.
     static __device__ __forceinline__ bool is_long(W number) { return number >> (kBits + 2) != 0; }
+    // Where a lane has nothing.
+    static constexpr u32 kNothing = (1u << kKeyBits) - 1;
 };
 
-// Tables of contexts with kSymbols symbols, by a CTA of kThreads threads.
-template <u32 kSymbols, u32 kThreads>
+// Tables of contexts, by a CTA of kThreads threads.
+template <typename Coding, u32 kThreads>
 struct ContextTablesMaker {
-    static constexpr u32 kPer = (kSymbols + kWarp - 1) / kWarp, kMaxWords = (kNumberContexts * (17 + 7 * kSymbols) + 31) / 32 + 2;
+    static constexpr u32 kContexts = Coding::kContexts, kSymbols = Coding::kSymbols;
+    static constexpr u32 kPer = (kSymbols + kWarp - 1) / kWarp, kMaxWords = (kContexts * (17 + 7 * kSymbols) + 31) / 32 + 2;
 
     // In shared memory.
     struct State {
-        u32 counts[kNumberContexts * kSymbols];  // by keys
-        unsigned short frequencies[kNumberContexts][kSymbols];
-        u32 rests[kNumberContexts], bits[kNumberContexts];
+        u32 counts[kContexts * kSymbols];  // by keys
+        unsigned short frequencies[kContexts][kSymbols];
+        u32 rests[kContexts], bits[kContexts];
         u32 owners, n_bits;     // which contexts have a table of their own; bits of all tables
         u32 words[kMaxWords];   // these
     };
@@ -51,7 +64,7 @@ struct ContextTablesMaker {
 
     // By all threads, then a barrier.
     __device__ __forceinline__ void clear() const {
-        for (u32 i = threadIdx.x; i < kNumberContexts * kSymbols; i += kThreads) state.counts[i] = 0;
+        for (u32 i = threadIdx.x; i < kContexts * kSymbols; i += kThreads) state.counts[i] = 0;
         for (u32 i = threadIdx.x; i < kMaxWords; i += kThreads) state.words[i] = 0;
     }
     // A number with a symbol in a context, as a key: kSymbols times the context and the symbol.
@@ -140,10 +153,10 @@ struct ContextTablesMaker {
     }
 
     // Makes tables of what was counted, and ranges of symbols by them. By all threads; barriers.
-    __device__ __forceinline__ void run(u32 (&ranges)[kNumberContexts * kSymbols]) const {
+    __device__ __forceinline__ void run(u32 (&ranges)[kContexts * kSymbols]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll 1
-        for (u32 context = warp; context < kNumberContexts; context += kThreads / kWarp) {
+        for (u32 context = warp; context < kContexts; context += kThreads / kWarp) {
             u32 n[kPer];
             load_counts(context, n);
             store(context, make(n));
@@ -152,7 +165,7 @@ struct ContextTablesMaker {
         if (warp == 0) share_tables(), write();
         __syncthreads();
 #pragma unroll 1
-        for (u32 context = warp; context < kNumberContexts; context += kThreads / kWarp) {
+        for (u32 context = warp; context < kContexts; context += kThreads / kWarp) {
             const unsigned short* const own = state.frequencies[context + __ffs(state.owners >> context) - 1];
             u32 before = 0;
 #pragma unroll
@@ -175,7 +188,7 @@ struct ContextTablesMaker {
         load_counts(0, last);
         Table of_last = load(0);
 #pragma unroll 1
-        for (u32 next = 1; next < kNumberContexts; ++next) {
+        for (u32 next = 1; next < kContexts; ++next) {
             u32 own[kPer], both[kPer];
             load_counts(next, own);
 #pragma unroll
@@ -190,8 +203,8 @@ struct ContextTablesMaker {
 #pragma unroll
             for (u32 k = 0; k < kPer; ++k) last[k] = shares ? both[k] : own[k];
         }
-        store(kNumberContexts - 1, of_last);
-        if (lane_id() == 0) state.owners = owners | 1u << (kNumberContexts - 1);
+        store(kContexts - 1, of_last);
+        if (lane_id() == 0) state.owners = owners | 1u << (kContexts - 1);
         __syncwarp();
     }
     // Adds the tables to zeros. By a warp.
@@ -199,7 +212,7 @@ struct ContextTablesMaker {
         const u32 words = shared_address(state.words), lane = lane_id();
         u32 at = 0;
 #pragma unroll 1
-        for (u32 context = 0; context < kNumberContexts; ++context) {
+        for (u32 context = 0; context < kContexts; ++context) {
             const bool is_own = state.owners >> context & 1;
             if (!is_own && lane == 0) add_bits(words, at, 1u);
             ++at;
@@ -225,37 +238,44 @@ struct ContextTablesMaker {
 };
 
 // Writes the string of numbers, from its end to its front, by a warp.
-template <typename W>
+template <typename Coding>
 struct ContextWriter {
-    static constexpr u32 kSymbols = ContextReader<W>::kWordSymbols;
-    static constexpr u32 kMostBits = ContextReader<W>::kMostBits, kBitsWithSymbol = ContextReader<W>::kBitsWithSymbol;
+    using W = typename Coding::Word;
+    static constexpr u32 kSymbols = Coding::kSymbols, kMostBits = Coding::kMostBits, kBitsWithSymbol = Coding::kBitsWithSymbol;
     // Parts that a tail may have behind the bits with the symbol, and most words of a row.
     static constexpr u32 kParts = (8 * sizeof(W) - 2 - kBitsWithSymbol + kMostBits - 1) / kMostBits, kRowWords = kWarp * (1 + kParts);
 
-    // In shared memory, of symbols with their contexts: the first slot, the frequency and the bits of a tail; and the inverse of the frequency.
+    // In shared memory, of symbols with their contexts: the first slot, the frequency and the bits of a tail; and the inverse of the frequency. Where
+    // there are many symbols, the inverses are in a table of their own.
     static constexpr u32 kFrequencyAt = 10, kTailAt = 21;
+    static constexpr bool kHasInverses = Coding::kKeys <= 1 << 10;
+    static constexpr u32 kWords = kHasInverses ? 2 : 1;
     struct Ranges {
-        uint2 of[kNumberContexts * kSymbols];
+        alignas(8) u32 of[Coding::kKeys * kWords];
+        u32 inverses[kHasInverses ? 1 : kContextSlots + 1];
 
+        static __device__ __forceinline__ u32 inverse(u32 frequency) { return 0xffffffffu / max(frequency, 1u); }
         // Is whether any symbol that occurs has more bits in its tail than an entry.
-        __device__ __forceinline__ bool load(const u32 (&ranges)[kNumberContexts * kSymbols]) {
+        __device__ __forceinline__ bool load(const u32 (&ranges)[Coding::kKeys]) {
             bool is_long = false;
-            for (u32 i = lane_id(); i < kNumberContexts * kSymbols; i += kWarp) {
-                const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(i % kSymbols);
-                of[i] = make_uint2(start % kContextSlots | frequency << kFrequencyAt | length << kTailAt, 0xffffffffu / max(frequency, 1u));
-                is_long |= frequency > 0 && length > ContextEntry<W>::kBits;
+            for (u32 i = lane_id(); i < Coding::kKeys; i += kWarp) {
+                const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(max(i % kSymbols, Coding::kNone) - Coding::kNone);
+                of[kWords * i] = start % kContextSlots | frequency << kFrequencyAt | length << kTailAt;
+                if (kHasInverses) of[kWords * i + kWords - 1] = inverse(frequency);
+                is_long |= frequency > 0 && length > ContextEntry<Coding>::kBits;
             }
+            for (u32 i = lane_id(); !kHasInverses && i <= kContextSlots; i += kWarp) inverses[i] = inverse(i);
             return __any_sync(kAllLanes, is_long);
         }
     };
 
-    const u32 ranges, below;
+    const u32 ranges, inverses, below;
     unsigned short* const string;
     u32 at;  // the first word that is written
     u32 state = kLowestState;
 
     __device__ __forceinline__ ContextWriter(const Ranges& ranges, unsigned short* string, u32 end)
-        : ranges(shared_address(&ranges)), below(lanes_below()), string(string), at(end) {}
+        : ranges(shared_address(&ranges.of)), inverses(shared_address(&ranges.inverses)), below(lanes_below()), string(string), at(end) {}
 
     // Half of the states that are too large goes to the string. What becomes of a state does not wait for where that is, so several of these
     // may be on their way: `drain` first, `append` in the same order later.
@@ -278,9 +298,13 @@ struct ContextWriter {
         state = state << n | (bits & ((1u << n) - 1));
         return drained;
     }
-    __device__ __forceinline__ uint2 range(u32 key) const { return load_shared_8(ranges + key * 8); }
+    __device__ __forceinline__ uint2 range(u32 key) const {
+        if (kHasInverses) return load_shared_8(ranges + key * 8);
+        const u32 range = load_shared_4(ranges + key * 4);
+        return make_uint2(range, load_shared_4(inverses + 4 * (range >> kFrequencyAt & (2 * kContextSlots - 1))));
+    }
     // Whether a number with this key has so long a tail.
-    __device__ __forceinline__ bool has_long_tail(u32 key) const { return range(key).x >> kTailAt > ContextEntry<W>::kBits; }
+    __device__ __forceinline__ bool has_long_tail(u32 key) const { return load_shared_4(ranges + key * 4 * kWords) >> kTailAt > ContextEntry<Coding>::kBits; }
     // Puts a row of numbers, of which all bits of tails count, in front, of the lanes that take part. The others have key 0. kShort: no tail is long.
     template <bool kShort>
     __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
@@ -308,5 +332,81 @@ struct ContextWriter {
         if (lane_id() < kZeros) string[at - 1 - lane_id()] = 0;
         string[at + 2 * lane_id()] = static_cast<unsigned short>(state);
         string[at + 2 * lane_id() + 1] = static_cast<unsigned short>(state >> 16);
+    }
+};
+
+// As much as rows that are written together, and the states, may take in a string; and zeros behind its end, which readers of whole words meet.
+constexpr u32 kStringRowsBytes = 2048, kStringEndBytes = 8;
+
+// The string of entries, 32 in a row, and of residuals where an entry has not all of a tail. Entries are loaded some rows before they are needed. A row
+// waits for the one before by a short chain only: what its symbols and tails are does not depend on states. kHasGaps: entries may be kNothing.
+template <typename Coding, bool kHasGaps>
+struct StringWriter {
+    using W = typename Coding::Word;
+    using Entry = ContextEntry<Coding>;
+    using Writer = ContextWriter<Coding>;
+    static constexpr u32 kRow = kWarp, kAhead = 32 / sizeof(W);  // rows that are loaded together
+    static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= kStringRowsBytes, "there is room");
+
+    const typename Writer::Ranges& ranges;
+    const bool may_be_long;
+    const unsigned short* const entries;
+    const W* const residuals;
+    const u32 m;  // entries
+    unsigned char* const to;  // what is before the string, and behind that the string
+
+    static __device__ __forceinline__ u32 place(u32 row) { return row * kRow + lane_id(); }
+    static __device__ __forceinline__ bool exists(u32 entry) { return !kHasGaps || Entry::key(entry) != Entry::kNothing; }
+    static __device__ __forceinline__ u32 key(u32 entry) { return exists(entry) ? Entry::key(entry) : 0; }
+    // The number of an entry, as far as its tail goes.
+    __device__ __forceinline__ W number(const Writer& writer, u32 entry, u32 i) const { return writer.has_long_tail(key(entry)) ? residuals[i] : Entry::tail(entry); }
+
+    // Where the string begins, if it ends at `end`, or 0 if there is no room for it behind `front_bytes`. By a warp.
+    __device__ __forceinline__ u32 write(u32 front_bytes, u32 end_bytes) const {
+        Writer writer(ranges, reinterpret_cast<unsigned short*>(to), end_bytes / 2);
+        const u32 least = (front_bytes + kStringRowsBytes) / 2;
+        u32 end = (m + kRow - 1) / kRow;
+        // The last ones one by one, so that whole rows are left, and as many as are loaded together.
+#pragma unroll 1
+        for (; end % kAhead != 0 || end * kRow > m; --end) {
+            if (unlikely(writer.at < least)) return 0;
+            const u32 i = place(end - 1), entry = i < m ? entries[i] : 0;
+            writer.template put<false>(number(writer, entry, i), key(entry), i < m && exists(entry));
+        }
+        u32 rows[kAhead], next[kAhead];
+        // Rows before `end`; where there are none any, so that nobody has to ask.
+        const auto load = [&](u32 end) {
+            const unsigned short* const from = entries + place(max(end, kAhead) - kAhead);
+#pragma unroll
+            for (u32 k = 0; k < kAhead; ++k) next[k] = from[(kAhead - 1 - k) * kRow];
+        };
+        if (end > 0) load(end);
+#pragma unroll 1
+        for (; end > 0; end -= kAhead) {
+            if (unlikely(writer.at < least)) return 0;
+#pragma unroll
+            for (u32 k = 0; k < kAhead; ++k) rows[k] = next[k];
+            load(end - kAhead);
+            bool have_long = false;
+#pragma unroll
+            for (u32 k = 0; may_be_long && k < kAhead; ++k) have_long |= writer.has_long_tail(key(rows[k]));
+            if (unlikely(may_be_long && __any_sync(kAllLanes, have_long))) {
+                W numbers[kAhead];
+#pragma unroll
+                for (u32 k = 0; k < kAhead; ++k) numbers[k] = number(writer, rows[k], place(end - 1 - k));
+#pragma unroll 1
+                for (u32 k = 0; k < kAhead; ++k) {
+                    writer.template put<false>(numbers[0], key(rows[0]), exists(rows[0]));
+#pragma unroll
+                    for (u32 i = 1; i < kAhead; ++i) numbers[i - 1] = numbers[i], rows[i - 1] = rows[i];
+                }
+            } else {
+#pragma unroll
+                for (u32 k = 0; k < kAhead; ++k) writer.template put<true>(Entry::tail(rows[k]), key(rows[k]), exists(rows[k]));
+            }
+        }
+        writer.finish();
+        if (lane_id() < kStringEndBytes / 4) reinterpret_cast<u32*>(to + end_bytes)[lane_id()] = 0;
+        return 2 * writer.at;
     }
 };

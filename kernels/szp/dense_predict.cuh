@@ -1,7 +1,6 @@
 // The first pass of compression at level dense: by one CTA, a block of 65536 elements becomes numbers, of which little is left.
 //
-//   1. Elements become codes, in scratch, or words less the first one. Where all are in the first zone of the quantiser, that takes one
-//      product; else they are quantised one by one, and those that have no code, or are not within the bound, are marked (dense_exceptions.cuh).
+//   1. Elements become codes or words, in scratch (codes.cuh).
 //   2. Some rows are predicted with each candidate for the orders. Low orders are tried all together, in one pass over these rows, and others with
 //      all that do not depend on each other.
 //   3. Rows are differenced, some at a time: what is left is kept, and how large it is goes to shared memory. Then each of these numbers is
@@ -14,59 +13,32 @@
 #include "../stage/contexts_write.cuh"
 #include "../stage/differences.cuh"
 #include "dense_exceptions.cuh"
-#include "each_element.cuh"
-#include "payload_write.cuh"
 
 template <typename W>
-struct DensePredictor {
+struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     using Shared = DensePredictShared<W>;
-    using Block = DenseBlock<W>;
-    using Entry = ContextEntry<W>;
-    using Tables = ContextTablesMaker<Block::kSymbols, kPredictThreads<W>>;
-    static constexpr u32 kThreads = kPredictThreads<W>, kWarps = kThreads / kWarp;
+    using Codes = BlockCodes<W, DenseLevel<W>, Shared>;
+    using Coding = DenseCoding<W>;
+    using Entry = ContextEntry<Coding>;
+    static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps, kSymbols = Coding::kSymbols;
+    using Tables = ContextTablesMaker<Coding, kThreads>;
+    using Codes::args, Codes::shared, Codes::block;
     // Pieces that are differenced at a time, and the sizes that are kept: of numbers near those that are counted, of these, and of the next ones.
     static constexpr u32 kPieces = 16 * kWarps, kSizes = Shared::kSizes;
     static_assert(kFarthest + 2 * kPieces * kRow <= kSizes, "what is near is kept");
 
-    const CompressArgs<Chunk>& args;
-    Shared& shared;
-    const DenseTile tile;
-    const Element element;  // a part of one
-    Block& block;
-
-    __device__ __forceinline__ DensePredictor(const CompressArgs<Chunk>& args, Shared& shared)
-        : args(args), shared(shared), tile(args.own, blockIdx.x), element(args.own.part(args.encoded)), block(dense_blocks<W>(args)[blockIdx.x]) {}
+    using Codes::Codes;
 
     __device__ __forceinline__ void run() const {
-        if (threadIdx.x == 0) {
-            shared.box.set(find_box(args.own.extents, kLogDense, tile.index >> args.own.log_parts()), kLogDense);
-            shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
-            shared.n_holes = shared.n_others = 0;
-        }
+        if (threadIdx.x == 0) Codes::prepare();
         if (threadIdx.x < kMostCandidates) shared.costs[0][threadIdx.x] = 0;
         if (threadIdx.x < kLow * kLow * kLow) shared.low_costs[threadIdx.x] = 0;
         __syncthreads();
         // A row behind the last number can be read.
         if (threadIdx.x < kRow) block.codes[shared.box.m + threadIdx.x] = 0;
-        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
-        u32 found = kFar;
-        if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
-            found = share(has_units() ? load_near<Word<W>::kPerUnit>() : load_near<1>());
-        }
-        if (unlikely(found & kFar)) found = share(load_any(has_codes));
-        if (unlikely(!(found & kWordsDiffer))) return end_constant(shared.first_word);
-        u32 header = 0;
-        bool is_coded = has_codes;
-        if (unlikely(has_codes && found & (kUncoded | kOutside))) {
-            is_coded = exceptions().find();
-            if (is_coded) header = (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
-        } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
-            return end_constant(shared.quantiser.value(shared.first_code));
-        }
-        if (unlikely(!is_coded)) {
-            header = kHasWords;
-            if (has_codes) share(load_any(false));
-        }
+        const u32 header = Codes::load();
+        if (unlikely(header == Codes::kEnded)) return;
+        if (unlikely(header & kHasHoles)) exceptions().measure();
         Orders orders;
         W base;
         choose(orders, base);
@@ -74,118 +46,7 @@ struct DensePredictor {
         Tables{shared.tables}.run(block.ranges);
         write_front(header, orders, base);
     }
-    // What is made anew where it is needed, so that it takes no registers meanwhile.
-    __device__ __forceinline__ Finder elements() const { return Finder(args.own, shared.box); }
-    __device__ __forceinline__ const char* array() const {
-        return static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
-    }
-    __device__ __forceinline__ DenseExceptions<W> exceptions() const {
-        return DenseExceptions<W>{shared, block, elements(), array(), element, (args.flags & kSwapBytes) != 0};
-    }
-    // Ends a block whose elements all have this word.
-    __device__ __forceinline__ void end_constant(W word) const {
-        if (threadIdx.x == 0) block.info.header = kConstBlock, block.info.word = word;
-    }
-
-    // What all threads have found; barriers.
-    __device__ __forceinline__ u32 share(u32 found) const {
-        found = warp_or(found);
-        if (threadIdx.x == 0) shared.found = 0;
-        __syncthreads();
-        if (lane_id() == 0 && found) atomicOr(&shared.found, found);
-        __syncthreads();
-        found = shared.found;
-        __syncthreads();
-        return found;
-    }
-
-    // Whether rows are whole units, which can be loaded.
-    __device__ __forceinline__ bool has_units() const {
-        const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
-        return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
-    }
-    // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not. By so many elements at a
-    // time.
-    template <u32 kN>
-    __device__ __forceinline__ u32 load_near() const {
-        using F = Float<W>;
-        constexpr u32 kBatch = 4, kApart = kN * kThreads;  // loads together, while those before are looked at
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
-        const bool swaps = kN == 1 && args.flags & kSwapBytes;
-        // Added to a small number it makes that whole; its bits are then those of the sum.
-        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
-        const u32 m = shared.box.m;
-        const Finder elements = this->elements();
-        const char* const array = this->array();
-        W ahead[kBatch][kN];
-        const auto load = [&](u32 i) {
-#pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (i + k * kApart >= m) break;
-                const char* const from = elements.find(array, i + k * kApart, sizeof(W));
-                if (kN == 1) {
-                    ahead[k][0] = *reinterpret_cast<const W*>(from);
-                } else {
-                    split(*reinterpret_cast<const uint4*>(from), ahead[k]);
-                }
-            }
-        };
-        load(kN * threadIdx.x);
-        const W first_word = load_element<W>(elements.find(array, 0, sizeof(W)), element, swaps);
-        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
-        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
-        bool is_near = true;
-        W words_differ = 0;
-        u32 codes_differ = 0;
-#pragma unroll 1
-        for (u32 i = kN * threadIdx.x; i < m; i += kBatch * kApart) {
-            W words[kBatch][kN];
-#pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-#pragma unroll
-                for (u32 j = 0; j < kN; ++j) words[k][j] = ahead[k][j];
-            }
-            load(i + kBatch * kApart);
-#pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (i + k * kApart >= m) break;
-                W codes[kN];
-#pragma unroll
-                for (u32 j = 0; j < kN; ++j) {
-                    const W word = swaps ? swapped_bytes(words[k][j]) : words[k][j];
-                    const F value = float_of(word), whole = value * inverse + magic;
-                    is_near &= (size_of(value - (whole - magic) * step) <= bound) & (size_of(value) < limit);
-                    const u32 code = static_cast<u32>(bits_of(whole)) - first;
-                    words_differ |= word ^ first_word, codes_differ |= code;
-                    codes[j] = sign_extended(code);
-                }
-                W* const to = block.codes + i + k * kApart;
-                if (kN == 1) {
-                    *to = codes[0];
-                } else {
-                    *reinterpret_cast<uint4*>(to) = join(codes);
-                }
-            }
-        }
-        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
-    }
-    static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
-
-    // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
-    __device__ __forceinline__ u32 load_any(bool are_codes) const {
-        const Finder elements = this->elements();
-        const char* const array = this->array();
-        const W fill = static_cast<W>(part_of(args.own, tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_fill(), fill, shared.box.m};
-        W first_word;
-        const W first = each.first(are_codes, first_word);
-        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        return each.template load<kWarps>(are_codes, first_word, first, block.uncoded, block.others, kDenseMarks, [&](u32 i, W number) {
-            block.codes[i] = number;
-            return 0u;
-        });
-    }
+    __device__ __forceinline__ DenseExceptions<W> exceptions() const { return DenseExceptions<W>{Codes::exceptions()}; }
 
     using Sample = RowSample<17>;
     static __device__ __forceinline__ bool is_possible(const RowBox& box, const Orders& o) {

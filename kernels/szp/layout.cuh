@@ -37,6 +37,8 @@ struct Chunk {
     u32 how;         // log2 of a unit; mode; 1 if there is a fill value, 2 more for complex elements; type of a part: a byte each
     u64 value;       // bits of what was asked for
     u64 fills[2];    // the words of the parts of the fill value
+    u32 n_times;     // level max: times of a block, at most,
+    u32 n_cells;     // and cells that are kept of it (max_view.cuh)
 
     __device__ __forceinline__ u32 log_unit() const { return how & 0xff; }
     __device__ __forceinline__ u32 mode() const { return how >> 8 & 0xff; }
@@ -59,7 +61,7 @@ struct Chunk {
         return (kHeadBytes + 8ull * n_blocks + unit - 1) / unit * unit;
     }
 };
-static_assert(sizeof(Chunk) == 56 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 64 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
 
 __device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
 __device__ __forceinline__ u32 units_of(u32 n_bytes, u32 log_unit) { return (n_bytes + (1u << log_unit) - 1) >> log_unit; }

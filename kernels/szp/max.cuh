@@ -128,10 +128,9 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
 
     // Marks of other exceptions, a bit for each element, and behind them the cells that are kept, in scratch.
     static constexpr u32 kMarks = (1u << kLogMax) / 32;
-    __device__ __forceinline__ u32* scratch(u32& n_cells) const {
-        n_cells = MaxView(find_box(args.own.extents, kLogMax, 0, kLogMaxRow)).kept_cells();
+    __device__ __forceinline__ u32* scratch() const {
         char* const all = static_cast<char*>(args.scratch) + aligned_up(args.n_chunks * kDecompressScratch, kMaxAlignment);
-        const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(n_cells);
+        const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(args.own.n_cells);
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
 
@@ -141,8 +140,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u32 header = shared.plan.header, weights = shared.plan.weights;
         const u32 tables = weights + (header & kHasWeights ? aligned_up(2 * view.n_weights(), kAlignment) : 0);
         if (tables > n_bytes) return false;
-        u32 n_cells;
-        u32* const marks = scratch(n_cells);
+        u32* const marks = scratch();
         if (shared.plan.n_others > 0) {
             for (u32 i = lane_id(); i < kMarks; i += kWarp) marks[i] = 0;
         }
@@ -150,8 +148,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         shared.tables.template read<kWarp>(source + tables, n_bytes - tables);
         const u32 string = tables + aligned_up(shared.tables.n_bytes, kAlignment);
         if (!shared.tables.is_sound || string > n_bytes) return false;
-        Coder coder{*this, Reader(shared.tables, source + string, n_bytes - string), marks, has_places(view), view.length, nullptr, 0};
-        const KeptCells<W> kept(reinterpret_cast<char*>(marks + kMarks), n_cells);
+        Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), marks);
+        const KeptCells<W> kept(reinterpret_cast<char*>(marks + kMarks), args.own.n_cells);
         MaxScan<W, Coder>{shared.cells, kept, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
         // There are no more exceptions than elements.
         const u32 n_read = coder.reader.n_bytes(), n_holes = warp_sum(coder.found % kOtherFound), n_others = warp_sum(coder.found / kOtherFound);
@@ -164,39 +162,75 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     // What a lane has found: holes, and other exceptions above them.
     static constexpr u32 kHoleFound = 1, kOtherFound = 1 << 16;
 
-    // Decodes numbers, which become elements.
+    // Decodes numbers, which become elements. What is asked of each is in registers.
     struct Coder {
+        static constexpr u32 kPer = Word<W>::kPerUnit;
+
         const MaxDecompressor& block;
         Reader reader;
         u32* const marks;
-        const bool has_places;
         const u32 length;
-        W* place;   // of the lane's row in the array, if rows are those of the array
-        u32 found;
+        const bool has_places, has_units, swaps;  // where elements are in the array: see below
+        const u32 log_step;
+        const W base;
+        const Float<W> step, limit;  // elements up to the limit are their codes times a step
+        W* place = nullptr;          // of the lane's row in the array, if rows are those of the array
+        W before[kPer - 1] = {};     // words of elements that are not stored yet
+        u32 found = 0;
+
+        __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* marks)
+            : block(block), reader(reader), marks(marks), length(view.length), has_places(block.has_places(view)), has_units(has_places && block.has_units(view)),
+              swaps(has_places && block.args.flags & kSwapBytes), log_step(block.args.own.log_parts()), base(block.shared.plan.base),
+              step(block.shared.quantiser.steps[0]), limit(block.limit()) {}
 
         __device__ __forceinline__ void begin(u32 row) {
             if (kInArray && has_places) place = block.place_of(row, length);
         }
-        __device__ __forceinline__ SizedNumber<W> code(const MaxStep<W>& step) {
+        __device__ __forceinline__ SizedNumber<W> code(const MaxStep<W>& at) {
             u32 symbol;
-            const W number = reader.template number<false>(step.context, step.takes_part, symbol), left = unzigzag(number);
-            SizedNumber<W> coded{step.expected.number + (step.expected.is_rounded_up ? 0 - left : left),
+            const W number = reader.template number<false>(at.context, at.takes_part, symbol), left = unzigzag(number);
+            SizedNumber<W> coded{at.expected.number + (at.expected.is_rounded_up ? 0 - left : left),
                                  static_cast<u32>(min(static_cast<W>((number >> 1) + (number & 1)), static_cast<W>(kLargestMaxSize)))};
-            if (step.takes_part) {
-                const u32 at = step.row * length + step.x;
+            const W code = coded.number + base;
+            const Float<W> value = signed_float(code) * step;
+            W word = bits_of(value);
+            if (at.takes_part) {
+                if (unlikely(!(size_of(value) < limit))) word = any_word(block.shared, code);
                 if (unlikely(symbol < kNoNumbers)) {
                     found += symbol == kHoleSymbol ? kHoleFound : kOtherFound;
-                    if (symbol == kHoleSymbol) coded.size = kHoleSize;
-                    if (symbol == kOtherSymbol) atomicOr(marks + at / 32, 1u << at % 32);
+                    if (symbol == kHoleSymbol) word = block.shared.plan.hole, coded.size = kHoleSize;
+                    const u32 i = at.row * length + at.x;
+                    if (symbol == kOtherSymbol) atomicOr(marks + i / 32, 1u << i % 32);
                 }
-                const W word = unlikely(symbol == kHoleSymbol) ? block.shared.plan.hole : block.word(coded.number + block.shared.plan.base);
-                if (kInArray && has_places) {
-                    place[step.x << block.args.own.log_parts()] = block.args.flags & kSwapBytes ? swapped_bytes(word) : word;
-                } else {
-                    block.store_place(at, block.part(), word);
-                }
+                if (swaps) word = swapped_bytes(word);
+                put(at, word);
             }
+#pragma unroll
+            for (u32 k = 0; k + 2 < kPer; ++k) before[k] = before[k + 1];
+            before[kPer - 2] = word;
             return coded;
+        }
+        __device__ __forceinline__ void put(const MaxStep<W>& at, W word) const {
+            if (kInArray && has_units) {
+                // A unit at a time, and what is left at the end of a row.
+                if (at.x % kPer == kPer - 1) {
+                    W words[kPer];
+#pragma unroll
+                    for (u32 k = 0; k + 1 < kPer; ++k) words[k] = before[k];
+                    words[kPer - 1] = word;
+                    store_global_16(place + at.x - (kPer - 1), join(words));
+                } else if (at.x + 1 == length) {
+                    place[at.x] = word;
+#pragma unroll
+                    for (u32 k = 1; k < kPer; ++k) {
+                        if (k <= at.x % kPer) place[at.x - k] = before[kPer - 1 - k];
+                    }
+                }
+            } else if (kInArray && has_places) {
+                place[at.x << log_step] = word;
+            } else {
+                block.store_place(at.row * length + at.x, block.part(), word);
+            }
         }
     };
     // Whether the rows that are seen, or the parts of a line, are together in the array.
@@ -209,11 +243,14 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u64 first = length == box.sx ? (z * args.own.extents[1] + y) * args.own.extents[2] : static_cast<u64>(row) * length;
         return reinterpret_cast<W*>(Tile::dst()) + ((box.start + first) << args.own.log_parts());
     }
-    __device__ __forceinline__ W word(W code) const {
-        const Float<W> value = signed_float(code) * shared.quantiser.steps[0];
-        // Elements of the first zone are their codes times a step.
-        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) && size_of(value) < shared.quantiser.starts[1];
-        return likely(is_near) ? bits_of(value) : any_word(shared, code);
+    // Whether rows begin at multiples of units there.
+    __device__ __forceinline__ bool has_units(const MaxView& view) const {
+        const u64 first = reinterpret_cast<u64>(Tile::dst()) + shared.box.start * sizeof(W), next_row = (view.is_line() ? view.length : args.own.extents[2]) * sizeof(W);
+        return args.own.log_parts() == 0 && (first | next_row) % kUnitBytes == 0;
+    }
+    // Smaller elements are their codes times the first step.
+    __device__ __forceinline__ Float<W> limit() const {
+        return shared.quantiser.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) ? shared.quantiser.starts[1] : Float<W>(0);
     }
     static __device__ __noinline__ W any_word(const Shared& shared, W code) { return shared.plan.header & kHasWords ? code : shared.quantiser.value(code); }
     static __device__ __forceinline__ float signed_float(u32 code) { return __int2float_rn(static_cast<s32>(code)); }

@@ -26,12 +26,14 @@ template <typename W>
 struct KeptCells {
     W* numbers;
     unsigned short* sizes;
-    u32 mask;  // of a cell's number
+    u32 n_cells;
 
     // Bytes of so many cells. src/codec/szp/cuda.rs knows them, too.
     static __device__ __forceinline__ u64 n_bytes(u32 n_cells) { return n_cells * (sizeof(W) + sizeof(unsigned short)); }
     __device__ __forceinline__ KeptCells(char* memory, u32 n_cells)
-        : numbers(reinterpret_cast<W*>(memory)), sizes(reinterpret_cast<unsigned short*>(numbers + n_cells)), mask(n_cells - 1) {}
+        : numbers(reinterpret_cast<W*>(memory)), sizes(reinterpret_cast<unsigned short*>(numbers + n_cells)), n_cells(n_cells) {}
+    // The place of a cell that is so far from place `at`, no farther than there are cells.
+    __device__ __forceinline__ u32 place(u32 at, u32 before) const { return min(at - before, at - before + n_cells); }
 };
 
 // The next element of a lane, if it takes part: where it is, what is expected of its number, and in which context.
@@ -93,15 +95,15 @@ struct MaxScan {
     template <bool kDeep, bool kNear>
     __device__ __forceinline__ void rows(Coder& coder) const {
         constexpr bool kKeeps = kDeep || !kNear;
-        constexpr u32 kCells = MaxCells<W>::kCells;
+        constexpr u32 kCells = MaxCells<W>::kCells, kAhead = 6;
         const u32 lane = lane_id(), row_step = view.row_step(), n_times = view.n_times();
         for (u32 i = lane; i < kCells; i += kWarp) cells.numbers[i] = 0, cells.sizes[i] = 0;
         if (kKeeps) {
-            for (u32 i = lane; i <= kept.mask; i += kWarp) kept.numbers[i] = 0, kept.sizes[i] = 0;
+            for (u32 i = lane; i < kept.n_cells; i += kWarp) kept.numbers[i] = 0, kept.sizes[i] = 0;
         }
         __syncwarp();
-        // Cells from an element to the one behind it in the rows before, and in the plane before.
-        const u32 north = kWarp - row_step, up = kWarp - row_step * view.per_plane, up_north = up - row_step, up_south = up + row_step;
+        // Cells back to the same element in the rows before, and in the plane before.
+        const u32 north = row_step, up = row_step * view.per_plane, up_north = up + row_step, up_south = up - row_step;
         // Of the row: weights, numbers before this one, and that in front of the row.
         W weights[kTaps] = {}, west[3] = {}, front = 0;
         u32 west_sizes[2] = {};
@@ -110,7 +112,7 @@ struct MaxScan {
         u32 north_sizes[3] = {}, up_sizes[2] = {}, up_south_size = 0;
         u32 row = lane, x = 0 - view.lag * lane, cell = lane, time_cell = 0;
 #pragma unroll 1
-        for (u32 time = 0; time < n_times; ++time, cell += kWarp) {
+        for (u32 time = 0; time < n_times; ++time) {
             const bool begins = x == 0 && row < view.n_rows;
             if (__any_sync(kAllLanes, begins)) {
                 const W front_before = __shfl_sync(kAllLanes, front, (lane + kWarp - 1) % kWarp);
@@ -118,7 +120,7 @@ struct MaxScan {
                     front = of_north[2];
                     west[0] = west[1] = west[2] = front;
                     of_north[0] = of_north[1] = front_before;
-                    if (kDeep) kept.numbers[(cell - kWarp) & kept.mask] = front;
+                    if (kDeep) kept.numbers[kept.place(cell, kWarp)] = front;
                     cells.weights.load(view.kind(row), weights);
                     coder.begin(row);
                 }
@@ -145,18 +147,20 @@ struct MaxScan {
             for (u32 i = 0; i < 3; ++i) of_north[i] = of_north[i + 1];
             north_sizes[0] = north_sizes[1], north_sizes[1] = north_sizes[2];
             if (!kNear) {
-                const u32 at = (cell + north + kWarp) & kept.mask;
+                const u32 at = kept.place(cell, north - 2 * kWarp);
                 of_north[3] = kept.numbers[at], north_sizes[2] = kept.sizes[at];
             }
             if (kDeep) {
-                const u32 next = cell + kWarp, at_up = (next + up) & kept.mask;
+                // As far as it was kept long ago, it comes from memory.
+                const u32 at_up = kept.place(cell, up - 2 * kWarp), later = kept.place(cell, up_south - kAhead * kWarp);
+                fetch(kept.numbers + later), fetch(kept.sizes + later);
 #pragma unroll
                 for (u32 i = 0; i < 2; ++i) of_up[i] = of_up[i + 1], of_up_north[i] = of_up_north[i + 1], of_up_south[i] = of_up_south[i + 1];
                 of_up[2] = kept.numbers[at_up];
-                of_up_north[2] = kept.numbers[(next + up_north) & kept.mask];
-                of_up_south[2] = kept.numbers[(next + up_south) & kept.mask];
+                of_up_north[2] = kept.numbers[kept.place(cell, up_north - 2 * kWarp)];
+                of_up_south[2] = kept.numbers[kept.place(cell, up_south - 2 * kWarp)];
                 up_sizes[0] = up_sizes[1], up_sizes[1] = kept.sizes[at_up];
-                up_south_size = kept.sizes[(cell + up_south) & kept.mask];
+                up_south_size = kept.sizes[kept.place(cell, up_south - kWarp)];
             }
             const bool takes_part = x < view.length && row < view.n_rows;
             const Expected<W> expected(west[0], sum, fraction);
@@ -165,10 +169,11 @@ struct MaxScan {
             const W number = takes_part ? coded.number : west[0];
             const u32 size = takes_part ? coded.size : 0;
             if (kNear) cells.numbers[time_cell + lane] = number, cells.sizes[time_cell + lane] = static_cast<unsigned short>(size);
-            if (kKeeps) kept.numbers[cell & kept.mask] = number, kept.sizes[cell & kept.mask] = static_cast<unsigned short>(size);
+            if (kKeeps) kept.numbers[cell] = number, kept.sizes[cell] = static_cast<unsigned short>(size);
             west[2] = west[1], west[1] = west[0], west[0] = number;
             west_sizes[1] = west_sizes[0], west_sizes[0] = size;
             time_cell = time_cell + kWarp == kCells ? 0 : time_cell + kWarp;
+            if (kKeeps) cell = kept.place(cell + kWarp, kept.n_cells);
             if (++x == row_step) x = 0, row += kWarp;
             __syncwarp();
         }

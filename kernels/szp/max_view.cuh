@@ -54,13 +54,6 @@ struct MaxView {
         for (u32 kind = 0; kind < n_kinds(); ++kind) n += __popc(present(kind)) - 1;
         return n;
     }
-
-    // Cells that are kept of the rows before: of the plane before, too, if there is one. A power of two.
-    __device__ __forceinline__ u32 kept_cells() const {
-        constexpr u32 kLeast = 4 * kWarp;
-        const u32 rows = is_deep() ? per_plane + 1 : 1;
-        return is_line() ? kLeast : 1u << ceil_log2(max(rows * row_step() + 3 * kWarp, kLeast));
-    }
 };
 
 // The weights of all kinds of rows, but for those of the first neighbour: they are such that all of a row have the sum 0.

@@ -1,5 +1,6 @@
 // Entry points of the kernels that compress at level dense of szp, and how to launch them.
 
+#include "block_place.cuh"
 #include "dense_predict.cuh"
 #include "dense_write.cuh"
 
@@ -19,9 +20,9 @@
     }                                                                                                                                        \
     extern "C" __device__ const LaunchInfo szp_dense_encode_##name##_info = dense_launch<Word>(kWarp, sizeof(DenseEncodeShared<Word>), 0);   \
     extern "C" __global__ void __launch_bounds__(kPlaceThreads, 4) szp_dense_place_##name(const __grid_constant__ CompressArgs<Chunk> args) { \
-        szp_dense_place<Word>(args);                                                                                                         \
+        place_blocks<Word, DenseLevel<Word>>(args);                                                                                                         \
     }                                                                                                                                        \
-    extern "C" __device__ const LaunchInfo szp_dense_place_##name##_info = dense_launch<Word>(kPlaceThreads, sizeof(DensePlaceShared<Word>), 1);
+    extern "C" __device__ const LaunchInfo szp_dense_place_##name##_info = dense_launch<Word>(kPlaceThreads, sizeof(PlaceShared), 1);
 
 DENSE_COMPRESS(u32, u32)
 DENSE_COMPRESS(u64, u64)

@@ -21,5 +21,5 @@ MAX_DECOMPRESS(short, u32, false, 16)
     }                                                                                            \
     extern "C" __device__ const LaunchInfo szp_max_region_##name##_info = kMaxInfo<Word>;
 
-MAX_REGION(u32, u32, 16)
+MAX_REGION(u32, u32, 12)
 MAX_REGION(u64, u64, 12)

@@ -103,7 +103,7 @@ pub enum Answer {
 }
 
 /// Most passes after the first one.
-pub const MOST_THEN: usize = 3;
+pub const MOST_THEN: usize = 4;
 
 /// One pass or several, which follow each other without the host.
 #[derive(Debug, Clone)]

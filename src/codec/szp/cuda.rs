@@ -6,6 +6,7 @@ use crate::codec::szp::max::View;
 use crate::codec::szp::params::Level;
 use crate::codec::szp::{Chunk, Szp};
 use crate::format::region::FoldedRegion;
+use crate::stage::rows::LANES;
 
 /// By the bits of a word: 32 or 64.
 const COMPRESS: [Names; 2] = [names!("szp_compress_u32"), names!("szp_compress_u64")];
@@ -22,6 +23,11 @@ const DENSE_DECOMPRESS: [Names; 2] = [names!("szp_dense_decompress_u32"), names!
 const DENSE_DECOMPRESS_SHORT: Names = names!("szp_dense_decompress_short");
 const DENSE_REGION: [Names; 2] = [names!("szp_dense_region_u32"), names!("szp_dense_region_u64")];
 /// The same at level max.
+const MAX_RANGE: [Names; 2] = [names!("szp_max_range_u32"), names!("szp_max_range_u64")];
+const MAX_LOAD: [Names; 2] = [names!("szp_max_load_u32"), names!("szp_max_load_u64")];
+const MAX_FIND: [Names; 2] = [names!("szp_max_find_u32"), names!("szp_max_find_u64")];
+const MAX_WRITE: [Names; 2] = [names!("szp_max_write_u32"), names!("szp_max_write_u64")];
+const MAX_PLACE: [Names; 2] = [names!("szp_max_place_u32"), names!("szp_max_place_u64")];
 const MAX_DECOMPRESS: [Names; 2] = [names!("szp_max_decompress_u32"), names!("szp_max_decompress_u64")];
 const MAX_DECOMPRESS_SHORT: Names = names!("szp_max_decompress_short");
 const MAX_REGION: [Names; 2] = [names!("szp_max_region_u32"), names!("szp_max_region_u64")];
@@ -30,18 +36,19 @@ const MAX_REGION: [Names; 2] = [names!("szp_max_region_u32"), names!("szp_max_re
 const FAST: &str = "szp";
 const DENSE_COMPRESS: &str = "szp_dense_compress";
 const DENSE: &str = "szp_dense";
+const MAX_COMPRESS: &str = "szp_max_compress";
 const MAX: &str = "szp_max";
-
-const NO_MAX: &str = "szp at level 3 has no kernels that compress";
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
-    struct Asked, size 56 {
+    struct Asked, size 64 {
         extents: [u64; 3],
         n_blocks: u32,
         how: u32,
         value: u64,
         fills: [u64; 2],
+        n_times: u32,
+        n_cells: u32,
     }
 }
 
@@ -52,19 +59,29 @@ impl GpuCodec for Szp {
         let of_word = usize::from(chunk.element.word_bits() == 64);
         let n_blocks = chunk.layout.n_blocks() as u64;
         let is_short = chunk.element.bytes < 4;
+        let is_rel = chunk.asked.mode == Mode::Rel;
         Answer::Run(match (chunk.asked.level, direction) {
-            (Level::Max, Direction::Compress) => return Answer::NotHere(NO_MAX.into()),
+            (Level::Max, Direction::Compress) => {
+                let [load, find, write, place] =
+                    [MAX_LOAD, MAX_FIND, MAX_WRITE, MAX_PLACE].map(|names| names[of_word]);
+                let passes = if is_rel {
+                    several(chunks, MAX_COMPRESS, MAX_RANGE[of_word], &[load, find, write, place])
+                } else {
+                    several(chunks, MAX_COMPRESS, load, &[find, write, place])
+                };
+                with_bytes(passes, Times::of(chunk).compress_bytes(chunk))
+            }
             (Level::Max, Direction::Decompress) => {
                 let names = if is_short { MAX_DECOMPRESS_SHORT } else { MAX_DECOMPRESS[of_word] };
-                with_cells(chunk, passes(chunks, MAX, names, n_blocks))
+                with_bytes(passes(chunks, MAX, names, n_blocks), Times::of(chunk).decompress_bytes(chunk))
             }
             (Level::Dense, Direction::Compress) => {
-                let after = [DENSE_ENCODE[of_word], DENSE_PLACE[of_word]];
-                let predict = DENSE_PREDICT[of_word];
-                if chunk.asked.mode == Mode::Rel {
-                    several(chunks, DENSE_COMPRESS, DENSE_RANGE[of_word], &[predict, after[0], after[1]])
+                let [predict, encode, place] =
+                    [DENSE_PREDICT, DENSE_ENCODE, DENSE_PLACE].map(|names| names[of_word]);
+                if is_rel {
+                    several(chunks, DENSE_COMPRESS, DENSE_RANGE[of_word], &[predict, encode, place])
                 } else {
-                    several(chunks, DENSE_COMPRESS, predict, &after)
+                    several(chunks, DENSE_COMPRESS, predict, &[encode, place])
                 }
             }
             (Level::Dense, Direction::Decompress) => {
@@ -72,7 +89,7 @@ impl GpuCodec for Szp {
                 passes(chunks, DENSE, names, n_blocks)
             }
             (Level::Fast, Direction::Decompress) => passes(chunks, FAST, DECOMPRESS[of_word], n_blocks),
-            (Level::Fast, Direction::Compress) if chunk.asked.mode == Mode::Rel => {
+            (Level::Fast, Direction::Compress) if is_rel => {
                 several(chunks, FAST, RANGE[of_word], &[COMPRESS[of_word]])
             }
             (Level::Fast, Direction::Compress) => passes(chunks, FAST, COMPRESS[of_word], n_blocks),
@@ -87,20 +104,56 @@ impl GpuCodec for Szp {
             chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
         let n_blocks = touched * chunk.layout.parts() as u64;
         Answer::Run(match chunk.asked.level {
-            Level::Max => with_cells(chunk, passes(chunks, MAX, MAX_REGION[of_word], n_blocks)),
+            Level::Max => {
+                let passes = passes(chunks, MAX, MAX_REGION[of_word], n_blocks);
+                with_bytes(passes, Times::of(chunk).decompress_bytes(chunk))
+            }
             Level::Dense => passes(chunks, DENSE, DENSE_REGION[of_word], n_blocks),
             Level::Fast => passes(chunks, FAST, REGION[of_word], n_blocks),
         })
     }
 }
 
-/// A pass that decompresses at level max, with memory for what it keeps of each block: marks of elements, and cells, as `MaxScratch` in
-/// `kernels/szp/max.cuh` has them.
-fn with_cells(chunk: &Chunk, passes: Passes) -> Passes {
-    let n_cells = View::new(chunk.layout.blocks.block(0).shape).kept_cells() as u64;
-    let word_bytes = u64::from(chunk.element.word_bits() / 8);
-    let tile_bytes = (1 << Level::Max.log2_size()) / 8 + n_cells * (word_bytes + 2);
-    Passes { first: Pass { tile_bytes, ..passes.first }, ..passes }
+/// What the memory for a block depends on at level max: times that it takes, and cells that are kept of it, of all blocks at most.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    n_times: usize,
+    n_cells: usize,
+}
+
+impl Times {
+    fn of(chunk: &Chunk) -> Self {
+        let kinds = chunk.layout.blocks.kinds().filter(|&(n, _)| n > 0);
+        kinds.map(|(_, shape)| View::new(shape)).fold(Self::default(), |most, view| Self {
+            n_times: most.n_times.max(view.n_times()),
+            n_cells: most.n_cells.max(view.kept_cells()),
+        })
+    }
+
+    fn cell_bytes(self, word_bytes: usize) -> usize {
+        self.n_cells * (word_bytes + 2)
+    }
+
+    /// Marks of elements, and cells: as `kernels/szp/max.cuh` has them.
+    fn decompress_bytes(self, chunk: &Chunk) -> u64 {
+        ((1 << Level::Max.log2_size()) / 8 + self.cell_bytes(word_bytes(chunk))) as u64
+    }
+
+    /// What follows a block in `MaxLevel` in `kernels/szp/max_scratch.cuh`.
+    fn compress_bytes(self, chunk: &Chunk) -> u64 {
+        let word_bytes = word_bytes(chunk);
+        (self.n_times * LANES * (2 + word_bytes) + self.cell_bytes(word_bytes)).next_multiple_of(256) as u64
+    }
+}
+
+fn word_bytes(chunk: &Chunk) -> usize {
+    chunk.element.word_bits() as usize / 8
+}
+
+/// The same with so much memory for each block besides.
+fn with_bytes(passes: Passes, tile_bytes: u64) -> Passes {
+    let with = |pass: Pass| Pass { tile_bytes, ..pass };
+    Passes { first: with(passes.first), then: passes.then.map(|pass| pass.map(with)), ..passes }
 }
 
 /// A pass over all blocks, and others after it that go on in its memory.
@@ -124,6 +177,7 @@ fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> 
         _ => chunk.fills::<u32>().map(|fills| fills.map(u64::from)),
     };
     let kind = u8::from(fills.is_some()) | u8::from(chunk.layout.parts() > 1) << 1;
+    let times = if asked.level == Level::Max { Times::of(chunk) } else { Times::default() };
     let how = [asked.log2_unit, asked.mode.id(), kind, chunk.number.id()];
     let args = Asked {
         extents,
@@ -132,6 +186,8 @@ fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> 
         how: u32::from_le_bytes(how),
         value: asked.value.to_bits(),
         fills: fills.unwrap_or_default(),
+        n_times: times.n_times as u32,
+        n_cells: times.n_cells as u32,
     };
     Passes::one(fatbin, Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64)
 }

@@ -63,9 +63,9 @@ impl GpuCodec for Zfp {
                 if chunk.asked.mode == Mode::Rel {
                     let encode = Some(Pass { scratch: Scratch::Of(0), ..stream.first });
                     let range = first(RANGE[usize::from(is_long(chunk))]);
-                    Passes { first: range, then: [encode, finish, store], ..stream }
+                    Passes { first: range, then: [encode, finish, store, None], ..stream }
                 } else {
-                    Passes { then: [finish, store, None], ..stream }
+                    Passes { then: [finish, store, None, None], ..stream }
                 }
             }
             Direction::Decompress => passes(chunks, &DECOMPRESS, n_sections.div_ceil(per_tile(chunk)), Part::WHOLE),

@@ -128,11 +128,11 @@ impl View {
         self.length + if self.is_line() { 0 } else { self.start(self.n_rows - 1) }
     }
 
-    /// Cells that a GPU keeps of the rows before, and of the plane before: a power of two.
+    /// Cells that a GPU keeps of the rows before, and of the plane before; as many as of whole times.
     pub fn kept_cells(&self) -> usize {
         let rows = if self.is_deep() { self.per_plane + 1 } else { 1 };
         let n = if self.is_line() { 0 } else { rows * self.row_step() + 3 * LANES };
-        n.max(4 * LANES).next_power_of_two()
+        n.max(4 * LANES).next_multiple_of(4 * LANES)
     }
 
     /// All cells.

@@ -1,0 +1,100 @@
+// The last pass of compression with blocks of 65536 elements, at any level: they get their places by the protocol of common/ordered_frames.cuh, and
+// are copied there.
+
+#pragma once
+
+#include "blocks_scratch.cuh"
+#include "payload_write.cuh"
+
+constexpr u32 kPlaceThreads = 256, kPlaceWarps = kPlaceThreads / kWarp;
+
+struct PlaceShared {
+    Drawn drawn[2];
+    CtaSums<kPlaceWarps> sums;
+    u32 before;
+    RowBox box;
+};
+
+template <typename W, typename Level>
+struct BlockPlacer {
+    using Block = typename Level::Block;
+
+    const CompressArgs<Chunk>& args;
+    PlaceShared& shared;
+    const Element element;  // a part of one
+    const OrderedFrames<FrameLayout> frames;
+
+    __device__ __forceinline__ BlockPlacer(const CompressArgs<Chunk>& args, PlaceShared& shared)
+        : args(args), shared(shared), element(args.own.part(args.encoded)),
+          frames(args, FrameLayout{args.own, element.bytes << args.own.log_parts()}, args.own.n_blocks, args.own.n_blocks) {}
+
+    __device__ __forceinline__ void run() const {
+        const auto prepare = [&](const Drawn& tile) {
+            shared.box.set(find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow), Level::kLog);
+        };
+        frames.run<kPlaceThreads>(shared.drawn, shared.sums, prepare, [&](const Drawn& tile) { return put(tile); });
+    }
+
+    // Puts a block to its place; the sums of that.
+    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+        const u32 chunk = tile.chunk, index = tile.index;
+        const Block& block = Level::block(args, chunk * args.own.n_blocks + index);
+        const u32 n_units = block.info.n_units;
+        if (threadIdx.x == 0) frames.publish(chunk, index, n_units);
+        if (threadIdx.x < kWarp) {
+            const u32 before = frames.place(chunk, index, n_units);
+            if (threadIdx.x == 0) shared.before = before;
+        }
+        __syncthreads();
+        const u32 log_unit = args.own.log_unit(), before = shared.before, n_words = n_units << log_unit >> 2;
+        const u64 first = args.own.table_bytes() + (static_cast<u64>(before) << log_unit);
+        u32* const to = reinterpret_cast<u32*>(frames.payload(chunk) + first);
+        Sums sums;
+        const auto store = [&](auto word_of) { store_words<kPlaceThreads>(to, first / 4, n_words, sums, word_of); };
+        if (likely(block.info.header == 0)) {
+            store(Words(block));
+        } else {
+            const Finder elements(args.own, shared.box);
+            const char* const array = frames.source(chunk) + part_of(args.own, index) * element.bytes;
+            const u32 header = block.info.header;
+            const W word = header == kConstBlock ? block.info.word : W(0);
+            store([&](u32 i) { return plain_word<W>(header, word, i, elements, array, element, shared.box.m, args.flags & kSwapBytes); });
+        }
+        shared.sums.share(sums);
+        __syncthreads();
+        Sums all;
+        if (threadIdx.x == 0) {
+            all = shared.sums.sum();
+            add_entry<W>(frames, chunk, index, before, n_units, all);
+        }
+        return all;
+    }
+
+    // The words of a block: front and string behind each other.
+    struct Words {
+        const u32* const words;  // where both are
+        const u32 front_bytes, end;
+        const u32 string, shift;  // the string is so far behind the front, in words and bits
+
+        __device__ __forceinline__ explicit Words(const Block& block)
+            : words(reinterpret_cast<const u32*>(block.front())), front_bytes(block.info.front_bytes), end(block.info.front_bytes + block.info.string_bytes),
+              string((block.info.string - block.info.front_bytes) / 4), shift((block.info.string - block.info.front_bytes) % 4 * 8) {}
+        __device__ __forceinline__ u32 operator()(u32 i) const {
+            const u32 at = 4 * i;
+            u32 word = 0;
+            if (at + 4 > front_bytes && at < end) {
+                word = shift ? __funnelshift_r(words[i + string], words[i + string + 1], shift) : words[i + string];
+                // Of the string's first word only what is behind the front, and nothing behind its end.
+                if (at < front_bytes) word &= ~0u << 8 * (front_bytes - at);
+                if (at + 4 > end) word &= low_bits(0u, 8 * (end - at));
+            }
+            return at < front_bytes ? word | words[i] : word;
+        }
+    };
+};
+
+template <typename W, typename Level>
+__device__ __forceinline__ void place_blocks(const CompressArgs<Chunk>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    BlockPlacer<W, Level>(args, *reinterpret_cast<PlaceShared*>(bytes)).run();
+}

@@ -1,0 +1,42 @@
+// What passes that compress blocks of 65536 elements leave for each other, at any level.
+
+#pragma once
+
+#include "../common/ordered_frames.cuh"
+#include "../stage/contexts_write.cuh"
+#include "block.cuh"
+#include "range.cuh"
+
+constexpr u32 kLargeElements = 1 << 16;
+static_assert(kLogDense == 16 && kLogMax == 16, "so many elements");
+constexpr u32 kLargeMarks = kLargeElements / 32 / 8 * 9;  // words, of which the last ones are 0: all threads have as many
+
+// What is told of a block.
+template <typename W>
+struct BlockInfo {
+    u32 header;        // kConstBlock, kRawBlock, or 0 for one that has numbers
+    u32 n_units;       // of the payload
+    W word;            // of a constant one
+    u32 front_bytes;   // of what is before the string: header, base, exceptions and tables
+    u32 string, string_bytes;  // where it is, from the front on, and its bytes, with the states
+};
+
+// Marks of elements: without a code, and exceptions.
+struct BlockMarks {
+    u32 uncoded[kLargeMarks], holes[kLargeMarks], others[kLargeMarks];
+};
+
+// Where those of all chunks are, behind what was zeroed.
+__device__ __forceinline__ char* blocks_scratch(const CompressArgs<Chunk>& args) {
+    constexpr u64 alignment = 256;
+    const RangeScratch* const end = range_scratch(args) + args.n_chunks;
+    const u64 n_bytes = reinterpret_cast<u64>(end) - reinterpret_cast<u64>(args.scratch);
+    return static_cast<char*>(args.scratch) + (n_bytes + alignment - 1) / alignment * alignment;
+}
+
+// A block, by its number among those of all chunks.
+struct BlockOfAll {
+    u32 number, chunk, index;
+
+    __device__ __forceinline__ BlockOfAll(const Chunk& own, u32 number) : number(number), chunk(number / own.n_blocks), index(number % own.n_blocks) {}
+};

@@ -1,0 +1,284 @@
+// Elements of a block of 65536 become codes, in scratch, or words, both less the first one: what all levels with such blocks begin with. By a CTA.
+//
+// Where all are in the first zone of the quantiser, that takes one product; else they are quantised one by one, and those that have no code, or
+// are not within the bound, are marked: these are exceptions. A thread has several words of the marks, which are in scratch.
+
+#pragma once
+
+#include "../stage/marks_write.cuh"
+#include "blocks_scratch.cuh"
+#include "each_element.cuh"
+#include "payload_write.cuh"
+
+// What the threads have in common.
+template <typename W, u32 kThreadsOfAll>
+struct CodesShared {
+    static constexpr u32 kThreads = kThreadsOfAll, kWarps = kThreads / kWarp;
+
+    Quantiser<W> quantiser;
+    RowBox box;
+    u32 found;
+    u32 of_warps[3][kWarps];
+    u64 marks_totals[kWarps];
+    W first_word, first_code, hole;
+    u32 n_holes, n_others;
+};
+
+template <typename W, typename Shared, typename Block>
+struct LargeExceptions {
+    static constexpr u32 kNone = ~0u, kThreads = Shared::kThreads, kWarps = kThreads / kWarp, kOwn = kLargeMarks / kThreads;
+    static_assert(kLargeMarks % kThreads == 0, "all threads have as many words");
+
+    Shared& shared;
+    Block& block;
+    const Finder elements;
+    const char* const array;
+    const Element& element;
+    const bool swaps;
+
+    __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
+    // Those of the 32 numbers of a word that exist.
+    __device__ __forceinline__ u32 existing(u32 word) const { return low_bits(0u, min(shared.box.m - min(shared.box.m, 32 * word), 32u)); }
+    __device__ __forceinline__ u32 n_words() const { return (shared.box.m + 31) / 32; }
+
+    // Gives each element without a code that of another one, and marks holes and others; is false, in all threads, if the block is to
+    // have words instead. Barriers.
+    __device__ __forceinline__ bool find() const {
+        const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
+        // The last before the thread's words that has a code, plus 1; the first of all; and the first without one.
+        u32 through = 0, first_coded = kNone, first_uncoded = kNone;
+#pragma unroll
+        for (u32 k = kOwn; k-- > 0;) {
+            const u32 at = kOwn * t + k, uncoded = block.marks.uncoded[at], coded = existing(at) & ~uncoded;
+            if (coded) through = max(through, 32 * at + 32 - __clz(coded)), first_coded = 32 * at + __ffs(coded) - 1;
+            if (uncoded) first_uncoded = 32 * at + __ffs(uncoded) - 1;
+        }
+#pragma unroll
+        for (u32 step = 1; step < kWarp; step *= 2) {
+            const u32 before = __shfl_up_sync(kAllLanes, through, step);
+            if (lane >= step) through = max(through, before);
+        }
+        first_coded = warp_min_unsigned(first_coded), first_uncoded = warp_min_unsigned(first_uncoded);
+        if (lane == kWarp - 1) shared.of_warps[0][warp] = through, shared.of_warps[1][warp] = first_coded, shared.of_warps[2][warp] = first_uncoded;
+        __syncthreads();
+        u32 last = __shfl_up_sync(kAllLanes, through, 1), first = kNone, hole_at = kNone;
+        if (lane == 0) last = 0;
+        for (u32 w = 0; w < kWarps; ++w) {
+            if (w < warp) last = max(last, shared.of_warps[0][w]);
+            first = min(first, shared.of_warps[1][w]), hole_at = min(hole_at, shared.of_warps[2][w]);
+        }
+        if (first == kNone) return false;
+        const W hole = hole_at != kNone ? word(hole_at) : 0;
+        if (t == 0) shared.hole = hole;
+#pragma unroll 1
+        for (u32 k = warp; k < kLargeMarks; k += kWarps) {
+            const u32 own = block.marks.uncoded[k];
+            const u32 marks = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
+            if (lane == 0) block.marks.holes[k] = marks, block.marks.others[k] |= own & ~marks;
+        }
+        __syncthreads();
+        u32 own_others = 0, own_holes = 0;
+#pragma unroll
+        for (u32 k = 0; k < kOwn; ++k) own_others += __popc(block.marks.others[kOwn * t + k]), own_holes += __popc(block.marks.holes[kOwn * t + k]);
+        own_others = warp_sum(own_others), own_holes = warp_sum(own_holes);
+        if (lane == 0) shared.of_warps[0][warp] = own_others, shared.of_warps[1][warp] = own_holes;
+        __syncthreads();
+        u32 n_others = 0, n_holes = 0;
+        for (u32 w = 0; w < kWarps; ++w) n_others += shared.of_warps[0][w], n_holes += shared.of_warps[1][w];
+        if (n_others * 8 > m) return false;
+        u32 from = last > 0 ? last - 1 : first;
+#pragma unroll 1
+        for (u32 i = 32 * kOwn * t; i < min(32 * kOwn * (t + 1), m); ++i) {
+            if (block.marks.uncoded[i / 32] >> i % 32 & 1) {
+                block.codes[i] = block.codes[from];
+            } else {
+                from = i;
+            }
+        }
+        __syncthreads();
+        const W start = block.codes[0];
+        __syncthreads();
+#pragma unroll 1
+        for (u32 i = t; i < m; i += kThreads) block.codes[i] -= start;
+        if (t == 0) {
+            shared.first_code += start;
+            shared.n_holes = n_holes, shared.n_others = n_others;
+        }
+        __syncthreads();
+        return true;
+    }
+    // Calls `f(n, i)` for all other exceptions, of which i is the number of the element, and so many are before it. A barrier.
+    using Marks = WrittenMarks<kThreads, kOwn>;
+    template <typename F>
+    __device__ __forceinline__ void for_others(F f) const {
+        u32 own[kOwn];
+#pragma unroll
+        for (u32 k = 0; k < kOwn; ++k) own[k] = block.marks.others[kOwn * threadIdx.x + k];
+        const Marks others(own, n_words(), shared.marks_totals);
+        u32 n = others.marked_before();
+#pragma unroll 1
+        for (u32 k = 0; k < kOwn; ++k) {
+#pragma unroll 1
+            for (u32 left = block.marks.others[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
+        }
+    }
+    // The frame has its elements at multiples of 4 bytes only.
+    __device__ __forceinline__ void store_exact(unsigned char* to, u32 word) const { store_element(to, element, false, word); }
+    __device__ __forceinline__ void store_exact(unsigned char* to, u64 word) const {
+        reinterpret_cast<u32*>(to)[0] = static_cast<u32>(word), reinterpret_cast<u32*>(to)[1] = static_cast<u32>(word >> 32);
+    }
+};
+
+template <typename W, typename Level, typename SharedOfAll>
+struct BlockCodes {
+    using Shared = SharedOfAll;
+    using Block = typename Level::Block;
+    static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps;
+
+    const CompressArgs<Chunk>& args;
+    Shared& shared;
+    const BlockOfAll tile;
+    const Element element;  // a part of one
+    Block& block;
+
+    __device__ __forceinline__ BlockCodes(const CompressArgs<Chunk>& args, Shared& shared)
+        : args(args), shared(shared), tile(args.own, blockIdx.x), element(args.own.part(args.encoded)), block(Level::block(args, blockIdx.x)) {}
+
+    // By one thread, before a barrier.
+    __device__ __forceinline__ void prepare() const {
+        shared.box.set(find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow), Level::kLog);
+        shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
+        shared.n_holes = shared.n_others = 0;
+    }
+    // The codes of the block, or words, in scratch, and what its header says of them; or the block is constant, which is told there. Barriers.
+    static constexpr u32 kEnded = ~0u;
+    __device__ __forceinline__ u32 load() const {
+        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        u32 found = kFar;
+        if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
+            found = share(has_units() ? load_near<Word<W>::kPerUnit>() : load_near<1>());
+        }
+        if (unlikely(found & kFar)) found = share(load_any(has_codes));
+        if (unlikely(!(found & kWordsDiffer))) return end_constant(shared.first_word);
+        if (unlikely(has_codes && found & (kUncoded | kOutside))) {
+            if (exceptions().find()) return (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
+        } else if (has_codes) {
+            return likely(found & kCodesDiffer) ? 0 : end_constant(shared.quantiser.value(shared.first_code));
+        }
+        if (has_codes) share(load_any(false));
+        return kHasWords;
+    }
+    // What is made anew where it is needed, so that it takes no registers meanwhile.
+    __device__ __forceinline__ Finder elements() const { return Finder(args.own, shared.box); }
+    __device__ __forceinline__ const char* array() const {
+        return static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
+    }
+    __device__ __forceinline__ LargeExceptions<W, Shared, Block> exceptions() const {
+        return LargeExceptions<W, Shared, Block>{shared, block, elements(), array(), element, (args.flags & kSwapBytes) != 0};
+    }
+    // Ends a block whose elements all have this word.
+    __device__ __forceinline__ u32 end_constant(W word) const {
+        if (threadIdx.x == 0) block.info.header = kConstBlock, block.info.word = word;
+        return kEnded;
+    }
+
+    // What all threads have found; barriers.
+    __device__ __forceinline__ u32 share(u32 found) const {
+        found = warp_or(found);
+        if (threadIdx.x == 0) shared.found = 0;
+        __syncthreads();
+        if (lane_id() == 0 && found) atomicOr(&shared.found, found);
+        __syncthreads();
+        found = shared.found;
+        __syncthreads();
+        return found;
+    }
+
+    // Whether rows are whole units, which can be loaded.
+    __device__ __forceinline__ bool has_units() const {
+        const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
+        return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
+    }
+    // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not. By so many elements at a
+    // time.
+    template <u32 kN>
+    __device__ __forceinline__ u32 load_near() const {
+        using F = Float<W>;
+        constexpr u32 kBatch = 4, kApart = kN * kThreads;  // loads together, while those before are looked at
+        const Quantiser<W>& quantiser = shared.quantiser;
+        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const bool swaps = kN == 1 && args.flags & kSwapBytes;
+        // Added to a small number it makes that whole; its bits are then those of the sum.
+        const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
+        const u32 m = shared.box.m;
+        const Finder elements = this->elements();
+        const char* const array = this->array();
+        W ahead[kBatch][kN];
+        const auto load = [&](u32 i) {
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                if (i + k * kApart >= m) break;
+                const char* const from = elements.find(array, i + k * kApart, sizeof(W));
+                if (kN == 1) {
+                    ahead[k][0] = *reinterpret_cast<const W*>(from);
+                } else {
+                    split(*reinterpret_cast<const uint4*>(from), ahead[k]);
+                }
+            }
+        };
+        load(kN * threadIdx.x);
+        const W first_word = load_element<W>(elements.find(array, 0, sizeof(W)), element, swaps);
+        const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
+        bool is_near = true;
+        W words_differ = 0;
+        u32 codes_differ = 0;
+#pragma unroll 1
+        for (u32 i = kN * threadIdx.x; i < m; i += kBatch * kApart) {
+            W words[kBatch][kN];
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+#pragma unroll
+                for (u32 j = 0; j < kN; ++j) words[k][j] = ahead[k][j];
+            }
+            load(i + kBatch * kApart);
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                if (i + k * kApart >= m) break;
+                W codes[kN];
+#pragma unroll
+                for (u32 j = 0; j < kN; ++j) {
+                    const W word = swaps ? swapped_bytes(words[k][j]) : words[k][j];
+                    const F value = float_of(word), whole = value * inverse + magic;
+                    is_near &= (size_of(value - (whole - magic) * step) <= bound) & (size_of(value) < limit);
+                    const u32 code = static_cast<u32>(bits_of(whole)) - first;
+                    words_differ |= word ^ first_word, codes_differ |= code;
+                    codes[j] = sign_extended(code);
+                }
+                W* const to = block.codes + i + k * kApart;
+                if (kN == 1) {
+                    *to = codes[0];
+                } else {
+                    *reinterpret_cast<uint4*>(to) = join(codes);
+                }
+            }
+        }
+        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
+    }
+    static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
+
+    // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
+    __device__ __forceinline__ u32 load_any(bool are_codes) const {
+        const Finder elements = this->elements();
+        const char* const array = this->array();
+        const W fill = static_cast<W>(part_of(args.own, tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
+        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_fill(), fill, shared.box.m};
+        W first_word;
+        const W first = each.first(are_codes, first_word);
+        if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
+        return each.template load<kWarps>(are_codes, first_word, first, block.marks.uncoded, block.marks.others, kLargeMarks, [&](u32 i, W number) {
+            block.codes[i] = number;
+            return 0u;
+        });
+    }
+};

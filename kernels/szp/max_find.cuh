@@ -1,0 +1,82 @@
+// The second pass of compression at level max: a warp goes the way that decompression goes (max_scan.cuh), and finds what is left of numbers, in
+// which contexts. Each becomes an entry of half a word, in the order in which they will be read, and is counted. Codes are loaded one time before
+// they are needed.
+
+#pragma once
+
+#include "max_scratch.cuh"
+
+template <typename W>
+struct MaxFindShared {
+    MaxCells<W> cells;
+    u32 counts[MaxCoding<W>::kKeys];
+};
+
+template <typename W>
+struct MaxFinder {
+    using Level = MaxLevel<W>;
+    using Entry = ContextEntry<MaxCoding<W>>;
+
+    // Finds entries.
+    struct Coder {
+        const MaxView& view;
+        const u32 m, period;  // elements; times from row to row of a lane
+        const W* const codes;
+        const BlockMarks* const marks;  // of exceptions, if there are some
+        unsigned short* const entries;
+        W* const residuals;
+        u32* const counts;
+        W ahead;
+
+        __device__ __forceinline__ void begin(u32) {}
+        __device__ __forceinline__ void load(u32 row, u32 x) {
+            const u32 i = row * view.length + x;
+            if (x < view.length && row < view.n_rows && i < m) ahead = codes[i];
+        }
+        __device__ __forceinline__ SizedNumber<W> code(const MaxStep<W>& step) {
+            const W code = ahead;
+            const bool is_next_row = step.x + 1 == period;
+            load(is_next_row ? step.row + kWarp : step.row, is_next_row ? 0 : step.x + 1);
+            const u32 i = step.row * view.length + step.x;
+            bool is_hole = false, is_other = false;
+            if (unlikely(marks != nullptr) && step.takes_part) is_hole = marks->holes[i / 32] >> i % 32 & 1, is_other = marks->others[i / 32] >> i % 32 & 1;
+            const W number = unlikely(is_hole | is_other) ? step.expected.number : code;
+            const W above = number - step.expected.number, left = zigzag(step.expected.is_rounded_up ? 0 - above : above);
+            u32 symbol = kNoNumbers + symbol_of(left), size = static_cast<u32>(min(static_cast<W>((left >> 1) + (left & 1)), static_cast<W>(kLargestMaxSize)));
+            if (unlikely(is_hole)) symbol = kHoleSymbol, size = kHoleSize;
+            if (unlikely(is_other)) symbol = kOtherSymbol;
+            const u32 at = step.time * kWarp + lane_id(), key = step.context * Entry::kSymbols + symbol;
+            if (step.takes_part) {
+                atomicAdd(&counts[key], 1u);
+                if (Entry::is_long(left)) residuals[at] = left;
+            }
+            entries[at] = static_cast<unsigned short>(step.takes_part ? static_cast<u32>(left) << Entry::kKeyBits | key : Entry::kNothing);
+            return SizedNumber<W>{number, size};
+        }
+    };
+
+    static __device__ __forceinline__ void run(const CompressArgs<Chunk>& args, MaxFindShared<W>& shared) {
+        const BlockOfAll tile(args.own, blockIdx.x);
+        typename Level::Block& block = Level::block(args, tile.number);
+        if (block.info.header == kConstBlock) return;
+        const Box box = find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow);
+        const MaxView view(box);
+        const u32 lane = lane_id();
+        for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) shared.counts[i] = 0;
+        for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) shared.cells.weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
+        __syncwarp();
+        Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr,
+                    Level::entries(args.own, block), Level::residuals(block), shared.counts, 0};
+        // Of a line all lanes begin at once, of rows the first one.
+        if (view.is_line() || lane == 0) coder.load(lane, 0);
+        MaxScan<W, Coder>{shared.cells, Level::cells(args.own, block), view, box.m, block.has_weights ? kWeightBits : 0}.run(coder);
+        __syncwarp();
+        for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) block.counts[i] = shared.counts[i];
+    }
+};
+
+template <typename W>
+__device__ __forceinline__ void szp_max_find(const CompressArgs<Chunk>& args) {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    MaxFinder<W>::run(args, *reinterpret_cast<MaxFindShared<W>*>(bytes));
+}
