@@ -243,10 +243,11 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u64 first = length == box.sx ? (z * args.own.extents[1] + y) * args.own.extents[2] : static_cast<u64>(row) * length;
         return reinterpret_cast<W*>(Tile::dst()) + ((box.start + first) << args.own.log_parts());
     }
-    // Whether rows begin at multiples of units there.
+    // Whether rows begin at multiples of units there, and are all as long.
     __device__ __forceinline__ bool has_units(const MaxView& view) const {
         const u64 first = reinterpret_cast<u64>(Tile::dst()) + shared.box.start * sizeof(W), next_row = (view.is_line() ? view.length : args.own.extents[2]) * sizeof(W);
-        return args.own.log_parts() == 0 && (first | next_row) % kUnitBytes == 0;
+        const bool are_whole = !view.is_line() || shared.box.m % view.length == 0;
+        return args.own.log_parts() == 0 && are_whole && (first | next_row) % kUnitBytes == 0;
     }
     // Smaller elements are their codes times the first step.
     __device__ __forceinline__ Float<W> limit() const {
