@@ -9,6 +9,8 @@ pub const END_BYTES: usize = 8;
 
 /// One direction of coding.
 pub trait Coder {
+    /// Whether all so far had room, or was there; otherwise nothing that follows matters.
+    fn is_sound(&self) -> bool;
     /// Codes a bit that is 1 with a probability of p / 2^16, where p is 1 to 2^16 − 1, and answers it.
     fn bit(&mut self, p: u32, bit: bool) -> bool;
     /// Codes the low `n` bits of a number without a model, where `n` is up to 64, and answers them. Other bits are 0.
@@ -85,6 +87,10 @@ impl<'a> Encoder<'a> {
 }
 
 impl Coder for Encoder<'_> {
+    fn is_sound(&self) -> bool {
+        !self.is_full
+    }
+
     #[inline(always)]
     fn bit(&mut self, p: u32, bit: bool) -> bool {
         let bound = (self.range >> 16) * u64::from(p);
@@ -140,11 +146,6 @@ impl<'a> Decoder<'a> {
         this
     }
 
-    /// Whether all that was read is there.
-    pub fn is_sound(&self) -> bool {
-        self.n_missing == 0 && self.front <= self.back
-    }
-
     #[inline(always)]
     fn take_coded(&mut self) {
         let word = match self.bytes.get(self.front..).and_then(|bytes| bytes.first_chunk()) {
@@ -174,6 +175,10 @@ impl<'a> Decoder<'a> {
 }
 
 impl Coder for Decoder<'_> {
+    fn is_sound(&self) -> bool {
+        self.n_missing == 0 && self.front <= self.back
+    }
+
     #[inline(always)]
     fn bit(&mut self, p: u32, _: bool) -> bool {
         let bound = (self.range >> 16) * u64::from(p);

@@ -67,7 +67,8 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
     }
 }
 
-/// Codes the numbers of a block; how often each prediction was taken. Masked elements get some number.
+/// Codes the numbers of a block, as long as the coder is sound; how often each prediction was taken. Masked elements get
+/// some number.
 #[inline(always)]
 pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
     (s, coder): (S, &mut C),
@@ -84,15 +85,19 @@ pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
     let lorenzo = Lorenzo::new(plan.orders, shape, planes, rows);
     let looks_back = plan.looks_back && plan.active >> LOOKBACK & 1 == 1;
     let lookback = Lookback::new(tables, looks_back);
-    let values = Values { all: values, shape, lag };
+    // A lag is of whole rows but in the only row that there is.
+    let values = Values { all: values, shape, lag: lag / sx };
     let places = if sz * sy == 1 { 1 } else { sx };
     let mut predictor = Predictor::new(s, values, &mut above[..places], plan.active, lorenzo, lookback);
     let coded = &mut coded[..places];
     coded.fill(Coded::default());
     let mut uses = [0; N];
     let mut i = 0;
-    for row in 0..sz * sy {
-        predictor.start_row(row / sy, row % sy);
+    for (z, y) in (0..sz).flat_map(|z| (0..sy).map(move |y| (z, y))) {
+        if !coder.is_sound() {
+            break;
+        }
+        predictor.start_row(z, y);
         let mut west = Coded::default();
         for x in 0..sx {
             if plan.mask.is_some() && masked[i] {

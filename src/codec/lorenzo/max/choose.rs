@@ -114,7 +114,8 @@ pub fn choose<W: Word, S: Rows<W>>(
             let numbers = &work.numbers[elements.clone()];
             let orders = if map == BITS && is_float { [0; 3] } else { orders_of(numbers, part.shape) };
             let plan = Plan { orders, active: all_active(part.shape, lag, orders, looks_back), ..plan };
-            let (cost, active) = tried(s, work, scratch, &plan, (elements.clone(), part.shape, lag), n, is_float);
+            let (cost, active) =
+                tried(s, work, scratch, &plan, (elements.clone(), part.shape, lag), (n, best.0), is_float);
             if cost < best.0 {
                 best = (cost, Plan { active, ..plan });
             }
@@ -291,7 +292,7 @@ fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, enough: usize, domai
     let (mut bits_else, mut n_helped) = (0, 0);
     for i in 1..n {
         // The rest would not help enough, unless it is quite another.
-        let is_hopeless = i == n / 4 && n_helped * 8 * LOOKING_BACK_PART < n;
+        let is_hopeless = i == n / 4 && n_helped * 4 * LOOKING_BACK_PART < n;
         if is_hopeless || n_helped >= enough {
             break;
         }
@@ -356,10 +357,10 @@ pub fn most_orders(shape: [usize; 3]) -> Orders {
 fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
     let most = most_orders(shape);
     let is_possible = |orders: &Orders| (0..3).all(|k| orders[k] <= most[k]);
-    let mut best = ([0; 3], cost_of(numbers, shape, [0; 3]));
+    let mut best = ([0; 3], cost_of(numbers, shape, [0; 3], u64::MAX));
     let take = |orders: Orders, best: &mut (Orders, u64)| {
         if is_possible(&orders) {
-            let cost = cost_of(numbers, shape, orders);
+            let cost = cost_of(numbers, shape, orders, best.1);
             if cost < best.1 {
                 *best = (orders, cost);
                 return true;
@@ -388,14 +389,17 @@ fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
     }
 }
 
-/// Bits that differences of these orders leave of some samples.
+/// Bits that differences of these orders leave of some samples, if they are below `most`.
 #[inline(always)]
-fn cost_of(numbers: &[i64], [_, sy, sx]: [usize; 3], orders: Orders) -> u64 {
+fn cost_of(numbers: &[i64], [_, sy, sx]: [usize; 3], orders: Orders, most: u64) -> u64 {
     let [oz, oy, ox] = orders.map(usize::from);
     let n = numbers.len();
     let step = n.div_ceil(ORDER_SAMPLES) | 1;
     let mut cost = 0;
     for i in (0..n).step_by(step) {
+        if cost >= most {
+            break;
+        }
         let (x, y, z) = (i % sx, i / sx % sy, i / sx / sy);
         let mut sum = 0i64;
         let mut along_z = 1i64;
@@ -444,11 +448,13 @@ fn tried<W: Word, S: Rows<W>>(
     scratch: &mut [u8],
     plan: &Plan<W>,
     (elements, shape, lag): (Range<usize>, [usize; 3], usize),
-    n: usize,
+    (n, most): (usize, u64),
     is_float: bool,
 ) -> (u64, u16) {
     let n_part = elements.len();
-    let mut encoder = Encoder::new(scratch);
+    // There is only room for its share of what the best plan so far takes: where that is full, nothing more is coded.
+    let room = (u128::from(most) * n_part as u128 / n as u128 / 8 + 8).min(scratch.len() as u128) as usize;
+    let mut encoder = Encoder::new(&mut scratch[..room]);
     if plan.mask.is_some() {
         code_mask(&mut encoder, &mut work.masked[elements.clone()], shape);
     }

@@ -47,7 +47,11 @@ impl<'a> Lorenzo<'a> {
         for k in 0..self.orders[1] {
             sum = sum.wrapping_add(self.rows[k * sx + x]);
         }
-        for number in &self.here[..self.orders[2]] {
+        // So few that vectors do not pay, which a slice would become.
+        for (k, number) in self.here.iter().enumerate() {
+            if k == self.orders[2] {
+                break;
+            }
             sum = sum.wrapping_add(*number);
         }
         sum
@@ -64,7 +68,10 @@ impl<'a> Lorenzo<'a> {
         for k in 0..self.orders[1] {
             left = replace(&mut self.rows[k * sx + x], left);
         }
-        for kept in &mut self.here[..self.orders[2]] {
+        for (k, kept) in self.here.iter_mut().enumerate() {
+            if k == self.orders[2] {
+                break;
+            }
             left = replace(kept, left);
         }
     }

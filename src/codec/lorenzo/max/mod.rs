@@ -146,7 +146,7 @@ impl<W: Word> Work<W> {
         grow(&mut self.numbers, with_part, 0)?;
         grow(&mut self.tails, with_part, 0)?;
         grow(&mut self.masked, with_part, false)?;
-        grow(&mut self.values, Values::zeros(shape) + n, 0.0)?;
+        grow(&mut self.values, Values::needs(shape), 0.0)?;
         // One row has no rows around it.
         let places = if sz * sy == 1 { 1 } else { sx };
         grow(&mut self.above, places, [0; predict::LANES])?;

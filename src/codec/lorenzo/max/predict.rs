@@ -35,18 +35,34 @@ const PACE: f64 = 0.0078125;
 /// Larger errors, by the size of the features, do not change weights.
 const LARGEST: f64 = 1048576.0;
 
-/// The values so far, behind some zeros which stand for neighbours that do not exist.
+/// The values so far, row by row with a zero behind each, and zeros in front: they stand for neighbours that do not exist.
 pub struct Values<'a> {
     pub all: &'a mut [f64],
     pub shape: [usize; 3],
-    /// Elements back to the same place one period earlier; 0 if there is no period.
+    /// Rows back to the same place one period earlier; 0 if there is no period.
     pub lag: usize,
 }
 
 impl Values<'_> {
-    /// Zeros in front.
-    pub fn zeros([_, _, sx]: [usize; 3]) -> usize {
-        sx + 2
+    /// From one row to the next.
+    fn stride([_, _, sx]: [usize; 3]) -> usize {
+        sx + 1
+    }
+
+    /// Zeros in front: a row with a zero on each side, and as far as features reach.
+    fn zeros(shape: [usize; 3]) -> usize {
+        Self::stride(shape) + STEPS + 1
+    }
+
+    /// Values from a place on.
+    #[inline(always)]
+    fn at<const N: usize>(&self, place: usize) -> [f64; N] {
+        *self.all[place..].first_chunk().expect("no neighbours behind the block")
+    }
+
+    /// How many values a block needs.
+    pub fn needs(shape: [usize; 3]) -> usize {
+        Self::zeros(shape) + shape[0] * shape[1] * Self::stride(shape)
     }
 }
 
@@ -64,23 +80,60 @@ struct Rows {
 
 impl Rows {
     fn new(values: &Values, z: usize, y: usize) -> Self {
-        let [_, sy, sx] = values.shape;
-        let row = (z * sy + y) * sx;
-        let here = Values::zeros(values.shape) + row;
-        let has = [y > 0, y > 1, z > 0, z > 0 && y > 0, z > 0 && y + 1 < sy, values.lag > 0 && row >= values.lag];
-        // A row of zeros, with a zero on each side.
-        let at = |exists: bool, back: usize| if exists { here - back } else { 1 };
-        let plane = sy * sx;
+        let ([_, sy, _], lag) = (values.shape, values.lag);
+        let row = z * sy + y;
+        let has = [y > 0, y > 1, z > 0, z > 0 && y > 0, z > 0 && y + 1 < sy, lag > 0 && row >= lag];
+        let stride = Values::stride(values.shape);
+        let here = Values::zeros(values.shape) + row * stride;
+        let at = |exists: bool, rows_back: usize| if exists { here - rows_back * stride } else { 1 };
         Self {
             here,
-            north: at(has[0], sx),
-            far_north: at(has[1], 2 * sx),
-            up: at(has[2], plane),
-            up_north: at(has[3], plane + sx),
-            up_south: at(has[4], plane.wrapping_sub(sx)),
-            earlier: at(has[5], values.lag),
+            north: at(has[0], 1),
+            far_north: at(has[1], 2),
+            up: at(has[2], sy),
+            up_north: at(has[3], sy + 1),
+            up_south: at(has[4], sy.wrapping_sub(1)),
+            earlier: at(has[5], lag),
             has,
         }
+    }
+}
+
+/// Between which places of a row there are features: 0 and 0 for those that there are not.
+#[derive(Clone, Copy)]
+struct Ends {
+    from: [u32; WEIGHTS],
+    to: [u32; WEIGHTS],
+}
+
+impl Ends {
+    fn new([sz, sy, sx]: [usize; 3], rows: &Rows) -> Self {
+        let [north, far_north, up, up_north, up_south, _] = rows.has;
+        let sx = sx as u32;
+        let none = (0, 0);
+        // One element before or behind, or as many as are in the way.
+        let all = |exists: bool| if exists { (0, sx) } else { none };
+        let before = |exists: bool, n: u32| if exists { (n, sx) } else { none };
+        let behind = |exists: bool| if exists { (0, sx - 1) } else { none };
+        let ends = if sz * sy == 1 {
+            std::array::from_fn(|k| before(k < STEPS, k as u32 + 2))
+        } else {
+            [
+                before(true, 2),
+                before(true, 3),
+                all(north),
+                before(north, 1),
+                behind(north),
+                all(far_north),
+                all(up),
+                before(up, 1),
+                all(up_north),
+                behind(up),
+                before(up_north, 1),
+                all(up_south),
+            ]
+        };
+        Self { from: ends.map(|(from, _)| from), to: ends.map(|(_, to)| to) }
     }
 }
 
@@ -92,6 +145,7 @@ pub struct Predictor<'a, K> {
     k: K,
     values: Values<'a>,
     rows: Rows,
+    ends: Ends,
     /// Their own numbers, above them [`INACTIVE`] for those that do not take part.
     names: [u16; LANES],
     /// Whether [`WEIGHTED`] does.
@@ -129,13 +183,20 @@ impl<'a, K: Keys> Predictor<'a, K> {
         lorenzo: Lorenzo<'a>,
         lookback: Lookback<'a>,
     ) -> Self {
-        values.all[..Values::zeros(values.shape)].fill(0.0);
+        let stride = Values::stride(values.shape);
+        let (front, rows) = values.all[..Values::needs(values.shape)].split_at_mut(Values::zeros(values.shape));
+        front.fill(0.0);
+        for row in rows.chunks_exact_mut(stride) {
+            row[stride - 1] = 0.0;
+        }
         above.fill([0; LANES]);
         let rows = Rows::new(&values, 0, 0);
+        let ends = Ends::new(values.shape, &rows);
         Self {
             k,
             values,
             rows,
+            ends,
             names: std::array::from_fn(|k| k as u16 | if active >> k & 1 == 1 { 0 } else { INACTIVE }),
             is_weighted: active >> WEIGHTED & 1 == 1,
             weights: [0.0; WEIGHTS],
@@ -151,7 +212,11 @@ impl<'a, K: Keys> Predictor<'a, K> {
 
     /// A row follows.
     pub fn start_row(&mut self, z: usize, y: usize) {
+        let has = self.rows.has;
         self.rows = Rows::new(&self.values, z, y);
+        if self.rows.has != has {
+            self.ends = Ends::new(self.values.shape, &self.rows);
+        }
         self.lorenzo.start_row(y);
     }
 
@@ -162,10 +227,10 @@ impl<'a, K: Keys> Predictor<'a, K> {
         if self.is_weighted {
             self.weigh(&near, x);
         }
-        let Near { base, w, n, u, nw, uw, un, unw, .. } = near;
+        let Near { base, here: [.., w], north: [nw, n, _], up: [uw, u, _], up_north: [unw, un] } = near;
         let [has_north, _, has_up, .., has_earlier] = self.rows.has;
         let or_base = |exists: bool, value: f64| if exists { value } else { base };
-        let (t, tw) = (self.values.all[self.rows.earlier + x], self.before(self.rows.earlier, x));
+        let [tw, t] = self.values.at(self.rows.earlier + x - 1);
         let mut values = [base; LANES];
         values[1] = or_base(has_north, n);
         values[2] = or_base(has_up, u);
@@ -247,6 +312,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         domain.number(self.base(x))
     }
 
+    /// What the value of the element at `x` is near to: 0 if nothing.
     #[inline(always)]
     fn base(&self, x: usize) -> f64 {
         let (all, rows) = (&*self.values.all, &self.rows);
@@ -255,81 +321,58 @@ impl<'a, K: Keys> Predictor<'a, K> {
         } else if rows.has[0] {
             all[rows.north]
         } else {
-            // 0 if there is none.
             all[rows.up]
         }
-    }
-
-    /// The value before the place `x` of a row, or 0.
-    #[inline(always)]
-    fn before(&self, row: usize, x: usize) -> f64 {
-        if x > 0 { self.values.all[row + x - 1] } else { 0.0 }
     }
 
     /// The neighbours of the element at `x`.
     #[inline(always)]
     fn near(&self, x: usize) -> Near {
-        let (all, rows) = (&*self.values.all, &self.rows);
+        let (values, rows) = (&self.values, &self.rows);
         Near {
             base: self.base(x),
-            w: self.before(rows.here, x),
-            n: all[rows.north + x],
-            u: all[rows.up + x],
-            nw: self.before(rows.north, x),
-            uw: self.before(rows.up, x),
-            un: all[rows.up_north + x],
-            unw: self.before(rows.up_north, x),
+            here: values.at(rows.here + x - 3),
+            north: values.at(rows.north + x - 1),
+            up: values.at(rows.up + x - 1),
+            up_north: values.at(rows.up_north + x - 1),
         }
     }
 
     /// The prediction with weights for the element at `x`, of features that are differences of neighbours.
     #[inline(always)]
     fn weigh(&mut self, near: &Near, x: usize) {
-        let [sz, sy, sx] = self.values.shape;
-        let (all, rows) = (&*self.values.all, &self.rows);
-        let [has_north, has_far_north, has_up, has_up_north, has_up_south, _] = rows.has;
-        let &Near { base, n, u, nw, uw, un, unw, .. } = near;
-        let behind = |row: usize| if x + 1 < sx { all[row + x + 1] } else { 0.0 };
-        // The difference of the values i and i + 1 back.
-        let step = |i: usize| if x > i { all[rows.here + x - i] - all[rows.here + x - i - 1] } else { 0.0 };
-        let from_base = |exists: bool, value: f64| if exists { value - base } else { 0.0 };
+        let (values, rows) = (&self.values, &self.rows);
+        let &Near { base, here: [www, ww, w], north: [nw, n, ne], up: [uw, u, ue], up_north: [unw, un] } = near;
+        let [sz, sy, _] = values.shape;
+        let differences: [f64; WEIGHTS] = if sz * sy == 1 {
+            let back: [f64; STEPS + 1] = values.at(rows.here + x - STEPS - 1);
+            std::array::from_fn(|k| if k < STEPS { back[STEPS - k] - back[STEPS - 1 - k] } else { 0.0 })
+        } else {
+            let [nn] = values.at(rows.far_north + x);
+            let [us] = values.at(rows.up_south + x);
+            let of = [w, ww, n, nw, ne, nn, u, uw, un, ue, unw, us];
+            let less = [ww, www, base, base, base, base, base, base, base, base, base, base];
+            std::array::from_fn(|k| of[k] - less[k])
+        };
         // In place they would be stored one by one, and loads of several would wait for that.
         let mut features = [0.0; WEIGHTS];
-        if sz * sy == 1 {
-            for (i, feature) in features[..STEPS].iter_mut().enumerate() {
-                *feature = step(i + 1);
-            }
-        } else {
-            features[0] = step(1);
-            features[1] = step(2);
-            features[2] = from_base(has_north, n);
-            features[3] = from_base(has_north && x > 0, nw);
-            features[4] = from_base(has_north && x + 1 < sx, behind(rows.north));
-            features[5] = from_base(has_far_north, all[rows.far_north + x]);
-            if sz > 1 {
-                features[6] = from_base(has_up, u);
-                features[7] = from_base(has_up && x > 0, uw);
-                features[8] = from_base(has_up_north, un);
-                features[9] = from_base(has_up && x + 1 < sx, behind(rows.up));
-                features[10] = from_base(has_up_north && x > 0, unw);
-                features[11] = from_base(has_up_south, all[rows.up_south + x]);
-            }
+        for k in 0..WEIGHTS {
+            let is_there = x as u32 >= self.ends.from[k] && (x as u32) < self.ends.to[k];
+            features[k] = if is_there { differences[k] } else { 0.0 };
         }
         self.weighted = base + dot(&self.weights, &features);
         self.features = features;
     }
 }
 
-/// The values around one element: west, north, up and between these; 0 where there is none.
+/// The values around one element, those of a row in their order: up to it, and around it to the north and above; 0 where
+/// there is none, but two and three before it there may be others.
 struct Near {
     base: f64,
-    w: f64,
-    n: f64,
-    u: f64,
-    nw: f64,
-    uw: f64,
-    un: f64,
-    unw: f64,
+    here: [f64; 3],
+    north: [f64; 3],
+    up: [f64; 3],
+    up_north: [f64; 2],
 }
 
 /// The sum of products, in four lanes.
