@@ -7,10 +7,12 @@ import numpy as np
 
 from parts import check, known
 
-RAW, CONST, CODED = range(3)
+RAW, CONST, WITHDRAWN, CODED = range(4)
 BITS, CUT, DECIMAL, RANKS = range(4)
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 RATES = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5]
+RATES_OF_SYMBOLS = [1, *3 * [2], *7 * [3], *12 * [4], *8 * [5], 6]
+FREQUENCIES = [32, 48, 80, 128, 256, 512, 1024, 1600, 2800, 4600, 6900, 7600, 4600, 1800, 500]
 
 
 def signed(v, bits=64):
@@ -25,7 +27,7 @@ class Bits:
         self.data, self.front, self.back = data, 0, len(data)
         self.g, self.c = (1 << 64) - 1, 0
         self.plain_bits, self.n_plain = 0, 0
-        self.models = {}
+        self.models, self.models_of_symbols = {}, {}
         for _ in range(2):
             self.next_word()
 
@@ -43,14 +45,34 @@ class Bits:
             self.g = bound
         else:
             self.g, self.c = self.g - bound, self.c - bound
-        if self.g < 1 << 32:
-            self.g <<= 32
-            self.next_word()
+        self.fill()
         for model in models:
             rate = RATES[min(model[1], len(RATES) - 1)]
             model[0] += (65535 - model[0] >> rate) if bit else -(model[0] >> rate)
             model[1] += 1
         return int(bit)
+
+    def fill(self):
+        if self.g < 1 << 32:
+            self.g <<= 32
+            self.next_word()
+
+    def symbol(self, *names, starts=range(0, 1 << 15, 1 << 11)):
+        """By the models of symbols with these names, one or two."""
+        models = [self.models_of_symbols.setdefault(name, [list(starts), 0]) for name in names]
+        of_all = [sum(b) * 2 // len(models) for b in zip(*(b for b, _ in models))]
+        g = self.g >> 16
+        symbol = max(k for k in range(16) if g * of_all[k] <= self.c)
+        end = g * of_all[symbol + 1] if symbol < 15 else self.g
+        self.g, self.c = end - g * of_all[symbol], self.c - g * of_all[symbol]
+        self.fill()
+        for model in models:
+            b, n_seen = model
+            rate = RATES_OF_SYMBOLS[min(n_seen, len(RATES_OF_SYMBOLS) - 1)]
+            for k in range(16):
+                b[k] += -(b[k] - (1 << 15) + 16 - k >> rate) if k > symbol else k - b[k] >> rate
+            model[1] += 1
+        return symbol
 
     def plain(self, n):
         while self.n_plain < n:
@@ -73,6 +95,7 @@ def decode_block(dtype, shape, period, content, element, mantissa):
     kind, mapping, flags, zero, unit, active, along_xy, along_z, zeros, n_ranks, word = struct.unpack(
         "<4BHHBBHIQ", head[:24]
     )
+    check(kind != WITHDRAWN, "kind of a block")
     known(kind <= CODED and word >> w_bits == 0 and not any(head[24:]), "header")
     if kind == RAW:
         known(not any(head), "header")
@@ -310,12 +333,9 @@ class Numbers:
             d = self.residual(q, other, west, north)
             number = signed(prediction + d)
             self.west = self.coded[column] = d
-        for k in self.active:
-            b = 16 * abs(signed(number - predictions[k])).bit_length()
-            self.score[k] += b // 4 - self.score[k] // 4
-            above[k] += b // 2 - above[k] // 2
+            self.learn(number, column, predictions)
         self.note(z, y, x, number)
-        if 10 in self.active:
+        if not is_same and 10 in self.active:
             d, size = self.values[-1] - self.weighted, dot(self.features, self.features)
             if size > 0 and d * d <= size * 2.0**20:
                 step = 2.0**-7 * d / size
@@ -323,31 +343,38 @@ class Numbers:
         if self.looks_back:
             self.look_back(i, number)
 
+    def learn(self, number, column, predictions):
+        above = self.above[column]
+        for k in self.active:
+            b = 16 * abs(signed(number - predictions[k])).bit_length()
+            self.score[k] += b // 4 - self.score[k] // 4
+            above[k] += b // 2 - above[k] // 2
+
     def residual(self, q, other, west, north):
         bits = self.bits
         expected = min((q + 16) // 32, 64)
         near = [min(max(abs(d).bit_length() + 8 - expected, 0), 15) for d in (west, north)]
 
-        def goes_on(step):
-            return bits.bit(("score", min(q // 8, 255), step), ("near", *near, step))
-
-        c = expected
-        if expected == 0 or goes_on(0):
-            step = 16
-            while c < 64 and goes_on(step):
-                c, step = c + 1, min(step + 1, 31)
-        else:
-            c, step = c - 1, 1
-            while c > 0 and goes_on(step):
-                c, step = c - 1, min(step + 1, 15)
+        if expected == 0 and not bits.bit(("any by score", q), ("any by neighbours", *near)):
+            return 0
+        starts = [sum(FREQUENCIES[:k]) for k in range(16)]
+        v = bits.symbol(("score", min(q // 16, 127)), ("neighbours", *near), starts=starts)
+        c = v + expected - 9
+        if v in (0, 15):
+            way = 0
+            while way < 65:
+                step = bits.symbol(("below" if v == 0 else "above", expected))
+                way += step
+                if step < 15:
+                    break
+            c += way if v else -way
+        c = min(max(c, 0), 64)
         if c == 0:
             return 0
         is_negative = bits.bit(("sign", c, sign(other), sign(west), sign(north)))
-        size, below, context = 1, c - 1, 1
-        for _ in range(2):
-            if below > 0 and c <= 12:
-                bit = bits.bit(("highest", c, context))
-                size, below, context = 2 * size + bit, below - 1, 2 + bit
+        size, below = 1, c - 1
+        if 2 <= c <= 12:
+            size, below = 2 + bits.bit(("highest", c)), below - 1
         size = size << below | bits.plain(below)
         return -size if is_negative else size
 

@@ -18,5 +18,6 @@ pub mod section;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 pub mod steps;
+pub mod symbol;
 pub mod symbols;
 pub mod tables;

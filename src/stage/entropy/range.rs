@@ -2,6 +2,8 @@
 //!
 //! Both share one piece of memory: coded words of 32 bits from the front on, plain words of 64 bits from the back on.
 
+use crate::stage::rows::{KEYS, Keys};
+
 /// Below this, the range is scaled up.
 const LEAST_RANGE: u64 = 1 << 32;
 /// Bytes that end the coded words.
@@ -13,6 +15,8 @@ pub trait Coder {
     fn is_sound(&self) -> bool;
     /// Codes a bit that is 1 with a probability of p / 2^16, where p is 1 to 2^16 − 1, and answers it.
     fn bit(&mut self, p: u32, bit: bool) -> bool;
+    /// Codes a symbol below 16, whose frequencies start at these, out of 2^16, and answers it.
+    fn symbol<K: Keys>(&mut self, k: K, starts: &[u16; KEYS], symbol: usize) -> usize;
     /// Codes the low `n` bits of a number without a model, where `n` is up to 64, and answers them. Other bits are 0.
     fn plain(&mut self, n: u32, bits: u64) -> u64;
 }
@@ -110,6 +114,25 @@ impl Coder for Encoder<'_> {
     }
 
     #[inline(always)]
+    fn symbol<K: Keys>(&mut self, _: K, starts: &[u16; KEYS], symbol: usize) -> usize {
+        let unit = self.range >> 16;
+        let start = unit * u64::from(starts[symbol]);
+        // The last one has what is left.
+        let end = starts.get(symbol + 1).map_or(self.range, |&next| unit * u64::from(next));
+        let (low, overflows) = self.low.overflowing_add(start);
+        self.low = low;
+        self.range = end - start;
+        if overflows {
+            self.carry();
+        }
+        if self.range < LEAST_RANGE {
+            self.put_coded();
+            self.range <<= 32;
+        }
+        symbol
+    }
+
+    #[inline(always)]
     fn plain(&mut self, n: u32, bits: u64) -> u64 {
         let bits = bits & low_bits(n);
         self.bits |= bits << self.n_bits;
@@ -192,6 +215,23 @@ impl Coder for Decoder<'_> {
             self.range <<= 32;
         }
         bit
+    }
+
+    #[inline(always)]
+    fn symbol<K: Keys>(&mut self, k: K, starts: &[u16; KEYS], _: usize) -> usize {
+        let unit = self.range >> 16;
+        let value = (self.code / unit).min(u64::from(u16::MAX)) as u16;
+        // The first one starts at 0.
+        let symbol = k.not_above(starts, value) as usize - 1;
+        let start = unit * u64::from(starts[symbol]);
+        let end = starts.get(symbol + 1).map_or(self.range, |&next| unit * u64::from(next));
+        self.code -= start;
+        self.range = end - start;
+        if self.range < LEAST_RANGE {
+            self.take_coded();
+            self.range <<= 32;
+        }
+        symbol
     }
 
     #[inline(always)]

@@ -142,6 +142,8 @@ pub const KEYS: usize = 16;
 pub trait Keys: Copy {
     /// The least one.
     fn least(self, keys: &[u16; KEYS]) -> u16;
+    /// How many are not above one.
+    fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32;
 }
 
 /// Operations on rows of words. In masks, bit j stands for lane j.

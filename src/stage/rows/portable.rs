@@ -27,6 +27,11 @@ impl Keys for Portable {
         }
         least
     }
+
+    #[inline(always)]
+    fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32 {
+        keys.iter().map(|&key| u32::from(key <= most)).sum()
+    }
 }
 
 impl<W: Word> Rows<W> for Portable {

@@ -106,16 +106,17 @@ pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
                 i += 1;
                 continue;
             }
-            let best = predictor.best(domain, x);
             if predictor.lookback.code(coder, numbers[i]) {
                 numbers[i] = predictor.lookback.prediction().expect("what is expected");
+                predictor.note(domain, x, numbers[i]);
             } else {
+                let best = predictor.best(domain, x);
                 let around = Around { west, north: coded[x.min(places - 1)] };
-                (numbers[i], west) = residual::code(models, coder, &best, &around, numbers[i]);
+                (numbers[i], west) = residual::code(models, (s, coder), &best, &around, numbers[i]);
                 coded[x.min(places - 1)] = west;
                 uses[best.which] += 1;
+                predictor.learn(domain, x, numbers[i]);
             }
-            predictor.learn(domain, x, numbers[i]);
             if looks_back {
                 predictor.look_back(domain, numbers, i);
             }

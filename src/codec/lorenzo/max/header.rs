@@ -13,7 +13,9 @@ pub const BYTES: usize = 32;
 
 const RAW: u8 = 0;
 const CONST: u8 = 1;
-const CODED: u8 = 2;
+/// A layout that was never released, which nothing reads.
+const WITHDRAWN: u8 = 2;
+const CODED: u8 = 3;
 
 /// What is coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,7 @@ impl<W: Word> Header<W> {
                 let mask = is_masked.then_some(word);
                 Ok(Self::Coded(Plan { map, unit, mask, looks_back: flags & 2 == 2, active, orders, n_ranks }))
             }
+            WITHDRAWN => Err(Error::corrupt("a lorenzo block is of a kind that was never released")),
             _ => Err(newer()),
         }
     }

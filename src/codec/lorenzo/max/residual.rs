@@ -1,14 +1,22 @@
-//! How a number is coded once it is predicted: bits of the difference, its sign, its highest bits.
+//! How a number is coded once it is predicted: bits of the difference, its sign, its second highest bit.
 
 use crate::codec::lorenzo::max::predict::{Best, SCORE};
-use crate::stage::entropy::model::{Model, code_by_two};
+use crate::stage::entropy::model::{self, Model};
 use crate::stage::entropy::range::Coder;
+use crate::stage::entropy::symbol::{self, SYMBOLS, Symbols};
+use crate::stage::rows::Keys;
 use crate::stage::word::Word;
 
-/// Steps from the expected length on that are told apart, both ways.
-const STEPS: usize = 32;
-/// Expected lengths, in quarters of bits.
-const EXPECTED: usize = 256;
+/// The symbol of the expected length. The first and the last symbol stand for all lengths from there on.
+const AS_EXPECTED: u32 = 9;
+const LAST: u32 = SYMBOLS as u32 - 1;
+/// How frequent the symbols of lengths are in most data.
+const FREQUENCIES: [u16; SYMBOLS] =
+    [32, 48, 80, 128, 256, 512, 1024, 1600, 2800, 4600, 6900, 7600, 4600, 1800, 500, 288];
+/// Scores that are told apart, in steps of half a bit.
+const SCORES: usize = 128;
+/// Scores below which no difference is expected.
+const NO_SCORES: usize = SCORE as usize;
 /// Differences of lengths that are told apart.
 const NEAR: usize = 16;
 /// Bits of longer differences are not modelled.
@@ -18,19 +26,29 @@ const LENGTHS: usize = 65;
 
 /// The models of a block.
 pub struct Models {
-    by_score: [[Model; STEPS]; EXPECTED],
-    by_neighbours: [[[Model; STEPS]; NEAR]; NEAR],
+    /// Whether there is a difference where none is expected.
+    any_by_score: [Model; NO_SCORES],
+    any_by_neighbours: [[Model; NEAR]; NEAR],
+    by_score: [Symbols; SCORES],
+    by_neighbours: [[Symbols; NEAR]; NEAR],
+    /// Of lengths far below the expected one, and far above, by that.
+    below: [Symbols; LENGTHS],
+    above: [Symbols; LENGTHS],
     signs: [[[[Model; 3]; 3]; 3]; LENGTHS],
-    highest: [[Model; 4]; LENGTHS],
+    highest: [Model; LENGTHS],
 }
 
 impl Models {
     /// Models that know nothing.
     pub const NEW: Self = Self {
-        by_score: [[Model::NEW; STEPS]; EXPECTED],
-        by_neighbours: [[[Model::NEW; STEPS]; NEAR]; NEAR],
+        any_by_score: [Model::NEW; NO_SCORES],
+        any_by_neighbours: [[Model::NEW; NEAR]; NEAR],
+        by_score: [Symbols::of(FREQUENCIES); SCORES],
+        by_neighbours: [[Symbols::of(FREQUENCIES); NEAR]; NEAR],
+        below: [Symbols::NEW; LENGTHS],
+        above: [Symbols::NEW; LENGTHS],
         signs: [[[[Model::NEW; 3]; 3]; 3]; LENGTHS],
-        highest: [[Model::NEW; 4]; LENGTHS],
+        highest: [Model::NEW; LENGTHS],
     };
 }
 
@@ -51,79 +69,81 @@ pub struct Coded {
 
 /// Codes `number`, whose prediction is known.
 #[inline(always)]
-pub fn code<C: Coder>(
+pub fn code<K: Keys, C: Coder>(
     models: &mut Models,
-    coder: &mut C,
+    (k, coder): (K, &mut C),
     best: &Best,
     around: &Around,
     number: i64,
 ) -> (i64, Coded) {
     let difference = number.wrapping_sub(best.number);
     let size = difference.unsigned_abs();
-    let length = length(models, coder, best, around, size.bit_length());
+    let length = length(models, (k, coder), best, around, size.bit_length());
     if length == 0 {
         return (best.number, Coded::default());
     }
     let model = &mut models.signs[length as usize][sign_of(best.other)][usize::from(around.west.sign)]
         [usize::from(around.north.sign)];
     let is_negative = model.code(coder, difference < 0);
-    // The highest bit is known, two more have models.
-    let mut bits = 1u64;
+    // The highest bit is known.
+    let mut bits = 1;
     let mut below = length - 1;
-    let mut context = 1;
-    for _ in 0..2 {
-        if below > 0 && length <= MODELLED {
-            below -= 1;
-            let bit = models.highest[length as usize][context].code(coder, size >> below & 1 == 1);
-            bits = 2 * bits + u64::from(bit);
-            context = 2 + usize::from(bit);
-        }
+    if below > 0 && length <= MODELLED {
+        below -= 1;
+        let bit = models.highest[length as usize].code(coder, size >> below & 1 == 1);
+        bits = 2 + u64::from(bit);
     }
     let size = bits << below | coder.plain(below, size);
     let difference = if is_negative { (size as i64).wrapping_neg() } else { size as i64 };
     (best.number.wrapping_add(difference), Coded { length: length as u8, sign: 1 + u8::from(is_negative) })
 }
 
-/// The models of the steps to a length.
-struct Steps<'a> {
-    by_score: &'a mut [Model; STEPS],
-    by_neighbours: &'a mut [Model; STEPS],
-}
-
-impl Steps<'_> {
-    #[inline(always)]
-    fn go_on<C: Coder>(&mut self, coder: &mut C, step: usize, bit: bool) -> bool {
-        code_by_two(coder, &mut self.by_score[step], &mut self.by_neighbours[step], bit)
-    }
-}
-
-/// Codes the length of a difference, step by step from the expected one on.
+/// Codes the length of a difference, by what it is beside the expected one.
 #[inline(always)]
-fn length<C: Coder>(models: &mut Models, coder: &mut C, best: &Best, around: &Around, length: u32) -> u32 {
+fn length<K: Keys, C: Coder>(
+    models: &mut Models,
+    (k, coder): (K, &mut C),
+    best: &Best,
+    around: &Around,
+    length: u32,
+) -> u32 {
     let expected = ((best.score + SCORE) / (2 * SCORE)).min(LENGTHS as u32 - 1);
     let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
     let (west, north) = (near(around.west.length.into()), near(around.north.length.into()));
-    let mut steps = Steps {
-        by_score: &mut models.by_score[(best.score as usize / 8).min(EXPECTED - 1)],
-        by_neighbours: &mut models.by_neighbours[west][north],
-    };
-    let mut at = expected;
-    // No length is below 0.
-    if at == 0 || steps.go_on(coder, 0, length >= at) {
-        let mut step = STEPS / 2;
-        while at < LENGTHS as u32 - 1 && steps.go_on(coder, step, length > at) {
-            at += 1;
-            step = (step + 1).min(STEPS - 1);
-        }
-    } else {
-        at -= 1;
-        let mut step = 1;
-        while at > 0 && steps.go_on(coder, step, length < at) {
-            at -= 1;
-            step = (step + 1).min(STEPS / 2 - 1);
+    if expected == 0 {
+        // In most such places there is no difference at all, which a processor foresees.
+        let by_score = &mut models.any_by_score[best.score as usize % NO_SCORES];
+        let by_neighbours = &mut models.any_by_neighbours[west][north];
+        if !model::code_by_two(coder, by_score, by_neighbours, length > 0) {
+            return 0;
         }
     }
-    at
+    let by_score = &mut models.by_score[((best.score / SCORE) as usize).min(SCORES - 1)];
+    let by_neighbours = &mut models.by_neighbours[west][north];
+    let symbol = (length + AS_EXPECTED).saturating_sub(expected).min(LAST);
+    let symbol = symbol::code_by_two((k, coder), by_score, by_neighbours, symbol as usize) as u32;
+    let at = (symbol + expected).saturating_sub(AS_EXPECTED);
+    let below = &mut models.below[expected as usize];
+    let above = &mut models.above[expected as usize];
+    let length = match symbol {
+        0 => at.saturating_sub(further((k, coder), below, at.wrapping_sub(length))),
+        LAST => at + further((k, coder), above, length.wrapping_sub(at)),
+        _ => at,
+    };
+    length.min(LENGTHS as u32 - 1)
+}
+
+/// Codes how much further it is to a length, in steps of which only the last one is not the largest.
+#[inline(always)]
+fn further<K: Keys, C: Coder>((k, coder): (K, &mut C), model: &mut Symbols, way: u32) -> u32 {
+    let mut gone = 0;
+    loop {
+        let step = model.code((k, coder), way.wrapping_sub(gone).min(LAST) as usize) as u32;
+        gone += step;
+        if step < LAST || gone >= LENGTHS as u32 {
+            return gone;
+        }
+    }
 }
 
 fn sign_of(number: i64) -> usize {

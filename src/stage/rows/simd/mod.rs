@@ -100,6 +100,16 @@ macro_rules! keys {
                     _mm_cvtsi128_si32(_mm_minpos_epu16(least)) as u16
                 }
             }
+
+            #[inline(always)]
+            fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32 {
+                // SAFETY: the token is proof of the instructions; the keys are as long as the register.
+                unsafe {
+                    let keys = _mm256_loadu_si256(keys.as_ptr().cast());
+                    let least = _mm256_min_epu16(keys, _mm256_set1_epi16(most as i16));
+                    (_mm256_movemask_epi8(_mm256_cmpeq_epi16(least, keys)) as u32).count_ones() / 2
+                }
+            }
         }
     };
 }
