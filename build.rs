@@ -208,6 +208,7 @@ const ALLOWED: &[(&str, u32)] = &[
     ("lorenzo_compress_u64_13", 80),
     ("szp_dense_decompress_u32", 56),
     ("szp_dense_predict_u32", 448),
+    ("szp_max_load_u32", 192),
     ("zfp_compress_lossless_u64_3d", 128),
     ("zfp_compress_lossless_u64_4d", 64),
     ("zfp_decompress_u32_4d", 32),

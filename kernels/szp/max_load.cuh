@@ -8,8 +8,8 @@
 #include "max_weights.cuh"
 
 template <typename W>
-constexpr u32 kMaxLoadThreads = sizeof(W) == 4 ? 384 : 256;
-constexpr u32 kMaxLoadCtas = 2;
+constexpr u32 kMaxLoadThreads = sizeof(W) == 4 ? 192 : 128;
+constexpr u32 kMaxLoadCtas = 4;
 
 template <typename W>
 struct MaxLoadShared : CodesShared<W, kMaxLoadThreads<W>> {

@@ -12,24 +12,25 @@
 template <u32 kThreads>
 struct WeightsChooser {
     static constexpr u32 kWarps = kThreads / kWarp;
-    // Elements that are sampled at most, of which those that decide whether weights are used are so far apart.
-    static constexpr u32 kSamples = 1 << 10, kTried = 2;
-    static constexpr u32 kStride = kSamples + 1;  // so that taps are in different banks
+    // Elements that are sampled at most; every second sample is tried, which decides whether weights are used. Those that are tried and those that
+    // are not are in shared memory in turn.
+    static constexpr u32 kSamples = 1 << 10, kHalf = kSamples / 2;
+    static constexpr u32 kStride = kHalf + 1;  // so that taps are in different banks
     static constexpr s32 kLimit = 1 << 19;        // larger differences count as this
     static constexpr u32 kGolden = 40503;         // samples are at distances that differ: the golden section, in parts of 2^16
     static constexpr u32 kCounts = 1 << 20, kLittleSpread = 1 << 4, kLittleLeft = 1 << 2;
     static constexpr u32 kOptions = 8;            // weights, and seven orders of differences
     static constexpr u32 kLengths = 32, kSpreads = 32;
-    // Products of two taps, each of two parts of the samples by a thread.
-    static constexpr u32 kProducts = kTaps * (kTaps + 1) / 2 - 1, kParts = 2;
+    // Products of a tap with four others, each of a part of the samples by a thread.
+    static constexpr u32 kFour = 4, kProducts = 39, kParts = 4;
     static constexpr u32 kFactorStride = kTaps + 1;
 
     // In shared memory.
     struct State {
         s32 samples[kTaps][kStride];  // what a number, which comes first, and its neighbours have above the one before it
-        u32 counts[kSamples];         // how often a sample counts
+        u32 counts[kHalf];            // how often a sample counts
         u32 taken[kSamples / 32];     // marks of elements that are samples
-        u32 n_samples;
+        u32 n_samples;                // all
         u64 sums[kTaps][kTaps];       // of products, those with the number first; the others below the diagonal only
         union {
             double factors[kRowKinds][kTaps][kFactorStride];
@@ -47,7 +48,7 @@ struct WeightsChooser {
     template <typename W>
     __device__ __forceinline__ void run(const W* numbers) const {
         const u32 sampled = view.n_kinds() == 1 ? 0 : view.is_deep() ? 3 : 1, warp = warp_id();
-        sample(numbers, sampled);
+        find_samples(sampled);
         if (state.n_samples == 0) {
             if (warp == 0) state.weights.read(view, 1, nullptr);
             if (threadIdx.x == 0) state.header = 1;
@@ -55,24 +56,31 @@ struct WeightsChooser {
             return;
         }
         for (u32 i = threadIdx.x; i < kRowKinds * kTaps; i += kThreads) state.weights.of[i / kTaps][i % kTaps] = 0;
+        const u32 n_tried = (state.n_samples + 1) / 2, n_others = state.n_samples / 2;
+        take(numbers, 0);
 #pragma unroll 1
         for (u32 round = 0; round < 3; ++round) {
-            const u32 step = round < 2 ? kTried : 1;
-            if (threadIdx.x < kTaps * kTaps) state.sums[threadIdx.x / kTaps][threadIdx.x % kTaps] = 0;
-            weigh(step, round > 0, sampled);
+            for (u32 i = threadIdx.x; i < kTaps * kTaps; i += kThreads) state.sums[i / kTaps][i % kTaps] = 0;
+            weigh(n_tried, round > 0, sampled);
             __syncthreads();
-            multiply(step);
+            multiply(n_tried);
             __syncthreads();
             if (round < 2) {
                 if (warp == 0) solve(sampled);
-            } else {
-                for (u32 kind = warp; kind < view.n_kinds(); kind += kWarps) solve(kind);
+                __syncthreads();
             }
-            __syncthreads();
         }
-        for (u32 option = warp; option < kOptions; option += kWarps) find_cost(option, sampled);
+        take(numbers, 1);
+        weigh(n_others, true, sampled);
         __syncthreads();
-        if (threadIdx.x == 0) choose();
+        multiply(n_others);
+        __syncthreads();
+        take(numbers, 0);
+        for (u32 kind = warp; kind < view.n_kinds(); kind += kWarps) solve(kind);
+        __syncthreads();
+        for (u32 option = warp; option < kOptions; option += kWarps) find_cost(option, n_tried, sampled);
+        __syncthreads();
+        if (threadIdx.x == 0) choose(n_tried);
         __syncthreads();
         if (warp == 0 && !(state.header & kHasWeights)) state.weights.read(view, state.header, nullptr);
         __syncthreads();
@@ -94,26 +102,34 @@ struct WeightsChooser {
         return static_cast<s32>(min(max(static_cast<s64>(difference), static_cast<s64>(-kLimit)), static_cast<s64>(kLimit)));
     }
 
-    // Takes differences of some numbers that have all neighbours of their kind within the block. Barriers.
-    template <typename W>
-    __device__ __forceinline__ void sample(const W* numbers, u32 sampled) const {
-        const u32 step = (n_elements + kSamples - 1) / kSamples, lane = lane_id();
-        const auto place = [&](u32 i) { return i * step + (i * kGolden % (1u << 16) * step >> 16); };
+    // The element that may be a sample.
+    __device__ __forceinline__ u32 place(u32 i) const {
+        const u32 step = (n_elements + kSamples - 1) / kSamples;
+        return i * step + (i * kGolden % (1u << 16) * step >> 16);
+    }
+    // Marks elements that have all neighbours of their kind within the block. A barrier.
+    __device__ __forceinline__ void find_samples(u32 sampled) const {
+        if (threadIdx.x == 0) state.n_samples = 0;
+        __syncthreads();
         for (u32 i = threadIdx.x; i < kSamples; i += kThreads) {
             const u32 at = place(i), x = at % view.length;
             const bool has_all = view.is_line() ? at >= kTaps : view.kind(at / view.length) == sampled && x >= 3 && x + 1 < view.length;
             const u32 marks = __ballot_sync(kAllLanes, has_all && at < n_elements);
-            if (lane == 0) state.taken[i / 32] = marks;
+            if (lane_id() == 0) state.taken[i / 32] = marks, atomicAdd(&state.n_samples, static_cast<u32>(__popc(marks)));
         }
         __syncthreads();
-        const u32 n_taps = view.is_line() || view.is_deep() ? kTaps : kPlaneTaps;
+    }
+    // Takes the differences of every second sample. A barrier.
+    template <typename W>
+    __device__ __forceinline__ void take(const W* numbers, u32 first) const {
+        const u32 lane = lane_id(), n_taps = view.is_line() || view.is_deep() ? kTaps : kPlaneTaps;
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < kSamples; i += kThreads) {
             const u32 marks = state.taken[i / 32];
             u32 to = __popc(marks & ((1u << lane) - 1));
             for (u32 k = 0; k < i / 32; ++k) to += __popc(state.taken[k]);
-            if (i == kSamples - 1) state.n_samples = to + (marks >> lane & 1);
-            if (!(marks >> lane & 1)) continue;
+            if (!(marks >> lane & 1) || to % 2 != first) continue;
+            to /= 2;
             const W* const at = numbers + place(i);
             const W before = at[-1];
             state.samples[0][to] = limited(at[0] - before);
@@ -142,30 +158,34 @@ struct WeightsChooser {
         return state.samples[0][s] - (sum >> fraction);
     }
 
-    // How often samples count. What was predicted badly counts less, and what has neighbours that differ much.
-    __device__ __forceinline__ void weigh(u32 step, bool are_known, u32 sampled) const {
+    // How often n samples count. What was predicted badly counts less, and what has neighbours that differ much.
+    __device__ __forceinline__ void weigh(u32 n, bool are_known, u32 sampled) const {
 #pragma unroll 1
-        for (u32 s = threadIdx.x * step; s < state.n_samples; s += kThreads * step) {
+        for (u32 s = threadIdx.x; s < n; s += kThreads) {
             const s64 left = are_known ? this->left(s, state.weights.of[sampled], kWeightBits) : 0;
             const u64 divisor = static_cast<u64>(kLittleSpread + spread(s)) * static_cast<u64>(kLittleLeft + (left < 0 ? -left : left));
             state.counts[s] = divisor < kCounts ? kCounts / static_cast<u32>(divisor) : 1;
         }
     }
 
-    // Adds up products of taps.
-    __device__ __forceinline__ void multiply(u32 step) const {
+    // Adds up products of taps, of n samples.
+    __device__ __forceinline__ void multiply(u32 n) const {
 #pragma unroll 1
         for (u32 job = threadIdx.x; job < kParts * kProducts; job += kThreads) {
             const u32 part = job / kProducts;
-            u32 i = 1, j = job % kProducts;
-            for (; j > i; ++i) j -= i + 1;
-            const u32 steps = (state.n_samples + step - 1) / step, middle = (steps + 1) / 2 * step;
-            const u32 begin = part == 0 ? 0 : middle, end = part == 0 ? middle : state.n_samples;
+            u32 i = 1, four = job % kProducts;
+            for (; four > i / kFour; ++i) four -= i / kFour + 1;
+            const u32 j = four * kFour, begin = part * n / kParts, end = (part + 1) * n / kParts;
             const s32 *const of_i = state.samples[i], *const of_j = state.samples[j];
-            s64 sum = 0;
-#pragma unroll 4
-            for (u32 s = begin; s < min(end, state.n_samples); s += step) sum += static_cast<s64>(of_i[s] * static_cast<s32>(state.counts[s])) * of_j[s];
-            atomicAdd(reinterpret_cast<unsigned long long*>(&state.sums[i][j]), static_cast<unsigned long long>(sum));
+            s64 sums[kFour] = {};
+#pragma unroll 2
+            for (u32 s = begin; s < end; ++s) {
+                const s32 weighed = of_i[s] * static_cast<s32>(state.counts[s]);
+#pragma unroll
+                for (u32 k = 0; k < kFour; ++k) sums[k] += static_cast<s64>(weighed) * of_j[k * kStride + s];
+            }
+#pragma unroll
+            for (u32 k = 0; k < kFour; ++k) atomicAdd(reinterpret_cast<unsigned long long*>(&state.sums[i][j + k]), static_cast<unsigned long long>(sums[k]));
         }
     }
 
@@ -219,9 +239,9 @@ struct WeightsChooser {
         return 16 * whole + ((number << (31 - whole) << 1) >> 28);
     }
     static __device__ __forceinline__ u32 of_count(u32 n) { return n > 0 ? n * log(n) : 0; }
-    // What samples that are tried would take: bit lengths of what is left in classes by how much neighbours differ, and the bits below the highest
+    // What n samples would take: bit lengths of what is left in classes by how much neighbours differ, and the bits below the highest
     // one. By a warp.
-    __device__ __forceinline__ void find_cost(u32 option, u32 sampled) const {
+    __device__ __forceinline__ void find_cost(u32 option, u32 n, u32 sampled) const {
         const u32 lane = lane_id();
         u32* const table = state.tables[option];
         for (u32 i = lane; i < kSpreads * kLengths / 2; i += kWarp) table[i] = 0;
@@ -231,7 +251,7 @@ struct WeightsChooser {
         __syncwarp();
         u32 below = 0;
 #pragma unroll 1
-        for (u32 s = lane * kTried; s < state.n_samples; s += kWarp * kTried) {
+        for (u32 s = lane; s < n; s += kWarp) {
             const s64 left = this->left(s, weights, option == 0 ? kWeightBits : 0);
             const u32 length = bit_length(static_cast<u64>(left << 1 ^ left >> 63)), at = bit_length(spread(s)) * kLengths + length;
             atomicAdd(&table[at / 2], 1u << at % 2 * 16);
@@ -249,8 +269,8 @@ struct WeightsChooser {
         if (lane == 0) state.costs[option] = cost;
     }
     // By one thread.
-    __device__ __forceinline__ void choose() const {
-        const u64 per_sample = n_elements / ((state.n_samples + kTried - 1) / kTried);
+    __device__ __forceinline__ void choose(u32 n_tried) const {
+        const u64 per_sample = n_elements / n_tried;
         // Weights are to be written.
         u64 best = state.costs[0] * per_sample + 8 * 16 * 2 * view.n_weights();
         state.header = kHasWeights;
