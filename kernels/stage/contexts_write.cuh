@@ -162,10 +162,18 @@ struct ContextTablesMaker {
             store(context, make(n));
         }
         __syncthreads();
-        if (warp == 0) share_tables(), write();
+        if (warp == 0) share_tables();
         __syncthreads();
 #pragma unroll 1
         for (u32 context = warp; context < kContexts; context += kThreads / kWarp) {
+            const u32 bits = put<false>(context, 0);
+            if (lane_id() == 0) state.bits[context] = bits;
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (u32 context = warp; context < kContexts; context += kThreads / kWarp) {
+            const u32 at = warp_sum(lane_id() < context ? state.bits[min(lane_id(), kContexts - 1)] : 0), end = at + put<true>(context, at);
+            if (context + 1 == kContexts && lane_id() == 0) state.n_bits = end;
             const unsigned short* const own = state.frequencies[context + __ffs(state.owners >> context) - 1];
             u32 before = 0;
 #pragma unroll
@@ -175,6 +183,7 @@ struct ContextTablesMaker {
                 before += __shfl_sync(kAllLanes, through, kWarp - 1);
             }
         }
+        __syncthreads();
     }
     static __device__ __forceinline__ bool has_any(const u32 (&n)[kPer]) {
         u32 any = 0;
@@ -207,33 +216,30 @@ struct ContextTablesMaker {
         if (lane_id() == 0) state.owners = owners | 1u << (kContexts - 1);
         __syncwarp();
     }
-    // Adds the tables to zeros. By a warp.
-    __device__ __forceinline__ void write() const {
-        const u32 words = shared_address(state.words), lane = lane_id();
-        u32 at = 0;
-#pragma unroll 1
-        for (u32 context = 0; context < kContexts; ++context) {
-            const bool is_own = state.owners >> context & 1;
-            if (!is_own && lane == 0) add_bits(words, at, 1u);
-            ++at;
-            if (!is_own) continue;
-            const Table table = load(context);
-            u32 own_last = 0;
+    // The bits of a context's table, which are added to zeros from bit `at` on, if kWrites. By a warp.
+    template <bool kWrites>
+    __device__ __forceinline__ u32 put(u32 context, u32 at) const {
+        const u32 words = shared_address(state.words), lane = lane_id(), begin = at;
+        const bool is_own = state.owners >> context & 1;
+        if (kWrites && !is_own && lane == 0) add_bits(words, at, 1u);
+        ++at;
+        if (!is_own) return 1;
+        const Table table = load(context);
+        u32 own_last = 0;
 #pragma unroll
-            for (u32 k = 0; k < kPer; ++k) own_last = table.of[k] > 0 ? k * kWarp + lane + 1 : own_last;
-            const u32 n = warp_max_unsigned(own_last);
-            if (lane == 0) add_bits(words, at, n | table.rest << 8);
-            at += n > 0 ? 16 : 8;
+        for (u32 k = 0; k < kPer; ++k) own_last = table.of[k] > 0 ? k * kWarp + lane + 1 : own_last;
+        const u32 n = warp_max_unsigned(own_last);
+        if (kWrites && lane == 0) add_bits(words, at, n | table.rest << 8);
+        at += n > 0 ? 16 : 8;
 #pragma unroll
-            for (u32 k = 0; k < kPer; ++k) {
-                const u32 symbol = k * kWarp + lane, frequency = table.of[k], length = bit_length(frequency);
-                const u32 kept = min(max(length, 1u) - 1, 3u), below = length > 1 ? frequency >> (length - 1 - kept) & low_bits(0u, kept) : 0;
-                const u32 n_bits = symbol < n && symbol != table.rest ? 4 + kept : 0, through = warp_inclusive_sum(n_bits);
-                if (n_bits > 0) add_bits(words, at + through - n_bits, length | below << 4);
-                at += __shfl_sync(kAllLanes, through, kWarp - 1);
-            }
+        for (u32 k = 0; k < kPer; ++k) {
+            const u32 symbol = k * kWarp + lane, frequency = table.of[k], length = bit_length(frequency);
+            const u32 kept = min(max(length, 1u) - 1, 3u), below = length > 1 ? frequency >> (length - 1 - kept) & low_bits(0u, kept) : 0;
+            const u32 n_bits = symbol < n && symbol != table.rest ? 4 + kept : 0, through = kWrites ? warp_inclusive_sum(n_bits) : 0;
+            if (kWrites && n_bits > 0) add_bits(words, at + through - n_bits, length | below << 4);
+            at += kWrites ? __shfl_sync(kAllLanes, through, kWarp - 1) : warp_sum(n_bits);
         }
-        if (lane == 0) state.n_bits = at;
+        return at - begin;
     }
 };
 

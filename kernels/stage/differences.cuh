@@ -42,7 +42,7 @@ struct RowSample {
 };
 
 // The numbers of a box, behind which a step of rows can be read, by kWarps warps. Numbers before the first are
-// the base.
+// the base. Where their type is N they may be shorter than words, with a sign.
 template <typename W, u32 kWarps>
 struct Differences {
     const RowBox& box;
@@ -88,8 +88,8 @@ struct Differences {
     }
 
     // Does `f(number, residual)` for the lanes' numbers in the warp's share of the rows first, first + step, …
-    template <typename F>
-    __device__ __forceinline__ void for_residuals(const W* numbers, W base, const Orders& o, u32 first, u32 step, F f) const {
+    template <typename N, typename F>
+    __device__ __forceinline__ void for_residuals(const N* numbers, W base, const Orders& o, u32 first, u32 step, F f) const {
         const bool line = box.is_line();
         const u32 n_rows = line ? (box.m + kRow - 1) / kRow : box.sz * box.sy;
 #pragma unroll 1
@@ -104,29 +104,31 @@ struct Differences {
     }
 
     // The residual of the lane's number, of those from x on in a row. A multiple of 32 is before x.
-    __device__ __forceinline__ W residual(const W* numbers, W base, const Orders& o, u32 row, u32 x) const {
+    template <typename N>
+    __device__ __forceinline__ W residual(const N* numbers, W base, const Orders& o, u32 row, u32 x) const {
         u32 z = 0, y = row;
         if (o.z > 0) z = box.planes.divide(row, y);
-        const W* const at = numbers + row * box.sx + x + lane_id();
+        const N* const at = numbers + row * box.sx + x + lane_id();
         W d = 0, left = 0;
 #pragma unroll 1
-        for (const W* from = x > 0 ? at - kRow : at; from <= at; from += kRow) left = d, d = difference_zy(from, base, o, z, y);
+        for (const N* from = x > 0 ? at - kRow : at; from <= at; from += kRow) left = d, d = difference_zy(from, base, o, z, y);
 #pragma unroll 1
         for (u32 k = 0; k < o.x; ++k) difference_x(d, left);
         return zigzag(d);
     }
 
     // The number at `at`, in row y of plane z, less the base, differenced along z and y.
-    __device__ __forceinline__ W difference_zy(const W* at, W base, const Orders& o, u32 z, u32 y) const {
+    template <typename N>
+    __device__ __forceinline__ W difference_zy(const N* at, W base, const Orders& o, u32 z, u32 y) const {
         const u32 row = box.sx, plane = box.sy * row;
         W d = 0;
 #pragma unroll 1
         for (u32 j = 0; j <= min(o.y, y); ++j) {
             W along_z = 0;
-            const W* from = at - j * row;
+            const N* from = at - j * row;
 #pragma unroll 4
             for (u32 i = 0; i <= min(o.z, z); ++i) {
-                along_z += factor(o.z, i) * *from;
+                along_z += factor(o.z, i) * static_cast<W>(*from);
                 from -= plane;
             }
             d += factor(o.y, j) * along_z;

@@ -129,6 +129,10 @@ struct LargeExceptions {
     }
 };
 
+// Codes may be kept with 16 bits: those of all CTAs are then in the cache of the second level, from where they are read two times or more. What is
+// read or written once is told to leave that first.
+using Short = short;
+
 template <typename W, typename Level, typename SharedOfAll>
 struct BlockCodes {
     using Shared = SharedOfAll;
@@ -150,24 +154,36 @@ struct BlockCodes {
         shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
         shared.n_holes = shared.n_others = 0;
     }
-    // The codes of the block, or words, in scratch, and what its header says of them; or the block is constant, which is told there. Barriers.
-    static constexpr u32 kEnded = ~0u;
+    // The codes of the block, or words, in scratch, and what its header says of them; or the block is constant, which is told there. N is W, or Short,
+    // of which codes are then where that is enough; what is said has kAreShort in addition. Barriers.
+    static constexpr u32 kEnded = ~0u, kAreShort = 1u << 31;
+    template <typename N>
     __device__ __forceinline__ u32 load() const {
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
-        u32 found = kFar;
+        u32 found = kFar, are_short = 0;
         if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
-            found = share(has_units() ? load_near<Word<W>::kPerUnit>() : load_near<1>());
+            found = load_near<N>();
+            if (sizeof(N) < sizeof(W)) are_short = found & (kFar | kWide) ? 0 : kAreShort;
+            if (kMayBeWide<N> && unlikely((found & (kFar | kWide)) == kWide)) found = load_near<W>();
         }
         if (unlikely(found & kFar)) found = share(load_any(has_codes));
         if (unlikely(!(found & kWordsDiffer))) return end_constant(shared.first_word);
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
             if (exceptions().find()) return (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
         } else if (has_codes) {
-            return likely(found & kCodesDiffer) ? 0 : end_constant(shared.quantiser.value(shared.first_code));
+            return likely(found & kCodesDiffer) ? are_short : end_constant(shared.quantiser.value(shared.first_code));
         }
         if (has_codes) share(load_any(false));
         return kHasWords;
     }
+    // Beside what is found of elements: some codes are wider than Short.
+    static constexpr u32 kShortLimit = 1u << 15, kWide = 1u << 31;
+    // Codes in the first zone of float32 are all below 2^14.
+    template <typename N>
+    static constexpr bool kMayBeWide = sizeof(N) < sizeof(W) && sizeof(W) == 8;
+    template <typename N>
+    __device__ __forceinline__ N* codes() const { return reinterpret_cast<N*>(block.codes); }
+
     // What is made anew where it is needed, so that it takes no registers meanwhile.
     __device__ __forceinline__ Finder elements() const { return Finder(args.own, shared.box); }
     __device__ __forceinline__ const char* array() const {
@@ -199,9 +215,12 @@ struct BlockCodes {
         const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
         return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
     }
-    // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not. By so many elements at a
-    // time.
-    template <u32 kN>
+    // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not, or not a number of type N.
+    // Barriers.
+    template <typename N>
+    __device__ __forceinline__ u32 load_near() const { return share(has_units() ? load_near<N, Word<W>::kPerUnit>() : load_near<N, 1>()); }
+    // By so many elements at a time.
+    template <typename N, u32 kN>
     __device__ __forceinline__ u32 load_near() const {
         using F = Float<W>;
         constexpr u32 kBatch = 4, kApart = kN * kThreads;  // loads together, while those before are looked at
@@ -222,7 +241,7 @@ struct BlockCodes {
                 if (kN == 1) {
                     ahead[k][0] = *reinterpret_cast<const W*>(from);
                 } else {
-                    split(*reinterpret_cast<const uint4*>(from), ahead[k]);
+                    split(__ldcs(reinterpret_cast<const uint4*>(from)), ahead[k]);
                 }
             }
         };
@@ -232,7 +251,7 @@ struct BlockCodes {
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic)));
         bool is_near = true;
         W words_differ = 0;
-        u32 codes_differ = 0;
+        u32 codes_differ = 0, widths = 0;
 #pragma unroll 1
         for (u32 i = kN * threadIdx.x; i < m; i += kBatch * kApart) {
             W words[kBatch][kN];
@@ -245,7 +264,7 @@ struct BlockCodes {
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
                 if (i + k * kApart >= m) break;
-                W codes[kN];
+                u32 codes[kN];
 #pragma unroll
                 for (u32 j = 0; j < kN; ++j) {
                     const W word = swaps ? swapped_bytes(words[k][j]) : words[k][j];
@@ -253,17 +272,36 @@ struct BlockCodes {
                     is_near &= (size_of(value - (whole - magic) * step) <= bound) & (size_of(value) < limit);
                     const u32 code = static_cast<u32>(bits_of(whole)) - first;
                     words_differ |= word ^ first_word, codes_differ |= code;
-                    codes[j] = sign_extended(code);
+                    if (kMayBeWide<N>) widths |= code + kShortLimit;
+                    codes[j] = code;
                 }
-                W* const to = block.codes + i + k * kApart;
-                if (kN == 1) {
-                    *to = codes[0];
-                } else {
-                    *reinterpret_cast<uint4*>(to) = join(codes);
-                }
+                store(this->codes<N>() + i + k * kApart, codes);
             }
         }
-        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
+        const bool are_wide = kMayBeWide<N> && widths >= 2 * kShortLimit;
+        return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar) | (are_wide ? kWide : 0);
+    }
+    // Stores codes that follow each other.
+    template <u32 kN>
+    static __device__ __forceinline__ void store(W* to, const u32 (&codes)[kN]) {
+        W words[kN];
+#pragma unroll
+        for (u32 j = 0; j < kN; ++j) words[j] = sign_extended(codes[j]);
+        if constexpr (kN == 1) {
+            *to = words[0];
+        } else {
+            *reinterpret_cast<uint4*>(to) = join(words);
+        }
+    }
+    template <u32 kN>
+    static __device__ __forceinline__ void store(Short* to, const u32 (&codes)[kN]) {
+        if constexpr (kN == 1) {
+            *to = static_cast<Short>(codes[0]);
+        } else if constexpr (kN == 2) {
+            *reinterpret_cast<u32*>(to) = __byte_perm(codes[0], codes[1], 0x5410);
+        } else {
+            *reinterpret_cast<uint2*>(to) = make_uint2(__byte_perm(codes[0], codes[1], 0x5410), __byte_perm(codes[2], codes[3], 0x5410));
+        }
     }
     static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
 

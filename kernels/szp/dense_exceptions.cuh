@@ -20,7 +20,7 @@ struct DensePredictShared : CodesShared<W, kPredictThreads<W>> {
         // Of the last numbers; before the first ones are zeros. Where rows are of 32 numbers, of two rows in a word.
         unsigned char sizes[kSizes];
         u32 size_pairs[kSizes / 2];
-        u32 marks[kLargeMarks];       // coded
+        u32 marks[kLargeMarks];  // coded
     };
     typename ContextTablesMaker<DenseCoding<W>, kPredictThreads<W>>::State tables;
     u32 costs[3][kMostCandidates];

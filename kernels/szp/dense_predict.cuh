@@ -34,29 +34,41 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         if (threadIdx.x < kMostCandidates) shared.costs[0][threadIdx.x] = 0;
         if (threadIdx.x < kLow * kLow * kLow) shared.low_costs[threadIdx.x] = 0;
         __syncthreads();
-        // A row behind the last number can be read.
-        if (threadIdx.x < kRow) block.codes[shared.box.m + threadIdx.x] = 0;
-        const u32 header = Codes::load();
-        if (unlikely(header == Codes::kEnded)) return;
+        const u32 loaded = Codes::template load<Short>(), header = loaded & ~Codes::kAreShort;
+        if (unlikely(loaded == Codes::kEnded)) return;
         if (unlikely(header & kHasHoles)) exceptions().measure();
         Orders orders;
         W base;
-        choose(orders, base);
-        difference(orders, base);
+        if (likely(loaded & Codes::kAreShort)) {
+            predict<Short>(orders, base);
+        } else {
+            predict<W>(orders, base);
+        }
         Tables{shared.tables}.run(block.ranges);
         write_front(header, orders, base);
     }
     __device__ __forceinline__ DenseExceptions<W> exceptions() const { return DenseExceptions<W>{Codes::exceptions()}; }
+    template <typename N>
+    __device__ __forceinline__ N* codes() const { return Codes::template codes<N>(); }
+    template <typename N>
+    __device__ __forceinline__ void predict(Orders& orders, W& base) const {
+        // A row behind the last number can be read.
+        if (threadIdx.x < kRow) codes<N>()[shared.box.m + threadIdx.x] = 0;
+        __syncthreads();
+        choose<N>(orders, base);
+        difference<N>(orders, base);
+    }
 
     using Sample = RowSample<17>;
     static __device__ __forceinline__ bool is_possible(const RowBox& box, const Orders& o) {
         return (o.z == 0 || box.sz > 1) && (o.y == 0 || box.sy > 1) && (o.x == 0 || box.sx > 1) && greatest(o) <= kMaxOrder;
     }
     // The bits of the numbers that are looked at, after a prediction: the lane's share.
+    template <typename N>
     __device__ __forceinline__ u32 cost(W base, const Orders& o) const {
         const Sample sample(shared.box.n_existing_rows());
         u32 cost = 0;
-        Differences<W, kWarps>{shared.box}.for_residuals(block.codes, base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
+        Differences<W, kWarps>{shared.box}.for_residuals(codes<N>(), base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return cost;
     }
     // Orders below this have their costs in a table, as soon as they are known, and so has that of order 3 along all axes that there are.
@@ -72,7 +84,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
 
     // Finds the costs of all orders below kFew along every axis, or else of those that are not known then, if rows have 32 numbers at most: a row
     // and those before it, in four planes, are differenced step by step. Then a barrier.
-    template <bool kAll>
+    template <typename N, bool kAll>
     __device__ __forceinline__ void find_low_costs(W middle) const {
         const RowBox& box = shared.box;
         const Sample sample(box.n_existing_rows());
@@ -88,13 +100,13 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             const u32 row = sample.first + i * sample.step;
             u32 y;
             const u32 z = box.planes.divide(row, y);
-            const W* const at = block.codes + row * box.sx + lane;
+            const N* const at = codes<N>() + row * box.sx + lane;
             // Without differences along z all planes are one, and what is before a plane is in it.
             W v[kLow][kLow];
 #pragma unroll
             for (u32 k = 0; k < kLow; ++k) {
 #pragma unroll
-                for (u32 j = 0; j < kLow; ++j) v[k][j] = (k == 0 ? row >= j : z >= k && y >= j) ? *(at - k * plane - j * box.sx) : 0;
+                for (u32 j = 0; j < kLow; ++j) v[k][j] = (k == 0 ? row >= j : z >= k && y >= j) ? static_cast<W>(*(at - k * plane - j * box.sx)) : 0;
             }
 #pragma unroll
             for (u32 oz = 0; oz < kLow; ++oz) {
@@ -148,7 +160,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
 
     // Finds the costs of so many candidates, of which `orders_of` tells those that are possible; is the least cost, and which candidate is the
     // first that has it. A lane has a candidate. `round` counts from 0. Barriers.
-    template <typename F>
+    template <typename N, typename F>
     __device__ __forceinline__ u32 try_all(u32 n, u32& round, u32& known, W middle, F orders_of, u32& best) const {
         u32* const costs = shared.costs[round % 3];
         const u32 lane = lane_id();
@@ -156,7 +168,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         const bool is_possible = lane < n && orders_of(lane, own);
         u32 unknown = __ballot_sync(kAllLanes, is_possible && !is_known(own, known));
         if (known == kFew && warp_max_unsigned(unknown >> lane & 1 ? greatest(own) : 0) == kFew) {
-            find_low_costs<true>(middle);
+            find_low_costs<N, true>(middle);
             known = kLow, unknown = 0;
             __syncthreads();
         }
@@ -169,7 +181,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                 const u32 c = __ffs(unknown) - 1;
                 Orders o;
                 orders_of(c, o);
-                const u32 sum = warp_sum(cost(greatest(o) == 0 ? middle : 0, o));
+                const u32 sum = warp_sum(cost<N>(greatest(o) == 0 ? middle : 0, o));
                 if (lane == 0) atomicAdd(&costs[c], sum);
             }
             __syncthreads();
@@ -180,12 +192,13 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     }
 
     // The 33rd of 64 samples in the order of the numbers, which are less `first`: the greatest that at most 32 are less than. By all threads of a warp.
+    template <typename N>
     __device__ __forceinline__ W middle(W first) const {
         constexpr u32 kSamples = 64;
         const u32 m = shared.box.m, lane = lane_id();
         W keys[2];
 #pragma unroll
-        for (u32 k = 0; k < 2; ++k) keys[k] = (block.codes[(k * kWarp + lane) * m / kSamples] + first) ^ kTopBit<W>;
+        for (u32 k = 0; k < 2; ++k) keys[k] = (static_cast<W>(codes<N>()[(k * kWarp + lane) * m / kSamples]) + first) ^ kTopBit<W>;
         u32 n_less[2] = {};
 #pragma unroll 4
         for (u32 i = 0; i < kWarp; ++i) {
@@ -201,10 +214,11 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     }
 
     // Chooses orders, and the base beside the first number. Barriers.
+    template <typename N>
     __device__ __forceinline__ void choose(Orders& best, W& base) const {
         const RowBox& box = shared.box;
-        const W middle = this->middle(shared.first_code);
-        if (has_short_rows()) find_low_costs<false>(middle);
+        const W middle = this->middle<N>(shared.first_code);
+        if (has_short_rows()) find_low_costs<N, false>(middle);
         u32 known = has_short_rows() ? kFew : 0;
         __syncthreads();
         // 0 or 1 on each axis, then 3 where the block has an extent.
@@ -214,14 +228,14 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             return is_possible(box, o);
         };
         u32 round = 0, c;
-        u32 least = try_all(kFirst + 1, round, known, middle, first, c);
+        u32 least = try_all<N>(kFirst + 1, round, known, middle, first, c);
         first(c, best);
         const u32 order = greatest(best);
 #pragma unroll 1
         for (u32 next = order + 1; order > 0 && next <= kMaxOrder; ++next) {
             const Orders o{best.z > 0 ? next : 0, best.y > 0 ? next : 0, best.x > 0 ? next : 0};
             const auto only = [&](u32, Orders& to) { return to = o, true; };
-            const u32 other = try_all(1, round, known, middle, only, c);
+            const u32 other = try_all<N>(1, round, known, middle, only, c);
             if (other >= least) break;
             least = other, best = o;
         }
@@ -237,7 +251,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                 if (c % 3 == 2) o.z += step;
                 return is_possible(box, o);
             };
-            const u32 other = try_all(6, round, known, middle, near, c);
+            const u32 other = try_all<N>(6, round, known, middle, near, c);
             if (other >= least) break;
             least = other;
             near(c, best);
@@ -246,20 +260,21 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     }
 
     // Differences all rows, and counts what is left of numbers in their contexts. Barriers.
+    template <typename N>
     __device__ __forceinline__ void difference(const Orders& o, W base) const {
         const RowBox& box = shared.box;
         const Tables tables{shared.tables};
         tables.clear();
         for (u32 i = threadIdx.x; i < kSizes / 2; i += kThreads) shared.size_pairs[i] = 0;
         __syncthreads();
-        if (box.is_line() || (box.sx == kRow && box.sy % kStep == 0)) return difference_rows(tables, o, base);
+        if (box.is_line() || (box.sx == kRow && box.sy % kStep == 0)) return difference_rows<N>(tables, o, base);
         // Pieces of rows, of 32 numbers at most.
         const SmallDivisor pieces((box.sx + kRow - 1) / kRow);
         const u32 n_pieces = pieces.divisor * box.sz * box.sy;
         u32 begin = 0;
 #pragma unroll 1
         for (u32 first = 0; first < n_pieces; first += kPieces) {
-            difference_pieces(first, min(first + kPieces, n_pieces), pieces, o, base);
+            difference_pieces<N>(first, min(first + kPieces, n_pieces), pieces, o, base);
             __syncthreads();
             u32 piece, end = box.m;
             if (first + kPieces < n_pieces) {
@@ -272,6 +287,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         __syncthreads();
     }
     // By all warps.
+    template <typename N>
     __device__ __forceinline__ void difference_pieces(u32 first, u32 end, const SmallDivisor& pieces, const Orders& o, W base) const {
         const RowBox& box = shared.box;
         const Differences<W, kWarps> differences{box};
@@ -280,7 +296,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             u32 x;
             const u32 row = pieces.divide(p, x);
             x *= kRow;
-            const W r = differences.residual(block.codes, base, o, row, x);
+            const W r = differences.residual(codes<N>(), base, o, row, x);
             if (x + lane_id() >= box.sx) continue;
             const u32 i = row * box.sx + x + lane_id();
             block.residuals[i] = r;
@@ -307,6 +323,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     // them are in one plane. What is kept of a number until it is counted takes half a word, so that two rows are handled with one instruction
     // where that is possible.
     static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4, kPairs = kStep / 2;
+    template <typename N>
     __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& orders, W base) const {
         const RowBox& box = shared.box;
         const Near near(box);
@@ -317,13 +334,13 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         // The warp's rows, which are on their way while those before are counted.
         W own[kOwnRows];
         const auto load = [&](u32 first) {
-            const W* const from = block.codes + first * kRow + lane;
+            const N* const from = codes<N>() + first * kRow + lane;
             if (likely(first + kOwnRows <= n_rows)) {
 #pragma unroll
-                for (u32 k = 0; k < kOwnRows; ++k) own[k] = from[k * kRow];
+                for (u32 k = 0; k < kOwnRows; ++k) own[k] = static_cast<W>(from[k * kRow]);
             } else {
 #pragma unroll
-                for (u32 k = 0; k < kOwnRows; ++k) own[k] = first + k < n_rows ? from[k * kRow] : 0;
+                for (u32 k = 0; k < kOwnRows; ++k) own[k] = first + k < n_rows ? static_cast<W>(from[k * kRow]) : 0;
             }
         };
         u32 first = warp_id() * kOwnRows;
@@ -340,13 +357,13 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                 // every order.
                 W above[kMaxOrder] = {};
                 if (is_line && first > 0) {
-                    W v[1] = {block.codes[first * kRow - kRow + lane]};
+                    W v[1] = {static_cast<W>(codes<N>()[first * kRow - kRow + lane])};
                     difference_line(v, ox, above);
                 }
 #pragma unroll 1
                 for (u32 row = first - min(oy, y); row < first; ++row) {
-                    W v[1] = {block.codes[row * kRow + lane]};
-                    difference_z(v, block.codes + row * kRow + lane, plane, oz, z);
+                    W v[1] = {static_cast<W>(codes<N>()[row * kRow + lane])};
+                    difference_z(v, codes<N>() + row * kRow + lane, plane, oz, z);
                     difference_y(v, oy, above);
                 }
 #pragma unroll
@@ -356,7 +373,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                     W v[kStep];
 #pragma unroll
                     for (u32 k = 0; k < kStep; ++k) v[k] = own[g * kStep + k] - base;
-                    difference_z(v, block.codes + row * kRow + lane, plane, oz, z);
+                    difference_z(v, codes<N>() + row * kRow + lane, plane, oz, z);
                     difference_y(v, oy, above);
                     if (unlikely(is_line)) {
                         difference_line(v, ox, above);
@@ -411,7 +428,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                         const u32 row = 2 * pair + k;
                         if (is_line && (first + row) * kRow + lane >= m) continue;
                         const u32 entry = Entry::in_context_of(k ? sums >> 16 : sums & 0xffff, k ? entries[pair] >> 16 : entries[pair]);
-                        to[row * kRow] = static_cast<unsigned short>(entry);
+                        __stcs(to + row * kRow, static_cast<unsigned short>(entry));
                         tables.count(Entry::key(entry));
                     }
                 }
@@ -430,14 +447,14 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     // What is the same in all lanes, which the compiler does not see.
     static __device__ __forceinline__ u32 uniform(u32 n) { return __shfl_sync(kAllLanes, n, 0); }
     // Differences rows that follow each other along z, of which the first one is at `from`.
-    template <u32 kRows>
-    static __device__ __forceinline__ void difference_z(W (&v)[kRows], const W* from, u32 plane, u32 order, u32 z) {
+    template <typename N, u32 kRows>
+    static __device__ __forceinline__ void difference_z(W (&v)[kRows], const N* from, u32 plane, u32 order, u32 z) {
 #pragma unroll 1
         for (u32 i = 1; i <= min(order, z); ++i) {
             from -= plane;
             const W factor = static_cast<W>(static_cast<s64>(kBinomials[order][i]));
 #pragma unroll
-            for (u32 k = 0; k < kRows; ++k) v[k] += factor * from[k * kRow];
+            for (u32 k = 0; k < kRows; ++k) v[k] += factor * static_cast<W>(from[k * kRow]);
         }
     }
     // The same along y, behind a row that is differenced for every order below this one; then it is the last one of these.

@@ -26,7 +26,7 @@ struct MaxLoader : BlockCodes<W, MaxLevel<W>, MaxLoadShared<W>> {
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == 0) Codes::prepare();
         __syncthreads();
-        const u32 header = Codes::load();
+        const u32 header = Codes::template load<W>();
         if (unlikely(header == Codes::kEnded)) return;
         __syncthreads();
         const MaxView view(shared.box);

@@ -286,6 +286,10 @@ T __ldg(const T* p) {
     return emulator::global<const T>(p);
 }
 template <typename T>
+T __ldcs(const T* p) {
+    return emulator::global<const T>(p);
+}
+template <typename T>
 void __stcs(T* p, T value) {
     emulator::global<T>(p) = value;
 }
