@@ -342,7 +342,7 @@ struct ContextWriter {
 };
 
 // As much as rows that are written together, and the states, may take in a string; and zeros behind its end, which readers of whole words meet.
-constexpr u32 kStringRowsBytes = 2048, kStringEndBytes = 8;
+constexpr u32 kStringRowsBytes = 3072, kStringEndBytes = 8;
 
 // The string of entries, 32 in a row, and of residuals where an entry has not all of a tail. Entries are loaded some rows before they are needed. A row
 // waits for the one before by a short chain only: what its symbols and tails are does not depend on states. kHasGaps: entries may be kNothing.
@@ -351,7 +351,7 @@ struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
     using Writer = ContextWriter<Coding>;
-    static constexpr u32 kRow = kWarp, kAhead = 32 / sizeof(W);  // rows that are loaded together
+    static constexpr u32 kRow = kWarp, kAhead = 8;  // rows that are loaded together
     static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= kStringRowsBytes, "there is room");
 
     const typename Writer::Ranges& ranges;
