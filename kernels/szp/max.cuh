@@ -239,8 +239,13 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     }
     __device__ __forceinline__ W* place_of(u32 row, u32 length) const {
         const Box& box = shared.box;
-        const u32 z = row / box.sy, y = row - z * box.sy;
-        const u64 first = length == box.sx ? (z * args.own.extents[1] + y) * args.own.extents[2] : static_cast<u64>(row) * length;
+        u64 first = static_cast<u64>(row) * length;
+        if (length == box.sx) {
+            // Planes of one or two rows are seen as one plane.
+            u32 y = box.sy == 1 ? 0 : row & 1;
+            const u32 z = box.sy < 3 ? row >> (box.sy - 1) : shared.cells.planes.divide(row, y);
+            first = (z * args.own.extents[1] + y) * args.own.extents[2];
+        }
         return reinterpret_cast<W*>(Tile::dst()) + ((box.start + first) << args.own.log_parts());
     }
     // Whether rows begin at multiples of units there, and are all as long.

@@ -19,6 +19,7 @@ struct MaxCells {
     W numbers[kCells];
     unsigned short sizes[kCells];
     MaxWeights weights;
+    SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
 };
 
 // What is kept of a block in scratch.
@@ -98,6 +99,7 @@ struct MaxScan {
         constexpr u32 kCells = MaxCells<W>::kCells, kAhead = 6;
         const u32 lane = lane_id(), row_step = view.row_step(), n_times = view.n_times();
         for (u32 i = lane; i < kCells; i += kWarp) cells.numbers[i] = 0, cells.sizes[i] = 0;
+        if (lane == 0) cells.planes = SmallDivisor(view.per_plane);
         if (kKeeps) {
             for (u32 i = lane; i < kept.n_cells; i += kWarp) kept.numbers[i] = 0, kept.sizes[i] = 0;
         }
@@ -121,7 +123,9 @@ struct MaxScan {
                     west[0] = west[1] = west[2] = front;
                     of_north[0] = of_north[1] = front_before;
                     if (kDeep) kept.numbers[kept.place(cell, kWarp)] = front;
-                    cells.weights.load(view.kind(row), weights);
+                    u32 y;
+                    cells.planes.divide(row, y);
+                    cells.weights.load(view.kind(row, y), weights);
                     coder.begin(row);
                 }
                 __syncwarp();

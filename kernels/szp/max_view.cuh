@@ -37,12 +37,12 @@ struct MaxView {
         const u32 last = n_rows - 1;
         return length + (is_line() ? 0 : lag * (last % kWarp) + row_step() * (last / kWarp));
     }
-    // The kind of a row, which says what neighbours it has.
-    __device__ __forceinline__ u32 kind(u32 row) const {
+    // The kind of a row, which says what neighbours it has, from its number and that in its plane.
+    __device__ __forceinline__ u32 kind(u32 row, u32 y) const {
         if (row < per_plane) return is_line() || row == 0 ? 0 : 1;
-        const u32 y = row % per_plane;
         return y == 0 ? 2 : y + 1 == per_plane ? 4 : 3;
     }
+    __device__ __forceinline__ u32 kind(u32 row) const { return kind(row, row % per_plane); }
     __device__ __forceinline__ u32 n_kinds() const { return is_line() ? 1 : is_deep() ? kRowKinds : 2; }
     // A bit for each neighbour that rows of a kind have.
     __device__ __forceinline__ u32 present(u32 kind) const {
