@@ -351,7 +351,7 @@ struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
     using Writer = ContextWriter<Coding>;
-    static constexpr u32 kRow = kWarp, kAhead = 8;  // rows that are loaded together
+    static constexpr u32 kRow = kWarp, kAhead = 8, kFetched = 4 * kAhead;  // rows that are loaded together, and that are fetched so many before
     static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= kStringRowsBytes, "there is room");
 
     const typename Writer::Ranges& ranges;
@@ -380,9 +380,10 @@ struct StringWriter {
             writer.template put<false>(number(writer, entry, i), key(entry), i < m && exists(entry));
         }
         u32 rows[kAhead], next[kAhead];
-        // Rows before `end`; where there are none any, so that nobody has to ask.
+        // Rows before `end`; where there are none any, so that nobody has to ask. Those that come later are fetched from memory meanwhile.
         const auto load = [&](u32 end) {
             const unsigned short* const from = entries + place(max(end, kAhead) - kAhead);
+            fetch(entries + (max(end, kFetched) - kFetched + lane_id() % kAhead) * kRow);
 #pragma unroll
             for (u32 k = 0; k < kAhead; ++k) next[k] = from[(kAhead - 1 - k) * kRow];
         };

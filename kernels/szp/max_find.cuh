@@ -22,7 +22,8 @@ struct MaxFinder {
         static constexpr u32 kPer = Word<W>::kPerUnit;
 
         const MaxView& view;
-        const u32 per;  // codes that are loaded at a time
+        const u32 m;
+        const u32 per;  // codes that are loaded at a time, a power of two
         const W* const codes;
         const BlockMarks* const marks;  // of exceptions, if there are some
         unsigned short* const entries;
@@ -32,12 +33,12 @@ struct MaxFinder {
 
         // Loads codes from a place of a row on, where a row, or part of a line, has some.
         __device__ __forceinline__ void load(W (&to)[kPer], u32 row, u32 x) const {
-            if (row >= view.n_rows || x >= view.length) return;
-            const W* const from = codes + row * view.length + x;
+            const u32 i = row * view.length + x;
+            if (row >= view.n_rows || x >= view.length || i >= m) return;
             if (per == kPer) {
-                split(*reinterpret_cast<const uint4*>(from), to);
+                split(*reinterpret_cast<const uint4*>(codes + i), to);
             } else {
-                to[0] = *from;
+                to[0] = codes[i];
             }
         }
         __device__ __forceinline__ void start(u32 row) { load(own, row, 0), load(next, row, per); }
@@ -47,7 +48,7 @@ struct MaxFinder {
             if (step.x < view.length) {
 #pragma unroll
                 for (u32 k = 0; k + 1 < kPer; ++k) own[k] = own[k + 1];
-                if (step.x % per == per - 1) {
+                if ((step.x & (per - 1)) == per - 1) {
 #pragma unroll
                     for (u32 k = 0; k < kPer; ++k) own[k] = next[k];
                     load(next, step.row, step.x + 1 + per);
@@ -84,7 +85,7 @@ struct MaxFinder {
         for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) shared.counts[i] = 0;
         for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) shared.cells.weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
         __syncwarp();
-        Coder coder{view, view.length % Coder::kPer == 0 ? Coder::kPer : 1, block.codes, block.has_exceptions ? &block.marks : nullptr,
+        Coder coder{view, box.m, view.length % Coder::kPer == 0 ? Coder::kPer : 1, block.codes, block.has_exceptions ? &block.marks : nullptr,
                     Level::entries(args.own, block), Level::residuals(block), shared.counts, {}, {}};
         coder.start(lane);
         MaxScan<W, Coder>{shared.cells, Level::cells(args.own, block), view, box.m, block.has_weights ? kWeightBits : 0}.run(coder);
