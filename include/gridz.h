@@ -649,7 +649,7 @@ const char *gridz_version(void);
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
-/// (`lorenzo` and `szp` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
+/// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
                                          size_t n_chunks,
                                          void *stream,
@@ -690,7 +690,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each) and for `lorenzo` and `szp` at level 3, which
+/// fewer that have more than 16 KiB each) and for `lorenzo` at level 3, which
 /// only `gridz_compress` makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way
 /// back to the CPU.
 gridz_status gridz_compress_async(const struct gridz_array *array,

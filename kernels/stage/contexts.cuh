@@ -47,7 +47,6 @@ struct Near {
 template <typename W>
 struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     using Reader = RansReader<W, ContextTables<W>, 0>;
-    static constexpr u32 kWordSymbols = ContextTables<W>::kSymbols;
     // Rows after which others are told.
     static constexpr u32 kToldRows = 64;
 

@@ -11,7 +11,6 @@ template <typename W, u32 kContextsOfAll, u32 kNoneOfAll>
 struct Coding {
     using Word = W;
     static constexpr u32 kContexts = kContextsOfAll, kNone = kNoneOfAll, kSymbols = kNone + kWordSymbols<W>, kKeys = kContexts * kSymbols;
-    static constexpr u32 kMostBits = 16, kBitsWithSymbol = kMostBits - kLogSlots;  // of a step
 };
 
 __device__ __forceinline__ float cut_to_float(u32 number) { return __uint2float_rz(number); }
@@ -33,7 +32,7 @@ template <typename Coding>
 struct ContextEntry {
     using W = typename Coding::Word;
     static constexpr u32 kSymbols = Coding::kSymbols, kKeyBits = Coding::kKeys <= 1 << 10 ? 10 : Coding::kKeys < 1 << 11 ? 11 : 12, kBits = 16 - kKeyBits;
-    static_assert(Coding::kKeys <= 1 << kKeyBits && kBits <= Coding::kBitsWithSymbol, "half a word has room for it");
+    static_assert(Coding::kKeys <= 1 << kKeyBits && kBits <= kBitsWithSymbol, "half a word has room for it");
 
     // In context 1, so that the place of the highest bit of a sum tells how many contexts to add.
     static __device__ __forceinline__ u32 of(W number) { return (static_cast<u32>(number) << kKeyBits) + (symbol_of(number) + kSymbols); }
@@ -247,9 +246,9 @@ struct ContextTablesMaker {
 template <typename Coding>
 struct ContextWriter {
     using W = typename Coding::Word;
-    static constexpr u32 kSymbols = Coding::kSymbols, kMostBits = Coding::kMostBits, kBitsWithSymbol = Coding::kBitsWithSymbol;
+    static constexpr u32 kSymbols = Coding::kSymbols;
     // Parts that a tail may have behind the bits with the symbol, and most words of a row.
-    static constexpr u32 kParts = (8 * sizeof(W) - 2 - kBitsWithSymbol + kMostBits - 1) / kMostBits, kRowWords = kWarp * (1 + kParts);
+    static constexpr u32 kParts = (8 * sizeof(W) - 2 - kBitsWithSymbol + kMostStepBits - 1) / kMostStepBits, kRowWords = kWarp * (1 + kParts);
 
     // In shared memory, of symbols with their contexts: the first slot, the frequency and the bits of a tail; and the inverse of the frequency. Where
     // there are many symbols, the inverses are in a table of their own.
@@ -319,8 +318,8 @@ struct ContextWriter {
         if (!kShort) {
 #pragma unroll 1
             for (u32 part = kParts; part-- > 0;) {
-                const u32 first = kBitsWithSymbol + part * kMostBits;
-                append(put_bits(static_cast<u32>(number >> first), min(length - min(length, first), kMostBits)));
+                const u32 first = kBitsWithSymbol + part * kMostStepBits;
+                append(put_bits(static_cast<u32>(number >> first), min(length - min(length, first), kMostStepBits)));
             }
         }
         const u32 n = kShort ? length : min(length, kBitsWithSymbol);

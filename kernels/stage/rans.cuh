@@ -15,6 +15,7 @@
 #include "words.cuh"
 
 constexpr u32 kLogSlots = 10, kContextSlots = 1 << kLogSlots;
+constexpr u32 kMostStepBits = 16, kBitsWithSymbol = kMostStepBits - kLogSlots;  // of a tail, that a state takes at a time, and with a symbol
 constexpr u32 kMostSymbols = 132;
 constexpr u32 kOwnSymbols = 8;       // of the smallest numbers; all others have symbols for their length and second bit
 constexpr u32 kStateBytes = 4 * kWarp;
@@ -155,7 +156,6 @@ struct RansTables {
 // Reads the symbols, by a warp. The first kNone symbols stand for what has no number; those behind are the symbols of numbers.
 template <typename W, typename Tables, u32 kNone>
 struct RansReader {
-    static constexpr u32 kMostBits = 16, kBitsWithSymbol = kMostBits - kLogSlots;  // of a step
     static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(Tables::window);      // bytes
 
     const u32 buckets, starts, window;  // addresses in shared memory
@@ -229,11 +229,11 @@ struct RansReader {
         number |= state & ((1u << n_bits) - 1);
         state >>= n_bits;
 #pragma unroll 1
-        for (u32 done = kBitsWithSymbol;; done += kMostBits) {
+        for (u32 done = kBitsWithSymbol;; done += kMostStepBits) {
             refill();
             keep_loaded();
             if (likely(!__any_sync(kAllLanes, length > done))) break;
-            const u32 n_bits = min(length - min(length, done), kMostBits);
+            const u32 n_bits = min(length - min(length, done), kMostStepBits);
             number |= static_cast<W>(state & ((1u << n_bits) - 1)) << done;
             state >>= n_bits;
         }

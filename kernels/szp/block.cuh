@@ -7,6 +7,13 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
+// A word at a multiple of four bytes.
+template <typename W>
+__device__ __forceinline__ W load_word(const unsigned char* from) {
+    const u32* const words = reinterpret_cast<const u32*>(from);
+    return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
+}
+
 // What is wrong with a block that begins with this word and has no numbers: all elements are as they are, in so many bytes, or all are the same.
 template <typename W>
 __device__ __forceinline__ u32 plain_damage(u32 start, u32 raw_bytes, u32 n_bytes, u32 log_unit) {
@@ -49,7 +56,7 @@ struct BlockPlan {
         table[0] = __funnelshift_r(start, second, 16), table[1] = __funnelshift_r(second, third, 16);
         if (n_widths < 4) table[0] |= ~low_bits(0u, 8 * n_widths);
         if (n_widths < 8) table[1] |= ~low_bits(0u, 8 * max(n_widths, 4u) - 32);
-        base = sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[at / 4 + 1]) << 32 | words[at / 4]) : static_cast<W>(words[at / 4]);
+        base = load_word<W>(block + at);
         at += sizeof(W);
         if (header & kHasHoles) {
             holes = at;

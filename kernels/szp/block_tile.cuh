@@ -136,6 +136,48 @@ struct BlockTile : DecompressTile<Chunk> {
         return is_checked;
     }
 
+    // Decodes the block that the table says is in units [begin, end), where one CTA does that on its own: `read(plan, source, n_bytes)` reads the plan, which
+    // is in shared memory then, and is what is wrong; `decode(source, n_bytes)` makes the elements of a block that has numbers. By all threads.
+    template <typename Read, typename Decode>
+    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check, Read read, Decode decode) const {
+        const Extent extent = this->extent(begin, end);
+        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
+        Sums sums;
+        if (threadIdx.x == kThreads - 1) prepare(extent);
+        sum_up(extent, sums);
+        shared.sums.share(sums);
+        __syncthreads();
+        bool is_checked = true;
+        if (threadIdx.x == 0) is_checked = add_sums(extent, end, check);
+        u32 damage = extent.damage;
+        // Of a block that is too long, any number that is.
+        const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes));
+        auto plan = typename Shared::Plan();
+        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
+        if (damage == 0 && n_bytes > 0) {
+            damage = read(plan, source, n_bytes);
+            if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
+            if (damage == 0 && plan.header == kConstBlock) plan.base = load_word<W>(source + kAlignment);
+            // A block that a later version has written is none that is damaged, if its check is right.
+            if (threadIdx.x == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
+        }
+        // In shared memory, where it takes no registers.
+        if (threadIdx.x == 0) shared.plan = plan;
+        __syncthreads();
+        if (unlikely(damage)) return finish(count());
+        if (unlikely(plan.header == kRawBlock)) {
+            const Element element = part();
+            store_elements([&](u32 i) { return load_unaligned(source + kAlignment + i * element.bytes, element); });
+        } else if (unlikely(plan.header == kConstBlock)) {
+            const W word = plan.base;
+            store_elements([&](u32) { return word; });
+        } else {
+            decode(source, n_bytes);
+        }
+        __syncthreads();
+        finish(count());
+    }
+
     // Whether the places of other exceptions ascend, and are places. No such place is used.
     __device__ __forceinline__ void check_others(const Plan& plan, const unsigned char* block, u32 m) const {
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
@@ -154,16 +196,11 @@ struct BlockTile : DecompressTile<Chunk> {
     }
     // The word of an element that is aligned to 4 bytes at most.
     static __device__ __forceinline__ W load_unaligned(const unsigned char* from, const Element& element) {
-        if (sizeof(W) == 8) {
-            const u32* const words = reinterpret_cast<const u32*>(from);
-            return static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]);
-        }
-        return load_element<W>(from, element, false);
+        return sizeof(W) == 8 ? load_word<W>(from) : load_element<W>(from, element, false);
     }
 
     __device__ __forceinline__ W hole_of(const Plan& plan, const unsigned char* source) const {
-        const u32* const words = reinterpret_cast<const u32*>(source + plan.holes);
-        return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
+        return load_word<W>(source + plan.holes);
     }
     // Which elements are holes. Is false, in all threads, if that is damaged, which is reported.
     __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {

@@ -28,10 +28,9 @@ struct BlockMarks {
 
 // Where those of all chunks are, behind what was zeroed.
 __device__ __forceinline__ char* blocks_scratch(const CompressArgs<Chunk>& args) {
-    constexpr u64 alignment = 256;
     const RangeScratch* const end = range_scratch(args) + args.n_chunks;
     const u64 n_bytes = reinterpret_cast<u64>(end) - reinterpret_cast<u64>(args.scratch);
-    return static_cast<char*>(args.scratch) + (n_bytes + alignment - 1) / alignment * alignment;
+    return static_cast<char*>(args.scratch) + (n_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
 // A block, by its number among those of all chunks.
@@ -40,3 +39,11 @@ struct BlockOfAll {
 
     __device__ __forceinline__ BlockOfAll(const Chunk& own, u32 number) : number(number), chunk(number / own.n_blocks), index(number % own.n_blocks) {}
 };
+
+// How to launch any of the passes of a level, which have the same scratch.
+template <typename Block>
+constexpr LaunchInfo blocks_launch(u32 threads, u32 shared_bytes, u32 persistent) {
+    LaunchInfo info = szp_launch(threads, shared_bytes);
+    info.persistent = persistent, info.unzeroed_bytes_per_tile = sizeof(Block);
+    return info;
+}

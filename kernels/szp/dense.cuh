@@ -17,6 +17,7 @@ constexpr u32 kDenseThreads = 64, kDenseWarps = kDenseThreads / kWarp;
 
 template <typename W>
 struct DenseShared {
+    using Plan = BlockPlan<W>;
     // The longest block.
     static constexpr u32 kMostBytes = (sizeof(W) << kLogDense) + kUnitBytes;
 
@@ -27,7 +28,7 @@ struct DenseShared {
     Quantiser<W> quantiser;
     Box box;
     CtaSums<kDenseWarps> sums;
-    BlockPlan<W> plan;
+    Plan plan;
     u32 n_read;           // bytes of the block
     Gate read, followed;  // as often as the first warp has read some rows, and the second one has added them up
     W of_warps[kDenseWarps];  // sums
@@ -49,60 +50,22 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     using Tile::Tile;
 
     __device__ __forceinline__ void run() {
-        const auto decode = [&](u32 begin, u32 end, u32 check) { decode_block(begin, end, check); };
+        const auto decode = [&](u32 begin, u32 end, u32 check) {
+            Tile::decode_block(
+                begin, end, check, [&](Plan& plan, const unsigned char* source, u32 n_bytes) { return read_plan(plan, source, n_bytes); },
+                [&](const unsigned char* source, u32 n_bytes) { decode_numbers(source, n_bytes); });
+        };
         if constexpr (kPart) {
             Tile::run_part(decode);
         } else {
             Tile::run(decode);
         }
     }
-
-    // The block that the table says is in units [begin, end).
-    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
-        const typename Tile::Extent extent = Tile::extent(begin, end);
-        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
-        Sums sums;
-        if (threadIdx.x == kDenseThreads - 1) Tile::prepare(extent);
-        Tile::sum_up(extent, sums);
-        shared.sums.share(sums);
-        __syncthreads();
-        bool is_checked = true;
-        if (threadIdx.x == 0) is_checked = Tile::add_sums(extent, end, check);
-        u32 damage = extent.damage;
-        const u32 n_bytes = static_cast<u32>(extent.n_bytes);
-        Plan plan;
-        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
-        if (damage == 0 && n_bytes > 0) {
-            const u32 m = shared.box.m;
-            damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantiser.kind != Quantised::kNothing, false);
-            if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
-            if (damage == 0 && plan.header == kConstBlock) {
-                const u32* const words = reinterpret_cast<const u32*>(source);
-                plan.base = sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[2]) << 32 | words[1]) : static_cast<W>(words[1]);
-            }
-            if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, source, m);
-            // A block that a later version has written is none that is damaged, if its check is right.
-            if (threadIdx.x == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
-        }
-        // In shared memory, where it takes no registers.
-        if (threadIdx.x == 0) shared.plan = plan;
-        __syncthreads();
-        if (unlikely(damage)) return finish(count());
-        if (unlikely(plan.header == kRawBlock)) {
-            const Element element = part();
-            store_elements([&](u32 i) { return Tile::load_unaligned(source + kAlignment + i * element.bytes, element); });
-        } else if (unlikely(plan.header == kConstBlock)) {
-            const W word = plan.base;
-            store_elements([&](u32) { return word; });
-        } else {
-            decode_numbers(source, n_bytes);
-        }
-        __syncthreads();
-        if (shared.plan.n_others > 0) {
-            Tile::put_others(shared.plan, source);
-            __syncthreads();
-        }
-        finish(count());
+    // What is wrong with the front of a block.
+    __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
+        const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantiser.kind != Quantised::kNothing, false);
+        if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, source, m);
+        return damage;
     }
 
     // Where the numbers of the box are.
@@ -162,6 +125,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             __syncthreads();
         }
         finish_numbers(source);
+        __syncthreads();
+        if (shared.plan.n_others > 0) Tile::put_others(shared.plan, source);
     }
 
     // Reads all numbers of the block, to their places; is how many bytes the block has, without the zeros at its end, or 0 if it is damaged. By

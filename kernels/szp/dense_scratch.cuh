@@ -9,7 +9,6 @@
 #include "../stage/contexts.cuh"
 #include "blocks_scratch.cuh"
 
-constexpr u32 kDenseElements = 1 << kLogDense;
 template <typename W>
 using DenseCoding = Coding<W, kNumberContexts, 0>;
 
@@ -19,22 +18,14 @@ struct alignas(256) DenseBlock {
     BlockInfo<W> info;
     u32 ranges[DenseCoding<W>::kKeys];  // by keys, the first slot of the symbol and, in the upper half, its frequency
     BlockMarks marks;
-    alignas(16) unsigned short entries[kDenseElements];  // ContextEntry
-    alignas(16) W residuals[kDenseElements];             // those at least of which an entry has not all bits of the tail
-    alignas(16) W codes[kDenseElements + kStringRowsBytes / sizeof(W)];
+    alignas(16) unsigned short entries[kLargeElements];  // ContextEntry
+    alignas(16) W residuals[kLargeElements];             // those at least of which an entry has not all bits of the tail
+    alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 
-    static constexpr u32 kFrontAndString = sizeof(W) * kDenseElements + kStringRowsBytes - kStringEndBytes;
+    static constexpr u32 kFrontAndString = sizeof(W) * kLargeElements + kStringRowsBytes - kStringEndBytes;
     __device__ __forceinline__ unsigned char* front() { return reinterpret_cast<unsigned char*>(codes); }
     __device__ __forceinline__ const unsigned char* front() const { return reinterpret_cast<const unsigned char*>(codes); }
 };
-
-// How to launch any of the passes, which have the same scratch.
-template <typename W>
-constexpr LaunchInfo dense_launch(u32 threads, u32 shared_bytes, u32 persistent) {
-    LaunchInfo info = szp_launch(threads, shared_bytes);
-    info.persistent = persistent, info.unzeroed_bytes_per_tile = sizeof(DenseBlock<W>);
-    return info;
-}
 
 // The level, for what is the same of several.
 template <typename W>

@@ -17,9 +17,6 @@ struct MaxPlan {
     u32 others, weights;  // where these are
     W base, hole;
 
-    __device__ __forceinline__ static W word(const u32* words) {
-        return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
-    }
     // Reads a block of m elements with `n_bytes` bytes, at least one unit; is what is wrong with it.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes) {
         constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasHoles | kHasOthers;
@@ -30,11 +27,11 @@ struct MaxPlan {
         if (words[0] & ~kKnown || (header & kHasWords && header & (kHasHoles | kHasOthers))) return kMarkUnsupported;
         u32 at = kAlignment;
         if (at + sizeof(W) > n_bytes) return kMarkCorrupt;
-        base = word(words + at / 4);
+        base = load_word<W>(block + at);
         at += sizeof(W);
         if (header & kHasHoles) {
             if (at + sizeof(W) + 4 > n_bytes) return kMarkCorrupt;
-            hole = word(words + at / 4);
+            hole = load_word<W>(block + at);
             n_holes = words[(at + sizeof(W)) / 4];
             at += sizeof(W) + 4;
             if (n_holes == 0) return kMarkCorrupt;
@@ -54,6 +51,7 @@ struct MaxPlan {
 
 template <typename W>
 struct MaxShared {
+    using Plan = MaxPlan<W>;
     // The longest block.
     static constexpr u32 kMostBytes = (sizeof(W) << kLogMax) + kUnitBytes;
 
@@ -62,7 +60,7 @@ struct MaxShared {
     Quantiser<W> quantiser;
     Box box;
     CtaSums<1> sums;
-    MaxPlan<W> plan;
+    Plan plan;
 };
 
 // kInArray: elements have as many bytes as words, and all are wanted. kPart: as in block_tile.cuh.
@@ -71,7 +69,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     static_assert(!kInArray || !kPart, "a region has no places for other elements");
     using Shared = MaxShared<W>;
     using Tile = BlockTile<W, kLogMax, kWarp, kPart, Shared, kLogMaxRow>;
-    using Plan = MaxPlan<W>;
+    using Plan = typename Shared::Plan;
     using Reader = RansReader<W, decltype(Shared::tables), kNoNumbers>;
     using Tile::args, Tile::payload, Tile::shared;
     using Tile::count, Tile::finish, Tile::part, Tile::report, Tile::store_elements;
@@ -79,57 +77,30 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     using Tile::Tile;
 
     __device__ __forceinline__ void run() {
-        const auto decode = [&](u32 begin, u32 end, u32 check) { decode_block(begin, end, check); };
+        const auto decode = [&](u32 begin, u32 end, u32 check) {
+            Tile::decode_block(
+                begin, end, check, [&](Plan& plan, const unsigned char* source, u32 n_bytes) { return read_plan(plan, source, n_bytes); },
+                [&](const unsigned char* source, u32 n_bytes) {
+                    if (!decode_numbers(source, n_bytes) && threadIdx.x == 0) report(kMarkCorrupt);
+                });
+        };
         if constexpr (kPart) {
             Tile::run_part(decode);
         } else {
             Tile::run(decode);
         }
     }
-
-    // The block that the table says is in units [begin, end).
-    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
-        const typename Tile::Extent extent = Tile::extent(begin, end);
-        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
-        Sums sums;
-        if (threadIdx.x == kWarp - 1) Tile::prepare(extent);
-        Tile::sum_up(extent, sums);
-        shared.sums.share(sums);
-        __syncthreads();
-        bool is_checked = true;
-        if (threadIdx.x == 0) is_checked = Tile::add_sums(extent, end, check);
-        u32 damage = extent.damage;
-        const u32 n_bytes = static_cast<u32>(extent.n_bytes);
-        Plan plan;
-        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
-        if (damage == 0 && n_bytes > 0) {
-            damage = plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
-            if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
-            if (damage == 0 && plan.header == kConstBlock) plan.base = Plan::word(reinterpret_cast<const u32*>(source) + 1);
-            // A block that a later version has written is none that is damaged, if its check is right.
-            if (threadIdx.x == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
-        }
-        // In shared memory, where it takes no registers.
-        if (threadIdx.x == 0) shared.plan = plan;
-        __syncthreads();
-        if (unlikely(damage)) return finish(count());
-        if (unlikely(plan.header == kRawBlock)) {
-            const Element element = part();
-            store_elements([&](u32 i) { return Tile::load_unaligned(source + kAlignment + i * element.bytes, element); });
-        } else if (unlikely(plan.header == kConstBlock)) {
-            const W word = plan.base;
-            store_elements([&](u32) { return word; });
-        } else if (!decode_numbers(source, n_bytes)) {
-            if (threadIdx.x == 0) report(kMarkCorrupt);
-        }
-        __syncthreads();
-        finish(count());
+    // What is wrong with the front of a block.
+    __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
+        return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
     }
 
     // Marks of other exceptions, a bit for each element, and behind them the cells that are kept, in scratch.
     static constexpr u32 kMarks = (1u << kLogMax) / 32;
     __device__ __forceinline__ u32* scratch() const {
-        char* const all = static_cast<char*>(args.scratch) + aligned_up(args.n_chunks * kDecompressScratch, kMaxAlignment);
+        // Behind what was zeroed, at a multiple of what the host aligns it to.
+        static_assert(kDecompressScratch % kScratchAlignment == 0, "nothing is between");
+        char* const all = static_cast<char*>(args.scratch) + static_cast<u64>(args.n_chunks) * kDecompressScratch;
         const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(args.own.n_cells);
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
@@ -164,7 +135,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
 
     // Decodes numbers, which become elements. What is asked of each is in registers.
     struct Coder {
-        static constexpr u32 kPer = Word<W>::kPerUnit;
+        static constexpr u32 kPer = Word<W>::kPerUnit, kTogether = 1;  // times that are made together
 
         const MaxDecompressor& block;
         Reader reader;

@@ -1,6 +1,6 @@
 // The second pass of compression at level max: a warp goes the way that decompression goes (max_scan.cuh), and finds what is left of numbers, in
-// which contexts. Each becomes an entry of half a word, in the order in which they will be read, and is counted. Codes are loaded by units, one unit
-// before they are needed.
+// which contexts. Each becomes an entry of half a word, in the order in which they will be read, and is counted. Codes are loaded one time before
+// they are needed.
 
 #pragma once
 
@@ -19,44 +19,26 @@ struct MaxFinder {
 
     // Finds entries.
     struct Coder {
-        static constexpr u32 kPer = Word<W>::kPerUnit;
+        static constexpr u32 kTogether = 2;  // times that are made together
 
         const MaxView& view;
-        const u32 m;
-        const u32 per;  // codes that are loaded at a time, a power of two
+        const u32 m, period;  // elements; times from row to row of a lane
         const W* const codes;
         const BlockMarks* const marks;  // of exceptions, if there are some
         unsigned short* const entries;
         W* const residuals;
         u32* const counts;
-        W own[kPer], next[kPer];  // codes from this one on, and those behind them
+        W ahead;
 
-        // Loads codes from a place of a row on, where a row, or part of a line, has some.
-        __device__ __forceinline__ void load(W (&to)[kPer], u32 row, u32 x) const {
-            const u32 i = row * view.length + x;
-            if (row >= view.n_rows || x >= view.length || i >= m) return;
-            if (per == kPer) {
-                split(*reinterpret_cast<const uint4*>(codes + i), to);
-            } else {
-                to[0] = codes[i];
-            }
-        }
-        __device__ __forceinline__ void start(u32 row) { load(own, row, 0), load(next, row, per); }
         __device__ __forceinline__ void begin(u32) {}
+        __device__ __forceinline__ void load(u32 row, u32 x) {
+            const u32 i = row * view.length + x;
+            if (x < view.length && row < view.n_rows && i < m) ahead = codes[i];
+        }
         __device__ __forceinline__ SizedNumber<W> code(const MaxStep<W>& step) {
-            const W code = own[0];
-            if (step.x < view.length) {
-#pragma unroll
-                for (u32 k = 0; k + 1 < kPer; ++k) own[k] = own[k + 1];
-                if ((step.x & (per - 1)) == per - 1) {
-#pragma unroll
-                    for (u32 k = 0; k < kPer; ++k) own[k] = next[k];
-                    load(next, step.row, step.x + 1 + per);
-                }
-            } else if (step.x == view.length) {
-                // The row is over, and the next one begins a few times later.
-                start(step.row + kWarp);
-            }
+            const W code = ahead;
+            const bool is_next_row = step.x + 1 == period;
+            load(is_next_row ? step.row + kWarp : step.row, is_next_row ? 0 : step.x + 1);
             const u32 i = step.row * view.length + step.x;
             bool is_hole = false, is_other = false;
             if (unlikely(marks != nullptr) && step.takes_part) is_hole = marks->holes[i / 32] >> i % 32 & 1, is_other = marks->others[i / 32] >> i % 32 & 1;
@@ -85,9 +67,10 @@ struct MaxFinder {
         for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) shared.counts[i] = 0;
         for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) shared.cells.weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
         __syncwarp();
-        Coder coder{view, box.m, view.length % Coder::kPer == 0 ? Coder::kPer : 1, block.codes, block.has_exceptions ? &block.marks : nullptr,
-                    Level::entries(args.own, block), Level::residuals(block), shared.counts, {}, {}};
-        coder.start(lane);
+        Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr,
+                    Level::entries(args.own, block), Level::residuals(block), shared.counts, 0};
+        // Of a line all lanes begin at once, of rows the first one.
+        if (view.is_line() || lane == 0) coder.load(lane, 0);
         MaxScan<W, Coder>{shared.cells, Level::cells(args.own, block), view, box.m, block.has_weights ? kWeightBits : 0}.run(coder);
         __syncwarp();
         for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) block.counts[i] = shared.counts[i];

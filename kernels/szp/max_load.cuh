@@ -28,8 +28,6 @@ struct MaxLoader : BlockCodes<W, MaxLevel<W>, MaxLoadShared<W>> {
         __syncthreads();
         const u32 header = Codes::template load<W>();
         if (unlikely(header == Codes::kEnded)) return;
-        // A unit that begins with the last codes can be read.
-        if (threadIdx.x < kUnitBytes / sizeof(W)) block.codes[shared.box.m + threadIdx.x] = 0;
         __syncthreads();
         const MaxView view(shared.box);
         WeightsChooser<Shared::kThreads>{shared.chooser, view, shared.box.m}.run(block.codes);

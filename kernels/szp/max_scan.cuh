@@ -96,7 +96,8 @@ struct MaxScan {
     template <bool kDeep, bool kNear>
     __device__ __forceinline__ void rows(Coder& coder) const {
         constexpr bool kKeeps = kDeep || !kNear;
-        constexpr u32 kCells = MaxCells<W>::kCells, kAhead = 6;
+        // Cells are fetched so many times before they are needed: two rows of a plane are at least as far apart.
+        constexpr u32 kCells = MaxCells<W>::kCells, kAhead = 4;
         const u32 lane = lane_id(), row_step = view.row_step(), n_times = view.n_times();
         for (u32 i = lane; i < kCells; i += kWarp) cells.numbers[i] = 0, cells.sizes[i] = 0;
         if (lane == 0) cells.planes = SmallDivisor(view.per_plane);
@@ -109,11 +110,13 @@ struct MaxScan {
         // Of the row: weights, numbers before this one, and that in front of the row.
         W weights[kTaps] = {}, west[3] = {}, front = 0;
         u32 west_sizes[2] = {};
-        // Of the row before: from two before to the one behind. And of three rows of the plane before: from the one before to the one behind.
-        W of_north[4] = {}, of_up[3] = {}, of_up_north[3] = {}, of_up_south[3] = {};
-        u32 north_sizes[3] = {}, up_sizes[2] = {}, up_south_size = 0;
+        // Of the row before: from two before to the one behind. And of three rows of the plane before: from the one before to the one behind. What
+        // comes next of these is on its way.
+        W of_north[4] = {}, of_up[3] = {}, of_up_north[3] = {}, of_up_south[3] = {}, next[3] = {};
+        u32 north_sizes[3] = {}, up_sizes[2] = {}, up_south_size = 0, next_sizes[2] = {};
         u32 row = lane, x = 0 - view.lag * lane, cell = lane, time_cell = 0;
-#pragma unroll 1
+        // At the end of a loop what is on its way is copied, and waited for.
+#pragma unroll Coder::kTogether
         for (u32 time = 0; time < n_times; ++time) {
             const bool begins = x == 0 && row < view.n_rows;
             if (__any_sync(kAllLanes, begins)) {
@@ -136,6 +139,16 @@ struct MaxScan {
                 const u32 at = time_cell + (time_cell < behind ? kCells : 0) - behind + (lane + kWarp - 1) % kWarp;
                 of_north[3] = cells.numbers[at], north_sizes[2] = cells.sizes[at];
             }
+            if (kDeep) {
+                of_up[2] = next[0], of_up_north[2] = next[1], of_up_south[2] = next[2], up_sizes[1] = next_sizes[0], up_south_size = next_sizes[1];
+                // As far as it was kept long ago, it comes from memory.
+                const u32 at_up = kept.place(cell, up - 2 * kWarp), later = kept.place(cell, up_south - kAhead * kWarp);
+                fetch(kept.numbers + later), fetch(kept.sizes + later);
+                next[0] = kept.numbers[at_up], next_sizes[0] = kept.sizes[at_up];
+                next[1] = kept.numbers[kept.place(cell, up_north - 2 * kWarp)];
+                next[2] = kept.numbers[kept.place(cell, up_south - 2 * kWarp)];
+                next_sizes[1] = kept.sizes[kept.place(cell, up_south - kWarp)];
+            }
             W sum = half();
             if (kDeep) {
 #pragma unroll
@@ -155,16 +168,9 @@ struct MaxScan {
                 of_north[3] = kept.numbers[at], north_sizes[2] = kept.sizes[at];
             }
             if (kDeep) {
-                // As far as it was kept long ago, it comes from memory.
-                const u32 at_up = kept.place(cell, up - 2 * kWarp), later = kept.place(cell, up_south - kAhead * kWarp);
-                fetch(kept.numbers + later), fetch(kept.sizes + later);
 #pragma unroll
                 for (u32 i = 0; i < 2; ++i) of_up[i] = of_up[i + 1], of_up_north[i] = of_up_north[i + 1], of_up_south[i] = of_up_south[i + 1];
-                of_up[2] = kept.numbers[at_up];
-                of_up_north[2] = kept.numbers[kept.place(cell, up_north - 2 * kWarp)];
-                of_up_south[2] = kept.numbers[kept.place(cell, up_south - 2 * kWarp)];
-                up_sizes[0] = up_sizes[1], up_sizes[1] = kept.sizes[at_up];
-                up_south_size = kept.sizes[kept.place(cell, up_south - kWarp)];
+                up_sizes[0] = up_sizes[1];
             }
             const bool takes_part = x < view.length && row < view.n_rows;
             const Expected<W> expected(west[0], sum, fraction);

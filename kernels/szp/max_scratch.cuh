@@ -55,11 +55,3 @@ struct MaxLevel {
         return KeptCells<W>(reinterpret_cast<char*>(entries(own, block) + own.n_times * kWarp), own.n_cells);
     }
 };
-
-// How to launch any of the passes, which have the same scratch.
-template <typename W>
-constexpr LaunchInfo max_launch(u32 threads, u32 shared_bytes, u32 persistent) {
-    LaunchInfo info = szp_launch(threads, shared_bytes);
-    info.persistent = persistent, info.unzeroed_bytes_per_tile = sizeof(MaxBlock<W>);
-    return info;
-}

@@ -230,9 +230,9 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &
     let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
     let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
     let n_zeroed = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
-    let n_bytes = match all_tiles.saturating_mul(info.unzeroed_bytes_per_tile + pass.tile_bytes) {
+    let n_bytes = match all_tiles * (info.unzeroed_bytes_per_tile + pass.tile_bytes) {
         0 => n_zeroed,
-        unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT).saturating_add(unzeroed),
+        unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT) + unzeroed,
     };
     let region = match pass.scratch {
         Scratch::Of(earlier) => {

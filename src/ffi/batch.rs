@@ -23,7 +23,7 @@ use crate::ffi::types::{gridz_array, gridz_options};
 /// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
-/// (`lorenzo` and `szp` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
+/// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_async_workspace_bytes(
     array: *const gridz_array,
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 /// stored, as by `gridz_compress`.
 ///
 /// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each) and for `lorenzo` and `szp` at level 3, which
+/// fewer that have more than 16 KiB each) and for `lorenzo` at level 3, which
 /// only `gridz_compress` makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way
 /// back to the CPU.
 #[unsafe(no_mangle)]

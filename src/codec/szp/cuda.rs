@@ -60,20 +60,20 @@ impl GpuCodec for Szp {
         let n_blocks = chunk.layout.n_blocks() as u64;
         let is_short = chunk.element.bytes < 4;
         let is_rel = chunk.asked.mode == Mode::Rel;
+        let decompress = |fatbin, names| passes(chunks, direction, fatbin, names, n_blocks);
         Answer::Run(match (chunk.asked.level, direction) {
             (Level::Max, Direction::Compress) => {
                 let [load, find, write, place] =
                     [MAX_LOAD, MAX_FIND, MAX_WRITE, MAX_PLACE].map(|names| names[of_word]);
-                let passes = if is_rel {
+                if is_rel {
                     several(chunks, MAX_COMPRESS, MAX_RANGE[of_word], &[load, find, write, place])
                 } else {
                     several(chunks, MAX_COMPRESS, load, &[find, write, place])
-                };
-                with_bytes(passes, Times::of(chunk).compress_bytes(chunk))
+                }
             }
             (Level::Max, Direction::Decompress) => {
                 let names = if is_short { MAX_DECOMPRESS_SHORT } else { MAX_DECOMPRESS[of_word] };
-                with_bytes(passes(chunks, MAX, names, n_blocks), Times::of(chunk).decompress_bytes(chunk))
+                decompress(MAX, names)
             }
             (Level::Dense, Direction::Compress) => {
                 let [predict, encode, place] =
@@ -86,13 +86,13 @@ impl GpuCodec for Szp {
             }
             (Level::Dense, Direction::Decompress) => {
                 let names = if is_short { DENSE_DECOMPRESS_SHORT } else { DENSE_DECOMPRESS[of_word] };
-                passes(chunks, DENSE, names, n_blocks)
+                decompress(DENSE, names)
             }
-            (Level::Fast, Direction::Decompress) => passes(chunks, FAST, DECOMPRESS[of_word], n_blocks),
+            (Level::Fast, Direction::Decompress) => decompress(FAST, DECOMPRESS[of_word]),
             (Level::Fast, Direction::Compress) if is_rel => {
                 several(chunks, FAST, RANGE[of_word], &[COMPRESS[of_word]])
             }
-            (Level::Fast, Direction::Compress) => passes(chunks, FAST, COMPRESS[of_word], n_blocks),
+            (Level::Fast, Direction::Compress) => several(chunks, FAST, COMPRESS[of_word], &[]),
         })
     }
 
@@ -103,14 +103,12 @@ impl GpuCodec for Szp {
         let touched: u64 =
             chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
         let n_blocks = touched * chunk.layout.parts() as u64;
-        Answer::Run(match chunk.asked.level {
-            Level::Max => {
-                let passes = passes(chunks, MAX, MAX_REGION[of_word], n_blocks);
-                with_bytes(passes, Times::of(chunk).decompress_bytes(chunk))
-            }
-            Level::Dense => passes(chunks, DENSE, DENSE_REGION[of_word], n_blocks),
-            Level::Fast => passes(chunks, FAST, REGION[of_word], n_blocks),
-        })
+        let (fatbin, names) = match chunk.asked.level {
+            Level::Max => (MAX, MAX_REGION),
+            Level::Dense => (DENSE, DENSE_REGION),
+            Level::Fast => (FAST, REGION),
+        };
+        Answer::Run(passes(chunks, Direction::Decompress, fatbin, names[of_word], n_blocks))
     }
 }
 
@@ -130,36 +128,22 @@ impl Times {
         })
     }
 
-    fn cell_bytes(self, word_bytes: usize) -> usize {
-        self.n_cells * (word_bytes + 2)
-    }
-
-    /// Marks of elements, and cells: as `kernels/szp/max.cuh` has them.
-    fn decompress_bytes(self, chunk: &Chunk) -> u64 {
-        ((1 << Level::Max.log2_size()) / 8 + self.cell_bytes(word_bytes(chunk))) as u64
-    }
-
-    /// What follows a block in `MaxLevel` in `kernels/szp/max_scratch.cuh`.
-    fn compress_bytes(self, chunk: &Chunk) -> u64 {
-        let word_bytes = word_bytes(chunk);
-        (self.n_times * LANES * (2 + word_bytes) + self.cell_bytes(word_bytes)).next_multiple_of(256) as u64
+    /// Bytes of a block's working memory that its kernels do not know: cells, and to decompress marks of elements, as `kernels/szp/max.cuh` has
+    /// them; to compress what follows a block in `MaxLevel` in `kernels/szp/max_scratch.cuh`.
+    fn tile_bytes(self, direction: Direction, word_bytes: usize) -> u64 {
+        let cell_bytes = self.n_cells * (word_bytes + 2);
+        let n_bytes = match direction {
+            Direction::Decompress => (1 << Level::Max.log2_size()) / 8 + cell_bytes,
+            Direction::Compress => (self.n_times * LANES * (2 + word_bytes) + cell_bytes).next_multiple_of(256),
+        };
+        n_bytes as u64
     }
 }
 
-fn word_bytes(chunk: &Chunk) -> usize {
-    chunk.element.word_bits() as usize / 8
-}
-
-/// The same with so much memory for each block besides.
-fn with_bytes(passes: Passes, tile_bytes: u64) -> Passes {
-    let with = |pass: Pass| Pass { tile_bytes, ..pass };
-    Passes { first: with(passes.first), then: passes.then.map(|pass| pass.map(with)), ..passes }
-}
-
-/// A pass over all blocks, and others after it that go on in its memory.
+/// A pass that compresses all blocks, or that begins with that, and others after it that go on in its memory.
 fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names]) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
-    let mut passes = passes(chunks, fatbin, first, chunk.layout.n_blocks() as u64);
+    let mut passes = passes(chunks, Direction::Compress, fatbin, first, chunk.layout.n_blocks() as u64);
     for (pass, &names) in passes.then.iter_mut().zip(after) {
         *pass = Some(Pass { kernel: Kernel::Always(names), scratch: Scratch::Of(0), ..passes.first });
     }
@@ -167,7 +151,7 @@ fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names])
 }
 
 /// One pass over so many blocks, by a kernel of such a module.
-fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
+fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
@@ -177,7 +161,12 @@ fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> 
         _ => chunk.fills::<u32>().map(|fills| fills.map(u64::from)),
     };
     let kind = u8::from(fills.is_some()) | u8::from(chunk.layout.parts() > 1) << 1;
-    let times = if asked.level == Level::Max { Times::of(chunk) } else { Times::default() };
+    let (times, tile_bytes) = if asked.level == Level::Max {
+        let times = Times::of(chunk);
+        (times, times.tile_bytes(direction, chunk.element.word_bits() as usize / 8))
+    } else {
+        (Times::default(), 0)
+    };
     let how = [asked.log2_unit, asked.mode.id(), kind, chunk.number.id()];
     let args = Asked {
         extents,
@@ -189,5 +178,6 @@ fn passes(chunks: &Chunks, fatbin: &'static str, names: Names, n_tiles: u64) -> 
         n_times: times.n_times as u32,
         n_cells: times.n_cells as u32,
     };
-    Passes::one(fatbin, Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64)
+    let passes = Passes::one(fatbin, Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64);
+    Passes { first: Pass { tile_bytes, ..passes.first }, ..passes }
 }

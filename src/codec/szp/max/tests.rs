@@ -1,4 +1,5 @@
 use super::*;
+use crate::codec::szp::params;
 use crate::cpu::level::Level;
 use crate::stage::blocks::layout::Form;
 use crate::stage::quantise::Quantiser;
@@ -48,9 +49,10 @@ impl<W: RowWord> Case<W> {
     }
 
     fn layout(&self) -> Layout {
-        let form = Form { head_bytes: 8, unit: UNIT, row: 128, block_head: RAW_HEAD, parts: 1 };
+        let form =
+            Form { head_bytes: 8, unit: UNIT, row: params::Level::Max.row(), block_head: RAW_HEAD, parts: 1 };
         let shape = Shape::new(&self.shape.map(|n| n as u64)).unwrap();
-        Layout::new(&shape, self.coding.element.bytes, 16, form).unwrap()
+        Layout::new(&shape, self.coding.element.bytes, params::Level::Max.log2_size(), form).unwrap()
     }
 
     /// What elements are to come back as.

@@ -222,6 +222,12 @@ mod tests {
             [[1, 1, 1], [1, 1, 95], [1, 1, 97], [1, 9, 61], [1, 40, 62], [3, 5, 17], [4, 40, 30], [70, 3, 94]]
         {
             let view = View::new(shape);
+            if !view.is_line() {
+                // A GPU reads what is one row farther than a plane back, or a row, and fetches what is two rows of a plane nearer four times before.
+                let farthest = view.row_step() * if view.is_deep() { view.per_plane + 1 } else { 1 };
+                assert!(view.kept_cells() >= farthest + LANES && view.kept_cells().is_multiple_of(4 * LANES));
+                assert!(!view.is_deep() || view.row_step() * (view.per_plane - 1) >= 4 * LANES);
+            }
             let (mut cells, mut seen) = (vec![None; view.n_cells()], vec![false; view.n]);
             let mut schedule = Schedule::new(view);
             for time in 0..view.n_times() {
