@@ -137,16 +137,19 @@ def made(spec, dtype):
 
 
 def spec_of(frame):
-    """The codec's number in a frame and the level that wrote it: 0 but for lorenzo, whose parameter is
-    the size of its blocks, as is that of huffman and the first one of szp, and for zfp."""
+    """The codec's number in a frame and the level that wrote it: 0 but for zfp, which has one, lorenzo, whose
+    first parameter is the size of its blocks, and szp, whose fourth one is its level."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
+    parameters = frame[40 + 8 * rank :][:n_parameters]
     if codec == ZFP:
         return codec, FAST
-    if codec not in (LORENZO, SZP):
-        assert n_parameters == (codec == HUFFMAN)
-        return codec, 0
-    assert n_parameters == 1 or codec == SZP or frame[40 + 8 * rank] == 18
-    return codec, {12: FAST, 13: DENSE, 16: DENSE, 18: MAX}[frame[40 + 8 * rank]]
+    if codec == SZP:
+        return codec, {0: FAST, 2: DENSE, 3: MAX}[parameters[3]]
+    if codec == LORENZO:
+        assert n_parameters == 1 or parameters[0] == 18
+        return codec, {12: FAST, 13: DENSE, 18: MAX}[parameters[0]]
+    assert n_parameters == (codec == HUFFMAN)
+    return codec, 0
 
 
 def spec_in(values):

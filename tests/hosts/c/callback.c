@@ -166,8 +166,8 @@ static void damaged(void)
         free(chunk);
         bytes[i] ^= 4;
     }
-    /* In huffman nearly any wrong bit breaks the structure. */
-    CHECK(n_other > (is_of_integers() ? 0 : n_frame / 29 / 2));
+    /* In huffman nearly any wrong bit breaks the structure; in lorenzo at level max two of three. */
+    CHECK(n_other > (is_of_integers() ? 0 : n_frame / 29 / 4));
     CHECK(filter(H5Z_FLAG_REVERSE, n_values, values, n_frame, &frame_bytes, &frame) == n_bytes);
     CHECK(memcmp(frame, data, n_bytes) == 0);
     free(frame);
