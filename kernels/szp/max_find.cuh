@@ -1,20 +1,25 @@
-// The second pass of compression at level max: a warp goes the way that decompression goes (max_scan.cuh), and finds what is left of numbers, in
-// which contexts. Each becomes an entry of half a word, in the order in which they will be read, and is counted. Codes are loaded one time before
-// they are needed.
+// The second pass of compression at level max: a warp finds what is left of numbers, in which contexts. Each becomes an entry of half a word, in the
+// order in which they will be read, and is counted. Rows without exceptions are done side by side (max_rows.cuh). Where there are exceptions, whose
+// numbers are what is expected of them, and in lines and long rows, a warp goes the way that decompression goes (max_scan.cuh); codes are loaded one
+// time before they are needed.
 
 #pragma once
 
-#include "max_scratch.cuh"
+#include "max_rows.cuh"
 
 template <typename W>
 struct MaxFindShared {
-    MaxCells<W> cells;
+    union {
+        MaxCells<W> cells;
+        MaxRowsShared<W> rows;
+    };
     u32 counts[MaxCoding<W>::kKeys];
 };
 
 template <typename W>
 struct MaxFinder {
     using Level = MaxLevel<W>;
+    using Rows = MaxRows<W>;
     using Entry = ContextEntry<MaxCoding<W>>;
 
     // Finds entries.
@@ -65,13 +70,22 @@ struct MaxFinder {
         const MaxView view(box);
         const u32 lane = lane_id();
         for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) shared.counts[i] = 0;
-        for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) shared.cells.weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
+        const bool by_rows = Rows::takes(view) && !block.has_exceptions;
+        MaxWeights& weights = by_rows ? shared.rows.weights : shared.cells.weights;
+        for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
         __syncwarp();
-        Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr,
-                    Level::entries(args.own, block), Level::residuals(block), shared.counts, 0};
-        // Of a line all lanes begin at once, of rows the first one.
-        if (view.is_line() || lane == 0) coder.load(lane, 0);
-        MaxScan<W, Coder>{shared.cells, Level::cells(args.own, block), view, box.m, block.has_weights ? kWeightBits : 0}.run(coder);
+        const u32 fraction = block.has_weights ? kWeightBits : 0;
+        const KeptCells<W> cells = Level::cells(args.own, block);
+        unsigned short* const entries = Level::entries(args.own, block);
+        W* const residuals = Level::residuals(block);
+        if (by_rows) {
+            Rows{shared.rows, shared.counts, view, fraction, block.codes, entries, residuals, reinterpret_cast<uint2*>(cells.numbers)}.run();
+        } else {
+            Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr, entries, residuals, shared.counts, 0};
+            // Of a line all lanes begin at once, of rows the first one.
+            if (view.is_line() || lane == 0) coder.load(lane, 0);
+            MaxScan<W, Coder>{shared.cells, cells, view, box.m, fraction}.run(coder);
+        }
         __syncwarp();
         for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) block.counts[i] = shared.counts[i];
     }
