@@ -343,9 +343,15 @@ struct ContextWriter {
 // As much as rows that are written together, and the states, may take in a string; and zeros behind its end, which readers of whole words meet.
 constexpr u32 kStringRowsBytes = 3072, kStringEndBytes = 8;
 
+// Of residuals that are at the places of their entries.
+struct SamePlaces {
+    __device__ __forceinline__ u32 operator()(u32 entry) const { return entry; }
+};
+
 // The string of entries, 32 in a row, and of residuals where an entry has not all of a tail. Entries are loaded some rows before they are needed. A row
 // waits for the one before by a short chain only: what its symbols and tails are does not depend on states. kHasGaps: entries may be kNothing.
-template <typename Coding, bool kHasGaps>
+// Places: of the residuals, by those of entries.
+template <typename Coding, bool kHasGaps, typename Places>
 struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
@@ -357,6 +363,7 @@ struct StringWriter {
     const bool may_be_long;
     const unsigned short* const entries;
     const W* const residuals;
+    const Places places;
     const u32 m;  // entries
     unsigned char* const to;  // what is before the string, and behind that the string
 
@@ -364,7 +371,7 @@ struct StringWriter {
     static __device__ __forceinline__ bool exists(u32 entry) { return !kHasGaps || Entry::key(entry) != Entry::kNothing; }
     static __device__ __forceinline__ u32 key(u32 entry) { return exists(entry) ? Entry::key(entry) : 0; }
     // The number of an entry, as far as its tail goes.
-    __device__ __forceinline__ W number(const Writer& writer, u32 entry, u32 i) const { return writer.has_long_tail(key(entry)) ? residuals[i] : Entry::tail(entry); }
+    __device__ __forceinline__ W number(const Writer& writer, u32 entry, u32 i) const { return writer.has_long_tail(key(entry)) ? residuals[places(i)] : Entry::tail(entry); }
 
     // Where the string begins, if it ends at `end`, or 0 if there is no room for it behind `front_bytes`. By a warp.
     __device__ __forceinline__ u32 write(u32 front_bytes, u32 end_bytes) const {

@@ -161,7 +161,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
             u32 symbol;
             const W number = reader.template number<false>(at.context, at.takes_part, symbol), left = unzigzag(number);
             SizedNumber<W> coded{at.expected.number + (at.expected.is_rounded_up ? 0 - left : left),
-                                 static_cast<u32>(min(static_cast<W>((number >> 1) + (number & 1)), static_cast<W>(kLargestMaxSize)))};
+                                 max_size(number)};
             const W code = coded.number + base;
             const Float<W> value = signed_float(code) * step;
             W word = bits_of(value);

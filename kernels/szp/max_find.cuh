@@ -8,12 +8,15 @@
 #include "max_rows.cuh"
 
 template <typename W>
-struct MaxFindShared {
-    union {
-        MaxCells<W> cells;
-        MaxRowsShared<W> rows;
-    };
+struct MaxScanShared {
+    MaxCells<W> cells;
     u32 counts[MaxCoding<W>::kKeys];
+};
+
+template <typename W>
+union MaxFindShared {
+    MaxScanShared<W> scan;
+    MaxRowsShared<W> rows;
 };
 
 template <typename W>
@@ -49,7 +52,7 @@ struct MaxFinder {
             if (unlikely(marks != nullptr) && step.takes_part) is_hole = marks->holes[i / 32] >> i % 32 & 1, is_other = marks->others[i / 32] >> i % 32 & 1;
             const W number = unlikely(is_hole | is_other) ? step.expected.number : code;
             const W above = number - step.expected.number, left = zigzag(step.expected.is_rounded_up ? 0 - above : above);
-            u32 symbol = kNoNumbers + symbol_of(left), size = static_cast<u32>(min(static_cast<W>((left >> 1) + (left & 1)), static_cast<W>(kLargestMaxSize)));
+            u32 symbol = kNoNumbers + symbol_of(left), size = max_size(left);
             if (unlikely(is_hole)) symbol = kHoleSymbol, size = kHoleSize;
             if (unlikely(is_other)) symbol = kOtherSymbol;
             const u32 at = step.time * kWarp + lane_id(), key = step.context * Entry::kSymbols + symbol;
@@ -68,26 +71,31 @@ struct MaxFinder {
         if (block.info.header == kConstBlock) return;
         const Box box = find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow);
         const MaxView view(box);
-        const u32 lane = lane_id();
-        for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) shared.counts[i] = 0;
-        const bool by_rows = Rows::takes(view) && !block.has_exceptions;
-        MaxWeights& weights = by_rows ? shared.rows.weights : shared.cells.weights;
-        for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
-        __syncwarp();
         const u32 fraction = block.has_weights ? kWeightBits : 0;
         const KeptCells<W> cells = Level::cells(args.own, block);
         unsigned short* const entries = Level::entries(args.own, block);
         W* const residuals = Level::residuals(block);
-        if (by_rows) {
-            Rows{shared.rows, shared.counts, view, fraction, block.codes, entries, residuals, reinterpret_cast<uint2*>(cells.numbers)}.run();
+        if (block.is_by_rows(view)) {
+            counted(block, shared.rows.weights, shared.rows.counts, [&] { Rows{shared.rows, view, fraction, block.codes, entries, residuals, reinterpret_cast<u32*>(cells.numbers)}.run(); });
         } else {
-            Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr, entries, residuals, shared.counts, 0};
-            // Of a line all lanes begin at once, of rows the first one.
-            if (view.is_line() || lane == 0) coder.load(lane, 0);
-            MaxScan<W, Coder>{shared.cells, cells, view, box.m, fraction}.run(coder);
+            counted(block, shared.scan.cells.weights, shared.scan.counts, [&] {
+                Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr, entries, residuals, shared.scan.counts, 0};
+                // Of a line all lanes begin at once, of rows the first one.
+                if (view.is_line() || lane_id() == 0) coder.load(lane_id(), 0);
+                MaxScan<W, Coder>{shared.scan.cells, cells, view, box.m, fraction}.run(coder);
+            });
         }
+    }
+    // Finds, between the block's weights and its counts; there are none of contexts behind those that are counted.
+    template <u32 kCounts, typename Find>
+    static __device__ __forceinline__ void counted(typename Level::Block& block, MaxWeights& weights, u32 (&counts)[kCounts], Find find) {
+        const u32 lane = lane_id();
+        for (u32 i = lane; i < kCounts; i += kWarp) counts[i] = 0;
+        for (u32 i = lane; i < kRowKinds * kTaps; i += kWarp) weights.of[i / kTaps][i % kTaps] = block.weights.of[i / kTaps][i % kTaps];
         __syncwarp();
-        for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) block.counts[i] = shared.counts[i];
+        find();
+        __syncwarp();
+        for (u32 i = lane; i < MaxCoding<W>::kKeys; i += kWarp) block.counts[i] = i < kCounts ? counts[i] : 0;
     }
 };
 

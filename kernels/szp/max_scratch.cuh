@@ -29,6 +29,8 @@ struct alignas(256) MaxBlock {
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 
     static constexpr u32 kFrontAndString = kFrontBytes + sizeof(W) * kLargeElements + kStringRowsBytes - kStringEndBytes;
+    // Whether what is left of numbers is found row by row (max_rows.cuh), and is in that order where entries have not all of it.
+    __device__ __forceinline__ bool is_by_rows(const MaxView& view) const { return !view.is_line() && view.length <= 1 << kLogMaxRow && !has_exceptions; }
     __device__ __forceinline__ unsigned char* front() { return start; }
     __device__ __forceinline__ const unsigned char* front() const { return start; }
 };

@@ -9,7 +9,7 @@
 #include "../stage/boxes.cuh"
 #include "layout.cuh"
 
-constexpr u32 kMaxContexts = 28;
+constexpr u32 kMaxContexts = 28, kMaxSizeContexts = 25;  // all, and those of sizes alone
 constexpr u32 kHoleSymbol = 0, kOtherSymbol = 1, kNoNumbers = 2;  // symbols of elements without a number, and how many there are
 constexpr u32 kLargestMaxSize = (1 << 11) - 1, kHoleSize = 1 << 15;
 constexpr u32 kTaps = 16, kPlaneTaps = 7, kRowKinds = 5;
@@ -109,13 +109,22 @@ struct MaxWeights {
     }
 };
 
-// The context of a symbol, from the sum of sizes near it, and how far the prediction is from its rounded value, of 2^fraction.
-__device__ __forceinline__ u32 max_context(u32 sizes, u32 distance, u32 fraction) {
-    constexpr u32 kRoundedUpTo = 5, kMostLength = 12, kLongerAt = 3 * (kRoundedUpTo + 1), kHolesAt = kLongerAt + kMostLength - kRoundedUpTo;
+// The size of what is left of a number, as it is coded.
+template <typename W>
+__device__ __forceinline__ u32 max_size(W left) { return static_cast<u32>(min(static_cast<W>((left >> 1) + (left & 1)), static_cast<W>(kLargestMaxSize))); }
+
+// The context of a symbol, from the sum of sizes near it, and how far the prediction is from its rounded value, of 2^fraction; where no hole is near.
+__device__ __forceinline__ u32 max_size_context(u32 sizes, u32 distance, u32 fraction) {
+    constexpr u32 kRoundedUpTo = 5, kMostLength = 12, kLongerAt = 3 * (kRoundedUpTo + 1);
+    static_assert(kMaxSizeContexts == kLongerAt + kMostLength - kRoundedUpTo, "those behind are of holes");
     const u32 length = bit_length(sizes), sixths = min(6 * distance >> fraction, 2u);
-    const u32 context = length > kRoundedUpTo ? min(length, kMostLength) + (kLongerAt - kRoundedUpTo - 1) : 3 * length + sixths;
+    return length > kRoundedUpTo ? min(length, kMostLength) + (kLongerAt - kRoundedUpTo - 1) : 3 * length + sixths;
+}
+// And where there may be.
+__device__ __forceinline__ u32 max_context(u32 sizes, u32 distance, u32 fraction) {
+    const u32 context = max_size_context(sizes, distance, fraction);
     if (likely(sizes < kHoleSize)) return context;
-    return kHolesAt + (sizes >= 4 * kHoleSize) + (sizes >= 8 * kHoleSize);
+    return kMaxSizeContexts + (sizes >= 4 * kHoleSize) + (sizes >= 8 * kHoleSize);
 }
 
 // What is expected of a number.

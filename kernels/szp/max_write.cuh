@@ -11,6 +11,22 @@ union MaxWriteShared {
     typename ContextWriter<MaxCoding<W>>::Ranges ranges;
 };
 
+// Where what is left of a number is, by the place of its entry: there, or in the order of rows.
+struct ResidualPlaces {
+    const MaxView view;
+    const bool is_by_rows;
+    const SmallDivisor steps;
+
+    __device__ __forceinline__ ResidualPlaces(const MaxView& view, bool is_by_rows) : view(view), is_by_rows(is_by_rows), steps(view.row_step()) {}
+    __device__ __forceinline__ u32 operator()(u32 entry) const {
+        if (!is_by_rows) return entry;
+        const u32 lane = entry % kWarp;
+        u32 x;
+        const u32 rows_before = kWarp * steps.divide(entry / kWarp - view.lag * lane, x);
+        return (rows_before + lane) * view.length + x;
+    }
+};
+
 template <typename W>
 __device__ __forceinline__ void szp_max_write(const CompressArgs<Chunk>& args) {
     using Level = MaxLevel<W>;
@@ -39,7 +55,9 @@ __device__ __forceinline__ void szp_max_write(const CompressArgs<Chunk>& args) {
     const bool may_be_long = shared.ranges.load(block.ranges);
     __syncthreads();
     const u32 front_bytes = tables_at + 4 * n_words;
-    const StringWriter<Coding, true> writer{shared.ranges, may_be_long, Level::entries(args.own, block), Level::residuals(block), MaxView(box).n_times() * kWarp, block.front()};
+    const MaxView view(box);
+    const ResidualPlaces places(view, block.is_by_rows(view));
+    const StringWriter<Coding, true, ResidualPlaces> writer{shared.ranges, may_be_long, Level::entries(args.own, block), Level::residuals(block), places, view.n_times() * kWarp, block.front()};
     const u32 string = writer.write(front_bytes, Level::Block::kFrontAndString), string_bytes = Level::Block::kFrontAndString - string;
     const u32 units = units_of(front_bytes + string_bytes, log_unit);
     const bool is_raw = string == 0 || units >= raw_units;
