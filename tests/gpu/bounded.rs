@@ -174,3 +174,35 @@ fn bounds_of_all_kinds() {
         Batch::new(&stream, array, &spec, layout).check(&chunks, &what);
     }
 }
+
+/// At level max a block whose elements all have codes is compressed row by row: rows of all lengths, of few and of many planes.
+#[test]
+fn rows_of_all_lengths() {
+    if !has_gpu("rows_of_all_lengths") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(78);
+    for case in 0..n_cases(150) {
+        let dtype = random.pick(&[DType::F32, DType::F32, DType::F64, DType::I16]);
+        let any_length = 16 + random.below(130);
+        let length = random.pick(&[64, 128, any_length]);
+        let rows = 1 + random.below(40);
+        let extents = match random.below(3) {
+            0 => vec![16 * rows as u64, length as u64],
+            _ => vec![1 + random.below(25) as u64, rows as u64, length as u64],
+        };
+        let array = array(dtype, ByteOrder::Little, &extents);
+        let noise = random.pick(&[0.0, 0.01, 0.5]);
+        let bytes: Vec<u8> = (0..array.shape().n_elements() as usize)
+            .flat_map(|i| {
+                let (x, y) = ((i % length) as f64, (i / length) as f64);
+                let u = random.below(1 << 20) as f64 / f64::from(1 << 20);
+                element(dtype, 9000.0 * ((x * 0.05).sin() * (y * 0.03).cos() + noise * (u - 0.5)))
+            })
+            .collect();
+        let spec = szp(Mode::Rel, random.pick(&[1e-2, 1e-3, 1e-4, 1e-6]), 3);
+        let what = format!("case {case}: {spec:?} {dtype:?} {extents:?} {noise}");
+        Batch::new(&stream, array, &spec, Layout::of(1)).check(&[bytes], &what);
+    }
+}
