@@ -41,6 +41,8 @@ struct ContextEntry {
     static __device__ __forceinline__ u32 tail(u32 entry) { return entry >> kKeyBits; }
     // Whether the tail has more bits.
     static __device__ __forceinline__ bool is_long(W number) { return number >> (kBits + 2) != 0; }
+    // With a key that is known; a number has no more bits above it than there is room for.
+    static __device__ __forceinline__ u32 with_key(W number, u32 key) { return (static_cast<u32>(number) << kKeyBits | key) & 0xffff; }
     // Where a lane has nothing.
     static constexpr u32 kNothing = (1u << kKeyBits) - 1;
 };
@@ -351,7 +353,7 @@ struct SamePlaces {
 // The string of entries, 32 in a row, and of residuals where an entry has not all of a tail. Entries are loaded some rows before they are needed. A row
 // waits for the one before by a short chain only: what its symbols and tails are does not depend on states. kHasGaps: entries may be kNothing.
 // Places: of the residuals, by those of entries.
-template <typename Coding, bool kHasGaps, typename Places>
+template <typename Coding, bool kHasGaps, typename Places = SamePlaces>
 struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
@@ -363,9 +365,9 @@ struct StringWriter {
     const bool may_be_long;
     const unsigned short* const entries;
     const W* const residuals;
-    const Places places;
     const u32 m;  // entries
     unsigned char* const to;  // what is before the string, and behind that the string
+    const Places places = {};
 
     static __device__ __forceinline__ u32 place(u32 row) { return row * kRow + lane_id(); }
     static __device__ __forceinline__ bool exists(u32 entry) { return !kHasGaps || Entry::key(entry) != Entry::kNothing; }

@@ -30,7 +30,7 @@ struct DenseEncoder {
         const u32 raw_units = units(kAlignment + m * args.own.part(args.encoded).bytes), front_bytes = info.front_bytes;
         const bool may_be_long = shared.ranges.load(block.ranges);
         __syncwarp();
-        const StringWriter<DenseCoding<W>, false, SamePlaces> writer{shared.ranges, may_be_long, block.entries, block.residuals, SamePlaces(), m, block.front()};
+        const StringWriter<DenseCoding<W>, false> writer{shared.ranges, may_be_long, block.entries, block.residuals, m, block.front()};
         const u32 string = writer.write(front_bytes, DenseBlock<W>::kFrontAndString), string_bytes = DenseBlock<W>::kFrontAndString - string;
         const bool is_raw = string == 0 || units(front_bytes + string_bytes) >= raw_units;
         if (lane_id() > 0) return;

@@ -159,9 +159,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         }
         __device__ __forceinline__ SizedNumber<W> code(const MaxStep<W>& at) {
             u32 symbol;
-            const W number = reader.template number<false>(at.context, at.takes_part, symbol), left = unzigzag(number);
-            SizedNumber<W> coded{at.expected.number + (at.expected.is_rounded_up ? 0 - left : left),
-                                 max_size(number)};
+            const W left = reader.template number<false>(at.context, at.takes_part, symbol);
+            SizedNumber<W> coded{at.expected.with(left), max_size(left)};
             const W code = coded.number + base;
             const Float<W> value = signed_float(code) * step;
             W word = bits_of(value);

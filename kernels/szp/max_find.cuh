@@ -1,5 +1,5 @@
 // The second pass of compression at level max: a warp finds what is left of numbers, in which contexts. Each becomes an entry of half a word, in the
-// order in which they will be read, and is counted. Rows without exceptions are done side by side (max_rows.cuh). Where there are exceptions, whose
+// order in which they will be read, and is counted. Blocks of short rows without exceptions are done row by row (max_rows.cuh). Where there are exceptions, whose
 // numbers are what is expected of them, and in lines and long rows, a warp goes the way that decompression goes (max_scan.cuh); codes are loaded one
 // time before they are needed.
 
@@ -51,7 +51,7 @@ struct MaxFinder {
             bool is_hole = false, is_other = false;
             if (unlikely(marks != nullptr) && step.takes_part) is_hole = marks->holes[i / 32] >> i % 32 & 1, is_other = marks->others[i / 32] >> i % 32 & 1;
             const W number = unlikely(is_hole | is_other) ? step.expected.number : code;
-            const W above = number - step.expected.number, left = zigzag(step.expected.is_rounded_up ? 0 - above : above);
+            const W left = step.expected.left(number);
             u32 symbol = kNoNumbers + symbol_of(left), size = max_size(left);
             if (unlikely(is_hole)) symbol = kHoleSymbol, size = kHoleSize;
             if (unlikely(is_other)) symbol = kOtherSymbol;
@@ -60,7 +60,7 @@ struct MaxFinder {
                 atomicAdd(&counts[key], 1u);
                 if (Entry::is_long(left)) residuals[at] = left;
             }
-            entries[at] = static_cast<unsigned short>(step.takes_part ? static_cast<u32>(left) << Entry::kKeyBits | key : Entry::kNothing);
+            entries[at] = static_cast<unsigned short>(step.takes_part ? Entry::with_key(left, key) : Entry::kNothing);
             return SizedNumber<W>{number, size};
         }
     };
@@ -76,17 +76,20 @@ struct MaxFinder {
         unsigned short* const entries = Level::entries(args.own, block);
         W* const residuals = Level::residuals(block);
         if (block.is_by_rows(view)) {
-            counted(block, shared.rows.weights, shared.rows.counts, [&] { Rows{shared.rows, view, fraction, block.codes, entries, residuals, reinterpret_cast<u32*>(cells.numbers)}.run(); });
+            // It has sizes in place of cells.
+            u32* const sizes = reinterpret_cast<u32*>(cells.numbers);
+            counted(block, shared.rows.weights, shared.rows.counts, [&] { Rows{shared.rows, view, fraction, block.codes, entries, residuals, sizes}.run(); });
         } else {
             counted(block, shared.scan.cells.weights, shared.scan.counts, [&] {
-                Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, block.has_exceptions ? &block.marks : nullptr, entries, residuals, shared.scan.counts, 0};
+                const BlockMarks* const marks = block.has_exceptions ? &block.marks : nullptr;
+                Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, marks, entries, residuals, shared.scan.counts, 0};
                 // Of a line all lanes begin at once, of rows the first one.
                 if (view.is_line() || lane_id() == 0) coder.load(lane_id(), 0);
                 MaxScan<W, Coder>{shared.scan.cells, cells, view, box.m, fraction}.run(coder);
             });
         }
     }
-    // Finds, between the block's weights and its counts; there are none of contexts behind those that are counted.
+    // Loads the weights, finds, and stores the counts: 0 of contexts behind those that are counted.
     template <u32 kCounts, typename Find>
     static __device__ __forceinline__ void counted(typename Level::Block& block, MaxWeights& weights, u32 (&counts)[kCounts], Find find) {
         const u32 lane = lane_id();

@@ -1,7 +1,7 @@
 // The second pass of compression at level max where all elements of a block have codes: all numbers are known, so that none waits for another one, as
 // each does in decompression (max_scan.cuh). A warp takes row after row, a lane some elements side by side: first what is left of them, then their
 // contexts, from how much is left near them. Rows follow each other in registers: what was a row is then the row before. Those of the plane before
-// are loaded again. All loads are of the next row, and nothing is done with them before it comes.
+// are loaded again. All is loaded a row before it is needed, and nothing is done with it until then.
 //
 // Entries are in the order of decompression, in which a lane has every 32nd row. On their way there they are in shared memory; as soon as a row is
 // done, the times are written at which no later row has an element.
@@ -10,11 +10,9 @@
 
 #include "max_scratch.cuh"
 
-// Numbers of a row that a lane needs: three before its own, its own, and one behind.
-template <typename W, u32 kOwn>
+// Numbers of a row that a lane needs: some before its own, its own, and one behind.
+template <typename W, u32 kOwn, u32 kBefore>
 struct MaxNumbers {
-    static constexpr u32 kBefore = 3;
-
     W of[kBefore + kOwn + 1] = {};
 
     // Of the row behind `last`, from the lane's own ones. What is behind a row's end is like its last number; what is in front of it is like the first
@@ -35,14 +33,24 @@ struct MaxNumbers {
     }
 };
 
-// Pairs of half words, at a multiple of their bytes.
-__device__ __forceinline__ void load_pairs(const u32* from, u32 (&pairs)[1]) { pairs[0] = *from; }
-__device__ __forceinline__ void load_pairs(const u32* from, u32 (&pairs)[2]) {
-    const uint2 words = *reinterpret_cast<const uint2*>(from);
-    pairs[0] = words.x, pairs[1] = words.y;
+// Words of a lane, at a multiple of their bytes, or of a unit if they have more.
+template <typename W, u32 n>
+struct alignas(n * sizeof(W) < kUnitBytes ? n * sizeof(W) : kUnitBytes) MaxWords {
+    W of[n];
+};
+template <typename W, u32 n>
+__device__ __forceinline__ void load_words(const W* from, W (&to)[n]) {
+    const MaxWords<W, n> words = *reinterpret_cast<const MaxWords<W, n>*>(from);
+#pragma unroll
+    for (u32 i = 0; i < n; ++i) to[i] = words.of[i];
 }
-__device__ __forceinline__ void store_pairs(u32* to, const u32 (&pairs)[1]) { *to = pairs[0]; }
-__device__ __forceinline__ void store_pairs(u32* to, const u32 (&pairs)[2]) { *reinterpret_cast<uint2*>(to) = make_uint2(pairs[0], pairs[1]); }
+template <typename W, u32 n>
+__device__ __forceinline__ void store_words(W* to, const W (&from)[n]) {
+    MaxWords<W, n> words;
+#pragma unroll
+    for (u32 i = 0; i < n; ++i) words.of[i] = from[i];
+    *reinterpret_cast<MaxWords<W, n>*>(to) = words;
+}
 
 // Sizes of what is left of these, in pairs of half words, so that two are added at a time; and those of two before and behind.
 template <u32 kPairs>
@@ -65,10 +73,18 @@ struct MaxSizes {
 // A sum has sizes of neighbours, 11 times the largest one at most.
 static_assert(11 * kLargestMaxSize < 1 << 16, "half a word has a sum");
 
-// Entries on their way, in shared memory. A ring has those of every 16th row, one row behind the other: the longer rows are, the more of the row before
-// is written when one begins. The longest sum that is left of any length is that of 125 elements, of which 64 are written: 186.
+// Entries on their way, in shared memory. A ring has those of every 16th row, one row behind the other: when one begins, most of the one before is
+// written. It takes most where rows are of 125 elements: all of these and 61 that are left.
 struct MaxRings {
-    static constexpr u32 kRings = 16, kLength = 188;
+    static constexpr u32 kRings = 16, kLength = 192;
+    static_assert(kLength % 4 == 0, "entries of a lane are stored together");
+
+    // Whether a row has room beside what is left of the last two of its ring.
+    static constexpr bool has_room(u32 length) {
+        const u32 written = kRings * MaxView::lag_of(length);
+        return (length <= written || 2 * length - written <= kLength) && (length <= 2 * written || 3 * length - 2 * written <= kLength);
+    }
+    static constexpr bool has_room_up_to(u32 length) { return length == 0 || (has_room(length) && has_room_up_to(length - 1)); }
 
     unsigned short of[kRings * kLength];
 
@@ -76,6 +92,8 @@ struct MaxRings {
     static __device__ __forceinline__ u32 wrapped(u32 place) { return min(place, place - kLength); }
     __device__ __forceinline__ unsigned short& entry(u32 ring, u32 place) { return of[ring % kRings * kLength + wrapped(place)]; }
 };
+
+static_assert(MaxRings::has_room_up_to(1 << kLogMaxRow), "for rows of all lengths");
 
 template <typename W>
 struct MaxRowsShared {
@@ -95,42 +113,23 @@ struct MaxRows {
     const W* const codes;
     unsigned short* const entries;
     W* const residuals;
-    u32* const sizes;  // of the last plane: pairs of lanes, row after row
+    u32* const sizes;  // pairs of lanes, of as many rows as a plane has, by their places in it
 
     __device__ __forceinline__ void run() const {
         if (view.length <= 2 * kWarp) return view.is_deep() ? rows<2, true>() : rows<2, false>();
         view.is_deep() ? rows<4, true>() : rows<4, false>();
     }
 
-    // Whether a lane's own elements are together at a multiple of their bytes.
+    // Whether a lane's own elements are at a multiple of their bytes.
     template <u32 kOwn>
-    __device__ __forceinline__ bool are_together() const { return view.length % kOwn == 0; }
-    // Words at a multiple of their bytes.
-    template <u32 kOwn>
-    static __device__ __forceinline__ void load_words(const W* from, W (&own)[kOwn]) {
-        if constexpr (sizeof(own) < kUnitBytes) {
-            load_pairs(from, own);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < kOwn; i += Word<W>::kPerUnit) split(*reinterpret_cast<const uint4*>(from + i), own + i);
-        }
-    }
-    template <u32 kOwn>
-    static __device__ __forceinline__ void store_words(W* to, const W (&own)[kOwn]) {
-        if constexpr (sizeof(own) < kUnitBytes) {
-            store_pairs(to, own);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < kOwn; i += Word<W>::kPerUnit) *reinterpret_cast<uint4*>(to + i) = join(own + i);
-        }
-    }
+    __device__ __forceinline__ bool are_aligned() const { return view.length % kOwn == 0; }
 
     // A lane's own codes of a row, on their way; of lanes behind its end the last one is the row's last.
     template <u32 kOwn>
     __device__ __forceinline__ void load(u32 row, W (&own)[kOwn]) const {
         const W* const from = codes + row * view.length;
         const u32 x = kOwn * lane_id();
-        if (are_together<kOwn>()) {
+        if (are_aligned<kOwn>()) {
             load_words(from + min(x, view.length - kOwn), own);
         } else {
 #pragma unroll
@@ -140,10 +139,15 @@ struct MaxRows {
     // kOwn: elements of a lane. kDeep: there are planes.
     template <u32 kOwn, bool kDeep>
     __device__ __forceinline__ void rows() const {
-        constexpr u32 kPairs = kOwn / 2, kBefore = MaxNumbers<W, kOwn>::kBefore;
-        constexpr u32 kAhead = 4;  // rows that are fetched so long before
+        constexpr u32 kPairs = kOwn / 2, kBefore = 3, kBeforeAbove = 1;
+        constexpr u32 kAhead = 4;  // codes are fetched so many rows before
         const u32 lane = lane_id(), n_rows = view.n_rows, per_plane = view.per_plane, length = view.length, x = kOwn * lane;
-        MaxNumbers<W, kOwn> own, north, up, up_north, up_south;
+        // Which of the lane's own elements there are, as masks of pairs.
+        u32 inside[kPairs];
+#pragma unroll
+        for (u32 i = 0; i < kPairs; ++i) inside[i] = (x + 2 * i < length ? 0xffff : 0) | (x + 2 * i + 1 < length ? 0xffff0000 : 0);
+        MaxNumbers<W, kOwn, kBefore> own, north;
+        MaxNumbers<W, kOwn, kBeforeAbove> up, up_north, up_south;
         MaxSizes<kPairs> own_sizes, north_sizes, up_sizes;
         u32 south_sizes[kPairs] = {};
         W weights[kTaps];
@@ -151,8 +155,9 @@ struct MaxRows {
         W next[kOwn], next_south[kOwn] = {};
         u32 next_sizes[kPairs] = {};
         load(0, next);
-        // Of the row: its place in its plane, its kind, when it begins, and where in its ring. And where that row begins whose entries a lane writes.
-        u32 y = 0, kind = ~0u, time = 0, begin = 0, begin_of_lane = 0;
+        // Of the row: its place in its plane, its kind, and where it begins in its ring.
+        u32 y = 0, kind = ~0u, begin = 0;
+        Writing writing{entries + lane, 0, length};
 #pragma unroll 1
         for (u32 row = 0; row < n_rows; ++row) {
             if (x >= length) next[0] = next[kOwn - 1], next_south[0] = next_south[kOwn - 1];
@@ -167,7 +172,7 @@ struct MaxRows {
             if (row + kAhead < n_rows && x < length) fetch(codes + (row + kAhead) * length + x);
             if (kDeep && row + 2 >= per_plane) {
                 load(row + 2 - per_plane, next_south);
-                load_pairs(sizes + ((y + 2 < per_plane ? y + 2 : y + 2 - per_plane) * kWarp + lane) * kPairs, next_sizes);
+                load_words(sizes + ((y + 2 < per_plane ? y + 2 : y + 2 - per_plane) * kWarp + lane) * kPairs, next_sizes);
             }
             const u32 last_kind = kind;
             kind = view.kind(row, y);
@@ -175,8 +180,8 @@ struct MaxRows {
 
             // What is left.
             W left[kOwn];
-            u32 distances[kOwn], pairs[kPairs] = {};
-            bool has_long = false;
+            W all = 0;
+            u32 distances[kOwn], of_left[kOwn], pairs[kPairs];
 #pragma unroll
             for (u32 i = 0; i < kOwn; ++i) {
                 const u32 at = kBefore + i;
@@ -184,41 +189,41 @@ struct MaxRows {
 #pragma unroll
                 for (u32 k = 0; k < 3; ++k) {
                     sum += weights[k] * own.of[at - 1 - k];
-                    if (kDeep) sum += weights[7 + k] * up.of[at - 1 + k] + weights[10 + k] * up_north.of[at - 1 + k] + weights[13 + k] * up_south.of[at - 1 + k];
+                    const u32 above = kBeforeAbove + i - 1 + k;
+                    if (kDeep) sum += weights[7 + k] * up.of[above] + weights[10 + k] * up_north.of[above] + weights[13 + k] * up_south.of[above];
                 }
 #pragma unroll
                 for (u32 k = 0; k < 4; ++k) sum += weights[3 + k] * north.of[at - 2 + k];
                 const Expected<W> expected(own.of[at - 1], sum, fraction);
-                const W above = own.of[at] - expected.number;
-                left[i] = zigzag(expected.is_rounded_up ? 0 - above : above), distances[i] = expected.distance;
-                has_long |= x + i < length && Entry::is_long(left[i]);
-                pairs[i / 2] |= x + i < length ? max_size(left[i]) << 16 * (i % 2) : 0;
+                left[i] = expected.left(own.of[at]), distances[i] = expected.distance;
+                of_left[i] = max_size(left[i]), all |= left[i];
             }
-            if (unlikely(has_long)) store_residuals(row * length + x, left);
+            if (unlikely(Entry::is_long(all)) && x < length) store_residuals(row * length + x, left);
+#pragma unroll
+            for (u32 i = 0; i < kPairs; ++i) pairs[i] = (of_left[2 * i] | of_left[2 * i + 1] << 16) & inside[i];
             north_sizes = own_sizes, own_sizes.set(pairs);
-            if (kDeep) store_pairs(sizes + (y * kWarp + lane) * kPairs, pairs);
+            if (kDeep) store_words(sizes + (y * kWarp + lane) * kPairs, pairs);
 
             // In which contexts.
             u32 found[kOwn];
 #pragma unroll
             for (u32 i = 0; i < kOwn; ++i) {
                 const u32 pair = i / 2;
-                u32 sums = 2 * (own_sizes.one_before(pair) + north_sizes.at(pair)) + own_sizes.two_before(pair) + north_sizes.one_before(pair) + north_sizes.one_behind(pair);
+                u32 sums = 2 * (own_sizes.one_before(pair) + north_sizes.at(pair)) + own_sizes.two_before(pair);
+                sums += north_sizes.one_before(pair) + north_sizes.one_behind(pair);
                 if (kDeep) sums += 2 * up_sizes.at(pair) + up_sizes.one_behind(pair) + south_sizes[pair];
-                const u32 context = max_size_context(sums >> 16 * (i % 2) & 0xffff, distances[i], fraction), key = context * Entry::kSymbols + kNoNumbers + symbol_of(left[i]);
+                const u32 context = max_size_context(sums >> 16 * (i % 2) & 0xffff, distances[i], fraction);
+                const u32 key = context * Entry::kSymbols + kNoNumbers + symbol_of(left[i]);
                 if (x + i < length) atomicAdd(&shared.counts[key], 1u);
-                found[i] = (static_cast<u32>(left[i]) << Entry::kKeyBits | key) & 0xffff;
+                found[i] = Entry::with_key(left[i], key);
             }
-            // A ring's place may be one that was written last.
+            // Other lanes may still read what is overwritten.
             __syncwarp();
             put(row, begin + x, found);
             __syncwarp();
-
-            const u32 lane_of_row = row % kWarp;
-            if (lane == lane_of_row) begin_of_lane = begin;
-            const u32 n_done = row + 1 == n_rows ? length : lane_of_row == kWarp - 1 ? view.row_step() - (kWarp - 1) * view.lag : view.lag;
-            write(row, time, n_done, begin_of_lane);
-            time += n_done;
+            if (lane == row % kWarp) writing.begin = begin, writing.x = 0;
+            // Until the next row begins, or all is done.
+            write(writing, row + 1 == n_rows ? length : view.lag + (row % kWarp == kWarp - 1));
             if (row % MaxRings::kRings == MaxRings::kRings - 1) begin = MaxRings::wrapped(begin + length);
             if (++y == per_plane) y = 0;
         }
@@ -227,7 +232,7 @@ struct MaxRows {
     // All of a lane's numbers, where an entry has not all of one.
     template <u32 kOwn>
     __device__ __forceinline__ void store_residuals(u32 at, const W (&left)[kOwn]) const {
-        if (are_together<kOwn>()) {
+        if (are_aligned<kOwn>()) {
             store_words(residuals + at, left);
         } else {
 #pragma unroll
@@ -240,12 +245,12 @@ struct MaxRows {
     template <u32 kOwn>
     __device__ __forceinline__ void put(u32 row, u32 place, const u32 (&found)[kOwn]) const {
         const u32 x = kOwn * lane_id();
-        if (are_together<kOwn>()) {
+        if (are_aligned<kOwn>()) {
             if (x >= view.length) return;
             u32 pairs[kOwn / 2];
 #pragma unroll
             for (u32 i = 0; i < kOwn / 2; ++i) pairs[i] = found[2 * i] | found[2 * i + 1] << 16;
-            store_pairs(reinterpret_cast<u32*>(&shared.rings.entry(row, place)), pairs);
+            store_words(reinterpret_cast<u32*>(&shared.rings.entry(row, place)), pairs);
         } else {
 #pragma unroll
             for (u32 i = 0; i < kOwn; ++i) {
@@ -253,15 +258,27 @@ struct MaxRows {
             }
         }
     }
-    // Writes so many times, from that on at which a row begins. A lane has its last row up to this one.
-    __device__ __forceinline__ void write(u32 row, u32 time, u32 n_times, u32 begin) const {
-        const u32 lane = lane_id(), lane_of_row = row % kWarp, age = (lane_of_row - lane) % kWarp;
-        const u32 first = age <= row ? age * view.lag + (lane > lane_of_row) : view.length;
-        unsigned short* const to = entries + time * kWarp + lane;
-#pragma unroll 6
-        for (u32 i = 0; i < n_times; ++i) {
-            const u32 x = first + i;
-            to[i * kWarp] = x < view.length ? shared.rings.entry(lane, begin + x) : static_cast<unsigned short>(Entry::kNothing);
+    // What a lane writes next: where to, and from which place of its last row, which begins there in its ring.
+    struct Writing {
+        unsigned short* to;
+        u32 begin, x;
+    };
+    // Writes so many times.
+    __device__ __forceinline__ void write(Writing& writing, u32 n_times) const {
+        constexpr u32 kTogether = MaxView::lag_of(1 << kLogMaxRow) + 1;
+#pragma unroll 1
+        for (u32 done = 0; done < n_times; done += kTogether) {
+            unsigned short of[kTogether];
+#pragma unroll
+            for (u32 i = 0; i < kTogether; ++i) {
+                const u32 x = writing.x + done + i;
+                of[i] = x < view.length ? shared.rings.entry(lane_id(), writing.begin + x) : static_cast<unsigned short>(Entry::kNothing);
+            }
+#pragma unroll
+            for (u32 i = 0; i < kTogether; ++i) {
+                if (done + i < n_times) writing.to[(done + i) * kWarp] = of[i];
+            }
         }
+        writing.to += n_times * kWarp, writing.x += n_times;
     }
 };

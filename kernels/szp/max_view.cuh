@@ -20,15 +20,21 @@ struct MaxView {
     u32 length, per_plane, n_rows, lag;  // lag 0: a line, of 32 parts
 
     __device__ __forceinline__ explicit MaxView(const Box& box) {
-        constexpr u32 kMinLength = 16, kMinPlane = 3, kMinRows = 8, kMinLag = 2, kMargin = 3;
+        constexpr u32 kMinLength = 16, kMinPlane = 3, kMinRows = 8;
         u32 sz = box.sz, sy = box.sy, sx = box.sx;
         if (sx < kMinLength) sx *= sy, sy = sz, sz = 1;
         if (sy < kMinPlane) sy *= sz, sz = 1;
         if (sx < kMinLength || sz * sy < kMinRows) {
             length = (box.m + kWarp - 1) / kWarp, per_plane = n_rows = kWarp, lag = 0;
         } else {
-            length = sx, per_plane = sy, n_rows = sz * sy, lag = max(kMinLag, (sx + kMargin + kWarp - 1) / kWarp);
+            length = sx, per_plane = sy, n_rows = sz * sy, lag = lag_of(sx);
         }
+    }
+    // That of rows so long.
+    static __host__ __device__ constexpr u32 lag_of(u32 length) {
+        constexpr u32 kMinLag = 2, kMargin = 3;
+        const u32 lag = (length + kMargin + kWarp - 1) / kWarp;
+        return lag < kMinLag ? kMinLag : lag;
     }
     __device__ __forceinline__ bool is_line() const { return lag == 0; }
     __device__ __forceinline__ bool is_deep() const { return n_rows > per_plane; }
@@ -140,4 +146,7 @@ struct Expected {
         number = before + shifted_signed(sum, fraction);
         distance = static_cast<u32>(abs(above)), is_rounded_up = above < 0;
     }
+    // What is left of a number, as it is coded, and the number with that.
+    __device__ __forceinline__ W left(W of) const { return zigzag(is_rounded_up ? number - of : of - number); }
+    __device__ __forceinline__ W with(W left) const { return is_rounded_up ? number - unzigzag(left) : number + unzigzag(left); }
 };

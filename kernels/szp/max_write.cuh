@@ -11,7 +11,8 @@ union MaxWriteShared {
     typename ContextWriter<MaxCoding<W>>::Ranges ranges;
 };
 
-// Where what is left of a number is, by the place of its entry: there, or in the order of rows.
+// Where what is left of a number is, by the place of its entry: there, or in the order of rows. Blocks by rows have fewer than 2^16 times. Where a lane
+// has nothing at a time, nothing is left, and the place may be any.
 struct ResidualPlaces {
     const MaxView view;
     const bool is_by_rows;
@@ -57,7 +58,8 @@ __device__ __forceinline__ void szp_max_write(const CompressArgs<Chunk>& args) {
     const u32 front_bytes = tables_at + 4 * n_words;
     const MaxView view(box);
     const ResidualPlaces places(view, block.is_by_rows(view));
-    const StringWriter<Coding, true, ResidualPlaces> writer{shared.ranges, may_be_long, Level::entries(args.own, block), Level::residuals(block), places, view.n_times() * kWarp, block.front()};
+    const StringWriter<Coding, true, ResidualPlaces> writer{shared.ranges, may_be_long, Level::entries(args.own, block), Level::residuals(block), view.n_times() * kWarp,
+                                                            block.front(), places};
     const u32 string = writer.write(front_bytes, Level::Block::kFrontAndString), string_bytes = Level::Block::kFrontAndString - string;
     const u32 units = units_of(front_bytes + string_bytes, log_unit);
     const bool is_raw = string == 0 || units >= raw_units;

@@ -183,10 +183,13 @@ fn rows_of_all_lengths() {
     }
     let stream = Stream::new();
     let mut random = Random::new(78);
-    for case in 0..n_cases(150) {
+    for case in 0..n_cases(226) as usize {
         let dtype = random.pick(&[DType::F32, DType::F32, DType::F64, DType::I16]);
-        let any_length = 16 + random.below(130);
-        let length = random.pick(&[64, 128, any_length]);
+        // Every length, and in between those that take most of a ring, that are as long as can be, and of which several are joined.
+        let length = match case % 2 {
+            0 => 16 + case / 2 * 43 % 113,
+            _ => [125, 128, 2 + random.below(14), 93, 64, 61, 130][case / 2 % 7],
+        };
         let rows = 1 + random.below(40);
         let extents = match random.below(3) {
             0 => vec![16 * rows as u64, length as u64],

@@ -128,7 +128,8 @@ impl View {
         self.length + if self.is_line() { 0 } else { self.start(self.n_rows - 1) }
     }
 
-    /// Cells that a GPU keeps of the rows before, and of the plane before; as many as of whole times.
+    /// Cells that a GPU keeps of the rows before, and of the plane before; as many as of whole times. Where it compresses row by row, it has sizes of the
+    /// rows of a plane in their place.
     pub fn kept_cells(&self) -> usize {
         let rows = if self.is_deep() { self.per_plane + 1 } else { 1 };
         let n = if self.is_line() { 0 } else { rows * self.row_step() + 3 * LANES };
@@ -227,6 +228,9 @@ mod tests {
                 let farthest = view.row_step() * if view.is_deep() { view.per_plane + 1 } else { 1 };
                 assert!(view.kept_cells() >= farthest + LANES && view.kept_cells().is_multiple_of(4 * LANES));
                 assert!(!view.is_deep() || view.row_step() * (view.per_plane - 1) >= 4 * LANES);
+                // Or sizes of half a word, of as many elements a row as lanes have.
+                let row_bytes = 2 * LANES * if view.length <= 2 * LANES { 2 } else { 4 };
+                assert!(view.per_plane * row_bytes <= view.kept_cells() * (4 + 2));
             }
             let (mut cells, mut seen) = (vec![None; view.n_cells()], vec![false; view.n]);
             let mut schedule = Schedule::new(view);
