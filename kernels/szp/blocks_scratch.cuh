@@ -47,3 +47,10 @@ constexpr LaunchInfo blocks_launch(u32 threads, u32 shared_bytes, u32 persistent
     info.persistent = persistent, info.unzeroed_bytes_per_tile = sizeof(Block);
     return info;
 }
+
+// A pass of a level: its entry point, and how to launch it. Behind all else is the function that does it.
+#define BLOCKS_PASS(name, Block, kThreads, kCtas, Shared, kPersistent, ...)                                                  \
+    extern "C" __global__ void __launch_bounds__(kThreads, kCtas) name(const __grid_constant__ CompressArgs<Chunk> args) { \
+        __VA_ARGS__(args);                                                                                                 \
+    }                                                                                                                      \
+    extern "C" __device__ const LaunchInfo name##_info = blocks_launch<Block>(kThreads, sizeof(Shared), kPersistent);
