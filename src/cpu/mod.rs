@@ -2,6 +2,7 @@
 
 pub mod copy;
 pub mod float;
+pub mod kept;
 pub mod level;
 pub mod ordered;
 pub mod pool;

@@ -6,19 +6,15 @@
 //! cache, and copy it when its place is known, side by side. The first item that is not done never waits, so
 //! there is always progress, however few workers really run.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::cpu::kept::{Keep, Kept};
 use crate::cpu::pool::{Pool, lock};
 
 /// Scratch memory that a thread keeps between calls, at most.
 const KEPT_BYTES: usize = 2 << 20;
-
-thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
 
 /// Makes the output of every item, one behind the other from the start of `out`, and returns their bytes
 /// and what else was made of them, in order.
@@ -59,7 +55,7 @@ pub fn concatenate<I: Send, M, R: Send>(
         let next = lock(&queue).next();
         let Some((index, mut item)) = next else { return false };
         // Without memory for it, outputs are made in their places, one after the other.
-        let scratch = if line.is_turn_of(index) { None } else { Scratch::new(most_bytes) };
+        let scratch = if line.is_turn_of(index) { None } else { Scratch::with(most_bytes) };
         let (start, made, output): (_, _, &[u8]);
         match scratch {
             Some(mut scratch) => {
@@ -224,29 +220,28 @@ impl Drop for BreakLine<'_> {
 }
 
 /// A thread's scratch memory, with anything in it.
+#[derive(Default)]
 struct Scratch {
     bytes: Vec<u8>,
 }
 
+impl Keep for Scratch {
+    fn is_small(&self) -> bool {
+        self.bytes.len() <= KEPT_BYTES
+    }
+}
+
 impl Scratch {
     /// `None` if there is no memory.
-    fn new(n_bytes: usize) -> Option<Self> {
-        // At the end of a thread there may be nothing kept any more.
-        let mut bytes = SCRATCH.try_with(Cell::take).unwrap_or_default();
+    fn with(n_bytes: usize) -> Option<Kept<Self>> {
+        let mut scratch = Kept::<Self>::take();
+        let bytes = &mut scratch.bytes;
         if bytes.len() < n_bytes {
             bytes.clear();
             bytes.try_reserve_exact(n_bytes).ok()?;
             bytes.resize(n_bytes, 0);
         }
-        Some(Self { bytes })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if self.bytes.len() <= KEPT_BYTES {
-            let _ = SCRATCH.try_with(|kept| kept.set(std::mem::take(&mut self.bytes)));
-        }
+        Some(scratch)
     }
 }
 

@@ -1,8 +1,6 @@
 //! The words that stages compute with.
 
-use std::cell::Cell;
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
-use std::thread::LocalKey;
 
 use crate::stage::quantise::{Float, Uniform};
 use crate::stage::rows::LANES;
@@ -68,9 +66,6 @@ pub trait Word:
     fn codes(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
     /// The inverse of [`Word::codes`].
     fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]);
-
-    /// Memory that this thread keeps.
-    fn kept() -> &'static LocalKey<Cell<Vec<Self>>>;
 
     /// 0 for 0, else 1 + the index of the highest set bit.
     #[inline(always)]
@@ -157,12 +152,6 @@ macro_rules! word {
             #[inline(always)]
             fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) {
                 uniform.values(lanes);
-            }
-            fn kept() -> &'static LocalKey<Cell<Vec<Self>>> {
-                thread_local! {
-                    static KEPT: Cell<Vec<$unsigned>> = const { Cell::new(Vec::new()) };
-                }
-                &KEPT
             }
             #[inline(always)]
             fn min_max_signed(self, other: Self) -> (Self, Self) {

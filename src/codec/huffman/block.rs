@@ -4,11 +4,9 @@
 //! u8 kind | u8 differences | u16 0 | the elements, the one element, or a section
 //! ```
 
-use std::any::Any;
-use std::cell::Cell;
-
 use crate::codec::BlockCounts;
 use crate::codec::huffman::params::UNIT;
+use crate::cpu::kept::Kept;
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -25,13 +23,8 @@ const HEADER: usize = 4;
 /// Of so many rows one is looked at to see whether differences are better.
 const SAMPLE_EVERY: usize = 8;
 
-thread_local! {
-    /// The last memory that this thread used. Blocks are small, so it is.
-    static KEPT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
-}
-
 /// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
-pub struct Work<T: Number>(Option<Box<Memory<T>>>);
+pub struct Work<T: Number>(Kept<Option<Memory<T>>>);
 
 struct Memory<T> {
     /// Whole rows of numbers, and those of the sample.
@@ -46,11 +39,9 @@ impl<T: Number> Work<T> {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n: usize) -> Result<Self> {
-        // At the end of a thread there may be nothing kept any more.
-        let kept = KEPT.try_with(Cell::take).ok().flatten();
-        let kept = kept.and_then(|memory| memory.downcast::<Memory<T>>().ok());
-        if let Some(memory) = kept.filter(|memory| memory.numbers.len() >= n) {
-            return Ok(Self(Some(memory)));
+        let mut kept = Kept::<Option<Memory<T>>>::take();
+        if kept.as_ref().is_some_and(|memory| memory.numbers.len() >= n) {
+            return Ok(Self(kept));
         }
         let n_rows = n.div_ceil(LANES);
         let rows = |n_rows: usize| -> Result<Vec<T>> {
@@ -59,19 +50,12 @@ impl<T: Number> Work<T> {
             Ok(numbers)
         };
         let (numbers, sample) = (rows(n_rows)?, rows(n_rows.div_ceil(SAMPLE_EVERY))?);
-        Ok(Self(Some(Box::new(Memory { numbers, sample, section: section::Work::new(n)? }))))
+        *kept = Some(Memory { numbers, sample, section: section::Work::new(n)? });
+        Ok(Self(kept))
     }
 
     fn memory(&mut self) -> &mut Memory<T> {
-        self.0.as_mut().expect("there until it is dropped")
-    }
-}
-
-impl<T: Number> Drop for Work<T> {
-    fn drop(&mut self) {
-        if let Some(memory) = self.0.take() {
-            let _ = KEPT.try_with(|kept| kept.set(Some(memory)));
-        }
+        self.0.as_mut().expect("made with it")
     }
 }
 

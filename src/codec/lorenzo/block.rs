@@ -1,12 +1,11 @@
 //! One block: the choice of what codes it best, and the way back.
 
-use std::cell::Cell;
-
 use crate::codec::lorenzo::header::{self, BITS, CONST, CUT, DECIMAL, FIXED, HUFF, Meaning, RAW, SPARSE, SPLIT};
 use crate::codec::lorenzo::layout::UNIT;
 use crate::codec::lorenzo::mask::Mask;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
+use crate::cpu::kept::{Kept, at_least};
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
@@ -36,7 +35,7 @@ const BUFFERS: usize = 5;
 /// A block's numbers while it is coded. Longer than the block by more than a row, so that whole rows can be read and
 /// written anywhere. The memory is kept by the thread; what is in it does not matter.
 pub struct Work<W: Word> {
-    memory: Vec<W>,
+    memory: Kept<Vec<W>>,
     /// Words of each buffer.
     n: usize,
     scratch: pack::Scratch<W>,
@@ -49,13 +48,8 @@ impl<W: Word> Work<W> {
     /// `OutOfMemory`.
     pub fn new(layout: &Layout) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(ALIGNMENT);
-        // At the end of a thread there may be nothing kept any more.
-        let mut memory = W::kept().try_with(Cell::take).unwrap_or_default();
-        let need = BUFFERS * n + ALIGNMENT;
-        let missing = need.saturating_sub(memory.len());
-        let bytes = (need * W::BYTES) as u64;
-        memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
-        memory.resize(memory.len() + missing, W::default());
+        let mut memory = Kept::<Vec<W>>::take();
+        at_least(&mut memory, BUFFERS * n + ALIGNMENT)?;
         Ok(Self { memory, n, scratch: pack::Scratch::new() })
     }
 
@@ -68,13 +62,6 @@ impl<W: Word> Work<W> {
         let (third, rest) = rest.split_at_mut(self.n);
         let (fourth, rest) = rest.split_at_mut(self.n);
         ([first, second, third, fourth, &mut rest[..self.n]], &mut self.scratch)
-    }
-}
-
-impl<W: Word> Drop for Work<W> {
-    fn drop(&mut self) {
-        // Blocks are small, so this is.
-        let _ = W::kept().try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
     }
 }
 

@@ -7,11 +7,10 @@
 //!
 //! Every section begins at a multiple of four bytes. A block without bytes has elements whose words are 0.
 
-use std::cell::Cell;
-
 use crate::codec::BlockCounts;
 use crate::codec::szp::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
 use crate::codec::szp::packing::Packing;
+use crate::cpu::kept::{Kept, at_least};
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::layout::Layout;
@@ -49,7 +48,7 @@ const BUFFERS: usize = 4;
 
 /// A block's numbers while it is coded. The memory is kept by the thread; what is in it does not matter.
 pub struct Work<W: Word, P> {
-    memory: Vec<W>,
+    memory: Kept<Vec<W>>,
     /// Words of each buffer.
     n: usize,
     packing: P,
@@ -63,13 +62,8 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
     /// `OutOfMemory`.
     pub fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(LINE_WORDS);
-        // At the end of a thread there may be nothing kept any more.
-        let mut memory = W::kept().try_with(Cell::take).unwrap_or_default();
-        let need = BUFFERS * n + LINE_WORDS;
-        let missing = need.saturating_sub(memory.len());
-        let bytes = (need * W::BYTES) as u64;
-        memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
-        memory.resize(memory.len() + missing, W::default());
+        let mut memory = Kept::<Vec<W>>::take();
+        at_least(&mut memory, BUFFERS * n + LINE_WORDS)?;
         Ok(Self { memory, n, packing: P::new(layout, encodes, level)?, exceptions: Exceptions::new() })
     }
 
@@ -80,13 +74,6 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
         let (second, rest) = rest.split_at_mut(self.n);
         let (third, rest) = rest.split_at_mut(self.n);
         ([first, second, third, &mut rest[..self.n]], &mut self.packing, &mut self.exceptions)
-    }
-}
-
-impl<W: Word, P> Drop for Work<W, P> {
-    fn drop(&mut self) {
-        // Of little more than two MiB at most.
-        let _ = W::kept().try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
     }
 }
 

@@ -12,12 +12,13 @@ use crate::codec::zfp::elements::Places;
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::join::{Joined, Place};
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
-use crate::codec::zfp::memory::{Memory, WORK, Work};
+use crate::codec::zfp::memory::Work;
 use crate::codec::zfp::numbers::Numbers;
 use crate::codec::zfp::params::bounded;
 use crate::codec::zfp::rules::{Checked, Rules, Scratch};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
+use crate::cpu::kept::Kept;
 use crate::cpu::ordered::in_turn;
 use crate::cpu::pool::{Pool, lock};
 use crate::error::Result;
@@ -57,7 +58,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     let make = |piece: usize| {
         // On its thread.
         let _ieee = Ieee::begin();
-        let mut work = Memory::of(&WORK);
+        let mut work = Kept::<Work>::take();
         let is_vain = is_full.load(Ordering::Relaxed);
         let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
         let task =
@@ -70,7 +71,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         is_full.fetch_or(placed.is_none(), Ordering::Relaxed);
         placed
     };
-    let finish = |placed: Option<(Place, Memory<Work>)>| {
+    let finish = |placed: Option<(Place, Kept<Work>)>| {
         let Some((mut place, work)) = placed else { return };
         place.write(&work.stream);
         let of_piece = sums_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
@@ -95,7 +96,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
 }
 
 /// The place of a piece, if there is one.
-fn take_turn<'d>(made: Result<Memory<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Memory<Work>)> {
+fn take_turn<'d>(made: Result<Kept<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Kept<Work>)> {
     let Ok(so_far) = joined else { return None };
     let placed = made.and_then(|work| Ok(so_far.take(&work)?.map(|place| (place, work))));
     placed.unwrap_or_else(|failure| {

@@ -3,7 +3,8 @@
 
 use crate::codec::zfp::block::bits::low_mask;
 use crate::codec::zfp::index::Index;
-use crate::codec::zfp::memory::{INDEX, Memory, Work};
+use crate::codec::zfp::memory::Work;
+use crate::cpu::kept::Kept;
 use crate::error::Result;
 use crate::stage::bits;
 
@@ -16,7 +17,7 @@ pub struct Joined<'d> {
     /// Those of them that are no whole word yet.
     pub waiting: u64,
     /// What is to be behind it.
-    pub index: Memory<Index>,
+    pub index: Kept<Index>,
 }
 
 /// Where a piece's bits go.
@@ -33,7 +34,7 @@ pub struct Place<'d> {
 impl<'d> Joined<'d> {
     /// Nothing yet, in all of `dst`.
     pub fn new(dst: &'d mut [u8]) -> Self {
-        let mut index = Memory::of(&INDEX);
+        let mut index = Kept::<Index>::take();
         index.clear();
         Self { rest: dst, n_bits: 0, waiting: 0, index }
     }

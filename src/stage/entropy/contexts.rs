@@ -9,8 +9,7 @@
 //! row are known before any of its numbers is, and a reader has to know no more than the last 4096 numbers. Contexts that are
 //! alike share a table.
 
-use std::cell::Cell;
-
+use crate::cpu::kept::{Keep, Kept, at_least};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
@@ -47,17 +46,11 @@ struct Memory {
     slots: Vec<u32>,
 }
 
-thread_local! {
-    static KEPT: Cell<Memory> = const { Cell::new(Memory::EMPTY) };
-}
-
-impl Memory {
-    const EMPTY: Self = Self { sizes: vec![], symbols: vec![], string: vec![], ranges: vec![], slots: vec![] };
-}
+impl Keep for Memory {}
 
 /// The work on blocks, one after the other.
 pub struct Work {
-    memory: Memory,
+    memory: Kept<Memory>,
     /// Where the string begins.
     start: usize,
     tables: [u8; TABLES_BYTES],
@@ -71,32 +64,17 @@ impl Work {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n: usize, n_bytes: Option<usize>, level: Level) -> Result<Self> {
-        fn resize<T: Copy + Default>(memory: &mut Vec<T>, n: usize) -> Result<()> {
-            let missing = n.saturating_sub(memory.len());
-            let bytes = (n * size_of::<T>()) as u64;
-            memory.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
-            memory.resize(n, T::default());
-            Ok(())
-        }
         let rows = n.next_multiple_of(LANES);
-        // At the end of a thread there may be nothing kept any more.
-        let mut memory = KEPT.try_with(Cell::take).unwrap_or_default();
-        resize(&mut memory.sizes, 2 * rows + 4 * LANES)?;
+        let mut memory = Kept::<Memory>::take();
+        at_least(&mut memory.sizes, 2 * rows + 4 * LANES)?;
         if let Some(n_bytes) = n_bytes {
-            resize(&mut memory.symbols, rows)?;
-            resize(&mut memory.string, n_bytes / 2)?;
-            resize(&mut memory.ranges, IN_CONTEXTS)?;
+            at_least(&mut memory.symbols, rows)?;
+            at_least(&mut memory.string, n_bytes / 2)?;
+            at_least(&mut memory.ranges, IN_CONTEXTS)?;
         } else {
-            resize(&mut memory.slots, CONTEXTS << LOG2_TOTAL)?;
+            at_least(&mut memory.slots, CONTEXTS << LOG2_TOTAL)?;
         }
         Ok(Self { memory, start: 0, tables: [0; TABLES_BYTES], tables_bytes: 0, level })
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        // Of half a MiB at most.
-        let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.memory)));
     }
 }
 
@@ -157,7 +135,7 @@ impl Work {
     #[inline(always)]
     pub fn encode<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         let n = shape[0] * shape[1] * shape[2];
-        let Memory { sizes, symbols, ranges, string, .. } = &mut self.memory;
+        let Memory { sizes, symbols, ranges, string, .. } = &mut *self.memory;
         let near = Near::new(shape);
         let front = near.put_front(sizes);
         let mut at = 0;
@@ -219,7 +197,7 @@ impl Work {
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize> {
         let n = shape[0] * shape[1] * shape[2];
-        let Memory { sizes, slots, .. } = &mut self.memory;
+        let Memory { sizes, slots, .. } = &mut *self.memory;
         let tables_bytes = tables::read::<CONTEXTS>(bytes, slots)?;
         let mut decoder = Decoder::new(bytes.get(tables_bytes..).ok_or_else(damage)?, self.level)?;
         let near = Near::new(shape);

@@ -13,6 +13,7 @@ const LEAST_GAIN: u32 = 6;
 const LENGTHS: usize = 16;
 
 /// Where numbers were, by themselves and by them and the one before; 1 more than the place, or 0.
+#[derive(Default)]
 pub struct Tables {
     pub one: Vec<u32>,
     pub two: Vec<u32>,

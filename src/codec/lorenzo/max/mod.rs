@@ -15,12 +15,11 @@ mod map;
 mod predict;
 mod residual;
 
-use std::any::Any;
-use std::cell::Cell;
 use std::ops::Range;
 
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
+use crate::cpu::kept::{Keep, Kept, at_least};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::BlockCoder;
@@ -53,40 +52,9 @@ pub struct Max {
     pub period: u32,
 }
 
-thread_local! {
-    /// The last memory that this thread used: to have it zeroed anew takes as long as to code a small chunk.
-    static KEPT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
-}
-
-/// Memory for the work on blocks, one after the other. The thread keeps it, some 14 MB if blocks were of the largest size; what is in
-/// it does not matter.
-pub struct Kept<W: Word>(Option<Box<Work<W>>>);
-
-impl<W: Word> Kept<W> {
-    fn new() -> Result<Self> {
-        // At the end of a thread there may be nothing kept any more.
-        let kept = KEPT.try_with(Cell::take).ok().flatten();
-        let work = match kept.and_then(|work| work.downcast().ok()) {
-            Some(work) => work,
-            None => Box::new(Work::new()?),
-        };
-        Ok(Self(Some(work)))
-    }
-
-    fn work(&mut self) -> &mut Work<W> {
-        self.0.as_mut().expect("there until it is dropped")
-    }
-}
-
-impl<W: Word> Drop for Kept<W> {
-    fn drop(&mut self) {
-        if let Some(work) = self.0.take() {
-            let _ = KEPT.try_with(|kept| kept.set(Some(work)));
-        }
-    }
-}
-
-/// Memory for the work on a block. Behind the block there is room for the part of it that is tried.
+/// Memory for the work on blocks, one after the other. Behind a block there is room for the part of it that is tried. The thread keeps it, some
+/// 14 MB if blocks were of the largest size; what is in it does not matter.
+#[derive(Default)]
 pub struct Work<W> {
     words: Vec<W>,
     /// The different words, in ascending order.
@@ -103,61 +71,30 @@ pub struct Work<W> {
     models: Vec<Models>,
 }
 
-/// Makes a vector longer.
-fn grow<T: Clone>(vec: &mut Vec<T>, n: usize, new: T) -> Result<()> {
-    let missing = n.saturating_sub(vec.len());
-    let bytes = (n * size_of::<T>()) as u64;
-    vec.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
-    vec.resize(vec.len() + missing, new);
-    Ok(())
-}
+impl<W: Word> Keep for Work<W> {}
 
 impl<W: Word> Work<W> {
-    fn new() -> Result<Self> {
-        let mut this = Self {
-            words: vec![],
-            ranks: vec![],
-            numbers: vec![],
-            tails: vec![],
-            masked: vec![],
-            values: vec![],
-            planes: vec![],
-            rows: vec![],
-            above: vec![],
-            coded: vec![],
-            tables: Tables {
-                one: try_vec(1 << LOG2_PLACES, "a block")?,
-                two: try_vec(1 << LOG2_PLACES, "a block")?,
-            },
-            models: try_vec(1, "a block")?,
-        };
-        this.tables.one.resize(1 << LOG2_PLACES, 0);
-        this.tables.two.resize(1 << LOG2_PLACES, 0);
-        this.models.push(Models::NEW);
-        Ok(this)
-    }
-
     /// Has room for a block of this shape.
     fn prepare(&mut self, shape: [usize; 3]) -> Result<()> {
         let [sz, sy, sx] = shape;
         let n = sz * sy * sx;
         let with_part = n + Part::of(shape).n_elements();
-        grow(&mut self.words, with_part + 2 * LANES, W::default())?;
-        grow(&mut self.numbers, with_part, 0)?;
-        grow(&mut self.tails, with_part, 0)?;
-        grow(&mut self.masked, with_part, false)?;
-        grow(&mut self.values, Values::needs(shape), 0.0)?;
+        at_least(&mut self.words, with_part + 2 * LANES)?;
+        at_least(&mut self.numbers, with_part)?;
+        at_least(&mut self.tails, with_part)?;
+        at_least(&mut self.masked, with_part)?;
+        at_least(&mut self.values, Values::needs(shape))?;
         // One row has no rows around it.
         let places = if sz * sy == 1 { 1 } else { sx };
-        grow(&mut self.above, places, [0; predict::LANES])?;
-        grow(&mut self.coded, places, Coded::default())
+        at_least(&mut self.above, places)?;
+        at_least(&mut self.coded, places)
     }
 
     /// Has room for differences of these orders.
     fn prepare_orders(&mut self, orders: Orders, shape: [usize; 3]) -> Result<()> {
         let [planes, rows] = Lorenzo::needs(orders, shape);
-        grow(&mut self.planes, planes, 0)?;
-        grow(&mut self.rows, rows, 0)
+        at_least(&mut self.planes, planes)?;
+        at_least(&mut self.rows, rows)
     }
 
     /// Codes the numbers `range` of a block, which have a shape of their own.
@@ -201,7 +138,7 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
 
 impl<W: RowWord> BlockCoder<W> for Max {
     const NAME: &'static str = "lorenzo";
-    type Work = Kept<W>;
+    type Work = Kept<Work<W>>;
 
     fn layout(&self) -> &Layout {
         &self.layout
@@ -215,29 +152,34 @@ impl<W: RowWord> BlockCoder<W> for Max {
         true
     }
 
-    fn work(&self) -> Result<Kept<W>> {
+    fn work(&self) -> Result<Kept<Work<W>>> {
         // There is memory for the largest block before any is encoded, as that cannot fail.
-        let mut kept = Kept::new()?;
-        let work = kept.work();
+        let mut work = Kept::<Work<W>>::take();
+        at_least(&mut work.tables.one, 1 << LOG2_PLACES)?;
+        at_least(&mut work.tables.two, 1 << LOG2_PLACES)?;
+        if work.models.is_empty() {
+            work.models = try_vec(1, "a block")?;
+            work.models.push(Models::NEW);
+        }
         for (_, shape) in self.layout.blocks.kinds().filter(|&(n_blocks, _)| n_blocks > 0) {
             work.prepare(shape)?;
             work.prepare_orders(choose::most_orders(shape), shape)?;
-            grow(&mut work.ranks, shape.iter().product(), W::default())?;
+            at_least(&mut work.ranks, shape.iter().product())?;
         }
-        Ok(kept)
+        Ok(work)
     }
 
     #[inline(always)]
     fn encode<S: Rows<W>>(
         &self,
         s: S,
-        kept: &mut Kept<W>,
+        work: &mut Kept<Work<W>>,
         source: &Source,
         shape: [usize; 3],
         out: &mut [u8],
     ) -> usize {
         let n = shape[0] * shape[1] * shape[2];
-        let (work, element) = (kept.work(), self.element);
+        let (work, element) = (&mut **work, self.element);
         let block = BlockWords::load(s, source, shape, element, &mut work.words);
         if block.range[0] == block.range[1] {
             Header::Constant(block.first).emit(out);
@@ -271,13 +213,13 @@ impl<W: RowWord> BlockCoder<W> for Max {
     fn decode<S: Rows<W>>(
         &self,
         s: S,
-        kept: &mut Kept<W>,
+        work: &mut Kept<Work<W>>,
         shape: [usize; 3],
         bytes: &[u8],
         target: &mut Target,
     ) -> Result<()> {
         let n = shape[0] * shape[1] * shape[2];
-        let (work, element) = (kept.work(), self.element);
+        let (work, element) = (&mut **work, self.element);
         let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
         let (head, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
         match Header::<W>::parse(head, element.is_float)? {
@@ -302,7 +244,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
                 }
                 work.prepare(shape)?;
                 work.prepare_orders(plan.orders, shape)?;
-                grow(&mut work.ranks, plan.n_ranks as usize, W::default())?;
+                at_least(&mut work.ranks, plan.n_ranks as usize)?;
                 let mut decoder = Decoder::new(rest);
                 code(s, work, &mut decoder, &plan, (shape, lag_of(shape, self.period)), element.is_float);
                 if !decoder.is_sound() {

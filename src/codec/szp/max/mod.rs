@@ -19,8 +19,9 @@ use crate::codec::szp::block::{
     newer, no_codes, write_raw,
 };
 use crate::codec::szp::exceptions::{ALIGNMENT, place, take};
+use crate::cpu::kept::{Keep, Kept, at_least};
 use crate::cpu::level::Level;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source};
 use crate::stage::blocks::target::{Finish, Target};
@@ -53,8 +54,14 @@ const CODED: u8 = 0;
 const IS_HOLE: u8 = 1;
 const IS_OTHER: u8 = 2;
 
-/// Memory for a block while it is coded. What is in it does not matter.
-pub struct Work<W> {
+/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+pub struct Work<W: Word> {
+    memory: Kept<Memory<W>>,
+    level: Level,
+}
+
+#[derive(Default)]
+struct Memory<W> {
     /// Words of elements, and their codes less the first one.
     words: Vec<W>,
     codes: Vec<W>,
@@ -65,12 +72,14 @@ pub struct Work<W> {
     sizes: Vec<W>,
     left: Vec<W>,
     symbols: Vec<u16>,
+    /// The words of the string end with this memory.
     string: Vec<u16>,
     samples: Vec<Differences>,
     /// Entries of the slots of all contexts.
     slots: Vec<u32>,
-    level: Level,
 }
+
+impl<W: Word> Keep for Memory<W> {}
 
 impl<W: Word> Work<W> {
     /// For encoding, or only for decoding, the blocks of a layout.
@@ -81,27 +90,24 @@ impl<W: Word> Work<W> {
         let n = layout.blocks.block_elements();
         let kinds = layout.blocks.kinds().filter(|&(n, _)| n > 0);
         let n_cells = kinds.map(|(_, shape)| View::new(shape).n_cells()).max().unwrap_or_default();
-        let only = |n: usize| if for_encoding { n } else { 0 };
-        Ok(Self {
-            words: filled(n + LANES)?,
-            codes: filled(n + LANES)?,
-            kinds: filled(n)?,
-            numbers: filled(n_cells)?,
-            sizes: filled(n_cells)?,
-            left: filled(only(n_cells))?,
-            symbols: filled(only(n_cells))?,
-            string: filled(only(layout.block_bound(n) / 2))?,
-            samples: try_vec(only(SAMPLES), "a block")?,
-            slots: filled(if for_encoding { 0 } else { CONTEXTS << LOG2_TOTAL })?,
-            level,
-        })
+        let mut memory = Kept::<Memory<W>>::take();
+        at_least(&mut memory.words, n + LANES)?;
+        at_least(&mut memory.codes, n + LANES)?;
+        at_least(&mut memory.kinds, n)?;
+        at_least(&mut memory.numbers, n_cells)?;
+        at_least(&mut memory.sizes, n_cells)?;
+        if for_encoding {
+            at_least(&mut memory.left, n_cells)?;
+            at_least(&mut memory.symbols, n_cells)?;
+            at_least(&mut memory.string, layout.block_bound(n) / 2)?;
+            let missing = SAMPLES.saturating_sub(memory.samples.len());
+            let bytes = (SAMPLES * size_of::<Differences>()) as u64;
+            memory.samples.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(bytes, "a block"))?;
+        } else {
+            at_least(&mut memory.slots, CONTEXTS << LOG2_TOTAL)?;
+        }
+        Ok(Self { memory, level })
     }
-}
-
-fn filled<T: Copy + Default>(n: usize) -> Result<Vec<T>> {
-    let mut memory = try_vec(n, "a block")?;
-    memory.resize(n, T::default());
-    Ok(memory)
 }
 
 /// How the numbers of a block came about.
@@ -182,7 +188,8 @@ pub fn encode<W: Word, S: Rows<W>>(
 ) -> usize {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, left, symbols, string, samples, level, .. } = work;
+    let (level, memory) = (work.level, &mut *work.memory);
+    let Memory { words, codes, kinds, numbers, sizes, left, symbols, string, samples, .. } = memory;
     let kinds = &mut kinds[..n];
     let block = BlockWords::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
@@ -217,7 +224,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let (mut of_contexts, mut ranges) = ([0; TABLES_BYTES], [0; IN_CONTEXTS]);
     let mut counts = frequencies::count::<CONTEXTS, IN_CONTEXTS>(symbols);
     let tables_bytes = tables::write(&mut counts, &mut ranges, &mut of_contexts);
-    let mut encoder = Encoder::new(string, *level);
+    let mut encoder = Encoder::new(string, level);
     for (symbols, left) in symbols.as_chunks().0.iter().zip(left.as_chunks().0).rev() {
         write_step(&mut encoder, symbols, left, &ranges);
     }
@@ -350,7 +357,8 @@ pub fn decode<W: Word, S: Rows<W>>(
 ) -> Result<()> {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let Work { words, codes, kinds, numbers, sizes, slots, level, .. } = work;
+    let (level, memory) = (work.level, &mut *work.memory);
+    let Memory { words, codes, kinds, numbers, sizes, slots, .. } = memory;
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let mut rest = bytes;
     let front = Front::<W>::read(header, &mut rest, element)?;
@@ -363,7 +371,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     take(&mut rest, tables_bytes)?;
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
-    let decoder = Decoder::new(rest, *level)?;
+    let decoder = Decoder::new(rest, level)?;
     let mut reading =
         Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
