@@ -34,7 +34,6 @@ pub fn at_least<T: Clone + Default>(memory: &mut Vec<T>, n: usize) -> Result<()>
 }
 
 /// What this thread has kept of a type, with anything in it, until it is kept again; or what there is of it by default.
-#[derive(Debug)]
 pub struct Kept<T: Keep>(Option<Box<T>>);
 
 impl<T: Keep> Kept<T> {
@@ -82,11 +81,13 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Large(Vec<u8>);
+    struct Large {
+        bytes: Vec<u8>,
+    }
 
     impl Keep for Large {
         fn is_small(&self) -> bool {
-            self.0.len() < 10
+            self.bytes.len() < 10
         }
     }
 
@@ -106,8 +107,8 @@ mod tests {
     #[test]
     fn what_is_large_is_not_kept() {
         for (n, kept) in [(20, 0), (9, 9)] {
-            Kept::<Large>::take().0.resize(n, 0);
-            assert_eq!(Kept::<Large>::take().0.len(), kept);
+            Kept::<Large>::take().bytes.resize(n, 0);
+            assert_eq!(Kept::<Large>::take().bytes.len(), kept);
         }
     }
 }
