@@ -5,6 +5,7 @@ mod blocks;
 
 use gridz::codec::szp::Szp;
 use gridz::codec::szp::layout;
+use gridz::codec::szp::params::Level;
 use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 
@@ -21,13 +22,14 @@ fuzz_target!(|data: &[u8]| {
     let exponent =
         if mode == Mode::Pwrel { 1022 - u64::from(v % 60) } else { u64::from(v) << 3 | u64::from(w & 7) };
     let value = f64::from_bits(exponent.clamp(1, 2046) << 52 | u64::from(w) << 44);
-    let (log2_size, level) = [(12, 0), (18, 3), (16, 2), (12, 0)][usize::from(with >> 2 & 3)];
-    let mut params = vec![log2_size, 2, mode.id(), level];
+    let (level, id) =
+        [(Level::Fast, 0), (Level::Max, 3), (Level::Dense, 2), (Level::Fast, 0)][usize::from(with >> 2 & 3)];
+    let mut params = vec![level.log2_size(), 2, mode.id(), id];
     params.extend(value.to_le_bytes());
     if with & 2 != 0 {
         params.extend((0..dtype.size().unwrap()).map(|i| w.wrapping_mul(i as u8) | 1));
     }
-    let layout = layout(dtype, &shape, 2, log2_size).unwrap();
+    let layout = layout(dtype, &shape, 2, level).unwrap();
     let form = [layout.n_blocks(), layout.table_bytes(), layout.unit()];
     let payload =
         if kind & 4 == 0 { bytes.to_vec() } else { blocks::with_table(form, &value.to_le_bytes(), bytes) };
