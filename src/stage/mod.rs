@@ -8,6 +8,7 @@ pub(crate) mod bits;
 pub(crate) mod blocks;
 pub(crate) mod element;
 pub(crate) mod entropy;
+pub(crate) mod exceptions;
 pub(crate) mod marks;
 pub(crate) mod octets;
 pub(crate) mod pack;

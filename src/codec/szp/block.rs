@@ -8,7 +8,7 @@
 //! Every section begins at a multiple of four bytes. A block without bytes has elements whose words are 0.
 
 use crate::codec::BlockCounts;
-use crate::codec::szp::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
+use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
 use crate::codec::szp::packing::Packing;
 use crate::cpu::kept::{Kept, at_least};
 use crate::cpu::level::Level;

@@ -9,7 +9,6 @@
 
 mod block;
 mod cuda;
-mod exceptions;
 mod max;
 mod packing;
 pub mod params;

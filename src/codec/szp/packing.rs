@@ -1,6 +1,6 @@
 //! How what is left of a block's numbers becomes bytes: in octets or, at level dense, in contexts.
 
-use crate::codec::szp::exceptions::ALIGNMENT;
+use crate::stage::exceptions::ALIGNMENT;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;

@@ -28,7 +28,7 @@ use relative::Relative;
 pub use uniform::{SPARE_BITS, Uniform, ZONES};
 use whole::Whole;
 
-use crate::stage::rows::{LANES, Portable, Rows};
+use crate::stage::rows::{LANES, Portable, Rows, mask_of};
 use crate::stage::word::Word;
 use crate::types::DType;
 
@@ -125,13 +125,13 @@ pub fn lanes_of<W: Word, S: Rows<W>>(s: S, row: S::Row) -> [W; LANES] {
 /// The lanes whose words are not 0.
 #[inline(always)]
 fn lanes_set<W: Word>(words: &[W; LANES]) -> u32 {
-    let mut set = 0;
+    let mut flags = [0; LANES];
     let mut i = 0;
     while i < LANES {
-        set |= u32::from(words[i] != W::default()) << i;
+        flags[i] = u8::from(words[i] != W::default());
         i += 1;
     }
-    set
+    mask_of(&flags)
 }
 
 /// How numbers are divided by one that is odd: by a product, whose upper half is the quotient or one less.

@@ -39,9 +39,11 @@ pub fn first_lanes(n: usize) -> u32 {
     if n < LANES { (1 << n) - 1 } else { u32::MAX }
 }
 
-/// The mask with the bits of the lanes whose flags are 1 instead of 0.
+/// The mask with the bits of the lanes whose flags are 1 instead of 0. Shifts of the flags would say the same, but compilers
+/// load their results by masks with AVX-512, and where a mask is always empty nothing ever brings the page of such constants to
+/// memory: then the CPU takes several hundred cycles for each such load.
 #[inline(always)]
-fn mask_of(flags: &[u8; LANES]) -> u32 {
+pub fn mask_of(flags: &[u8; LANES]) -> u32 {
     let mut mask = 0;
     for (i, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
         // The product has flag k in bit 56 + k.

@@ -18,7 +18,7 @@ use crate::codec::szp::block::{
     CONST, Coding, FEW, HOLES, MAX_PARTS, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain,
     newer, no_codes, write_raw,
 };
-use crate::codec::szp::exceptions::{ALIGNMENT, place, take};
+use crate::stage::exceptions::{ALIGNMENT, place, take};
 use crate::cpu::kept::{Keep, Kept, at_least};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ use crate::stage::element::Element;
 use crate::stage::entropy::frequencies::{self, LOG2_TOTAL};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Rows, first_lanes, mask_of};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
 pub use view::View;
@@ -282,7 +282,7 @@ impl<W: Word> Finding<'_, W> {
     fn lanes_of<R>(&self, step: &Step<R>, kind: u8) -> u32 {
         let Some(kinds) = self.exceptions else { return 0 };
         let is_one = |lane: usize| step.lanes >> lane & 1 != 0 && kinds[step.places[lane] as usize] == kind;
-        (0..LANES).fold(0, |lanes, lane| lanes | u32::from(is_one(lane)) << lane)
+        mask_of(&std::array::from_fn(|lane| is_one(lane).into()))
     }
 }
 
@@ -337,7 +337,7 @@ fn write_step<W: Word>(
     let of_lanes = symbols.map(|symbol| ranges[usize::from(symbol) % IN_CONTEXTS]);
     let of_numbers =
         symbols.map(|symbol| if symbol == NO_SYMBOL { 0 } else { (symbol as u8).saturating_sub(ZERO) });
-    let lanes = (0..LANES).fold(0, |lanes, lane| lanes | u32::from(symbols[lane] != NO_SYMBOL) << lane);
+    let lanes = mask_of(&symbols.map(|symbol| u8::from(symbol != NO_SYMBOL)));
     steps::write(encoder, &of_numbers, left, (&of_lanes, lanes));
 }
 
@@ -455,11 +455,11 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
         s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
         let symbols =
             self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
-        let (mut of_numbers, mut exceptions) = ([0; LANES], 0);
+        let exceptions = step.lanes & !s.larger_bytes(&symbols, ZERO - 1);
+        let mut of_numbers = [0; LANES];
         for lane in 0..LANES {
             let takes_part = step.lanes >> lane & 1 != 0;
             of_numbers[lane] = if takes_part { symbols[lane].saturating_sub(ZERO) } else { 0 };
-            exceptions |= u32::from(takes_part && symbols[lane] < ZERO) << lane;
         }
         let mut numbers = match steps::numbers(&mut self.decoder, &of_numbers) {
             Some(numbers) => numbers,

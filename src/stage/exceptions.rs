@@ -17,7 +17,7 @@ pub const ALIGNMENT: usize = 4;
 const CODED: u16 = 1 << 15;
 
 fn damage() -> Error {
-    Error::corrupt("the exceptions of an szp block are not what it says")
+    Error::corrupt("the exceptions of a block are not what it says")
 }
 
 /// The next bytes, with the zeros behind them.
