@@ -148,14 +148,18 @@ impl Case {
     }
 
     /// Encodes with all levels, decodes each result with all levels, each time between guard pages, and returns
-    /// the payload.
-    fn check(&self, raw: &[u8], at: At) -> Vec<u8> {
+    /// the payload, unless there is none because the chunk is stored.
+    fn check(&self, raw: &[u8], at: At) -> Option<Vec<u8>> {
         let mut src = Guarded::new(raw, at);
         let mut payload: Option<Vec<u8>> = None;
         for level in Level::all() {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
+            if self.entry.name == "mgard" && encoded.n_bytes >= raw.len() {
+                // It gave up, as it does whatever room there is.
+                return None;
+            }
             let stream = &dst.bytes()[..encoded.n_bytes];
             assert_eq!(encoded.sums, Sums::of(stream, 0), "{what}");
             match &payload {
@@ -179,7 +183,7 @@ impl Case {
             );
             assert_same_bytes(dst.bytes(), &expected, &what);
         }
-        payload
+        Some(payload)
     }
 }
 
@@ -219,7 +223,7 @@ fn all_reference_vectors_by_every_level() {
         let entry = CODECS.iter().find(|entry| entry.name == "ndzip").unwrap();
         let case = Case::new(entry, Terms::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
-            assert_same_bytes(&case.check(&vector.raw, at), &vector.stream, &vector.name);
+            assert_same_bytes(&case.check(&vector.raw, at).unwrap(), &vector.stream, &vector.name);
         }
     }
 }
@@ -238,7 +242,7 @@ fn arrays_for_two_threads_by_every_level() {
         let raw: Vec<u8> =
             (0..n_bytes as u32).map(|i| ((i / 64).wrapping_mul(0x9e37_79b9) >> (i % 32)) as u8).collect();
         for case in Case::all(dtype, extents, "for threads") {
-            let payload = case.check(&raw, At::End);
+            let Some(payload) = case.check(&raw, At::End) else { continue };
             for i in 0..12 {
                 let mut damaged = payload.clone();
                 let at = i * 0x9e37_79b9 % damaged.len();
@@ -383,7 +387,7 @@ fn nothing_needs_to_be_aligned() {
         for extents in [&[9000u64][..], &[70, 130], &[17, 34, 35]] {
             for case in Case::all(dtype, extents, "unaligned") {
                 let raw = Input::new("walk", dtype, extents).bytes();
-                let payload = case.check(&raw, At::End);
+                let Some(payload) = case.check(&raw, At::End) else { continue };
                 let mut expected = vec![0; raw.len()];
                 case.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
                 for (level, shift) in

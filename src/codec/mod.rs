@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod huffman;
 mod kept;
 pub mod lorenzo;
+pub mod mgard;
 pub mod mode;
 pub mod ndzip;
 pub mod registry;

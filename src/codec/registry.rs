@@ -4,7 +4,7 @@ use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
 pub use crate::codec::terms::Extra;
-use crate::codec::{Codec, Plan, huffman, lorenzo, ndzip, stored, szp, zfp};
+use crate::codec::{Codec, Plan, huffman, lorenzo, mgard, ndzip, stored, szp, zfp};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -170,6 +170,19 @@ pub static CODECS: &[Entry] = &[
         codec: &zfp::Zfp,
         gpu: Some(&zfp::Zfp),
         foreign: Some(&zfp::Zfp),
+        ..LOSSLESS
+    },
+    Entry {
+        id: 5,
+        name: "mgard",
+        about: "floats on coarser and coarser grids, within a bound or a mean of squares: smallest; drifts where parts are rewritten",
+        levels: &[Level { number: 1, name: "fast" }],
+        modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
+        drifts: true,
+        wants_fill: true,
+        max_expansion: 1 << 15,
+        dtypes: &[DType::F32, DType::F64],
+        codec: &mgard::Mgard,
         ..LOSSLESS
     },
     Entry {

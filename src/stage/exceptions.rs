@@ -50,9 +50,9 @@ pub struct Holes<W> {
 }
 
 impl<W: Word> Holes<W> {
-    /// Holes in a block of this shape.
-    pub fn new(word: W, marks: Marks, shape: [usize; 3]) -> Self {
-        let changes = if shape[0] * shape[1] > 1 { marks.changes(shape[2]) } else { marks.clone() };
+    /// Holes in a block whose rows are so long, if there are several.
+    pub fn new(word: W, marks: Marks, row: Option<usize>) -> Self {
+        let changes = row.map_or_else(|| marks.clone(), |row| marks.changes(row));
         let (plain_bytes, coded_bytes) = (4 * marks.words().len(), changes.n_bytes());
         let is_coded = coded_bytes <= plain_bytes;
         Self { word, marks, coded: is_coded.then_some(changes), marks_bytes: coded_bytes.min(plain_bytes) }
@@ -81,20 +81,20 @@ impl<W: Word> Holes<W> {
         }
     }
 
-    /// The word and the marks of holes at the start of `bytes`, which become what is behind them.
+    /// The word and the marks of holes at the start of `bytes`, which become what is behind them, of a block with `n`
+    /// elements whose rows are so long, if there are several.
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn read(bytes: &mut &[u8], shape: [usize; 3]) -> Result<(W, Marks)> {
-        let n: usize = shape.iter().product();
+    pub fn read(bytes: &mut &[u8], n: usize, row: Option<usize>) -> Result<(W, Marks)> {
         let word = W::read(take(bytes, W::BYTES)?);
         let head = take(bytes, ALIGNMENT)?;
         let pair = |k: usize| u16::from_le_bytes([head[k], head[k + 1]]);
         let (n_marked, n_bytes, is_coded) = (pair(0), usize::from(pair(2) & !CODED), pair(2) & CODED != 0);
         let coded = take(bytes, n_bytes)?;
         let (mut marks, used) = if is_coded { Marks::read(coded, n)? } else { Marks::read_plain(coded, n)? };
-        if is_coded && shape[0] * shape[1] > 1 {
-            marks.undo_changes(shape[2]);
+        if let Some(row) = row.filter(|_| is_coded) {
+            marks.undo_changes(row);
         }
         if used != n_bytes || n_marked == 0 || marks.count() != usize::from(n_marked) {
             return Err(damage());

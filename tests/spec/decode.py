@@ -17,12 +17,13 @@ import numpy as np
 
 import huffman
 import lorenzo
+import mgard
 import ndzip
 import szp
 import zfp
-from parts import Bytes, check, checksum, known
+from parts import Bytes, check, checksum, fold, known
 
-CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 6: huffman}
+CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 5: mgard, 6: huffman}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),
@@ -55,17 +56,6 @@ def crc32c(data):
         for _ in range(8):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
-
-
-def fold(extents, mode, rank):
-    """The extents that a codec of rank `rank` sees."""
-    n = math.prod(extents)
-    if n <= 1 or mode == 1:
-        return [n]
-    extents = [extent for extent in extents if extent != 1]
-    while len(extents) > rank:
-        extents[:2] = [extents[0] * extents[1]]
-    return extents
 
 
 def decode(frame):

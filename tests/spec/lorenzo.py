@@ -156,19 +156,20 @@ def mask(source, shape, word):
     masked_word, k, n_bytes, coded, *zeros = struct.unpack("<QHH4B", source.take(16))
     known(masked_word >> 8 * word.itemsize == 0 and coded <= 1 and not any(zeros), "mask")
     check(1 <= k < m, "number of masked elements")
-    masked = marked(source, shape, n_bytes, coded, k)
+    masked = marked(source, m, shape[2], n_bytes, coded, k)
     source.take(-source.at % 16)
     return masked, word.type(masked_word)
 
 
-def marked(source, shape, n_bytes, coded, k):
-    """Which `k` elements of a block have marks in `n_bytes`."""
-    m = math.prod(shape)
+def marked(source, m, row, n_bytes, coded, k):
+    """Which `k` of `m` elements in rows have marks in `n_bytes`."""
     own = Bytes(source.take(n_bytes))
     marks = coded_marks(own, m) if coded else marks_of(np.frombuffer(own.take(4 * -(-m // 32)), "u1"), m)
     check(own.left() == 0, "bytes of marks")
-    if coded and shape[0] * shape[1] > 1:
-        marks = np.logical_xor.accumulate(marks.reshape(-1, shape[2]), axis=0).ravel()
+    if coded:
+        # The last row may be shorter.
+        changes = np.append(marks, np.zeros(-m % row, bool)).reshape(-1, row)
+        marks = np.logical_xor.accumulate(changes, axis=0).ravel()[:m]
     check(np.count_nonzero(marks) == k, "number of marks")
     return marks
 

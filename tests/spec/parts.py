@@ -1,4 +1,6 @@
-"""What the decoders of frames and codecs share: errors, bytes in order, checksum."""
+"""What the decoders of frames and codecs share: errors, bytes in order, folding, checksum."""
+
+import math
 
 import numpy as np
 
@@ -36,6 +38,17 @@ class Bytes:
 
     def left(self):
         return len(self.data) - self.at
+
+
+def fold(extents, mode, rank):
+    """The extents that a codec of rank `rank` sees."""
+    n = math.prod(extents)
+    if n <= 1 or mode == 1:
+        return [n]
+    extents = [extent for extent in extents if extent != 1]
+    while len(extents) > rank:
+        extents[:2] = [extents[0] * extents[1]]
+    return extents
 
 
 def checksum(data, start=0):

@@ -85,7 +85,7 @@ def decode_block(codes, element, shape, content, unit, level=FAST):
         check(all(a < b for a, b in zip(widths, widths[1:])) and all(w <= 8 * word.itemsize for w in widths), "widths")
         fill_up(source, 4)
         base = np.frombuffer(source.take(word.itemsize), word)
-        exact, exact_words = exceptions(source, h, shape, element, word)
+        exact, exact_words = exceptions(source, h, m, shape[2], element, word)
         orders = h >> 6 & 7, h >> 3 & 7, h & 7
         numbers = szp_dense.numbers(source, shape, word) if level == DENSE else groups(source, m, widths, word)
         v = integrate(numbers, shape, orders) + base
@@ -101,15 +101,14 @@ def fill_up(source, unit):
     source.take(-source.at % unit)
 
 
-def exceptions(source, h, shape, element, word):
-    """Which elements are exact, and those."""
-    m = math.prod(shape)
+def exceptions(source, h, m, row, element, word):
+    """Which of `m` elements in rows are exact, and those."""
     exact, elements = np.zeros(m, bool), np.zeros(m, element)
     if h & HOLES:
         hole = np.frombuffer(source.take(word.itemsize), word).astype(element)
         n, n_bytes = struct.unpack("<HH", source.take(4))
         check(n >= 1, "number of holes")
-        exact = marked(source, shape, n_bytes & 0x7FFF, n_bytes >> 15, n)
+        exact = marked(source, m, row, n_bytes & 0x7FFF, n_bytes >> 15, n)
         fill_up(source, 4)
         elements[exact] = hole
     if h & OTHERS:

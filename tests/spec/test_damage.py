@@ -49,10 +49,13 @@ class Frame:
             low = checksum(other, base + len(data)) % (1 << 32)
             data += other
             table += struct.pack("<II", len(data) // self.unit, low)
-        payload = (self.bound + table).ljust(base, b"\0") + data
-        header = self.header[:16] + struct.pack("<QQ", len(payload), checksum(payload))
-        rest = self.header[36:]
-        return header + struct.pack("<I", crc32c(header + bytes(4) + rest)) + rest + payload
+        return sealed(self.header, (self.bound + table).ljust(base, b"\0") + data)
+
+
+def sealed(header, payload):
+    """The frame, with the length and checksums that these bytes have."""
+    begin, rest = header[:16] + struct.pack("<QQ", len(payload), checksum(payload)), header[36:]
+    return begin + struct.pack("<I", crc32c(begin + bytes(4) + rest)) + rest + payload
 
 
 def damaged(rng, block, unit):
@@ -84,11 +87,15 @@ def test_damage_is_judged_alike(name):
         assert frame.with_block(i, block) == golden
     for _ in range(N_DAMAGES):
         i = rng.randrange(len(frame.blocks))
-        bad = frame.with_block(i, damaged(rng, frame.blocks[i], frame.unit))
-        status, array = decompress(bad, n_bytes)
-        try:
-            assert (status, array) == (0, decode(bad))
-        except Damage as damage:
-            assert status in (CORRUPT, TRUNCATED), f"{damage}: {array}"
-        except Later as later:
-            assert status == UNSUPPORTED_FORMAT, f"{later}: {array}"
+        check_alike(frame.with_block(i, damaged(rng, frame.blocks[i], frame.unit)), n_bytes)
+
+
+def check_alike(frame, n_bytes):
+    """Library and decoder say the same of a frame."""
+    status, array = decompress(frame, n_bytes)
+    try:
+        assert (status, array) == (0, decode(frame))
+    except Damage as damage:
+        assert status in (CORRUPT, TRUNCATED), f"{damage}: {array}"
+    except Later as later:
+        assert status == UNSUPPORTED_FORMAT, f"{later}: {array}"

@@ -77,6 +77,11 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
     }
 }
 
+/// How long the rows of a block are, if there are several.
+fn rows_of([sz, sy, sx]: [usize; 3]) -> Option<usize> {
+    (sz * sy > 1).then_some(sx)
+}
+
 /// How the elements of a chunk become codes.
 #[derive(Clone, Copy)]
 pub struct Coding<W> {
@@ -221,7 +226,7 @@ fn quantise<W: Word, S: Rows<W>>(
             k += 1;
         }
         n_others = exceptions.others.count();
-        exceptions.holes = Some(Holes::new(hole.plus(first), holes, shape));
+        exceptions.holes = Some(Holes::new(hole.plus(first), holes, rows_of(shape)));
     }
     exceptions.n_others = n_others;
     (n_others * FEW <= n).then_some(first_code)
@@ -428,7 +433,7 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     rest = bytes.get((2 + n_widths).next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
     let base = W::read(rest.get(..W::BYTES).ok_or_else(damage)?);
     rest = &rest[W::BYTES..];
-    let holes = if header & HOLES != 0 { Some(Holes::read(&mut rest, shape)?) } else { None };
+    let holes = if header & HOLES != 0 { Some(Holes::read(&mut rest, shape.iter().product(), rows_of(shape))?) } else { None };
     let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
@@ -538,7 +543,7 @@ pub fn count<W: Word, P: Packing<W>>(
             let mut rest = bytes.get(front..).ok_or_else(damage)?;
             if header & HOLES != 0 {
                 counts.masked += 1;
-                counts.exact += Holes::<W>::read(&mut rest, shape)?.1.count() as u64;
+                counts.exact += Holes::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
             }
             if header & OTHERS != 0 {
                 counts.exact += Others::read(&mut rest, n, element)?.elements(element).count() as u64;

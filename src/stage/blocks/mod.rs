@@ -72,6 +72,11 @@ impl Blocks {
         Some(Self { extents, sides, counts })
     }
 
+    /// Elements of all blocks.
+    pub fn n_elements(&self) -> usize {
+        self.extents.iter().product()
+    }
+
     /// Number of blocks.
     pub fn n_blocks(&self) -> usize {
         self.counts.iter().product()

@@ -1,0 +1,128 @@
+//! What an encoder chooses: the order of the axes, and which steps are cubic. Other choices are as good for a decoder.
+//!
+//! Some nodes of the finest levels are predicted along each axis, from elements rounded to whole bins in place of what a decoder
+//! would have. The axis along which least is left is the last one of each level, since most nodes are predicted along that. Costs are whole
+//! numbers, so that they are the same on every back end.
+
+use crate::codec::mgard::grid::{Grid, MAX_RANK};
+use crate::codec::mgard::real::Real;
+use crate::codec::mgard::refine::{cubic, linear};
+use crate::stage::entropy::log::log;
+use crate::stage::word::Word;
+
+/// Levels that are looked at; those above are like the last one.
+const LEVELS: u32 = 3;
+/// Of so many elements one is looked at for the finest level, within these numbers; half as many for each level above.
+const SAMPLE_EVERY: usize = 1 << 10;
+const LEAST_SAMPLES: usize = 1 << 6;
+const MOST_SAMPLES: usize = 1 << 10;
+/// Two places that follow each other are far apart: 2^64 divided by the golden section.
+pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is looked at.
+pub struct Sampler<'a, T: Real> {
+    pub array: &'a [T::Bytes],
+    pub grid: Grid,
+    /// The bin of the finest level, and its inverse.
+    pub bin: T,
+    pub inverse: T,
+    /// The word of the fill value; else of some NaN.
+    pub fill: T::Word,
+}
+
+/// What is left of samples by linear and by cubic predictions, and how many samples that are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Costs {
+    linear: u64,
+    cubic: u64,
+    n: u64,
+}
+
+impl Costs {
+    fn is_cubic(&self) -> bool {
+        self.cubic < self.linear
+    }
+
+    /// The lower one of a sample, in 2^-16 of its unit.
+    fn each(&self) -> u64 {
+        (self.linear.min(self.cubic) << 16).checked_div(self.n).unwrap_or(0)
+    }
+}
+
+impl<T: Real> Sampler<'_, T> {
+    /// The grid with an order, and a bit for each step with cubic predictions.
+    pub fn choose(&self) -> (Grid, u64) {
+        let of_axis = |axis: usize| std::array::from_fn(|level| self.costs(axis, level as u32));
+        let costs: [[Costs; LEVELS as usize]; MAX_RANK] = std::array::from_fn(of_axis);
+        // Where there is nothing to choose, the first axis comes last: what follows it are whole rows.
+        let mut order = [3, 2, 1, 0u8];
+        order.sort_by_key(|&axis| std::cmp::Reverse(costs[usize::from(axis)][0].each()));
+        let grid = Grid { order, ..self.grid };
+        let is_cubic = |axis: usize, level: u32| costs[axis][level.min(LEVELS - 1) as usize].is_cubic();
+        let steps = grid.steps().enumerate();
+        let cubic = steps.map(|(i, step)| u64::from(is_cubic(step.axis, step.level)) << i).sum();
+        (grid, cubic)
+    }
+
+    /// What is left along an axis at a level.
+    fn costs(&self, axis: usize, level: u32) -> Costs {
+        let mut costs = Costs::default();
+        let extents = self.grid.extents;
+        let n_new = (((extents[axis] - 1) >> level) + 1) / 2;
+        if n_new == 0 {
+            return costs;
+        }
+        let strides = self.grid.strides();
+        let step = strides[axis] << level;
+        let n_nodes = (extents[axis] - 1) >> level;
+        let n = (self.array.len() / SAMPLE_EVERY).clamp(LEAST_SAMPLES, MOST_SAMPLES) >> level;
+        for i in 0..n {
+            // Digits of a fraction: the place along each axis.
+            let mut fraction = (i as u64 + 1).wrapping_mul(GOLDEN);
+            let mut digit = |n: usize| {
+                let product = u128::from(fraction) * n as u128;
+                fraction = product as u64;
+                (product >> 64) as usize
+            };
+            let along = 2 * digit(n_new) + 1;
+            let others = (0..MAX_RANK).filter(|&other| other != axis);
+            let place = along * step + others.map(|other| digit(extents[other]) * strides[other]).sum::<usize>();
+            let sample = self.sample(place, step, along, n_nodes);
+            if let Some([of_linear, of_cubic]) = sample {
+                costs.linear += of_linear;
+                costs.cubic += of_cubic;
+                costs.n += 1;
+            }
+        }
+        costs
+    }
+
+    /// What is left of the node `along` an axis, of which `last` is the last one. `None` if it is no ordinary number, or is beside such.
+    fn sample(&self, place: usize, step: usize, along: usize, last: usize) -> Option<[u64; 2]> {
+        let element = |place: usize| {
+            let element = T::of(self.array[place]);
+            (element.size() <= T::MAX && element.to_word() != self.fill).then_some(element)
+        };
+        let rounded = |place: usize| {
+            let element = element(place)?;
+            let n_bins = element * self.inverse;
+            Some(if n_bins.size() < T::CODES { n_bins.nearest().0 * self.bin } else { element })
+        };
+        let (of, before) = (element(place)?, rounded(place - step)?);
+        let cost = |predicted: T| {
+            let n_bins = ((of - predicted) * self.inverse).size();
+            let n_bins = if n_bins < T::CODES { n_bins } else { T::CODES };
+            log(1 + n_bins.nearest().1.to_u64())
+        };
+        if along == last {
+            return Some([cost(before); 2]);
+        }
+        let after = rounded(place + step)?;
+        let of_linear = cost(linear(before, after));
+        if along < 3 || along + 3 > last {
+            return Some([of_linear; 2]);
+        }
+        let far = [rounded(place - 3 * step)?, rounded(place + 3 * step)?];
+        Some([of_linear, cost(cubic(far[0], before, after, far[1]))])
+    }
+}

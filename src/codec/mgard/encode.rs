@@ -1,0 +1,318 @@
+//! Encoding: what the bound is and what the bins are, then step by step from the first element to the array.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::codec::mgard::choose::{GOLDEN, Sampler};
+use crate::codec::mgard::exact;
+use crate::codec::mgard::numbers::Numbers;
+use crate::codec::mgard::payload::{self, Head};
+use crate::codec::mgard::real::Real;
+use crate::codec::mgard::refine::{Errors, Refine, Watch};
+use crate::codec::mgard::walk::{self, Memory, rule};
+use crate::codec::mgard::Chunk;
+use crate::codec::mode::Mode;
+use crate::codec::{Encoded, Job};
+use crate::cpu::float::Ieee;
+use crate::cpu::kept::Kept;
+use crate::error::{Error, Result, try_vec};
+use crate::format::checksum::Sums;
+use crate::stage::blocks::layout::Layout;
+use crate::stage::blocks::payload::Worker;
+use crate::stage::element::Element;
+use crate::stage::quantise;
+use crate::stage::range::Ranger;
+use crate::stage::rows::{LANES, Rows, Task, at_level};
+use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::word::Word;
+
+/// By how much shorter than the finest one the bins of each level above are, and by how much at most, where the mean of squares
+/// counts and there are several axes: few nodes have these bins, and all others are predicted from them.
+const FINER: f64 = 1.5;
+const FINEST: f64 = 4.0;
+/// Times that errors are measured to find the largest bins for a mean of squares.
+const TRIES: usize = 4;
+/// Units that an error of a whole bin has.
+const UNITS: f64 = 32768.0;
+/// By so many units the root of the mean of squares may be larger than that of errors in whole units.
+const ROUNDED: f64 = 0.511;
+
+/// So many elements are looked at to find one in the middle.
+const MIDDLE_OF: usize = 63;
+
+/// Encodes `src` into `dst`, which has at least as many bytes as are planned.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+    let _ieee = Ieee::begin();
+    let mut memory = Kept::<Memory<T>>::take();
+    let array = T::elements(src);
+    let n_words = array.len().div_ceil(32);
+    let Memory { grids, front, numbers, exact } = &mut *memory;
+    let missing = n_words.saturating_sub(exact.len());
+    exact.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(4 * n_words as u64, "a chunk"))?;
+    exact.resize_with(exact.len() + missing, AtomicU32::default);
+    let mut coder = Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, front, numbers, exact: &exact[..n_words] };
+    let stored = Encoded { n_bytes: src.len(), sums: Sums::default() };
+    let plan = coder.plan(src)?;
+    let layouts = payload::sections(plan.head.grid, T::WORDS).ok_or_else(no_sections)?;
+    let n_head = payload::head_bytes(&plan.head.grid, layouts.len());
+    let mut lengths = try_vec(layouts.len() + 1, "bookkeeping")?;
+    let mut end = n_head;
+    // What does not fit is stored; so much is what every writer has.
+    let dst = &mut dst[..chunk.payload_bound() as usize];
+    let mut fits = true;
+    coder.walk(&plan, None, |i, numbers| {
+        fits &= layouts[i].payload_bound() <= (dst.len() - end) as u64;
+        if !fits {
+            return Ok(());
+        }
+        let n_bytes = encode_numbers::<T>(&layouts[i], job, numbers, &mut dst[end..])?;
+        lengths.push(n_bytes as u64);
+        end += n_bytes;
+        Ok(())
+    })?;
+    if !fits {
+        return Ok(stored);
+    }
+    let element = chunk.element()?;
+    let row = chunk.grid.extents[3];
+    let is_marked = coder.exact.iter().any(|word| word.load(Ordering::Relaxed) != 0);
+    if is_marked {
+        let Some(section) = exact::write::<T>(array, row, coder.exact, element, dst.len() - end) else {
+            return Ok(stored);
+        };
+        dst[end..end + section.len()].copy_from_slice(&section);
+        lengths.push(section.len() as u64);
+        end += section.len();
+    } else {
+        lengths.push(0);
+    }
+    payload::write(&plan.head, &lengths, &mut dst[..n_head]);
+    Ok(Encoded { n_bytes: end, sums: sums_of(job.level, Prefetch::Nothing, &dst[..end], 0) })
+}
+
+fn no_sections() -> Error {
+    Error::new(crate::error::ErrorKind::Internal, "an mgard chunk was planned that cannot be laid out")
+}
+
+/// Encodes the numbers of a section to the start of `out`; bytes of it.
+fn encode_numbers<T: Real>(layout: &Layout, job: &Job, numbers: &[T::Bytes], out: &mut [u8]) -> Result<usize> {
+    let element = Element::of(T::WORDS).ok_or_else(no_sections)?;
+    let coder = Numbers { layout: *layout, element, encodes: true, level: job.level };
+    let worker = Worker { coder: &coder, pool: job.pool, level: job.level, verify: false, word: PhantomData::<T::Word> };
+    Ok(worker.encode(T::flat(numbers), out)?.0)
+}
+
+/// What is decided before a walk.
+#[derive(Clone)]
+struct Plan<T> {
+    head: Head,
+    /// Errors must be smaller.
+    bound: T,
+}
+
+/// A chunk that is encoded.
+struct Coder<'a, T: Real> {
+    chunk: &'a Chunk,
+    job: &'a Job<'a>,
+    array: &'a [T::Bytes],
+    /// The word of the fill value; else of some NaN.
+    fill: T::Word,
+    grids: &'a mut [Vec<T::Bytes>; 2],
+    front: &'a mut Vec<T::Bytes>,
+    numbers: &'a mut Vec<T::Bytes>,
+    exact: &'a [AtomicU32],
+}
+
+impl<T: Real> Coder<'_, T> {
+    /// Decides on everything.
+    fn plan(&mut self, src: &[u8]) -> Result<Plan<T>> {
+        let asked = self.chunk.asked;
+        let bound = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };
+        let first = self.middle();
+        let largest = self.largest(first, T::at_most(bound));
+        // What rounding may add to an error, about.
+        let unit = if largest == T::ZERO { 0.0 } else { 2f64.powi(exponent(largest) - T::FRACTION_BITS as i32) };
+        let head = Head {
+            bound,
+            first: first.to_word().to_u64(),
+            grid: self.chunk.grid,
+            cubic: 0,
+            bins: vec![0.0; self.chunk.grid.n_levels() as usize],
+        };
+        let mut plan = Plan { head, bound: T::ZERO };
+        plan.bin(within(bound, unit), bound, 1.0);
+        let bin = T::at_most(plan.head.bins.last().copied().unwrap_or(0.0));
+        let sampler =
+            Sampler { array: self.array, grid: self.chunk.grid, bin, inverse: bin.inverse(), fill: self.fill };
+        (plan.head.grid, plan.head.cubic) = sampler.choose();
+        if asked.mode == Mode::Rms { self.widen(plan, unit) } else { Ok(plan) }
+    }
+
+    /// The absolute bound that the value of mode rel is for this array.
+    fn relative_bound(&self, src: &[u8]) -> Result<f64> {
+        let Chunk { dtype, asked, .. } = *self.chunk;
+        let element = self.chunk.element()?;
+        let numbers = quantise::Numbers::of(dtype);
+        let ranger = Ranger { pool: self.job.pool, level: self.job.level, element, numbers };
+        let fill = asked.fill.map(T::Word::from_u64);
+        ranger.bound(src, fill.as_ref().map(std::slice::from_ref), asked.value)
+    }
+
+    /// Whether an element is finite, and no fill value.
+    fn is_ordinary(&self, x: T) -> bool {
+        x.size() <= T::MAX && x.to_word() != self.fill
+    }
+
+    /// An ordinary element in the middle of some: all others are seen from it, so it must be none of a few wild ones. 0 if
+    /// there is none.
+    fn middle(&self) -> T {
+        let n = self.array.len();
+        let element = |i: usize| T::of(self.array[i]);
+        let mut some: Vec<T> = (0..MIDDLE_OF)
+            .map(|i| element((n as u128 * u128::from((i as u64 + 1).wrapping_mul(GOLDEN)) >> 64) as usize))
+            .filter(|&x| self.is_ordinary(x))
+            .collect();
+        some.sort_by(|a, b| a.to_f64().total_cmp(&b.to_f64()));
+        let any = || (0..n).map(element).find(|&x| self.is_ordinary(x)).unwrap_or(T::ZERO);
+        some.get(some.len() / 2).copied().unwrap_or_else(any)
+    }
+
+    /// The size of the largest ordinary element that may have a code with this bound.
+    fn largest(&self, middle: T, bound: T) -> T {
+        let largest = |piece: &[T::Bytes]| at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES });
+        let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
+        let pieces = self.array.chunks(self.array.len().div_ceil(n_pieces)).collect();
+        self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
+    }
+
+    /// Goes all steps, and gives the numbers of each section to `each`. The errors, if they are measured in units of
+    /// which a bin has `units`.
+    fn walk(
+        &mut self,
+        plan: &Plan<T>,
+        units: Option<T>,
+        mut each: impl FnMut(usize, &[T::Bytes]) -> Result<()>,
+    ) -> Result<Errors> {
+        let head = &plan.head;
+        self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let watch = Watch { array: self.array, bound: plan.bound, fill: self.fill, exact: self.exact, units };
+        let first = T::of(T::put(T::Word::from_u64(head.first)));
+        watch.check(0, first);
+        walk::reserve(&head.grid, self.grids, self.front, self.numbers)?;
+        self.grids[0][0] = first.bytes();
+        let (n_front, n_steps) = (head.grid.n_front(), head.grid.steps().count());
+        let mut errors = Errors::default();
+        let mut n_together = 0;
+        for (i, step) in head.grid.steps().enumerate() {
+            let [even, odd] = &mut *self.grids;
+            let (before, after) = if i % 2 == 0 { (even, odd) } else { (odd, even) };
+            let after = if i + 1 == n_steps { &mut [][..] } else { &mut after[..step.n_nodes()] };
+            let refine = Refine::<T> { step: &step, rule: rule(head, i, head.bin(&step)), before };
+            let numbers = if i < n_front {
+                n_together += step.n_new();
+                &mut self.front[n_together - step.n_new()..n_together]
+            } else {
+                &mut self.numbers[..step.n_new()]
+            };
+            errors = errors.plus(walk::encode(&refine, &watch, self.job, numbers, after)?);
+            if i + 1 == n_front {
+                each(0, &self.front[..n_together])?;
+            } else if i >= n_front {
+                each(i + usize::from(n_front > 0) - n_front, numbers)?;
+            }
+        }
+        Ok(errors)
+    }
+
+    /// Looks for the largest bins whose errors have a root of the mean of squares that is not above the value.
+    fn widen(&mut self, plan: Plan<T>, unit: f64) -> Result<Plan<T>> {
+        let value = self.chunk.asked.value;
+        let n_axes = self.chunk.grid.extents.iter().filter(|&&n| n > 1).count();
+        let finer = if n_axes > 1 { FINER } else { 1.0 };
+        // That of errors which are equally likely in a bin; then as measured, and a little below.
+        let (mut half, mut best) = (value * 3f64.sqrt(), None);
+        for _ in 0..TRIES {
+            let mut wider = plan.clone();
+            wider.bin(half, half + unit.min(half), finer);
+            let bin = T::at_most(wider.head.bins.last().copied().unwrap_or(0.0)).to_f64();
+            let units = T::at_most(UNITS / bin);
+            let errors = self.walk(&wider, Some(units), |_, _| Ok(()))?;
+            let mean = errors.squares as f64 / errors.n.max(1) as f64;
+            let root = (mean.sqrt() + ROUNDED) / units.to_f64();
+            let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(0.125, 8.0);
+            if root <= value && best.as_ref().is_none_or(|&(of_best, _)| half > of_best) {
+                best = Some((half, wider));
+                if !next.is_finite() || next < half * 1.005 {
+                    break;
+                }
+            }
+            half = next;
+        }
+        // Where each error is below the value, the mean is.
+        Ok(best.map_or(plan, |(_, wider)| wider))
+    }
+}
+
+impl<T: Real> Plan<T> {
+    /// Sets the bins, of which the finest level has those with this half, and the bound.
+    fn bin(&mut self, half: f64, bound: f64, finer: f64) {
+        let mut factor = 1.0;
+        for bin in self.head.bins.iter_mut().rev() {
+            // Four times a bin and more must be finite.
+            *bin = T::at_most((2.0 * half).min(T::MAX.to_f64() / 16.0) / factor).to_f64();
+            factor = FINEST.min(factor * finer);
+        }
+        self.head.bound = bound;
+        // Of errors below the smallest number there is only that of none.
+        let least = T::of(T::put(T::Word::from_u64(1)));
+        self.bound = T::at_most(bound);
+        if self.bound < least {
+            self.bound = least;
+        }
+    }
+}
+
+/// The size of the largest of those elements that are not farther from the middle than something.
+struct Largest<'a, T: Real> {
+    piece: &'a [T::Bytes],
+    middle: T,
+    farthest: T,
+}
+
+impl<T: Real> Task<T::Word> for Largest<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run<S: Rows<T::Word>>(self, _: S) -> T {
+        let Self { piece, middle, farthest } = self;
+        let mut largest = [T::ZERO; LANES];
+        let mut at = 0;
+        while at < piece.len() {
+            let n = LANES.min(piece.len() - at);
+            let row = &piece[at..at + n];
+            let mut lane = 0;
+            while lane < n {
+                let x = T::of(row[lane]);
+                // Not so of what is not finite.
+                let size = if (x - middle).size() < farthest { x.size() } else { T::ZERO };
+                largest[lane] = if size > largest[lane] { size } else { largest[lane] };
+                lane += 1;
+            }
+            at += LANES;
+        }
+        largest.into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
+    }
+}
+
+/// Half a bin, so that errors are within a bound where rounding adds up to a unit; not less than half of the bound.
+fn within(bound: f64, unit: f64) -> f64 {
+    (bound - unit).max(bound / 2.0)
+}
+
+/// The exponent of a number above 0.
+fn exponent<T: Real>(x: T) -> i32 {
+    (x.to_f64().to_bits() >> 52) as i32 - 1023
+}

@@ -1,0 +1,176 @@
+//! Elements that are kept exactly: NaN, infinities, fill values, and what would not come back within the bound.
+//!
+//! ```text
+//! u32 bytes of each piece | pieces
+//! a piece: u16 flags | u16 0 | holes, if flag 1 | others, if flag 2
+//! ```
+//!
+//! The array is cut into pieces of 2^15 elements, one behind the other. Of the elements of a piece that are kept, those that
+//! have one word are holes, so a masked region is little more than its border; others have a place and a word each.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::codec::mgard::real::Real;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stage::element::Element;
+use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, take, write_others};
+use crate::stage::word::Word;
+
+/// Elements of a piece.
+const PIECE: usize = 1 << 15;
+/// What a piece has.
+const HOLES: u16 = 1;
+const OTHERS: u16 = 2;
+
+/// Bytes of a table entry.
+const ENTRY: usize = 4;
+
+/// How long the rows of a piece of `n` elements are, if there are several: marks change little from row to row.
+fn rows(n: usize, row: usize) -> Option<usize> {
+    (row < n).then_some(row)
+}
+
+/// The word that most of some have, if there is one that most have; else one of them.
+fn majority<W: Word>(words: impl Iterator<Item = W>) -> Option<W> {
+    // The vote of Boyer and Moore: words pair off with others.
+    let mut lead = (None, 0usize);
+    for word in words {
+        lead = match lead {
+            (Some(most), n) if most == word => (lead.0, n + 1),
+            (Some(_), n) if n > 0 => (lead.0, n - 1),
+            _ => (Some(word), 1),
+        };
+    }
+    lead.0
+}
+
+/// Bytes of the table of an array with `n` elements.
+pub fn table_bytes(n: usize) -> usize {
+    ENTRY * n.div_ceil(PIECE)
+}
+
+/// Writes the elements that are marked, of an array with rows of `row` elements; how many there are. `None` if there is no
+/// memory for them, or they would take more than `most` bytes.
+pub fn write<T: Real>(
+    array: &[T::Bytes],
+    row: usize,
+    exact: &[AtomicU32],
+    element: Element,
+    most: usize,
+) -> Option<Vec<u8>> {
+    let table = table_bytes(array.len());
+    let mut out = Vec::new();
+    out.try_reserve(table).ok()?;
+    out.resize(table, 0);
+    for (i, (elements, words)) in array.chunks(PIECE).zip(exact.chunks(PIECE / 32)).enumerate() {
+        let mut marks = Marks::new(elements.len());
+        for (mark, word) in marks.words_mut().iter_mut().zip(words) {
+            *mark = word.load(Ordering::Relaxed);
+        }
+        let word = |at: u32| T::word(elements[at as usize]);
+        let Some(hole) = majority(marks.marked().map(word)) else { continue };
+        let mut holes = Marks::new(elements.len());
+        marks.marked().filter(|&at| word(at) == hole).for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
+        // One alone is shorter as one of the others.
+        if holes.count() < 2 {
+            holes.restart(elements.len());
+        }
+        let mut others = marks;
+        others.words_mut().iter_mut().zip(holes.words()).for_each(|(other, hole)| *other &= !hole);
+        let n_others = others.count();
+        let holes = (holes.count() > 0).then(|| Holes::new(hole, holes, rows(elements.len(), row)));
+        let n_bytes = ALIGNMENT
+            + holes.as_ref().map_or(0, Holes::n_bytes)
+            + if n_others > 0 { others_bytes(n_others, element) } else { 0 };
+        let start = out.len();
+        if start + n_bytes > most || out.try_reserve(n_bytes).is_err() {
+            return None;
+        }
+        out.resize(start + n_bytes, 0);
+        let mut rest = &mut out[start..];
+        let flags = if holes.is_some() { HOLES } else { 0 } | if n_others > 0 { OTHERS } else { 0 };
+        place(&mut rest, 2).copy_from_slice(&flags.to_le_bytes());
+        if let Some(holes) = holes {
+            holes.write(&mut rest);
+        }
+        if n_others > 0 {
+            write_others(&others, |at| T::word(elements[at]), element, &mut rest);
+        }
+        (n_bytes as u32).write(&mut out[ENTRY * i..]);
+    }
+    Some(out)
+}
+
+/// What a piece has.
+struct Piece<'b, W> {
+    /// The word of holes, and where they are.
+    holes: Option<(W, Marks)>,
+    others: Option<Others<'b>>,
+}
+
+impl<'b, W: Word> Piece<'b, W> {
+    /// Of a piece of `n` elements.
+    fn parse(mut bytes: &'b [u8], n: usize, row: usize, element: Element) -> Result<Self> {
+        let head = take(&mut bytes, ALIGNMENT)?;
+        let flags = u16::from_le_bytes([head[0], head[1]]);
+        if flags == 0 || flags & !(HOLES | OTHERS) != 0 || head[2..] != [0; 2] {
+            let text = "an mgard piece is of a kind unknown to this version; a newer gridz may read this data";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+        }
+        let holes = (flags & HOLES != 0).then(|| Holes::read(&mut bytes, n, rows(n, row))).transpose()?;
+        let others = (flags & OTHERS != 0).then(|| Others::read(&mut bytes, n, element)).transpose()?;
+        if bytes.is_empty() { Ok(Self { holes, others }) } else { Err(damage()) }
+    }
+}
+
+/// The pieces of a section that have something: the first element and the number of them, and their bytes.
+fn pieces(section: &[u8], n: usize) -> Result<impl Iterator<Item = (usize, usize, &[u8])>> {
+    let (table, rest) = section.split_at_checked(table_bytes(n)).ok_or_else(damage)?;
+    let total: usize = table.chunks_exact(ENTRY).map(|entry| u32::read(entry) as usize).sum();
+    if total != rest.len() {
+        return Err(damage());
+    }
+    let mut rest = rest;
+    let starts = (0..n).step_by(PIECE);
+    Ok(table.chunks_exact(ENTRY).zip(starts).filter_map(move |(entry, start)| {
+        let (bytes, behind) = rest.split_at(u32::read(entry) as usize);
+        rest = behind;
+        (!bytes.is_empty()).then_some((start, PIECE.min(n - start), bytes))
+    }))
+}
+
+/// Puts the elements of a section to their places in an array with rows of `row` elements.
+///
+/// # Errors
+/// `Corrupt`, or `UnsupportedFormat` for pieces that only a later version can have written.
+pub fn read<T: Real>(section: &[u8], array: &mut [T::Bytes], row: usize, element: Element) -> Result<()> {
+    for (start, n, bytes) in pieces(section, array.len())? {
+        let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
+        let array = &mut array[start..][..n];
+        if let Some((hole, marks)) = holes {
+            marks.marked().for_each(|at| array[at as usize] = T::put(hole));
+        }
+        for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
+            array[at] = T::elements(bytes)[0];
+        }
+    }
+    Ok(())
+}
+
+/// How many elements a section has, of an array of `n_all` elements with rows of `row`.
+///
+/// # Errors
+/// As [`read`].
+pub fn count<T: Real>(section: &[u8], n_all: usize, row: usize, element: Element) -> Result<u64> {
+    let mut count = 0;
+    for (_, n, bytes) in pieces(section, n_all)? {
+        let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
+        let n_others = others.map_or(0, |others| others.elements(element).count());
+        count += (holes.map_or(0, |(_, marks)| marks.count()) + n_others) as u64;
+    }
+    Ok(count)
+}
+
+fn damage() -> Error {
+    Error::corrupt("the exact elements of an mgard payload are not what it says")
+}

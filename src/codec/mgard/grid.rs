@@ -1,0 +1,181 @@
+//! Grids: an array seen coarser and coarser, and the steps back to it.
+//!
+//! The grid of level l has every 2^l-th node of the array along each axis, so the coarsest one has a single node, the
+//! first element. A step makes a grid finer along one axis: it adds the nodes between those that there are. On the way from a
+//! level to the one below there is a step for each axis along which there are more, in an order that belongs to the payload:
+//! the last axis of it has most of the new nodes, so the array should be smoothest along that.
+
+use crate::types::Shape;
+
+/// Most axes.
+pub const MAX_RANK: usize = 4;
+/// The numbers of the first steps are coded together, up to a grid of so many nodes.
+const FRONT_NODES: usize = 1 << 12;
+
+/// An array with elements, and the order of its axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Extents, with ones in front.
+    pub extents: [usize; MAX_RANK],
+    /// The axes as steps take them.
+    pub order: [u8; MAX_RANK],
+}
+
+/// A step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The axis along which the grid becomes finer.
+    pub axis: usize,
+    /// The level of the nodes that are new.
+    pub level: u32,
+    /// Extents after it.
+    pub after: [usize; MAX_RANK],
+    /// Elements of the array from a node to the next along each axis, after it.
+    pub strides: [usize; MAX_RANK],
+}
+
+impl Grid {
+    /// The grids of an array of rank 1 to 4. `None` if there are no elements, or more than memory has.
+    pub fn new(shape: &Shape) -> Option<Self> {
+        let mut extents = [1; MAX_RANK];
+        let rank = shape.extents().len();
+        for (extent, &n) in extents[MAX_RANK.checked_sub(rank)?..].iter_mut().zip(shape.extents()) {
+            *extent = usize::try_from(n).ok().filter(|&n| n > 0)?;
+        }
+        Some(Self { extents, order: [0, 1, 2, 3] })
+    }
+
+    /// The same with another order, if it has every axis.
+    pub fn ordered(self, order: [u8; MAX_RANK]) -> Option<Self> {
+        (0..MAX_RANK as u8).all(|axis| order.contains(&axis)).then_some(Self { order, ..self })
+    }
+
+    /// Nodes of the finest grid.
+    pub fn n_nodes(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Levels above that of the array.
+    pub fn n_levels(&self) -> u32 {
+        self.extents.iter().map(|&n| usize::BITS - (n - 1).leading_zeros()).max().unwrap_or(0)
+    }
+
+    /// Nodes along an axis at a level.
+    fn extent(&self, axis: usize, level: u32) -> usize {
+        ((self.extents[axis] - 1) >> level) + 1
+    }
+
+    /// Elements of the array from an element to the next along each axis.
+    pub fn strides(&self) -> [usize; MAX_RANK] {
+        let mut strides = [1; MAX_RANK];
+        for axis in (1..MAX_RANK).rev() {
+            strides[axis - 1] = strides[axis] * self.extents[axis];
+        }
+        strides
+    }
+
+    /// All steps, from the coarsest grid to the array.
+    pub fn steps(self) -> impl Iterator<Item = Step> {
+        let is_finer = move |&(axis, level): &(usize, u32)| self.extent(axis, level) > 1;
+        let of_level = move |level| self.order.map(|axis| (usize::from(axis), level));
+        (0..self.n_levels()).rev().flat_map(of_level).filter(is_finer).map(move |(axis, level)| {
+            let place = |of: usize| self.order.iter().position(|&axis| usize::from(axis) == of);
+            let levels = [0, 1, 2, 3].map(|other| level + u32::from(place(other) > place(axis)));
+            let after = [0, 1, 2, 3].map(|axis| self.extent(axis, levels[axis]));
+            let strides = self.strides();
+            // An axis with one node has no next one.
+            let stride = |axis: usize| if after[axis] > 1 { strides[axis] << levels[axis] } else { 0 };
+            Step { axis, level, after, strides: [0, 1, 2, 3].map(stride) }
+        })
+    }
+
+    /// How many of the steps have their numbers coded together.
+    pub fn n_front(&self) -> usize {
+        self.steps().take_while(|step| step.n_nodes() <= FRONT_NODES).count()
+    }
+}
+
+impl Step {
+    /// Nodes after it.
+    pub fn n_nodes(&self) -> usize {
+        self.after.iter().product()
+    }
+
+    /// Along its axis: nodes after it, before it, and new ones.
+    pub fn along(&self) -> [usize; 3] {
+        let n = self.after[self.axis];
+        [n, n.div_ceil(2), n / 2]
+    }
+
+    /// Nodes before the axis, and behind it.
+    pub fn around(&self) -> [usize; 2] {
+        [self.after[..self.axis].iter().product(), self.after[self.axis + 1..].iter().product()]
+    }
+
+    /// The new nodes along each axis.
+    pub fn new_extents(&self) -> [usize; MAX_RANK] {
+        let mut extents = self.after;
+        extents[self.axis] /= 2;
+        extents
+    }
+
+    /// How many nodes are new.
+    pub fn n_new(&self) -> usize {
+        self.new_extents().iter().product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn grid(extents: &[u64]) -> Grid {
+        Grid::new(&Shape::new(extents).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_element_is_new_once() {
+        for (extents, order) in [
+            (&[1][..], [0, 1, 2, 3]),
+            (&[2], [3, 1, 2, 0]),
+            (&[1000], [0, 1, 2, 3]),
+            (&[7, 8], [0, 3, 1, 2]),
+            (&[5, 6, 7], [3, 2, 1, 0]),
+            (&[2, 3, 1, 9], [2, 0, 3, 1]),
+            (&[4, 5, 6, 7], [1, 0, 3, 2]),
+        ] {
+            let grid = grid(extents).ordered(order).unwrap();
+            let mut seen = BTreeSet::from([0]);
+            let mut n_nodes = 1;
+            for step in grid.steps() {
+                let [z, y, x, w] = step.new_extents();
+                for i in 0..z * y * x * w {
+                    let mut at = [i / (y * x * w), i / (x * w) % y, i / w % x, i % w];
+                    at[step.axis] = 2 * at[step.axis] + 1;
+                    assert!(at.iter().zip(step.after).all(|(&at, extent)| at < extent));
+                    let place = at.iter().zip(step.strides).map(|(at, stride)| at * stride).sum();
+                    assert!(seen.insert(place), "{extents:?}: {place} by {step:?}");
+                }
+                n_nodes += step.n_new();
+                assert_eq!(step.n_nodes(), n_nodes);
+            }
+            assert_eq!(seen.len(), grid.n_nodes(), "{extents:?}");
+            assert_eq!(seen.last(), Some(&(grid.n_nodes() - 1)));
+        }
+    }
+
+    #[test]
+    fn orders_have_every_axis() {
+        assert!(grid(&[5]).ordered([0, 1, 2, 2]).is_none());
+        assert!(grid(&[5]).ordered([0, 1, 2, 4]).is_none());
+    }
+
+    #[test]
+    fn small_grids_are_coded_together() {
+        assert_eq!(grid(&[16, 16, 16]).n_front(), 12);
+        assert_eq!(grid(&[64, 64, 64]).n_front(), 12);
+        assert_eq!(grid(&[1 << 20]).n_front(), 12);
+        assert_eq!(grid(&[1]).n_front(), 0);
+    }
+}

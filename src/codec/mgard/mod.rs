@@ -1,0 +1,184 @@
+//! `mgard`: a hierarchy of grids, each predicted from the coarser one, with a bound for every element or for the mean of
+//! squares.
+//!
+//! `grid` says what the grids are, `refine` how one follows from the one before, and `numbers` how what is left is coded.
+//! `choose` looks for what is best to predict from; `encode` and `decode` do a chunk; `payload` says where everything is, and
+//! `exact` keeps the elements that no prediction is good enough for, and NaN and fill values.
+//!
+//! What is decoded depends on all elements of a chunk. So arrays of which parts are rewritten drift from what they were.
+
+mod choose;
+mod decode;
+mod encode;
+mod exact;
+mod grid;
+mod numbers;
+mod params;
+mod payload;
+mod real;
+mod refine;
+mod walk;
+
+use crate::codec::mode::Mode;
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
+use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::format::checksum::Sums;
+use crate::format::fold::Fold;
+use crate::format::region::FoldedRegion;
+use crate::stage::element::Element;
+use crate::stage::word::Word;
+use crate::types::{Array, DType, Shape};
+use grid::{Grid, MAX_RANK};
+use params::Asked;
+use payload::Payload;
+use real::Real;
+
+/// Room for what a payload has beside numbers.
+const FRONT_BYTES: u64 = 1 << 12;
+
+/// Arrays must be smaller: the table of a section counts its bytes by four, in 32 bits.
+const MOST_BYTES: usize = 1 << 34;
+
+/// The codec.
+pub struct Mgard;
+
+impl Codec for Mgard {
+    fn max_rank(&self) -> usize {
+        MAX_RANK
+    }
+
+    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
+        let dtype = array.dtype();
+        if !is_float(dtype) {
+            let text = format!("mgard does not take {} elements; use szp, or a lossless codec", dtype.name());
+            return Decision::Refuse(Error::unsupported(text));
+        }
+        let asked = match Asked::new(terms, dtype) {
+            Ok(asked) => asked,
+            Err(error) => return Decision::Refuse(error),
+        };
+        let fold = Fold::Merge;
+        let shape = fold.apply(array.shape(), MAX_RANK);
+        if shape.n_elements() == 0 {
+            return Decision::Store;
+        }
+        let Some(chunk) = Chunk::new(dtype, &shape, asked) else {
+            let text = "mgard: chunks must have less than 16 GiB; use smaller ones";
+            return Decision::Refuse(Error::unsupported(text));
+        };
+        let params = asked.to_params(array.element_size() as usize);
+        Decision::Take(Plan { fold, params, bound: chunk.payload_bound(), layout: Kept::new(chunk) })
+    }
+
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        if Asked::is_later(params) {
+            let text = "mgard parameters unknown to this version; a newer gridz may read this data";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+        }
+        let size = dtype.size().map(|size| size as usize);
+        let asked = Asked::of_params(params, size).filter(|_| is_float(dtype));
+        let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked));
+        let wrong = || Error::corrupt("mgard cannot have written a chunk of this type, size or parameters");
+        chunk.map(Kept::new).ok_or_else(wrong)
+    }
+
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+        let chunk: &Chunk = job.layout.get();
+        match chunk.dtype {
+            DType::F32 => encode::encode::<f32>(chunk, job, src, dst),
+            _ => encode::encode::<f64>(chunk, job, src, dst),
+        }
+    }
+
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        let chunk: &Chunk = job.layout.get();
+        match chunk.dtype {
+            DType::F32 => decode::decode::<f32>(chunk, job, payload, dst),
+            _ => decode::decode::<f64>(chunk, job, payload, dst),
+        }
+    }
+
+    fn promise(&self, params: &[u8], payload: &[u8], _n_bytes: u64) -> Promise {
+        let Some(Asked { mode, value, .. }) = Asked::of_params(params, None) else { return Promise::NONE };
+        let bound = match mode {
+            Mode::Abs => Some(value),
+            _ => payload.first_chunk().map(|&head| f64::from_le_bytes(head)),
+        };
+        Promise { mode, value, bound }
+    }
+
+    fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
+        let chunk: &Chunk = job.layout.get();
+        Some(match chunk.dtype {
+            DType::F32 => decode::count::<f32>(chunk, job, payload),
+            _ => decode::count::<f64>(chunk, job, payload),
+        })
+    }
+
+    /// Every element may depend on all others of a chunk, so all are decoded.
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Sums>> {
+        let chunk: &Chunk = job.layout.get();
+        let size = chunk.element()?.bytes;
+        let n_bytes = chunk.grid.n_nodes() * size;
+        let mut all = try_vec(n_bytes, "a chunk")?;
+        all.resize(n_bytes, 0);
+        let sums = self.decode(job, payload, &mut all)?;
+        region.take([0; MAX_RANK], chunk.grid.extents.map(|n| n as u64), &all, size, dst);
+        Ok(job.verify.then_some(sums))
+    }
+}
+
+/// Whether mgard takes elements of a type.
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
+}
+
+/// What is known of a chunk before its elements are.
+#[derive(Clone, Copy)]
+struct Chunk {
+    grid: Grid,
+    dtype: DType,
+    asked: Asked,
+}
+
+impl Chunk {
+    /// `None` if there are no elements, or too many.
+    fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
+        counts::a_layout();
+        let grid = Grid::new(shape)?;
+        let n_bytes = grid.n_nodes().checked_mul(dtype.size()? as usize)?;
+        (n_bytes < MOST_BYTES).then_some(Self { grid, dtype, asked })
+    }
+
+    /// How elements become words.
+    fn element(&self) -> Result<Element> {
+        Element::of(self.dtype).ok_or_else(|| Error::corrupt("an mgard chunk of elements that are no floats"))
+    }
+
+    /// The word of the fill value; else that of a NaN, which is no ordinary element anyway.
+    fn fill<T: Real>(&self) -> T::Word {
+        self.asked.fill.map_or(T::Word::low_mask(T::Word::BITS), T::Word::from_u64)
+    }
+
+    /// Most bytes of a payload; what would have more is stored.
+    fn payload_bound(&self) -> u64 {
+        let n_bytes = self.grid.n_nodes() as u64 * u64::from(self.dtype.size().unwrap_or_default());
+        n_bytes + n_bytes / 32 + FRONT_BYTES
+    }
+
+    /// The payload's parts.
+    fn parse<'p, T: Real>(&self, payload: &'p [u8]) -> Result<Payload<'p>> {
+        let parsed = Payload::parse(self.grid, T::WORDS, payload)?;
+        let Asked { mode, value, .. } = self.asked;
+        if mode == Mode::Abs && parsed.head.bound.to_bits() != value.to_bits() {
+            return Err(Error::corrupt("an mgard payload has another bound than was asked for"));
+        }
+        Ok(parsed)
+    }
+}

@@ -1,0 +1,516 @@
+//! Steps: new nodes are predicted from those on both sides of them along the step's axis, and what is left is a number of
+//! bins.
+//!
+//! An encoder predicts from what a decoder has, so that errors do not add up: each element is within half a bin of what it was, whatever
+//! became of its neighbours. (The hierarchy is that of MGARD: Ainsworth et al., "Multilevel techniques for
+//! compression and reduction of scientific data", 2018, one axis at a time and without the projection; to predict from what was
+//! decoded is the idea of SZ3: Zhao et al., "Optimizing error-bounded lossy compression for scientific data by dynamic
+//! spline interpolation", ICDE 2021.)
+//!
+//! A step is cut into units, which know nothing of each other: a row where it is along the last axis, else a pair of nodes
+//! with all that is behind them. A unit's nodes are done in tiles, which stay in the cache of the first level.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::codec::mgard::grid::Step;
+use crate::codec::mgard::real::Real;
+use crate::stage::rows::{Rows, Task};
+use crate::stage::word::Word;
+
+/// Nodes of a tile, at most.
+pub const TILE: usize = 512;
+
+/// How numbers become elements in one step.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule<T> {
+    /// Four nodes predict, where there are so many, and not two.
+    pub is_cubic: bool,
+    /// The length of a bin, and its inverse.
+    pub bin: T,
+    pub inverse: T,
+}
+
+impl<T: Real> Rule<T> {
+    /// Of bins of this length.
+    pub fn new(is_cubic: bool, bin: T) -> Self {
+        Self { is_cubic, bin, inverse: bin.inverse() }
+    }
+}
+
+/// A step, the grid before it, and how it is done.
+pub struct Refine<'a, T: Real> {
+    pub step: &'a Step,
+    pub rule: Rule<T>,
+    pub before: &'a [T::Bytes],
+}
+
+impl<T: Real> Refine<'_, T> {
+    /// Whether the step is along the last axis.
+    #[inline(always)]
+    fn is_along_rows(&self) -> bool {
+        self.step.around()[1] == 1
+    }
+
+    /// Number of units.
+    pub fn n_units(&self) -> usize {
+        let [outer, _] = self.step.around();
+        if self.is_along_rows() { outer } else { outer * self.step.along()[1] }
+    }
+
+    /// Where the nodes of a unit begin after the step, and where its new ones do among the new ones.
+    #[inline(always)]
+    pub fn starts(&self, unit: usize) -> [usize; 2] {
+        let [n, n_before, n_new] = self.step.along();
+        if self.is_along_rows() {
+            return [unit * n, unit * n_new];
+        }
+        let inner = self.step.around()[1];
+        let (outer, pair) = (unit / n_before, unit % n_before);
+        [(outer * n + 2 * pair) * inner, (outer * n_new + pair.min(n_new)) * inner]
+    }
+
+    /// New nodes of a unit.
+    #[inline(always)]
+    fn n_new(&self, unit: usize) -> usize {
+        let [start, end] = [unit, unit + 1].map(|unit| self.starts(unit)[1]);
+        end - start
+    }
+
+    /// Predicts the new nodes of a unit from `start` on.
+    #[inline(always)]
+    fn predict(&self, unit: usize, start: usize, out: &mut [T]) {
+        let [_, n_before, _] = self.step.along();
+        if self.is_along_rows() {
+            let row = &self.before[unit * n_before..][..n_before];
+            self.predict_along_row(row, start, out);
+            return;
+        }
+        let inner = self.step.around()[1];
+        let pair = unit % n_before;
+        let at = unit * inner + start;
+        let n = out.len();
+        let near = &self.before[at..][..n];
+        if pair + 1 == n_before {
+            let mut k = 0;
+            while k < n {
+                out[k] = T::of(near[k]);
+                k += 1;
+            }
+            return;
+        }
+        let next = &self.before[at + inner..][..n];
+        if self.rule.is_cubic && pair > 0 && pair + 2 < n_before {
+            let (last, after) = (&self.before[at - inner..][..n], &self.before[at + 2 * inner..][..n]);
+            let mut k = 0;
+            while k < n {
+                out[k] = cubic(T::of(last[k]), T::of(near[k]), T::of(next[k]), T::of(after[k]));
+                k += 1;
+            }
+            return;
+        }
+        let mut k = 0;
+        while k < n {
+            out[k] = linear(T::of(near[k]), T::of(next[k]));
+            k += 1;
+        }
+    }
+
+    /// As [`Refine::predict`] in a row of nodes.
+    #[inline(always)]
+    fn predict_along_row(&self, row: &[T::Bytes], start: usize, out: &mut [T]) {
+        let n = out.len();
+        // The last node may have no next one.
+        let inner = n.min(row.len() - 1 - start);
+        if inner < n {
+            out[inner] = T::of(row[row.len() - 1]);
+        }
+        let (near, next) = (&row[start..][..inner], &row[start + 1..][..inner]);
+        let mut k = 0;
+        while k < inner {
+            out[k] = linear(T::of(near[k]), T::of(next[k]));
+            k += 1;
+        }
+        if !self.rule.is_cubic {
+            return;
+        }
+        // Those with two nodes on each side.
+        let first = usize::from(start == 0);
+        let end = inner.min((row.len() - 1).saturating_sub(start + 1));
+        if first >= end {
+            return;
+        }
+        let row = &row[start + first - 1..][..end - first + 3];
+        let out = &mut out[first..end];
+        let mut k = 0;
+        while k < out.len() {
+            out[k] = cubic(T::of(row[k]), T::of(row[k + 1]), T::of(row[k + 2]), T::of(row[k + 3]));
+            k += 1;
+        }
+    }
+
+    /// Writes nodes of a unit from new node `start` on: those of before, and the new ones, after the step.
+    #[inline(always)]
+    fn store(&self, unit: usize, start: usize, new: &[T], nodes: &mut [T::Bytes]) {
+        let n = new.len();
+        if self.is_along_rows() {
+            let n_before = self.step.along()[1];
+            let row = &self.before[unit * n_before..][..n_before];
+            let (old, nodes) = (&row[start..][..n], &mut nodes[2 * start..]);
+            let mut k = 0;
+            while k < n {
+                nodes[2 * k] = old[k];
+                nodes[2 * k + 1] = new[k].bytes();
+                k += 1;
+            }
+            if nodes.len() == 2 * n + 1 {
+                nodes[2 * n] = row[n_before - 1];
+            }
+            return;
+        }
+        let inner = self.step.around()[1];
+        nodes[start..][..n].copy_from_slice(&self.before[unit * inner + start..][..n]);
+        let nodes = &mut nodes[inner + start..][..n];
+        let mut k = 0;
+        while k < n {
+            nodes[k] = new[k].bytes();
+            k += 1;
+        }
+    }
+
+    /// Writes the nodes of a unit that has no new ones.
+    #[inline(always)]
+    fn copy(&self, unit: usize, nodes: &mut [T::Bytes]) {
+        nodes.copy_from_slice(&self.before[unit * nodes.len()..][..nodes.len()]);
+    }
+}
+
+/// A prediction, or nothing where it is no number: what a decoder makes of damage is of no matter, but must be the same.
+#[inline(always)]
+fn ordinary<T: Real>(x: T) -> T {
+    if x.size() <= T::MAX { x } else { T::ZERO }
+}
+
+/// Between two nodes, in the middle.
+#[inline(always)]
+pub fn linear<T: Real>(a: T, b: T) -> T {
+    ordinary(a * T::HALF + b * T::HALF)
+}
+
+/// The cubic through four nodes, in the middle.
+#[inline(always)]
+pub fn cubic<T: Real>(a: T, b: T, c: T, d: T) -> T {
+    ordinary((b + c) * T::NEAR - (a + d) * T::FAR)
+}
+
+/// Some units of a step that are decoded.
+pub struct Decode<'a, T: Real> {
+    pub refine: &'a Refine<'a, T>,
+    pub units: Range<usize>,
+    /// The numbers of the new nodes, and the nodes after the step.
+    pub numbers: &'a [T::Bytes],
+    pub nodes: &'a mut [T::Bytes],
+}
+
+impl<T: Real> Task<T::Word> for Decode<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Rows<T::Word>>(self, _: S) {
+        let Self { refine, units, numbers, nodes } = self;
+        let (mut new, bin) = ([T::ZERO; TILE], refine.rule.bin);
+        let (mut numbers, mut nodes) = (numbers, nodes);
+        let mut unit = units.start;
+        while unit < units.end {
+            let [start, end] = [refine.starts(unit)[0], refine.starts(unit + 1)[0]];
+            let (these, rest) = std::mem::take(&mut nodes).split_at_mut(end - start);
+            nodes = rest;
+            let n_new = refine.n_new(unit);
+            if n_new == 0 {
+                refine.copy(unit, these);
+            }
+            let mut at = 0;
+            while at < n_new {
+                let n = TILE.min(n_new - at);
+                let new = &mut new[..n];
+                refine.predict(unit, at, new);
+                let codes = &numbers[at..][..n];
+                let mut k = 0;
+                while k < n {
+                    new[k] = new[k] + T::whole(T::word(codes[k])) * bin;
+                    k += 1;
+                }
+                refine.store(unit, at, new, these);
+                at += n;
+            }
+            numbers = &numbers[n_new..];
+            unit += 1;
+        }
+    }
+}
+
+/// What elements an encoder keeps within a bound, and what it has found.
+pub struct Watch<'a, T: Real> {
+    /// The array.
+    pub array: &'a [T::Bytes],
+    /// Errors must be smaller.
+    pub bound: T,
+    /// The word of the fill value; else of some NaN.
+    pub fill: T::Word,
+    /// A bit for each element of the array that is kept exactly.
+    pub exact: &'a [AtomicU32],
+    /// If errors are measured, how many units of them are 1.
+    pub units: Option<T>,
+}
+
+impl<T: Real> Watch<'_, T> {
+    /// Whether an element may come back as `back`.
+    #[inline(always)]
+    fn is_kept(&self, element: T, back: T, n_bins: T) -> bool {
+        (element - back).size() < self.bound
+            && n_bins.size() < T::CODES
+            && element.to_word() != self.fill
+            && back.to_word() != self.fill
+    }
+
+    /// Marks an element if it may not come back as `back`.
+    pub fn check(&self, place: usize, back: T) {
+        if !self.is_kept(T::of(self.array[place]), back, T::ZERO) {
+            self.mark(place);
+        }
+    }
+
+    fn mark(&self, place: usize) {
+        self.exact[place / 32].fetch_or(1 << (place % 32), Ordering::Relaxed);
+    }
+}
+
+/// Errors that were measured: the sum of their squares, and how many elements have one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Errors {
+    pub squares: u128,
+    pub n: u64,
+}
+
+impl Errors {
+    /// Of two parts.
+    pub fn plus(self, other: Self) -> Self {
+        Self { squares: self.squares + other.squares, n: self.n + other.n }
+    }
+}
+
+/// Some units of a step that are encoded.
+pub struct Encode<'a, T: Real> {
+    pub refine: &'a Refine<'a, T>,
+    pub watch: &'a Watch<'a, T>,
+    pub units: Range<usize>,
+    /// The numbers of the new nodes, and the nodes after the step as a decoder has them; none where there are no more steps.
+    pub numbers: &'a mut [T::Bytes],
+    pub nodes: &'a mut [T::Bytes],
+}
+
+impl<T: Real> Task<T::Word> for Encode<'_, T> {
+    type Output = Errors;
+
+    #[inline(always)]
+    fn run<S: Rows<T::Word>>(self, _: S) -> Errors {
+        let Self { refine, watch, units, numbers, nodes } = self;
+        let (mut new, mut elements) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        let (mut numbers, mut nodes) = (numbers, nodes);
+        let is_last = nodes.is_empty();
+        let mut errors = Errors::default();
+        let mut unit = units.start;
+        while unit < units.end {
+            let [start, end] = [refine.starts(unit)[0], refine.starts(unit + 1)[0]];
+            let (these, rest) = std::mem::take(&mut nodes).split_at_mut(if is_last { 0 } else { end - start });
+            nodes = rest;
+            let n_new = refine.n_new(unit);
+            if n_new == 0 && !is_last {
+                refine.copy(unit, these);
+            }
+            let (codes, rest) = std::mem::take(&mut numbers).split_at_mut(n_new);
+            numbers = rest;
+            let mut at = 0;
+            while at < n_new {
+                let n = TILE.min(n_new - at);
+                let (new, elements) = (&mut new[..n], &mut elements[..n]);
+                refine.predict(unit, at, new);
+                gather(refine, watch.array, unit, at, elements);
+                let n_kept = quantise(&refine.rule, watch, elements, new, &mut codes[at..][..n]);
+                if n_kept < n {
+                    mark_exact(refine, watch, unit, at, elements, new);
+                }
+                if let Some(scale) = watch.units {
+                    errors = errors.plus(measure(watch, scale, elements, new, n_kept));
+                }
+                if !is_last {
+                    refine.store(unit, at, new, these);
+                }
+                at += n;
+            }
+            unit += 1;
+        }
+        errors
+    }
+}
+
+/// Makes numbers of elements; what was predicted of them becomes what a decoder makes of those. How many are not kept exactly.
+#[inline(always)]
+fn quantise<T: Real>(
+    rule: &Rule<T>,
+    watch: &Watch<T>,
+    elements: &[T],
+    new: &mut [T],
+    codes: &mut [T::Bytes],
+) -> usize {
+    let n = new.len();
+    let (elements, codes) = (&elements[..n], &mut codes[..n]);
+    let mut n_kept = <T::Word as Word>::ZERO;
+    let mut k = 0;
+    while k < n {
+        let predicted = new[k];
+        let n_bins = (elements[k] - predicted) * rule.inverse;
+        let (whole, code) = n_bins.nearest();
+        let back = predicted + whole * rule.bin;
+        let is_kept = watch.is_kept(elements[k], back, n_bins);
+        codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
+        new[k] = if is_kept { back } else { predicted };
+        n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
+        k += 1;
+    }
+    n_kept.to_u64() as usize
+}
+
+/// Marks those of the elements that are not within the bound of what came of them.
+#[inline(never)]
+fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start: usize, elements: &[T], new: &[T]) {
+    let mut runs = Runs::new(refine, unit, start, new.len());
+    let mut k = 0;
+    while let Some(Run { place, stride, n }) = runs.next() {
+        for i in 0..n {
+            if !watch.is_kept(elements[k], new[k], T::ZERO) {
+                watch.mark(place + i * stride);
+            }
+            k += 1;
+        }
+    }
+}
+
+/// Adds up the squares of errors.
+#[inline(always)]
+fn measure<T: Real>(watch: &Watch<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
+    let n = new.len();
+    let elements = &elements[..n];
+    let mut squares = 0u64;
+    let mut k = 0;
+    while k < n {
+        let error = if watch.is_kept(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
+        // Below 2^15, so that the squares of a tile are below 2^39.
+        let size = (error * scale).nearest().1.to_u64().div_ceil(2);
+        squares += size * size;
+        k += 1;
+    }
+    Errors { squares: squares.into(), n: n_kept as u64 }
+}
+
+/// Brings the elements of the new nodes of a unit from `start` on.
+#[inline(always)]
+fn gather<T: Real>(refine: &Refine<T>, array: &[T::Bytes], unit: usize, start: usize, out: &mut [T]) {
+    let mut runs = Runs::new(refine, unit, start, out.len());
+    let mut at = 0;
+    while let Some(Run { place, stride, n }) = runs.next() {
+        let (from, out) = (&array[place..], &mut out[at..at + n]);
+        match stride {
+            0 | 1 => copy::<T, 1>(from, out),
+            2 => copy::<T, 2>(from, out),
+            4 => copy::<T, 4>(from, out),
+            _ => {
+                let mut k = 0;
+                while k < n {
+                    out[k] = T::of(from[k * stride]);
+                    k += 1;
+                }
+            }
+        }
+        at += n;
+    }
+}
+
+/// Every `STRIDE`-th element.
+#[inline(always)]
+fn copy<T: Real, const STRIDE: usize>(from: &[T::Bytes], out: &mut [T]) {
+    let n = out.len();
+    let from = &from[..(n - 1) * STRIDE + 1];
+    let mut k = 0;
+    while k < n {
+        out[k] = T::of(from[k * STRIDE]);
+        k += 1;
+    }
+}
+
+/// Runs of new nodes of a unit, each at equal distances in the array.
+struct Runs<'a> {
+    step: &'a Step,
+    /// Where node 0 of the unit is.
+    base: usize,
+    /// From one node to the next where all are in one run; else 0.
+    stride: usize,
+    /// New nodes still to come.
+    at: usize,
+    end: usize,
+}
+
+/// A run.
+struct Run {
+    /// The place of its first node.
+    place: usize,
+    /// Elements from one to the next.
+    stride: usize,
+    n: usize,
+}
+
+impl<'a> Runs<'a> {
+    /// The runs of `n` new nodes of a unit from `start` on.
+    #[inline(always)]
+    fn new<T: Real>(refine: &Refine<'a, T>, unit: usize, start: usize, n: usize) -> Self {
+        let step = refine.step;
+        let Step { axis, after, strides, .. } = *step;
+        let is_one = refine.is_along_rows();
+        let pairs = if is_one { 1 } else { step.along()[1] };
+        let mut base = (2 * (unit % pairs) + 1) * strides[axis];
+        let mut outer = unit / pairs;
+        let mut before = axis;
+        while before > 0 {
+            before -= 1;
+            base += outer % after[before] * strides[before];
+            outer /= after[before];
+        }
+        // Behind the axis there may be others with one node.
+        Self { step, base, stride: if is_one { 2 * strides[axis] } else { 0 }, at: start, end: start + n }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Run> {
+        if self.at == self.end {
+            return None;
+        }
+        let start = self.at;
+        if self.stride > 0 {
+            self.at = self.end;
+            return Some(Run { place: self.base + start * self.stride, stride: self.stride, n: self.end - start });
+        }
+        let Step { axis, after, strides, .. } = *self.step;
+        let last = after.len() - 1;
+        let row = after[last];
+        let n = (row - start % row).min(self.end - start);
+        let mut place = self.base + start % row * strides[last];
+        let (mut rest, mut behind) = (start / row, last);
+        while behind > axis + 1 {
+            behind -= 1;
+            place += rest % after[behind] * strides[behind];
+            rest /= after[behind];
+        }
+        self.at += n;
+        Some(Run { place, stride: strides[last], n })
+    }
+}

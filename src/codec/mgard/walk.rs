@@ -1,0 +1,132 @@
+//! The way from the first element to the array, step by step, and the memory for it.
+
+use std::sync::atomic::AtomicU32;
+
+use crate::codec::Job;
+use crate::codec::mgard::grid::Grid;
+use crate::codec::mgard::payload::Head;
+use crate::codec::mgard::real::Real;
+use crate::codec::mgard::refine::{Decode, Encode, Errors, Refine, Rule, Watch};
+use crate::cpu::kept::{Keep, at_least};
+use crate::error::{Result, try_vec};
+use crate::stage::rows::at_level;
+
+/// Memory that a thread keeps. What is in it does not matter.
+pub struct Memory<T: Real> {
+    /// The grids before and after a step.
+    pub grids: [Vec<T::Bytes>; 2],
+    /// The numbers of the first steps, and those of another step.
+    pub front: Vec<T::Bytes>,
+    pub numbers: Vec<T::Bytes>,
+    /// A bit for each element that is kept exactly.
+    pub exact: Vec<AtomicU32>,
+}
+
+impl<T: Real> Default for Memory<T> {
+    fn default() -> Self {
+        Self { grids: [vec![], vec![]], front: vec![], numbers: vec![], exact: vec![] }
+    }
+}
+
+/// Elements whose memory is kept, at most.
+const KEPT_ELEMENTS: usize = 1 << 22;
+
+impl<T: Real> Keep for Memory<T> {
+    fn is_small(&self) -> bool {
+        self.grids[0].len() + self.grids[1].len() + self.numbers.len() <= 2 * KEPT_ELEMENTS
+    }
+}
+
+/// Makes memory enough for the steps of a grid.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn reserve<B: Clone + Default>(
+    grid: &Grid,
+    grids: &mut [Vec<B>; 2],
+    front: &mut Vec<B>,
+    numbers: &mut Vec<B>,
+) -> Result<()> {
+    let n_front = grid.n_front();
+    let (mut most, mut last, mut n_together, mut most_new) = ([1, 1], 1, 0, 0);
+    for (i, step) in grid.steps().enumerate() {
+        // Before this step the nodes are in the one, after it in the other; but those of the array are not here.
+        most[i % 2] = most[i % 2].max(last);
+        last = step.n_nodes();
+        if i < n_front {
+            n_together += step.n_new();
+        } else {
+            most_new = most_new.max(step.n_new());
+        }
+    }
+    at_least(&mut grids[0], most[0])?;
+    at_least(&mut grids[1], most[1])?;
+    at_least(front, n_together)?;
+    at_least(numbers, most_new)
+}
+
+/// Into which ranges of units the work on a step is cut.
+fn pieces<T: Real>(refine: &Refine<T>, job: &Job) -> Vec<std::ops::Range<usize>> {
+    let n_units = refine.n_units();
+    let n = job.pool.pieces((refine.step.n_nodes() * size_of::<T>()) as u64).clamp(1, n_units);
+    (0..n).map(|i| i * n_units / n..(i + 1) * n_units / n).collect()
+}
+
+/// The parts of an array, given where they begin and end, one behind the other.
+fn split<'a, B>(array: &'a mut [B], n: usize) -> (&'a mut [B], &'a mut [B]) {
+    array.split_at_mut(n.min(array.len()))
+}
+
+/// Decodes a step.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn decode<T: Real>(
+    refine: &Refine<T>,
+    job: &Job,
+    numbers: &[T::Bytes],
+    nodes: &mut [T::Bytes],
+) -> Result<()> {
+    let ranges = pieces(refine, job);
+    let mut tasks = try_vec(ranges.len(), "bookkeeping")?;
+    let mut rest = nodes;
+    for units in ranges {
+        let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit));
+        let (nodes, behind) = rest.split_at_mut(end[0] - start[0]);
+        rest = behind;
+        tasks.push(Decode { refine, units, numbers: &numbers[start[1]..end[1]], nodes });
+    }
+    job.pool.map(tasks, |task| at_level(job.level, task));
+    Ok(())
+}
+
+/// Encodes a step; there are no `nodes` if it is the last one.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn encode<T: Real>(
+    refine: &Refine<T>,
+    watch: &Watch<T>,
+    job: &Job,
+    numbers: &mut [T::Bytes],
+    nodes: &mut [T::Bytes],
+) -> Result<Errors> {
+    let ranges = pieces(refine, job);
+    let mut tasks = try_vec(ranges.len(), "bookkeeping")?;
+    let (mut rest, mut rest_of_numbers) = (nodes, numbers);
+    for units in ranges {
+        let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit));
+        let (nodes, behind) = split(rest, end[0] - start[0]);
+        rest = behind;
+        let (numbers, behind) = rest_of_numbers.split_at_mut(end[1] - start[1]);
+        rest_of_numbers = behind;
+        tasks.push(Encode { refine, watch, units, numbers, nodes });
+    }
+    let errors = job.pool.map(tasks, |task| at_level(job.level, task));
+    Ok(errors.into_iter().fold(Errors::default(), Errors::plus))
+}
+
+/// How the numbers of a step become elements.
+pub fn rule<T: Real>(head: &Head, i: usize, bin: f64) -> Rule<T> {
+    Rule::new(head.is_cubic(i), T::at_most(bin))
+}

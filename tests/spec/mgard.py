@@ -1,0 +1,185 @@
+"""The codec `mgard`; see decode.py."""
+
+import itertools
+import math
+import struct
+from collections import namedtuple
+
+import numpy as np
+
+import szp
+import szp_dense
+from lorenzo import block_shape
+from parts import Bytes, check, checksum, fold, known
+
+RANK, EXPANSION = 4, 1 << 16
+TYPES = {"float32": ("<f4", "<u4", 1.5 * 2.0**23), "float64": ("<f8", "<u8", 1.5 * 2.0**52)}
+"""Elements, words and M."""
+ABS, REL, RMS = 1, 2, 6
+RAW, DENSE, ZEROS = range(3)
+UNIT, LOG2_BLOCK, ROW = 4, 16, 32
+FIRST_SECTION = 4096
+"""Nodes after the steps whose numbers are in the first section, at most."""
+PIECE = 1 << 15
+Step = namedtuple("Step", "level axis strides")
+
+
+def decode(dtype, extents, parameters, payload):
+    check(dtype in TYPES and 0 not in extents, "element type or extents")
+    element, word = (np.dtype(name) for name in TYPES[dtype][:2])
+    mode, value = read_parameters(parameters, element)
+
+    source = Bytes(payload)
+    bound, first, order, zero, cubic = struct.unpack("<dQ4s4sQ", source.take(32))
+    check(bound == value if mode == ABS else 0 <= bound < math.inf, "bound")
+    known(not any(zero), "front")
+    check(sorted(order) == [0, 1, 2, 3], "order")
+
+    shape = [1] * (4 - len(extents)) + extents
+    n_levels = (max(shape) - 1).bit_length()
+    steps = steps_of(shape, n_levels, order)
+    bins = np.frombuffer(source.take(8 * n_levels), "<f8")[::-1]
+    check(np.all((bins >= 0) & np.isfinite(bins)), "bins")
+    sections = sections_of(shape, steps)
+    *lengths, n_exact = np.frombuffer(source.take(8 * (len(sections) + 1)), "<u8").tolist()
+    numbers = [read_section(source.take(n), *section, word) for n, section in zip(lengths, sections)]
+    exact = source.take(n_exact)
+    check(source.left() == 0, "bytes behind the last section")
+
+    array = np.empty(shape, element)
+    array.view(word)[0, 0, 0, 0] = first & (1 << 8 * word.itemsize) - 1
+    numbers = np.concatenate(numbers) if numbers else np.empty(0, word)
+    with np.errstate(all="ignore"):
+        for i, step in enumerate(steps):
+            n = math.prod(new_nodes(shape, step))
+            do_step(array, step, cubic >> i & 1, bins[step.level], numbers[:n], TYPES[dtype][2])
+            numbers = numbers[n:]
+    put_exact(array.reshape(-1), shape[3], Bytes(exact), word)
+    return array.tobytes()
+
+
+def read_parameters(parameters, element):
+    """Mode and value."""
+    check(len(parameters) in (16, 16 + element.itemsize), "parameters")
+    mode, level, zeros, value = struct.unpack("<BB6sd", parameters[:16])
+    known(level == 1 and not any(zeros), "parameters")
+    check(mode in (ABS, REL, RMS), "mode")
+    check(0 < value < math.inf, "value")
+    check(len(parameters) == 16 or any(parameters[16:]), "fill value")
+    return mode, value
+
+
+def steps_of(shape, n_levels, order):
+    """All steps, with the strides of the nodes after each."""
+    steps = []
+    for level in reversed(range(n_levels)):
+        strides = [2 << level] * 4
+        for axis in order:
+            strides[axis] = 1 << level
+            if shape[axis] > 1 << level:
+                steps.append(Step(level, axis, tuple(strides)))
+    return steps
+
+
+def nodes(shape, step):
+    """Nodes after a step, along each axis."""
+    return [-(-n // stride) for n, stride in zip(shape, step.strides)]
+
+
+def new_nodes(shape, step):
+    """New nodes of a step, along each axis."""
+    return [n // 2 if axis == step.axis else n for axis, n in enumerate(nodes(shape, step))]
+
+
+def sections_of(shape, steps):
+    """For each section of numbers, the extents that its blocks divide, and the shape of blocks."""
+    first = list(itertools.takewhile(lambda step: math.prod(nodes(shape, step)) <= FIRST_SECTION, steps))
+    arrays = [[sum(math.prod(new_nodes(shape, step)) for step in first)]] if first else []
+    arrays += [new_nodes(shape, step) for step in steps[len(first) :]]
+    sections = []
+    for extents in arrays:
+        extents = fold(extents, 0, 3)
+        extents = [1] * (3 - len(extents)) + extents
+        sections.append((extents, block_shape(extents, LOG2_BLOCK, ROW)))
+    return sections
+
+
+def read_section(content, extents, side, word):
+    """The numbers of a section, in order."""
+    source, numbers = Bytes(content), np.empty(extents, word)
+    corners = list(itertools.product(*(range(0, n, s) for n, s in zip(extents, side))))
+    table = np.frombuffer(source.take(8 * len(corners)), "<u4").reshape(-1, 2).tolist()
+    begin = 0
+    for corner, (end, low) in zip(corners, table):
+        check(begin <= end, "table")
+        start = source.at
+        block = source.take(UNIT * (end - begin))
+        check(checksum(block, start) % (1 << 32) == low, "check of a block")
+        box = numbers[tuple(slice(at, at + s) for at, s in zip(corner, side))]
+        box[...] = read_block(Bytes(block), box.shape, word).reshape(box.shape)
+        begin = end
+    check(source.left() == 0, "bytes behind the last block")
+    return numbers.reshape(-1)
+
+
+def read_block(source, shape, word):
+    """The numbers of a block of extents `shape`."""
+    m = math.prod(shape)
+    (kind,) = struct.unpack("<I", source.take(4))
+    known(kind in (RAW, DENSE, ZEROS), "block")
+    if kind == RAW:
+        numbers = np.frombuffer(source.take(m * word.itemsize), word)
+    elif kind == DENSE:
+        numbers = szp_dense.numbers(source, shape, word)
+    else:
+        numbers = np.zeros(m, word)
+    szp.fill_up(source, UNIT)
+    check(source.left() == 0, "length of a block")
+    return numbers
+
+
+def do_step(array, step, is_cubic, size, numbers, middle):
+    """Gives the new nodes their values."""
+    real, word = array.dtype.type, numbers.dtype
+    grid = np.moveaxis(array[tuple(slice(None, None, stride) for stride in step.strides)], step.axis, 0)
+    new = grid[1::2]
+    h = real(size)
+    if h > size:
+        h = np.nextafter(h, real(0))
+    middle, one = np.array([middle], real), word.type(1)
+    codes = numbers >> one ^ -(numbers & one)
+    q = (middle.view(word) + codes).view(array.dtype) - middle
+    # Numbers are in C order of the nodes, with the axes where they are in the array.
+    shape = [*new.shape[1 : step.axis + 1], new.shape[0], *new.shape[step.axis + 1 :]]
+    new[...] = predictions(grid[::2], len(new), is_cubic) + np.moveaxis(q.reshape(shape), step.axis, 0) * h
+
+
+def predictions(v, n, is_cubic):
+    """What the `n` new nodes behind the first ones of `v` are expected to be."""
+    real, m = v.dtype.type, len(v)
+    p = v[:n].copy()
+    p[: m - 1] = v[:-1] * real(0.5) + v[1:] * real(0.5)
+    if is_cubic and m > 3:
+        p[1 : m - 2] = (v[1:-2] + v[2:-1]) * real(0.5625) - (v[:-3] + v[3:]) * real(0.0625)
+    between = p[: m - 1]
+    between[~np.isfinite(between)] = 0
+    return p
+
+
+def put_exact(elements, row, source, word):
+    """Gives exact elements their words."""
+    if source.left() == 0:
+        return
+    pieces = [elements[at : at + PIECE] for at in range(0, len(elements), PIECE)]
+    lengths = np.frombuffer(source.take(4 * len(pieces)), "<u4").tolist()
+    for piece, length in zip(pieces, lengths):
+        part = Bytes(source.take(length))
+        if length == 0:
+            continue
+        kind, zero = struct.unpack("<HH", part.take(4))
+        known(1 <= kind <= 3 and zero == 0, "exact elements")
+        h = (szp.HOLES if kind & 1 else 0) | (szp.OTHERS if kind & 2 else 0)
+        is_exact, exact = szp.exceptions(part, h, len(piece), min(row, len(piece)), word, word)
+        piece.view(word)[is_exact] = exact[is_exact]
+        check(part.left() == 0, "length of a piece")
+    check(source.left() == 0, "bytes behind the last piece")

@@ -1,0 +1,274 @@
+"""mgard by what the library writes and the decoder here reads: the arrays that the library reads, too; bounds, in
+arithmetic of integers; and damaged frames.
+
+GRIDZ_SCHEDULES is how many random arrays of each type are written, GRIDZ_DAMAGES how often each frame is damaged."""
+
+import itertools
+import math
+import os
+import random
+import struct
+
+import numpy as np
+import pytest
+
+import mgard
+from decode import decode
+from library import compress, decompress
+from parts import Bytes, Damage, Later, checksum
+from test_bounds import FILLS, UNIT, Numbers, check_all, draw_value, draw_wild, draw_words
+from test_damage import check_alike, damaged, sealed
+
+N_SCHEDULES = int(os.environ.get("GRIDZ_SCHEDULES") or 40)
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 300)
+MGARD = 5
+DTYPES = "float32", "float64"
+SMALL = [[], [1], [2], [3], [5], [17], [2, 3], [3, 1, 5], [17, 5], [2, 3, 5], [1, 2, 1, 3, 1, 2]]
+"""Extents of arrays that may be stored."""
+LARGE = [
+    [1000],
+    [65, 66],
+    [700, 3],
+    [900, 1],
+    [2, 777],
+    [17, 5, 17],
+    [8, 8, 128],
+    [40, 30, 20],
+    [9, 1, 33, 2],
+    [5, 17, 3, 17],
+    [3, 5, 1, 7, 9],
+    [2, 3, 5, 2, 5, 3],
+]
+
+
+def smooth(extents, dtype):
+    """Waves along all axes, and a little noise."""
+    axes = np.meshgrid(*(np.arange(n) for n in extents), indexing="ij", sparse=True)
+    waves = sum((np.sin(axis / (5 + i)) for i, axis in enumerate(axes)), np.zeros(extents))
+    return (10 + waves + np.random.default_rng(1).normal(0, 1e-3, extents)).astype(dtype)
+
+
+def check_written(mode, value, array, fill=b""):
+    """What is written is read, and is within its bound; the frame."""
+    dtype, data = array.dtype.name, array.tobytes()
+    frame = compress(f"mgard,{mode}={value!r}", dtype, array.shape, data, fill)
+    read = decode(frame)
+    assert (0, read) == decompress(frame, len(data))
+    if frame[5] != MGARD:
+        assert read == data
+        return frame
+    numbers = Numbers(dtype)
+    original, stored = (np.frombuffer(words, numbers.word).tolist() for words in (data, read))
+    fills = np.frombuffer(fill, numbers.word).tolist()
+    (bound,) = struct.unpack("<d", pieces(frame)[1][:8])
+    check_all(numbers, original, stored, "abs", bound, fills)
+    if mode == "rms":
+        check_mean(numbers, original, stored, value, fills)
+    else:
+        check_all(numbers, original, stored, mode, value, fills)
+    return frame
+
+
+def check_mean(numbers, original, stored, value, fills):
+    """The mean of the squares of errors is what the promise allows."""
+    numerator, denominator = value.as_integer_ratio()
+    pairs = [(numbers.exact(was), numbers.exact(now)) for was, now in zip(original, stored) if was not in fills]
+    squares = [(x - y) ** 2 for x, y in pairs if x is not None]
+    found, allowed = sum(squares) * denominator**2, len(squares) * (numerator << UNIT) ** 2
+    assert found <= allowed
+
+
+def pieces(frame):
+    """Header and payload."""
+    end = -(-(40 + 8 * frame[9] + frame[11]) // 16) * 16
+    return frame[:end], frame[end:]
+
+
+@pytest.mark.parametrize("mode, value", [("abs", 0.01), ("rel", 1e-4), ("rms", 0.003)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_all_ranks(dtype, mode, value):
+    for extents in SMALL:
+        check_written(mode, value, smooth(extents, dtype))
+    for extents in LARGE:
+        assert check_written(mode, value, smooth(extents, dtype))[5] == MGARD, extents
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sections_of_two_blocks(dtype):
+    assert check_written("abs", 0.02, smooth([300, 500], dtype))[5] == MGARD
+
+
+def test_a_constant_array_is_no_more_than_its_payload_may_hold():
+    array = np.ones([4096, 4096])
+    frame = compress("mgard,abs=0.01", "float64", array.shape, array.tobytes())
+    assert len(frame) < array.nbytes >> 15
+    assert decode(frame) == array.tobytes()
+
+
+@pytest.mark.parametrize("mode", ["abs", "rel", "rms"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bounds_of_all_sizes(dtype, mode):
+    array = smooth([65, 66], dtype)
+    for value in (5e-324, 1e-300, 1e-40, 1e-16, 1e-7, 0.3, 1.0, 20.0, 1e30, 1e39, 1.7e308):
+        check_written(mode, value, array)
+    tiny, largest = float(np.finfo(dtype).smallest_subnormal), float(np.finfo(dtype).max)
+    for scale, value in itertools.product((100 * tiny, largest / 15), (tiny, 30 * tiny, largest / 1e4, largest)):
+        check_written(mode, 1e-3 if mode == "rel" else value, (array * scale).astype(dtype))
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.0, -999.0, 1e30, math.nan, math.inf])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_constant_arrays(dtype, value):
+    array = np.full([50, 60], value, dtype)
+    for mode in ("abs", "rel", "rms"):
+        frame = check_written(mode, 1e-3, array)
+        assert frame[5] == MGARD
+        assert decode(frame) == array.tobytes() or math.isfinite(value)
+        check_written(mode, 1e-3, array, array.dtype.type(-999).tobytes())
+
+
+# The last extent makes the rows of marks; pieces of 2^15 elements do not end with a row, or have less than one.
+@pytest.mark.parametrize("extents", [[65, 66], [3000, 1], [190, 181], [2, 3, 1000, 1], [2, 40000]])
+@pytest.mark.parametrize("mode, value", [("abs", 0.01), ("rel", 1e-4), ("rms", 0.003)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exact_elements(dtype, mode, value, extents):
+    n, fill = math.prod(extents), np.array([-999], dtype).tobytes()
+    array = smooth(extents, dtype)
+    flat, x = array.reshape(-1), np.arange(n) % max(extents)
+    flat[::501] = np.nan
+    flat[250::502] = np.inf
+    flat[7] = -np.inf
+    flat[n // 2] = 1e30
+    assert check_written(mode, value, array)[5] == MGARD
+    flat[x % 70 < 20] = -999
+    for element_fill in (b"", fill):
+        assert check_written(mode, value, array, element_fill)[5] == MGARD
+    flat[0] = 1e30
+    flat[n // 3 : n // 2] = np.nan
+    check_written(mode, value, array, fill)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_means_beside_spikes(dtype):
+    # The bound allows for what a large spike is rounded by, and so for an error as large as a small spike.
+    digits = np.finfo(dtype).nmant + 1
+    largest = float(np.finfo(dtype).max)
+    for spike, shift, value in itertools.product((1e10, 1e30, largest**0.3, largest / 2), range(4), (0.003, 1e-12)):
+        array = smooth([65, 66], dtype)
+        array.flat[1000] = spike
+        array.flat[2000] = spike * 2.0 ** -(digits + 2 * shift)
+        check_written("rms", value, array)
+
+
+def test_no_element_becomes_the_fill_value():
+    for dtype in DTYPES:
+        array = np.round(smooth([65, 66], dtype) * 8) / 8 + np.asarray(0.01, dtype)
+        for fill in (10.0, 10.125, 11.5):
+            check_written("abs", 0.125, array, np.array([fill], dtype).tobytes())
+
+
+@pytest.mark.parametrize("seed", range(N_SCHEDULES))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_arrays(dtype, seed):
+    rng = random.Random(f"{dtype} {seed}")
+    numbers = Numbers(dtype)
+    extents = rng.choice([[400], [5000], [24, 20], [7, 70], [700, 7], [6, 7, 9], [3, 5, 7, 13]])
+    n, mode = math.prod(extents), rng.choice(["abs", "rel", "rms"])
+    words = draw_words(numbers, rng, n)
+    fill = numbers.of(rng.choice(FILLS)) if rng.random() < 0.5 else 0
+    value = draw_value(numbers, rng, mode, words)
+    if rng.random() < 0.4:
+        width, period = rng.randint(3, 60), rng.randint(20, 90)
+        words = [(fill or numbers.nan(1)) if i % period < width else word for i, word in enumerate(words)]
+    for _ in range(rng.choice([0, 1, 5, n // 10])):
+        words[rng.randrange(n)] = draw_wild(numbers, rng, words, fill)
+    array = np.array(words, numbers.word).view(dtype).reshape(extents)
+    check_written(mode, value, array, np.array([fill] if fill else [], numbers.word).tobytes())
+
+
+DAMAGED = {"plane": ("float32", [65, 66]), "box": ("float64", [3, 20, 5, 17]), "line": ("float32", [200])}
+
+
+class Frame:
+    """A frame in pieces. Its sections have one block, and its exact elements are in one piece."""
+
+    def __init__(self, name):
+        dtype, extents = DAMAGED[name]
+        array = smooth(extents, dtype)
+        array.reshape(-1)[5:90] = np.nan
+        array.reshape(-1)[100::50] = 1e30
+        self.frame = compress("mgard,abs=0.01", dtype, extents, array.tobytes())
+        self.n_bytes = array.nbytes
+        self.header, self.payload = pieces(self.frame)
+        shape = [1] * (4 - len(extents)) + extents
+        n_levels = (max(shape) - 1).bit_length()
+        sections = mgard.sections_of(shape, mgard.steps_of(shape, n_levels, self.payload[16:20]))
+        source = Bytes(self.payload)
+        self.front = source.take(32 + 8 * n_levels)
+        lengths = np.frombuffer(source.take(8 * (len(sections) + 1)), "<u8").tolist()
+        self.end_of_front = source.at
+        *blocks, exact = (source.take(length) for length in lengths)
+        # Without tables and lengths.
+        self.contents = [block[8:] for block in blocks] + [exact[4:]]
+        self.shapes = [extents for extents, _ in sections]
+
+    def with_content(self, i, content):
+        """The frame with another block or other exact elements."""
+        *blocks, exact = self.contents[:i] + [content] + self.contents[i + 1 :]
+        sections = [struct.pack("<II", len(block) // 4, checksum(block, 8) % (1 << 32)) + block for block in blocks]
+        sections.append(struct.pack("<I", len(exact)) + exact)
+        lengths = struct.pack(f"<{len(sections)}Q", *map(len, sections))
+        return sealed(self.header, self.front + lengths + b"".join(sections))
+
+
+def changed(rng, data, begin, end):
+    """With another byte between two places."""
+    data, at = bytearray(data), rng.randrange(begin, end)
+    data[at] = rng.choice([data[at] ^ 1 << rng.randrange(8), rng.randrange(256), 0, 255])
+    return bytes(data)
+
+
+# A writer has blocks like these only where numbers cannot be coded in fewer bytes, which is rare.
+@pytest.mark.parametrize("name", DAMAGED)
+def test_numbers_as_they_are(name):
+    frame = Frame(name)
+    word = np.dtype("<u8" if DAMAGED[name][0] == "float64" else "<u4")
+    for i, shape in enumerate(frame.shapes):
+        numbers = mgard.read_block(Bytes(frame.contents[i]), shape, word)
+        other = frame.with_content(i, struct.pack("<I", mgard.RAW) + numbers.tobytes())
+        assert (0, decode(frame.frame)) == (0, decode(other)) == decompress(other, frame.n_bytes)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_judged_alike(name):
+    frame, rng = Frame(name), random.Random(name)
+    header, payload = frame.header, frame.payload
+    for i, content in enumerate(frame.contents):
+        assert frame.with_content(i, content) == frame.frame
+    parameters = 40 + 8 * header[9]
+    for _ in range(N_DAMAGES):
+        way = rng.randrange(8)
+        if way == 0:
+            longer = payload + bytes(20)
+            bad = sealed(header, longer[: rng.randrange(len(longer))])
+        elif way == 1:
+            bad = sealed(changed(rng, header, parameters, parameters + header[11]), payload)
+        elif way == 2:
+            bad = sealed(header, changed(rng, payload, 0, frame.end_of_front))
+        elif way == 3:
+            bad = sealed(header, changed(rng, payload, frame.end_of_front, len(payload)))
+        else:
+            i = rng.randrange(len(frame.contents))
+            bad = frame.with_content(i, damaged(rng, frame.contents[i], mgard.UNIT))
+        check_alike(bad, frame.n_bytes)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_headers_are_refused_or_read(name):
+    frame, rng = Frame(name), random.Random(name)
+    for _ in range(N_DAMAGES):
+        bad = sealed(changed(rng, frame.header, 4, len(frame.header)), frame.payload)
+        try:
+            decode(bad)
+        except (Damage, Later):
+            pass
