@@ -6,11 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [huffman_decode] [roundtrip] [cd_values]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [mgard_decode] [huffman_decode] [roundtrip] [cd_values]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode huffman_decode roundtrip cd_values)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode mgard_decode huffman_decode roundtrip cd_values)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
 # Fuzzing is of the code for the CPU; the kernels need not be compiled once more.
 export GRIDZ_CUDA=off
@@ -56,6 +56,12 @@ seed() {
             { printf '\6\0\x20\x20\4\7\x20\3'; tail -c +65 "$frame"; } > "$corpus/$name.lossless"
             { printf '\6\x51\x20\x20\4\7\x7f\3\7\x80\1'; tail -c +65 "$frame"; } > "$corpus/$name.abs"
             { printf '\x16\x23\x20\x20\4\7\x20\3\7\1\1\7\x80\x10'; tail -c +65 "$frame"; } > "$corpus/$name.rate"
+            ;;
+        # Kind, mode, three extents, a corner, the value, what is damaged, and elements.
+        mgard_decode)
+            { printf '\6\0\x20\x20\4\7\x7f'; tail -c +65 "$frame"; } > "$corpus/$name.abs"
+            { printf '\x16\x12\x20\x20\4\7\x7e\x20\0\1'; tail -c +65 "$frame"; } > "$corpus/$name.rms"
+            { printf '\x15\xd1\x60\x30\4\7\x7b\7\1\1'; tail -c +65 "$frame"; } > "$corpus/$name.rel"
             ;;
         # Flags, b, two sides and a corner, then the blocks: what follows header and table of a frame with one block.
         huffman_decode)

@@ -46,9 +46,11 @@ extern "C" {
 #define GRIDZ_CODEC_LORENZO 2
 #define GRIDZ_CODEC_SZP 3
 #define GRIDZ_CODEC_ZFP 4
+#define GRIDZ_CODEC_MGARD 5
 #define GRIDZ_CODEC_HUFFMAN 6
 
-/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_SZP have all, GRIDZ_CODEC_ZFP fast alone. */
+/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_SZP have all,
+   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MGARD fast alone. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2

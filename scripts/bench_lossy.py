@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ratio, speed and kept or broken bounds of gridz's szp, at all levels, and zfp, beside peers that people can install from PyPI.
+"""Ratio, speed and kept or broken bounds of gridz's szp, at all levels, mgard and zfp, beside peers that people can install from PyPI.
 
     bench_lossy.py [--reference FOLDER] [--library LIBRARY] [--runs N] [--bounds 1e-1 1e-2 …] [--only WORD] [--out FOLDER]
 
@@ -80,7 +80,7 @@ PROCESSES = multiprocessing.get_context("fork")
 
 
 def of_gridz(gridz):
-    for name, codec in [("szp", "szp"), ("szp dense", "szp,level=dense"), ("szp max", "szp,level=max"), ("gridz zfp", "zfp")]:
+    for name, codec in [("szp", "szp"), ("szp dense", "szp,level=dense"), ("szp max", "szp,level=max"), ("mgard", "mgard"), ("gridz zfp", "zfp")]:
 
         def of(input_, bound, codec=codec):
             fill = "" if input_.fill is None or np.isnan(input_.fill) else f",fill={float(input_.fill)!r}"

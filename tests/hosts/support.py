@@ -18,16 +18,18 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO, SZP, ZFP, HUFFMAN = 0, 1, 2, 3, 4, 6
+STORED, NDZIP, LORENZO, SZP, ZFP, MGARD, HUFFMAN = 0, 1, 2, 3, 4, 5, 6
 """Numbers of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo and szp have all, zfp the first."""
+"""Levels: lorenzo and szp have all, zfp and mgard the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0)]
 """Every lossless codec with every level."""
 BOUNDED = [(SZP, FAST), (SZP, DENSE), (SZP, MAX)]
 """And those that keep bounds."""
+DRIFTING = [(MGARD, FAST)]
+"""And those that keep bounds as long as no part of a chunk is written anew."""
 
 
 def same(got, expected):
@@ -137,11 +139,11 @@ def made(spec, dtype):
 
 
 def spec_of(frame):
-    """The codec's number in a frame and the level that wrote it: 0 but for zfp, which has one, lorenzo, whose
+    """The codec's number in a frame and the level that wrote it: 0 but for zfp and mgard, which have one, lorenzo, whose
     first parameter is the size of its blocks, and szp, whose fourth one is its level."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
     parameters = frame[40 + 8 * rank :][:n_parameters]
-    if codec == ZFP:
+    if codec in (ZFP, MGARD):
         return codec, FAST
     if codec == SZP:
         return codec, {0: FAST, 2: DENSE, 3: MAX}[parameters[3]]

@@ -15,7 +15,7 @@ from support import ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 # tests/python runs what these pages tell, with the package installed.
-ELSEWHERE = {"python", "zarr", "zfp"}
+ELSEWHERE = {"python", "zarr", "zfp", "mgard"}
 FILES = {"c", "cpp", "fortran", "cmake"}
 # What a clone has beside documents; results of builds are in `target`.
 CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs",

@@ -1,4 +1,4 @@
-"""The programs of docs/python.md, docs/zarr.md and docs/zfp.md run as they stand there, and so does the tutorial."""
+"""The programs of docs/python.md, docs/zarr.md, docs/zfp.md and docs/mgard.md run as they stand there, and so does the tutorial."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 
 from conftest import ROOT
 
-TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md")]
+TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "mgard.md")]
 BLOCKS = [block for text in TEXTS for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)]
 
 
@@ -23,7 +23,7 @@ def test_block(tmp_path, block):
 
 
 def test_there_are_some():
-    assert len(BLOCKS) == 10
+    assert len(BLOCKS) == 11
 
 
 def test_tutorial(tmp_path, monkeypatch):

@@ -16,8 +16,23 @@ const LEVELS: u32 = 3;
 const SAMPLE_EVERY: usize = 1 << 10;
 const LEAST_SAMPLES: usize = 1 << 6;
 const MOST_SAMPLES: usize = 1 << 10;
-/// Two places that follow each other are far apart: 2^64 divided by the golden section.
-pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A place in [0, 1), in 2^-64, of which digits of any bases can be taken. Two that follow each other are far apart.
+pub struct Place(u64);
+
+impl Place {
+    /// Number `i`: multiples of the golden section.
+    pub fn number(i: usize) -> Self {
+        Self((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// The next digit to a base.
+    pub fn digit(&mut self, base: usize) -> usize {
+        let product = u128::from(self.0) * base as u128;
+        self.0 = product as u64;
+        (product >> 64) as usize
+    }
+}
 
 /// What is looked at.
 pub struct Sampler<'a, T: Real> {
@@ -68,7 +83,7 @@ impl<T: Real> Sampler<'_, T> {
     fn costs(&self, axis: usize, level: u32) -> Costs {
         let mut costs = Costs::default();
         let extents = self.grid.extents;
-        let n_new = (((extents[axis] - 1) >> level) + 1) / 2;
+        let n_new = ((extents[axis] - 1) >> level).div_ceil(2);
         if n_new == 0 {
             return costs;
         }
@@ -77,16 +92,11 @@ impl<T: Real> Sampler<'_, T> {
         let n_nodes = (extents[axis] - 1) >> level;
         let n = (self.array.len() / SAMPLE_EVERY).clamp(LEAST_SAMPLES, MOST_SAMPLES) >> level;
         for i in 0..n {
-            // Digits of a fraction: the place along each axis.
-            let mut fraction = (i as u64 + 1).wrapping_mul(GOLDEN);
-            let mut digit = |n: usize| {
-                let product = u128::from(fraction) * n as u128;
-                fraction = product as u64;
-                (product >> 64) as usize
-            };
-            let along = 2 * digit(n_new) + 1;
+            let mut digits = Place::number(i);
+            let along = 2 * digits.digit(n_new) + 1;
             let others = (0..MAX_RANK).filter(|&other| other != axis);
-            let place = along * step + others.map(|other| digit(extents[other]) * strides[other]).sum::<usize>();
+            let beside: usize = others.map(|other| digits.digit(extents[other]) * strides[other]).sum();
+            let place = along * step + beside;
             let sample = self.sample(place, step, along, n_nodes);
             if let Some([of_linear, of_cubic]) = sample {
                 costs.linear += of_linear;

@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::codec::mgard::choose::{GOLDEN, Sampler};
+use crate::codec::mgard::Chunk;
+use crate::codec::mgard::choose::{Place, Sampler};
 use crate::codec::mgard::exact;
 use crate::codec::mgard::numbers::Numbers;
 use crate::codec::mgard::payload::{self, Head};
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Errors, Refine, Watch};
 use crate::codec::mgard::walk::{self, Memory, rule};
-use crate::codec::mgard::Chunk;
 use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
@@ -53,7 +53,8 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     let missing = n_words.saturating_sub(exact.len());
     exact.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(4 * n_words as u64, "a chunk"))?;
     exact.resize_with(exact.len() + missing, AtomicU32::default);
-    let mut coder = Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, front, numbers, exact: &exact[..n_words] };
+    let mut coder =
+        Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, front, numbers, exact: &exact[..n_words] };
     let stored = Encoded { n_bytes: src.len(), sums: Sums::default() };
     let plan = coder.plan(src)?;
     let layouts = payload::sections(plan.head.grid, T::WORDS).ok_or_else(no_sections)?;
@@ -101,7 +102,8 @@ fn no_sections() -> Error {
 fn encode_numbers<T: Real>(layout: &Layout, job: &Job, numbers: &[T::Bytes], out: &mut [u8]) -> Result<usize> {
     let element = Element::of(T::WORDS).ok_or_else(no_sections)?;
     let coder = Numbers { layout: *layout, element, encodes: true, level: job.level };
-    let worker = Worker { coder: &coder, pool: job.pool, level: job.level, verify: false, word: PhantomData::<T::Word> };
+    let worker =
+        Worker { coder: &coder, pool: job.pool, level: job.level, verify: false, word: PhantomData::<T::Word> };
     Ok(worker.encode(T::flat(numbers), out)?.0)
 }
 
@@ -171,10 +173,8 @@ impl<T: Real> Coder<'_, T> {
     fn middle(&self) -> T {
         let n = self.array.len();
         let element = |i: usize| T::of(self.array[i]);
-        let mut some: Vec<T> = (0..MIDDLE_OF)
-            .map(|i| element((n as u128 * u128::from((i as u64 + 1).wrapping_mul(GOLDEN)) >> 64) as usize))
-            .filter(|&x| self.is_ordinary(x))
-            .collect();
+        let mut some: Vec<T> =
+            (0..MIDDLE_OF).map(|i| element(Place::number(i).digit(n))).filter(|&x| self.is_ordinary(x)).collect();
         some.sort_by(|a, b| a.to_f64().total_cmp(&b.to_f64()));
         let any = || (0..n).map(element).find(|&x| self.is_ordinary(x)).unwrap_or(T::ZERO);
         some.get(some.len() / 2).copied().unwrap_or_else(any)
@@ -182,7 +182,8 @@ impl<T: Real> Coder<'_, T> {
 
     /// The size of the largest ordinary element that may have a code with this bound.
     fn largest(&self, middle: T, bound: T) -> T {
-        let largest = |piece: &[T::Bytes]| at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES });
+        let largest =
+            |piece: &[T::Bytes]| at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES });
         let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
         let pieces = self.array.chunks(self.array.len().div_ceil(n_pieces)).collect();
         self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })

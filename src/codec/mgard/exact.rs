@@ -70,7 +70,10 @@ pub fn write<T: Real>(
         let word = |at: u32| T::word(elements[at as usize]);
         let Some(hole) = majority(marks.marked().map(word)) else { continue };
         let mut holes = Marks::new(elements.len());
-        marks.marked().filter(|&at| word(at) == hole).for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
+        marks
+            .marked()
+            .filter(|&at| word(at) == hole)
+            .for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
         // One alone is shorter as one of the others.
         if holes.count() < 2 {
             holes.restart(elements.len());

@@ -60,7 +60,8 @@ impl Asked {
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, fill) = params.split_first_chunk::<FIXED_BYTES>()?;
-        let mode = Mode::from_id(fixed[0].into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Rms))?;
+        let mode =
+            Mode::from_id(fixed[0].into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Rms))?;
         let value = f64::from_le_bytes(*fixed.last_chunk()?);
         let is_sound = value.is_finite()
             && value > 0.0

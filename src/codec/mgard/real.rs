@@ -9,15 +9,7 @@ use crate::types::DType;
 
 /// `f32` or `f64`.
 pub trait Real:
-    Copy
-    + Default
-    + PartialOrd
-    + Send
-    + Sync
-    + 'static
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
+    Copy + Default + PartialOrd + Send + Sync + 'static + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
     /// A word of the same size.
     type Word: RowWord;

@@ -72,21 +72,11 @@ fn pieces<T: Real>(refine: &Refine<T>, job: &Job) -> Vec<std::ops::Range<usize>>
     (0..n).map(|i| i * n_units / n..(i + 1) * n_units / n).collect()
 }
 
-/// The parts of an array, given where they begin and end, one behind the other.
-fn split<'a, B>(array: &'a mut [B], n: usize) -> (&'a mut [B], &'a mut [B]) {
-    array.split_at_mut(n.min(array.len()))
-}
-
 /// Decodes a step.
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn decode<T: Real>(
-    refine: &Refine<T>,
-    job: &Job,
-    numbers: &[T::Bytes],
-    nodes: &mut [T::Bytes],
-) -> Result<()> {
+pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: &[T::Bytes], nodes: &mut [T::Bytes]) -> Result<()> {
     let ranges = pieces(refine, job);
     let mut tasks = try_vec(ranges.len(), "bookkeeping")?;
     let mut rest = nodes;
@@ -116,7 +106,7 @@ pub fn encode<T: Real>(
     let (mut rest, mut rest_of_numbers) = (nodes, numbers);
     for units in ranges {
         let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit));
-        let (nodes, behind) = split(rest, end[0] - start[0]);
+        let (nodes, behind) = rest.split_at_mut((end[0] - start[0]).min(rest.len()));
         rest = behind;
         let (numbers, behind) = rest_of_numbers.split_at_mut(end[1] - start[1]);
         rest_of_numbers = behind;

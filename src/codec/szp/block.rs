@@ -8,7 +8,6 @@
 //! Every section begins at a multiple of four bytes. A block without bytes has elements whose words are 0.
 
 use crate::codec::BlockCounts;
-use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
 use crate::codec::szp::packing::Packing;
 use crate::cpu::kept::{Kept, at_least};
 use crate::cpu::level::Level;
@@ -17,6 +16,7 @@ use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
+use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
@@ -433,7 +433,11 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     rest = bytes.get((2 + n_widths).next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
     let base = W::read(rest.get(..W::BYTES).ok_or_else(damage)?);
     rest = &rest[W::BYTES..];
-    let holes = if header & HOLES != 0 { Some(Holes::read(&mut rest, shape.iter().product(), rows_of(shape))?) } else { None };
+    let holes = if header & HOLES != 0 {
+        Some(Holes::read(&mut rest, shape.iter().product(), rows_of(shape))?)
+    } else {
+        None
+    };
     let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
@@ -543,7 +547,8 @@ pub fn count<W: Word, P: Packing<W>>(
             let mut rest = bytes.get(front..).ok_or_else(damage)?;
             if header & HOLES != 0 {
                 counts.masked += 1;
-                counts.exact += Holes::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
+                counts.exact +=
+                    Holes::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
             }
             if header & OTHERS != 0 {
                 counts.exact += Others::read(&mut rest, n, element)?.elements(element).count() as u64;

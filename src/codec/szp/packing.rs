@@ -1,10 +1,10 @@
 //! How what is left of a block's numbers becomes bytes: in octets or, at level dense, in contexts.
 
-use crate::stage::exceptions::ALIGNMENT;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::entropy::contexts;
+use crate::stage::exceptions::ALIGNMENT;
 use crate::stage::octets::Widths;
 use crate::stage::predict::{Cost, Each, Octets};
 use crate::stage::rows::{Ahead, RowSink, Rows};

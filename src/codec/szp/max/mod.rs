@@ -18,7 +18,6 @@ use crate::codec::szp::block::{
     CONST, Coding, FEW, HOLES, MAX_PARTS, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain,
     newer, no_codes, write_raw,
 };
-use crate::stage::exceptions::{ALIGNMENT, place, take};
 use crate::cpu::kept::{Keep, Kept, at_least};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
@@ -29,6 +28,7 @@ use crate::stage::element::Element;
 use crate::stage::entropy::frequencies::{self, LOG2_TOTAL};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
+use crate::stage::exceptions::{ALIGNMENT, place, take};
 use crate::stage::rows::{LANES, Rows, first_lanes, mask_of};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};

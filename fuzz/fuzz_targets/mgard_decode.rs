@@ -1,0 +1,53 @@
+//! The mgard codec with any elements and any bound, and its decoder with payloads that are damaged here and there: the lengths in
+//! front must agree, which no bytes do by chance.
+#![no_main]
+
+mod blocks;
+
+use gridz::codec::mgard::Mgard;
+use gridz::codec::{Codec, Job};
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
+use gridz::{DType, Mode, Shape};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[kind, with, x, y, z, at, v], rest)) = data.split_first_chunk() else { return };
+    // Places and what is wrong there; then the elements.
+    let n_damaged = usize::from(with >> 4 & 3);
+    let Some((damages, bytes)) = rest.split_at_checked(3 * n_damaged) else { return };
+    if bytes.is_empty() {
+        return;
+    }
+    let dtype = if kind & 16 == 0 { DType::F32 } else { DType::F64 };
+    let size = dtype.size().unwrap() as usize;
+    let mut extents = blocks::extents(kind, [x, y, z]);
+    if with & 128 != 0 {
+        // One axis more: with the others up to four.
+        extents.insert(0, 2 + u64::from(at % 5));
+    }
+    let shape = Shape::new(&extents).unwrap();
+    let value = f64::from_bits((u64::from(v) << 3).clamp(1, 2046) << 52);
+    let mode = [Mode::Abs, Mode::Rel, Mode::Rms][usize::from(with & 3) % 3];
+    let mut params = [[mode.id(), 1, 0, 0, 0, 0, 0, 0], value.to_le_bytes()].concat();
+    if with & 64 != 0 {
+        params.extend((1..=size as u8).map(|i| v.wrapping_mul(i) | 1));
+    }
+    let layout = Mgard.layout(dtype, &shape, &params).unwrap();
+
+    let pool = Pool::new(1);
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: false };
+    let array: Vec<u8> = bytes.iter().copied().cycle().take(shape.n_elements() as usize * size).collect();
+    let mut payload = vec![0; array.len() + array.len() / 32 + 4096];
+    let n_bytes = Mgard.encode(&job, &array, &mut payload).unwrap().n_bytes;
+    if n_bytes >= array.len() {
+        return;
+    }
+    payload.truncate(n_bytes);
+    for &[low, high, wrong] in damages.as_chunks().0 {
+        let place = usize::from(u16::from_le_bytes([low, high])) % n_bytes;
+        payload[place] ^= wrong;
+    }
+    let decoded = blocks::decode(&Mgard, dtype, &shape, &params, &payload, at);
+    assert!(n_damaged > 0 || decoded.is_some());
+});
