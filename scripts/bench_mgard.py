@@ -52,7 +52,7 @@ def mean(numbers):
 def real_arrays(gridz, folder, runs):
     print("| request | type | 0.01 | 0.001 | 0.0001 | GB/s at 0.001 | largest error, or root, by the bound |")
     print("|---|---|---|---|---|---|---|")
-    inputs = [input_ for input_ in lossy.of_reference(folder) if input_.fill is None and "as it is" not in input_.name]
+    inputs = [input_ for input_ in lossy.of_reference(folder) if input_.group == input_.values.dtype.name]
     for request in REQUESTS:
         for dtype in ("float32", "float64"):
             table = np.empty((len(BOUNDS), 0, 4)).tolist()

@@ -3,7 +3,7 @@
 
     plot_ratio_speed.py [--points FILE.csv] [--out FOLDER]
 
-The points are those of docs/results/2026-11-26-ratio-speed.csv; what is measured anew is written there. A point without a
+The points are those of docs/results/2026-11-28-ratio-speed.csv; what is measured anew is written there. A point without a
 speed is left out; two numbers, as in "204-246", are a range, which becomes a line. Needs matplotlib.
 """
 
@@ -23,12 +23,12 @@ DOCS = base.ROOT / "docs"
 WAYS = {"compress_GBps": "compression", "decompress_GBps": "decompression"}
 TITLES = {
     "CPU": "One core: 11 real arrays of float32, bound 1e-3 of the range",
-    "GPU": "One NVIDIA H200: turbulence, float32, 512 MiB in its memory, bound 1e-3 of the range",
+    "GPU": "One NVIDIA H200, szp's an H100: turbulence, float32, 512 MiB in its memory, bound 1e-3 of the range",
 }
 CAPTIONS = {
-    "CPU": "Red: gridz.  Filled: one run on an Intel Xeon with AVX-512, 2026-11-26.  Open, and MGARD-X: another machine, whose speeds\n"
+    "CPU": "Red: gridz.  Filled: one run on an AMD EPYC with AVX-512, 2026-11-28.  Open, and MGARD-X: another machine, whose speeds\n"
     "are not comparable.  A line is a range of speeds.  !: some error was larger than the bound, by .03 %.",
-    "GPU": "Red: gridz.  The others were measured on such a card in other runs.  A line is a range of speeds.  !: some error was larger\n"
+    "GPU": "Red: gridz.  The others were measured on an H200 in other runs.  A line is a range of speeds.  !: some error was larger\n"
     "than the bound, by .14 %.  Bitcomp rounds the bound down to a power of two.",
 }
 
@@ -83,7 +83,7 @@ def plot(device, rows, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=pathlib.Path, default=DOCS / "results" / "2026-11-26-ratio-speed.csv")
+    parser.add_argument("--points", type=pathlib.Path, default=DOCS / "results" / "2026-11-28-ratio-speed.csv")
     parser.add_argument("--out", type=pathlib.Path, default=DOCS)
     options = parser.parse_args()
     matplotlib.rcParams["svg.hashsalt"] = "gridz"  # the same file each time

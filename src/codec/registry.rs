@@ -180,7 +180,7 @@ pub static CODECS: &[Entry] = &[
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
         drifts: true,
         wants_fill: true,
-        max_expansion: 1 << 15,
+        max_expansion: 1 << 16,
         dtypes: &[DType::F32, DType::F64],
         codec: &mgard::Mgard,
         ..LOSSLESS

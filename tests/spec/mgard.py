@@ -32,7 +32,7 @@ def decode(dtype, extents, parameters, payload):
     source = Bytes(payload)
     bound, first, order, zero, cubic = struct.unpack("<dQ4s4sQ", source.take(32))
     check(bound == value if mode == ABS else 0 <= bound < math.inf, "bound")
-    known(not any(zero), "front")
+    known(not any(zero) and first >> 8 * element.itemsize == 0, "front")
     check(sorted(order) == [0, 1, 2, 3], "order")
 
     shape = [1] * (4 - len(extents)) + extents
@@ -47,7 +47,7 @@ def decode(dtype, extents, parameters, payload):
     check(source.left() == 0, "bytes behind the last section")
 
     array = np.empty(shape, element)
-    array.view(word)[0, 0, 0, 0] = first & (1 << 8 * word.itemsize) - 1
+    array.view(word)[0, 0, 0, 0] = first
     numbers = np.concatenate(numbers) if numbers else np.empty(0, word)
     with np.errstate(all="ignore"):
         for i, step in enumerate(steps):

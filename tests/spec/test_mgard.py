@@ -160,6 +160,14 @@ def test_means_beside_spikes(dtype):
         check_written("rms", value, array)
 
 
+# Few elements, so that the error of each counts: that of the first one, too, which no step gives its value.
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_means_of_few_elements(dtype):
+    for seed, value in itertools.product(range(40), (0.1, 0.3)):
+        array = np.random.default_rng(seed).random([3, 5, 7]).astype(dtype)
+        assert check_written("rms", value, array)[5] == MGARD
+
+
 def test_no_element_becomes_the_fill_value():
     for dtype in DTYPES:
         array = np.round(smooth([65, 66], dtype) * 8) / 8 + np.asarray(0.01, dtype)

@@ -201,11 +201,10 @@ impl<T: Real> Coder<'_, T> {
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         let watch = Watch { array: self.array, bound: plan.bound, fill: self.fill, exact: self.exact, units };
         let first = T::of(T::put(T::Word::from_u64(head.first)));
-        watch.check(0, first);
+        let mut errors = watch.begin(first);
         walk::reserve(&head.grid, self.grids, self.front, self.numbers)?;
         self.grids[0][0] = first.bytes();
         let (n_front, n_steps) = (head.grid.n_front(), head.grid.steps().count());
-        let mut errors = Errors::default();
         let mut n_together = 0;
         for (i, step) in head.grid.steps().enumerate() {
             let [even, odd] = &mut *self.grids;
@@ -237,7 +236,7 @@ impl<T: Real> Coder<'_, T> {
         let (mut half, mut best) = (value * 3f64.sqrt(), None);
         for _ in 0..TRIES {
             let mut wider = plan.clone();
-            wider.bin(half, half + unit.min(half), finer);
+            wider.bin(half, (half + unit.min(half)).min(f64::MAX), finer);
             let bin = T::at_most(wider.head.bins.last().copied().unwrap_or(0.0)).to_f64();
             let units = T::at_most(UNITS / bin);
             let errors = self.walk(&wider, Some(units), |_, _| Ok(()))?;

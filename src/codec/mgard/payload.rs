@@ -95,7 +95,8 @@ impl<'p> Payload<'p> {
         let number = |at: usize| u64::from_le_bytes(*payload[at..].first_chunk().expect("bytes that are there"));
         let [a, b, c, d]: [u8; MAX_RANK] = [fixed[16], fixed[17], fixed[18], fixed[19]];
         let grid = grid.ordered([a, b, c, d]).ok_or_else(wrong)?;
-        if fixed[20..24] != [0; 4] {
+        let unused = if words == DType::U32 { number(8) >> 32 } else { 0 };
+        if fixed[20..24] != [0; 4] || unused != 0 {
             let text = "an mgard payload is of a kind unknown to this version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }

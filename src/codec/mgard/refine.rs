@@ -273,11 +273,14 @@ impl<T: Real> Watch<'_, T> {
             && back.to_word() != self.fill
     }
 
-    /// Marks an element if it may not come back as `back`.
-    pub fn check(&self, place: usize, back: T) {
-        if !self.is_kept(T::of(self.array[place]), back, T::ZERO) {
-            self.mark(place);
+    /// Marks the first element if it may not be what the way begins with; its error, if errors are measured.
+    pub fn begin(&self, first: T) -> Errors {
+        let element = T::of(self.array[0]);
+        let is_kept = self.is_kept(element, first, T::ZERO);
+        if !is_kept {
+            self.mark(0);
         }
+        self.units.map_or_else(Errors::default, |scale| measure(self, scale, &[element], &[first], is_kept.into()))
     }
 
     fn mark(&self, place: usize) {
