@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Keeps count of kept promises: szp and zfp on many random arrays, each element compared with its bound in exact arithmetic.
+"""Keeps count of kept promises: szp, zfp and mgard on many random arrays, each element compared with its bound in exact arithmetic.
 
-    check_bounds.py [--library LIBRARY] [--values N] [--seed N]
+    check_bounds.py [--library LIBRARY] [--values N] [--seed N] [--only CODEC]
 
-For each of the modes abs, rel and pwrel of szp, and abs and rel of zfp, arrays of all types that have it, but bfloat16, which numpy
+For each of the modes abs, rel and pwrel of szp, abs and rel of zfp, and abs, rel and rms of mgard, arrays of all types that have it, but bfloat16, which numpy
 has not, are made until N values are checked (1e9 by default: some minutes on one core): smooth ones, noise, any bits, few values, large offsets,
 subnormal and huge numbers; with holes of NaN or of a fill value that is named, and without; of one to four dimensions.
 Bounds are any part of the largest number. Parts of complex numbers are looked at each for itself.
 
-What must not be: an element further from what it was than the bound; NaN, an infinity or a fill value that is something
-else, or something else that has become one; an array that changes when it is compressed a second time.
+What must not be: an element further from what it was than the bound, or with rms a root of the mean of squares above it; NaN, an infinity or a fill value that is something
+else, or something else that has become one; with szp, an array that changes when it is compressed a second time.
 
 The CPU does it, on the level of GRIDZ_CPU_LEVEL. Prints a line for each mode, and everything that is wrong; then the exit
 status is 1. Needs numpy.
@@ -33,6 +33,9 @@ JOBS = [
     ("szp", "pwrel", FLOATS),
     ("zfp", "abs", ["f4", "f8"]),
     ("zfp", "rel", ["f4", "f8"]),
+    ("mgard", "abs", ["f4", "f8"]),
+    ("mgard", "rel", ["f4", "f8"]),
+    ("mgard", "rms", ["f4", "f8"]),
 ]
 """Codecs with their modes and the types these have."""
 N_LARGEST = 1 << 20
@@ -163,6 +166,16 @@ def bound_of(mode, value, values, is_hole):
     return nearest, float(exact - Fraction(nearest))
 
 
+def root_of_mean(a, b, value):
+    """That of the squares of errors, by a value."""
+    if a.size == 0:
+        return 0.0
+    # Neither differences nor squares may be too large.
+    half = np.abs(a.astype("f8") / 2 - b.astype("f8") / 2) / value
+    most = half.max()
+    return 2 * most * np.sqrt(np.mean((half / most) ** 2)) if most > 0 else 0.0
+
+
 def value_of(mode, rng, values):
     """What is asked for."""
     if mode == "pwrel":
@@ -207,9 +220,15 @@ def check(gridz, rng, codec, mode, dtype):
             wrong.append("zeros or subnormal numbers were lost")
         # Below, the product may not be exact.
         counted &= np.abs(values.astype("f8")) > 1e-250
-    beyond = n_beyond(values[counted], back[counted], bound_of(mode, value, values, ~counted if mode == "pwrel" else is_hole))
-    if beyond:
-        wrong.append(f"{beyond} elements are beyond the bound")
+    if mode == "rms":
+        root = root_of_mean(values[counted], back[counted], value)
+        if root > 1 + 1e-9:
+            wrong.append(f"the root is {root} times the value")
+    else:
+        bound = bound_of(mode, value, values, ~counted if mode == "pwrel" else is_hole)
+        beyond = n_beyond(values[counted], back[counted], bound)
+        if beyond:
+            wrong.append(f"{beyond} elements are beyond the bound")
     if codec == "szp" and mode != "rel":
         peer.decompress(peer.compress(decoded).copy(), again)
         if again.tobytes() != decoded.tobytes():
@@ -222,10 +241,13 @@ def main():
     parser.add_argument("--library", type=pathlib.Path, default=base.ROOT / "target" / "release" / "libgridz.so")
     parser.add_argument("--values", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="a codec")
     options = parser.parse_args()
     gridz = base.Gridz(options.library)
     n_wrong = 0
     for number, (codec, mode, dtypes) in enumerate(JOBS):
+        if options.only not in (None, codec):
+            continue
         n_values = n_arrays = 0
         while n_values < options.values:
             rng = np.random.default_rng([options.seed, number, n_arrays])

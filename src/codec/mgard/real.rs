@@ -6,6 +6,7 @@ use std::ops::{Add, Mul, Sub};
 use crate::stage::rows::RowWord;
 use crate::stage::word::Word;
 use crate::types::DType;
+use zerocopy::FromZeros;
 
 /// `f32` or `f64`.
 pub trait Real:
@@ -14,7 +15,7 @@ pub trait Real:
     /// A word of the same size.
     type Word: RowWord;
     /// An element as it is in memory, little-endian.
-    type Bytes: Copy + Default + Send + Sync + 'static;
+    type Bytes: FromZeros + Copy + Default + Send + Sync + 'static;
     /// The type whose elements are such words.
     const WORDS: DType;
     /// Bits of the fraction.

@@ -7,9 +7,10 @@ use crate::codec::mgard::grid::Grid;
 use crate::codec::mgard::payload::Head;
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Decode, Encode, Errors, Refine, Rule, Watch};
-use crate::cpu::kept::{Keep, at_least};
-use crate::error::{Result, try_vec};
+use crate::cpu::kept::Keep;
+use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::at_level;
+use zerocopy::FromZeros;
 
 /// Memory that a thread keeps. What is in it does not matter.
 pub struct Memory<T: Real> {
@@ -37,11 +38,23 @@ impl<T: Real> Keep for Memory<T> {
     }
 }
 
+/// Makes a vector at least so long; what is in it does not matter. New memory is the system's zeros, so threads that write to it
+/// first bring its pages, each some.
+fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
+    if memory.len() < n {
+        // What there is goes first.
+        *memory = Vec::new();
+        let failed = |_| Error::out_of_memory((n * size_of::<B>()) as u64, "a chunk");
+        *memory = B::new_vec_zeroed(n).map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// Makes memory enough for the steps of a grid.
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn reserve<B: Clone + Default>(
+pub fn reserve<B: FromZeros>(
     grid: &Grid,
     grids: &mut [Vec<B>; 2],
     front: &mut Vec<B>,
