@@ -18,8 +18,8 @@ TYPES = {"float32": ("<f4", "<u4", 1.5 * 2.0**23), "float64": ("<f8", "<u8", 1.5
 ABS, REL, RMS = 1, 2, 6
 RAW, DENSE, ZEROS = range(3)
 UNIT, LOG2_BLOCK, ROW = 4, 16, 32
-FIRST_SECTION = 4096
-"""Nodes after the steps whose numbers are in the first section, at most."""
+FIRST_ARRAY = 4096
+"""Nodes after the steps whose numbers are in the first array, at most."""
 PIECE = 1 << 15
 Step = namedtuple("Step", "level axis strides")
 
@@ -40,11 +40,10 @@ def decode(dtype, extents, parameters, payload):
     steps = steps_of(shape, n_levels, order)
     bins = np.frombuffer(source.take(8 * n_levels), "<f8")[::-1]
     check(np.all((bins >= 0) & np.isfinite(bins)), "bins")
-    sections = sections_of(shape, steps)
-    *lengths, n_exact = np.frombuffer(source.take(8 * (len(sections) + 1)), "<u8").tolist()
-    numbers = [read_section(source.take(n), *section, word) for n, section in zip(lengths, sections)]
+    (n_exact,) = struct.unpack("<Q", source.take(8))
+    check(n_exact <= source.left(), "bytes of exact elements")
+    numbers = read_numbers(source, arrays_of(shape, steps), source.left() - n_exact, word)
     exact = source.take(n_exact)
-    check(source.left() == 0, "bytes behind the last section")
 
     array = np.empty(shape, element)
     array.view(word)[0, 0, 0, 0] = first
@@ -91,35 +90,36 @@ def new_nodes(shape, step):
     return [n // 2 if axis == step.axis else n for axis, n in enumerate(nodes(shape, step))]
 
 
-def sections_of(shape, steps):
-    """For each section of numbers, the extents that its blocks divide, and the shape of blocks."""
-    first = list(itertools.takewhile(lambda step: math.prod(nodes(shape, step)) <= FIRST_SECTION, steps))
+def arrays_of(shape, steps):
+    """For each array of numbers its extents, and the shape of its blocks."""
+    first = list(itertools.takewhile(lambda step: math.prod(nodes(shape, step)) <= FIRST_ARRAY, steps))
     arrays = [[sum(math.prod(new_nodes(shape, step)) for step in first)]] if first else []
     arrays += [new_nodes(shape, step) for step in steps[len(first) :]]
-    sections = []
+    found = []
     for extents in arrays:
         extents = fold(extents, 0, 3)
         extents = [1] * (3 - len(extents)) + extents
-        sections.append((extents, block_shape(extents, LOG2_BLOCK, ROW)))
-    return sections
+        found.append((extents, block_shape(extents, LOG2_BLOCK, ROW)))
+    return found
 
 
-def read_section(content, extents, side, word):
-    """The numbers of a section, in order."""
-    source, numbers = Bytes(content), np.empty(extents, word)
-    corners = list(itertools.product(*(range(0, n, s) for n, s in zip(extents, side))))
-    table = np.frombuffer(source.take(8 * len(corners)), "<u4").reshape(-1, 2).tolist()
+def read_numbers(source, arrays, n_bytes, word):
+    """The numbers of all arrays, in order, from table and blocks of so many bytes."""
+    boxes, all_numbers = [], [np.empty(extents, word) for extents, _ in arrays]
+    for numbers, (extents, side) in zip(all_numbers, arrays):
+        corners = itertools.product(*(range(0, n, s) for n, s in zip(extents, side)))
+        boxes += [numbers[tuple(slice(at, at + s) for at, s in zip(corner, side))] for corner in corners]
+    table = np.frombuffer(source.take(8 * len(boxes)), "<u4").reshape(-1, 2).tolist()
     begin = 0
-    for corner, (end, low) in zip(corners, table):
+    for box, (end, low) in zip(boxes, table):
         check(begin <= end, "table")
         start = source.at
         block = source.take(UNIT * (end - begin))
         check(checksum(block, start) % (1 << 32) == low, "check of a block")
-        box = numbers[tuple(slice(at, at + s) for at, s in zip(corner, side))]
         box[...] = read_block(Bytes(block), box.shape, word).reshape(box.shape)
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
-    return numbers.reshape(-1)
+    check(8 * len(boxes) + UNIT * begin == n_bytes, "bytes of table and blocks")
+    return [numbers.reshape(-1) for numbers in all_numbers]
 
 
 def read_block(source, shape, word):

@@ -94,7 +94,7 @@ def test_arrays_of_all_ranks(dtype, mode, value):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sections_of_two_blocks(dtype):
+def test_arrays_of_two_blocks(dtype):
     assert check_written("abs", 0.02, smooth([300, 500], dtype))[5] == MGARD
 
 
@@ -198,7 +198,7 @@ DAMAGED = {"plane": ("float32", [65, 66]), "box": ("float64", [3, 20, 5, 17]), "
 
 
 class Frame:
-    """A frame in pieces. Its sections have one block, and its exact elements are in one piece."""
+    """A frame in pieces. Its arrays of numbers have one block, and its exact elements are in one piece."""
 
     def __init__(self, name):
         dtype, extents = DAMAGED[name]
@@ -210,23 +210,27 @@ class Frame:
         self.header, self.payload = pieces(self.frame)
         shape = [1] * (4 - len(extents)) + extents
         n_levels = (max(shape) - 1).bit_length()
-        sections = mgard.sections_of(shape, mgard.steps_of(shape, n_levels, self.payload[16:20]))
+        arrays = mgard.arrays_of(shape, mgard.steps_of(shape, n_levels, self.payload[16:20]))
         source = Bytes(self.payload)
         self.front = source.take(32 + 8 * n_levels)
-        lengths = np.frombuffer(source.take(8 * (len(sections) + 1)), "<u8").tolist()
+        source.take(8)
+        ends = [0, *np.frombuffer(source.take(8 * len(arrays)), "<u4")[::2].tolist()]
         self.end_of_front = source.at
-        *blocks, exact = (source.take(length) for length in lengths)
-        # Without tables and lengths.
-        self.contents = [block[8:] for block in blocks] + [exact[4:]]
-        self.shapes = [extents for extents, _ in sections]
+        blocks = [source.take(4 * (end - begin)) for begin, end in itertools.pairwise(ends)]
+        # Exact elements without their table.
+        self.contents = blocks + [source.take(source.left())[4:]]
+        self.shapes = [extents for extents, _ in arrays]
 
     def with_content(self, i, content):
         """The frame with another block or other exact elements."""
         *blocks, exact = self.contents[:i] + [content] + self.contents[i + 1 :]
-        sections = [struct.pack("<II", len(block) // 4, checksum(block, 8) % (1 << 32)) + block for block in blocks]
-        sections.append(struct.pack("<I", len(exact)) + exact)
-        lengths = struct.pack(f"<{len(sections)}Q", *map(len, sections))
-        return sealed(self.header, self.front + lengths + b"".join(sections))
+        table, at = b"", 0
+        for block in blocks:
+            low = checksum(block, self.end_of_front + at) % (1 << 32)
+            at += len(block)
+            table += struct.pack("<II", at // 4, low)
+        exact = struct.pack("<I", len(exact)) + exact
+        return sealed(self.header, self.front + struct.pack("<Q", len(exact)) + table + b"".join(blocks) + exact)
 
 
 def changed(rng, data, begin, end):

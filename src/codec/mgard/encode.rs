@@ -1,12 +1,11 @@
 //! Encoding: what the bound is and what the bins are, then step by step from the first element to the array.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::choose::{Place, Sampler};
 use crate::codec::mgard::exact;
-use crate::codec::mgard::numbers::Numbers;
+use crate::codec::mgard::numbers::{self, Arrays};
 use crate::codec::mgard::payload::{self, Head};
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Errors, Refine, Watch};
@@ -15,11 +14,8 @@ use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::kept::Kept;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
-use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::payload::Worker;
-use crate::stage::element::Element;
 use crate::stage::quantise;
 use crate::stage::range::Ranger;
 use crate::stage::rows::{LANES, Rows, Task, at_level};
@@ -49,62 +45,42 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     let mut memory = Kept::<Memory<T>>::take();
     let array = T::elements(src);
     let n_words = array.len().div_ceil(32);
-    let Memory { grids, front, numbers, exact } = &mut *memory;
+    let Memory { grids, numbers, exact } = &mut *memory;
     let missing = n_words.saturating_sub(exact.len());
     exact.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(4 * n_words as u64, "a chunk"))?;
     exact.resize_with(exact.len() + missing, AtomicU32::default);
-    let mut coder =
-        Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, front, numbers, exact: &exact[..n_words] };
-    let stored = Encoded { n_bytes: src.len(), sums: Sums::default() };
+    let exact = &exact[..n_words];
+    let mut coder = Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, numbers, exact };
     let plan = coder.plan(src)?;
-    let layouts = payload::sections(plan.head.grid, T::WORDS).ok_or_else(no_sections)?;
-    let n_head = payload::head_bytes(&plan.head.grid, layouts.len());
-    let mut lengths = try_vec(layouts.len() + 1, "bookkeeping")?;
-    let mut end = n_head;
+    coder.walk(&plan, None)?;
+
+    let (n_head, arrays) = (payload::head_bytes(&plan.head.grid), Arrays::new(plan.head.grid));
     // What does not fit is stored; so much is what every writer has.
     let dst = &mut dst[..chunk.payload_bound() as usize];
-    let mut fits = true;
-    coder.walk(&plan, None, |i, numbers| {
-        fits &= layouts[i].payload_bound() <= (dst.len() - end) as u64;
-        if !fits {
-            return Ok(());
-        }
-        let n_bytes = encode_numbers::<T>(&layouts[i], job, numbers, &mut dst[end..])?;
-        lengths.push(n_bytes as u64);
-        end += n_bytes;
-        Ok(())
-    })?;
-    if !fits {
-        return Ok(stored);
+    let stored = Ok(Encoded { n_bytes: src.len(), sums: Sums::default() });
+    if n_head + arrays.most_bytes(size_of::<T>()) > dst.len() {
+        return stored;
     }
-    let element = chunk.element()?;
-    let row = chunk.grid.extents[3];
-    let is_marked = coder.exact.iter().any(|word| word.load(Ordering::Relaxed) != 0);
-    if is_marked {
-        let Some(section) = exact::write::<T>(array, row, coder.exact, element, dst.len() - end) else {
-            return Ok(stored);
+    let (head, rest) = dst.split_at_mut(n_head);
+    let (n_coded, of_numbers) = numbers::encode::<T>(&arrays, job, numbers, n_head, rest)?;
+    let rest = &mut rest[n_coded..];
+    let mut n_exact = 0;
+    if exact.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+        let row = chunk.grid.extents[3];
+        let Some(section) = exact::write::<T>(array, row, exact, chunk.element()?, rest.len()) else {
+            return stored;
         };
-        dst[end..end + section.len()].copy_from_slice(&section);
-        lengths.push(section.len() as u64);
-        end += section.len();
-    } else {
-        lengths.push(0);
+        n_exact = section.len();
+        rest[..n_exact].copy_from_slice(&section);
     }
-    payload::write(&plan.head, &lengths, &mut dst[..n_head]);
-    Ok(Encoded { n_bytes: end, sums: sums_of(job.level, Prefetch::Nothing, &dst[..end], 0) })
-}
-
-fn no_sections() -> Error {
-    Error::new(crate::error::ErrorKind::Internal, "an mgard chunk was planned that cannot be laid out")
-}
-
-/// Encodes the numbers of a section to the start of `out`; bytes of it.
-fn encode_numbers<T: Real>(layout: &Layout, job: &Job, numbers: &[T::Bytes], out: &mut [u8]) -> Result<usize> {
-    let element = Element::of(T::WORDS).ok_or_else(no_sections)?;
-    let coder = Numbers { layout: *layout, element, encodes: true, level: job.level };
-    let worker =
-        Worker { coder: &coder, pool: job.pool, level: job.level, verify: false, word: PhantomData::<T::Word> };
-    Ok(worker.encode(T::flat(numbers), out)?.0)
+    plan.head.write(n_exact, head);
+    let sums = of_numbers.plus(sums_of(job.level, Prefetch::Nothing, head, 0)).plus(sums_of(
+        job.level,
+        Prefetch::Nothing,
+        &rest[..n_exact],
+        (n_head + n_coded) as u64,
+    ));
+    Ok(Encoded { n_bytes: n_head + n_coded + n_exact, sums })
 }
 
 /// What is decided before a walk.
@@ -123,7 +99,6 @@ struct Coder<'a, T: Real> {
     /// The word of the fill value; else of some NaN.
     fill: T::Word,
     grids: &'a mut [Vec<T::Bytes>; 2],
-    front: &'a mut Vec<T::Bytes>,
     numbers: &'a mut Vec<T::Bytes>,
     exact: &'a [AtomicU32],
 }
@@ -189,40 +164,25 @@ impl<T: Real> Coder<'_, T> {
         self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
     }
 
-    /// Goes all steps, and gives the numbers of each section to `each`. The errors, if they are measured in units of
-    /// which a bin has `units`.
-    fn walk(
-        &mut self,
-        plan: &Plan<T>,
-        units: Option<T>,
-        mut each: impl FnMut(usize, &[T::Bytes]) -> Result<()>,
-    ) -> Result<Errors> {
+    /// Goes all steps, and finds their numbers, those of each in the order of its nodes. The errors, if they are measured in
+    /// units of which a bin has `units`.
+    fn walk(&mut self, plan: &Plan<T>, units: Option<T>) -> Result<Errors> {
         let head = &plan.head;
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         let watch = Watch { array: self.array, bound: plan.bound, fill: self.fill, exact: self.exact, units };
         let first = T::of(T::put(T::Word::from_u64(head.first)));
         let mut errors = watch.begin(first);
-        walk::reserve(&head.grid, self.grids, self.front, self.numbers)?;
+        walk::reserve(&head.grid, self.grids, self.numbers)?;
         self.grids[0][0] = first.bytes();
-        let (n_front, n_steps) = (head.grid.n_front(), head.grid.steps().count());
-        let mut n_together = 0;
+        let (n_steps, mut at) = (head.grid.steps().count(), 0);
         for (i, step) in head.grid.steps().enumerate() {
             let [even, odd] = &mut *self.grids;
             let (before, after) = if i % 2 == 0 { (even, odd) } else { (odd, even) };
             let after = if i + 1 == n_steps { &mut [][..] } else { &mut after[..step.n_nodes()] };
             let refine = Refine::<T> { step: &step, rule: rule(head, i, head.bin(&step)), before };
-            let numbers = if i < n_front {
-                n_together += step.n_new();
-                &mut self.front[n_together - step.n_new()..n_together]
-            } else {
-                &mut self.numbers[..step.n_new()]
-            };
+            let numbers = &mut self.numbers[at..at + step.n_new()];
+            at += step.n_new();
             errors = errors.plus(walk::encode(&refine, &watch, self.job, numbers, after)?);
-            if i + 1 == n_front {
-                each(0, &self.front[..n_together])?;
-            } else if i >= n_front {
-                each(i + usize::from(n_front > 0) - n_front, numbers)?;
-            }
         }
         Ok(errors)
     }
@@ -239,7 +199,7 @@ impl<T: Real> Coder<'_, T> {
             wider.bin(half, (half + unit.min(half)).min(f64::MAX), finer);
             let bin = T::at_most(wider.head.bins.last().copied().unwrap_or(0.0)).to_f64();
             let units = T::at_most(UNITS / bin);
-            let errors = self.walk(&wider, Some(units), |_, _| Ok(()))?;
+            let errors = self.walk(&wider, Some(units))?;
             let mean = errors.squares as f64 / errors.n.max(1) as f64;
             let root = (mean.sqrt() + ROUNDED) / units.to_f64();
             let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(0.125, 8.0);

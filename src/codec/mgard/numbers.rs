@@ -1,23 +1,30 @@
-//! Blocks of numbers: what is left of the new nodes of a step, in contexts of those near them.
+//! Numbers: what is left of the new nodes of all steps, in blocks that know nothing of each other, behind a table of them.
 //!
 //! ```text
-//! u8 kind | u8 0 | u16 0 | numbers
+//! u32 end in units, u32 check of each block | blocks
+//! a block: u8 kind | u8 0 | u16 0 | numbers in contexts of those near them
 //! ```
+//!
+//! The numbers of the first steps are an array with one axis, those of each other step one with up to three. The blocks of one
+//! array follow those of the one before, so all of them can be coded side by side. An encoder has the numbers of an array in the order of
+//! its nodes; a decoder has those of a block behind each other, so that several threads write them.
 
-use crate::codec::BlockCounts;
+use crate::codec::mgard::grid::Grid;
+use crate::codec::mgard::real::Real;
+use crate::codec::{BlockCounts, Job};
 use crate::cpu::kept::{Kept, at_least};
 use crate::cpu::level::Level;
-use crate::error::{Error, ErrorKind, Result};
-use crate::stage::blocks::layout::{Form, Layout};
-use crate::stage::blocks::payload::BlockCoder;
-use crate::stage::blocks::source::Source;
-use crate::stage::blocks::target::Target;
-use crate::stage::blocks::{ROW, layout};
-use crate::stage::element::Element;
+use crate::cpu::ordered;
+use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::format::checksum::Sums;
+use crate::format::fold::Fold;
+use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
-use crate::stage::rows::{LANES, RowSink, RowWord, Rows};
+use crate::stage::rows::{LANES, RowSink, Rows, Task, at_level};
+use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
-use crate::types::{DType, Shape};
+use crate::types::Shape;
+use std::ops::Range;
 
 /// Kinds: words as they are, in contexts, all zero.
 const RAW: u8 = 0;
@@ -26,30 +33,360 @@ const ZEROS: u8 = 2;
 /// Bytes of a header.
 const HEADER: usize = 4;
 /// Blocks begin at multiples of this.
-pub const UNIT: usize = 4;
-/// The logarithm of the numbers of a block, at most.
-const LOG2_SIZE: u8 = 16;
+const UNIT: usize = 4;
+/// Bytes of a table entry.
+const ENTRY: usize = 8;
+/// Numbers of a block, at most.
+const MOST: usize = 1 << 16;
 
-/// Where everything is in the section of so many numbers. `None` if there are none, or too many.
-pub fn layout(extents: &[usize], words: DType) -> Option<Layout> {
-    let form = Form { head_bytes: 0, unit: UNIT, row: ROW, block_head: HEADER, parts: 1 };
-    let extents: Vec<u64> = extents.iter().map(|&n| n as u64).collect();
-    let shape = crate::format::fold::Fold::Merge.apply(&Shape::new(&extents).ok()?, 3);
-    layout::Layout::new(&shape, Element::of(words)?.bytes, LOG2_SIZE, form)
+/// Numbers of one or several steps.
+pub struct Array {
+    blocks: Blocks,
+    /// Numbers and blocks of the arrays before it.
+    first_number: usize,
+    first_block: usize,
 }
 
-/// The numbers of a section.
-pub struct Numbers {
-    pub layout: Layout,
-    pub element: Element,
-    pub encodes: bool,
-    pub level: Level,
+/// The arrays of numbers of a grid.
+pub struct Arrays {
+    arrays: Vec<Array>,
+    n_numbers: usize,
+    n_blocks: usize,
+}
+
+/// A block of an array.
+struct Block {
+    /// Its numbers, where those of a block are behind each other.
+    range: Range<usize>,
+    /// The first of them in the order of the nodes, and how far it is from one row and plane to the next there.
+    first: usize,
+    row: usize,
+    plane: usize,
+    shape: [usize; 3],
+}
+
+impl Arrays {
+    /// Those of a grid.
+    pub fn new(grid: Grid) -> Self {
+        let n_front = grid.n_front();
+        let n_together: usize = grid.steps().take(n_front).map(|step| step.n_new()).sum();
+        let mut all = Self { arrays: Vec::new(), n_numbers: 0, n_blocks: 0 };
+        if n_together > 0 {
+            all.push(&[n_together as u64]);
+        }
+        grid.steps().skip(n_front).for_each(|step| all.push(&step.new_extents().map(|n| n as u64)));
+        all
+    }
+
+    fn push(&mut self, extents: &[u64]) {
+        let shape = Shape::new(extents).expect("part of an array");
+        let blocks = Blocks::new(&Fold::Merge.apply(&shape, 3), MOST, ROW).expect("new nodes");
+        let (first_number, first_block) = (self.n_numbers, self.n_blocks);
+        self.n_numbers += blocks.n_elements();
+        self.n_blocks += blocks.n_blocks();
+        self.arrays.push(Array { blocks, first_number, first_block });
+    }
+
+    /// All numbers.
+    pub fn n_numbers(&self) -> usize {
+        self.n_numbers
+    }
+
+    /// Array `i`.
+    pub fn array(&self, i: usize) -> &Array {
+        &self.arrays[i]
+    }
+
+    /// Bytes of the table.
+    fn table_bytes(&self) -> usize {
+        ENTRY * self.n_blocks
+    }
+
+    /// Most bytes of table and blocks, of words of so many bytes.
+    pub fn most_bytes(&self, word_bytes: usize) -> usize {
+        self.table_bytes() + HEADER * self.n_blocks + word_bytes * self.n_numbers
+    }
+
+    fn block(&self, index: usize) -> Block {
+        let of = self.arrays.partition_point(|array| array.first_block <= index) - 1;
+        let Array { blocks, first_number, first_block } = &self.arrays[of];
+        let block = blocks.block(index - first_block);
+        let ([z, y, x], (row, plane)) = (block.origin, blocks.strides());
+        let start = first_number + blocks.elements_before(&block);
+        let range = start..start + block.n_elements();
+        Block { range, first: first_number + z * plane + y * row + x, row, plane, shape: block.shape }
+    }
+
+    /// Ranges of blocks with about so many numbers, or a few more.
+    fn pieces(&self, n_numbers: usize) -> Result<Vec<Range<usize>>> {
+        let mut pieces = try_vec(self.n_blocks, "bookkeeping")?;
+        let (mut start, mut n) = (0, 0);
+        for index in 0..self.n_blocks {
+            n += self.block(index).range.len();
+            if n >= n_numbers || index + 1 == self.n_blocks {
+                pieces.push(start..index + 1);
+                (start, n) = (index + 1, 0);
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+/// Numbers that follow each other in the order of the nodes, as they are in blocks.
+pub struct InBlocks<'a> {
+    array: &'a Array,
+    at: usize,
+    end: usize,
+}
+
+impl<'a> InBlocks<'a> {
+    /// `n` numbers of an array from `at` on.
+    #[inline(always)]
+    pub fn new(array: &'a Array, at: usize, n: usize) -> Self {
+        Self { array, at, end: at + n }
+    }
+
+    /// The place of the next ones that are behind each other, and how many these are.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<(usize, usize)> {
+        if self.at == self.end {
+            return None;
+        }
+        let (place, n) = self.array.blocks.place(self.at);
+        let n = n.min(self.end - self.at);
+        self.at += n;
+        Some((self.array.first_number + place, n))
+    }
 }
 
 /// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
-pub struct Work<W: Word> {
+struct Work<W: Word> {
     words: Kept<Vec<W>>,
     contexts: contexts::Work,
+}
+
+impl<W: Word> Work<W> {
+    fn new(encodes: bool, level: Level) -> Result<Self> {
+        let mut words = Kept::<Vec<W>>::take();
+        at_least(&mut words, MOST + LANES)?;
+        Ok(Self { words, contexts: contexts::Work::new(MOST, encodes.then_some(W::BYTES * MOST), level)? })
+    }
+}
+
+/// Encodes all numbers to the start of `out`, which is from `at` on in the payload; the bytes of table and blocks, and their
+/// sums.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn encode<T: Real>(
+    arrays: &Arrays,
+    job: &Job,
+    numbers: &[T::Bytes],
+    at: usize,
+    out: &mut [u8],
+) -> Result<(usize, Sums)> {
+    let (table, data) = out.split_at_mut(arrays.table_bytes());
+    let at_data = at + table.len();
+    let is_serial = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1;
+    let ranges = arrays.pieces(if is_serial { usize::MAX } else { MOST })?;
+    let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
+    let mut rest = &mut *table;
+    for range in ranges {
+        let (entries, behind) = rest.split_at_mut(ENTRY * range.len());
+        rest = behind;
+        pieces.push((range, entries));
+    }
+    let bound = |range: &Range<usize>| -> usize {
+        range.clone().map(|index| HEADER + size_of::<T>() * arrays.block(index).range.len()).sum()
+    };
+    let most_bytes = pieces.iter().map(|(range, _)| bound(range)).max().unwrap_or(0);
+    type Piece<'a> = (Range<usize>, &'a mut [u8]);
+    let make = |(range, entries): &mut Piece, _: Option<usize>, out: &mut [u8]| {
+        let mut work = match Work::<T::Word>::new(true, job.level) {
+            Ok(work) => work,
+            Err(error) => return (0, Err(error)),
+        };
+        let mut end = 0;
+        for (index, entry) in range.clone().zip(entries.chunks_exact_mut(ENTRY)) {
+            let block = arrays.block(index);
+            let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
+            end += at_level(job.level, task);
+            ((end / UNIT) as u32).write(entry);
+        }
+        (end, Ok(()))
+    };
+    let place = |(_, entries): Piece, made: Result<()>, start: usize, output: &[u8]| {
+        made?;
+        let (mut first, mut all) = (0, Sums::default());
+        for entry in entries.chunks_exact_mut(ENTRY) {
+            let end = u32::read(entry) as usize * UNIT;
+            let bytes = &output[first..end];
+            let sums = sums_of(job.level, Prefetch::Following, bytes, (at_data + start + first) as u64);
+            (((start + end) / UNIT) as u32).write(entry);
+            check_of(sums, bytes.len()).write(&mut entry[4..]);
+            all = all.plus(sums);
+            first = end;
+        }
+        Ok(all)
+    };
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
+    let mut all = sums_of(job.level, Prefetch::Nothing, table, at as u64);
+    for sums in sums {
+        all = all.plus(sums?);
+    }
+    Ok((table.len() + n_bytes, all))
+}
+
+/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
+fn check_of(sums: Sums, n_bytes: usize) -> u32 {
+    sums.checksum(n_bytes as u64) as u32
+}
+
+/// Table and blocks of a payload.
+pub struct Coded<'p> {
+    table: &'p [u8],
+    blocks: &'p [u8],
+    /// Where the blocks begin in the payload.
+    at: usize,
+}
+
+impl<'p> Coded<'p> {
+    /// Those that are `bytes`, from `at` on in the payload: each block can be sliced.
+    ///
+    /// # Errors
+    /// `Truncated` or `Corrupt`.
+    pub fn parse(arrays: &Arrays, bytes: &'p [u8], at: usize) -> Result<Self> {
+        let n_table = arrays.table_bytes();
+        let (table, blocks) = bytes.split_at_checked(n_table).ok_or_else(|| {
+            let text = format!("an mgard payload has {} of {n_table} bytes of its table", bytes.len());
+            Error::new(ErrorKind::Truncated, text)
+        })?;
+        let mut last = 0;
+        for (index, entry) in table.chunks_exact(ENTRY).enumerate() {
+            let end = u32::read(entry) as usize * UNIT;
+            if end < last {
+                return Err(Error::corrupt(format!("mgard block {index} ends before it begins")));
+            }
+            last = end;
+        }
+        if last != blocks.len() {
+            let have = blocks.len();
+            return Err(Error::corrupt(format!("an mgard payload has {have} bytes of blocks instead of {last}")));
+        }
+        Ok(Self { table, blocks, at: at + n_table })
+    }
+
+    /// The bytes of a block, and their sums, which are compared with its check.
+    fn block(&self, job: &Job, index: usize) -> Result<(&'p [u8], Sums)> {
+        let entry = &self.table[ENTRY * index..];
+        let end = |entry: &[u8]| u32::read(entry) as usize * UNIT;
+        let start = if index == 0 { 0 } else { end(&self.table[ENTRY * (index - 1)..]) };
+        let bytes = &self.blocks[start..end(entry)];
+        let sums = sums_of(job.level, Prefetch::Following, bytes, (self.at + start) as u64);
+        if job.verify && check_of(sums, bytes.len()) != u32::read(&entry[4..]) {
+            let text = format!("mgard block {index} is damaged: its check does not match");
+            return Err(Error::corrupt(text));
+        }
+        Ok((bytes, sums))
+    }
+
+    /// Decodes all numbers, those of each block behind each other, and returns the sums of table and blocks.
+    ///
+    /// # Errors
+    /// `Corrupt`, `UnsupportedFormat` or `OutOfMemory`.
+    pub fn decode<T: Real>(&self, arrays: &Arrays, job: &Job, numbers: &mut [T::Bytes]) -> Result<Sums> {
+        let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64).max(1);
+        let ranges = arrays.pieces(arrays.n_numbers.div_ceil(n_pieces))?;
+        let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
+        let mut rest = numbers;
+        for range in ranges {
+            let n: usize = range.clone().map(|index| arrays.block(index).range.len()).sum();
+            let (these, behind) = rest.split_at_mut(n);
+            rest = behind;
+            pieces.push((range, these));
+        }
+        let decoded = job.pool.map(pieces, |(range, numbers)| {
+            let mut work = Work::<T::Word>::new(false, job.level)?;
+            let (mut all, mut rest) = (Sums::default(), numbers);
+            for index in range {
+                let Block { range, shape, .. } = arrays.block(index);
+                let (numbers, behind) = rest.split_at_mut(range.len());
+                rest = behind;
+                let (bytes, sums) = self.block(job, index)?;
+                at_level(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
+                all = all.plus(sums);
+            }
+            Ok(all)
+        });
+        let of_table = sums_of(job.level, Prefetch::Nothing, self.table, (self.at - self.table.len()) as u64);
+        decoded.into_iter().try_fold(of_table, |sums, piece: Result<Sums>| Ok(sums.plus(piece?)))
+    }
+
+    /// Counts the blocks by their kinds.
+    ///
+    /// # Errors
+    /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
+    pub fn count(&self, arrays: &Arrays, job: &Job, counts: &mut BlockCounts) -> Result<()> {
+        for index in 0..arrays.n_blocks {
+            counts.all += 1;
+            match parse(self.block(job, index)?.0)?.0 {
+                RAW => counts.raw += 1,
+                CODED => counts.entropy += 1,
+                _ => counts.constant += 1,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encodes a block to the start of `out`, which has room for any; bytes of the result, whole units.
+struct EncodeBlock<'a, T: Real> {
+    work: &'a mut Work<T::Word>,
+    block: &'a Block,
+    numbers: &'a [T::Bytes],
+    out: &'a mut [u8],
+}
+
+impl<T: Real> Task<T::Word> for EncodeBlock<'_, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Rows<T::Word>>(self, s: S) -> usize {
+        let Self { work: Work { words, contexts }, block, numbers, out } = self;
+        let [sz, sy, sx] = block.shape;
+        let n = sz * sy * sx;
+        let mut any = T::Word::ZERO;
+        let mut row = 0;
+        while row < sz * sy {
+            let from = &numbers[block.first + row / sy * block.plane + row % sy * block.row..][..sx];
+            let words = &mut words[row * sx..][..sx];
+            let mut k = 0;
+            while k < sx {
+                words[k] = T::word(from[k]);
+                any |= words[k];
+                k += 1;
+            }
+            row += 1;
+        }
+        let word_bytes = T::Word::BYTES;
+        let coded = if any == T::Word::ZERO { Some(0) } else { contexts.encode(s, words, block.shape) };
+        let (kind, n_bytes) = match coded {
+            _ if any == T::Word::ZERO => (ZEROS, 0),
+            Some(n_bytes) if n_bytes < n * word_bytes => (CODED, n_bytes),
+            _ => (RAW, n * word_bytes),
+        };
+        let end = (HEADER + n_bytes).next_multiple_of(UNIT);
+        let (head, rest) = out[..end].split_at_mut(HEADER);
+        head.copy_from_slice(&[kind, 0, 0, 0]);
+        let (bytes, zeros) = rest.split_at_mut(n_bytes);
+        match kind {
+            CODED => contexts.write(bytes),
+            RAW => bytes.chunks_exact_mut(word_bytes).zip(words.iter()).for_each(|(out, word)| word.write(out)),
+            _ => {}
+        }
+        zeros.fill(0);
+        end
+    }
 }
 
 /// Rows of numbers, behind each other.
@@ -66,97 +403,39 @@ impl<W: Word, S: Rows<W>> RowSink<W, S> for Words<'_, W> {
     }
 }
 
-impl<W: RowWord> BlockCoder<W> for Numbers {
-    const NAME: &'static str = "mgard";
-    type Work = Work<W>;
+/// Decodes the bytes of a block of this shape to its numbers.
+struct DecodeBlock<'a, 'b, T: Real> {
+    work: &'a mut Work<T::Word>,
+    shape: [usize; 3],
+    bytes: &'b [u8],
+    numbers: &'a mut [T::Bytes],
+}
 
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn element(&self) -> Element {
-        self.element
-    }
-
-    fn work(&self) -> Result<Work<W>> {
-        let n = self.layout.blocks.block_elements();
-        let mut words = Kept::<Vec<W>>::take();
-        at_least(&mut words, n + LANES)?;
-        let n_bytes = self.encodes.then(|| self.layout.block_bound(n));
-        Ok(Work { words, contexts: contexts::Work::new(n, n_bytes, self.level)? })
-    }
+impl<T: Real> Task<T::Word> for DecodeBlock<'_, '_, T> {
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
-        &self,
-        s: S,
-        work: &mut Work<W>,
-        source: &Source,
-        shape: [usize; 3],
-        out: &mut [u8],
-    ) -> usize {
-        let Work { words, contexts } = work;
-        let [sz, sy, sx] = shape;
-        let n = sz * sy * sx;
-        let mut any = W::ZERO;
-        let mut row = 0;
-        while row < sz * sy {
-            let from = (row / sy * source.plane + row % sy * source.row) * W::BYTES;
-            let words = &mut words[row * sx..][..sx];
-            self.element.load(&source.bytes[from..from + sx * W::BYTES], words);
-            let mut k = 0;
-            while k < sx {
-                any |= words[k];
-                k += 1;
-            }
-            row += 1;
-        }
-        let coded = if any == W::ZERO { None } else { contexts.encode(s, words, shape) };
-        let (kind, n_bytes) = match coded {
-            _ if any == W::ZERO => (ZEROS, 0),
-            Some(n_bytes) if n_bytes < n * W::BYTES => (CODED, n_bytes),
-            _ => (RAW, n * W::BYTES),
-        };
-        let end = (HEADER + n_bytes).next_multiple_of(UNIT);
-        let (head, rest) = out[..end].split_at_mut(HEADER);
-        head.copy_from_slice(&[kind, 0, 0, 0]);
-        let (bytes, zeros) = rest.split_at_mut(n_bytes);
-        match kind {
-            CODED => contexts.write(bytes),
-            RAW => source.copy(shape, self.element, bytes),
-            _ => {}
-        }
-        zeros.fill(0);
-        end
-    }
-
-    #[inline(always)]
-    fn decode<S: Rows<W>>(
-        &self,
-        s: S,
-        work: &mut Work<W>,
-        shape: [usize; 3],
-        bytes: &[u8],
-        target: &mut Target,
-    ) -> Result<()> {
-        let Work { words, contexts } = work;
-        let n: usize = shape.iter().product();
+    fn run<S: Rows<T::Word>>(self, s: S) -> Result<()> {
+        let Self { work: Work { words, contexts }, shape, bytes, numbers } = self;
         let (kind, rest) = parse(bytes)?;
         let n_bytes = match kind {
             CODED => {
                 let n_bytes = contexts.decode(s, rest, shape, &mut Words { words, at: 0 })?;
-                target.store(s, words, shape, self.element);
+                let words = &words[..numbers.len()];
+                let mut k = 0;
+                while k < words.len() {
+                    numbers[k] = T::put(words[k]);
+                    k += 1;
+                }
                 n_bytes
             }
             RAW => {
-                target.copy(rest.get(..n * W::BYTES).ok_or_else(damage)?, shape, W::BYTES);
-                n * W::BYTES
+                let n_bytes = size_of_val(numbers);
+                numbers.copy_from_slice(T::elements(rest.get(..n_bytes).ok_or_else(damage)?));
+                n_bytes
             }
             _ => {
-                let [sz, sy, sx] = shape;
-                for row in 0..sz * sy {
-                    target.row(row / sy, row % sy, W::BYTES)[..sx * W::BYTES].fill(0);
-                }
+                numbers.fill(T::Bytes::default());
                 0
             }
         };
@@ -175,20 +454,45 @@ fn parse(bytes: &[u8]) -> Result<(u8, &[u8])> {
     }
 }
 
-/// Counts a block by its kind.
-///
-/// # Errors
-/// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
-pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
-    counts.all += 1;
-    match parse(bytes)?.0 {
-        RAW => counts.raw += 1,
-        CODED => counts.entropy += 1,
-        _ => counts.constant += 1,
-    }
-    Ok(())
-}
-
 fn damage() -> Error {
     Error::corrupt("an mgard block is not as long as its contents")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_in_a_block_once() {
+        for extents in [&[5][..], &[100_000], &[700, 900], &[70, 80, 90], &[5, 6, 70, 80], &[3, 1, 40_000]] {
+            let grid = Grid::new(&Shape::new(extents).unwrap()).unwrap();
+            let arrays = Arrays::new(grid);
+            assert_eq!(arrays.n_numbers(), grid.n_nodes() - 1);
+            // Where each number is, in the order of the nodes: by its block, and by how numbers follow each other.
+            let mut places = vec![usize::MAX; arrays.n_numbers()];
+            let mut end = 0;
+            for index in 0..arrays.n_blocks {
+                let Block { range, first, row, plane, shape: [sz, sy, sx] } = arrays.block(index);
+                assert_eq!(range.start, end);
+                end = range.end;
+                for (i, place) in range.enumerate() {
+                    let (z, y, x) = (i / (sy * sx), i / sx % sy, i % sx);
+                    assert!(z < sz);
+                    places[first + z * plane + y * row + x] = place;
+                }
+            }
+            assert_eq!(end, arrays.n_numbers());
+            for array in &arrays.arrays {
+                let mut at = 0;
+                let mut all = InBlocks::new(array, 0, array.blocks.n_elements());
+                while let Some((place, n)) = all.next() {
+                    for k in 0..n {
+                        assert_eq!(places[array.first_number + at + k], place + k, "{extents:?}");
+                    }
+                    at += n;
+                }
+                assert_eq!(at, array.blocks.n_elements());
+            }
+        }
+    }
 }

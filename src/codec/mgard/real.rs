@@ -38,10 +38,6 @@ pub trait Real:
     fn elements(array: &[u8]) -> &[Self::Bytes];
     /// Those to be written.
     fn elements_mut(array: &mut [u8]) -> &mut [Self::Bytes];
-    /// The bytes of elements.
-    fn flat(elements: &[Self::Bytes]) -> &[u8];
-    /// Those to be written.
-    fn flat_mut(elements: &mut [Self::Bytes]) -> &mut [u8];
     /// A word in memory.
     fn put(word: Self::Word) -> Self::Bytes;
     /// A word from memory.
@@ -91,14 +87,6 @@ macro_rules! real {
             #[inline(always)]
             fn elements_mut(array: &mut [u8]) -> &mut [Self::Bytes] {
                 array.as_chunks_mut().0
-            }
-            #[inline(always)]
-            fn flat(elements: &[Self::Bytes]) -> &[u8] {
-                elements.as_flattened()
-            }
-            #[inline(always)]
-            fn flat_mut(elements: &mut [Self::Bytes]) -> &mut [u8] {
-                elements.as_flattened_mut()
             }
             #[inline(always)]
             fn put(word: Self::Word) -> Self::Bytes {

@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::mgard::grid::Step;
+use crate::codec::mgard::numbers::{Array, InBlocks};
 use crate::codec::mgard::real::Real;
 use crate::stage::rows::{Rows, Task};
 use crate::stage::word::Word;
@@ -203,12 +204,35 @@ pub fn cubic<T: Real>(a: T, b: T, c: T, d: T) -> T {
     ordinary((b + c) * T::NEAR - (a + d) * T::FAR)
 }
 
+/// The numbers of a step, where those of each block are behind each other.
+#[derive(Clone, Copy)]
+pub struct Numbers<'a, T: Real> {
+    /// Those of all steps.
+    pub all: &'a [T::Bytes],
+    /// The array that has them, from this one on.
+    pub array: &'a Array,
+    pub start: usize,
+}
+
+impl<T: Real> Numbers<'_, T> {
+    /// Brings those of new nodes from `at` on.
+    #[inline(always)]
+    fn bring(&self, at: usize, out: &mut [T::Bytes]) {
+        let mut runs = InBlocks::new(self.array, self.start + at, out.len());
+        let mut end = 0;
+        while let Some((place, n)) = runs.next() {
+            out[end..end + n].copy_from_slice(&self.all[place..place + n]);
+            end += n;
+        }
+    }
+}
+
 /// Some units of a step that are decoded.
 pub struct Decode<'a, T: Real> {
     pub refine: &'a Refine<'a, T>,
     pub units: Range<usize>,
-    /// The numbers of the new nodes, and the nodes after the step.
-    pub numbers: &'a [T::Bytes],
+    pub numbers: Numbers<'a, T>,
+    /// The nodes after the step.
     pub nodes: &'a mut [T::Bytes],
 }
 
@@ -218,11 +242,11 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
     #[inline(always)]
     fn run<S: Rows<T::Word>>(self, _: S) {
         let Self { refine, units, numbers, nodes } = self;
-        let (mut new, bin) = ([T::ZERO; TILE], refine.rule.bin);
-        let (mut numbers, mut nodes) = (numbers, nodes);
+        let (mut new, mut codes) = ([T::ZERO; TILE], [T::Bytes::default(); TILE]);
+        let (mut nodes, bin) = (nodes, refine.rule.bin);
         let mut unit = units.start;
         while unit < units.end {
-            let [start, end] = [refine.starts(unit)[0], refine.starts(unit + 1)[0]];
+            let [[start, first], [end, _]] = [refine.starts(unit), refine.starts(unit + 1)];
             let (these, rest) = std::mem::take(&mut nodes).split_at_mut(end - start);
             nodes = rest;
             let n_new = refine.n_new(unit);
@@ -232,9 +256,9 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
             let mut at = 0;
             while at < n_new {
                 let n = TILE.min(n_new - at);
-                let new = &mut new[..n];
+                let (new, codes) = (&mut new[..n], &mut codes[..n]);
                 refine.predict(unit, at, new);
-                let codes = &numbers[at..][..n];
+                numbers.bring(first + at, codes);
                 let mut k = 0;
                 while k < n {
                     new[k] = new[k] + T::whole(T::word(codes[k])) * bin;
@@ -243,7 +267,6 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
                 refine.store(unit, at, new, these);
                 at += n;
             }
-            numbers = &numbers[n_new..];
             unit += 1;
         }
     }

@@ -6,7 +6,7 @@ use crate::codec::Job;
 use crate::codec::mgard::grid::Grid;
 use crate::codec::mgard::payload::Head;
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{Decode, Encode, Errors, Refine, Rule, Watch};
+use crate::codec::mgard::refine::{Decode, Encode, Errors, Numbers, Refine, Rule, Watch};
 use crate::cpu::kept::Keep;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::at_level;
@@ -16,8 +16,7 @@ use zerocopy::FromZeros;
 pub struct Memory<T: Real> {
     /// The grids before and after a step.
     pub grids: [Vec<T::Bytes>; 2],
-    /// The numbers of the first steps, and those of another step.
-    pub front: Vec<T::Bytes>,
+    /// The numbers of all steps.
     pub numbers: Vec<T::Bytes>,
     /// A bit for each element that is kept exactly.
     pub exact: Vec<AtomicU32>,
@@ -25,7 +24,7 @@ pub struct Memory<T: Real> {
 
 impl<T: Real> Default for Memory<T> {
     fn default() -> Self {
-        Self { grids: [vec![], vec![]], front: vec![], numbers: vec![], exact: vec![] }
+        Self { grids: [vec![], vec![]], numbers: vec![], exact: vec![] }
     }
 }
 
@@ -54,34 +53,29 @@ fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn reserve<B: FromZeros>(
-    grid: &Grid,
-    grids: &mut [Vec<B>; 2],
-    front: &mut Vec<B>,
-    numbers: &mut Vec<B>,
-) -> Result<()> {
-    let n_front = grid.n_front();
-    let (mut most, mut last, mut n_together, mut most_new) = ([1, 1], 1, 0, 0);
+pub fn reserve<B: FromZeros>(grid: &Grid, grids: &mut [Vec<B>; 2], numbers: &mut Vec<B>) -> Result<()> {
+    let (mut most, mut last) = ([1, 1], 1);
     for (i, step) in grid.steps().enumerate() {
         // Before this step the nodes are in the one, after it in the other; but those of the array are not here.
         most[i % 2] = most[i % 2].max(last);
         last = step.n_nodes();
-        if i < n_front {
-            n_together += step.n_new();
-        } else {
-            most_new = most_new.max(step.n_new());
-        }
     }
     at_least(&mut grids[0], most[0])?;
     at_least(&mut grids[1], most[1])?;
-    at_least(front, n_together)?;
-    at_least(numbers, most_new)
+    at_least(numbers, grid.n_nodes() - 1)
+}
+
+/// Which array has the numbers of step `i`, which begin with that number of all, and where they begin in it.
+pub fn array_of(grid: &Grid, i: usize, first: usize) -> (usize, usize) {
+    let n_front = grid.n_front();
+    if i < n_front { (0, first) } else { (i - n_front + usize::from(n_front > 0), 0) }
 }
 
 /// Into which ranges of units the work on a step is cut.
 fn pieces<T: Real>(refine: &Refine<T>, job: &Job) -> Vec<std::ops::Range<usize>> {
     let n_units = refine.n_units();
-    let n = job.pool.pieces((refine.step.n_nodes() * size_of::<T>()) as u64).clamp(1, n_units);
+    // Threads come later than a small step is done.
+    let n = job.pool.pieces((refine.step.n_nodes() * size_of::<T>() / 4) as u64).clamp(1, n_units);
     (0..n).map(|i| i * n_units / n..(i + 1) * n_units / n).collect()
 }
 
@@ -89,15 +83,15 @@ fn pieces<T: Real>(refine: &Refine<T>, job: &Job) -> Vec<std::ops::Range<usize>>
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: &[T::Bytes], nodes: &mut [T::Bytes]) -> Result<()> {
+pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes: &mut [T::Bytes]) -> Result<()> {
     let ranges = pieces(refine, job);
     let mut tasks = try_vec(ranges.len(), "bookkeeping")?;
     let mut rest = nodes;
     for units in ranges {
-        let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit));
-        let (nodes, behind) = rest.split_at_mut(end[0] - start[0]);
+        let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit)[0]);
+        let (nodes, behind) = rest.split_at_mut(end - start);
         rest = behind;
-        tasks.push(Decode { refine, units, numbers: &numbers[start[1]..end[1]], nodes });
+        tasks.push(Decode { refine, units, numbers, nodes });
     }
     job.pool.map(tasks, |task| at_level(job.level, task));
     Ok(())

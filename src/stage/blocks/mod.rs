@@ -33,11 +33,13 @@ impl Block {
     }
 
     /// The place behind it on an axis.
+    #[inline(always)]
     pub fn end(&self, axis: usize) -> usize {
         self.origin[axis] + self.shape[axis]
     }
 
     /// The number, within the box, of the element at a place in the array.
+    #[inline(always)]
     pub fn place(&self, [z, y, x]: [usize; 3]) -> usize {
         let ([oz, oy, ox], [_, sy, sx]) = (self.origin, self.shape);
         ((z - oz) * sy + y - oy) * sx + x - ox
@@ -75,6 +77,26 @@ impl Blocks {
     /// Elements of all blocks.
     pub fn n_elements(&self) -> usize {
         self.extents.iter().product()
+    }
+
+    /// Elements of the blocks before one.
+    #[inline(always)]
+    pub fn elements_before(&self, block: &Block) -> usize {
+        let ([z, y, x], [sz, sy, _], [_, ey, ex]) = (block.origin, block.shape, self.extents);
+        z * ey * ex + sz * (y * ex + sy * x)
+    }
+
+    /// Where element `index` of the array is if those of each block are behind each other, and how many elements that follow it in
+    /// a row do so there, itself included.
+    #[inline(always)]
+    pub fn place(&self, index: usize) -> (usize, usize) {
+        let ([_, ey, ex], [_, side_y, side_x]) = (self.extents, self.sides);
+        let (z, y, x) = (index / (ey * ex), index / ex % ey, index % ex);
+        // Sides are powers of two.
+        let origin = [z & !(self.sides[0] - 1), y & !(side_y - 1), x & !(side_x - 1)];
+        let shape = [0, 1, 2].map(|k| self.sides[k].min(self.extents[k] - origin[k]));
+        let block = Block { origin, shape };
+        (self.elements_before(&block) + block.place([z, y, x]), block.end(2) - x)
     }
 
     /// Number of blocks.
