@@ -86,23 +86,19 @@ def test_what_cannot_be_kept_is_refused(tmp_path):
         create(tmp_path / "x.h5", data, options(MGARD, ABS, 1))
     with pytest.raises(ValueError, match="cannot know the range of the dataset; use abs"):
         create(tmp_path / "x.h5", data.astype("f4"), options(MGARD, REL, 1e-3))
-    with pytest.raises(ValueError, match="shuffle runs before gridz"):
+    with pytest.raises(ValueError, match="the shuffle filter runs before gridz"):
         create(tmp_path / "x.h5", data.astype("f4"), options(MGARD, ABS, 1e-3), shuffle=True)
 
 
 def test_h5repack_and_netcdf(tmp_path):
     data = smooth("f4", (100, 120))
-    data[10:20] = -999
     plain = xarray.Dataset({"v": (("y", "x"), data)})
-    encoding = {"v": {"_FillValue": np.float32(-999), "chunksizes": (50, 60)}}
-    plain.to_netcdf(tmp_path / "plain.nc", engine="netcdf4", encoding=encoding)
+    plain.to_netcdf(tmp_path / "plain.nc", engine="netcdf4", encoding={"v": {"chunksizes": (50, 60)}})
     words = ",".join(map(str, options(MGARD, ABS, 1e-3)))
     run("nccopy", "-F", f"v,{GRIDZ},{words}", tmp_path / "plain.nc", tmp_path / "packed.nc")
     run("h5repack", "-l", "v:CHUNK=100x17", tmp_path / "packed.nc", tmp_path / "again.nc")
     # Each time that chunks are made anew, up to one bound more.
     for name, n in (("packed.nc", 1), ("again.nc", 2)):
         with h5py.File(tmp_path / name) as file:
-            got = file["v"][()]
             assert {spec_of(frame) for frame in frames(file["v"])} == {DRIFTING[0]}
-        kept(got, data, n * 1e-3)
-        same(got == -999, data == -999)
+            kept(file["v"][()], data, n * 1e-3)
