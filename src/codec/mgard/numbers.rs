@@ -18,6 +18,7 @@ use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
+use crate::stage::blocks::payload::check_of;
 use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
 use crate::stage::rows::{LANES, RowSink, Rows, Task, at_level};
@@ -235,11 +236,6 @@ pub fn encode<T: Real>(
         all = all.plus(sums?);
     }
     Ok((table.len() + n_bytes, all))
-}
-
-/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
-fn check_of(sums: Sums, n_bytes: usize) -> u32 {
-    sums.checksum(n_bytes as u64) as u32
 }
 
 /// Table and blocks of a payload.

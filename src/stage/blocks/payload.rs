@@ -67,7 +67,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
 /// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
-fn check_of(sums: Sums, n_bytes: usize) -> u32 {
+pub fn check_of(sums: Sums, n_bytes: usize) -> u32 {
     sums.checksum(n_bytes as u64) as u32
 }
 
