@@ -197,6 +197,27 @@ fn masks_and_spikes_are_cheap() {
     }
 }
 
+/// A few spikes in a field of zeros do not count for a mean, but they are not lost.
+#[test]
+fn no_error_is_far_above_the_mean() {
+    let raw = bytes_of(DType::F64, (0..1_000_000).map(|i| if i % 400_000 == 9 { 490.0 } else { 0.0 }));
+    let (_, decoded) = check(&array(DType::F64, &[1_000_000]), &request("mgard,rms=1"), &raw);
+    assert_kept(DType::F64, &raw, &decoded, Bound::Absolute(8.001), None);
+}
+
+/// What is said of a region's array is not believed before there is a table of it.
+#[test]
+fn regions_of_large_arrays_need_a_payload() {
+    let field = field(DType::F32, [8, 16, 16]);
+    let mut frame = compress(&array(DType::F32, &[2048]), &request("mgard,abs=1e-3"), &field, &Context::default());
+    frame[40..48].copy_from_slice(&((1u64 << 32) - 1).to_le_bytes());
+    common::repair::repair(&mut frame);
+    let mut one = [0; 4];
+    let error =
+        gridz::decompress_region(&frame, &[7], &[1], &mut one, gridz::Verify::Checksum, &Context::default());
+    assert!(matches!(error.unwrap_err().kind(), gridz::ErrorKind::Corrupt | gridz::ErrorKind::Truncated));
+}
+
 #[test]
 fn constants_are_small() {
     for (dtype, value) in [(DType::F32, 0.0), (DType::F32, 1013.25), (DType::F64, -1e300), (DType::F64, 1e-300)] {
@@ -209,7 +230,7 @@ fn constants_are_small() {
     }
 }
 
-/// Several blocks in a section, several sections, and threads.
+/// Several blocks in an array of numbers, several arrays, and threads; as it is and with holes.
 #[test]
 fn large_arrays_are_the_same_in_all_ways() {
     for (dtype, extents) in [
@@ -219,14 +240,16 @@ fn large_arrays_are_the_same_in_all_ways() {
         (DType::F64, [150_000, 1, 3]),
         (DType::F32, [2, 300_000, 1]),
     ] {
-        let raw = field(dtype, extents);
-        for text in ["mgard,abs=1e-4", "mgard,rms=1e-3"] {
-            let (frame, decoded) = check(&array(dtype, &extents.map(|n| n as u64)), &request(text), &raw);
-            assert_ne!(frame[5], STORED);
-            if text.contains("abs") {
-                assert_kept(dtype, &raw, &decoded, Bound::Absolute(1e-4), None);
-            } else {
-                assert!(root_of_mean(dtype, &raw, &decoded, (1e-3, None)) <= 1.0);
+        for seed in [0, 1] {
+            let mut raw = field(dtype, extents);
+            spoil(dtype, &mut raw, seed);
+            for text in ["mgard,abs=1e-4,fill=-999", "mgard,rms=1e-3,fill=-999"] {
+                let (frame, decoded) = check(&array(dtype, &extents.map(|n| n as u64)), &request(text), &raw);
+                assert_ne!(frame[5], STORED);
+                let fill = bytes_of(dtype, std::iter::once(-999.0));
+                let bound = if text.contains("abs") { 1e-4 } else { f64::INFINITY };
+                assert_kept(dtype, &raw, &decoded, Bound::Absolute(bound), Some(&fill));
+                assert!(root_of_mean(dtype, &raw, &decoded, (1e-3, Some(-999.0))) <= 1.0);
             }
         }
     }

@@ -33,6 +33,7 @@ def decode(dtype, extents, parameters, payload):
     bound, first, order, zero, cubic = struct.unpack("<dQ4s4sQ", source.take(32))
     check(bound == value if mode == ABS else 0 <= bound < math.inf, "bound")
     known(not any(zero) and first >> 8 * element.itemsize == 0, "front")
+    check(np.isfinite(np.array([first], word).view(element)[0]), "first element")
     check(sorted(order) == [0, 1, 2, 3], "order")
 
     shape = [1] * (4 - len(extents)) + extents

@@ -89,7 +89,7 @@ impl<T: Real> Sampler<'_, T> {
         }
         let strides = self.grid.strides();
         let step = strides[axis] << level;
-        let n_nodes = (extents[axis] - 1) >> level;
+        let last = (extents[axis] - 1) >> level;
         let n = (self.array.len() / SAMPLE_EVERY).clamp(LEAST_SAMPLES, MOST_SAMPLES) >> level;
         for i in 0..n {
             let mut digits = Place::number(i);
@@ -97,7 +97,7 @@ impl<T: Real> Sampler<'_, T> {
             let others = (0..MAX_RANK).filter(|&other| other != axis);
             let beside: usize = others.map(|other| digits.digit(extents[other]) * strides[other]).sum();
             let place = along * step + beside;
-            let sample = self.sample(place, step, along, n_nodes);
+            let sample = self.sample(place, step, along, last);
             if let Some([of_linear, of_cubic]) = sample {
                 costs.linear += of_linear;
                 costs.cubic += of_cubic;

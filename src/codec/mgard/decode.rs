@@ -2,6 +2,7 @@
 
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::exact;
+use crate::codec::mgard::grid::MAX_RANK;
 use crate::codec::mgard::payload::Payload;
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Numbers, Refine};
@@ -9,10 +10,12 @@ use crate::codec::mgard::walk::{self, Memory, rule};
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::kept::Kept;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
+use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
+use zerocopy::FromZeros;
 
 /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns its sums.
 ///
@@ -47,6 +50,27 @@ pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8])
     }
     let of_front = sums_of(job.level, Prefetch::Nothing, front, 0);
     Ok(of_numbers.plus(of_front).plus(sums_of(job.level, Prefetch::Nothing, exact, exact_at as u64)))
+}
+
+/// As [`decode`], but only the elements of a region are wanted.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_region<T: Real>(
+    chunk: &Chunk,
+    job: &Job,
+    payload: &[u8],
+    region: &FoldedRegion,
+    dst: &mut [u8],
+) -> Result<Sums> {
+    // What is said of a large array must have a table of its size, before there is memory for it.
+    chunk.parse::<T>(payload)?;
+    let n_bytes = chunk.grid.n_nodes() * size_of::<T>();
+    let failed = |_| Error::out_of_memory(n_bytes as u64, "a chunk");
+    let mut all = u8::new_vec_zeroed(n_bytes).map_err(failed)?;
+    let sums = decode::<T>(chunk, job, payload, &mut all)?;
+    region.take([0; MAX_RANK], chunk.grid.extents.map(|n| n as u64), &all, size_of::<T>(), dst);
+    Ok(sums)
 }
 
 /// Counts the blocks of numbers, and the elements that are kept exactly.

@@ -28,6 +28,8 @@ const FINER: f64 = 1.5;
 const FINEST: f64 = 4.0;
 /// Times that errors are measured to find the largest bins for a mean of squares.
 const TRIES: usize = 4;
+/// No error may be larger than so many times the root of the mean of squares: in a field of which nearly all is constant, what is not would be lost.
+const LARGEST_ERROR: f64 = 8.0;
 /// Units that an error of a whole bin has.
 const UNITS: f64 = 32768.0;
 /// By so many units the root of the mean of squares may be larger than that of errors in whole units.
@@ -111,7 +113,7 @@ impl<T: Real> Coder<'_, T> {
         let first = self.middle();
         let largest = self.largest(first, T::at_most(bound));
         // What rounding may add to an error, about.
-        let unit = if largest == T::ZERO { 0.0 } else { 2f64.powi(exponent(largest) - T::FRACTION_BITS as i32) };
+        let unit = if largest == T::ZERO { 0.0 } else { power_of_2(exponent(largest) - T::FRACTION_BITS as i32) };
         let head = Head {
             bound,
             first: first.to_word().to_u64(),
@@ -157,8 +159,9 @@ impl<T: Real> Coder<'_, T> {
 
     /// The size of the largest ordinary element that may have a code with this bound.
     fn largest(&self, middle: T, bound: T) -> T {
-        let largest =
-            |piece: &[T::Bytes]| at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES });
+        let largest = |piece: &[T::Bytes]| {
+            at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, fill: self.fill })
+        };
         let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
         let pieces = self.array.chunks(self.array.len().div_ceil(n_pieces)).collect();
         self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
@@ -209,6 +212,10 @@ impl<T: Real> Coder<'_, T> {
                     break;
                 }
             }
+            let next = next.min(LARGEST_ERROR * value);
+            if next == half {
+                break;
+            }
             half = next;
         }
         // Where each error is below the value, the mean is.
@@ -235,11 +242,12 @@ impl<T: Real> Plan<T> {
     }
 }
 
-/// The size of the largest of those elements that are not farther from the middle than something.
+/// The size of the largest of those elements that are not farther from the middle than something, and no fill values.
 struct Largest<'a, T: Real> {
     piece: &'a [T::Bytes],
     middle: T,
     farthest: T,
+    fill: T::Word,
 }
 
 impl<T: Real> Task<T::Word> for Largest<'_, T> {
@@ -247,7 +255,7 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
 
     #[inline(always)]
     fn run<S: Rows<T::Word>>(self, _: S) -> T {
-        let Self { piece, middle, farthest } = self;
+        let Self { piece, middle, farthest, fill } = self;
         let mut largest = [T::ZERO; LANES];
         let mut at = 0;
         while at < piece.len() {
@@ -257,7 +265,8 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
             while lane < n {
                 let x = T::of(row[lane]);
                 // Not so of what is not finite.
-                let size = if (x - middle).size() < farthest { x.size() } else { T::ZERO };
+                let is_counted = (x - middle).size() < farthest && x.to_word() != fill;
+                let size = if is_counted { x.size() } else { T::ZERO };
                 largest[lane] = if size > largest[lane] { size } else { largest[lane] };
                 lane += 1;
             }
@@ -270,6 +279,11 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
 /// Half a bin, so that errors are within a bound where rounding adds up to a unit; not less than half of the bound.
 fn within(bound: f64, unit: f64) -> f64 {
     (bound - unit).max(bound / 2.0)
+}
+
+/// A power of two, or 0 if it is below the normal numbers.
+fn power_of_2(exponent: i32) -> f64 {
+    if exponent > -1023 { f64::from_bits(((exponent + 1023) as u64) << 52) } else { 0.0 }
 }
 
 /// The exponent of a number above 0.

@@ -21,7 +21,7 @@ mod walk;
 
 use crate::codec::mode::Mode;
 use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
-use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -36,7 +36,7 @@ use real::Real;
 /// Room for what a payload has beside numbers.
 const FRONT_BYTES: u64 = 1 << 12;
 
-/// Arrays must be smaller: the table of a section counts its bytes by four, in 32 bits.
+/// Arrays must be smaller: the table of their numbers counts bytes by four, in 32 bits.
 const MOST_BYTES: usize = 1 << 34;
 
 /// The codec.
@@ -124,13 +124,11 @@ impl Codec for Mgard {
         dst: &mut [u8],
     ) -> Result<Option<Sums>> {
         let chunk: &Chunk = job.layout.get();
-        let size = chunk.element()?.bytes;
-        let n_bytes = chunk.grid.n_nodes() * size;
-        let mut all = try_vec(n_bytes, "a chunk")?;
-        all.resize(n_bytes, 0);
-        let sums = self.decode(job, payload, &mut all)?;
-        region.take([0; MAX_RANK], chunk.grid.extents.map(|n| n as u64), &all, size, dst);
-        Ok(job.verify.then_some(sums))
+        let sums = match chunk.dtype {
+            DType::F32 => decode::decode_region::<f32>(chunk, job, payload, region, dst),
+            _ => decode::decode_region::<f64>(chunk, job, payload, region, dst),
+        };
+        Ok(Some(sums?).filter(|_| job.verify))
     }
 }
 

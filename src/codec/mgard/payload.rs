@@ -93,7 +93,9 @@ impl<'p> Payload<'p> {
         let n_levels = grid.n_levels() as usize;
         let bins: Vec<f64> = (0..n_levels).map(|i| f64::from_bits(number(FIXED_BYTES + 8 * i))).collect();
         let bound = f64::from_bits(number(0));
-        if !bins.iter().chain([&bound]).all(|x| x.is_finite() && *x >= 0.0) {
+        let first =
+            if words == DType::U32 { f32::from_bits(number(8) as u32).into() } else { f64::from_bits(number(8)) };
+        if !first.is_finite() || !bins.iter().chain([&bound]).all(|x| x.is_finite() && *x >= 0.0) {
             return Err(wrong());
         }
         let n_exact = usize::try_from(number(FIXED_BYTES + 8 * n_levels)).map_err(|_| wrong())?;

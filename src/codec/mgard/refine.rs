@@ -186,7 +186,7 @@ impl<T: Real> Refine<'_, T> {
     }
 }
 
-/// A prediction, or nothing where it is no number: what a decoder makes of damage is of no matter, but must be the same.
+/// A prediction, or 0 where it is no number: of damage, or where sums of large numbers are infinite.
 #[inline(always)]
 fn ordinary<T: Real>(x: T) -> T {
     if x.size() <= T::MAX { x } else { T::ZERO }
