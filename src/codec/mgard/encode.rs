@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::choose::{Place, Sampler};
 use crate::codec::mgard::exact;
+use crate::codec::mgard::grid::MAX_LEVELS;
 use crate::codec::mgard::numbers::{self, Arrays};
 use crate::codec::mgard::payload::{self, Head};
 use crate::codec::mgard::real::Real;
@@ -69,11 +70,9 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     let mut n_exact = 0;
     if exact.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
         let row = chunk.grid.extents[3];
-        let Some(section) = exact::write::<T>(array, row, exact, chunk.element()?, rest.len()) else {
-            return stored;
-        };
-        n_exact = section.len();
-        rest[..n_exact].copy_from_slice(&section);
+        let written = exact::write::<T>(array, row, exact, chunk.element()?, rest);
+        let Some(n_bytes) = written else { return stored };
+        n_exact = n_bytes;
     }
     plan.head.write(n_exact, head);
     let sums = of_numbers.plus(sums_of(job.level, Prefetch::Nothing, head, 0)).plus(sums_of(
@@ -86,7 +85,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
 }
 
 /// What is decided before a walk.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Plan<T> {
     head: Head,
     /// Errors must be smaller.
@@ -119,11 +118,11 @@ impl<T: Real> Coder<'_, T> {
             first: first.to_word().to_u64(),
             grid: self.chunk.grid,
             cubic: 0,
-            bins: vec![0.0; self.chunk.grid.n_levels() as usize],
+            bins: [0.0; MAX_LEVELS],
         };
         let mut plan = Plan { head, bound: T::ZERO };
         plan.bin(within(bound, unit), bound, 1.0);
-        let bin = T::at_most(plan.head.bins.last().copied().unwrap_or(0.0));
+        let bin = T::at_most(plan.head.bins[0]);
         let sampler =
             Sampler { array: self.array, grid: self.chunk.grid, bin, inverse: bin.inverse(), fill: self.fill };
         (plan.head.grid, plan.head.cubic) = sampler.choose();
@@ -150,9 +149,13 @@ impl<T: Real> Coder<'_, T> {
     fn middle(&self) -> T {
         let n = self.array.len();
         let element = |i: usize| T::of(self.array[i]);
-        let mut some: Vec<T> =
-            (0..MIDDLE_OF).map(|i| element(Place::number(i).digit(n))).filter(|&x| self.is_ordinary(x)).collect();
-        some.sort_by(|a, b| a.to_f64().total_cmp(&b.to_f64()));
+        let (mut some, mut n_some) = ([T::ZERO; MIDDLE_OF], 0);
+        for i in 0..MIDDLE_OF {
+            some[n_some] = element(Place::number(i).digit(n));
+            n_some += usize::from(self.is_ordinary(some[n_some]));
+        }
+        let some = &mut some[..n_some];
+        some.sort_unstable_by(|a, b| a.to_f64().total_cmp(&b.to_f64()));
         let any = || (0..n).map(element).find(|&x| self.is_ordinary(x)).unwrap_or(T::ZERO);
         some.get(some.len() / 2).copied().unwrap_or_else(any)
     }
@@ -163,6 +166,9 @@ impl<T: Real> Coder<'_, T> {
             at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, fill: self.fill })
         };
         let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
+        if n_pieces == 1 {
+            return largest(self.array);
+        }
         let pieces = self.array.chunks(self.array.len().div_ceil(n_pieces)).collect();
         self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
     }
@@ -198,9 +204,9 @@ impl<T: Real> Coder<'_, T> {
         // That of errors which are equally likely in a bin; then as measured, and a little below.
         let (mut half, mut best) = (value * 3f64.sqrt(), None);
         for _ in 0..TRIES {
-            let mut wider = plan.clone();
+            let mut wider = plan;
             wider.bin(half, (half + unit.min(half)).min(f64::MAX), finer);
-            let bin = T::at_most(wider.head.bins.last().copied().unwrap_or(0.0)).to_f64();
+            let bin = T::at_most(wider.head.bins[0]).to_f64();
             let units = T::at_most(UNITS / bin);
             let errors = self.walk(&wider, Some(units))?;
             let mean = errors.squares as f64 / errors.n.max(1) as f64;
@@ -227,7 +233,7 @@ impl<T: Real> Plan<T> {
     /// Sets the bins, of which the finest level has those with this half, and the bound.
     fn bin(&mut self, half: f64, bound: f64, finer: f64) {
         let mut factor = 1.0;
-        for bin in self.head.bins.iter_mut().rev() {
+        for bin in &mut self.head.bins[..self.head.grid.n_levels() as usize] {
             // Four times a bin and more must be finite.
             *bin = T::at_most((2.0 * half).min(T::MAX.to_f64() / 16.0) / factor).to_f64();
             factor = FINEST.min(factor * finer);

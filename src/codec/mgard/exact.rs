@@ -49,19 +49,17 @@ pub fn table_bytes(n: usize) -> usize {
     ENTRY * n.div_ceil(PIECE)
 }
 
-/// Writes the elements that are marked, of an array with rows of `row` elements; how many there are. `None` if there is no
-/// memory for them, or they would take more than `most` bytes.
+/// Writes the elements that are marked, of an array with rows of `row` elements, to the start of `out`; bytes of it. `None` if
+/// that is too short.
 pub fn write<T: Real>(
     array: &[T::Bytes],
     row: usize,
     exact: &[AtomicU32],
     element: Element,
-    most: usize,
-) -> Option<Vec<u8>> {
-    let table = table_bytes(array.len());
-    let mut out = Vec::new();
-    out.try_reserve(table).ok()?;
-    out.resize(table, 0);
+    out: &mut [u8],
+) -> Option<usize> {
+    let mut end = table_bytes(array.len());
+    out.get_mut(..end)?.fill(0);
     for (i, (elements, words)) in array.chunks(PIECE).zip(exact.chunks(PIECE / 32)).enumerate() {
         let mut marks = Marks::new(elements.len());
         for (mark, word) in marks.words_mut().iter_mut().zip(words) {
@@ -85,12 +83,8 @@ pub fn write<T: Real>(
         let n_bytes = ALIGNMENT
             + holes.as_ref().map_or(0, Holes::n_bytes)
             + if n_others > 0 { others_bytes(n_others, element) } else { 0 };
-        let start = out.len();
-        if start + n_bytes > most || out.try_reserve(n_bytes).is_err() {
-            return None;
-        }
-        out.resize(start + n_bytes, 0);
-        let mut rest = &mut out[start..];
+        let mut rest = out.get_mut(end..end + n_bytes)?;
+        end += n_bytes;
         let flags = if holes.is_some() { HOLES } else { 0 } | if n_others > 0 { OTHERS } else { 0 };
         place(&mut rest, 2).copy_from_slice(&flags.to_le_bytes());
         if let Some(holes) = holes {
@@ -101,7 +95,7 @@ pub fn write<T: Real>(
         }
         (n_bytes as u32).write(&mut out[ENTRY * i..]);
     }
-    Some(out)
+    Some(end)
 }
 
 /// What a piece has.

@@ -9,6 +9,9 @@ use crate::types::Shape;
 
 /// Most axes.
 pub const MAX_RANK: usize = 4;
+/// Most levels above that of the array, and most steps: extents multiply to no more than 2^32 elements.
+pub const MAX_LEVELS: usize = 33;
+pub const MAX_STEPS: usize = MAX_LEVELS + MAX_RANK;
 /// The numbers of the first steps are coded together, up to a grid of so many nodes.
 const FRONT_NODES: usize = 1 << 12;
 
@@ -35,14 +38,15 @@ pub struct Step {
 }
 
 impl Grid {
-    /// The grids of an array of rank 1 to 4. `None` if there are no elements, or more than memory has.
+    /// The grids of an array of rank 1 to 4. `None` if there are no elements, or more than 2^32.
     pub fn new(shape: &Shape) -> Option<Self> {
         let mut extents = [1; MAX_RANK];
         let rank = shape.extents().len();
         for (extent, &n) in extents[MAX_RANK.checked_sub(rank)?..].iter_mut().zip(shape.extents()) {
             *extent = usize::try_from(n).ok().filter(|&n| n > 0)?;
         }
-        Some(Self { extents, order: [0, 1, 2, 3] })
+        let n = extents.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent))?;
+        (n <= 1 << 32).then_some(Self { extents, order: [0, 1, 2, 3] })
     }
 
     /// The same with another order, if it has every axis.

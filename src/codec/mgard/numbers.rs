@@ -9,7 +9,7 @@
 //! array follow those of the one before, so all of them can be coded side by side. An encoder has the numbers of an array in the order of
 //! its nodes; a decoder has those of a block behind each other, so that several threads write them.
 
-use crate::codec::mgard::grid::Grid;
+use crate::codec::mgard::grid::{Grid, MAX_STEPS};
 use crate::codec::mgard::real::Real;
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::kept::{Kept, at_least};
@@ -41,6 +41,7 @@ const ENTRY: usize = 8;
 const MOST: usize = 1 << 16;
 
 /// Numbers of one or several steps.
+#[derive(Clone, Copy)]
 pub struct Array {
     blocks: Blocks,
     /// Numbers and blocks of the arrays before it.
@@ -50,7 +51,8 @@ pub struct Array {
 
 /// The arrays of numbers of a grid.
 pub struct Arrays {
-    arrays: Vec<Array>,
+    arrays: [Option<Array>; MAX_STEPS],
+    n_arrays: usize,
     n_numbers: usize,
     n_blocks: usize,
 }
@@ -71,7 +73,7 @@ impl Arrays {
     pub fn new(grid: Grid) -> Self {
         let n_front = grid.n_front();
         let n_together: usize = grid.steps().take(n_front).map(|step| step.n_new()).sum();
-        let mut all = Self { arrays: Vec::new(), n_numbers: 0, n_blocks: 0 };
+        let mut all = Self { arrays: [None; MAX_STEPS], n_arrays: 0, n_numbers: 0, n_blocks: 0 };
         if n_together > 0 {
             all.push(&[n_together as u64]);
         }
@@ -85,7 +87,8 @@ impl Arrays {
         let (first_number, first_block) = (self.n_numbers, self.n_blocks);
         self.n_numbers += blocks.n_elements();
         self.n_blocks += blocks.n_blocks();
-        self.arrays.push(Array { blocks, first_number, first_block });
+        self.arrays[self.n_arrays] = Some(Array { blocks, first_number, first_block });
+        self.n_arrays += 1;
     }
 
     /// All numbers.
@@ -95,7 +98,7 @@ impl Arrays {
 
     /// Array `i`.
     pub fn array(&self, i: usize) -> &Array {
-        &self.arrays[i]
+        self.arrays[i].as_ref().expect("an array of a step")
     }
 
     /// Bytes of the table.
@@ -109,8 +112,9 @@ impl Arrays {
     }
 
     fn block(&self, index: usize) -> Block {
-        let of = self.arrays.partition_point(|array| array.first_block <= index) - 1;
-        let Array { blocks, first_number, first_block } = &self.arrays[of];
+        let is_not_behind = |array: &Option<Array>| array.is_some_and(|array| array.first_block <= index);
+        let Array { blocks, first_number, first_block } =
+            self.array(self.arrays.partition_point(is_not_behind) - 1);
         let block = blocks.block(index - first_block);
         let ([z, y, x], (row, plane)) = (block.origin, blocks.strides());
         let start = first_number + blocks.elements_before(&block);
@@ -188,8 +192,38 @@ pub fn encode<T: Real>(
 ) -> Result<(usize, Sums)> {
     let (table, data) = out.split_at_mut(arrays.table_bytes());
     let at_data = at + table.len();
-    let is_serial = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1;
-    let ranges = arrays.pieces(if is_serial { usize::MAX } else { MOST })?;
+    // Encodes blocks to the start of `out`, and writes to the table where they end there.
+    let make = |range: Range<usize>, entries: &mut [u8], out: &mut [u8]| -> Result<usize> {
+        let mut work = Work::<T::Word>::new(true, job.level)?;
+        let mut end = 0;
+        for (index, entry) in range.zip(entries.chunks_exact_mut(ENTRY)) {
+            let block = arrays.block(index);
+            let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
+            end += at_level(job.level, task);
+            ((end / UNIT) as u32).write(entry);
+        }
+        Ok(end)
+    };
+    // Completes the table of blocks whose bytes are known to be `start` behind the table.
+    let finish = |entries: &mut [u8], start: usize, output: &[u8]| {
+        let (mut first, mut all) = (0, Sums::default());
+        for entry in entries.chunks_exact_mut(ENTRY) {
+            let end = u32::read(entry) as usize * UNIT;
+            let bytes = &output[first..end];
+            let sums = sums_of(job.level, Prefetch::Following, bytes, (at_data + start + first) as u64);
+            (((start + end) / UNIT) as u32).write(entry);
+            check_of(sums, bytes.len()).write(&mut entry[4..]);
+            all = all.plus(sums);
+            first = end;
+        }
+        all
+    };
+    if job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1 {
+        let n_bytes = make(0..arrays.n_blocks, table, data)?;
+        let sums = finish(table, 0, &data[..n_bytes]);
+        return Ok((table.len() + n_bytes, sums.plus(sums_of(job.level, Prefetch::Nothing, table, at as u64))));
+    }
+    let ranges = arrays.pieces(MOST)?;
     let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
     let mut rest = &mut *table;
     for range in ranges {
@@ -202,35 +236,15 @@ pub fn encode<T: Real>(
     };
     let most_bytes = pieces.iter().map(|(range, _)| bound(range)).max().unwrap_or(0);
     type Piece<'a> = (Range<usize>, &'a mut [u8]);
-    let make = |(range, entries): &mut Piece, _: Option<usize>, out: &mut [u8]| {
-        let mut work = match Work::<T::Word>::new(true, job.level) {
-            Ok(work) => work,
-            Err(error) => return (0, Err(error)),
+    let make_piece =
+        |(range, entries): &mut Piece, _: Option<usize>, out: &mut [u8]| match make(range.clone(), entries, out) {
+            Ok(n_bytes) => (n_bytes, Ok(())),
+            Err(error) => (0, Err(error)),
         };
-        let mut end = 0;
-        for (index, entry) in range.clone().zip(entries.chunks_exact_mut(ENTRY)) {
-            let block = arrays.block(index);
-            let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
-            end += at_level(job.level, task);
-            ((end / UNIT) as u32).write(entry);
-        }
-        (end, Ok(()))
-    };
     let place = |(_, entries): Piece, made: Result<()>, start: usize, output: &[u8]| {
-        made?;
-        let (mut first, mut all) = (0, Sums::default());
-        for entry in entries.chunks_exact_mut(ENTRY) {
-            let end = u32::read(entry) as usize * UNIT;
-            let bytes = &output[first..end];
-            let sums = sums_of(job.level, Prefetch::Following, bytes, (at_data + start + first) as u64);
-            (((start + end) / UNIT) as u32).write(entry);
-            check_of(sums, bytes.len()).write(&mut entry[4..]);
-            all = all.plus(sums);
-            first = end;
-        }
-        Ok(all)
+        made.map(|()| finish(entries, start, output))
     };
-    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
+    let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make_piece, place);
     let mut all = sums_of(job.level, Prefetch::Nothing, table, at as u64);
     for sums in sums {
         all = all.plus(sums?);
@@ -291,17 +305,7 @@ impl<'p> Coded<'p> {
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat` or `OutOfMemory`.
     pub fn decode<T: Real>(&self, arrays: &Arrays, job: &Job, numbers: &mut [T::Bytes]) -> Result<Sums> {
-        let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64).max(1);
-        let ranges = arrays.pieces(arrays.n_numbers.div_ceil(n_pieces))?;
-        let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
-        let mut rest = numbers;
-        for range in ranges {
-            let n: usize = range.clone().map(|index| arrays.block(index).range.len()).sum();
-            let (these, behind) = rest.split_at_mut(n);
-            rest = behind;
-            pieces.push((range, these));
-        }
-        let decoded = job.pool.map(pieces, |(range, numbers)| {
+        let decode = |(range, numbers): (Range<usize>, &mut [T::Bytes])| -> Result<Sums> {
             let mut work = Work::<T::Word>::new(false, job.level)?;
             let (mut all, mut rest) = (Sums::default(), numbers);
             for index in range {
@@ -313,9 +317,23 @@ impl<'p> Coded<'p> {
                 all = all.plus(sums);
             }
             Ok(all)
-        });
+        };
         let of_table = sums_of(job.level, Prefetch::Nothing, self.table, (self.at - self.table.len()) as u64);
-        decoded.into_iter().try_fold(of_table, |sums, piece: Result<Sums>| Ok(sums.plus(piece?)))
+        let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64);
+        if n_pieces == 1 {
+            return Ok(of_table.plus(decode((0..arrays.n_blocks, numbers))?));
+        }
+        let ranges = arrays.pieces(arrays.n_numbers.div_ceil(n_pieces))?;
+        let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
+        let mut rest = numbers;
+        for range in ranges {
+            let n: usize = range.clone().map(|index| arrays.block(index).range.len()).sum();
+            let (these, behind) = rest.split_at_mut(n);
+            rest = behind;
+            pieces.push((range, these));
+        }
+        let decoded = job.pool.map(pieces, decode);
+        decoded.into_iter().try_fold(of_table, |sums, piece| Ok(sums.plus(piece?)))
     }
 
     /// Counts the blocks by their kinds.
@@ -478,7 +496,7 @@ mod tests {
                 }
             }
             assert_eq!(end, arrays.n_numbers());
-            for array in &arrays.arrays {
+            for array in arrays.arrays.iter().flatten() {
                 let mut at = 0;
                 let mut all = InBlocks::new(array, 0, array.blocks.n_elements());
                 while let Some((place, n)) = all.next() {

@@ -6,7 +6,7 @@
 //! table and blocks of numbers | exact elements
 //! ```
 
-use crate::codec::mgard::grid::{Grid, MAX_RANK, Step};
+use crate::codec::mgard::grid::{Grid, MAX_LEVELS, MAX_RANK, Step};
 use crate::codec::mgard::numbers::{Arrays, Coded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::DType;
@@ -15,7 +15,7 @@ use crate::types::DType;
 const FIXED_BYTES: usize = 32;
 
 /// What is in front of the numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Head {
     /// No error is larger.
     pub bound: f64,
@@ -24,14 +24,14 @@ pub struct Head {
     pub grid: Grid,
     /// A bit for each step with cubic predictions.
     pub cubic: u64,
-    /// The bins of the levels, the coarsest first.
-    pub bins: Vec<f64>,
+    /// The bins of the levels, the finest first.
+    pub bins: [f64; MAX_LEVELS],
 }
 
 impl Head {
     /// The bin of a step.
     pub fn bin(&self, step: &Step) -> f64 {
-        self.bins[self.bins.len() - 1 - step.level as usize]
+        self.bins[step.level as usize]
     }
 
     /// Whether a step, given by its number, has cubic predictions.
@@ -46,7 +46,8 @@ impl Head {
         out[16..20].copy_from_slice(&self.grid.order);
         out[20..24].fill(0);
         out[24..32].copy_from_slice(&self.cubic.to_le_bytes());
-        let numbers = self.bins.iter().map(|bin| bin.to_bits()).chain([n_exact as u64]);
+        let bins = self.bins[..self.grid.n_levels() as usize].iter().rev();
+        let numbers = bins.map(|bin| bin.to_bits()).chain([n_exact as u64]);
         for (number, out) in numbers.zip(out[FIXED_BYTES..].chunks_exact_mut(8)) {
             out.copy_from_slice(&number.to_le_bytes());
         }
@@ -91,7 +92,10 @@ impl<'p> Payload<'p> {
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let n_levels = grid.n_levels() as usize;
-        let bins: Vec<f64> = (0..n_levels).map(|i| f64::from_bits(number(FIXED_BYTES + 8 * i))).collect();
+        let mut bins = [0.0; MAX_LEVELS];
+        for (i, bin) in bins[..n_levels].iter_mut().rev().enumerate() {
+            *bin = f64::from_bits(number(FIXED_BYTES + 8 * i));
+        }
         let bound = f64::from_bits(number(0));
         let first =
             if words == DType::U32 { f32::from_bits(number(8) as u32).into() } else { f64::from_bits(number(8)) };

@@ -71,12 +71,10 @@ pub fn array_of(grid: &Grid, i: usize, first: usize) -> (usize, usize) {
     if i < n_front { (0, first) } else { (i - n_front + usize::from(n_front > 0), 0) }
 }
 
-/// Into which ranges of units the work on a step is cut.
-fn pieces<T: Real>(refine: &Refine<T>, job: &Job) -> Vec<std::ops::Range<usize>> {
-    let n_units = refine.n_units();
+/// Into how many ranges of units the work on a step is cut.
+fn n_pieces<T: Real>(refine: &Refine<T>, job: &Job) -> usize {
     // Threads come later than a small step is done.
-    let n = job.pool.pieces((refine.step.n_nodes() * size_of::<T>() / 4) as u64).clamp(1, n_units);
-    (0..n).map(|i| i * n_units / n..(i + 1) * n_units / n).collect()
+    job.pool.pieces((refine.step.n_nodes() * size_of::<T>() / 4) as u64).clamp(1, refine.n_units())
 }
 
 /// Decodes a step.
@@ -84,10 +82,14 @@ fn pieces<T: Real>(refine: &Refine<T>, job: &Job) -> Vec<std::ops::Range<usize>>
 /// # Errors
 /// `OutOfMemory`.
 pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes: &mut [T::Bytes]) -> Result<()> {
-    let ranges = pieces(refine, job);
-    let mut tasks = try_vec(ranges.len(), "bookkeeping")?;
+    let (n, n_units) = (n_pieces(refine, job), refine.n_units());
+    if n == 1 {
+        at_level(job.level, Decode { refine, units: 0..n_units, numbers, nodes });
+        return Ok(());
+    }
+    let mut tasks = try_vec(n, "bookkeeping")?;
     let mut rest = nodes;
-    for units in ranges {
+    for units in (0..n).map(|i| i * n_units / n..(i + 1) * n_units / n) {
         let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit)[0]);
         let (nodes, behind) = rest.split_at_mut(end - start);
         rest = behind;
@@ -108,10 +110,13 @@ pub fn encode<T: Real>(
     numbers: &mut [T::Bytes],
     nodes: &mut [T::Bytes],
 ) -> Result<Errors> {
-    let ranges = pieces(refine, job);
-    let mut tasks = try_vec(ranges.len(), "bookkeeping")?;
+    let (n, n_units) = (n_pieces(refine, job), refine.n_units());
+    if n == 1 {
+        return Ok(at_level(job.level, Encode { refine, watch, units: 0..n_units, numbers, nodes }));
+    }
+    let mut tasks = try_vec(n, "bookkeeping")?;
     let (mut rest, mut rest_of_numbers) = (nodes, numbers);
-    for units in ranges {
+    for units in (0..n).map(|i| i * n_units / n..(i + 1) * n_units / n) {
         let [start, end] = [units.start, units.end].map(|unit| refine.starts(unit));
         let (nodes, behind) = rest.split_at_mut((end[0] - start[0]).min(rest.len()));
         rest = behind;
