@@ -85,7 +85,7 @@ def test_write_and_read(tmp_path, rng, hdf5, dtype, flags):
         ((2, 1, 0, 0), "lorenzo: use mode 0, lossless; it has no mode 1, abs"),
         ((1, 1, 0, 0), "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         ((1, 1), "allowed are: no value"),
-        ((5,) * 256, "codec 5 is unknown"),
+        ((77,) * 256, "codec 77 is unknown"),
     ],
 )
 def test_refusals_are_on_the_error_stack(tmp_path, hdf5, values, text):
