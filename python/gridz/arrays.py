@@ -34,7 +34,7 @@ class FrameInfo:
     """The number that belongs to the mode."""
     bound: float
     """No element differs by more from what it was; NaN if there is no such bound. A promise, not the error that there is.
-    `zfp` keeps it to what this frame was made of: where parts are changed again and again, the rest drifts away."""
+    `zfp` and `mgard` keep it to what this frame was made of: where parts are changed again and again, the rest drifts away."""
     array_bytes: int
     frame_bytes: int
     is_bfloat16: bool

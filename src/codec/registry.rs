@@ -175,7 +175,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 5,
         name: "mgard",
-        about: "floats on coarser and coarser grids, within a bound or a mean of squares: smallest; drifts where parts are rewritten",
+        about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
         drifts: true,
