@@ -18,7 +18,7 @@ use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
-use crate::stage::blocks::payload::check_of;
+use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
 use crate::stage::rows::{LANES, RowSink, Rows, Task, at_level};
@@ -35,8 +35,6 @@ const ZEROS: u8 = 2;
 const HEADER: usize = 4;
 /// Blocks begin at multiples of this.
 const UNIT: usize = 4;
-/// Bytes of a table entry.
-const ENTRY: usize = 8;
 /// Numbers of a block, at most.
 const MOST: usize = 1 << 16;
 
@@ -191,7 +189,7 @@ pub fn encode<T: Real>(
     out: &mut [u8],
 ) -> Result<(usize, Sums)> {
     let (table, data) = out.split_at_mut(arrays.table_bytes());
-    let at_data = at + table.len();
+    let writer = Writer { level: job.level, unit: UNIT, at: at + table.len() };
     // Encodes blocks to the start of `out`, and writes to the table where they end there.
     let make = |range: Range<usize>, entries: &mut [u8], out: &mut [u8]| -> Result<usize> {
         let mut work = Work::<T::Word>::new(true, job.level)?;
@@ -200,27 +198,13 @@ pub fn encode<T: Real>(
             let block = arrays.block(index);
             let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
             end += at_level(job.level, task);
-            ((end / UNIT) as u32).write(entry);
+            writer.note(entry, end);
         }
         Ok(end)
     };
-    // Completes the table of blocks whose bytes are known to be `start` behind the table.
-    let finish = |entries: &mut [u8], start: usize, output: &[u8]| {
-        let (mut first, mut all) = (0, Sums::default());
-        for entry in entries.chunks_exact_mut(ENTRY) {
-            let end = u32::read(entry) as usize * UNIT;
-            let bytes = &output[first..end];
-            let sums = sums_of(job.level, Prefetch::Following, bytes, (at_data + start + first) as u64);
-            (((start + end) / UNIT) as u32).write(entry);
-            check_of(sums, bytes.len()).write(&mut entry[4..]);
-            all = all.plus(sums);
-            first = end;
-        }
-        all
-    };
     if job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1 {
         let n_bytes = make(0..arrays.n_blocks, table, data)?;
-        let sums = finish(table, 0, &data[..n_bytes]);
+        let sums = writer.finish(table, 0, &data[..n_bytes]);
         return Ok((table.len() + n_bytes, sums.plus(sums_of(job.level, Prefetch::Nothing, table, at as u64))));
     }
     let ranges = arrays.pieces(MOST)?;
@@ -242,7 +226,7 @@ pub fn encode<T: Real>(
             Err(error) => (0, Err(error)),
         };
     let place = |(_, entries): Piece, made: Result<()>, start: usize, output: &[u8]| {
-        made.map(|()| finish(entries, start, output))
+        made.map(|()| writer.finish(entries, start, output))
     };
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make_piece, place);
     let mut all = sums_of(job.level, Prefetch::Nothing, table, at as u64);
@@ -254,10 +238,10 @@ pub fn encode<T: Real>(
 
 /// Table and blocks of a payload.
 pub struct Coded<'p> {
-    table: &'p [u8],
-    blocks: &'p [u8],
-    /// Where the blocks begin in the payload.
+    /// The bytes of the table, and where they begin in the payload.
+    entries: &'p [u8],
     at: usize,
+    table: Table<'p>,
 }
 
 impl<'p> Coded<'p> {
@@ -267,37 +251,11 @@ impl<'p> Coded<'p> {
     /// `Truncated` or `Corrupt`.
     pub fn parse(arrays: &Arrays, bytes: &'p [u8], at: usize) -> Result<Self> {
         let n_table = arrays.table_bytes();
-        let (table, blocks) = bytes.split_at_checked(n_table).ok_or_else(|| {
+        let (entries, blocks) = bytes.split_at_checked(n_table).ok_or_else(|| {
             let text = format!("an mgard payload has {} of {n_table} bytes of its table", bytes.len());
             Error::new(ErrorKind::Truncated, text)
         })?;
-        let mut last = 0;
-        for (index, entry) in table.chunks_exact(ENTRY).enumerate() {
-            let end = u32::read(entry) as usize * UNIT;
-            if end < last {
-                return Err(Error::corrupt(format!("mgard block {index} ends before it begins")));
-            }
-            last = end;
-        }
-        if last != blocks.len() {
-            let have = blocks.len();
-            return Err(Error::corrupt(format!("an mgard payload has {have} bytes of blocks instead of {last}")));
-        }
-        Ok(Self { table, blocks, at: at + n_table })
-    }
-
-    /// The bytes of a block, and their sums, which are compared with its check.
-    fn block(&self, job: &Job, index: usize) -> Result<(&'p [u8], Sums)> {
-        let entry = &self.table[ENTRY * index..];
-        let end = |entry: &[u8]| u32::read(entry) as usize * UNIT;
-        let start = if index == 0 { 0 } else { end(&self.table[ENTRY * (index - 1)..]) };
-        let bytes = &self.blocks[start..end(entry)];
-        let sums = sums_of(job.level, Prefetch::Following, bytes, (self.at + start) as u64);
-        if job.verify && check_of(sums, bytes.len()) != u32::read(&entry[4..]) {
-            let text = format!("mgard block {index} is damaged: its check does not match");
-            return Err(Error::corrupt(text));
-        }
-        Ok((bytes, sums))
+        Ok(Self { entries, at, table: Table::new("mgard", entries, blocks, at + n_table, UNIT)? })
     }
 
     /// Decodes all numbers, those of each block behind each other, and returns the sums of table and blocks.
@@ -312,13 +270,13 @@ impl<'p> Coded<'p> {
                 let Block { range, shape, .. } = arrays.block(index);
                 let (numbers, behind) = rest.split_at_mut(range.len());
                 rest = behind;
-                let (bytes, sums) = self.block(job, index)?;
+                let (bytes, sums) = self.table.block(index, job.level, job.verify)?;
                 at_level(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
                 all = all.plus(sums);
             }
             Ok(all)
         };
-        let of_table = sums_of(job.level, Prefetch::Nothing, self.table, (self.at - self.table.len()) as u64);
+        let of_table = sums_of(job.level, Prefetch::Nothing, self.entries, self.at as u64);
         let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64);
         if n_pieces == 1 {
             return Ok(of_table.plus(decode((0..arrays.n_blocks, numbers))?));
@@ -343,7 +301,7 @@ impl<'p> Coded<'p> {
     pub fn count(&self, arrays: &Arrays, job: &Job, counts: &mut BlockCounts) -> Result<()> {
         for index in 0..arrays.n_blocks {
             counts.all += 1;
-            match parse(self.block(job, index)?.0)?.0 {
+            match parse(self.table.block(index, job.level, job.verify)?.0)?.0 {
                 RAW => counts.raw += 1,
                 CODED => counts.entropy += 1,
                 _ => counts.constant += 1,

@@ -8,10 +8,8 @@
 //! ```
 
 use crate::stage::blocks::Blocks;
+use crate::stage::blocks::table::ENTRY;
 use crate::types::Shape;
-
-/// Bytes of a table entry.
-pub const ENTRY: usize = 8;
 
 /// What a codec's payloads have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

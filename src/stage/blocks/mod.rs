@@ -7,6 +7,7 @@
 pub mod layout;
 pub mod payload;
 pub mod source;
+pub mod table;
 pub mod target;
 
 use std::ops::Range;

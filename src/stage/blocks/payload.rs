@@ -10,13 +10,13 @@ use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::Block;
-use crate::stage::blocks::layout::{ENTRY, Layout};
+use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::Source;
+use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::rows::{RowWord, Rows, Task, at_level};
 use crate::stage::sums::{Prefetch, sums_of};
-use crate::stage::word::Word;
 
 /// How the blocks of a chunk are coded.
 pub trait BlockCoder<W: RowWord>: Sync {
@@ -66,11 +66,6 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The same of slow work, which begins with smaller chunks.
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
-/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
-pub fn check_of(sums: Sums, n_bytes: usize) -> u32 {
-    sums.checksum(n_bytes as u64) as u32
-}
-
 /// Who works on a payload, and how.
 pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
     /// The coder of its blocks.
@@ -99,7 +94,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         pad.fill(0);
 
         if self.n_pieces(src.len() as u64) == 1 {
-            let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(data_start))?;
+            let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(0))?;
             let of_front = sums_of(self.level, Prefetch::Nothing, front, 0);
             return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.plus(sums))));
         }
@@ -110,14 +105,13 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
         let make = |item: &mut (usize, &mut [u8]), start: Option<usize>, out: &mut [u8]| {
             let (first_block, table) = item;
-            let start = start.map(|start| data_start + start);
             match self.encode_piece(src, *first_block, table, out, start) {
                 Ok((n_bytes, sums)) => (n_bytes, Ok(sums)),
                 Err(error) => (0, Err(error)),
             }
         };
         let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
-            Ok(sums?.unwrap_or_else(|| self.finish_entries(table, data_start + start, output)))
+            Ok(sums?.unwrap_or_else(|| self.entries().finish(table, start, output)))
         };
         let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
         let (n_bytes, sums) = ordered::concatenate(self.pool, pieces, most_bytes, data, make, place);
@@ -170,34 +164,18 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
             let n_bytes = at_level(self.level, task);
             let bytes = &out[end..end + n_bytes];
             match start {
-                Some(start) => all = all.plus(self.finish_entry(entry, start + end, bytes)),
-                None => (((end + n_bytes) / layout.unit()) as u32).write(entry),
+                Some(start) => all = all.plus(self.entries().complete(entry, start + end, bytes)),
+                None => self.entries().note(entry, end + n_bytes),
             }
             end += n_bytes;
         }
         Ok((end, start.map(|_| all)))
     }
 
-    /// Completes entries whose ends count from the start of their blocks' bytes, which are in the payload from `start` on.
-    fn finish_entries(&self, table: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
-        let mut all = Sums::default();
-        let mut first = 0;
-        for entry in table.chunks_exact_mut(ENTRY) {
-            let end = u32::read(entry) as usize * self.coder.layout().unit();
-            all = all.plus(self.finish_entry(entry, start + first, &bytes[first..end]));
-            first = end;
-        }
-        all
-    }
-
-    /// Writes the entry of the block with these bytes, which are in the payload from `start` on, and returns their sums.
-    fn finish_entry(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+    /// How the table is written.
+    fn entries(&self) -> Writer {
         let layout = self.coder.layout();
-        let sums = sums_of(self.level, Prefetch::Following, bytes, start as u64);
-        let end = start + bytes.len() - layout.table_bytes();
-        ((end / layout.unit()) as u32).write(entry);
-        check_of(sums, bytes.len()).write(&mut entry[4..]);
-        sums
+        Writer { level: self.level, unit: layout.unit(), at: layout.table_bytes() }
     }
 
     /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the sums of the payload.
@@ -366,39 +344,18 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
     /// Finds the sections of a payload and checks the ends of its blocks, so that each can be sliced.
     fn sections<'p>(&self, payload: &'p [u8]) -> Result<Sections<'p>> {
-        let (layout, name) = (self.coder.layout(), C::NAME);
+        let layout = self.coder.layout();
         let (front, blocks) = payload.split_at_checked(layout.table_bytes()).ok_or_else(|| {
-            let (have, need) = (payload.len(), layout.table_bytes());
+            let (name, have, need) = (C::NAME, payload.len(), layout.table_bytes());
             Error::new(ErrorKind::Truncated, format!("a {name} payload has {have} of {need} bytes of its table"))
         })?;
-        let sections = Sections { front, blocks };
-        let mut last = 0;
-        for index in 0..layout.n_blocks() {
-            let end = sections.entry(layout, index).0;
-            if end < last {
-                return Err(Error::corrupt(format!("{name} block {index} ends before it begins")));
-            }
-            last = end;
-        }
-        if last != blocks.len() {
-            let have = blocks.len();
-            return Err(Error::corrupt(format!("a {name} payload has {have} bytes of blocks instead of {last}")));
-        }
-        Ok(sections)
+        let entries = &front[layout.head_bytes()..][..ENTRY * layout.n_blocks()];
+        Ok(Sections { front, table: Table::new(C::NAME, entries, blocks, front.len(), layout.unit())? })
     }
 
     /// The bytes of a block, and their sums, which are compared with its check.
     fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Sums)> {
-        let layout = self.coder.layout();
-        let start = if index == 0 { 0 } else { sections.entry(layout, index - 1).0 };
-        let (end, check) = sections.entry(layout, index);
-        let bytes = &sections.blocks[start..end];
-        let sums = sums_of(self.level, Prefetch::Following, bytes, (sections.front.len() + start) as u64);
-        if self.verify && check_of(sums, bytes.len()) != check {
-            let name = C::NAME;
-            return Err(Error::corrupt(format!("{name} block {index} is damaged: its check does not match")));
-        }
-        Ok((bytes, sums))
+        sections.table.block(index, self.level, self.verify)
     }
 }
 
@@ -441,15 +398,7 @@ impl<W: RowWord, C: BlockCoder<W>> Task<W> for DecodeBlock<'_, '_, '_, W, C> {
 /// A payload's head with the table, and its blocks.
 struct Sections<'a> {
     front: &'a [u8],
-    blocks: &'a [u8],
-}
-
-impl Sections<'_> {
-    /// End and check of a block.
-    fn entry(&self, layout: &Layout, index: usize) -> (usize, u32) {
-        let entry = &self.front[layout.head_bytes() + ENTRY * index..];
-        (u32::read(entry) as usize * layout.unit(), u32::read(&entry[4..]))
-    }
+    table: Table<'a>,
 }
 
 /// The blocks that share their leading coordinates, and where their elements go: a band per plane.

@@ -1,0 +1,109 @@
+//! The table in front of blocks: for each of them a u32, where it ends, in units behind the table, and a u32, its check.
+
+use crate::cpu::level::Level;
+use crate::error::{Error, Result};
+use crate::format::checksum::Sums;
+use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::word::Word;
+
+/// Bytes of an entry.
+pub const ENTRY: usize = 8;
+
+/// Where an entry says that its block ends, in bytes.
+fn end_of(entry: &[u8], unit: usize) -> usize {
+    u32::read(entry) as usize * unit
+}
+
+/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
+fn check_of(sums: Sums, n_bytes: usize) -> u32 {
+    sums.checksum(n_bytes as u64) as u32
+}
+
+/// A table that is written, of blocks that begin at multiples of `unit`.
+#[derive(Clone, Copy)]
+pub struct Writer {
+    /// Instructions that may be used.
+    pub level: Level,
+    /// Bytes of a unit.
+    pub unit: usize,
+    /// Where the first block begins in the payload.
+    pub at: usize,
+}
+
+impl Writer {
+    /// Notes in an entry that its block ends so many bytes behind the first one of the same piece.
+    pub fn note(&self, entry: &mut [u8], end: usize) {
+        ((end / self.unit) as u32).write(entry);
+    }
+
+    /// Completes the entries of a piece, in which ends are noted, whose bytes are `start` behind the table; the sums of these.
+    pub fn finish(&self, entries: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+        let (mut first, mut all) = (0, Sums::default());
+        for entry in entries.chunks_exact_mut(ENTRY) {
+            let end = end_of(entry, self.unit);
+            all = all.plus(self.complete(entry, start + first, &bytes[first..end]));
+            first = end;
+        }
+        all
+    }
+
+    /// Writes the entry of a block with these bytes, which are `start` behind the table, and returns their sums.
+    pub fn complete(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
+        let sums = sums_of(self.level, Prefetch::Following, bytes, (self.at + start) as u64);
+        self.note(entry, start + bytes.len());
+        check_of(sums, bytes.len()).write(&mut entry[4..]);
+        sums
+    }
+}
+
+/// A table and its blocks in a payload.
+#[derive(Clone, Copy)]
+pub struct Table<'p> {
+    entries: &'p [u8],
+    blocks: &'p [u8],
+    /// Where the blocks begin in the payload.
+    at: usize,
+    unit: usize,
+    /// The codec's name, for messages.
+    name: &'static str,
+}
+
+impl<'p> Table<'p> {
+    /// Checks the ends of all blocks, so that each can be sliced. The blocks begin `at` in the payload, at multiples of `unit`.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn new(name: &'static str, entries: &'p [u8], blocks: &'p [u8], at: usize, unit: usize) -> Result<Self> {
+        let mut last = 0;
+        for (index, entry) in entries.chunks_exact(ENTRY).enumerate() {
+            let end = end_of(entry, unit);
+            if end < last {
+                return Err(Error::corrupt(format!("{name} block {index} ends before it begins")));
+            }
+            last = end;
+        }
+        if last != blocks.len() {
+            let have = blocks.len();
+            return Err(Error::corrupt(format!(
+                "a payload of {name} has {have} bytes of blocks instead of {last}"
+            )));
+        }
+        Ok(Self { entries, blocks, at, unit, name })
+    }
+
+    /// The bytes of a block, and their sums, which are compared with its check if that is asked for.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn block(&self, index: usize, level: Level, verify: bool) -> Result<(&'p [u8], Sums)> {
+        let entry = &self.entries[ENTRY * index..];
+        let start = if index == 0 { 0 } else { end_of(&self.entries[ENTRY * (index - 1)..], self.unit) };
+        let bytes = &self.blocks[start..end_of(entry, self.unit)];
+        let sums = sums_of(level, Prefetch::Following, bytes, (self.at + start) as u64);
+        if verify && check_of(sums, bytes.len()) != u32::read(&entry[4..]) {
+            let name = self.name;
+            return Err(Error::corrupt(format!("{name} block {index} is damaged: its check does not match")));
+        }
+        Ok((bytes, sums))
+    }
+}
