@@ -15,7 +15,7 @@ use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::kept::Kept;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::stage::quantise;
 use crate::stage::range::Ranger;
@@ -49,9 +49,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     let array = T::elements(src);
     let n_words = array.len().div_ceil(32);
     let Memory { grids, numbers, exact } = &mut *memory;
-    let missing = n_words.saturating_sub(exact.len());
-    exact.try_reserve_exact(missing).map_err(|_| Error::out_of_memory(4 * n_words as u64, "a chunk"))?;
-    exact.resize_with(exact.len() + missing, AtomicU32::default);
+    walk::at_least(exact, n_words)?;
     let exact = &exact[..n_words];
     let mut coder = Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, numbers, exact };
     let plan = coder.plan(src)?;
@@ -75,13 +73,9 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         n_exact = n_bytes;
     }
     plan.head.write(n_exact, head);
-    let sums = of_numbers.plus(sums_of(job.level, Prefetch::Nothing, head, 0)).plus(sums_of(
-        job.level,
-        Prefetch::Nothing,
-        &rest[..n_exact],
-        (n_head + n_coded) as u64,
-    ));
-    Ok(Encoded { n_bytes: n_head + n_coded + n_exact, sums })
+    let of_head = sums_of(job.level, Prefetch::Nothing, head, 0);
+    let of_exact = sums_of(job.level, Prefetch::Nothing, &rest[..n_exact], (n_head + n_coded) as u64);
+    Ok(Encoded { n_bytes: n_head + n_coded + n_exact, sums: of_head.plus(of_numbers).plus(of_exact) })
 }
 
 /// What is decided before a walk.

@@ -28,18 +28,23 @@ impl<T: Real> Default for Memory<T> {
     }
 }
 
-/// Elements whose memory is kept, at most.
-const KEPT_ELEMENTS: usize = 1 << 22;
+/// Nodes and numbers that are kept, at most: those of a chunk of some four million elements.
+const MOST_KEPT: usize = 1 << 23;
 
 impl<T: Real> Keep for Memory<T> {
     fn is_small(&self) -> bool {
-        self.grids[0].len() + self.grids[1].len() + self.numbers.len() <= 2 * KEPT_ELEMENTS
+        // There is memory for marks before there is any for these.
+        self.grids[0].len() + self.grids[1].len() + self.numbers.len() <= MOST_KEPT
+            && self.exact.len() <= MOST_KEPT / 32
     }
 }
 
 /// Makes a vector at least so long; what is in it does not matter. New memory is the system's zeros, so threads that write to it
 /// first bring its pages, each some.
-fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
     if memory.len() < n {
         // What there is goes first.
         *memory = Vec::new();
