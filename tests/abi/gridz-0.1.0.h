@@ -333,7 +333,7 @@ typedef struct gridz_frame_info {
     double value;
     /// No element differs by more from what it was. 0 if none differs; NaN if there is no such bound (in mode
     /// `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`), or it is behind the header in a part of the frame that was
-    /// not given. It is a promise, not the error that there is. `zfp` keeps it to what this frame was made of: where parts
+    /// not given. It is a promise, not the error that there is. `zfp` and `mgard` keep it to what this frame was made of: where parts
     /// of an array are decoded, changed and encoded again and again, the rest of it drifts away.
     double bound;
 } gridz_frame_info;
