@@ -425,3 +425,25 @@ struct StringWriter {
         return 2 * writer.at;
     }
 };
+
+// The words of a front and of a string that is somewhere behind it, as if it were behind each other.
+struct FrontAndString {
+    const u32* const words;  // where both are
+    const u32 front_bytes, end;
+    const u32 string, shift;  // the string is so far behind the front, in words and bits
+
+    // Where the string is, from the front on, in bytes.
+    __device__ __forceinline__ FrontAndString(const u32* words, u32 front_bytes, u32 at, u32 string_bytes)
+        : words(words), front_bytes(front_bytes), end(front_bytes + string_bytes), string((at - front_bytes) / 4), shift((at - front_bytes) % 4 * 8) {}
+    __device__ __forceinline__ u32 operator()(u32 i) const {
+        const u32 at = 4 * i;
+        u32 word = 0;
+        if (at + 4 > front_bytes && at < end) {
+            word = shift ? __funnelshift_r(words[i + string], words[i + string + 1], shift) : words[i + string];
+            // Of the string's first word only what is behind the front, and nothing behind its end.
+            if (at < front_bytes) word &= ~0u << 8 * (front_bytes - at);
+            if (at + 4 > end) word &= low_bits(0u, 8 * (end - at));
+        }
+        return at < front_bytes ? word | words[i] : word;
+    }
+};

@@ -12,6 +12,10 @@ __device__ __forceinline__ u32 bits_of_type(u32 type) {
     return type == kF64 ? 64 : type == kF32 ? 32 : type >= kF16 ? 16 : 8u << ((type - 1) & 3);
 }
 
+// The type of floats of as many bits as a word.
+template <typename W>
+constexpr u32 kFloatType = sizeof(W) == 8 ? kF64 : kF32;
+
 // The float of a word, and back: that of a narrower one is computed with as binary32.
 __device__ __forceinline__ float widened(u32 type, u32 word) {
     if (type == kBf16) return __uint_as_float(word << 16);

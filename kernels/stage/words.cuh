@@ -46,6 +46,13 @@ __device__ __forceinline__ float float_of(u32 word) { return __uint_as_float(wor
 __device__ __forceinline__ double float_of(u64 word) { return __longlong_as_double(static_cast<s64>(word)); }
 __device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
 __device__ __forceinline__ u64 bits_of(double x) { return static_cast<u64>(__double_as_longlong(x)); }
+template <typename W>
+using Float = decltype(float_of(W()));
+__device__ __forceinline__ float size_of(float x) { return fabsf(x); }
+__device__ __forceinline__ double size_of(double x) { return fabs(x); }
+// The largest float that is not above x, which is not negative.
+__device__ __forceinline__ float rounded_down(double x, u32) { return fminf(__double2float_rz(x), __uint_as_float(0x7f7fffffu)); }
+__device__ __forceinline__ double rounded_down(double x, u64) { return fmin(x, __longlong_as_double(0x7fefffffffffffffll)); }
 
 // Differences to numbers without sign, small if the difference is, and back.
 template <typename W>
@@ -72,4 +79,11 @@ __device__ __forceinline__ uint4 join(const u32* words) { return make_uint4(word
 __device__ __forceinline__ uint4 join(const u64* words) {
     return make_uint4(static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
                       static_cast<u32>(words[1] >> 32));
+}
+
+// A word at a multiple of four bytes.
+template <typename W>
+__device__ __forceinline__ W load_word(const unsigned char* from) {
+    const u32* const words = reinterpret_cast<const u32*>(from);
+    return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
 }

@@ -7,12 +7,6 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-// A word at a multiple of four bytes.
-template <typename W>
-__device__ __forceinline__ W load_word(const unsigned char* from) {
-    const u32* const words = reinterpret_cast<const u32*>(from);
-    return sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[1]) << 32 | words[0]) : static_cast<W>(words[0]);
-}
 
 // What is wrong with a block that begins with this word and has no numbers: all elements are as they are, in so many bytes, or all are the same.
 template <typename W>

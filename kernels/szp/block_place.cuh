@@ -52,7 +52,7 @@ struct BlockPlacer {
         Sums sums;
         const auto store = [&](auto word_of) { store_words<kPlaceThreads>(to, first / 4, n_words, sums, word_of); };
         if (likely(block.info.header == 0)) {
-            store(Words(block));
+            store(FrontAndString(reinterpret_cast<const u32*>(block.front()), block.info.front_bytes, block.info.string, block.info.string_bytes));
         } else {
             const Finder elements(args.own, shared.box);
             const char* const array = frames.source(chunk) + part_of(args.own, index) * element.bytes;
@@ -69,28 +69,6 @@ struct BlockPlacer {
         }
         return all;
     }
-
-    // The words of a block: front and string behind each other.
-    struct Words {
-        const u32* const words;  // where both are
-        const u32 front_bytes, end;
-        const u32 string, shift;  // the string is so far behind the front, in words and bits
-
-        __device__ __forceinline__ explicit Words(const Block& block)
-            : words(reinterpret_cast<const u32*>(block.front())), front_bytes(block.info.front_bytes), end(block.info.front_bytes + block.info.string_bytes),
-              string((block.info.string - block.info.front_bytes) / 4), shift((block.info.string - block.info.front_bytes) % 4 * 8) {}
-        __device__ __forceinline__ u32 operator()(u32 i) const {
-            const u32 at = 4 * i;
-            u32 word = 0;
-            if (at + 4 > front_bytes && at < end) {
-                word = shift ? __funnelshift_r(words[i + string], words[i + string + 1], shift) : words[i + string];
-                // Of the string's first word only what is behind the front, and nothing behind its end.
-                if (at < front_bytes) word &= ~0u << 8 * (front_bytes - at);
-                if (at + 4 > end) word &= low_bits(0u, 8 * (end - at));
-            }
-            return at < front_bytes ? word | words[i] : word;
-        }
-    };
 };
 
 template <typename W, typename Level>

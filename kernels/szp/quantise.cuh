@@ -8,16 +8,10 @@
 #include "layout.cuh"
 
 // Arithmetic with floats of a word's size.
-template <typename W>
-using Float = decltype(float_of(W()));
-__device__ __forceinline__ float size_of(float x) { return fabsf(x); }
-__device__ __forceinline__ double size_of(double x) { return fabs(x); }
 __device__ __forceinline__ float to_float(u32 n) { return __uint2float_rn(n); }
 __device__ __forceinline__ double to_float(u64 n) { return __ull2double_rn(n); }
 __device__ __forceinline__ u32 whole_of(float x) { return __float2uint_rz(x); }
 __device__ __forceinline__ u64 whole_of(double x) { return __double2ull_rz(x); }
-__device__ __forceinline__ float rounded_down(double x, u32) { return fminf(__double2float_rz(x), __uint_as_float(0x7f7fffffu)); }
-__device__ __forceinline__ double rounded_down(double x, u64) { return fmin(x, __longlong_as_double(0x7fefffffffffffffll)); }
 
 constexpr u32 kZones = 4;
 

@@ -57,10 +57,6 @@ struct ScratchView {
     static __device__ __forceinline__ ChunkState* chunks(void* scratch) { return reinterpret_cast<ChunkState*>(static_cast<Tickets*>(scratch) + 1); }
 };
 
-// The type of floats of as many bits as a word.
-template <typename W>
-constexpr u32 kFloatType = sizeof(W) == 8 ? kF64 : kF32;
-
 // The bound in force in a chunk, a double whose bits are 0 where there is none, and the exponent of the lowest plane that is kept.
 struct Bound {
     u64 bits;

@@ -103,7 +103,7 @@ pub enum Answer {
 }
 
 /// Most passes after the first one.
-pub const MOST_THEN: usize = 4;
+pub const MOST_THEN: usize = 7;
 
 /// One pass or several, which follow each other without the host.
 #[derive(Debug, Clone)]
@@ -129,6 +129,14 @@ impl Passes {
     ) -> Self {
         let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed, tile_bytes: 0 };
         Self { fatbin, table_bytes, first, then: [None; MOST_THEN] }
+    }
+
+    /// The same, with others after the first pass that go on in its memory.
+    pub fn then(mut self, others: impl IntoIterator<Item = Pass>) -> Self {
+        for (to, pass) in self.then.iter_mut().zip(others) {
+            *to = Some(Pass { scratch: Scratch::Of(0), ..pass });
+        }
+        self
     }
 }
 

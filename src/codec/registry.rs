@@ -183,6 +183,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 1 << 16,
         dtypes: &[DType::F32, DType::F64],
         codec: &mgard::Mgard,
+        gpu: Some(&mgard::Mgard),
         ..LOSSLESS
     },
     Entry {

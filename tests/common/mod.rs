@@ -73,12 +73,18 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
     // Of lossless codecs, level max is for CPUs.
     let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
-    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| szp(Mode::Abs, 1e-3, level)))
+    let of_mgard = [mgard(Mode::Abs, 1e-3), mgard(Mode::Rms, 1e-2)];
+    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| szp(Mode::Abs, 1e-3, level))).chain(of_mgard)
 }
 
 /// szp, with a bound and a level.
 pub fn szp(mode: Mode, value: f64, level: u32) -> Request {
     Request::with_mode(3, mode.id().into(), value, level).unwrap()
+}
+
+/// mgard, with a bound.
+pub fn mgard(mode: Mode, value: f64) -> Request {
+    Request::with_mode(5, mode.id().into(), value, 0).unwrap()
 }
 
 /// What a request asks of its codec.

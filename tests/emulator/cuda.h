@@ -281,6 +281,10 @@ template <typename T, typename U>
 T atomicMin(T* p, U value) {
     return emulated_atomic(p, value, [](T a, T b) { return a < b ? a : b; });
 }
+template <typename T, typename U>
+T atomicCAS(T* p, U expected, U value) {
+    return emulated_atomic(p, value, [=](T a, T b) { return a == static_cast<T>(expected) ? b : a; });
+}
 template <typename T>
 T __ldg(const T* p) {
     return emulator::global<const T>(p);

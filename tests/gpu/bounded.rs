@@ -1,11 +1,11 @@
-//! szp: bounds of all modes, fill values, and elements that have no code or are not within their bound.
+//! szp and mgard: bounds of all modes, fill values, and elements that have no code or are not within their bound.
 
 use gridz::codec::mode::Mode;
 use gridz::{Array, ByteOrder, DType, Request};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
-use crate::common::szp;
+use crate::common::{mgard, szp};
 use crate::driver::Stream;
 use crate::{has_gpu, n_cases};
 
@@ -96,16 +96,17 @@ pub fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
 
 /// A bound that suits some elements of these arrays.
 fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request {
-    let mode = random.pick(if is_float(dtype) {
-        &[Mode::Abs, Mode::Rel, Mode::Pwrel][..]
-    } else {
-        &[Mode::Abs, Mode::Rel][..]
+    let is_mgard = matches!(dtype, DType::F32 | DType::F64) && random.once_in(2);
+    let mode = random.pick(match is_float(dtype) {
+        true if is_mgard => &[Mode::Abs, Mode::Rel, Mode::Rms][..],
+        true => &[Mode::Abs, Mode::Rel, Mode::Pwrel],
+        false => &[Mode::Abs, Mode::Rel],
     });
     let value = match mode {
-        Mode::Abs => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
+        Mode::Abs | Mode::Rms => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
-    let spec = szp(mode, value, random.pick(&[1, 2, 3]));
+    let spec = if is_mgard { mgard(mode, value) } else { szp(mode, value, random.pick(&[1, 2, 3])) };
     if random.once_in(2) {
         return spec;
     }

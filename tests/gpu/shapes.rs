@@ -1,5 +1,6 @@
 //! Batches of all shapes, contents and places in memory.
 
+use gridz::codec::mode::Mode;
 use gridz::codec::registry;
 use gridz::{Array, ByteOrder, DType, Request, Shape};
 
@@ -48,7 +49,7 @@ pub fn dtype(spec: &Request, case: usize) -> DType {
     let dtype = NUMBERS[case % 8];
     let of_codec = registry::find(spec.codec()).unwrap().dtypes;
     let own: Vec<DType> = of_codec.iter().copied().filter(|&dtype| dtype != DType::Opaque).collect();
-    let is_usual = case % 7 < 6 && (own.contains(&dtype) || dtype == DType::I16);
+    let is_usual = case % 7 < 6 && (own.contains(&dtype) || (dtype == DType::I16 && spec.mode() == Mode::Lossless));
     if is_usual { dtype } else { own[case / 7 % own.len()] }
 }
 

@@ -1,6 +1,6 @@
 //! huffman on a GPU: the kernels in `kernels/huffman`.
 
-use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::codec::huffman::{Chunk, Huffman};
 use crate::format::region::FoldedRegion;
 
@@ -29,13 +29,8 @@ impl GpuCodec for Huffman {
         let chunk: &Chunk = chunks.layout.get();
         let n_blocks = chunk.layout.blocks.n_blocks() as u64;
         Answer::Run(match direction {
-            Direction::Compress => {
-                let mut passes = one(chunks, &CHOOSE, n_blocks);
-                for (pass, names) in passes.then.iter_mut().zip([&WRITE, &PLACE]) {
-                    *pass = Some(Pass { scratch: Scratch::Of(0), ..one(chunks, names, n_blocks).first });
-                }
-                passes
-            }
+            Direction::Compress => one(chunks, &CHOOSE, n_blocks)
+                .then([&WRITE, &PLACE].map(|names| one(chunks, names, n_blocks).first)),
             Direction::Decompress => one(chunks, &DECOMPRESS, n_blocks),
         })
     }

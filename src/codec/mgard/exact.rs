@@ -30,7 +30,7 @@ fn rows(n: usize, row: usize) -> Option<usize> {
     (row < n).then_some(row)
 }
 
-/// The word that most of some have, if there is one that most have; else one of them.
+/// The word that more than half of some have, if there is one; else any of them.
 fn majority<W: Word>(words: impl Iterator<Item = W>) -> Option<W> {
     // The vote of Boyer and Moore: words pair off with others.
     let mut lead = (None, 0usize);
@@ -44,9 +44,14 @@ fn majority<W: Word>(words: impl Iterator<Item = W>) -> Option<W> {
     lead.0
 }
 
-/// Bytes of the table of an array with `n` elements.
-pub fn table_bytes(n: usize) -> usize {
-    ENTRY * n.div_ceil(PIECE)
+/// Pieces of an array with `n` elements.
+pub fn n_pieces(n: usize) -> usize {
+    n.div_ceil(PIECE)
+}
+
+/// Bytes of their table.
+fn table_bytes(n: usize) -> usize {
+    ENTRY * n_pieces(n)
 }
 
 /// Writes the elements that are marked, of an array with rows of `row` elements, to the start of `out`; bytes of it. `None` if
@@ -72,8 +77,8 @@ pub fn write<T: Real>(
             .marked()
             .filter(|&at| word(at) == hole)
             .for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
-        // One alone is shorter as one of the others.
-        if holes.count() < 2 {
+        // One alone is shorter as one of the others; and of several kinds none is more than the others.
+        if holes.count() < 2 || 2 * holes.count() <= marks.count() {
             holes.restart(elements.len());
         }
         let mut others = marks;

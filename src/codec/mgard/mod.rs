@@ -8,6 +8,7 @@
 //! What is decoded depends on all elements of a chunk. So arrays of which parts are rewritten drift from what they were.
 
 mod choose;
+mod cuda;
 mod decode;
 mod encode;
 mod exact;

@@ -94,6 +94,11 @@ impl Arrays {
         self.n_numbers
     }
 
+    /// All blocks.
+    pub fn n_blocks(&self) -> usize {
+        self.n_blocks
+    }
+
     /// Array `i`.
     pub fn array(&self, i: usize) -> &Array {
         self.arrays[i].as_ref().expect("an array of a step")

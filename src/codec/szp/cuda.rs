@@ -1,6 +1,6 @@
 //! szp on a GPU: the kernels in `kernels/szp`.
 
-use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, Scratch, names};
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, names};
 use crate::codec::mode::Mode;
 use crate::codec::szp::max::View;
 use crate::codec::szp::params::Level;
@@ -143,11 +143,9 @@ impl Times {
 /// A pass that compresses all blocks, or that begins with that, and others after it that go on in its memory.
 fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names]) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
-    let mut passes = passes(chunks, Direction::Compress, fatbin, first, chunk.layout.n_blocks() as u64);
-    for (pass, &names) in passes.then.iter_mut().zip(after) {
-        *pass = Some(Pass { kernel: Kernel::Always(names), scratch: Scratch::Of(0), ..passes.first });
-    }
-    passes
+    let passes = passes(chunks, Direction::Compress, fatbin, first, chunk.layout.n_blocks() as u64);
+    let first = passes.first;
+    passes.then(after.iter().map(|&names| Pass { kernel: Kernel::Always(names), ..first }))
 }
 
 /// One pass over so many blocks, by a kernel of such a module.

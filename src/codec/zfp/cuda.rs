@@ -58,14 +58,12 @@ impl GpuCodec for Zfp {
             Direction::Compress => {
                 let stream = passes(chunks, &COMPRESS, n_sections, Part::WHOLE);
                 let first = |names| Pass { kernel: Kernel::Always(names), ..stream.first };
-                let then = |names| Some(Pass { scratch: Scratch::Of(0), ..first(names) });
-                let [finish, store] = [then(named(&FINISH, chunk)), then(STORE)];
+                let (encode, finish, store) = (stream.first, first(named(&FINISH, chunk)), first(STORE));
                 if chunk.asked.mode == Mode::Rel {
-                    let encode = Some(Pass { scratch: Scratch::Of(0), ..stream.first });
                     let range = first(RANGE[usize::from(is_long(chunk))]);
-                    Passes { first: range, then: [encode, finish, store, None], ..stream }
+                    Passes { first: range, ..stream }.then([encode, finish, store])
                 } else {
-                    Passes { then: [finish, store, None, None], ..stream }
+                    stream.then([finish, store])
                 }
             }
             Direction::Decompress => passes(chunks, &DECOMPRESS, n_sections.div_ceil(per_tile(chunk)), Part::WHOLE),

@@ -1,0 +1,80 @@
+// Bins, and how they are found where the mean of squares counts. The twin of `Coder::widen` and `Plan::bin` in encode.rs.
+
+#pragma once
+
+#include "compress.cuh"
+
+constexpr double kFiner = 1.5, kFinest = 4.0;
+constexpr u32 kTries = 4;
+constexpr double kLargestError = 8.0;  // times the value
+constexpr double kUnits = 32768.0;     // of an error of a whole bin
+constexpr double kRounded = 0.511;
+
+// By one thread.
+template <typename W>
+struct Bins {
+    const Chunk& own;
+    Plan& plan;
+    Tries& tries;
+
+    __device__ __forceinline__ double asked() const { return __longlong_as_double(static_cast<s64>(own.value)); }
+    // Half a bin, so that errors are within a bound where rounding adds up to a unit.
+    static __device__ __forceinline__ double within(double bound, double unit) { return fmax(bound - unit, bound / 2); }
+    // Sets the bins, of which the finest level has those with this half.
+    __device__ __forceinline__ void set(double half, double bound, double finer) const {
+        double factor = 1;
+#pragma unroll 1
+        for (u32 i = 0; i < own.n_levels; ++i) {
+            plan.bins[i] = rounded_down(fmin(2 * half, static_cast<double>(Real<W>::kMax) / 16) / factor, W());
+            factor = fmin(kFinest, factor * finer);
+        }
+        if (own.n_levels == 0) plan.bins[0] = 0;
+        plan.bound = bound;
+    }
+    // What errors must be smaller than: of errors below the smallest number there is only that of none.
+    static __device__ __forceinline__ Float<W> limit(const Plan& plan) { return fmax(rounded_down(plan.bound, W()), float_of(W(1))); }
+
+    // Begins with the bins of a bound, of which a unit of rounding is taken.
+    __device__ __forceinline__ void begin(double bound, double unit) const {
+        tries.unit = unit, tries.n_ways = own.mode == kRms ? 0 : 1;
+        set(within(bound, unit), bound, 1.0);
+    }
+    // Goes on with wider ones.
+    __device__ __forceinline__ void widen() const {
+        // Those of errors that are equally likely in a bin.
+        if (own.mode == kRms) attempt(asked() * 1.7320508075688772);
+    }
+    __device__ __forceinline__ void attempt(double half) const {
+        u32 n_axes = 0;
+        for (u32 k = 0; k < kAxes; ++k) n_axes += own.extents[k] > 1;
+        tries.half = half, tries.squares = tries.n_measured = 0;
+        set(half, fmin(half + fmin(tries.unit, half), Real<u64>::kMax), n_axes > 1 ? kFiner : 1.0);
+        tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.bins[0], W())), W());
+    }
+    // Decides how it goes on behind a way, of which so many were gone before.
+    __device__ __forceinline__ void decide(u32 n_before) const {
+        const double value = asked(), half = tries.half;
+        // Others have added to these.
+        const volatile Tries& found = tries;
+        const double mean = __ull2double_rn(found.squares) / __ull2double_rn(max(static_cast<u64>(found.n_measured), u64{1}));
+        const double root = (sqrt(mean) + kRounded) / tries.units;
+        double next = half * fmin(fmax(value / root * (root <= value ? 0.9995 : 0.998), 0.125), 8.0);
+        bool ends = n_before + 1 == kTries;
+        if (root <= value && (!tries.has_best || half > tries.best_half)) {
+            tries.has_best = 1, tries.best_half = half;
+            ends |= !(next <= Real<u64>::kMax) || next < half * 1.005;
+        }
+        next = fmin(next, kLargestError * value);
+        if (!ends && next != half) return attempt(next);
+        if (tries.has_best && tries.best_half == half) {
+            // It was this one.
+            tries.n_ways = n_before + 1;
+            return;
+        }
+        tries.n_ways = n_before + 2;
+        if (tries.has_best) return attempt(tries.best_half);
+        // Where each error is below the value, the mean is.
+        set(within(value, tries.unit), value, 1.0);
+        tries.units = 0, tries.squares = tries.n_measured = 0;
+    }
+};

@@ -1,0 +1,316 @@
+// What an encoder decides before it begins. The twin of `Coder::plan` in encode.rs, and of choose.rs.
+//
+// First it needs an element in the middle of some. Only if none of these is ordinary, all CTAs look for the first one that is. Then they look for
+// the largest one that may have a code, each in shares of the array, and the CTA that has looked at the last share of a chunk decides on all else.
+
+#pragma once
+
+#include "bins.cuh"
+
+constexpr u32 kChooseThreads = 256;
+constexpr u32 kShare = 16384;     // elements that a CTA looks at together
+constexpr u32 kMiddleOf = 63;     // elements that are looked at to find one in the middle
+constexpr u32 kSampledLevels = 3; // levels that are sampled; those above are like the last one
+constexpr u32 kSampleEvery = 1 << 10, kLeastSamples = 1 << 6, kMostSamples = 1 << 10;
+
+// A place in [0, 1), in 2^-64, of which digits of any bases can be taken.
+struct Place {
+    u64 rest;
+
+    __device__ __forceinline__ explicit Place(u32 i) : rest((static_cast<u64>(i) + 1) * 0x9e3779b97f4a7c15ull) {}
+    __device__ __forceinline__ u32 digit(u32 base) {
+        const u64 digit = __umul64hi(rest, base);
+        rest *= base;
+        return static_cast<u32>(digit);
+    }
+};
+
+// What predictions leave of samples along an axis at a level.
+struct Costs {
+    u64 linear, cubic;
+    u32 n, reserved;
+};
+
+struct ChooseShared {
+    u64 middle;            // the word
+    u32 has_middle;
+    u32 chunk;             // of which that is
+    u32 is_last;
+    u32 first;             // see FirstFinder
+    u64 largest[kChooseThreads / kWarp];
+    Costs costs[kAxes * kSampledLevels];
+    RangeShared<u64> range;
+};
+
+// The shares of an array.
+__device__ __forceinline__ u32 shares_of(const Chunk& own) { return (own.elements() + kShare - 1) / kShare; }
+
+template <typename W>
+struct Chooser {
+    using F = Float<W>;
+    const CompressArgs<Chunk>& args;
+    ChooseShared& shared;
+    const u32 chunk;
+    const Chunk& own;
+    const Array<W> array;
+    CompressZeroed& zeroed;
+    const Work<W> work;
+    Plan& plan;
+
+    __device__ __forceinline__ Chooser(const CompressArgs<Chunk>& args, ChooseShared& shared, u32 chunk)
+        : args(args), shared(shared), chunk(chunk), own(args.own), array(args, chunk), zeroed(zeroed_of(args, chunk)), work(work_of<W>(args, chunk)), plan(work.plan()) {}
+
+    // Finds the element in the middle of some, if there is an ordinary one among them. By all threads; barriers.
+    __device__ __forceinline__ void find_middle() const {
+        if (shared.chunk == chunk) return;
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            const u32 lane = lane_id();
+            const Places<W> places(kFloatType<W>);
+            W own_places[2];
+            bool exist[2];
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                const u32 i = k * kWarp + lane;
+                const W word = array[Place(i).digit(own.elements())];
+                exist[k] = i < kMiddleOf && is_ordinary(own, word);
+                own_places[k] = places.place(word);
+            }
+            u32 n = 0, n_less[2] = {}, n_equal_before[2] = {};
+#pragma unroll 1
+            for (u32 i = 0; i < 2 * kWarp; ++i) {
+                const bool exists = __shfl_sync(kAllLanes, i < kWarp ? exist[0] : exist[1], i % kWarp);
+                const W place = __shfl_sync(kAllLanes, i < kWarp ? own_places[0] : own_places[1], i % kWarp);
+                n += exists;
+#pragma unroll
+                for (u32 k = 0; k < 2; ++k) {
+                    n_less[k] += exists && place < own_places[k];
+                    n_equal_before[k] += exists && place == own_places[k] && i < k * kWarp + lane;
+                }
+            }
+#pragma unroll
+            for (u32 k = 0; k < 2; ++k) {
+                if (exist[k] && n_less[k] + n_equal_before[k] == n / 2) shared.middle = places.word(own_places[k]);
+            }
+            if (lane == 0) shared.has_middle = n > 0, shared.chunk = chunk;
+        }
+        __syncthreads();
+    }
+
+    // Looks in a share for the first ordinary element, unless there is one among some. By all threads; barriers.
+    __device__ __forceinline__ void find_first(u32 share) const {
+        find_middle();
+        if (likely(shared.has_middle)) return;
+        const u32 n = own.elements(), end = min(n - share * kShare, kShare);
+        u32 first = ~0u;
+        for (u32 i = threadIdx.x; i < end && first == ~0u; i += kChooseThreads) {
+            if (is_ordinary(own, array[share * kShare + i])) first = share * kShare + i;
+        }
+        first = warp_min_unsigned(first);
+        if (lane_id() == 0 && first != ~0u) atomicMax(reinterpret_cast<unsigned long long*>(&zeroed.before_first), static_cast<unsigned long long>(n - first));
+    }
+
+    // The word that all others are seen from.
+    __device__ __forceinline__ W first_word() const {
+        if (likely(shared.has_middle)) return static_cast<W>(shared.middle);
+        return zeroed.before_first > 0 ? array[static_cast<u32>(own.elements() - zeroed.before_first)] : W(0);
+    }
+    __device__ __forceinline__ Bins<W> bins() const { return Bins<W>{own, plan, zeroed.tries}; }
+    __device__ __forceinline__ double bound() const {
+        return own.mode == kRel ? bound_of_range<W>(zeroed.range, kFloatType<W>, bins().asked()) : bins().asked();
+    }
+
+    // Looks in a share for the largest element that may have a code; who has looked at the last share chooses. By all threads; barriers.
+    __device__ __forceinline__ void find_largest(u32 share) const {
+        find_middle();
+        const F middle = float_of(first_word()), farthest = rounded_down(bound(), W()) * Real<W>::kCodes;
+        const u32 end = min(own.elements() - share * kShare, kShare);
+        F largest = 0;
+#pragma unroll 8
+        for (u32 i = threadIdx.x; i < end; i += kChooseThreads) {
+            const W word = array[share * kShare + i];
+            const F x = float_of(word);
+            // Not so of what is not finite.
+            if (size_of(x - middle) < farthest && word != static_cast<W>(own.fill) && size_of(x) > largest) largest = size_of(x);
+        }
+        const W all = warp_max_unsigned(bits_of(largest));
+        if (lane_id() == 0) shared.largest[threadIdx.x / kWarp] = all;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            u64 most = 0;
+            for (u32 w = 0; w < kChooseThreads / kWarp; ++w) most = max(most, shared.largest[w]);
+            if (most > 0) atomicMax(reinterpret_cast<unsigned long long*>(&zeroed.largest), static_cast<unsigned long long>(most));
+            __threadfence();
+            shared.is_last = atomicAdd(&zeroed.n_looked, 1) + 1 == shares_of(own);
+            __threadfence();
+        }
+        __syncthreads();
+        if (shared.is_last) choose();
+    }
+
+    // Chooses all. By all threads; barriers.
+    __device__ __forceinline__ void choose() const {
+        if (threadIdx.x == 0) {
+            const double size = float_of(static_cast<W>(*static_cast<volatile u64*>(&zeroed.largest)));
+            // What rounding may add to an error, about.
+            const s32 exponent = static_cast<s32>(static_cast<u64>(__double_as_longlong(size)) >> 52) - 1023 - static_cast<s32>(Real<W>::kFraction);
+            const double unit = size == 0 || exponent <= -1023 ? 0.0 : __longlong_as_double(static_cast<s64>(exponent + 1023) << 52);
+            const double bound = this->bound();
+            plan.first = first_word();
+            plan.is_stored = 0, plan.damage = 0, plan.n_exact = 0, plan.block_units = 0;
+            bins().begin(bound, unit);
+        }
+        if (threadIdx.x < kAxes * kSampledLevels) shared.costs[threadIdx.x] = Costs{};
+        __syncthreads();
+        sample(rounded_down(plan.bins[0], W()));
+        __syncthreads();
+        if (threadIdx.x == 0) bins().widen();
+        if (threadIdx.x < kWarp) decide();
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ u32 n_samples(u32 level) const { return min(max(own.elements() / kSampleEvery, kLeastSamples), kMostSamples) >> level; }
+    __device__ __forceinline__ void sample(F bin) const {
+        const F inverse = inverse_of(bin);
+        u32 strides[kAxes];
+        strides[kAxes - 1] = 1;
+#pragma unroll
+        for (u32 k = kAxes - 1; k > 0; --k) strides[k - 1] = strides[k] * own.extents[k];
+#pragma unroll
+        for (u32 axis = 0; axis < kAxes; ++axis) {
+            for (u32 level = 0; level < kSampledLevels; ++level) {
+                const u32 last = (own.extents[axis] - 1) >> level, n_new = (last + 1) / 2;
+                if (n_new == 0) continue;
+                u64 of_linear = 0, of_cubic = 0;
+                u32 n = 0;
+                for (u32 i = threadIdx.x; i < n_samples(level); i += kChooseThreads) {
+                    Place digits(i);
+                    const u32 along = 2 * digits.digit(n_new) + 1;
+                    u32 place = along * (strides[axis] << level);
+#pragma unroll
+                    for (u32 other = 0; other < kAxes; ++other) {
+                        if (other != axis) place += digits.digit(own.extents[other]) * strides[other];
+                    }
+                    u32 costs[2];
+                    if (!cost(place, strides[axis] << level, along, last, bin, inverse, costs)) continue;
+                    of_linear += costs[0], of_cubic += costs[1], ++n;
+                }
+                Costs& to = shared.costs[axis * kSampledLevels + level];
+                of_linear = warp_sum(of_linear), of_cubic = warp_sum(of_cubic), n = warp_sum(n);
+                if (lane_id() == 0) {
+                    atomicAdd(reinterpret_cast<unsigned long long*>(&to.linear), static_cast<unsigned long long>(of_linear));
+                    atomicAdd(reinterpret_cast<unsigned long long*>(&to.cubic), static_cast<unsigned long long>(of_cubic));
+                    atomicAdd(&to.n, n);
+                }
+            }
+        }
+    }
+    // What is left of a node by linear and by cubic predictions; false if it is no ordinary number, or is beside such.
+    __device__ __forceinline__ bool cost(u32 place, u32 step, u32 along, u32 last, F bin, F inverse, u32 (&costs)[2]) const {
+        bool are_ordinary = true;
+        const auto element = [&](u32 place) {
+            const W word = array[place];
+            are_ordinary &= is_ordinary(own, word);
+            return float_of(word);
+        };
+        const auto rounded = [&](u32 place) {
+            const F x = element(place), n_bins = x * inverse;
+            W code;
+            return size_of(n_bins) < Real<W>::kCodes ? nearest<W>(n_bins, code) * bin : x;
+        };
+        const F of = element(place), before = rounded(place - step);
+        const auto cost_of = [&](F predicted) {
+            const F n_bins = fmin(size_of((of - predicted) * inverse), F(Real<W>::kCodes));
+            W code;
+            nearest<W>(n_bins, code);
+            return log_of(1 + static_cast<u64>(code));
+        };
+        if (along == last) {
+            costs[0] = costs[1] = cost_of(before);
+            return are_ordinary;
+        }
+        const F after = rounded(place + step);
+        costs[0] = costs[1] = cost_of(linear(before, after));
+        if (along < 3 || along + 3 > last) return are_ordinary;
+        const F far_before = rounded(place - 3 * step), far_after = rounded(place + 3 * step);
+        costs[1] = cost_of(cubic(far_before, before, after, far_after));
+        return are_ordinary;
+    }
+    // A logarithm in sixteenths of a bit (src/stage/entropy/log.rs).
+    static __device__ __forceinline__ u32 log_of(u64 number) {
+        const u32 whole = bit_length(number) - 1;
+        return 16 * whole + static_cast<u32>(number << (63 - whole) << 1 >> 60);
+    }
+
+    // The order of axes and which steps are cubic, from the costs. By a warp.
+    __device__ __forceinline__ void decide() const {
+        if (lane_id() == 0) {
+            // Of axes, the lower cost of a sample, in 2^-16 of its unit; where they are the same, the first axis comes last.
+            u64 each[kAxes];
+            for (u32 axis = 0; axis < kAxes; ++axis) {
+                const Costs& of = shared.costs[axis * kSampledLevels];
+                each[axis] = of.n > 0 ? (min(of.linear, of.cubic) << 16) / of.n : 0;
+            }
+            u32 order = 0;
+            for (u32 axis = 0; axis < kAxes; ++axis) {
+                u32 place = 0;
+                for (u32 other = 0; other < kAxes; ++other) place += each[other] > each[axis] || (each[other] == each[axis] && other > axis);
+                order |= axis << 8 * place;
+            }
+            plan.order = order, plan.cubic = 0;
+        }
+        __syncwarp();
+        Planner{own, plan}.run();
+        // A step's own predictions follow from its axis and level.
+        u64 cubic = 0;
+        for (u32 i = lane_id(); i < plan.n_steps; i += kWarp) {
+            const Step& step = plan.steps[i];
+            const Costs& of = shared.costs[step.axis * kSampledLevels + min(step.level, kSampledLevels - 1)];
+            const bool is_cubic = of.cubic < of.linear;
+            plan.steps[i].is_cubic = is_cubic;
+            cubic |= static_cast<u64>(is_cubic) << i;
+        }
+        cubic = warp_or(cubic);
+        if (lane_id() == 0) {
+            plan.cubic = cubic;
+            // Where not all blocks may fit, the array is stored.
+            const u64 most_bytes = own.head_bytes() + static_cast<u64>(kEntryBytes + kBlockHead) * plan.n_blocks + static_cast<u64>(sizeof(W)) * (own.elements() - 1);
+            plan.is_stored = most_bytes > own.payload_bound(sizeof(W));
+        }
+    }
+};
+
+template <typename W>
+__device__ __forceinline__ void mgard_find_range(const CompressArgs<Chunk>& args) {
+    __shared__ RangeShared<W> shared;
+    const Chunk& own = args.own;
+    const u32 shares = (own.elements() + kRangeElements - 1) / kRangeElements;
+    const W fill = static_cast<W>(own.fill);
+    const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, own.elements(), kFloatType<W>,
+                                Element(args.encoded), (args.flags & kSwapBytes) != 0, own.fill != static_cast<W>(~W(0)), fill, fill};
+    RangeFinder<W>(chunks, shared).run([&](u32 number) -> RangeScratch& { return zeroed_of(args, number).range; });
+}
+
+// Calls `look` with a chooser and a share, for all shares of all chunks.
+template <typename W, typename F>
+__device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, F look) {
+    __shared__ ChooseShared shared;
+    if (threadIdx.x == 0) shared.chunk = kNoStep;
+    __syncthreads();
+    const u32 shares = shares_of(args.own);
+    const u64 n = static_cast<u64>(shares) * args.n_chunks;
+    // Those of a CTA follow each other where there are several chunks, so that it looks for the middle of few.
+    const u64 first = n * blockIdx.x / gridDim.x, end = n * (blockIdx.x + 1) / gridDim.x;
+    for (u64 i = first; i < end; ++i) {
+        look(Chooser<W>(args, shared, static_cast<u32>(i / shares)), static_cast<u32>(i % shares));
+        __syncthreads();
+    }
+}
+template <typename W>
+__device__ __forceinline__ void mgard_find_first(const CompressArgs<Chunk>& args) {
+    look_at_shares<W>(args, [](const Chooser<W>& chooser, u32 share) { chooser.find_first(share); });
+}
+template <typename W>
+__device__ __forceinline__ void mgard_choose(const CompressArgs<Chunk>& args) {
+    look_at_shares<W>(args, [](const Chooser<W>& chooser, u32 share) { chooser.find_largest(share); });
+}

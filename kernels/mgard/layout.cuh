@@ -1,0 +1,167 @@
+// What the host says of a chunk, how its array is seen coarser and coarser, and what passes leave for each other. The twin of grid.rs and
+// payload.rs of the CPU codec.
+//
+//   f64 bound | first value, 8 bytes | u8 axes in the order of steps, 4 | u32 0 | u64 which steps are cubic | f64 bin of each level, the
+//   coarsest first | u64 bytes of exact elements | table: u32 end of each block in units, u32 its check | blocks of numbers | exact elements
+
+#pragma once
+
+#include "../common/elements.cuh"
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+#include "../stage/boxes.cuh"
+
+constexpr u32 kAxes = 4;
+constexpr u32 kMostLevels = 33, kMostSteps = kMostLevels + kAxes;
+constexpr u32 kFrontNodes = 1 << 12;        // the numbers of steps up to a grid of so many nodes are coded together
+constexpr u32 kLogNumbers = 16;             // of a block, at most
+constexpr u32 kHeadBytes = 32;              // before the bins
+constexpr u32 kEntryBytes = 8;              // of a block in the table
+constexpr u32 kBlockHead = 4;               // of a block: its kind
+constexpr u32 kUnit = 4;                    // that blocks begin at multiples of
+constexpr u32 kLogPiece = 15, kPiece = 1 << kLogPiece;  // elements that are kept exactly are those of a piece
+
+// Kinds of blocks, and what pieces have.
+enum BlockKind : u32 { kRaw = 0, kCoded = 1, kZeros = 2 };
+enum PieceFlags : u32 { kHoles = 1, kOthers = 2 };
+constexpr u32 kCodedMarks = 1 << 15;  // in the bytes of marks
+
+enum Mode : u32 { kAbs = 1, kRel = 2, kRms = 6 };
+
+__device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
+
+// What the host says of a chunk. Behind `mode` is where in its working memory what is kept of it is, in bytes.
+struct Chunk {
+    u32 extents[kAxes];  // slowest first, with leading ones; they multiply to less than 2^32
+    u64 value;           // bits of what was asked for
+    u64 fill;            // the word of the fill value, else of a NaN
+    u32 mode, n_levels;
+    u32 n_blocks;        // of numbers, at most: how many depends on the order of the axes
+    u32 n_pieces;
+    u64 numbers, near, far;  // of all steps; the grid before the last step, and every other one before that; and the others
+    u64 marks;               // of elements that are kept exactly, a bit each
+    u64 pieces;              // what is told of these
+    u64 blocks;              // that are made
+    u64 array;               // of which a region is wanted
+    u64 n_bytes;             // of all
+
+    __device__ __forceinline__ u32 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
+    __device__ __forceinline__ u32 head_bytes() const { return kHeadBytes + 8 * (n_levels + 1); }
+    // Bytes that a payload has at most.
+    __device__ __forceinline__ u64 payload_bound(u32 word_bytes) const {
+        const u64 n_bytes = static_cast<u64>(elements()) * word_bytes;
+        return n_bytes + n_bytes / 32 + 4096;
+    }
+};
+static_assert(sizeof(Chunk) == 112 && offsetof(Chunk, numbers) == 48, "src/codec/mgard/cuda.rs has the same struct");
+
+// Division by a number from 1 on, of numbers below 2^32.
+struct Divisor {
+    u64 reciprocal;
+    u32 divisor, reserved;
+
+    __device__ __forceinline__ void set(u32 d) { divisor = d, reciprocal = ~u64{0} / d + 1; }
+    __device__ __forceinline__ u32 divide(u32 n, u32& rest) const {
+        const u64 high = static_cast<u64>(n) * static_cast<u32>(reciprocal >> 32), low = static_cast<u64>(n) * static_cast<u32>(reciprocal);
+        const u32 quotient = divisor == 1 ? n : static_cast<u32>((high + (low >> 32)) >> 32);
+        rest = n - quotient * divisor;
+        return quotient;
+    }
+};
+
+// A step: new nodes between those that there are, along an axis.
+struct Step {
+    u32 axis, level;
+    u32 after[kAxes];    // extents after it
+    u32 strides[kAxes];  // elements of the array from a node to the next, after it
+    u32 n, n_before, inner;  // nodes along the axis after and before it; and behind the axis
+    u32 n_nodes, n_new;      // before it, and new ones
+    u32 first_number, first_tile;
+    u32 is_cubic;
+    Divisor of_inner, of_before, of_after[kAxes];
+};
+
+// Numbers of one or several steps, as blocks see them.
+struct NumbersOf {
+    u64 extents[3];
+    u32 first_number, first_block;
+};
+
+// Where and what everything of a chunk is, once the order of axes is known.
+struct Plan {
+    double bound;
+    double bins[kMostLevels];  // the finest level first
+    u64 first;                 // the bits of what the first element is predicted to be
+    u64 cubic;
+    u64 n_exact;               // bytes of the section of exact elements
+    u64 block_units;           // of all blocks
+    u32 order;                 // a byte for each axis
+    u32 n_steps, n_arrays, n_blocks, n_tiles;
+    u32 damage;                // of a payload
+    u32 is_stored;
+    u32 reserved;
+    Step steps[kMostSteps];
+    NumbersOf arrays[kMostSteps];
+
+    // The array that a block is of.
+    __device__ __forceinline__ const NumbersOf& array_of(u32 block) const {
+        u32 low = 0, high = n_arrays;
+        while (high - low > 1) {
+            const u32 middle = (low + high) / 2;
+            if (arrays[middle].first_block <= block) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        return arrays[low];
+    }
+};
+constexpr u32 kPlanBytes = 16384;
+static_assert(sizeof(Plan) <= kPlanBytes, "the host leaves so much");
+
+// A block of numbers, which are in the order of nodes.
+struct NumberBlock : Box {
+    u64 row, plane;  // from one to the next
+
+    // start: of the numbers of all steps.
+    __device__ __forceinline__ NumberBlock(const Plan& plan, u32 block) {
+        const NumbersOf& of = plan.array_of(block);
+        static_cast<Box&>(*this) = find_box(of.extents, kLogNumbers, block - of.first_block);
+        start += of.first_number;
+        row = of.extents[2], plane = of.extents[1] * row;
+    }
+};
+// The places of its numbers.
+struct NumberPlaces {
+    const u64 start, row, plane;
+    const SmallDivisor rows, planes;
+
+    __device__ __forceinline__ explicit NumberPlaces(const NumberBlock& block)
+        : start(block.start), row(block.row), plane(block.plane), rows(block.sx), planes(block.sy) {}
+    __device__ __forceinline__ u64 operator()(u32 i) const {
+        u32 x, y;
+        const u32 z = planes.divide(rows.divide(i, x), y);
+        return start + z * plane + y * row + x;
+    }
+};
+
+// The working memory of chunks, behind what was zeroed.
+template <typename W>
+struct Work {
+    char* const start;
+    const Chunk& own;
+
+    __device__ __forceinline__ Plan& plan() const { return *reinterpret_cast<Plan*>(start); }
+    __device__ __forceinline__ W* numbers() const { return reinterpret_cast<W*>(start + own.numbers); }
+    // The grid before a step.
+    __device__ __forceinline__ W* before(const Plan& plan, u32 step) const {
+        return reinterpret_cast<W*>(start + ((plan.n_steps - step) % 2 == 1 ? own.near : own.far));
+    }
+    __device__ __forceinline__ u32* marks() const { return reinterpret_cast<u32*>(start + own.marks); }
+    __device__ __forceinline__ char* array() const { return start + own.array; }
+};
+constexpr u32 kWorkAlignment = 256;
+__device__ __forceinline__ char* work_of(void* scratch, u64 zeroed_bytes, const Chunk& own, u32 chunk) {
+    return static_cast<char*>(scratch) + (zeroed_bytes + kWorkAlignment - 1) / kWorkAlignment * kWorkAlignment + chunk * own.n_bytes;
+}

@@ -1,0 +1,140 @@
+// The blocks of numbers, in two passes: a CTA counts the numbers of a block in their contexts, and makes the tables (stage/contexts_write.cuh); then a
+// warp writes the string, and it is known how long the block is. The twin of `EncodeBlock` in numbers.rs.
+
+#pragma once
+
+#include "../stage/contexts.cuh"
+#include "../stage/contexts_write.cuh"
+#include "compress.cuh"
+
+template <typename W>
+using NumberCoding = Coding<W, kNumberContexts, 0>;
+
+// A block that is made, in the working memory. What is before the string grows from the start of `bytes`, the string from its end downwards.
+template <typename W>
+struct alignas(256) MadeBlock {
+    u32 kind, n_units;
+    u32 front_bytes;           // of the head and the tables
+    u32 string, string_bytes;  // where it is, and its bytes, with the states
+    u32 ranges[NumberCoding<W>::kKeys];  // by keys, the first slot of the symbol and, in the upper half, its frequency
+    alignas(16) unsigned short entries[1u << kLogNumbers];
+    alignas(16) W bytes[(1u << kLogNumbers) + kStringRowsBytes / sizeof(W)];
+
+    static constexpr u32 kFrontAndString = sizeof(bytes) - kStringEndBytes;
+};
+static_assert(sizeof(MadeBlock<u32>) == 399616 && sizeof(MadeBlock<u64>) == 664832, "src/codec/mgard/cuda.rs leaves so much");
+
+template <typename W>
+__device__ __forceinline__ MadeBlock<W>& made_block(const Work<W>& work, u32 index) {
+    return reinterpret_cast<MadeBlock<W>*>(work.start + work.own.blocks)[index];
+}
+// A block, by its number among those that all chunks may have.
+struct BlockOfAll {
+    u32 chunk, index;
+
+    __device__ __forceinline__ explicit BlockOfAll(const Chunk& own) : chunk(blockIdx.x / own.n_blocks), index(blockIdx.x % own.n_blocks) {}
+};
+
+constexpr u32 kCountThreads = 256;
+constexpr u32 kCountRound = 4096, kCountPer = kCountRound / kCountThreads;  // numbers that are counted together, and by a thread
+
+template <typename W>
+struct CountShared {
+    // Sizes of the last numbers; before the first ones are zeros. Others are written while those of a round are looked at.
+    static constexpr u32 kSizes = 1 << 14;
+    static_assert(kFarthest + 2 * kCountRound <= kSizes, "what is near is kept");
+
+    unsigned char sizes[kSizes];
+    typename ContextTablesMaker<NumberCoding<W>, kCountThreads>::State tables;
+};
+
+template <typename W>
+__device__ __forceinline__ void mgard_count(const CompressArgs<Chunk>& args) {
+    using Coding = NumberCoding<W>;
+    using Entry = ContextEntry<Coding>;
+    using Tables = ContextTablesMaker<Coding, kCountThreads>;
+    extern __shared__ __align__(128) unsigned char shared_bytes[];
+    CountShared<W>& shared = *reinterpret_cast<CountShared<W>*>(shared_bytes);
+    const BlockOfAll tile(args.own);
+    const Work<W> work = work_of<W>(args, tile.chunk);
+    const Plan& plan = work.plan();
+    if (plan.is_stored || tile.index >= plan.n_blocks) return;
+    MadeBlock<W>& made = made_block(work, tile.index);
+    const NumberBlock block(plan, tile.index);
+    const NumberPlaces places(block);
+    const Near near(block);
+    const Tables tables{shared.tables};
+    tables.clear();
+    for (u32 i = threadIdx.x; i < CountShared<W>::kSizes / 4; i += kCountThreads) reinterpret_cast<u32*>(shared.sizes)[i] = 0;
+    __syncthreads();
+    const auto size = [&](u32 i) -> u32 { return shared.sizes[i % CountShared<W>::kSizes]; };
+    const W* const from = work.numbers();
+    W any = 0;
+#pragma unroll 1
+    for (u32 first = threadIdx.x; first - threadIdx.x < block.m; first += kCountRound) {
+        W numbers[kCountPer];
+#pragma unroll
+        for (u32 k = 0; k < kCountPer; ++k) {
+            const u32 i = first + k * kCountThreads;
+            numbers[k] = i < block.m ? from[places(i)] : W(0);
+        }
+#pragma unroll
+        for (u32 k = 0; k < kCountPer; ++k) {
+            any |= numbers[k];
+            shared.sizes[(first + k * kCountThreads) % CountShared<W>::kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(numbers[k]));
+        }
+        __syncthreads();
+#pragma unroll
+        for (u32 k = 0; k < kCountPer; ++k) {
+            const u32 i = first + k * kCountThreads;
+            if (i >= block.m) break;
+            const u32 up = size(i - near.up), behind = size(i - near.up - 1), beside = size(i - near.beside), two = size(i - 2 * near.up);
+            const u32 sum = near.plane ? 2 * up + behind + beside + two + 2 * size(i - near.plane) + size(i - near.below) : 3 * up + 2 * behind + 2 * beside + two;
+            const u32 entry = Entry::in_context_of(sum, Entry::of(numbers[k]));
+            made.entries[i] = static_cast<unsigned short>(entry);
+            tables.count(Entry::key(entry));
+        }
+    }
+    if (!__syncthreads_or(any != 0)) {
+        if (threadIdx.x == 0) made.kind = kZeros, made.n_units = kBlockHead / kUnit;
+        return;
+    }
+    tables.run(made.ranges);
+    const u32 tables_bytes = (shared.tables.n_bits + 7) / 8;
+    u32* const front = reinterpret_cast<u32*>(made.bytes);
+    for (u32 i = threadIdx.x; i < (tables_bytes + 3) / 4; i += kCountThreads) front[1 + i] = shared.tables.words[i];
+    if (threadIdx.x == 0) front[0] = kCoded, made.kind = kCoded, made.front_bytes = kBlockHead + tables_bytes;
+}
+
+template <typename W>
+struct StringShared {
+    typename ContextWriter<NumberCoding<W>>::Ranges ranges;
+};
+
+template <typename W>
+__device__ __forceinline__ void mgard_write_string(const CompressArgs<Chunk>& args) {
+    using Coding = NumberCoding<W>;
+    extern __shared__ __align__(128) unsigned char shared_bytes[];
+    StringShared<W>& shared = *reinterpret_cast<StringShared<W>*>(shared_bytes);
+    const BlockOfAll tile(args.own);
+    const Work<W> work = work_of<W>(args, tile.chunk);
+    Plan& plan = work.plan();
+    if (plan.is_stored || tile.index >= plan.n_blocks) return;
+    MadeBlock<W>& made = made_block(work, tile.index);
+    if (made.kind == kCoded) {
+        const NumberBlock block(plan, tile.index);
+        const bool may_be_long = shared.ranges.load(made.ranges);
+        __syncwarp();
+        const StringWriter<Coding, false, NumberPlaces> writer{shared.ranges, may_be_long, made.entries, work.numbers(), block.m,
+                                                               reinterpret_cast<unsigned char*>(made.bytes), NumberPlaces(block)};
+        const u32 front_bytes = made.front_bytes, end = MadeBlock<W>::kFrontAndString, string = writer.write(front_bytes, end);
+        const u32 n_bytes = front_bytes + end - string, raw_bytes = kBlockHead + block.m * static_cast<u32>(sizeof(W));
+        const bool is_raw = string == 0 || n_bytes >= raw_bytes;
+        if (lane_id() == 0) {
+            made.kind = is_raw ? kRaw : kCoded, made.n_units = ((is_raw ? raw_bytes : n_bytes) + kUnit - 1) / kUnit;
+            made.string = string, made.string_bytes = end - string;
+        }
+        __syncwarp();
+    }
+    if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.block_units), static_cast<unsigned long long>(made.n_units));
+}

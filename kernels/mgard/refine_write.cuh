@@ -1,0 +1,174 @@
+// Elements become numbers, step by step: each new node is predicted from what a decoder has. The twin of refine.rs.
+
+#pragma once
+
+#include "bins.cuh"
+
+constexpr u32 kClearedWords = 8192;  // of marks, by a tile before the first step
+
+struct RefineShared {
+    WalkShared walk;
+    u64 squares[kWalkThreads / kWarp];
+    u32 n_measured[kWalkThreads / kWarp];
+};
+
+template <typename W>
+struct RefineWriter {
+    using F = Float<W>;
+    const CompressArgs<Chunk>& args;
+    RefineShared& shared;
+
+    __device__ __forceinline__ void run() const {
+        visit_chunks(shared.walk, visits_of(args), args.n_chunks, [&](u32 chunk) { Way(args, shared, chunk).run(); });
+    }
+
+    struct Way {
+        const CompressArgs<Chunk>& args;
+        RefineShared& shared;
+        const Chunk& own;
+        const Work<W> work;
+        Plan& plan;
+        CompressZeroed& zeroed;
+        const Array<W> array;
+        const W fill;
+
+        __device__ __forceinline__ Way(const CompressArgs<Chunk>& args, RefineShared& shared, u32 chunk)
+            : args(args), shared(shared), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)), array(args, chunk),
+              fill(static_cast<W>(args.own.fill)) {}
+
+        __device__ __forceinline__ u32 n_words() const { return own.elements() / 32 + (own.elements() % 32 > 0); }
+        __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
+
+        __device__ __forceinline__ void run() const {
+            if (plan.is_stored) return;
+            WalkShared& walk = shared.walk;
+            const u32 n_before = (n_words() + kClearedWords - 1) / kClearedWords, n_ways = is_measured() ? kTries + 1 : 1;
+            const auto is_over = [&](u32 way) {
+                const u32 n = *static_cast<volatile u32*>(&zeroed.tries.n_ways);
+                return n > 0 && way >= n;
+            };
+            for (;;) {
+                __syncthreads();
+                if (threadIdx.x == 0) draw_tile(walk, plan, zeroed.walk, n_before, n_ways, is_over);
+                __syncthreads();
+                const u32 number = walk.number, tile = walk.tile;
+                if (number == kNoStep) return;
+                if (number == kStageBefore) {
+                    begin(tile);
+                } else {
+                    load_step(walk, plan, number);
+                    if (number + 1 == plan.n_steps) {
+                        refine_tile<true>(number, tile);
+                    } else {
+                        refine_tile<false>(number, tile);
+                    }
+                }
+                __syncthreads();
+                if (threadIdx.x == 0) end_tile(n_before + plan.n_tiles);
+            }
+        }
+        // Counts a tile; the last one of a way decides how it goes on.
+        __device__ __forceinline__ void end_tile(u32 of_way) const {
+            __threadfence();
+            const u32 n_done = atomicAdd(&zeroed.walk.n_done, 1) + 1;
+            if (n_done % of_way != 0 || !is_measured()) return;
+            __threadfence();
+            const u32 n_before = n_done / of_way - 1;
+            // It may be that all ways were gone.
+            if (zeroed.tries.n_ways == 0) Bins<W>{own, plan, zeroed.tries}.decide(n_before);
+            if (zeroed.tries.n_ways != n_before + 1) zeroed.has_exact = 0;
+            add_release(&zeroed.walk.n_decided, 1);
+        }
+
+        // Clears some marks; the first tile begins with the first element.
+        __device__ __forceinline__ void begin(u32 tile) const {
+            const u32 end = min(n_words() - tile * kClearedWords, kClearedWords);
+            u32* const marks = work.marks() + tile * kClearedWords;
+            for (u32 i = threadIdx.x; i < end; i += kWalkThreads) marks[i] = 0;
+            if (tile > 0) return;
+            __syncthreads();
+            if (threadIdx.x > 0) return;
+            const W element = array[0], first = static_cast<W>(plan.first);
+            if (plan.n_steps > 0) *work.before(plan, 0) = first;
+            const bool keeps = is_kept(element, float_of(first), F(0), Bins<W>::limit(plan));
+            if (!keeps) mark(0);
+            if (is_measured() && keeps) {
+                const u32 size = size_of_error(float_of(element) - float_of(first));
+                add_errors(static_cast<u64>(size) * size, 1);
+            }
+        }
+        __device__ __forceinline__ void mark(u32 element) const {
+            atomicOr(work.marks() + element / 32, 1u << element % 32);
+            zeroed.has_exact = 1;
+        }
+        // Whether an element may come back so.
+        __device__ __forceinline__ bool is_kept(W element, F back, F n_bins, F limit) const {
+            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && element != fill && bits_of(back) != fill;
+        }
+        // In units.
+        __device__ __forceinline__ u32 size_of_error(F error) const {
+            W code;
+            nearest<W>(error * static_cast<F>(zeroed.tries.units), code);
+            return static_cast<u32>((code + 1) / 2);
+        }
+        __device__ __forceinline__ void add_errors(u64 squares, u64 n) const {
+            atomicAdd(reinterpret_cast<unsigned long long*>(&zeroed.tries.squares), static_cast<unsigned long long>(squares));
+            atomicAdd(reinterpret_cast<unsigned long long*>(&zeroed.tries.n_measured), static_cast<unsigned long long>(n));
+        }
+
+        template <bool kIsLast>
+        __device__ __forceinline__ void refine_tile(u32 number, u32 tile) const {
+            const Step& step = shared.walk.step;
+            const W* const before = work.before(plan, number);
+            W* const after = kIsLast ? nullptr : work.before(plan, number + 1);
+            W* const numbers = work.numbers() + step.first_number;
+            const F bin = rounded_down(plan.bins[step.level], W()), inverse = inverse_of(bin), limit = Bins<W>::limit(plan);
+            const u32 first = tile * kTileNodes + threadIdx.x;
+            u64 squares = 0;
+            u32 n_measured = 0;
+#pragma unroll 4
+            for (u32 k = 0; k < kPerThread; ++k) {
+                const u32 index = first + k * kWalkThreads;
+                if (index >= step.n_nodes) break;
+                const Node node(step, index);
+                const W word = before[index];
+                const u32 to = kIsLast ? 0 : node.after(step);
+                if (!kIsLast) after[to] = word;
+                if (!node.has_new(step)) continue;
+                const u32 place = node.element(step);
+                const W element = array[place];
+                const F predicted = node.predict(step, before, float_of(word));
+                const F n_bins = (float_of(element) - predicted) * inverse;
+                W code;
+                const F back = predicted + nearest<W>(n_bins, code) * bin;
+                const bool has_code = is_kept(element, back, n_bins, limit);
+                const F made = has_code ? back : predicted;
+                numbers[node.number(step)] = has_code ? code : W(0);
+                if (!kIsLast) after[to + step.inner] = bits_of(made);
+                const bool keeps = has_code || is_kept(element, made, F(0), limit);
+                if (unlikely(!keeps)) mark(place);
+                if (is_measured()) {
+                    const u32 size = keeps ? size_of_error(float_of(element) - made) : 0;
+                    squares += static_cast<u64>(size) * size, n_measured += has_code;
+                }
+            }
+            if (is_measured()) measure(squares, n_measured);
+        }
+        // Adds up what all threads have measured. A barrier.
+        __device__ __forceinline__ void measure(u64 squares, u32 n) const {
+            const u32 warp = threadIdx.x / kWarp;
+            squares = warp_sum(squares), n = warp_sum(n);
+            if (lane_id() == 0) shared.squares[warp] = squares, shared.n_measured[warp] = n;
+            __syncthreads();
+            if (threadIdx.x > 0) return;
+            for (u32 w = 1; w < kWalkThreads / kWarp; ++w) squares += shared.squares[w], n += shared.n_measured[w];
+            if (n > 0 || squares > 0) add_errors(squares, n);
+        }
+    };
+};
+
+template <typename W>
+__device__ __forceinline__ void mgard_refine_write(const CompressArgs<Chunk>& args) {
+    __shared__ RefineShared shared;
+    RefineWriter<W>{args, shared}.run();
+}

@@ -1,0 +1,146 @@
+// The way from the first element to the array, step by step, by all CTAs of a launch.
+//
+// A step needs all nodes of the one before. So a chunk's work is cut into tiles, in the order of steps, and CTAs draw these by a counter: who has one
+// of a step waits until all tiles before that step are done. These were drawn before, by CTAs that work on them, so nothing depends on how many
+// CTAs there are or which of them are resident. Where there are several chunks, CTAs go from one to the next, and each is visited often enough that none is left to
+// one CTA at the end.
+//
+// An encoder may go the way several times. Its way begins with tiles of a stage before the first step.
+
+#pragma once
+
+#include "plan.cuh"
+#include "real.cuh"
+
+constexpr u32 kWalkThreads = 256;
+constexpr u32 kPerThread = kTileNodes / kWalkThreads;
+
+// Of a chunk, zeroed. Counters that many look at are apart.
+struct WalkCounters {
+    u32 next;      // tile that nobody has
+    u32 reserved[31];
+    u32 n_done;    // tiles
+    u32 n_decided; // ways after which it is decided how it goes on
+    u32 reserved2[30];
+};
+// Of all chunks, zeroed.
+struct Visits {
+    u32 next;
+    u32 reserved[31];
+};
+
+constexpr u32 kNoStep = ~0u, kStageBefore = ~0u - 1;
+
+struct WalkShared {
+    Step step;
+    u32 loaded;         // the step that this is, or kNoStep
+    u32 visit;
+    u32 number, tile;   // of the step that is drawn, and its tile
+};
+
+__device__ __forceinline__ u32 load_acquire(const u32* p) {
+    u32 value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+    return value;
+}
+// What was stored before is seen by who sees this.
+__device__ __forceinline__ void add_release(u32* p, u32 n) {
+    __threadfence();
+    atomicAdd(p, n);
+}
+
+// Calls `work(chunk)` for each chunk, as often as CTAs may help, by all threads.
+template <typename F>
+__device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits, u32 n_chunks, F work) {
+    const u64 n_visits = static_cast<u64>(n_chunks) * (2 * ((gridDim.x + n_chunks - 1) / n_chunks) + 1);
+    for (;;) {
+        __syncthreads();
+        if (threadIdx.x == 0) shared.visit = atomicAdd(&visits.next, 1), shared.loaded = kNoStep;
+        __syncthreads();
+        const u32 visit = shared.visit;
+        if (visit >= n_visits) return;
+        work(visit % n_chunks);
+    }
+}
+
+// Draws the next tile of a chunk's way: its step and tile, or kNoStep if there are no more. By one thread. `n_before`: tiles of the stage before the first
+// step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one.
+template <typename IsOver>
+__device__ __forceinline__ void draw_tile(WalkShared& shared, const Plan& plan, WalkCounters& counters, u32 n_before, u32 n_ways, IsOver is_over) {
+    const u32 of_way = n_before + plan.n_tiles, drawn = atomicAdd(&counters.next, 1);
+    shared.number = kNoStep;
+    if (of_way == 0 || drawn / of_way >= n_ways) return;
+    const u32 way = drawn / of_way;
+    u32 tile = drawn - way * of_way;
+    if (way > 0) {
+        while (load_acquire(&counters.n_decided) < way) {}
+        if (is_over(way)) return;
+    }
+    if (tile < n_before) {
+        shared.number = kStageBefore, shared.tile = tile;
+        return;
+    }
+    tile -= n_before;
+    // Most tiles are of the last steps.
+    u32 step = plan.n_steps - 1;
+    while (plan.steps[step].first_tile > tile) --step;
+    const u32 first = plan.steps[step].first_tile, n_needed = way * of_way + n_before + first;
+    while (load_acquire(&counters.n_done) < n_needed) {}
+    shared.number = step, shared.tile = tile - first;
+}
+
+// Copies a step to shared memory, if another one is there. By all threads; barriers.
+__device__ __forceinline__ void load_step(WalkShared& shared, const Plan& plan, u32 step) {
+    if (shared.loaded == step) return;
+    __syncthreads();
+    const u32* const from = reinterpret_cast<const u32*>(&plan.steps[step]);
+    u32* const to = reinterpret_cast<u32*>(&shared.step);
+    for (u32 i = threadIdx.x; i < sizeof(Step) / 4; i += kWalkThreads) to[i] = from[i];
+    if (threadIdx.x == 0) shared.loaded = step;
+    __syncthreads();
+}
+
+// A node before a step, and what is beside it along the step's axis.
+struct Node {
+    u32 outer, pair, inner;  // its place
+    u32 index;               // among the nodes before the step
+
+    __device__ __forceinline__ Node(const Step& step, u32 index) : index(index) {
+        const u32 row = step.of_inner.divide(index, inner);
+        outer = step.of_before.divide(row, pair);
+    }
+    __device__ __forceinline__ bool has_new(const Step& step) const { return 2 * pair + 1 < step.n; }
+    // The place of the new node behind it among the new ones, and of the node itself after the step.
+    __device__ __forceinline__ u32 number(const Step& step) const { return (outer * (step.n / 2) + pair) * step.inner + inner; }
+    __device__ __forceinline__ u32 after(const Step& step) const { return (outer * step.n + 2 * pair) * step.inner + inner; }
+    // The place of the new node in the array.
+    __device__ __forceinline__ u32 element(const Step& step) const {
+        u32 place = (2 * pair + 1) * step.strides[step.axis], rest = inner;
+#pragma unroll
+        for (u32 k = kAxes; k-- > 1;) {
+            if (k <= step.axis) continue;
+            u32 digit;
+            rest = step.of_after[k].divide(rest, digit);
+            place += digit * step.strides[k];
+        }
+        rest = outer;
+#pragma unroll
+        for (u32 k = kAxes; k-- > 0;) {
+            if (k >= step.axis) continue;
+            u32 digit;
+            rest = step.of_after[k].divide(rest, digit);
+            place += digit * step.strides[k];
+        }
+        return place;
+    }
+    // What the new node is predicted to be, from the nodes before, of which this one is `own`.
+    template <typename W>
+    __device__ __forceinline__ Float<W> predict(const Step& step, const W* before, Float<W> own) const {
+        if (pair + 1 == step.n_before) return own;
+        const Float<W> next = float_of(before[index + step.inner]);
+        if (step.is_cubic && pair > 0 && pair + 2 < step.n_before) {
+            return cubic(float_of(before[index - step.inner]), own, next, float_of(before[index + 2 * step.inner]));
+        }
+        return linear(own, next);
+    }
+};

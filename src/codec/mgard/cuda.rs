@@ -1,0 +1,220 @@
+//! mgard on a GPU: the kernels in `kernels/mgard`.
+
+use crate::codec::gpu::{
+    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Scratch, names,
+};
+use crate::codec::mgard::grid::{Grid, MAX_RANK};
+use crate::codec::mgard::numbers::Arrays;
+use crate::codec::mgard::{Chunk, Mgard, exact, payload};
+use crate::codec::mode::Mode;
+use crate::format::region::FoldedRegion;
+use crate::types::DType;
+
+/// By the bits of a word: 32 or 64.
+type OfWord = [Names; 2];
+/// The passes that compress.
+const RANGE: OfWord = [names!("mgard_range_u32"), names!("mgard_range_u64")];
+const FIRST: OfWord = [names!("mgard_first_u32"), names!("mgard_first_u64")];
+const CHOOSE: OfWord = [names!("mgard_choose_u32"), names!("mgard_choose_u64")];
+const REFINE: OfWord = [names!("mgard_refine_u32"), names!("mgard_refine_u64")];
+const COUNT: OfWord = [names!("mgard_count_u32"), names!("mgard_count_u64")];
+const STRING: OfWord = [names!("mgard_string_u32"), names!("mgard_string_u64")];
+const EXACT: OfWord = [names!("mgard_exact_u32"), names!("mgard_exact_u64")];
+const PLACE: OfWord = [names!("mgard_place_u32"), names!("mgard_place_u64")];
+/// Those that decompress.
+const READ: [OfWord; 4] = [
+    [names!("mgard_decompress_heads_u32"), names!("mgard_decompress_heads_u64")],
+    [names!("mgard_decompress_numbers_u32"), names!("mgard_decompress_numbers_u64")],
+    [names!("mgard_decompress_refine_u32"), names!("mgard_decompress_refine_u64")],
+    [names!("mgard_decompress_exact_u32"), names!("mgard_decompress_exact_u64")],
+];
+/// The same where a region is wanted, and the one that takes it.
+const REGION: [OfWord; 4] = [
+    [names!("mgard_region_heads_u32"), names!("mgard_region_heads_u64")],
+    [names!("mgard_region_numbers_u32"), names!("mgard_region_numbers_u64")],
+    [names!("mgard_region_refine_u32"), names!("mgard_region_refine_u64")],
+    [names!("mgard_region_exact_u32"), names!("mgard_region_exact_u64")],
+];
+const TAKE: OfWord = [names!("mgard_region_take_u32"), names!("mgard_region_take_u64")];
+
+/// The modules of the kernels.
+const COMPRESS: &str = "mgard_compress";
+const DECOMPRESS: &str = "mgard";
+
+/// Bytes of a plan, and of what is told of a piece of exact elements (`kernels/mgard/layout.cuh`, `exact_write.cuh`).
+const PLAN_BYTES: u64 = 16384;
+const PIECE_BYTES: u64 = 32;
+/// Parts of the working memory begin at multiples of this.
+const ALIGNMENT: u64 = 256;
+/// Nodes that a CTA refines together, about.
+const TILE_NODES: u64 = 2048;
+/// Bytes of a region that a CTA takes, about.
+const TAKEN_BYTES: u64 = 1 << 16;
+
+crate::kernel_struct! {
+    /// A chunk, and where in its working memory what passes leave for each other is (`Chunk` in `kernels/mgard/layout.cuh`).
+    struct Told, size 112 {
+        extents: [u32; MAX_RANK],
+        value: u64,
+        fill: u64,
+        mode: u32,
+        n_levels: u32,
+        n_blocks: u32,
+        n_pieces: u32,
+        numbers: u64,
+        near: u64,
+        far: u64,
+        marks: u64,
+        pieces: u64,
+        blocks: u64,
+        array: u64,
+        n_bytes: u64,
+    }
+}
+
+impl GpuCodec for Mgard {
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
+        let chunk: &Chunk = chunks.layout.get();
+        let launches = Launches::new(chunk, direction, false);
+        Answer::Run(match direction {
+            Direction::Compress => {
+                let tiles = launches.told.n_blocks.into();
+                let pieces = launches.told.n_pieces.into();
+                let first = if chunk.asked.mode == Mode::Rel { &RANGE } else { &FIRST };
+                let then_first = (chunk.asked.mode == Mode::Rel).then_some((&FIRST, pieces));
+                let then = [
+                    (&CHOOSE, pieces),
+                    (&REFINE, launches.n_refined()),
+                    (&COUNT, tiles),
+                    (&STRING, tiles),
+                    (&EXACT, pieces),
+                    (&PLACE, tiles + pieces),
+                ];
+                launches.passes(COMPRESS, (first, tiles + pieces), then_first.into_iter().chain(then))
+            }
+            Direction::Decompress => launches.read(&READ, None),
+        })
+    }
+
+    /// All elements may depend on all others, so all are decoded. The checksum is that of the whole payload.
+    fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
+        let chunk: &Chunk = chunks.layout.get();
+        let launches = Launches::new(chunk, Direction::Decompress, true);
+        let n_bytes = region.axes.iter().map(|axis| axis.count()).product::<u64>() * launches.word_bytes;
+        Answer::Run(launches.read(&REGION, Some((&TAKE, n_bytes.div_ceil(TAKEN_BYTES)))))
+    }
+}
+
+/// What the launches for a chunk have in common.
+struct Launches {
+    told: Told,
+    word_bytes: u64,
+    table_bytes: u64,
+}
+
+impl Launches {
+    fn new(chunk: &Chunk, direction: Direction, is_part: bool) -> Self {
+        let is_long = chunk.dtype == DType::F64;
+        let (grid, asked) = (chunk.grid, chunk.asked);
+        let word_bytes = if is_long { 8 } else { 4 };
+        let n = grid.n_nodes() as u64;
+        let (n_blocks, n_pieces) = (most_blocks(grid), exact::n_pieces(grid.n_nodes()) as u64);
+        let is_made = direction == Direction::Compress;
+        let mut end = PLAN_BYTES;
+        let mut place = |n_bytes: u64| {
+            let start = end;
+            end = (end + n_bytes).next_multiple_of(ALIGNMENT);
+            start
+        };
+        let when = |is: bool, n_bytes: u64| if is { n_bytes } else { 0 };
+        let told = Told {
+            // Arrays are smaller than 16 GiB.
+            extents: grid.extents.map(|extent| extent as u32),
+            value: asked.value.to_bits(),
+            fill: if is_long { chunk.fill::<f64>() } else { chunk.fill::<f32>().into() },
+            mode: asked.mode.id().into(),
+            n_levels: grid.n_levels(),
+            n_blocks: n_blocks as u32,
+            n_pieces: n_pieces as u32,
+            numbers: place(n * word_bytes),
+            // Two of three nodes were there before a step, at most.
+            near: place((2 * n / 3 + 1) * word_bytes),
+            far: place((4 * n / 9 + 1) * word_bytes),
+            marks: place(when(is_made, n.div_ceil(32) * 4)),
+            pieces: place(when(is_made, n_pieces * PIECE_BYTES)),
+            blocks: place(when(is_made, n_blocks * if is_long { 664_832 } else { 399_616 })),
+            array: place(when(is_part, n * word_bytes)),
+            n_bytes: 0,
+        };
+        Self { told: Told { n_bytes: end, ..told }, word_bytes, table_bytes: payload::head_bytes(&grid) as u64 }
+    }
+
+    /// The names of a pass for this chunk.
+    fn named(&self, names: &OfWord) -> Kernel {
+        Kernel::Always(names[usize::from(self.word_bytes == 8)])
+    }
+
+    /// About as many as there are tiles of all steps.
+    fn n_refined(&self) -> u64 {
+        self.told.extents.iter().map(|&n| u64::from(n)).product::<u64>().div_ceil(TILE_NODES)
+    }
+
+    /// Passes, each with its tiles for a chunk, that all go on in the memory of the first.
+    fn passes<'a>(
+        &self,
+        fatbin: &'static str,
+        (first, n_tiles): (&OfWord, u64),
+        others: impl Iterator<Item = (&'a OfWord, u64)>,
+    ) -> Passes {
+        // A tile has a share of the chunk's memory.
+        let n_tiles = n_tiles.max(1);
+        let share = self.told.n_bytes.div_ceil(n_tiles);
+        let pass = |names: &OfWord, n_tiles: u64, tile_bytes: u64| Pass {
+            kernel: self.named(names),
+            units: [n_tiles, 0],
+            args: Args::new(&self.told),
+            scratch: Scratch::Zeroed,
+            tile_bytes,
+        };
+        let first = pass(first, n_tiles, share);
+        Passes { fatbin, table_bytes: self.table_bytes, first, then: [None; MOST_THEN] }
+            .then(others.map(|(names, n_tiles)| pass(names, n_tiles, 0)))
+    }
+
+    /// The passes that decompress, and one more.
+    fn read(&self, [heads, numbers, refine, exact]: &[OfWord; 4], last: Option<(&OfWord, u64)>) -> Passes {
+        let Told { n_blocks, n_pieces, .. } = self.told;
+        let then = [(numbers, n_blocks.into()), (refine, self.n_refined()), (exact, n_pieces.into())];
+        self.passes(DECOMPRESS, (heads, 1), then.into_iter().chain(last))
+    }
+}
+
+/// Blocks of numbers that a payload may have, with any order of the axes; at least one.
+fn most_blocks(grid: Grid) -> u64 {
+    let mut most = 1;
+    let mut order = [0, 1, 2, 3];
+    permute(&mut order, 0, &mut |order| {
+        // Where an axis of one node comes makes no difference: last ones only.
+        let is_first = order.windows(2).all(|pair| {
+            let [of_first, of_second] = [pair[0], pair[1]].map(|axis| grid.extents[usize::from(axis)] > 1);
+            of_first || (!of_second && pair[0] < pair[1])
+        });
+        if is_first {
+            most = most.max(grid.ordered(*order).map_or(0, |grid| Arrays::new(grid).n_blocks() as u64));
+        }
+    });
+    most
+}
+
+/// Calls `each` with every order of the axes from `from` on.
+fn permute(order: &mut [u8; MAX_RANK], from: usize, each: &mut impl FnMut(&[u8; MAX_RANK])) {
+    if from == MAX_RANK {
+        each(order);
+        return;
+    }
+    for i in from..MAX_RANK {
+        order.swap(from, i);
+        permute(order, from + 1, each);
+        order.swap(from, i);
+    }
+}
