@@ -134,13 +134,15 @@ struct Refiner {
         // What is damaged is not refined: nobody needs it.
         if (plan.is_stored || args.statuses[chunk] != kOk) return;
         WalkCounters& counters = zeroed_of(args, chunk).walk;
+        u32 next = threadIdx.x == 0 ? draw_tile(counters) : 0;
         for (;;) {
             __syncthreads();
-            if (threadIdx.x == 0) draw_tile(shared, plan, counters, 0, 1, [](u32) { return true; });
+            if (threadIdx.x == 0) locate_tile(shared, plan, counters, next, 0, 1, [](u32) { return true; });
             __syncthreads();
             const u32 number = shared.number, tile = shared.tile;
             if (number == kNoStep) return;
             load_step(shared, plan, number);
+            if (threadIdx.x == 0) next = draw_tile(counters);
             if (number + 1 == plan.n_steps) {
                 refine_tile<true>(work, plan, number, tile, array_of<W, kPart>(args, chunk));
             } else {
@@ -158,17 +160,23 @@ struct Refiner {
         const W* const numbers = work.numbers() + step.first_number;
         const Float<W> bin = rounded_down(plan.bins[step.level], W());
         const u32 first = tile * kTileNodes + threadIdx.x;
-#pragma unroll 4
-        for (u32 k = 0; k < kPerThread; ++k) {
-            const u32 index = first + k * kWalkThreads;
-            if (index >= step.n_nodes) break;
-            const Node node(step, index);
-            const W own = before[index];
-            W* const to = after + node.after(step);
-            *to = swaps ? swapped_bytes(own) : own;
-            if (!node.has_new(step)) continue;
-            const W word = bits_of(node.predict(step, before, float_of(own)) + whole(numbers[node.number(step)]) * bin);
-            to[step.inner] = swaps ? swapped_bytes(word) : word;
+#pragma unroll 1
+        for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch<W>) {
+            W words[kBatch<W>], made[kBatch<W>];
+            u32 to[kBatch<W>];
+            bool has_new[kBatch<W>];
+            // All loads are under way together. Behind the last node is that one again.
+#pragma unroll
+            for (u32 i = 0; i < kBatch<W>; ++i) {
+                const Node node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
+                words[i] = before[node.index], to[i] = node.after(step), has_new[i] = node.has_new(step);
+                made[i] = has_new[i] ? bits_of(node.predict(step, before, float_of(words[i])) + whole(numbers[node.number(step)]) * bin) : W(0);
+            }
+#pragma unroll
+            for (u32 i = 0; i < kBatch<W>; ++i) {
+                after[to[i]] = swaps ? swapped_bytes(words[i]) : words[i];
+                if (has_new[i]) after[to[i] + step.inner] = swaps ? swapped_bytes(made[i]) : made[i];
+            }
         }
     }
 };

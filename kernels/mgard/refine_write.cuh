@@ -47,12 +47,14 @@ struct RefineWriter {
                 const u32 n = *static_cast<volatile u32*>(&zeroed.tries.n_ways);
                 return n > 0 && way >= n;
             };
+            u32 next = threadIdx.x == 0 ? draw_tile(zeroed.walk) : 0;
             for (;;) {
                 __syncthreads();
-                if (threadIdx.x == 0) draw_tile(walk, plan, zeroed.walk, n_before, n_ways, is_over);
+                if (threadIdx.x == 0) locate_tile(walk, plan, zeroed.walk, next, n_before, n_ways, is_over);
                 __syncthreads();
                 const u32 number = walk.number, tile = walk.tile;
                 if (number == kNoStep) return;
+                if (threadIdx.x == 0) next = draw_tile(zeroed.walk);
                 if (number == kStageBefore) {
                     begin(tile);
                 } else {
@@ -126,30 +128,39 @@ struct RefineWriter {
             const u32 first = tile * kTileNodes + threadIdx.x;
             u64 squares = 0;
             u32 n_measured = 0;
-#pragma unroll 4
-            for (u32 k = 0; k < kPerThread; ++k) {
-                const u32 index = first + k * kWalkThreads;
-                if (index >= step.n_nodes) break;
-                const Node node(step, index);
-                const W word = before[index];
-                const u32 to = kIsLast ? 0 : node.after(step);
-                if (!kIsLast) after[to] = word;
-                if (!node.has_new(step)) continue;
-                const u32 place = node.element(step);
-                const W element = array[place];
-                const F predicted = node.predict(step, before, float_of(word));
-                const F n_bins = (float_of(element) - predicted) * inverse;
-                W code;
-                const F back = predicted + nearest<W>(n_bins, code) * bin;
-                const bool has_code = is_kept(element, back, n_bins, limit);
-                const F made = has_code ? back : predicted;
-                numbers[node.number(step)] = has_code ? code : W(0);
-                if (!kIsLast) after[to + step.inner] = bits_of(made);
-                const bool keeps = has_code || is_kept(element, made, F(0), limit);
-                if (unlikely(!keeps)) mark(place);
-                if (is_measured()) {
-                    const u32 size = keeps ? size_of_error(float_of(element) - made) : 0;
-                    squares += static_cast<u64>(size) * size, n_measured += has_code;
+#pragma unroll 1
+            for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch<W>) {
+                W words[kBatch<W>], elements[kBatch<W>], predicted[kBatch<W>];
+                u32 to[kBatch<W>], places[kBatch<W>], to_numbers[kBatch<W>];
+                bool has_new[kBatch<W>];
+                // All loads are under way together. Behind the last node is that one again, without a new one.
+#pragma unroll
+                for (u32 i = 0; i < kBatch<W>; ++i) {
+                    const u32 index = first + (k + i) * kWalkThreads;
+                    const Node node(step, min(index, step.n_nodes - 1));
+                    words[i] = before[node.index], has_new[i] = index < step.n_nodes && node.has_new(step);
+                    to[i] = kIsLast ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = node.element(step);
+                    elements[i] = has_new[i] ? array[places[i]] : W(0);
+                    predicted[i] = has_new[i] ? bits_of(node.predict(step, before, float_of(words[i]))) : W(0);
+                }
+#pragma unroll
+                for (u32 i = 0; i < kBatch<W>; ++i) {
+                    if (!kIsLast) after[to[i]] = words[i];
+                    if (!has_new[i]) continue;
+                    const W element = elements[i];
+                    const F expected = float_of(predicted[i]), n_bins = (float_of(element) - expected) * inverse;
+                    W code;
+                    const F back = expected + nearest<W>(n_bins, code) * bin;
+                    const bool has_code = is_kept(element, back, n_bins, limit);
+                    const F made = has_code ? back : expected;
+                    numbers[to_numbers[i]] = has_code ? code : W(0);
+                    if (!kIsLast) after[to[i] + step.inner] = bits_of(made);
+                    const bool keeps = has_code || is_kept(element, made, F(0), limit);
+                    if (unlikely(!keeps)) mark(places[i]);
+                    if (is_measured()) {
+                        const u32 size = keeps ? size_of_error(float_of(element) - made) : 0;
+                        squares += static_cast<u64>(size) * size, n_measured += has_code;
+                    }
                 }
             }
             if (is_measured()) measure(squares, n_measured);

@@ -14,6 +14,9 @@
 
 constexpr u32 kWalkThreads = 256;
 constexpr u32 kPerThread = kTileNodes / kWalkThreads;
+// Nodes that a thread refines together.
+template <typename W>
+constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 2;
 
 // Of a chunk, zeroed. Counters that many look at are apart.
 struct WalkCounters {
@@ -34,6 +37,7 @@ constexpr u32 kNoStep = ~0u, kStageBefore = ~0u - 1;
 struct WalkShared {
     Step step;
     u32 loaded;         // the step that this is, or kNoStep
+    u32 way;            // on which it was loaded
     u32 visit;
     u32 number, tile;   // of the step that is drawn, and its tile
 };
@@ -55,7 +59,7 @@ __device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits,
     const u64 n_visits = static_cast<u64>(n_chunks) * (2 * ((gridDim.x + n_chunks - 1) / n_chunks) + 1);
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) shared.visit = atomicAdd(&visits.next, 1), shared.loaded = kNoStep;
+        if (threadIdx.x == 0) shared.visit = atomicAdd(&visits.next, 1), shared.loaded = kNoStep, shared.way = 0;
         __syncthreads();
         const u32 visit = shared.visit;
         if (visit >= n_visits) return;
@@ -63,31 +67,38 @@ __device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits,
     }
 }
 
-// Draws the next tile of a chunk's way: its step and tile, or kNoStep if there are no more. By one thread. `n_before`: tiles of the stage before the first
-// step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one.
+// Where a tile is that was drawn: its step and tile, or kNoStep if there are no more. By one thread. `n_before`: tiles of the stage before the
+// first step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one.
 template <typename IsOver>
-__device__ __forceinline__ void draw_tile(WalkShared& shared, const Plan& plan, WalkCounters& counters, u32 n_before, u32 n_ways, IsOver is_over) {
-    const u32 of_way = n_before + plan.n_tiles, drawn = atomicAdd(&counters.next, 1);
+__device__ __forceinline__ void locate_tile(WalkShared& shared, const Plan& plan, const WalkCounters& counters, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
+    const u32 of_way = n_before + plan.n_tiles;
     shared.number = kNoStep;
     if (of_way == 0 || drawn / of_way >= n_ways) return;
     const u32 way = drawn / of_way;
     u32 tile = drawn - way * of_way;
-    if (way > 0) {
+    if (way > 0 && way != shared.way) {
         while (load_acquire(&counters.n_decided) < way) {}
         if (is_over(way)) return;
     }
     if (tile < n_before) {
-        shared.number = kStageBefore, shared.tile = tile;
+        shared.number = kStageBefore, shared.tile = tile, shared.way = way, shared.loaded = kNoStep;
         return;
     }
     tile -= n_before;
     // Most tiles are of the last steps.
     u32 step = plan.n_steps - 1;
     while (plan.steps[step].first_tile > tile) --step;
-    const u32 first = plan.steps[step].first_tile, n_needed = way * of_way + n_before + first;
-    while (load_acquire(&counters.n_done) < n_needed) {}
+    const u32 first = plan.steps[step].first_tile;
+    // Who has done a tile of this step need not wait again.
+    if (step != shared.loaded || way != shared.way) {
+        const u32 n_needed = way * of_way + n_before + first;
+        while (load_acquire(&counters.n_done) < n_needed) {}
+        shared.way = way;
+    }
     shared.number = step, shared.tile = tile - first;
 }
+// The next tile of a chunk's way. A CTA may draw one while it works on another: who waits for it waits for that one, too.
+__device__ __forceinline__ u32 draw_tile(WalkCounters& counters) { return atomicAdd(&counters.next, 1); }
 
 // Copies a step to shared memory, if another one is there. By all threads; barriers.
 __device__ __forceinline__ void load_step(WalkShared& shared, const Plan& plan, u32 step) {

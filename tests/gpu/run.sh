@@ -174,6 +174,8 @@ END
 for mode in rate=8 rate=16 rel=1e-3 lossless; do
     section "+Frames in GPU memory, zfp,$mode" ./gpu_throughput "zfp,$mode" "${words[@]}"
 done
+section "+Frames in GPU memory, mgard,rel=1e-3" ./gpu_throughput mgard,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, mgard,rms=0.06" ./gpu_throughput mgard,rms=0.06 "${words[@]}"
 mapfile -t words < <(to_words <<'END'
 residuals.u16 u16 134217728 1
 residuals.u16 u16 1048576 128
