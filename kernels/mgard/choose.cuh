@@ -36,14 +36,14 @@ struct ChooseShared {
     u32 has_middle;
     u32 chunk;             // of which that is
     u32 is_last;
-    u32 first;             // see FirstFinder
     u64 largest[kChooseThreads / kWarp];
     Costs costs[kAxes * kSampledLevels];
-    RangeShared<u64> range;
 };
 
+constexpr u32 kNoChunk = ~0u;
+
 // The shares of an array.
-__device__ __forceinline__ u32 shares_of(const Chunk& own) { return (own.elements() + kShare - 1) / kShare; }
+__device__ __forceinline__ u32 shares_of(const Chunk& own) { return (own.elements() - 1) / kShare + 1; }
 
 template <typename W>
 struct Chooser {
@@ -173,9 +173,7 @@ struct Chooser {
     __device__ __forceinline__ void sample(F bin) const {
         const F inverse = inverse_of(bin);
         u32 strides[kAxes];
-        strides[kAxes - 1] = 1;
-#pragma unroll
-        for (u32 k = kAxes - 1; k > 0; --k) strides[k - 1] = strides[k] * own.extents[k];
+        own.find_strides(strides);
 #pragma unroll
         for (u32 axis = 0; axis < kAxes; ++axis) {
             for (u32 level = 0; level < kSampledLevels; ++level) {
@@ -284,7 +282,7 @@ template <typename W>
 __device__ __forceinline__ void mgard_find_range(const CompressArgs<Chunk>& args) {
     __shared__ RangeShared<W> shared;
     const Chunk& own = args.own;
-    const u32 shares = (own.elements() + kRangeElements - 1) / kRangeElements;
+    const u32 shares = (own.elements() - 1) / kRangeElements + 1;
     const W fill = static_cast<W>(own.fill);
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, own.elements(), kFloatType<W>,
                                 Element(args.encoded), (args.flags & kSwapBytes) != 0, own.fill != static_cast<W>(~W(0)), fill, fill};
@@ -295,7 +293,7 @@ __device__ __forceinline__ void mgard_find_range(const CompressArgs<Chunk>& args
 template <typename W, typename F>
 __device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, F look) {
     __shared__ ChooseShared shared;
-    if (threadIdx.x == 0) shared.chunk = kNoStep;
+    if (threadIdx.x == 0) shared.chunk = kNoChunk;
     __syncthreads();
     const u32 shares = shares_of(args.own);
     const u64 n = static_cast<u64>(shares) * args.n_chunks;

@@ -34,7 +34,7 @@ __device__ __forceinline__ W* array_of(const DecompressArgs<Chunk>& args, u32 ch
     return kPart ? reinterpret_cast<W*>(work_of<W>(args, chunk).array()) : reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride);
 }
 
-// A frame, its payload, and what is wrong with it before anything is decoded.
+// A frame, and its payload.
 struct Frame {
     const char* const frame;
     const u64 frame_bytes, n_bytes;  // of the payload
@@ -68,7 +68,7 @@ struct HeadReader {
             const bool is_short = frame.frame_bytes < args.encoded.n_bytes + head_bytes || frame.frame_bytes < args.stored.n_bytes;
             damage = is_short || payload_bytes_told(frame.frame) > frame.n_bytes ? kMarkTruncated : frame.frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
         }
-        if (lane == 0) plan.is_stored = is_stored, plan.n_exact = 0, plan.n_steps = plan.n_blocks = plan.n_tiles = 0;
+        if (lane == 0) plan.is_stored = is_stored, plan.n_exact = 0, plan.n_steps = plan.n_front = plan.n_blocks = plan.n_tiles = 0;
         __syncwarp();
         if (!is_stored && damage == 0) damage = read(own);
         if (lane == 0) plan.damage = damage;
@@ -97,11 +97,9 @@ struct HeadReader {
         if (lane == 0) plan.bound = bound, plan.first = number(8), plan.order = order, plan.cubic = number(24), plan.n_exact = n_exact;
         __syncwarp();
         Planner{own, plan}.run();
-        if (lane == 0) {
-            const W word = static_cast<W>(plan.first);
-            if (plan.n_steps > 0) *work.before(plan, 0) = word;
-        }
-        return head_bytes + static_cast<u64>(kEntryBytes) * plan.n_blocks > frame.n_bytes - n_exact ? kMarkTruncated : 0;
+        const u64 table_end = head_bytes + static_cast<u64>(kEntryBytes) * plan.n_blocks, exact_at = frame.n_bytes - n_exact;
+        // Without blocks nobody else looks at what is between.
+        return table_end > exact_at ? kMarkTruncated : plan.n_blocks == 0 && table_end < exact_at ? kMarkCorrupt : 0;
     }
 };
 
@@ -111,9 +109,11 @@ __device__ __forceinline__ void mgard_read_heads(const DecompressArgs<Chunk>& ar
     for (u32 chunk = blockIdx.x; chunk < args.n_chunks; chunk += gridDim.x) {
         const HeadReader<W> reader(args, chunk);
         reader.run();
-        // All steps but the first element.
-        if (lane_id() == 0 && reader.plan.damage == 0 && !reader.plan.is_stored) {
-            const W word = static_cast<W>(reader.plan.first);
+        // What the way begins with, and what it leads to where there are no steps.
+        const Plan& plan = reader.plan;
+        if (lane_id() == 0 && plan.damage == 0 && !plan.is_stored) {
+            const W word = static_cast<W>(plan.first);
+            *reader.work.before(plan, 0) = word;
             *array_of<W, kPart>(args, chunk) = args.flags & kSwapBytes ? swapped_bytes(word) : word;
         }
     }
@@ -134,20 +134,25 @@ struct Refiner {
         // What is damaged is not refined: nobody needs it.
         if (plan.is_stored || args.statuses[chunk] != kOk) return;
         WalkCounters& counters = zeroed_of(args, chunk).walk;
+        const u32 n_steps = plan.n_steps, n_tiles = plan.n_tiles;
+        begin_walk(shared, plan);
         u32 next = threadIdx.x == 0 ? draw_tile(counters) : 0;
         for (;;) {
             __syncthreads();
-            if (threadIdx.x == 0) locate_tile(shared, plan, counters, next, 0, 1, [](u32) { return true; });
+            if (threadIdx.x == 0) locate_tile(shared, counters, n_tiles, next, 0, 1, [](u32) { return true; });
             __syncthreads();
-            const u32 number = shared.number, tile = shared.tile;
+            const u32 number = shared.number;
             if (number == kNoStep) return;
-            load_step(shared, plan, number);
             if (threadIdx.x == 0) next = draw_tile(counters);
-            if (number + 1 == plan.n_steps) {
-                refine_tile<true>(work, plan, number, tile, array_of<W, kPart>(args, chunk));
-            } else {
-                refine_tile<false>(work, plan, number, tile, work.before(plan, number + 1));
-            }
+            do_tile(shared, plan, counters, [&](u32 step, u32 tile) {
+                if (step + 1 == n_steps) {
+                    refine_tile<true>(work, plan, step, tile, array_of<W, kPart>(args, chunk));
+                } else {
+                    refine_tile<false>(work, plan, step, tile, work.before(plan, step + 1));
+                }
+            });
+            // Nobody waits for the last step.
+            if (number + 1 == n_steps) continue;
             __syncthreads();
             if (threadIdx.x == 0) add_release(&counters.n_done, 1);
         }
@@ -170,7 +175,7 @@ struct Refiner {
             for (u32 i = 0; i < kBatch<W>; ++i) {
                 const Node node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
                 words[i] = before[node.index], to[i] = node.after(step), has_new[i] = node.has_new(step);
-                made[i] = has_new[i] ? bits_of(node.predict(step, before, float_of(words[i])) + whole(numbers[node.number(step)]) * bin) : W(0);
+                made[i] = has_new[i] ? bits_of(ordinary(node.predict(step, before, float_of(words[i])) + whole(numbers[node.number(step)]) * bin)) : W(0);
             }
 #pragma unroll
             for (u32 i = 0; i < kBatch<W>; ++i) {

@@ -10,14 +10,13 @@ constexpr u32 kExactThreads = 256, kExactWarps = kExactThreads / kWarp;
 constexpr u32 kPieceWords = kPiece / 32, kOwnWords = kPieceWords / kExactThreads;
 
 // What a piece has.
-struct alignas(32) PieceInfo {
+struct PieceInfo {
     u64 hole;
     u32 n_holes, n_others;
     u32 marks;    // bytes, with kCodedMarks
     u32 n_bytes;  // of the piece
 };
-constexpr u32 kPieceInfoBytes = 32;
-static_assert(sizeof(PieceInfo) == kPieceInfoBytes, "src/codec/mgard/cuda.rs leaves so much");
+static_assert(sizeof(PieceInfo) == 24, "src/codec/mgard/cuda.rs leaves so much");
 
 struct ExactShared {
     using Marks = WrittenMarks<kExactThreads, kOwnWords>;

@@ -46,6 +46,12 @@ struct Chunk {
     u64 n_bytes;             // of all
 
     __device__ __forceinline__ u32 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
+    // From an element to the next along each axis.
+    __device__ __forceinline__ void find_strides(u32 (&strides)[kAxes]) const {
+        strides[kAxes - 1] = 1;
+#pragma unroll
+        for (u32 k = kAxes - 1; k > 0; --k) strides[k - 1] = strides[k] * extents[k];
+    }
     __device__ __forceinline__ u32 head_bytes() const { return kHeadBytes + 8 * (n_levels + 1); }
     // Bytes that a payload has at most.
     __device__ __forceinline__ u64 payload_bound(u32 word_bytes) const {
@@ -96,10 +102,10 @@ struct Plan {
     u64 n_exact;               // bytes of the section of exact elements
     u64 block_units;           // of all blocks
     u32 order;                 // a byte for each axis
-    u32 n_steps, n_arrays, n_blocks, n_tiles;
+    u32 n_steps, n_front;      // of these, so many have small grids
+    u32 n_arrays, n_blocks, n_tiles;
     u32 damage;                // of a payload
     u32 is_stored;
-    u32 reserved;
     Step steps[kMostSteps];
     NumbersOf arrays[kMostSteps];
 
@@ -123,13 +129,16 @@ static_assert(sizeof(Plan) <= kPlanBytes, "the host leaves so much");
 // A block of numbers, which are in the order of nodes.
 struct NumberBlock : Box {
     u64 row, plane;  // from one to the next
+    u64 n_before;    // numbers of the blocks before
 
     // start: of the numbers of all steps.
     __device__ __forceinline__ NumberBlock(const Plan& plan, u32 block) {
         const NumbersOf& of = plan.array_of(block);
         static_cast<Box&>(*this) = find_box(of.extents, kLogNumbers, block - of.first_block);
-        start += of.first_number;
         row = of.extents[2], plane = of.extents[1] * row;
+        const u64 z = start / plane, y = (start - z * plane) / row, x = start - z * plane - y * row;
+        n_before = of.first_number + z * plane + sz * (y * row + sy * x);
+        start += of.first_number;
     }
 };
 // The places of its numbers.

@@ -6,6 +6,8 @@
 #include "../stage/contexts.cuh"
 #include "decompress.cuh"
 
+constexpr u32 kMostTablesBytes = 2048;  // and head and states of a block
+
 template <typename W>
 struct NumbersShared {
     ContextTables<W> tables;
@@ -63,6 +65,9 @@ struct NumbersReader : DecompressTile<Chunk> {
         const u64 blocks_at = args.own.head_bytes() + static_cast<u64>(kEntryBytes) * plan.n_blocks, blocks_bytes = n_bytes - plan.n_exact - blocks_at;
         const u64 first = static_cast<u64>(begin) * kUnit, last = static_cast<u64>(entry.x) * kUnit;
         if (last < first || last > blocks_bytes || (block + 1 == plan.n_blocks && last != blocks_bytes)) return kMarkCorrupt;
+        const NumberBlock box(plan, block);
+        // More bytes than the longest tables and numbers take are not even summed up.
+        if (last - first > static_cast<u64>(box.m) * (sizeof(W) + 1) + kMostTablesBytes) return kMarkCorrupt;
         Sums own;
         sum_up((blocks_at + first) / 4, (last - first) / 4, own);
         shared.sums.share(own);
@@ -72,11 +77,10 @@ struct NumbersReader : DecompressTile<Chunk> {
         sums.a += own.a, sums.b += own.b;
         if (threadIdx.x == 0) sums.add(entry_word, entry.x), sums.add(entry_word + 1, entry.y);
         if (!(args.flags & kSkipChecksum) && static_cast<u32>(checksum_of(all.a, all.b, last - first)) != entry.y) return kMarkCorrupt;
-        return decode(reinterpret_cast<const unsigned char*>(payload + blocks_at + first), static_cast<u32>(min(last - first, u64{1} << 31)));
+        return decode(box, reinterpret_cast<const unsigned char*>(payload + blocks_at + first), static_cast<u32>(last - first));
     }
-    __device__ __forceinline__ u32 decode(const unsigned char* source, u32 n_bytes) const {
+    __device__ __forceinline__ u32 decode(const NumberBlock& block, const unsigned char* source, u32 n_bytes) const {
         if (n_bytes < kBlockHead) return kMarkCorrupt;
-        const NumberBlock block(plan, tile);
         const u32 kind = *reinterpret_cast<const u32*>(source);
         u32 n_read = 0;
         if (kind == kCoded) {

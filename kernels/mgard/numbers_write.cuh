@@ -10,23 +10,31 @@
 template <typename W>
 using NumberCoding = Coding<W, kNumberContexts, 0>;
 
-// A block that is made, in the working memory. What is before the string grows from the start of `bytes`, the string from its end downwards.
+// A block that is made, in the working memory. Behind it are an entry for each number, then bytes: what is before the string grows from their start, the
+// string from their end downwards.
 template <typename W>
-struct alignas(256) MadeBlock {
+struct alignas(8) MadeBlock {
     u32 kind, n_units;
     u32 front_bytes;           // of the head and the tables
     u32 string, string_bytes;  // where it is, and its bytes, with the states
+    u32 reserved[3];
     u32 ranges[NumberCoding<W>::kKeys];  // by keys, the first slot of the symbol and, in the upper half, its frequency
-    alignas(16) unsigned short entries[1u << kLogNumbers];
-    alignas(16) W bytes[(1u << kLogNumbers) + kStringRowsBytes / sizeof(W)];
 
-    static constexpr u32 kFrontAndString = sizeof(bytes) - kStringEndBytes;
+    __device__ __forceinline__ unsigned short* entries() { return reinterpret_cast<unsigned short*>(this + 1); }
+    __device__ __forceinline__ unsigned char* bytes(u32 m) { return reinterpret_cast<unsigned char*>(this + 1) + aligned_up(2 * m, kUnitBytes); }
+    __device__ __forceinline__ const unsigned char* bytes(u32 m) const { return const_cast<MadeBlock*>(this)->bytes(m); }
+    // Bytes for front and string.
+    static __device__ __forceinline__ u32 room(u32 m) { return aligned_up(m * static_cast<u32>(sizeof(W)), kUnitBytes) + kStringRowsBytes - kStringEndBytes; }
 };
-static_assert(sizeof(MadeBlock<u32>) == 399616 && sizeof(MadeBlock<u64>) == 664832, "src/codec/mgard/cuda.rs leaves so much");
+// Bytes of a block beside those for each number, of which there are more the longer words are.
+template <typename W>
+constexpr u32 kMadeBytes = sizeof(MadeBlock<W>) + kStringRowsBytes + 4 * kUnitBytes;
+static_assert(kMadeBytes<u32> == 6336 && kMadeBytes<u64> == 9408, "src/codec/mgard/cuda.rs leaves so much");
 
 template <typename W>
-__device__ __forceinline__ MadeBlock<W>& made_block(const Work<W>& work, u32 index) {
-    return reinterpret_cast<MadeBlock<W>*>(work.start + work.own.blocks)[index];
+__device__ __forceinline__ MadeBlock<W>& made_block(const Work<W>& work, const NumberBlock& block, u32 index) {
+    const u64 of_numbers = block.n_before * (sizeof(W) + sizeof(unsigned short)) / kUnitBytes * kUnitBytes;
+    return *reinterpret_cast<MadeBlock<W>*>(work.start + work.own.blocks + static_cast<u64>(index) * kMadeBytes<W> + of_numbers);
 }
 // A block, by its number among those that all chunks may have.
 struct BlockOfAll {
@@ -59,8 +67,9 @@ __device__ __forceinline__ void mgard_count(const CompressArgs<Chunk>& args) {
     const Work<W> work = work_of<W>(args, tile.chunk);
     const Plan& plan = work.plan();
     if (plan.is_stored || tile.index >= plan.n_blocks) return;
-    MadeBlock<W>& made = made_block(work, tile.index);
     const NumberBlock block(plan, tile.index);
+    MadeBlock<W>& made = made_block(work, block, tile.index);
+    unsigned short* const entries = made.entries();
     const NumberPlaces places(block);
     const Near near(block);
     const Tables tables{shared.tables};
@@ -91,7 +100,7 @@ __device__ __forceinline__ void mgard_count(const CompressArgs<Chunk>& args) {
             const u32 up = size(i - near.up), behind = size(i - near.up - 1), beside = size(i - near.beside), two = size(i - 2 * near.up);
             const u32 sum = near.plane ? 2 * up + behind + beside + two + 2 * size(i - near.plane) + size(i - near.below) : 3 * up + 2 * behind + 2 * beside + two;
             const u32 entry = Entry::in_context_of(sum, Entry::of(numbers[k]));
-            made.entries[i] = static_cast<unsigned short>(entry);
+            entries[i] = static_cast<unsigned short>(entry);
             tables.count(Entry::key(entry));
         }
     }
@@ -101,7 +110,7 @@ __device__ __forceinline__ void mgard_count(const CompressArgs<Chunk>& args) {
     }
     tables.run(made.ranges);
     const u32 tables_bytes = (shared.tables.n_bits + 7) / 8;
-    u32* const front = reinterpret_cast<u32*>(made.bytes);
+    u32* const front = reinterpret_cast<u32*>(made.bytes(block.m));
     for (u32 i = threadIdx.x; i < (tables_bytes + 3) / 4; i += kCountThreads) front[1 + i] = shared.tables.words[i];
     if (threadIdx.x == 0) front[0] = kCoded, made.kind = kCoded, made.front_bytes = kBlockHead + tables_bytes;
 }
@@ -120,14 +129,14 @@ __device__ __forceinline__ void mgard_write_string(const CompressArgs<Chunk>& ar
     const Work<W> work = work_of<W>(args, tile.chunk);
     Plan& plan = work.plan();
     if (plan.is_stored || tile.index >= plan.n_blocks) return;
-    MadeBlock<W>& made = made_block(work, tile.index);
+    const NumberBlock block(plan, tile.index);
+    MadeBlock<W>& made = made_block(work, block, tile.index);
     if (made.kind == kCoded) {
-        const NumberBlock block(plan, tile.index);
         const bool may_be_long = shared.ranges.load(made.ranges);
         __syncwarp();
-        const StringWriter<Coding, false, NumberPlaces> writer{shared.ranges, may_be_long, made.entries, work.numbers(), block.m,
-                                                               reinterpret_cast<unsigned char*>(made.bytes), NumberPlaces(block)};
-        const u32 front_bytes = made.front_bytes, end = MadeBlock<W>::kFrontAndString, string = writer.write(front_bytes, end);
+        const StringWriter<Coding, false, NumberPlaces> writer{shared.ranges, may_be_long, made.entries(), work.numbers(), block.m,
+                                                               made.bytes(block.m), NumberPlaces(block)};
+        const u32 front_bytes = made.front_bytes, end = MadeBlock<W>::room(block.m), string = writer.write(front_bytes, end);
         const u32 n_bytes = front_bytes + end - string, raw_bytes = kBlockHead + block.m * static_cast<u32>(sizeof(W));
         const bool is_raw = string == 0 || n_bytes >= raw_bytes;
         if (lane_id() == 0) {

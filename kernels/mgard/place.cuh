@@ -37,7 +37,7 @@ struct Placer {
         // Where it is stored, more than that takes.
         if (plan.is_stored) return index == 0 ? (static_cast<u64>(own.elements()) * sizeof(W) + 4096) / kUnit : 0;
         const u64 table = index == 0 ? table_units(plan) : 0;
-        if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, index).n_units : 0);
+        if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, NumberBlock(plan, index), index).n_units : 0);
         const u32 piece = index - own.n_blocks;
         return plan.n_exact == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
     }
@@ -75,13 +75,14 @@ struct Placer {
 
     // Writes a block; the sums of its entry in the table, in the first thread. Barriers.
     __device__ __forceinline__ Sums put_block(const Plan& plan, const Work<W>& work, u32 chunk, u32 index, u64 before, Sums& sums) const {
-        const MadeBlock<W>& made = made_block(work, index);
+        const NumberBlock block(plan, index);
+        const MadeBlock<W>& made = made_block(work, block, index);
         const u64 table = table_units(plan), start = index == 0 ? 0 : before - table, first = own.head_bytes() / 4 + table + start;
         const auto store = [&](auto word_of) { store_words<kPlaceThreads>(payload(chunk) + first, first, made.n_units, sums, word_of); };
         if (likely(made.kind == kCoded)) {
-            store(FrontAndString(reinterpret_cast<const u32*>(made.bytes), made.front_bytes, made.string, made.string_bytes));
+            store(FrontAndString(reinterpret_cast<const u32*>(made.bytes(block.m)), made.front_bytes, made.string, made.string_bytes));
         } else {
-            const NumberPlaces places(NumberBlock(plan, index));
+            const NumberPlaces places(block);
             const u32 kind = made.kind;
             const W* const numbers = work.numbers();
             store([&](u32 i) {

@@ -36,9 +36,7 @@ struct Planner {
     __device__ __forceinline__ void make_step(u32 number, u32 place, u32 axis, u32 level) const {
         Step& step = plan.steps[number];
         u32 strides[kAxes];
-        strides[kAxes - 1] = 1;
-#pragma unroll
-        for (u32 k = kAxes - 1; k > 0; --k) strides[k - 1] = strides[k] * own.extents[k];
+        own.find_strides(strides);
         step.axis = axis, step.level = level;
         u32 outer = 1, inner = 1;
 #pragma unroll
@@ -53,20 +51,22 @@ struct Planner {
             if (other < axis) outer *= after;
             if (other > axis) inner *= after;
         }
-        step.n = step.after[axis], step.n_before = (step.n + 1) / 2, step.inner = inner;
+        step.n = step.after[axis], step.n_before = step.n - step.n / 2, step.inner = inner;
         step.n_nodes = outer * step.n_before * inner, step.n_new = outer * (step.n / 2) * inner;
         step.of_inner.set(inner), step.of_before.set(step.n_before);
         step.is_cubic = plan.cubic >> number & 1;
     }
     // Where the numbers of each step begin, and its tiles; and the arrays. By one thread.
     __device__ __forceinline__ void number_steps(u32 n_steps) const {
-        u32 first_number = 0, first_tile = 0, n_arrays = 0, n_blocks = 0;
+        u32 first_number = 0, n_tiles = 0, n_front = 0, n_arrays = 0, n_blocks = 0;
 #pragma unroll 1
         for (u32 i = 0; i < n_steps; ++i) {
             Step& step = plan.steps[i];
-            step.first_number = first_number, step.first_tile = first_tile;
-            first_number += step.n_new, first_tile += (step.n_nodes + kTileNodes - 1) / kTileNodes;
             const bool is_front = step.n_nodes + step.n_new <= kFrontNodes;
+            // All of the front are one tile.
+            step.first_number = first_number, step.first_tile = is_front ? 0 : n_tiles;
+            first_number += step.n_new, n_front += is_front;
+            n_tiles = is_front ? 1 : n_tiles + (step.n_nodes - 1) / kTileNodes + 1;
             // The last one of the front has the numbers of all.
             if (is_front && i + 1 < n_steps && plan.steps[i + 1].n_nodes + plan.steps[i + 1].n_new <= kFrontNodes) continue;
             NumbersOf& of = plan.arrays[n_arrays++];
@@ -80,7 +80,7 @@ struct Planner {
             }
             n_blocks += count_blocks(of.extents);
         }
-        plan.n_arrays = n_arrays, plan.n_blocks = n_blocks, plan.n_tiles = first_tile;
+        plan.n_front = n_front, plan.n_arrays = n_arrays, plan.n_blocks = n_blocks, plan.n_tiles = n_tiles;
     }
     // The new nodes of a step along three axes: those of one go, then the first ones are one.
     __device__ __forceinline__ void merge(const Step& step, u64 (&extents)[3]) const {

@@ -42,7 +42,7 @@ __device__ __forceinline__ Float<W> whole(W code) {
     return float_of(static_cast<W>(bits_of(kMiddle) + unzigzag(code))) - kMiddle;
 }
 
-// A prediction, or 0 where it is no number: of damage, or where sums of large numbers are infinite.
+// A prediction or a node, or 0 where it is no finite number: of damage, or where sums of large numbers are infinite.
 template <typename F>
 __device__ __forceinline__ F ordinary(F x) {
     return size_of(x) <= Real<decltype(bits_of(x))>::kMax ? x : F(0);

@@ -47,26 +47,31 @@ struct RefineWriter {
                 const u32 n = *static_cast<volatile u32*>(&zeroed.tries.n_ways);
                 return n > 0 && way >= n;
             };
+            const u32 n_steps = plan.n_steps, n_tiles = plan.n_tiles;
+            begin_walk(walk, plan);
             u32 next = threadIdx.x == 0 ? draw_tile(zeroed.walk) : 0;
             for (;;) {
                 __syncthreads();
-                if (threadIdx.x == 0) locate_tile(walk, plan, zeroed.walk, next, n_before, n_ways, is_over);
+                if (threadIdx.x == 0) locate_tile(walk, zeroed.walk, n_tiles, next, n_before, n_ways, is_over);
                 __syncthreads();
-                const u32 number = walk.number, tile = walk.tile;
+                const u32 number = walk.number;
                 if (number == kNoStep) return;
                 if (threadIdx.x == 0) next = draw_tile(zeroed.walk);
                 if (number == kStageBefore) {
-                    begin(tile);
+                    begin(walk.tile);
                 } else {
-                    load_step(walk, plan, number);
-                    if (number + 1 == plan.n_steps) {
-                        refine_tile<true>(number, tile);
-                    } else {
-                        refine_tile<false>(number, tile);
-                    }
+                    do_tile(walk, plan, zeroed.walk, [&](u32 step, u32 tile) {
+                        if (step + 1 == n_steps) {
+                            refine_tile<true>(step, tile);
+                        } else {
+                            refine_tile<false>(step, tile);
+                        }
+                    });
+                    // Nobody waits for the last step, unless something is decided then.
+                    if (number + 1 == n_steps && !is_measured()) continue;
                 }
                 __syncthreads();
-                if (threadIdx.x == 0) end_tile(n_before + plan.n_tiles);
+                if (threadIdx.x == 0) end_tile(n_before + n_tiles);
             }
         }
         // Counts a tile; the last one of a way decides how it goes on.
@@ -79,7 +84,8 @@ struct RefineWriter {
             // It may be that all ways were gone.
             if (zeroed.tries.n_ways == 0) Bins<W>{own, plan, zeroed.tries}.decide(n_before);
             if (zeroed.tries.n_ways != n_before + 1) zeroed.has_exact = 0;
-            add_release(&zeroed.walk.n_decided, 1);
+            // There are no more decisions behind the last one.
+            add_release(&zeroed.walk.n_decided, zeroed.tries.n_ways > 0 ? kTries + 1 : 1);
         }
 
         // Clears some marks; the first tile begins with the first element.
@@ -91,11 +97,11 @@ struct RefineWriter {
             __syncthreads();
             if (threadIdx.x > 0) return;
             const W element = array[0], first = static_cast<W>(plan.first);
-            if (plan.n_steps > 0) *work.before(plan, 0) = first;
+            *work.before(plan, 0) = first;
             const bool keeps = is_kept(element, float_of(first), F(0), Bins<W>::limit(plan));
             if (!keeps) mark(0);
             if (is_measured() && keeps) {
-                const u32 size = size_of_error(float_of(element) - float_of(first));
+                const u32 size = size_of_error(float_of(element) - float_of(first), static_cast<F>(zeroed.tries.units));
                 add_errors(static_cast<u64>(size) * size, 1);
             }
         }
@@ -108,9 +114,9 @@ struct RefineWriter {
             return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && element != fill && bits_of(back) != fill;
         }
         // In units.
-        __device__ __forceinline__ u32 size_of_error(F error) const {
+        __device__ __forceinline__ u32 size_of_error(F error, F units) const {
             W code;
-            nearest<W>(error * static_cast<F>(zeroed.tries.units), code);
+            nearest<W>(error * units, code);
             return static_cast<u32>((code + 1) / 2);
         }
         __device__ __forceinline__ void add_errors(u64 squares, u64 n) const {
@@ -124,7 +130,7 @@ struct RefineWriter {
             const W* const before = work.before(plan, number);
             W* const after = kIsLast ? nullptr : work.before(plan, number + 1);
             W* const numbers = work.numbers() + step.first_number;
-            const F bin = rounded_down(plan.bins[step.level], W()), inverse = inverse_of(bin), limit = Bins<W>::limit(plan);
+            const F bin = rounded_down(plan.bins[step.level], W()), inverse = inverse_of(bin), limit = Bins<W>::limit(plan), units = is_measured() ? static_cast<F>(zeroed.tries.units) : F(0);
             const u32 first = tile * kTileNodes + threadIdx.x;
             u64 squares = 0;
             u32 n_measured = 0;
@@ -158,7 +164,7 @@ struct RefineWriter {
                     const bool keeps = has_code || is_kept(element, made, F(0), limit);
                     if (unlikely(!keeps)) mark(places[i]);
                     if (is_measured()) {
-                        const u32 size = keeps ? size_of_error(float_of(element) - made) : 0;
+                        const u32 size = keeps ? size_of_error(float_of(element) - made, units) : 0;
                         squares += static_cast<u64>(size) * size, n_measured += has_code;
                     }
                 }

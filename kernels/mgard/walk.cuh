@@ -1,9 +1,9 @@
 // The way from the first element to the array, step by step, by all CTAs of a launch.
 //
 // A step needs all nodes of the one before. So a chunk's work is cut into tiles, in the order of steps, and CTAs draw these by a counter: who has one
-// of a step waits until all tiles before that step are done. These were drawn before, by CTAs that work on them, so nothing depends on how many
-// CTAs there are or which of them are resident. Where there are several chunks, CTAs go from one to the next, and each is visited often enough that none is left to
-// one CTA at the end.
+// of a step waits until all tiles before that step are done. A CTA does its tiles in their order and waits for tiles before them only, so nothing depends on how many
+// CTAs there are or which of them are resident. The first steps, whose grids are small, are one tile. Where there are several chunks, CTAs go from one to the next, and each is
+// visited often enough that none is left to one CTA at the end.
 //
 // An encoder may go the way several times. Its way begins with tiles of a stage before the first step.
 
@@ -36,16 +36,23 @@ constexpr u32 kNoStep = ~0u, kStageBefore = ~0u - 1;
 
 struct WalkShared {
     Step step;
-    u32 loaded;         // the step that this is, or kNoStep
-    u32 way;            // on which it was loaded
+    u32 loaded;        // the step that this is, or kNoStep
+    u32 way;           // that of the last tile
     u32 visit;
-    u32 number, tile;   // of the step that is drawn, and its tile
+    u32 number, tile;  // of the step that was drawn, and its tile
+    u32 needed;        // so many tiles must be done first
+    u32 first_tiles[kMostSteps + 1];  // of all steps, and behind the last one
 };
 
 __device__ __forceinline__ u32 load_acquire(const u32* p) {
     u32 value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
     return value;
+}
+__device__ __forceinline__ void wait_a_little() {
+#if __CUDA_ARCH__ >= 700
+    __nanosleep(100);
+#endif
 }
 // What was stored before is seen by who sees this.
 __device__ __forceinline__ void add_release(u32* p, u32 n) {
@@ -59,7 +66,7 @@ __device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits,
     const u64 n_visits = static_cast<u64>(n_chunks) * (2 * ((gridDim.x + n_chunks - 1) / n_chunks) + 1);
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) shared.visit = atomicAdd(&visits.next, 1), shared.loaded = kNoStep, shared.way = 0;
+        if (threadIdx.x == 0) shared.visit = atomicAdd(&visits.next, 1);
         __syncthreads();
         const u32 visit = shared.visit;
         if (visit >= n_visits) return;
@@ -67,38 +74,41 @@ __device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits,
     }
 }
 
+// Begins with a chunk. By all threads, then a barrier.
+__device__ __forceinline__ void begin_walk(WalkShared& shared, const Plan& plan) {
+    if (threadIdx.x <= plan.n_steps) shared.first_tiles[threadIdx.x] = threadIdx.x < plan.n_steps ? plan.steps[threadIdx.x].first_tile : plan.n_tiles;
+    if (threadIdx.x == 0) shared.loaded = kNoStep, shared.way = 0;
+}
+
+// The next tile of a chunk's way. A CTA may draw it while it works on the one before.
+__device__ __forceinline__ u32 draw_tile(WalkCounters& counters) { return atomicAdd(&counters.next, 1); }
+
 // Where a tile is that was drawn: its step and tile, or kNoStep if there are no more. By one thread. `n_before`: tiles of the stage before the
 // first step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one.
 template <typename IsOver>
-__device__ __forceinline__ void locate_tile(WalkShared& shared, const Plan& plan, const WalkCounters& counters, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
-    const u32 of_way = n_before + plan.n_tiles;
-    shared.number = kNoStep;
+__device__ __forceinline__ void locate_tile(WalkShared& shared, const WalkCounters& counters, u32 n_tiles, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
+    const u32 of_way = n_before + n_tiles;
+    shared.number = kNoStep, shared.needed = 0;
     if (of_way == 0 || drawn / of_way >= n_ways) return;
     const u32 way = drawn / of_way;
     u32 tile = drawn - way * of_way;
-    if (way > 0 && way != shared.way) {
-        while (load_acquire(&counters.n_decided) < way) {}
+    if (way != shared.way) {
+        while (load_acquire(&counters.n_decided) < way) wait_a_little();
         if (is_over(way)) return;
+        shared.way = way, shared.loaded = kNoStep;
     }
     if (tile < n_before) {
-        shared.number = kStageBefore, shared.tile = tile, shared.way = way, shared.loaded = kNoStep;
+        shared.number = kStageBefore, shared.tile = tile;
         return;
     }
     tile -= n_before;
-    // Most tiles are of the last steps.
-    u32 step = plan.n_steps - 1;
-    while (plan.steps[step].first_tile > tile) --step;
-    const u32 first = plan.steps[step].first_tile;
-    // Who has done a tile of this step need not wait again.
-    if (step != shared.loaded || way != shared.way) {
-        const u32 n_needed = way * of_way + n_before + first;
-        while (load_acquire(&counters.n_done) < n_needed) {}
-        shared.way = way;
-    }
+    u32 step = shared.loaded != kNoStep && shared.first_tiles[shared.loaded] <= tile ? shared.loaded : 0;
+    while (shared.first_tiles[step + 1] <= tile) ++step;
+    const u32 first = shared.first_tiles[step];
     shared.number = step, shared.tile = tile - first;
+    // Who has done a tile of this step need not wait again.
+    if (step != shared.loaded) shared.needed = way * of_way + n_before + first;
 }
-// The next tile of a chunk's way. A CTA may draw one while it works on another: who waits for it waits for that one, too.
-__device__ __forceinline__ u32 draw_tile(WalkCounters& counters) { return atomicAdd(&counters.next, 1); }
 
 // Copies a step to shared memory, if another one is there. By all threads; barriers.
 __device__ __forceinline__ void load_step(WalkShared& shared, const Plan& plan, u32 step) {
@@ -109,6 +119,27 @@ __device__ __forceinline__ void load_step(WalkShared& shared, const Plan& plan, 
     for (u32 i = threadIdx.x; i < sizeof(Step) / 4; i += kWalkThreads) to[i] = from[i];
     if (threadIdx.x == 0) shared.loaded = step;
     __syncthreads();
+}
+
+// Does the tile that was located: `refine(step, tile)` refines a tile of a step. By all threads; barriers.
+template <typename F>
+__device__ __forceinline__ void do_tile(WalkShared& shared, const Plan& plan, const WalkCounters& counters, F refine) {
+    const u32 number = shared.number, tile = shared.tile, needed = shared.needed;
+    load_step(shared, plan, number);
+    if (needed > 0) {
+        if (threadIdx.x == 0) {
+            while (load_acquire(&counters.n_done) < needed) wait_a_little();
+        }
+        __syncthreads();
+    }
+    if (number >= plan.n_front) return refine(number, tile);
+#pragma unroll 1
+    for (u32 step = 0; step < plan.n_front; ++step) {
+        load_step(shared, plan, step);
+#pragma unroll 1
+        for (u32 tile = 0; tile * kTileNodes < shared.step.n_nodes; ++tile) refine(step, tile);
+        __syncthreads();
+    }
 }
 
 // A node before a step, and what is beside it along the step's axis.

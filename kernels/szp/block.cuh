@@ -7,7 +7,6 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-
 // What is wrong with a block that begins with this word and has no numbers: all elements are as they are, in so many bytes, or all are the same.
 template <typename W>
 __device__ __forceinline__ u32 plain_damage(u32 start, u32 raw_bytes, u32 n_bytes, u32 log_unit) {

@@ -210,3 +210,28 @@ fn rows_of_all_lengths() {
         Batch::new(&stream, array, &spec, Layout::of(1)).check(&[bytes], &what);
     }
 }
+
+/// A mean of squares takes several ways through an array, and CTAs may have drawn tiles of ways that nobody goes any more. That is so where a way has
+/// few tiles for the CTAs that there are, of GPUs large and small.
+#[test]
+fn few_tiles_for_many_ctas() {
+    if !has_gpu("few_tiles_for_many_ctas") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(79);
+    let shapes =
+        [&[24_000][..], &[30_000], &[40_000], &[32, 32, 32], &[64, 64, 64], &[1024, 1024], &[128, 128, 128]];
+    for extents in &shapes[..n_cases(shapes.len() as u64) as usize] {
+        for (n_chunks, value) in [(1, 1e-3), (3, 0.1), (8, 1e-5)] {
+            let array = array(DType::F32, ByteOrder::Little, extents);
+            // Of zeros the largest bins are soon found.
+            let zeros = vec![0; array.n_bytes() as usize];
+            let others = (1..n_chunks).map(|_| hard(&array, -99.0, &mut random));
+            let chunks: Vec<Vec<u8>> = std::iter::once(zeros).chain(others).collect();
+            let spec = mgard(Mode::Rms, value);
+            Batch::new(&stream, array, &spec, Layout::of(n_chunks))
+                .check(&chunks, &format!("{spec:?} {extents:?}"));
+        }
+    }
+}

@@ -1,13 +1,16 @@
 //! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
 
 use gridz::codec::Decision;
+use gridz::codec::mode::Mode;
 use gridz::codec::registry::{self, STORED};
 use gridz::format::header::{Header, header_bytes};
 use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
-use crate::common::{assert_same_bytes, compress, decompress, ndzip, repair::repair, specs_of_gpus, takes, terms};
+use crate::common::{
+    assert_same_bytes, compress, decompress, mgard, ndzip, repair::repair, specs_of_gpus, takes, terms,
+};
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
@@ -372,4 +375,36 @@ fn cut_frames_are_truncated() {
         batch.submit_decompress(0);
         assert_eq!(batch.read_statuses(), [TRUNCATED; 5], "{spec:?}");
     }
+}
+
+/// Where a payload of mgard has no blocks, nothing may be in their place.
+#[test]
+fn no_blocks() {
+    if !has_gpu("no_blocks") {
+        return;
+    }
+    let (spec, value) = (mgard(Mode::Abs, 1e-3), 1e-3f64);
+    let many = array(DType::F32, ByteOrder::Little, &[4096]);
+    let mut good = compress(&many, &spec, &vec![0; 4 * 4096], &cpu());
+    good.truncate(header_bytes(1, usize::from(good[11])));
+    good[40..48].copy_from_slice(&1u64.to_le_bytes());
+    good.extend(value.to_le_bytes());
+    good.extend(u64::from(7.5f32.to_bits()).to_le_bytes());
+    good.extend([0, 1, 2, 3, 0, 0, 0, 0]);
+    good.extend([0; 16]);
+    let mut bad = good.clone();
+    bad.extend([0; 4]);
+    for (frame, n_bytes) in [(&mut good, 40u64), (&mut bad, 44)] {
+        frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+        repair(frame);
+    }
+    let one = array(DType::F32, ByteOrder::Little, &[1]);
+    assert_eq!(by_cpu(&one, &spec, &good, Verify::Checksum), Some(7.5f32.to_le_bytes().to_vec()));
+    assert_eq!(by_cpu(&one, &spec, &bad, Verify::Checksum), None);
+    let stream = Stream::new();
+    let batch = Batch::new(&stream, one, &spec, Layout { slot_gap: 128, ..Layout::of(2) });
+    batch.write_frames(&[&good, &bad]);
+    batch.submit_decompress(0);
+    assert_eq!(batch.read_statuses(), [0, CORRUPT]);
+    assert_same_bytes(batch.chunk(&batch.back.read_all(), 0), &7.5f32.to_le_bytes(), "one element");
 }

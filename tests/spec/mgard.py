@@ -153,6 +153,7 @@ def do_step(array, step, is_cubic, size, numbers, middle):
     # Numbers are in C order of the nodes, with the axes where they are in the array.
     shape = [*new.shape[1 : step.axis + 1], new.shape[0], *new.shape[step.axis + 1 :]]
     new[...] = predictions(grid[::2], len(new), is_cubic) + np.moveaxis(q.reshape(shape), step.axis, 0) * h
+    new[~np.isfinite(new)] = 0
 
 
 def predictions(v, n, is_cubic):

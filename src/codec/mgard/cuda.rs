@@ -43,10 +43,10 @@ const DECOMPRESS: &str = "mgard";
 
 /// Bytes of a plan, and of what is told of a piece of exact elements (`kernels/mgard/layout.cuh`, `exact_write.cuh`).
 const PLAN_BYTES: u64 = 16384;
-const PIECE_BYTES: u64 = 32;
+const PIECE_BYTES: u64 = 24;
 /// Parts of the working memory begin at multiples of this.
 const ALIGNMENT: u64 = 256;
-/// Nodes that a CTA refines together, about.
+/// Nodes that a CTA refines together (`kTileNodes` in `kernels/mgard/plan.cuh`); the launch need not know them exactly.
 const TILE_NODES: u64 = 2048;
 /// Bytes of a region that a CTA takes, about.
 const TAKEN_BYTES: u64 = 1 << 16;
@@ -142,7 +142,7 @@ impl Launches {
             far: place((4 * n / 9 + 1) * word_bytes),
             marks: place(when(is_made, n.div_ceil(32) * 4)),
             pieces: place(when(is_made, n_pieces * PIECE_BYTES)),
-            blocks: place(when(is_made, n_blocks * if is_long { 664_832 } else { 399_616 })),
+            blocks: place(when(is_made, n_blocks * if is_long { 9408 } else { 6336 } + n * (word_bytes + 2))),
             array: place(when(is_part, n * word_bytes)),
             n_bytes: 0,
         };

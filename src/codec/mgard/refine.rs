@@ -186,7 +186,7 @@ impl<T: Real> Refine<'_, T> {
     }
 }
 
-/// A prediction, or 0 where it is no number: of damage, or where sums of large numbers are infinite.
+/// A prediction or a node, or 0 where it is no finite number: of damage, or where sums of large numbers are infinite.
 #[inline(always)]
 fn ordinary<T: Real>(x: T) -> T {
     if x.size() <= T::MAX { x } else { T::ZERO }
@@ -261,7 +261,7 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
                 numbers.bring(first + at, codes);
                 let mut k = 0;
                 while k < n {
-                    new[k] = new[k] + T::whole(T::word(codes[k])) * bin;
+                    new[k] = ordinary(new[k] + T::whole(T::word(codes[k])) * bin);
                     k += 1;
                 }
                 refine.store(unit, at, new, these);
