@@ -170,39 +170,42 @@ struct Chooser {
     }
 
     __device__ __forceinline__ u32 n_samples(u32 level) const { return min(max(own.elements() / kSampleEvery, kLeastSamples), kMostSamples) >> level; }
+    // Each warp takes 32 samples of an axis and level at a time.
     __device__ __forceinline__ void sample(F bin) const {
         const F inverse = inverse_of(bin);
-        u32 strides[kAxes];
+        u32 strides[kAxes], n_units = 0;
         own.find_strides(strides);
+        for (u32 level = 0; level < kSampledLevels; ++level) n_units += units_of(level);
+#pragma unroll 1
+        for (u32 i = threadIdx.x / kWarp; i < kAxes * n_units; i += kChooseThreads / kWarp) {
+            const u32 axis = i / n_units;
+            u32 level = 0, unit = i - axis * n_units;
+            while (unit >= units_of(level)) unit -= units_of(level++);
+            u32 extent = 0, stride = 0;
 #pragma unroll
-        for (u32 axis = 0; axis < kAxes; ++axis) {
-            for (u32 level = 0; level < kSampledLevels; ++level) {
-                const u32 last = (own.extents[axis] - 1) >> level, n_new = (last + 1) / 2;
-                if (n_new == 0) continue;
-                u64 of_linear = 0, of_cubic = 0;
-                u32 n = 0;
-                for (u32 i = threadIdx.x; i < n_samples(level); i += kChooseThreads) {
-                    Place digits(i);
-                    const u32 along = 2 * digits.digit(n_new) + 1;
-                    u32 place = along * (strides[axis] << level);
-#pragma unroll
-                    for (u32 other = 0; other < kAxes; ++other) {
-                        if (other != axis) place += digits.digit(own.extents[other]) * strides[other];
-                    }
-                    u32 costs[2];
-                    if (!cost(place, strides[axis] << level, along, last, bin, inverse, costs)) continue;
-                    of_linear += costs[0], of_cubic += costs[1], ++n;
-                }
-                Costs& to = shared.costs[axis * kSampledLevels + level];
-                of_linear = warp_sum(of_linear), of_cubic = warp_sum(of_cubic), n = warp_sum(n);
-                if (lane_id() == 0) {
-                    atomicAdd(reinterpret_cast<unsigned long long*>(&to.linear), static_cast<unsigned long long>(of_linear));
-                    atomicAdd(reinterpret_cast<unsigned long long*>(&to.cubic), static_cast<unsigned long long>(of_cubic));
-                    atomicAdd(&to.n, n);
-                }
+            for (u32 k = 0; k < kAxes; ++k) {
+                if (k == axis) extent = own.extents[k], stride = strides[k] << level;
             }
+            const u32 last = (extent - 1) >> level, n_new = (last + 1) / 2, number = unit * kWarp + lane_id();
+            if (n_new == 0) continue;
+            Place digits(number);
+            const u32 along = 2 * digits.digit(n_new) + 1;
+            u32 place = along * stride;
+#pragma unroll
+            for (u32 other = 0; other < kAxes; ++other) {
+                if (other != axis) place += digits.digit(own.extents[other]) * strides[other];
+            }
+            u32 costs[2];
+            const bool counts = cost(place, stride, along, last, bin, inverse, costs) && number < n_samples(level);
+            const u32 of_linear = warp_sum(counts ? costs[0] : 0), of_cubic = warp_sum(counts ? costs[1] : 0), n = warp_sum(static_cast<u32>(counts));
+            if (lane_id() > 0) continue;
+            Costs& to = shared.costs[axis * kSampledLevels + level];
+            atomicAdd(reinterpret_cast<unsigned long long*>(&to.linear), static_cast<unsigned long long>(of_linear));
+            atomicAdd(reinterpret_cast<unsigned long long*>(&to.cubic), static_cast<unsigned long long>(of_cubic));
+            atomicAdd(&to.n, n);
         }
     }
+    __device__ __forceinline__ u32 units_of(u32 level) const { return (n_samples(level) + kWarp - 1) / kWarp; }
     // What is left of a node by linear and by cubic predictions; false if it is no ordinary number, or is beside such.
     __device__ __forceinline__ bool cost(u32 place, u32 step, u32 along, u32 last, F bin, F inverse, u32 (&costs)[2]) const {
         bool are_ordinary = true;

@@ -167,20 +167,22 @@ struct Refiner {
         const u32 first = tile * kTileNodes + threadIdx.x;
 #pragma unroll 1
         for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch<W>) {
-            W words[kBatch<W>], made[kBatch<W>];
-            u32 to[kBatch<W>];
-            bool has_new[kBatch<W>];
+            Node nodes[kBatch<W>];
+            Beside<W> beside[kBatch<W>];
+            W codes[kBatch<W>];
             // All loads are under way together. Behind the last node is that one again.
 #pragma unroll
             for (u32 i = 0; i < kBatch<W>; ++i) {
-                const Node node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
-                words[i] = before[node.index], to[i] = node.after(step), has_new[i] = node.has_new(step);
-                made[i] = has_new[i] ? bits_of(ordinary(node.predict(step, before, float_of(words[i])) + whole(numbers[node.number(step)]) * bin)) : W(0);
+                nodes[i] = Node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
+                beside[i] = Beside<W>(step, nodes[i], before);
+                codes[i] = numbers[nodes[i].has_new(step) ? nodes[i].number(step) : 0];
             }
 #pragma unroll
             for (u32 i = 0; i < kBatch<W>; ++i) {
-                after[to[i]] = swaps ? swapped_bytes(words[i]) : words[i];
-                if (has_new[i]) after[to[i] + step.inner] = swaps ? swapped_bytes(made[i]) : made[i];
+                const W own = beside[i].own, made = bits_of(ordinary(beside[i].prediction() + whole(codes[i]) * bin));
+                W* const to = after + nodes[i].after(step);
+                *to = swaps ? swapped_bytes(own) : own;
+                if (nodes[i].has_new(step)) to[step.inner] = swaps ? swapped_bytes(made) : made;
             }
         }
     }

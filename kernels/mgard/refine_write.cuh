@@ -136,7 +136,8 @@ struct RefineWriter {
             u32 n_measured = 0;
 #pragma unroll 1
             for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch<W>) {
-                W words[kBatch<W>], elements[kBatch<W>], predicted[kBatch<W>];
+                Beside<W> beside[kBatch<W>];
+                W elements[kBatch<W>];
                 u32 to[kBatch<W>], places[kBatch<W>], to_numbers[kBatch<W>];
                 bool has_new[kBatch<W>];
                 // All loads are under way together. Behind the last node is that one again, without a new one.
@@ -144,17 +145,16 @@ struct RefineWriter {
                 for (u32 i = 0; i < kBatch<W>; ++i) {
                     const u32 index = first + (k + i) * kWalkThreads;
                     const Node node(step, min(index, step.n_nodes - 1));
-                    words[i] = before[node.index], has_new[i] = index < step.n_nodes && node.has_new(step);
-                    to[i] = kIsLast ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = node.element(step);
-                    elements[i] = has_new[i] ? array[places[i]] : W(0);
-                    predicted[i] = has_new[i] ? bits_of(node.predict(step, before, float_of(words[i]))) : W(0);
+                    beside[i] = Beside<W>(step, node, before), has_new[i] = index < step.n_nodes && node.has_new(step);
+                    to[i] = kIsLast ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = has_new[i] ? node.element(step) : 0;
+                    elements[i] = array[places[i]];
                 }
 #pragma unroll
                 for (u32 i = 0; i < kBatch<W>; ++i) {
-                    if (!kIsLast) after[to[i]] = words[i];
+                    if (!kIsLast) after[to[i]] = beside[i].own;
                     if (!has_new[i]) continue;
                     const W element = elements[i];
-                    const F expected = float_of(predicted[i]), n_bins = (float_of(element) - expected) * inverse;
+                    const F expected = beside[i].prediction(), n_bins = (float_of(element) - expected) * inverse;
                     W code;
                     const F back = expected + nearest<W>(n_bins, code) * bin;
                     const bool has_code = is_kept(element, back, n_bins, limit);

@@ -147,6 +147,7 @@ struct Node {
     u32 outer, pair, inner;  // its place
     u32 index;               // among the nodes before the step
 
+    Node() = default;
     __device__ __forceinline__ Node(const Step& step, u32 index) : index(index) {
         const u32 row = step.of_inner.divide(index, inner);
         outer = step.of_before.divide(row, pair);
@@ -175,14 +176,28 @@ struct Node {
         }
         return place;
     }
-    // What the new node is predicted to be, from the nodes before, of which this one is `own`.
-    template <typename W>
-    __device__ __forceinline__ Float<W> predict(const Step& step, const W* before, Float<W> own) const {
-        if (pair + 1 == step.n_before) return own;
-        const Float<W> next = float_of(before[index + step.inner]);
-        if (step.is_cubic && pair > 0 && pair + 2 < step.n_before) {
-            return cubic(float_of(before[index - step.inner]), own, next, float_of(before[index + 2 * step.inner]));
-        }
-        return linear(own, next);
+};
+
+// The nodes that predict the new one behind a node. All are loaded, of those that there are none the node itself, so that many loads are under way
+// together.
+template <typename W>
+struct Beside {
+    using F = Float<W>;
+    bool has_next, are_four;
+    W own, next, before_own, after_next;
+
+    Beside() = default;
+    __device__ __forceinline__ Beside(const Step& step, const Node& node, const W* before)
+        : has_next(node.pair + 1 < step.n_before), are_four(step.is_cubic && node.pair > 0 && node.pair + 2 < step.n_before) {
+        const W* const at = before + node.index;
+        own = *at, next = at[has_next ? step.inner : 0];
+        before_own = after_next = 0;
+        // The same for all nodes.
+        if (step.is_cubic) before_own = *(at - (are_four ? step.inner : 0)), after_next = at[are_four ? 2 * step.inner : 0];
+    }
+    __device__ __forceinline__ F prediction() const {
+        const F of_two = linear(float_of(own), float_of(next));
+        const F of_four = cubic(float_of(before_own), float_of(own), float_of(next), float_of(after_next));
+        return are_four ? of_four : has_next ? of_two : float_of(own);
     }
 };
