@@ -66,7 +66,7 @@ struct Divisor {
     u64 reciprocal;
     u32 divisor, reserved;
 
-    __device__ __forceinline__ void set(u32 d) { divisor = d, reciprocal = ~u64{0} / d + 1; }
+    __device__ __forceinline__ void set(u32 d) { divisor = d, reserved = 0, reciprocal = ~u64{0} / d + 1; }
     __device__ __forceinline__ u32 divide(u32 n, u32& rest) const {
         const u64 high = static_cast<u64>(n) * static_cast<u32>(reciprocal >> 32), low = static_cast<u64>(n) * static_cast<u32>(reciprocal);
         const u32 quotient = divisor == 1 ? n : static_cast<u32>((high + (low >> 32)) >> 32);
