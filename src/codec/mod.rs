@@ -172,6 +172,52 @@ impl Promise {
     pub const NONE: Self = Self { mode: Mode::Expert, value: 0.0, bound: None };
 }
 
+/// How much of a frame to read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Detail {
+    /// The grid of a level, every 2^level-th element along each axis, from the first layer. Level 0 is the array.
+    Level(u32),
+    /// So many layers, the first ones.
+    Layers(u32),
+    /// As few layers as have a bound that is not above this, or such a root mean square where that was asked for; all if
+    /// none has.
+    Error(f64),
+}
+
+/// What a [`Detail`] is of one payload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// The level of the grid, 0 for the array, and how many there are above that.
+    pub level: u32,
+    /// Levels above that of the array.
+    pub n_levels: u32,
+    /// Layers that are read.
+    pub layers: u32,
+    /// Layers that there are.
+    pub n_layers: u32,
+    /// The first bytes of the payload that are needed.
+    pub n_bytes: u64,
+    /// What holds for what comes back.
+    pub promise: Promise,
+}
+
+/// What codecs do whose payloads need not be read to their end. A payload has `n_all` bytes, of which there may be the
+/// first ones only.
+pub trait Progressive: Sync {
+    /// What a detail is of a payload.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what there is not, `Corrupt`, `Truncated`, `UnsupportedFormat`.
+    fn part(&self, layout: &Kept, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part>;
+
+    /// Decodes what [`Progressive::part`] has told into `dst`, which has exactly its bytes, and returns the sums of what
+    /// was read.
+    ///
+    /// # Errors
+    /// As [`Codec::decode`].
+    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Sums>;
+}
+
 /// A compression method. Implementations are stateless; all methods may run at the same time.
 pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
@@ -210,6 +256,11 @@ pub trait Codec: Sync {
     /// What frames with these parameters promise, of whose payload there may be as little as nothing; it has so many bytes.
     fn promise(&self, _params: &[u8], _payload: &[u8], _n_bytes: u64) -> Promise {
         Promise::LOSSLESS
+    }
+
+    /// How less than a whole payload is read. `None`: it cannot be.
+    fn progressive(&self) -> Option<&dyn Progressive> {
+        None
     }
 
     /// Counts the blocks of a payload by how they are coded. `None`: the codec has no kinds of blocks.

@@ -178,6 +178,7 @@ pub static CODECS: &[Entry] = &[
         about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
+        extras: mgard::params::EXTRAS,
         drifts: true,
         wants_fill: true,
         max_expansion: 1 << 16,

@@ -18,4 +18,7 @@ pub use crate::engine::chunks::{compress_chunks, decompress_chunks};
 pub use crate::engine::list::{Chunks, packed_bound};
 pub use crate::engine::memory::{Destination, Source};
 pub use crate::engine::packing::Packing;
+pub use crate::engine::progressive::{
+    decompress_progressive_from as decompress_progressive, inspect_progressive_from as inspect_progressive,
+};
 pub use crate::engine::region::decompress_region_from as decompress_region;

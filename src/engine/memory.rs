@@ -60,6 +60,19 @@ impl<'a> Destination<'a> {
         }
     }
 
+    /// The memory, for a function of this name, which works in that of the host only.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` if it is the GPU's.
+    pub(super) fn on_host(self, function: &str) -> Result<&'a mut [u8]> {
+        match self {
+            Destination::Host(bytes) => Ok(bytes),
+            Destination::Device(_) => {
+                Err(Error::unsupported(format!("{function} does not write to memory of a GPU; give it the host's")))
+            }
+        }
+    }
+
     /// The same for a while.
     pub(super) fn reborrow(&mut self) -> Destination<'_> {
         match self {

@@ -72,9 +72,18 @@ crate::kernel_struct! {
     }
 }
 
+/// What is left to the CPU.
+fn by_cpu(chunk: &Chunk) -> Option<Answer> {
+    let text = "mgard: layers are read and written by the CPU";
+    (chunk.asked.n_layers > 1).then(|| Answer::NotHere(text.into()))
+}
+
 impl GpuCodec for Mgard {
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
+        if let Some(answer) = by_cpu(chunk) {
+            return answer;
+        }
         let launches = Launches::new(chunk, direction, false);
         Answer::Run(match direction {
             Direction::Compress => {
@@ -99,6 +108,9 @@ impl GpuCodec for Mgard {
     /// All elements may depend on all others, so all are decoded. The checksum is that of the whole payload.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
+        if let Some(answer) = by_cpu(chunk) {
+            return answer;
+        }
         let launches = Launches::new(chunk, Direction::Decompress, true);
         let n_bytes = region.axes.iter().map(|axis| axis.count()).product::<u64>() * launches.word_bytes;
         Answer::Run(launches.read(&REGION, Some((&TAKE, n_bytes.div_ceil(TAKEN_BYTES)))))
@@ -146,7 +158,11 @@ impl Launches {
             array: place(when(is_part, n * word_bytes)),
             n_bytes: 0,
         };
-        Self { told: Told { n_bytes: end, ..told }, word_bytes, table_bytes: payload::head_bytes(&grid) as u64 }
+        Self {
+            told: Told { n_bytes: end, ..told },
+            word_bytes,
+            table_bytes: payload::head_bytes(&grid, asked.n_layers) as u64,
+        }
     }
 
     /// The names of a pass for this chunk.

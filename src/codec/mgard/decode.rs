@@ -1,9 +1,12 @@
-//! Decoding: all numbers, then step by step from the first element to the array; at the end the elements that are kept exactly.
+//! Decoding: all numbers, then step by step from the first element to the array, or to a coarser grid, and layer by layer; at the
+//! end the elements that are kept exactly.
 
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::exact;
 use crate::codec::mgard::grid::MAX_RANK;
-use crate::codec::mgard::payload::Payload;
+use crate::codec::mgard::layer;
+use crate::codec::mgard::numbers::Arrays;
+use crate::codec::mgard::payload::{Head, Payload};
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Numbers, Refine};
 use crate::codec::mgard::walk::{self, Memory, rule};
@@ -22,34 +25,82 @@ use zerocopy::FromZeros;
 /// # Errors
 /// `Corrupt`, `Truncated`, `UnsupportedFormat` or `OutOfMemory`.
 pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
-    let _ieee = Ieee::begin();
-    let Payload { head, front, arrays, numbers: coded, exact, exact_at } = chunk.parse::<T>(payload)?;
-    let array = T::elements_mut(dst);
-    let mut memory = Kept::<Memory<T>>::take();
-    let Memory { grids, numbers, .. } = &mut *memory;
-    walk::reserve(&head.grid, grids, numbers)?;
-    let numbers = &mut numbers[..arrays.n_numbers()];
-    let of_numbers = coded.decode::<T>(&arrays, job, numbers)?;
+    let payload = chunk.parse::<T>(payload, payload.len() as u64)?;
+    decode_part::<T>(chunk, job, &payload, (0, payload.head.n_layers), dst)
+}
 
+/// Decodes the grid of a level from layer 0, or the array, which is that of level 0, from some layers, into `dst`, which has exactly its
+/// bytes, and returns the sums of what was read of the payload.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_part<T: Real>(
+    chunk: &Chunk,
+    job: &Job,
+    payload: &Payload,
+    (level, n_layers): (u32, usize),
+    dst: &mut [u8],
+) -> Result<Sums> {
+    let _ieee = Ieee::begin();
+    let head = &payload.head;
+    let nodes = T::elements_mut(dst);
+    let arrays = Arrays::of_steps(head.grid, head.grid.n_steps(level));
+    let coded = payload.numbers(&arrays)?;
+    let mut memory = Kept::<Memory<T>>::take();
+    walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
+    let numbers = &mut memory.numbers[..arrays.n_numbers()];
+    let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
+    sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
+    walk_to::<T>(head, job, level, &mut memory, nodes)?;
+
+    for k in 1..n_layers {
+        let arrays = Arrays::of_layer(head.grid);
+        let coded = payload.further_numbers(k, &arrays)?;
+        walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
+        let numbers = &mut memory.numbers[..arrays.n_numbers()];
+        sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
+        let numbers = Numbers { all: numbers, array: arrays.array(0), start: 0 };
+        layer::decode::<T>(job, numbers, T::at_most(head.layers[k].bin), nodes)?;
+    }
+    let exact = payload.exact()?;
+    if !exact.is_empty() {
+        let grid = chunk.grid;
+        exact::read::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?, |place, element| {
+            if let Some(node) = if level == 0 { Some(place) } else { grid.node(level, place) } {
+                nodes[node] = element;
+            }
+        })?;
+    }
+    Ok(sums.plus(sums_of(job.level, Prefetch::Nothing, exact, payload.exact_at() as u64)))
+}
+
+/// Takes the steps to the grid of a level, with the numbers that are in memory.
+fn walk_to<T: Real>(
+    head: &Head,
+    job: &Job,
+    level: u32,
+    memory: &mut Memory<T>,
+    array: &mut [T::Bytes],
+) -> Result<()> {
+    let Memory { grids, numbers, .. } = memory;
+    let arrays = Arrays::new(head.grid);
+    let n_steps = head.grid.n_steps(level);
+    walk::reserve(&head.grid, n_steps, false, grids)?;
     let first = T::put(T::Word::from_u64(head.first));
     grids[0][0] = first;
     array[0] = first;
-    let (n_steps, mut at) = (head.grid.steps().count(), 0);
-    for (i, step) in head.grid.steps().enumerate() {
+    let mut at = 0;
+    for (i, step) in head.grid.steps().take(n_steps).enumerate() {
         let [even, odd] = &mut *grids;
         let (before, after) = if i % 2 == 0 { (even, odd) } else { (odd, even) };
         let after = if i + 1 == n_steps { &mut array[..] } else { &mut after[..step.n_nodes()] };
         let (of, start) = walk::array_of(&head.grid, i, at);
         at += step.n_new();
         let numbers = Numbers { all: numbers, array: arrays.array(of), start };
-        let refine = Refine::<T> { step: &step, rule: rule(&head, i, head.bin(&step)), before };
+        let refine = Refine::<T> { step: &step, rule: rule(head, i, head.bin(&step)), before };
         walk::decode(&refine, job, numbers, after)?;
     }
-    if !exact.is_empty() {
-        exact::read::<T>(exact, array, chunk.grid.extents[3], chunk.element()?)?;
-    }
-    let of_front = sums_of(job.level, Prefetch::Nothing, front, 0);
-    Ok(of_numbers.plus(of_front).plus(sums_of(job.level, Prefetch::Nothing, exact, exact_at as u64)))
+    Ok(())
 }
 
 /// As [`decode`], but only the elements of a region are wanted.
@@ -64,7 +115,8 @@ pub fn decode_region<T: Real>(
     dst: &mut [u8],
 ) -> Result<Sums> {
     // What is said of a large array must have a table of its size, before there is memory for it.
-    chunk.parse::<T>(payload)?;
+    let parsed = chunk.parse::<T>(payload, payload.len() as u64)?;
+    parsed.numbers(&Arrays::new(parsed.head.grid))?;
     let n_bytes = chunk.grid.n_nodes() * size_of::<T>();
     let failed = |_| Error::out_of_memory(n_bytes as u64, "a chunk");
     let mut all = u8::new_vec_zeroed(n_bytes).map_err(failed)?;
@@ -78,12 +130,17 @@ pub fn decode_region<T: Real>(
 /// # Errors
 /// As [`decode`].
 pub fn count<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8]) -> Result<BlockCounts> {
-    let parsed = chunk.parse::<T>(payload)?;
-    let mut counts = BlockCounts::default();
-    parsed.numbers.count(&parsed.arrays, job, &mut counts)?;
-    if !parsed.exact.is_empty() {
-        let grid = chunk.grid;
-        counts.exact = exact::count::<T>(parsed.exact, grid.n_nodes(), grid.extents[3], chunk.element()?)?;
+    let payload = chunk.parse::<T>(payload, payload.len() as u64)?;
+    let (grid, mut counts) = (payload.head.grid, BlockCounts::default());
+    let arrays = Arrays::new(grid);
+    payload.numbers(&arrays)?.count(&arrays, job, &mut counts)?;
+    let arrays = Arrays::of_layer(grid);
+    for k in 1..payload.head.n_layers {
+        payload.further_numbers(k, &arrays)?.count(&arrays, job, &mut counts)?;
+    }
+    let exact = payload.exact()?;
+    if !exact.is_empty() {
+        counts.exact = exact::count::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?)?;
     }
     Ok(counts)
 }

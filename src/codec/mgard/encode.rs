@@ -1,15 +1,18 @@
-//! Encoding: what the bound is and what the bins are, then step by step from the first element to the array.
+//! Encoding: what the bound is and what the bins are, then step by step from the first element to the array, and what is left
+//! for further layers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::choose::{Place, Sampler};
 use crate::codec::mgard::exact;
-use crate::codec::mgard::grid::MAX_LEVELS;
+use crate::codec::mgard::grid::{Grid, MAX_LEVELS};
+use crate::codec::mgard::layer::{Layer, Layers};
 use crate::codec::mgard::numbers::{self, Arrays};
+use crate::codec::mgard::params::MAX_LAYERS;
 use crate::codec::mgard::payload::{self, Head};
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{Errors, Refine, Watch};
+use crate::codec::mgard::refine::{Errors, Limit, Refine, Rule, Watch};
 use crate::codec::mgard::walk::{self, Memory, rule};
 use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
@@ -54,36 +57,55 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     let mut coder = Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, numbers, exact };
     let plan = coder.plan(src)?;
     coder.walk(&plan, None)?;
+    let layers = coder.look_at_layers(&plan)?;
 
-    let (n_head, arrays) = (payload::head_bytes(&plan.head.grid), Arrays::new(plan.head.grid));
-    // What does not fit is stored; so much is what every writer has.
-    let dst = &mut dst[..chunk.payload_bound() as usize];
+    let mut head = plan.head;
+    let grid = head.grid;
+    let n_head = payload::head_bytes(&grid, head.n_layers);
     let stored = Ok(Encoded { n_bytes: src.len(), sums: Sums::default() });
-    if n_head + arrays.most_bytes(size_of::<T>()) > dst.len() {
+    // What does not fit is stored; so much is what every writer has, once for layer 0 and twice for all.
+    let room = chunk.room() as usize;
+    let arrays = Arrays::new(grid);
+    if n_head + arrays.most_bytes(size_of::<T>()) > room {
         return stored;
     }
-    let (head, rest) = dst.split_at_mut(n_head);
-    let (n_coded, of_numbers) = numbers::encode::<T>(&arrays, job, numbers, n_head, rest)?;
-    let rest = &mut rest[n_coded..];
-    let mut n_exact = 0;
+    let (front, rest) = dst[..chunk.payload_bound() as usize].split_at_mut(n_head);
+    let room = room - n_head;
+    let (mut end, mut sums) = numbers::encode::<T>(&arrays, job, coder.numbers, n_head, &mut rest[..room])?;
+    head.layers[0].n_bytes = end;
     if exact.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
-        let row = chunk.grid.extents[3];
-        let written = exact::write::<T>(array, row, exact, chunk.element()?, rest);
-        let Some(n_bytes) = written else { return stored };
-        n_exact = n_bytes;
+        let written = exact::write::<T>(array, grid.extents[3], exact, chunk.element()?, &mut rest[end..room]);
+        let Some(n_exact) = written else { return stored };
+        head.n_exact = n_exact;
+        sums = sums.plus(sums_of(job.level, Prefetch::Nothing, &rest[end..][..n_exact], (n_head + end) as u64));
+        end += n_exact;
     }
-    plan.head.write(n_exact, head);
-    let of_head = sums_of(job.level, Prefetch::Nothing, head, 0);
-    let of_exact = sums_of(job.level, Prefetch::Nothing, &rest[..n_exact], (n_head + n_coded) as u64);
-    Ok(Encoded { n_bytes: n_head + n_coded + n_exact, sums: of_head.plus(of_numbers).plus(of_exact) })
+    let arrays = Arrays::of_layer(grid);
+    for (layer, told) in layers.iter().zip(&mut head.layers[1..]) {
+        if n_head + end >= src.len() || end + arrays.most_bytes(size_of::<T>()) > rest.len() {
+            return stored;
+        }
+        coder.encode_layer(&grid, layer)?;
+        let (n_bytes, of_layer) =
+            numbers::encode::<T>(&arrays, job, coder.numbers, n_head + end, &mut rest[end..])?;
+        *told = payload::Layer { bound: layer.bound, bin: layer.rule.bin.to_f64(), n_bytes };
+        (end, sums) = (end + n_bytes, sums.plus(of_layer));
+    }
+    head.write(front);
+    sums = sums.plus(sums_of(job.level, Prefetch::Nothing, front, 0));
+    Ok(Encoded { n_bytes: n_head + end, sums })
 }
 
 /// What is decided before a walk.
 #[derive(Clone, Copy)]
-struct Plan<T> {
+struct Plan<T: Real> {
     head: Head,
-    /// Errors must be smaller.
+    /// Errors of layer 0 must be smaller.
     bound: T,
+    /// The bound of the whole, if it is one of every element that was asked for.
+    of_all: f64,
+    /// What rounding may add to an error, about.
+    unit: f64,
 }
 
 /// A chunk that is encoded.
@@ -98,29 +120,31 @@ struct Coder<'a, T: Real> {
     exact: &'a [AtomicU32],
 }
 
-impl<T: Real> Coder<'_, T> {
+impl<'a, T: Real> Coder<'a, T> {
     /// Decides on everything.
     fn plan(&mut self, src: &[u8]) -> Result<Plan<T>> {
         let asked = self.chunk.asked;
-        let bound = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };
+        let of_all = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };
+        let bound = asked.of_layer(0, of_all);
         let first = self.middle();
         let largest = self.largest(first, T::at_most(bound));
-        // What rounding may add to an error, about.
         let unit = if largest == T::ZERO { 0.0 } else { power_of_2(exponent(largest) - T::FRACTION_BITS as i32) };
         let head = Head {
-            bound,
             first: first.to_word().to_u64(),
             grid: self.chunk.grid,
             cubic: 0,
             bins: [0.0; MAX_LEVELS],
+            n_exact: 0,
+            layers: [payload::Layer::default(); MAX_LAYERS],
+            n_layers: asked.n_layers,
         };
-        let mut plan = Plan { head, bound: T::ZERO };
+        let mut plan = Plan { head, bound: T::ZERO, of_all, unit };
         plan.bin(within(bound, unit), bound, 1.0);
         let bin = T::at_most(plan.head.bins[0]);
         let sampler =
             Sampler { array: self.array, grid: self.chunk.grid, bin, inverse: bin.inverse(), fill: self.fill };
         (plan.head.grid, plan.head.cubic) = sampler.choose();
-        if asked.mode == Mode::Rms { self.widen(plan, unit) } else { Ok(plan) }
+        if asked.mode == Mode::Rms { self.widen(plan) } else { Ok(plan) }
     }
 
     /// The absolute bound that the value of mode rel is for this array.
@@ -172,16 +196,21 @@ impl<T: Real> Coder<'_, T> {
     fn walk(&mut self, plan: &Plan<T>, units: Option<T>) -> Result<Errors> {
         let head = &plan.head;
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        let watch = Watch { array: self.array, bound: plan.bound, fill: self.fill, exact: self.exact, units };
+        let limit = Limit { bound: plan.bound, fill: self.fill };
+        let watch = Watch { array: self.array, limit, exact: self.exact, units };
         let first = T::of(T::put(T::Word::from_u64(head.first)));
         let mut errors = watch.begin(first);
-        walk::reserve(&head.grid, self.grids, self.numbers)?;
+        // Further layers begin with the values after the last step.
+        let (n_steps, is_kept) = (head.grid.n_steps(0), head.n_layers > 1);
+        walk::reserve(&head.grid, n_steps, is_kept, self.grids)?;
+        walk::at_least(self.numbers, head.grid.n_nodes() - usize::from(!is_kept))?;
         self.grids[0][0] = first.bytes();
-        let (n_steps, mut at) = (head.grid.steps().count(), 0);
+        let mut at = 0;
         for (i, step) in head.grid.steps().enumerate() {
             let [even, odd] = &mut *self.grids;
             let (before, after) = if i % 2 == 0 { (even, odd) } else { (odd, even) };
-            let after = if i + 1 == n_steps { &mut [][..] } else { &mut after[..step.n_nodes()] };
+            let is_kept = is_kept || i + 1 < n_steps;
+            let after = if is_kept { &mut after[..step.n_nodes()] } else { &mut [][..] };
             let refine = Refine::<T> { step: &step, rule: rule(head, i, head.bin(&step)), before };
             let numbers = &mut self.numbers[at..at + step.n_new()];
             at += step.n_new();
@@ -191,8 +220,8 @@ impl<T: Real> Coder<'_, T> {
     }
 
     /// Looks for the largest bins whose errors have a root of the mean of squares that is not above the value.
-    fn widen(&mut self, plan: Plan<T>, unit: f64) -> Result<Plan<T>> {
-        let value = self.chunk.asked.value;
+    fn widen(&mut self, plan: Plan<T>) -> Result<Plan<T>> {
+        let (value, unit) = (self.value_of_layer(0), plan.unit);
         let n_axes = self.chunk.grid.extents.iter().filter(|&&n| n > 1).count();
         let finer = if n_axes > 1 { FINER } else { 1.0 };
         // That of errors which are equally likely in a bin; then as measured, and a little below.
@@ -200,11 +229,8 @@ impl<T: Real> Coder<'_, T> {
         for _ in 0..TRIES {
             let mut wider = plan;
             wider.bin(half, (half + unit.min(half)).min(f64::MAX), finer);
-            let bin = T::at_most(wider.head.bins[0]).to_f64();
-            let units = T::at_most(UNITS / bin);
-            let errors = self.walk(&wider, Some(units))?;
-            let mean = errors.squares as f64 / errors.n.max(1) as f64;
-            let root = (mean.sqrt() + ROUNDED) / units.to_f64();
+            let units = units::<T>(wider.head.bins[0]);
+            let root = root(self.walk(&wider, Some(units))?, units);
             let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(0.125, 8.0);
             if root <= value && best.as_ref().is_none_or(|&(of_best, _)| half > of_best) {
                 best = Some((half, wider));
@@ -221,6 +247,73 @@ impl<T: Real> Coder<'_, T> {
         // Where each error is below the value, the mean is.
         Ok(best.map_or(plan, |(_, wider)| wider))
     }
+
+    /// The value that counts for a layer.
+    fn value_of_layer(&self, k: usize) -> f64 {
+        self.chunk.asked.of_layer(k, self.chunk.asked.value)
+    }
+
+    /// Where the values after the last step are.
+    fn values<'g>(grids: &'g mut [Vec<T::Bytes>; 2], grid: &Grid) -> &'g mut [T::Bytes] {
+        &mut grids[grid.n_steps(0) % 2][..grid.n_nodes()]
+    }
+
+    /// The array, for further layers.
+    fn layers(&self) -> Layers<'a, T> {
+        Layers { job: self.job, array: self.array, exact: self.exact }
+    }
+
+    /// Decides on further layers after a walk, and marks the elements that they do not keep.
+    fn look_at_layers(&mut self, plan: &Plan<T>) -> Result<Vec<Layer<T>>> {
+        let asked = self.chunk.asked;
+        let mut layers = Vec::new();
+        for k in 1..plan.head.n_layers {
+            if asked.mode == Mode::Rms {
+                self.widest_layer(plan, self.value_of_layer(k), &mut layers)?;
+            } else {
+                let bound = asked.of_layer(k, plan.of_all);
+                layers.push(self.layer(within(bound, plan.unit), bound));
+            }
+        }
+        if !layers.is_empty() {
+            self.layers().look(Self::values(self.grids, &plan.head.grid), &layers, None)?;
+        }
+        Ok(layers)
+    }
+
+    /// Adds a layer whose errors have a root of the mean of squares that is not above the value.
+    fn widest_layer(&mut self, plan: &Plan<T>, value: f64, layers: &mut Vec<Layer<T>>) -> Result<()> {
+        // That of errors which are equally likely in a bin, and a little below.
+        let mut half = value * 3f64.sqrt() * 0.9995;
+        for _ in 0..TRIES {
+            let layer = self.layer(half, (half + plan.unit.min(half)).min(f64::MAX));
+            let units = units::<T>(layer.rule.bin.to_f64());
+            layers.push(layer);
+            let errors = self.layers().look(Self::values(self.grids, &plan.head.grid), layers, Some(units))?;
+            let root = root(errors, units);
+            if root <= value {
+                return Ok(());
+            }
+            layers.pop();
+            half *= value / root * 0.998;
+        }
+        // Where each error is below the value, the mean is.
+        layers.push(self.layer(within(value, plan.unit), value));
+        Ok(())
+    }
+
+    /// A layer of bins with this half.
+    fn layer(&self, half: f64, bound: f64) -> Layer<T> {
+        let rule = Rule::new(false, T::at_most(bin::<T>(half)));
+        Layer { rule, limit: Limit { bound: limit(bound), fill: self.fill }, bound }
+    }
+
+    /// Finds the numbers of a layer, and makes values those after it.
+    fn encode_layer(&mut self, grid: &Grid, layer: &Layer<T>) -> Result<()> {
+        let layers = self.layers();
+        let numbers = &mut self.numbers[..grid.n_nodes()];
+        layers.encode(layer, Self::values(self.grids, grid), numbers)
+    }
 }
 
 impl<T: Real> Plan<T> {
@@ -228,17 +321,11 @@ impl<T: Real> Plan<T> {
     fn bin(&mut self, half: f64, bound: f64, finer: f64) {
         let mut factor = 1.0;
         for bin in &mut self.head.bins[..self.head.grid.n_levels() as usize] {
-            // Four times a bin and more must be finite.
-            *bin = T::at_most((2.0 * half).min(T::MAX.to_f64() / 16.0) / factor).to_f64();
+            *bin = T::at_most(self::bin::<T>(half) / factor).to_f64();
             factor = FINEST.min(factor * finer);
         }
-        self.head.bound = bound;
-        // Of errors below the smallest number there is only that of none.
-        let least = T::of(T::put(T::Word::from_u64(1)));
-        self.bound = T::at_most(bound);
-        if self.bound < least {
-            self.bound = least;
-        }
+        self.head.layers[0].bound = bound;
+        self.bound = limit(bound);
     }
 }
 
@@ -274,6 +361,29 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
         }
         largest.into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
     }
+}
+
+/// The bin with this half: four times of it and more must be finite.
+fn bin<T: Real>(half: f64) -> f64 {
+    (2.0 * half).min(T::MAX.to_f64() / 16.0)
+}
+
+/// What errors must be smaller than for a bound.
+fn limit<T: Real>(bound: f64) -> T {
+    // Of errors below the smallest number there is only that of none.
+    let (bound, least) = (T::at_most(bound), T::of(T::put(T::Word::from_u64(1))));
+    if bound < least { least } else { bound }
+}
+
+/// Units of errors that 1 has, by the finest bin.
+fn units<T: Real>(bin: f64) -> T {
+    T::at_most(UNITS / bin)
+}
+
+/// The root of the mean of the squares of errors in such units, and a little more.
+fn root<T: Real>(errors: Errors, units: T) -> f64 {
+    let mean = errors.squares as f64 / errors.n.max(1) as f64;
+    (mean.sqrt() + ROUNDED) / units.to_f64()
 }
 
 /// Half a bin, so that errors are within a bound where rounding adds up to a unit; not less than half of the bound.

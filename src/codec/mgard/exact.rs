@@ -141,19 +141,24 @@ fn pieces(section: &[u8], n: usize) -> Result<impl Iterator<Item = (usize, usize
     }))
 }
 
-/// Puts the elements of a section to their places in an array with rows of `row` elements.
+/// Calls `put` with the place and the bytes of each element of a section, of an array of `n_all` elements with rows of `row`.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for pieces that only a later version can have written.
-pub fn read<T: Real>(section: &[u8], array: &mut [T::Bytes], row: usize, element: Element) -> Result<()> {
-    for (start, n, bytes) in pieces(section, array.len())? {
+pub fn read<T: Real>(
+    section: &[u8],
+    n_all: usize,
+    row: usize,
+    element: Element,
+    mut put: impl FnMut(usize, T::Bytes),
+) -> Result<()> {
+    for (start, n, bytes) in pieces(section, n_all)? {
         let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
-        let array = &mut array[start..][..n];
         if let Some((hole, marks)) = holes {
-            marks.marked().for_each(|at| array[at as usize] = T::put(hole));
+            marks.marked().for_each(|at| put(start + at as usize, T::put(hole)));
         }
         for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
-            array[at] = T::elements(bytes)[0];
+            put(start + at, T::elements(bytes)[0]);
         }
     }
     Ok(())

@@ -64,8 +64,28 @@ impl Grid {
         self.extents.iter().map(|&n| usize::BITS - (n - 1).leading_zeros()).max().unwrap_or(0)
     }
 
+    /// How many of the steps lead to the grid of a level.
+    pub fn n_steps(self, level: u32) -> usize {
+        self.steps().take_while(|step| step.level >= level).count()
+    }
+
+    /// Where in the grid of a level an element of the array is, if it is one of its nodes.
+    pub fn node(&self, level: u32, place: usize) -> Option<usize> {
+        let (mut rest, mut node, mut stride) = (place, 0, 1);
+        for axis in (0..MAX_RANK).rev() {
+            let at = rest % self.extents[axis];
+            rest /= self.extents[axis];
+            if at & ((1 << level) - 1) != 0 {
+                return None;
+            }
+            node += (at >> level) * stride;
+            stride *= self.extent(axis, level);
+        }
+        Some(node)
+    }
+
     /// Nodes along an axis at a level.
-    fn extent(&self, axis: usize, level: u32) -> usize {
+    pub fn extent(&self, axis: usize, level: u32) -> usize {
         ((self.extents[axis] - 1) >> level) + 1
     }
 

@@ -2,6 +2,7 @@
 //! squares.
 //!
 //! `grid` says what the grids are, `refine` how one follows from the one before, and `numbers` how what is left is coded.
+//! `layer` comes closer to the array where several layers are asked for, and `part` tells how much a reader needs who takes less.
 //! `choose` looks for what is best to predict from; `encode` and `decode` do a chunk; `payload` says where everything is, and
 //! `exact` keeps the elements that no prediction is good enough for, and NaN and fill values.
 //!
@@ -13,15 +14,18 @@ mod decode;
 mod encode;
 mod exact;
 mod grid;
+mod layer;
 mod numbers;
-mod params;
+pub mod params;
+mod part;
 mod payload;
 mod real;
 mod refine;
 mod walk;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Progressive, Promise, Terms, counts};
+use crate::cpu::float::Ieee;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -108,6 +112,10 @@ impl Codec for Mgard {
         Promise { mode, value, bound }
     }
 
+    fn progressive(&self) -> Option<&dyn Progressive> {
+        Some(self)
+    }
+
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
         let chunk: &Chunk = job.layout.get();
         Some(match chunk.dtype {
@@ -165,17 +173,25 @@ impl Chunk {
         self.asked.fill.map_or(T::Word::low_mask(T::Word::BITS), T::Word::from_u64)
     }
 
-    /// Most bytes of a payload; what would have more is stored.
-    fn payload_bound(&self) -> u64 {
+    /// Most bytes of layer 0; where it would have more the array is stored.
+    fn room(&self) -> u64 {
         let n_bytes = self.grid.n_nodes() as u64 * u64::from(self.dtype.size().unwrap_or_default());
         n_bytes + n_bytes / 32 + FRONT_BYTES
     }
 
-    /// The payload's parts.
-    fn parse<'p, T: Real>(&self, payload: &'p [u8]) -> Result<Payload<'p>> {
-        let parsed = Payload::parse(self.grid, T::WORDS, payload)?;
-        let Asked { mode, value, .. } = self.asked;
-        if mode == Mode::Abs && parsed.head.bound.to_bits() != value.to_bits() {
+    /// Most bytes of a payload: there are further layers only behind fewer bytes than the array has.
+    fn payload_bound(&self) -> u64 {
+        self.room() * if self.asked.n_layers > 1 { 2 } else { 1 }
+    }
+
+    /// The payload's parts. It has `n_all` bytes, of which there are the first ones.
+    fn parse<'p, T: Real>(&self, payload: &'p [u8], n_all: u64) -> Result<Payload<'p>> {
+        let _ieee = Ieee::begin();
+        let Asked { mode, value, n_layers, .. } = self.asked;
+        let parsed = Payload::parse(self.grid, T::WORDS, n_layers, n_all, payload)?;
+        let is_other =
+            |(k, layer): (usize, &payload::Layer)| layer.bound.to_bits() != self.asked.of_layer(k, value).to_bits();
+        if mode == Mode::Abs && parsed.head.layers[..n_layers].iter().enumerate().any(is_other) {
             return Err(Error::corrupt("an mgard payload has another bound than was asked for"));
         }
         Ok(parsed)

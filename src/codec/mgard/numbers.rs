@@ -1,15 +1,18 @@
-//! Numbers: what is left of the new nodes of all steps, in blocks that know nothing of each other, behind a table of them.
+//! Numbers: what is left of the new nodes of all steps, or of all elements, in blocks that know nothing of each other, behind
+//! a table of them.
 //!
 //! ```text
 //! u32 end in units, u32 check of each block | blocks
 //! a block: u8 kind | u8 0 | u16 0 | numbers in contexts of those near them
 //! ```
 //!
-//! The numbers of the first steps are an array with one axis, those of each other step one with up to three. The blocks of one
+//! The numbers of the first steps are an array with one axis, those of each other step one with up to three; those of a further
+//! layer are one with up to three, too. The blocks of one
 //! array follow those of the one before, so all of them can be coded side by side. An encoder has the numbers of an array in the order of
 //! its nodes; a decoder has those of a block behind each other, so that several threads write them.
 
 use crate::codec::mgard::grid::{Grid, MAX_STEPS};
+use crate::codec::mgard::payload::truncated;
 use crate::codec::mgard::real::Real;
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::kept::{Kept, at_least};
@@ -18,7 +21,7 @@ use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
-use crate::stage::blocks::table::{ENTRY, Table, Writer};
+use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
 use crate::stage::rows::{LANES, RowSink, Rows, Task, at_level};
@@ -34,7 +37,7 @@ const ZEROS: u8 = 2;
 /// Bytes of a header.
 const HEADER: usize = 4;
 /// Blocks begin at multiples of this.
-const UNIT: usize = 4;
+pub const UNIT: usize = 4;
 /// Numbers of a block, at most.
 const MOST: usize = 1 << 16;
 
@@ -47,12 +50,15 @@ pub struct Array {
     first_block: usize,
 }
 
-/// The arrays of numbers of a grid.
+/// The arrays of numbers of a layer, or the first of them.
+#[derive(Clone, Copy)]
 pub struct Arrays {
     arrays: [Option<Array>; MAX_STEPS],
     n_arrays: usize,
     n_numbers: usize,
     n_blocks: usize,
+    /// Blocks of all, which the table has.
+    n_in_table: usize,
 }
 
 /// A block of an array.
@@ -67,16 +73,42 @@ struct Block {
 }
 
 impl Arrays {
-    /// Those of a grid.
+    const NONE: Self = Self { arrays: [None; MAX_STEPS], n_arrays: 0, n_numbers: 0, n_blocks: 0, n_in_table: 0 };
+
+    /// Those of the steps of a grid.
     pub fn new(grid: Grid) -> Self {
         let n_front = grid.n_front();
         let n_together: usize = grid.steps().take(n_front).map(|step| step.n_new()).sum();
-        let mut all = Self { arrays: [None; MAX_STEPS], n_arrays: 0, n_numbers: 0, n_blocks: 0 };
+        let mut all = Self::NONE;
         if n_together > 0 {
             all.push(&[n_together as u64]);
         }
         grid.steps().skip(n_front).for_each(|step| all.push(&step.new_extents().map(|n| n as u64)));
         all
+    }
+
+    /// That of a further layer: a number for each element.
+    pub fn of_layer(grid: Grid) -> Self {
+        let mut all = Self::NONE;
+        all.push(&grid.extents.map(|n| n as u64));
+        all
+    }
+
+    /// Those that the first steps of a grid need.
+    pub fn of_steps(grid: Grid, n_steps: usize) -> Self {
+        let (all, n_front) = (Self::new(grid), grid.n_front());
+        let n_arrays = if n_steps <= n_front { n_steps.min(1) } else { n_steps - n_front + n_front.min(1) };
+        match all.arrays.get(n_arrays).copied().flatten() {
+            Some(Array { first_number, first_block, .. }) => {
+                Self { n_arrays, n_numbers: first_number, n_blocks: first_block, ..all }
+            }
+            None => all,
+        }
+    }
+
+    /// Whether there are more.
+    pub fn is_part(&self) -> bool {
+        self.n_blocks < self.n_in_table
     }
 
     fn push(&mut self, extents: &[u64]) {
@@ -85,6 +117,7 @@ impl Arrays {
         let (first_number, first_block) = (self.n_numbers, self.n_blocks);
         self.n_numbers += blocks.n_elements();
         self.n_blocks += blocks.n_blocks();
+        self.n_in_table = self.n_blocks;
         self.arrays[self.n_arrays] = Some(Array { blocks, first_number, first_block });
         self.n_arrays += 1;
     }
@@ -106,7 +139,7 @@ impl Arrays {
 
     /// Bytes of the table.
     fn table_bytes(&self) -> usize {
-        ENTRY * self.n_blocks
+        ENTRY * self.n_in_table
     }
 
     /// Most bytes of table and blocks, of words of so many bytes.
@@ -241,26 +274,37 @@ pub fn encode<T: Real>(
     Ok((table.len() + n_bytes, all))
 }
 
-/// Table and blocks of a payload.
+/// Table and blocks of a layer, or the first of these.
 pub struct Coded<'p> {
     /// The bytes of the table, and where they begin in the payload.
     entries: &'p [u8],
     at: usize,
     table: Table<'p>,
+    /// Where the blocks end.
+    end: usize,
 }
 
 impl<'p> Coded<'p> {
-    /// Those that are `bytes`, from `at` on in the payload: each block can be sliced.
+    /// Those that begin with `bytes`, from `at` on in the payload, and have `n_bytes`: each block of the arrays can be sliced.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
-    pub fn parse(arrays: &Arrays, bytes: &'p [u8], at: usize) -> Result<Self> {
+    pub fn parse(arrays: &Arrays, bytes: &'p [u8], n_bytes: usize, at: usize) -> Result<Self> {
         let n_table = arrays.table_bytes();
-        let (entries, blocks) = bytes.split_at_checked(n_table).ok_or_else(|| {
-            let text = format!("an mgard payload has {} of {n_table} bytes of its table", bytes.len());
-            Error::new(ErrorKind::Truncated, text)
-        })?;
-        Ok(Self { entries, at, table: Table::new("mgard", entries, blocks, at + n_table, UNIT)? })
+        let (entries, blocks) = bytes.split_at_checked(n_table).ok_or_else(|| truncated("a table"))?;
+        let of_arrays = &entries[..ENTRY * arrays.n_blocks];
+        let mut n_blocks = n_bytes - n_table;
+        if arrays.is_part() {
+            n_blocks = end_of_last(of_arrays, UNIT).min(n_blocks);
+        }
+        let blocks = blocks.get(..n_blocks).ok_or_else(|| truncated("its blocks"))?;
+        let end = at + n_table + n_blocks;
+        Ok(Self { entries, at, table: Table::new("mgard", of_arrays, blocks, at + n_table, UNIT)?, end })
+    }
+
+    /// Where the blocks end in the payload.
+    pub fn end(&self) -> usize {
+        self.end
     }
 
     /// Decodes all numbers, those of each block behind each other, and returns the sums of table and blocks.

@@ -1,23 +1,32 @@
 //! What a frame says of the parameters, and what may be asked for.
 //!
 //! ```text
-//! u8 mode | u8 level | u16 0 | u32 0 | f64 value | the fill value, one element, if there is one
+//! u8 mode | u8 level | u8 layers - 1 | u8 0 | u32 0 | f64 value | the fill value, one element, if there is one
 //! ```
 
 use crate::codec::Params;
 use crate::codec::mode::Mode;
-use crate::codec::terms::Terms;
-use crate::error::Result;
+use crate::codec::terms::{Extra, Terms};
+use crate::error::{Error, Result};
 use crate::types::DType;
 
 /// The only level so far: interpolation.
 pub const FAST: u8 = 1;
 /// Bytes in front of a fill value.
 const FIXED_BYTES: usize = 16;
+/// Where the number of layers is, less 1.
+const LAYERS_AT: usize = 2;
 /// Bytes that are always 0.
-const RESERVED: std::ops::Range<usize> = 2..8;
+const RESERVED: std::ops::Range<usize> = 3..8;
 /// Most bytes of a fill value.
 const MAX_FILL_BYTES: usize = 8;
+/// Most layers.
+pub const MAX_LAYERS: usize = 8;
+/// By how many powers of two the bound of a layer is larger than that of the next one.
+const LAYER_BITS: usize = 3;
+
+/// How many layers an array becomes, of which a reader may take the first ones.
+pub const EXTRAS: &[Extra] = &[Extra { name: "layers", default: 1.0, is_whole: true }];
 
 /// What was asked for, as a frame has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +35,8 @@ pub struct Asked {
     pub mode: Mode,
     /// The value, above 0.
     pub value: f64,
+    /// 1 to [`MAX_LAYERS`].
+    pub n_layers: usize,
     /// The bits of the fill value, if there is one; not 0.
     pub fill: Option<u64>,
 }
@@ -34,18 +45,24 @@ impl Asked {
     /// What terms ask for elements of a type.
     ///
     /// # Errors
-    /// `InvalidArgument` for a fill value that no element can be.
+    /// `UnsupportedJob` for a number of layers that there cannot be, `InvalidArgument` for a fill value that no element can
+    /// be.
     pub fn new(terms: &Terms, dtype: DType) -> Result<Self> {
+        let [layers, ..] = terms.extras;
+        if !(1.0..=MAX_LAYERS as f64).contains(&layers) {
+            return Err(Error::unsupported(format!("mgard: layers must be from 1 to {MAX_LAYERS}, not {layers}")));
+        }
         let size = dtype.size().unwrap_or_default().into();
         // Every element may become zero.
         let fill = terms.fill.map(|fill| fill.bits(dtype, size)).transpose()?.filter(|&bits| bits != 0);
-        Ok(Self { mode: terms.mode, value: terms.value, fill: fill.map(|bits| bits as u64) })
+        let fill = fill.map(|bits| bits as u64);
+        Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, fill })
     }
 
     /// As a frame has it.
     pub fn to_params(self, element_bytes: usize) -> Params {
         let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
-        (bytes[0], bytes[1]) = (self.mode.id(), FAST);
+        (bytes[0], bytes[1], bytes[LAYERS_AT]) = (self.mode.id(), FAST, self.n_layers as u8 - 1);
         bytes[8..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
         bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or(0).to_le_bytes());
         Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
@@ -54,7 +71,13 @@ impl Asked {
     /// Whether a later version of the codec has written these parameters.
     pub fn is_later(params: &[u8]) -> bool {
         let is_other = |at: usize, known: u8| params.get(at).is_some_and(|&byte| byte != known);
-        is_other(1, FAST) || RESERVED.into_iter().any(|at| is_other(at, 0))
+        let has_more = params.get(LAYERS_AT).is_some_and(|&last| usize::from(last) >= MAX_LAYERS);
+        has_more || is_other(1, FAST) || RESERVED.into_iter().any(|at| is_other(at, 0))
+    }
+
+    /// What a value of the whole frame is for layer `k`.
+    pub fn of_layer(&self, k: usize, value: f64) -> f64 {
+        (value * (1u64 << (LAYER_BITS * (self.n_layers - 1 - k))) as f64).min(f64::MAX)
     }
 
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
@@ -74,6 +97,12 @@ impl Asked {
         bytes[..fill.len()].copy_from_slice(fill);
         let bits = u64::from_le_bytes(bytes);
         // A fill value of zero is none.
-        ((bits == 0) == fill.is_empty()).then_some(Self { mode, value, fill: (bits != 0).then_some(bits) })
+        let n_layers = usize::from(fixed[LAYERS_AT]) + 1;
+        ((bits == 0) == fill.is_empty()).then_some(Self {
+            mode,
+            value,
+            n_layers,
+            fill: (bits != 0).then_some(bits),
+        })
     }
 }

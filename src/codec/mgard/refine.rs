@@ -217,7 +217,7 @@ pub struct Numbers<'a, T: Real> {
 impl<T: Real> Numbers<'_, T> {
     /// Brings those of new nodes from `at` on.
     #[inline(always)]
-    fn bring(&self, at: usize, out: &mut [T::Bytes]) {
+    pub fn bring(&self, at: usize, out: &mut [T::Bytes]) {
         let mut runs = InBlocks::new(self.array, self.start + at, out.len());
         let mut end = 0;
         while let Some((place, n)) = runs.next() {
@@ -272,14 +272,31 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
     }
 }
 
-/// What elements an encoder keeps within a bound, and what it has found.
-pub struct Watch<'a, T: Real> {
-    /// The array.
-    pub array: &'a [T::Bytes],
+/// What an element may come back as.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit<T: Real> {
     /// Errors must be smaller.
     pub bound: T,
     /// The word of the fill value; else of some NaN.
     pub fill: T::Word,
+}
+
+impl<T: Real> Limit<T> {
+    /// Whether an element may come back as `back`.
+    #[inline(always)]
+    pub fn is_kept(&self, element: T, back: T, n_bins: T) -> bool {
+        (element - back).size() < self.bound
+            && n_bins.size() < T::CODES
+            && element.to_word() != self.fill
+            && back.to_word() != self.fill
+    }
+}
+
+/// What elements an encoder keeps within a bound, and what it has found.
+pub struct Watch<'a, T: Real> {
+    /// The array.
+    pub array: &'a [T::Bytes],
+    pub limit: Limit<T>,
     /// A bit for each element of the array that is kept exactly.
     pub exact: &'a [AtomicU32],
     /// If errors are measured, how many units of them are 1.
@@ -287,23 +304,15 @@ pub struct Watch<'a, T: Real> {
 }
 
 impl<T: Real> Watch<'_, T> {
-    /// Whether an element may come back as `back`.
-    #[inline(always)]
-    fn is_kept(&self, element: T, back: T, n_bins: T) -> bool {
-        (element - back).size() < self.bound
-            && n_bins.size() < T::CODES
-            && element.to_word() != self.fill
-            && back.to_word() != self.fill
-    }
-
     /// Marks the first element if it may not be what the way begins with; its error, if errors are measured.
     pub fn begin(&self, first: T) -> Errors {
         let element = T::of(self.array[0]);
-        let is_kept = self.is_kept(element, first, T::ZERO);
+        let is_kept = self.limit.is_kept(element, first, T::ZERO);
         if !is_kept {
             self.mark(0);
         }
-        self.units.map_or_else(Errors::default, |scale| measure(self, scale, &[element], &[first], is_kept.into()))
+        let measure = |scale| measure(&self.limit, scale, &[element], &[first], is_kept.into());
+        self.units.map_or_else(Errors::default, measure)
     }
 
     fn mark(&self, place: usize) {
@@ -362,12 +371,12 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
                 let (new, elements) = (&mut new[..n], &mut elements[..n]);
                 refine.predict(unit, at, new);
                 gather(refine, watch.array, unit, at, elements);
-                let n_kept = quantise(&refine.rule, watch, elements, new, &mut codes[at..][..n]);
+                let n_kept = quantise(&refine.rule, &watch.limit, elements, new, &mut codes[at..][..n]);
                 if n_kept < n {
                     mark_exact(refine, watch, unit, at, elements, new);
                 }
                 if let Some(scale) = watch.units {
-                    errors = errors.plus(measure(watch, scale, elements, new, n_kept));
+                    errors = errors.plus(measure(&watch.limit, scale, elements, new, n_kept));
                 }
                 if !is_last {
                     refine.store(unit, at, new, these);
@@ -382,9 +391,9 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
 
 /// Makes numbers of elements; what was predicted of them becomes what a decoder makes of those. How many are not kept exactly.
 #[inline(always)]
-fn quantise<T: Real>(
+pub fn quantise<T: Real>(
     rule: &Rule<T>,
-    watch: &Watch<T>,
+    limit: &Limit<T>,
     elements: &[T],
     new: &mut [T],
     codes: &mut [T::Bytes],
@@ -398,7 +407,7 @@ fn quantise<T: Real>(
         let n_bins = (elements[k] - predicted) * rule.inverse;
         let (whole, code) = n_bins.nearest();
         let back = predicted + whole * rule.bin;
-        let is_kept = watch.is_kept(elements[k], back, n_bins);
+        let is_kept = limit.is_kept(elements[k], back, n_bins);
         codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
         new[k] = if is_kept { back } else { predicted };
         n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
@@ -414,7 +423,7 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
     let mut k = 0;
     while let Some(Run { place, stride, n }) = runs.next() {
         for i in 0..n {
-            if !watch.is_kept(elements[k], new[k], T::ZERO) {
+            if !watch.limit.is_kept(elements[k], new[k], T::ZERO) {
                 watch.mark(place + i * stride);
             }
             k += 1;
@@ -424,13 +433,13 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
 
 /// Adds up the squares of errors.
 #[inline(always)]
-fn measure<T: Real>(watch: &Watch<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
+pub fn measure<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
     let n = new.len();
     let elements = &elements[..n];
     let mut squares = 0u64;
     let mut k = 0;
     while k < n {
-        let error = if watch.is_kept(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
+        let error = if limit.is_kept(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
         // Below 2^15, so that the squares of a tile are below 2^39.
         let size = (error * scale).nearest().1.to_u64().div_ceil(2);
         squares += size * size;

@@ -54,20 +54,22 @@ pub fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes memory enough for the steps of a grid.
+/// Makes memory enough for the nodes before each of the first steps of a grid, and, if they are `kept`, for those after the last one.
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn reserve<B: FromZeros>(grid: &Grid, grids: &mut [Vec<B>; 2], numbers: &mut Vec<B>) -> Result<()> {
+pub fn reserve<B: FromZeros>(grid: &Grid, n_steps: usize, kept: bool, grids: &mut [Vec<B>; 2]) -> Result<()> {
     let (mut most, mut last) = ([1, 1], 1);
-    for (i, step) in grid.steps().enumerate() {
-        // Before this step the nodes are in the one, after it in the other; but those of the array are not here.
+    for (i, step) in grid.steps().take(n_steps).enumerate() {
+        // Before this step the nodes are in the one, after it in the other.
         most[i % 2] = most[i % 2].max(last);
         last = step.n_nodes();
     }
+    if kept {
+        most[n_steps % 2] = most[n_steps % 2].max(last);
+    }
     at_least(&mut grids[0], most[0])?;
-    at_least(&mut grids[1], most[1])?;
-    at_least(numbers, grid.n_nodes() - 1)
+    at_least(&mut grids[1], most[1])
 }
 
 /// Which array has the numbers of step `i`, which begin with that number of all, and where they begin in it.

@@ -14,6 +14,11 @@ fn end_of(entry: &[u8], unit: usize) -> usize {
     u32::read(entry) as usize * unit
 }
 
+/// Where the last of some entries says that its block ends, in bytes; 0 if there are none.
+pub fn end_of_last(entries: &[u8], unit: usize) -> usize {
+    entries.last_chunk::<ENTRY>().map_or(0, |entry| end_of(entry, unit))
+}
+
 /// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
 fn check_of(sums: Sums, n_bytes: usize) -> u32 {
     sums.checksum(n_bytes as u64) as u32
