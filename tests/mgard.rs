@@ -6,7 +6,9 @@ use common::bounds::{Bound, Number, assert_kept, number};
 use common::generate::{GENERATORS, Input};
 use common::{assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry::STORED;
-use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape};
+use gridz::{
+    Array, ByteOrder, Context, CpuLevel, DType, Detail, ErrorKind, Mode, PartInfo, Request, Shape, Verify,
+};
 use proptest::prelude::*;
 
 /// The codec's number.
@@ -271,4 +273,207 @@ fn what_mgard_cannot_do_is_refused_with_a_reason() {
     assert_no_request("mgard", "mgard: use mode 1, abs, or mode 2, rel, or mode 6, rms");
     assert_no_request("mgard,rms=0", "the value must be a finite number above 0");
     assert_no_request("mgard,abs=1e-3,level=9", "level");
+    for n in ["0", "9", "-1"] {
+        let text = format!("mgard,abs=1,layers={n}");
+        assert_refused(&array(DType::F32, &[10]), &text, "layers must be from 1 to 8");
+    }
+    assert_no_request("mgard,abs=1,layers=1.5", "layers must be a whole number");
+}
+
+// ---- layers and levels ----------------------------------------------------------------------------
+
+/// Reads a part, from nothing but the bytes that it needs, and not from fewer.
+fn part(frame: &[u8], detail: Detail) -> (PartInfo, Vec<u8>) {
+    let read = |frame: &[u8]| -> gridz::Result<(PartInfo, Vec<u8>)> {
+        let info = gridz::inspect_progressive(frame, detail)?;
+        let mut dst = vec![0x5a; info.n_bytes as usize];
+        let again = gridz::decompress_progressive(frame, detail, &mut dst, Verify::Checksum, &Context::default())?;
+        assert_eq!(again, info);
+        Ok((info, dst))
+    };
+    let whole = read(frame).unwrap();
+    let n = whole.0.frame_bytes as usize;
+    assert_eq!(read(&frame[..n]).unwrap(), whole);
+    assert_eq!(read(&frame[..n - 1]).unwrap_err().kind(), ErrorKind::Truncated, "{detail:?}");
+    whole
+}
+
+/// Every 2^level-th element along each axis.
+fn coarse(raw: &[u8], extents: &[u64], size: usize, level: u32) -> Vec<u8> {
+    let is_node = |place: usize| {
+        let mut rest = place as u64;
+        extents.iter().rev().all(|&n| {
+            let at = rest % n;
+            rest /= n;
+            at.is_multiple_of(1 << level)
+        })
+    };
+    raw.chunks_exact(size).enumerate().filter(|&(i, _)| is_node(i)).flat_map(|(_, x)| x.to_vec()).collect()
+}
+
+/// Whatever part of a frame is read, what is promised of it holds.
+fn check_parts(array: &Array, raw: &[u8], frame: &[u8], decoded: &[u8], (value, fill): (f64, Option<f64>)) {
+    let (dtype, size) = (array.dtype(), array.element_size() as usize);
+    let fill_bytes = fill.map(|fill| bytes_of(dtype, std::iter::once(fill)));
+    let n_layers = part(frame, Detail::Layers(1)).0.n_layers;
+    let all = part(frame, Detail::Layers(n_layers)).0;
+    let mut coarsest = Vec::new();
+    for k in 1..=all.n_layers {
+        let (info, read) = part(frame, Detail::Layers(k));
+        assert_eq!((info.shape, info.layers, info.level), (*array.shape(), k, 0));
+        let bound = info.promise.bound.unwrap();
+        assert_kept(dtype, raw, &read, Bound::Absolute(bound), fill_bytes.as_deref());
+        if info.promise.mode == Mode::Rms {
+            let factor = 8f64.powi((all.n_layers - k) as i32);
+            assert_eq!(info.promise.value, (value * factor).min(f64::MAX));
+            assert!(root_of_mean(dtype, raw, &read, (info.promise.value, fill)) <= 1.0 + 1e-12);
+        }
+        let by_error = if info.promise.mode == Mode::Rms { info.promise.value } else { bound };
+        let (found, _) = part(frame, Detail::Error(by_error));
+        let is_earlier = found.layers < k && found.promise.bound.unwrap() <= by_error;
+        assert!(found.layers == k || is_earlier || found.promise.mode == Mode::Rms && found.layers < k);
+        if k == all.n_layers {
+            assert_eq!(info.frame_bytes, frame.len() as u64);
+            assert_eq!(part(frame, Detail::Error(by_error.next_down())).0.layers, k);
+            assert_same_bytes(&read, decoded, "all layers");
+        }
+        if k == 1 {
+            coarsest = read;
+        }
+    }
+    let extents = array.shape().extents();
+    let merged = extents.iter().filter(|&&n| n > 1).count() > 4;
+    let mut last = u64::MAX;
+    for level in 0..=all.n_levels {
+        let (info, read) = part(frame, Detail::Level(level));
+        let n_needed = info.frame_bytes;
+        assert!(n_needed <= last && info.level == level && info.layers == 1);
+        last = n_needed;
+        if level > 0 && merged {
+            assert_eq!(info.shape.extents().len(), 4);
+            continue;
+        }
+        let expected: Vec<u64> = extents.iter().map(|n| n.div_ceil(1 << level)).collect();
+        assert_eq!(info.shape.extents(), expected);
+        assert_same_bytes(&read, &coarse(&coarsest, extents, size, level), "a coarser grid");
+        let bound = Bound::Absolute(info.promise.bound.unwrap());
+        assert_kept(dtype, &coarse(raw, extents, size, level), &read, bound, fill_bytes.as_deref());
+    }
+    assert_eq!(last, part(frame, Detail::Level(all.n_levels)).0.frame_bytes);
+    for detail in [Detail::Level(all.n_levels + 1), Detail::Layers(0), Detail::Layers(all.n_layers + 1)] {
+        let error = gridz::inspect_progressive(frame, detail).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn each_layer_comes_closer(
+        dtype in prop::sample::select(&[DType::F32, DType::F64][..]),
+        mode in prop::sample::select(&["abs", "rel", "rms"][..]),
+        (value, n_layers) in (value(), 1u32..=8),
+        generator in prop::sample::select(&GENERATORS[..]),
+        seed in any::<u64>(),
+        (has_fill, big_endian) in any::<(bool, bool)>(),
+        extents in extents(),
+    ) {
+        let input = Input { big_endian: false, ..Input::new(generator, dtype, &extents) };
+        let mut raw = input.bytes();
+        spoil(dtype, &mut raw, seed);
+        let fill = has_fill.then_some(-999.0);
+        let request =
+            request(&format!("mgard,{mode}={value},layers={n_layers}{}", if has_fill { ",fill=-999" } else { "" }));
+        let (frame, decoded) = check(&input.array(), &request, &raw);
+        if frame[5] == MGARD {
+            check_parts(&input.array(), &raw, &frame, &decoded, (value, fill));
+            if big_endian {
+                let array = Array::new(dtype, ByteOrder::Big, *input.array().shape()).unwrap();
+                let swapped = |raw: &[u8]| -> Vec<u8> {
+                    let size = dtype.size().unwrap() as usize;
+                    raw.chunks_exact(size).flat_map(|x| x.iter().rev().copied()).collect()
+                };
+                let frame = compress(&array, &request, &swapped(&raw), &Context::default());
+                assert_same_bytes(&swapped(&part(&frame, Detail::Layers(n_layers)).1), &decoded, "big-endian");
+            }
+        } else {
+            let error = gridz::inspect_progressive(&frame, Detail::Level(0)).unwrap_err();
+            prop_assert!(error.to_string().contains("mgard"), "{}", error);
+            prop_assert_eq!(error.kind(), ErrorKind::UnsupportedJob);
+        }
+    }
+}
+
+#[test]
+fn layers_of_arrays_of_all_kinds() {
+    for dtype in [DType::F32, DType::F64] {
+        for extents in [&[][..], &[1], &[2], &[3], &[65, 65, 65], &[300, 300], &[140_000], &[17, 3, 9, 30]] {
+            let array = array(dtype, extents);
+            let n = array.shape().n_elements() as usize;
+            let of = |x: fn(usize) -> f64| bytes_of(dtype, (0..n).map(x));
+            let wave = |i: usize| (i as f64 / 40.0).sin() + (i % 65) as f64 / 9.0;
+            let kinds: [fn(usize) -> f64; 4] = [
+                wave,
+                |i| if i == 1 { f64::NAN } else { (i as f64 / 40.0).sin() },
+                |i| if i == 2 { 1e30 } else { (i as f64 / 40.0).sin() },
+                |_| 1013.25,
+            ];
+            for (raw, terms) in kinds.into_iter().flat_map(|kind| {
+                ["abs=1e-3", "rms=1e-3", "abs=1e-40", "abs=1e37", "rel=1e-4", "abs=1e300", "rms=1e300"]
+                    .map(|terms| (of(kind), terms))
+            }) {
+                let request = request(&format!("mgard,{terms},layers=4"));
+                let frame = compress(&array, &request, &raw, &Context::default());
+                if frame[5] == MGARD {
+                    let decoded = decompress(&frame, &Context::default()).unwrap();
+                    check_parts(&array, &raw, &frame, &decoded, (request.value(), None));
+                }
+            }
+        }
+    }
+}
+
+/// What is asked for is in the notations of all hosts, and frames of one layer say nothing of layers.
+#[test]
+fn layers_are_asked_for_in_all_notations() {
+    let half = 0.5f64.to_bits();
+    let words = [MGARD.into(), 1, half as u32, (half >> 32) as u32, 1, 3];
+    assert_eq!(Request::from_words(&words).unwrap(), request("mgard,abs=0.5,layers=3"));
+    assert_eq!(request("mgard,abs=0.5,layers=3").to_string(), "mgard,abs=0.5,level=fast,layers=3");
+    let (array, raw) = (array(DType::F32, &[40, 50, 60]), field(DType::F32, [40, 50, 60]));
+    let frame = |text: &str| compress(&array, &request(text), &raw, &Context::default());
+    assert_same_bytes(&frame("mgard,abs=1e-3,layers=1"), &frame("mgard,abs=1e-3"), "one layer");
+    // Layer 0 is what the larger bound alone makes.
+    let (layered, alone) = (frame("mgard,abs=1e-3,layers=2"), frame("mgard,abs=8e-3"));
+    let first = part(&layered, Detail::Layers(1));
+    assert_same_bytes(&first.1, &decompress(&alone, &Context::default()).unwrap(), "layer 0");
+    assert!(first.0.frame_bytes < alone.len() as u64 + 100);
+    assert_eq!(gridz::inspect(&layered).unwrap().promise.unwrap().bound, Some(1e-3));
+}
+
+/// Bits that are wrong in a cut frame are seen, but for those of head and exact elements, and never do harm.
+#[test]
+fn damage_in_a_part_is_seen() {
+    let (array, raw) = (array(DType::F32, &[30, 40, 50]), field(DType::F32, [30, 40, 50]));
+    let frame = compress(&array, &request("mgard,abs=1e-3,layers=3"), &raw, &Context::default());
+    let n_header = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
+    // Of the payload: a head with bins of six levels and three layers.
+    let number = |at: usize| u64::from_le_bytes(frame[n_header + at..][..8].try_into().unwrap()) as usize;
+    let n_head = n_header + 32 + 8 * (6 + 1) + 24 * 3;
+    let exact_at = n_head + number(32 + 8 * (6 + 1) + 16);
+    let exact = exact_at..exact_at + number(32 + 8 * 6);
+    for detail in [Detail::Level(1), Detail::Level(2), Detail::Layers(1), Detail::Layers(2), Detail::Layers(3)] {
+        let (info, _) = part(&frame, detail);
+        let n = info.frame_bytes as usize;
+        for at in (0..n).step_by(if n > 2000 { 37 } else { 1 }) {
+            let mut damaged = frame[..n].to_vec();
+            damaged[at] ^= 1 << (at % 8);
+            let mut dst = vec![0; info.n_bytes as usize];
+            let read =
+                gridz::decompress_progressive(&damaged, detail, &mut dst, Verify::Checksum, &Context::default());
+            let may_be_missed = (n_header..n_head).contains(&at) || exact.contains(&at) || info.level > 0;
+            assert!(read.is_err() || may_be_missed, "{detail:?}: byte {at} of {n}");
+        }
+    }
 }

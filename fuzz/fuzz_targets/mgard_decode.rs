@@ -5,7 +5,7 @@
 mod blocks;
 
 use gridz::codec::mgard::Mgard;
-use gridz::codec::{Codec, Job};
+use gridz::codec::{Codec, Detail, Job, Kept, Progressive};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::{DType, Mode, Shape};
@@ -29,7 +29,8 @@ fuzz_target!(|data: &[u8]| {
     let shape = Shape::new(&extents).unwrap();
     let value = f64::from_bits((u64::from(v) << 3).clamp(1, 2046) << 52);
     let mode = [Mode::Abs, Mode::Rel, Mode::Rms][usize::from(with & 3) % 3];
-    let mut params = [[mode.id(), 1, 0, 0, 0, 0, 0, 0], value.to_le_bytes()].concat();
+    let n_layers = 1 + (kind >> 5 & 3);
+    let mut params = [[mode.id(), 1, n_layers - 1, 0, 0, 0, 0, 0], value.to_le_bytes()].concat();
     if with & 64 != 0 {
         params.extend((1..=size as u8).map(|i| v.wrapping_mul(i) | 1));
     }
@@ -38,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     let pool = Pool::new(1);
     let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: false };
     let array: Vec<u8> = bytes.iter().copied().cycle().take(shape.n_elements() as usize * size).collect();
-    let mut payload = vec![0; array.len() + array.len() / 32 + 4096];
+    let mut payload = vec![0; 2 * (array.len() + array.len() / 32 + 4096)];
     let n_bytes = Mgard.encode(&job, &array, &mut payload).unwrap().n_bytes;
     if n_bytes >= array.len() {
         return;
@@ -50,4 +51,21 @@ fuzz_target!(|data: &[u8]| {
     }
     let decoded = blocks::decode(&Mgard, dtype, &shape, &params, &payload, at);
     assert!(n_damaged > 0 || decoded.is_some());
+
+    let details = [Detail::Level((at & 7).into()), Detail::Layers((v & 7).into()), Detail::Error(value)];
+    details.into_iter().for_each(|detail| read_part(&layout, &job, &payload, detail));
 });
+
+/// Reads a part of a payload, which may be damaged, and another of nothing but its first bytes.
+fn read_part(layout: &Kept, job: &Job, payload: &[u8], detail: Detail) {
+    let n_all = payload.len() as u64;
+    let Ok(part) = Mgard.part(layout, payload, n_all, detail) else { return };
+    let size = job.dtype.size().unwrap() as usize;
+    let nodes = job.shape.extents().iter().map(|n| n.div_ceil(1 << part.level) as usize);
+    let mut dst = vec![0; nodes.product::<usize>() * size];
+    let whole = Mgard.decode_part(job, payload, n_all, &part, &mut dst);
+    let mut again = vec![0; dst.len()];
+    let cut = Mgard.decode_part(job, &payload[..part.n_bytes as usize], n_all, &part, &mut again);
+    assert_eq!(whole, cut);
+    assert!(whole.is_err() || dst == again);
+}

@@ -17,12 +17,15 @@ import importlib
 from gridz._native import lib, text
 from gridz.arrays import (
     FrameInfo,
+    PartInfo,
     bound_of,
     compress,
     decompress,
+    decompress_progressive,
     decompress_region,
     inspect,
     inspect_blocks,
+    inspect_parts,
     range_of,
 )
 from gridz._codecs import CLASSES, FILTER_ID, Codec, CodecInfo, codec, codecs, parse
@@ -58,9 +61,9 @@ _LATER = {
 __all__ = [
     *(made.__name__ for made in CLASSES.values()),
     *_LATER,
-    "FILTERS", "FILTER_ID", "PLUGIN_PATH", "Codec", "CodecInfo", "FrameInfo", "bound_of", "codec", "codecs", "compress",
-    "decompress", "decompress_region", "from_filter_options", "get_filters", "inspect", "inspect_blocks", "parse",
-    "range_of", "register", "Error", "Cancelled", "Corrupt", "DeviceError", "HostError", "InvalidArgument", "OutOfMemory",
+    "FILTERS", "FILTER_ID", "PLUGIN_PATH", "Codec", "CodecInfo", "FrameInfo", "PartInfo", "bound_of", "codec", "codecs",
+    "compress", "decompress", "decompress_progressive", "decompress_region", "from_filter_options", "get_filters", "inspect",
+    "inspect_blocks", "inspect_parts", "parse", "range_of", "register", "Error", "Cancelled", "Corrupt", "DeviceError", "HostError", "InvalidArgument", "OutOfMemory",
     "Truncated", "UnsupportedFormat", "UnsupportedJob",
 ]  # fmt: skip
 

@@ -71,15 +71,27 @@ def _name_of(number: int, cd_values) -> str:
 
 
 def _frames(dataset: h5py.Dataset, chunks: list) -> dict:
-    """What the frames of some chunks, evenly chosen, tell of themselves."""
+    """What the frames of some chunks, evenly chosen, tell of themselves; of `mgard`, also what there is to read of them."""
     blocks: collections.Counter = collections.Counter()
-    bounds, sample = [], chunks[:: math.ceil(len(chunks) / SAMPLE) or 1]
+    bounds, parts, sample = [], [], chunks[:: math.ceil(len(chunks) / SAMPLE) or 1]
     for chunk in sample:
         frame = dataset.id.read_direct_chunk(chunk.chunk_offset)[1]
         blocks.update(gridz.inspect_blocks(frame))
-        bounds.append(gridz.inspect(frame).bound)
+        info = gridz.inspect(frame)
+        bounds.append(info.bound)
+        if info.codec == "mgard":
+            parts.append(gridz.inspect_parts(frame))
     bound = max((bound for bound in bounds if bound is not None), default=None)
-    return {"sampled_chunks": len(sample), "blocks": dict(blocks), "bound": bound}
+    read_less = {
+        "layers": [_part(part, "bound") for part in zip(*(layers for layers, _ in parts))],
+        "levels": [_part(part, "shape") for part in zip(*(levels for _, levels in parts))],
+    }
+    return {"sampled_chunks": len(sample), "blocks": dict(blocks), "bound": bound, **(read_less if parts else {})}
+
+
+def _part(chunks: tuple, what: str) -> dict:
+    """The same part of some chunks: the bytes of all, and the largest of what else is told."""
+    return {"bytes": sum(part.frame_bytes for part in chunks), what: max(getattr(part, what) for part in chunks)}
 
 
 def damage(dataset: h5py.Dataset, threads: int | None = None) -> Iterator[dict]:

@@ -40,6 +40,25 @@ class FrameInfo:
     is_bfloat16: bool
 
 
+@dataclass(frozen=True)
+class PartInfo:
+    """What comes of a part of a frame."""
+
+    shape: tuple[int, ...]
+    """That of what comes back. A coarser grid of an array with more than 4 axes longer than 1 has 4: the first ones are merged."""
+    level: int
+    """The level of the grid: 0 for the array."""
+    layers: int
+    """Layers that are read."""
+    mode: str
+    """What holds for what comes back, as in `FrameInfo`."""
+    value: float
+    bound: float
+    array_bytes: int
+    frame_bytes: int
+    """The first bytes of the frame that are needed."""
+
+
 def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None):
     """Compresses an array to a frame, as `bytes`.
 
@@ -80,12 +99,11 @@ def inspect(frame) -> FrameInfo:
     memory = memory_of(frame)
     info = struct("gridz_frame_info")
     check(lib.gridz_inspect(memory.pointer, memory.n_bytes, info))
-    names = {number: name for name, number in MODES.items()}
     return FrameInfo(
         dtype=_dtype_of(info),
         shape=tuple(info.extents[0 : info.rank]),
         codec=text(info.codec_name) if info.codec_name else f"codec {info.codec} of a newer gridz",
-        mode=names.get(info.mode, f"mode {info.mode} of a newer gridz"),
+        mode=_mode_name(info.mode),
         value=info.value,
         bound=info.bound,
         array_bytes=info.array_bytes,
@@ -132,6 +150,66 @@ def decompress_region(frame, region, out=None, *, check_sum: bool = True):
     args = memory.pointer, memory.n_bytes, len(start), *numbers, to.pointer, to.n_bytes, n_bytes
     check(lib.gridz_decompress_region(*args, options.pointer))
     return made
+
+
+def inspect_parts(frame) -> tuple[list[PartInfo], list[PartInfo]]:
+    """What there is to read of a frame of `mgard`: with 1, 2, … layers, and of level 0, 1, … from its first layer.
+
+    Its first bytes are enough: 1056, and 8 for each 65536 elements and some more for each level. Raises `UnsupportedJob` for frames of other codecs,
+    also where an array was stored since `mgard` did not make it smaller.
+    """
+    memory = memory_of(frame)
+    first = _part(memory, lib.GRIDZ_DETAIL_LAYERS, 1)
+    by_layers = [_part(memory, lib.GRIDZ_DETAIL_LAYERS, n) for n in range(1, first.n_layers + 1)]
+    by_level = [_part(memory, lib.GRIDZ_DETAIL_LEVEL, level) for level in range(first.n_levels + 1)]
+    return [_part_info(part) for part in by_layers], [_part_info(part) for part in by_level]
+
+
+def decompress_progressive(
+    frame, *, level: int | None = None, layers: int | None = None, error: float | None = None,
+    threads: int | None = None, check_sum: bool = True,
+):  # fmt: skip
+    """Decompresses less than there is in a frame of `mgard`; what comes back, and a `PartInfo` of it.
+
+    One of three: `level` is that of a grid, every 2^level-th element along each axis, from the first layer; `layers` is how
+    many of these; and with `error`, as few layers are read as have a bound that is not above it (in mode rms, such a root
+    mean square), or all. The frame may be cut behind the `frame_bytes` that `inspect_parts` tells.
+    """
+    details = [(lib.GRIDZ_DETAIL_LEVEL, level), (lib.GRIDZ_DETAIL_LAYERS, layers), (lib.GRIDZ_DETAIL_ERROR, error)]
+    given = [(detail, value) for detail, value in details if value is not None]
+    if len(given) != 1:
+        raise InvalidArgument("give one of level, layers and error")
+    [(detail, value)], memory, info = given, memory_of(frame), inspect(frame)
+    part = _part(memory, detail, value)
+    made, to = _destination(None, info, tuple(part.extents[0 : part.rank]), memory)
+    options = _options(None, context(threads), check_sum)
+    args = memory.pointer, memory.n_bytes, detail, value, to.pointer, to.n_bytes, part
+    check(lib.gridz_decompress_progressive(*args, options.pointer))
+    return made, _part_info(part)
+
+
+def _part(memory: Memory, detail: int, value: float):
+    part = struct("gridz_part_info")
+    check(lib.gridz_inspect_progressive(memory.pointer, memory.n_bytes, detail, value, part))
+    return part
+
+
+def _part_info(part) -> PartInfo:
+    return PartInfo(
+        shape=tuple(part.extents[0 : part.rank]),
+        level=part.level,
+        layers=part.layers,
+        mode=_mode_name(part.mode),
+        value=part.value,
+        bound=part.bound,
+        array_bytes=part.array_bytes,
+        frame_bytes=part.frame_bytes,
+    )
+
+
+def _mode_name(number: int) -> str:
+    names = {number: name for name, number in MODES.items()}
+    return names.get(number, f"mode {number} of a newer gridz")
 
 
 def range_of(array, fill=None) -> tuple[float, float]:

@@ -13,6 +13,7 @@ use crate::ffi::ptr::{self, Out, OutStruct};
 use crate::ffi::status::{self, gridz_status};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
+    gridz_part_info,
 };
 use crate::types::Array;
 
@@ -155,6 +156,73 @@ pub unsafe extern "C" fn gridz_decompress_region(
         let result = options
             .with_context(|context| device::decompress_region(frame, start, count, dst, options.verify, context));
         deliver(result, n_bytes)
+    })
+}
+
+/// Decompresses less than there is in a frame of `mgard`, of which the first bytes are enough: its first layers, or a coarser grid
+/// of its array. `*info`, whose `struct_size` the caller has set, tells what that is.
+///
+/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
+/// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
+/// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had. Both are in host memory.
+///
+/// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
+///
+/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the bytes in `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that there is not; `UNSUPPORTED_JOB` for
+/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller, and for memory of a GPU.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_progressive(
+    frame: *const c_void,
+    frame_bytes: usize,
+    detail: u32,
+    value: f64,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    info: *mut gridz_part_info,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (info, options, buffers) = unsafe {
+            (
+                OutStruct::new(info)?,
+                Options::read(options, None)?,
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
+        // Also for whoever's destination is too small.
+        let found = device::inspect_progressive(frame, detail)?;
+        let struct_size = info.n_bytes();
+        info.write(&convert::part_info(&found, struct_size));
+        options.with_context(|context| {
+            device::decompress_progressive(frame, detail, dst, options.verify, context).map(|_| ())
+        })
+    })
+}
+
+/// Tells what `gridz_decompress_progressive` would read and make, for each level and number of layers that there is.
+///
+/// `frame` may be the first bytes of a frame: 1056 are enough for layers, and as many more for a level above 0 as the table has, 8
+/// bytes for each 65536 elements and some more for each level.
+///
+/// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs and for memory of a GPU,
+/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_inspect_progressive(
+    frame: *const c_void,
+    frame_bytes: usize,
+    detail: u32,
+    value: f64,
+    info: *mut gridz_part_info,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
+        let found = device::inspect_progressive(frame, convert::detail(detail, value)?)?;
+        let struct_size = info.n_bytes();
+        info.write(&convert::part_info(&found, struct_size));
+        Ok(())
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicPtr;
 use once_cell::race::OnceBox;
 
 use crate::codec::registry::{CODECS, Entry};
-use crate::engine::{BlockCounts, Context, FrameInfo, Mode, Request, Verify, device};
+use crate::engine::{BlockCounts, Context, Detail, FrameInfo, Mode, PartInfo, Request, Verify, device};
 use crate::error::{Error, Result};
 use crate::ffi::types::*;
 use crate::quality::{Bound, Report};
@@ -128,8 +128,6 @@ pub fn context(c: &gridz_context_options) -> Result<Context> {
 /// What a frame says, for a struct of `struct_size` bytes.
 pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
     let shape = info.array.shape();
-    let mut extents = [0; GRIDZ_MAX_RANK];
-    extents[..shape.extents().len()].copy_from_slice(shape.extents());
     gridz_frame_info {
         struct_size,
         dtype: u32::from(info.array.dtype().id()),
@@ -139,7 +137,7 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
         },
         element_size: info.array.element_size(),
         rank: u32::from(shape.rank()),
-        extents,
+        extents: extents(shape),
         array_bytes: info.array.n_bytes(),
         frame_bytes: info.frame_bytes,
         codec_name: name_of(info.codec),
@@ -147,6 +145,44 @@ pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
         mode: info.promise.map_or(0, |promise| promise.mode.id().into()),
         value: info.promise.map_or(0.0, |promise| promise.value),
         bound: info.promise.and_then(|promise| promise.bound).unwrap_or(f64::NAN),
+    }
+}
+
+fn extents(shape: &Shape) -> [u64; GRIDZ_MAX_RANK] {
+    let mut extents = [0; GRIDZ_MAX_RANK];
+    extents[..shape.extents().len()].copy_from_slice(shape.extents());
+    extents
+}
+
+/// How much of a frame C wants.
+pub fn detail(detail: u32, value: f64) -> Result<Detail> {
+    let whole = || match value as u32 {
+        whole if f64::from(whole) == value => Ok(whole),
+        _ => Err(Error::invalid(format!("{value} is no number of a level or of layers"))),
+    };
+    match detail {
+        GRIDZ_DETAIL_LEVEL => whole().map(Detail::Level),
+        GRIDZ_DETAIL_LAYERS => whole().map(Detail::Layers),
+        GRIDZ_DETAIL_ERROR => Ok(Detail::Error(value)),
+        other => Err(Error::invalid(format!("detail {other} is none of GRIDZ_DETAIL_*"))),
+    }
+}
+
+/// What a part of a frame is, for a struct of `struct_size` bytes.
+pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
+    gridz_part_info {
+        struct_size,
+        rank: u32::from(info.shape.rank()),
+        level: info.level,
+        extents: extents(&info.shape),
+        array_bytes: info.n_bytes,
+        frame_bytes: info.frame_bytes,
+        n_levels: info.n_levels,
+        layers: info.layers,
+        n_layers: info.n_layers,
+        mode: info.promise.mode.id().into(),
+        value: info.promise.value,
+        bound: info.promise.bound.unwrap_or(f64::NAN),
     }
 }
 

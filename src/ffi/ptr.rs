@@ -15,7 +15,7 @@ use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_
 use crate::error::{Error, Result};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
-    gridz_h5_function, gridz_h5_options, gridz_options, gridz_progress, gridz_quality_options,
+    gridz_h5_function, gridz_h5_options, gridz_options, gridz_part_info, gridz_progress, gridz_quality_options,
     gridz_quality_report,
 };
 use crate::types::MAX_RANK;
@@ -50,6 +50,7 @@ versioned! {
     gridz_options: size_of::<gridz_options>(),
     gridz_context_options: size_of::<gridz_context_options>(),
     gridz_frame_info: 312,
+    gridz_part_info: size_of::<gridz_part_info>(),
     gridz_block_counts: 96,
     gridz_codec: size_of::<gridz_codec>(),
     gridz_quality_options: size_of::<gridz_quality_options>(),

@@ -88,6 +88,15 @@ pub const GRIDZ_DEVICE_AUTO: u32 = 0;
 /// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
 pub const GRIDZ_DEVICE_ALL: u32 = 0xffff_ffff;
 
+/// What to read of a frame: the grid of level `value`, every 2^level-th element along each axis, from the first layer.
+/// Level 0 is the array.
+pub const GRIDZ_DETAIL_LEVEL: u32 = 0;
+/// What to read of a frame: its first `value` layers.
+pub const GRIDZ_DETAIL_LAYERS: u32 = 1;
+/// What to read of a frame: as few layers as have a bound that is not above `value`, or such a root mean square if that is what
+/// was asked for; all if none has.
+pub const GRIDZ_DETAIL_ERROR: u32 = 2;
+
 /// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
 pub type gridz_dtype = u32;
 
@@ -211,6 +220,37 @@ pub struct gridz_frame_info {
     /// `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`), or it is behind the header in a part of the frame that was
     /// not given. It is a promise, not the error that there is. `zfp` and `mgard` keep it to what this frame was made of: where parts
     /// of an array are decoded, changed and encoded again and again, the rest of it drifts away.
+    pub bound: f64,
+}
+
+/// What comes of a part of a frame of `mgard`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_part_info {
+    /// `sizeof(gridz_part_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Number of extents of what comes back: that of the array, but 4 for a grid of a level above 0 if the array has more
+    /// axes than that with several elements, of which the first ones are merged.
+    pub rank: u32,
+    /// Its level: 0 for the array.
+    pub level: u32,
+    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    pub extents: [u64; GRIDZ_MAX_RANK],
+    /// Its bytes: what `gridz_decompress_progressive` needs as destination. A damaged or hostile frame can say anything.
+    pub array_bytes: u64,
+    /// The first bytes of the frame that are needed, header included.
+    pub frame_bytes: u64,
+    /// Levels above that of the array.
+    pub n_levels: u32,
+    /// Layers that are read.
+    pub layers: u32,
+    /// Layers that there are.
+    pub n_layers: u32,
+    /// What holds for what comes back, as in `gridz_frame_info`.
+    pub mode: u32,
+    /// The number that belongs to the mode.
+    pub value: f64,
+    /// No element differs by more from what it was.
     pub bound: f64,
 }
 

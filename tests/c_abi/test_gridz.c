@@ -845,6 +845,48 @@ static void test_regions(void)
     CHECK_FAILS(gridz_inspect_blocks(small_frame, small_frame_bytes, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
 }
 
+static void test_parts(void)
+{
+    const gridz_options layered = {.struct_size = sizeof layered, .codec = "mgard,abs=1e-3,layers=3"};
+    gridz_part_info info = {.struct_size = sizeof info}, told = info;
+    static float part[SMALL * SMALL * SMALL];
+    size_t n;
+    unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &layered);
+
+#define PART(frame, n, detail, value)                                                                          \
+    gridz_decompress_progressive(frame, n, detail, value, part, sizeof part, &info, NULL)
+    for (uint32_t layers = 1; layers <= 3; layers++) {
+        CHECK_OK(gridz_inspect_progressive(frame, n, GRIDZ_DETAIL_LAYERS, layers, &told));
+        CHECK(told.layers == layers && told.n_layers == 3 && told.level == 0 && told.mode == GRIDZ_MODE_ABS);
+        CHECK(told.array_bytes == sizeof small && (told.frame_bytes == n) == (layers == 3));
+        /* In a buffer that ends with what is needed. */
+        unsigned char *first = exactly(told.frame_bytes);
+        memcpy(first, frame, told.frame_bytes);
+        CHECK_OK(PART(first, told.frame_bytes, GRIDZ_DETAIL_ERROR, told.bound));
+        CHECK(memcmp(&info, &told, sizeof info) == 0);
+        for (int i = 0; i < SMALL * SMALL * SMALL; i++)
+            CHECK(part[i] - small[i] <= told.bound && small[i] - part[i] <= told.bound);
+        CHECK_STATUS(PART(first, told.frame_bytes - 1, GRIDZ_DETAIL_LAYERS, layers), GRIDZ_ERROR_TRUNCATED);
+        free(first);
+    }
+    CHECK_OK(PART(frame, n, GRIDZ_DETAIL_LEVEL, 2));
+    CHECK(info.rank == 3 && info.extents[2] == (SMALL + 3) / 4 && info.level == 2 && info.layers == 1);
+    CHECK(info.array_bytes == sizeof *part * info.extents[0] * info.extents[1] * info.extents[2]);
+
+    CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_LEVEL, 99), GRIDZ_ERROR_INVALID_ARGUMENT, "no level 99");
+    CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_LAYERS, 4), GRIDZ_ERROR_INVALID_ARGUMENT, "the frame has 3");
+    CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_LAYERS, 1.5), GRIDZ_ERROR_INVALID_ARGUMENT, "1.5");
+    CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_ERROR, -1), GRIDZ_ERROR_INVALID_ARGUMENT, "an error of -1");
+    CHECK_FAILS(PART(frame, n, 3, 0), GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_DETAIL_");
+    CHECK_FAILS(PART(small_frame, small_frame_bytes, GRIDZ_DETAIL_LEVEL, 0), GRIDZ_ERROR_UNSUPPORTED_JOB, "mgard");
+    CHECK_FAILS(gridz_decompress_progressive(frame, n, GRIDZ_DETAIL_LAYERS, 1, part, 4, &info, NULL),
+                GRIDZ_ERROR_DST_TOO_SMALL, "too small");
+    CHECK(info.array_bytes == sizeof small);
+    CHECK_FAILS(gridz_inspect_progressive(frame, n, GRIDZ_DETAIL_LAYERS, 1, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
+#undef PART
+    free(frame);
+}
+
 static void test_damaged_frames(void)
 {
     size_t n_bytes = 0;
@@ -1133,6 +1175,7 @@ int main(int argc, char **argv)
         {"cd_values", test_cd_values},
         {"quality", test_quality},
         {"regions", test_regions},
+        {"parts", test_parts},
         {"damaged frames", test_damaged_frames},
         {"contexts", test_contexts},
         {"memory limit", test_memory_limit},

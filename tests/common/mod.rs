@@ -53,7 +53,13 @@ pub fn lossy_specs() -> impl Iterator<Item = Request> {
     ];
     let of_zfp =
         ["zfp,abs=1e-2", "zfp,rel=1e-4", "zfp,rate=9.5", "zfp,precision=14", "zfp,expert,minbits=20,maxbits=300"];
-    let of_mgard = ["mgard,abs=1e-3", "mgard,rel=1e-4", "mgard,rms=1e-2"];
+    let of_mgard = [
+        "mgard,abs=1e-3",
+        "mgard,rel=1e-4",
+        "mgard,rms=1e-2",
+        "mgard,abs=1e-3,layers=3",
+        "mgard,rms=1e-2,layers=2",
+    ];
     of_szp.into_iter().chain(of_zfp).chain(of_mgard).map(|text| text.parse().unwrap())
 }
 

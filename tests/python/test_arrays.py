@@ -73,6 +73,32 @@ def test_regions(codec):
             gridz.decompress_region(frame, wrong)
 
 
+def test_parts():
+    axes = np.meshgrid(*[np.linspace(0, 5, n) for n in (40, 50, 60)], indexing="ij")
+    field = np.sin(axes[0] * axes[1]) + np.cos(3 * axes[2])
+    frame = gridz.compress(field, gridz.Mgard(abs=1e-4, layers=3))
+    layers, levels = gridz.inspect_parts(frame[:2000])
+    assert [part.bound for part in layers] == [64e-4, 8e-4, 1e-4] and layers[-1].frame_bytes == len(frame)
+    assert [part.shape for part in levels[:3]] == [(40, 50, 60), (20, 25, 30), (10, 13, 15)]
+    for told in layers:
+        read, part = gridz.decompress_progressive(frame[: told.frame_bytes], error=told.bound)
+        assert part == told and np.abs(read - field).max() <= told.bound
+        assert np.array_equal(read, gridz.decompress_progressive(frame, layers=told.layers)[0])
+        with pytest.raises(gridz.Truncated):
+            gridz.decompress_progressive(frame[: told.frame_bytes - 1], error=told.bound)
+    first = gridz.decompress_progressive(frame, level=0)[0]
+    for told in levels:
+        grid, part = gridz.decompress_progressive(frame[: told.frame_bytes], level=told.level)
+        assert part == told and np.array_equal(grid, first[(slice(None, None, 1 << told.level),) * 3])
+    assert np.array_equal(gridz.decompress_progressive(frame, error=0)[0], gridz.decompress(frame))
+    with pytest.raises(gridz.UnsupportedJob, match="mgard"):
+        gridz.decompress_progressive(gridz.compress(field), level=1)
+    with pytest.raises(gridz.InvalidArgument, match="there is no level 7"):
+        gridz.decompress_progressive(frame, level=7)
+    with pytest.raises(gridz.InvalidArgument, match="one of level, layers and error"):
+        gridz.decompress_progressive(frame, level=1, error=1)
+
+
 def test_bounds():
     a = np.random.default_rng(2).normal(size=(50, 60)).cumsum(1)
     a[3, 4], a[5, 6], a[7, 8:20] = np.nan, np.inf, -999

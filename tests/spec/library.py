@@ -40,6 +40,26 @@ class Options(ctypes.Structure):
     ]
 
 
+class PartInfo(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("rank", ctypes.c_uint32),
+        ("level", ctypes.c_uint32),
+        ("extents", ctypes.c_uint64 * 32),
+        ("array_bytes", ctypes.c_uint64),
+        ("frame_bytes", ctypes.c_uint64),
+        ("n_levels", ctypes.c_uint32),
+        ("layers", ctypes.c_uint32),
+        ("n_layers", ctypes.c_uint32),
+        ("mode", ctypes.c_uint32),
+        ("value", ctypes.c_double),
+        ("bound", ctypes.c_double),
+    ]
+
+
+BY_LEVEL, BY_LAYERS = 0, 1
+
+
 @functools.cache
 def library():
     if not LIBRARY.exists():
@@ -73,3 +93,13 @@ def decompress(frame, n_bytes):
     capacity = ctypes.c_size_t(n_bytes)
     status = library().gridz_decompress(frame, ctypes.c_size_t(len(frame)), array, capacity, ctypes.byref(n), None)
     return status, array.raw[: n.value] if status == 0 else library().gridz_last_error().decode()
+
+
+def decompress_part(frame, detail, value, n_bytes):
+    """What comes of a part of a frame, and what is told of it."""
+    info, array = PartInfo(ctypes.sizeof(PartInfo)), ctypes.create_string_buffer(max(n_bytes, 1))
+    n_frame, capacity, value = ctypes.c_size_t(len(frame)), ctypes.c_size_t(n_bytes), ctypes.c_double(value)
+    call = library().gridz_decompress_progressive
+    status = call(frame, n_frame, detail, value, array, capacity, ctypes.byref(info), None)
+    assert status == 0, library().gridz_last_error()
+    return array.raw[: info.array_bytes], info

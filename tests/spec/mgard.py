@@ -21,13 +21,21 @@ UNIT, LOG2_BLOCK, ROW = 4, 16, 32
 FIRST_ARRAY = 4096
 """Nodes after the steps whose numbers are in the first array, at most."""
 PIECE = 1 << 15
+MAX_LAYERS = 8
+LARGEST = np.finfo(np.float64).max.item()
 Step = namedtuple("Step", "level axis strides")
+Layer = namedtuple("Layer", "bound bin n_bytes")
 
 
 def decode(dtype, extents, parameters, payload):
+    return decode_some(dtype, extents, parameters, payload, MAX_LAYERS)
+
+
+def decode_some(dtype, extents, parameters, payload, n_read):
+    """The array as the first `n_read` layers have it, all if there are no more."""
     check(dtype in TYPES and 0 not in extents, "element type or extents")
     element, word = (np.dtype(name) for name in TYPES[dtype][:2])
-    mode, value = read_parameters(parameters, element)
+    mode, value, n_layers = read_parameters(parameters, element)
 
     source = Bytes(payload)
     bound, first, order, zero, cubic = struct.unpack("<dQ4s4sQ", source.take(32))
@@ -43,8 +51,14 @@ def decode(dtype, extents, parameters, payload):
     check(np.all((bins >= 0) & np.isfinite(bins)), "bins")
     (n_exact,) = struct.unpack("<Q", source.take(8))
     check(n_exact <= source.left(), "bytes of exact elements")
-    numbers = read_numbers(source, arrays_of(shape, steps), source.left() - n_exact, word)
+    layers = read_layers(source, bound, n_layers, n_exact)
+    if mode == ABS:
+        bounds = [min(value * 8.0 ** (n_layers - 1 - k), LARGEST) for k in range(n_layers)]
+        check([layer.bound for layer in layers] == bounds, "bounds of layers")
+    numbers = read_numbers(source, arrays_of(shape, steps), layers[0].n_bytes, word)
     exact = source.take(n_exact)
+    further = [read_numbers(source, folded([shape]), layer.n_bytes, word) for layer in layers[1:n_read]]
+    check(n_read < n_layers or source.left() == 0, "bytes behind the last layer")
 
     array = np.empty(shape, element)
     array.view(word)[0, 0, 0, 0] = first
@@ -54,19 +68,36 @@ def decode(dtype, extents, parameters, payload):
             n = math.prod(new_nodes(shape, step))
             do_step(array, step, cubic >> i & 1, bins[step.level], numbers[:n], TYPES[dtype][2])
             numbers = numbers[n:]
+        for layer, (codes,) in zip(layers[1:], further):
+            array += (whole(codes, element, TYPES[dtype][2]) * towards_zero(layer.bin, element.type)).reshape(shape)
     put_exact(array.reshape(-1), shape[3], Bytes(exact), word)
     return array.tobytes()
 
 
 def read_parameters(parameters, element):
-    """Mode and value."""
+    """Mode, value, and the number of layers."""
     check(len(parameters) in (16, 16 + element.itemsize), "parameters")
-    mode, level, zeros, value = struct.unpack("<BB6sd", parameters[:16])
-    known(level == 1 and not any(zeros), "parameters")
+    mode, level, further, zeros, value = struct.unpack("<BBB5sd", parameters[:16])
+    known(level == 1 and further < MAX_LAYERS and not any(zeros), "parameters")
     check(mode in (ABS, REL, RMS), "mode")
     check(0 < value < math.inf, "value")
     check(len(parameters) == 16 or any(parameters[16:]), "fill value")
-    return mode, value
+    return mode, value, further + 1
+
+
+def read_layers(source, bound, n_layers, n_exact):
+    """What the head tells of all layers."""
+    if n_layers == 1:
+        return [Layer(bound, 0, source.left() - n_exact)]
+    layers = [Layer(*struct.unpack("<ddQ", source.take(24))) for _ in range(n_layers)]
+    for layer in layers:
+        check(0 <= layer.bound < math.inf and 0 <= layer.bin < math.inf, "bound or bin of a layer")
+        check(layer.n_bytes % UNIT == 0, "bytes of a layer")
+    check(struct.pack("<d", layers[0].bin) == bytes(8), "bin of layer 0")
+    check(struct.pack("<d", layers[-1].bound) == struct.pack("<d", bound), "bound of the last layer")
+    check(n_exact % UNIT == 0, "bytes of exact elements")
+    check(n_exact + sum(layer.n_bytes for layer in layers) == source.left(), "bytes of layers")
+    return layers
 
 
 def steps_of(shape, n_levels, order):
@@ -96,6 +127,11 @@ def arrays_of(shape, steps):
     first = list(itertools.takewhile(lambda step: math.prod(nodes(shape, step)) <= FIRST_ARRAY, steps))
     arrays = [[sum(math.prod(new_nodes(shape, step)) for step in first)]] if first else []
     arrays += [new_nodes(shape, step) for step in steps[len(first) :]]
+    return folded(arrays)
+
+
+def folded(arrays):
+    """The extents of arrays with three axes, and the shape of their blocks."""
     found = []
     for extents in arrays:
         extents = fold(extents, 0, 3)
@@ -141,19 +177,27 @@ def read_block(source, shape, word):
 
 def do_step(array, step, is_cubic, size, numbers, middle):
     """Gives the new nodes their values."""
-    real, word = array.dtype.type, numbers.dtype
+    real = array.dtype.type
     grid = np.moveaxis(array[tuple(slice(None, None, stride) for stride in step.strides)], step.axis, 0)
     new = grid[1::2]
-    h = real(size)
-    if h > size:
-        h = np.nextafter(h, real(0))
-    middle, one = np.array([middle], real), word.type(1)
-    codes = numbers >> one ^ -(numbers & one)
-    q = (middle.view(word) + codes).view(array.dtype) - middle
+    h, q = towards_zero(size, real), whole(numbers, array.dtype, middle)
     # Numbers are in C order of the nodes, with the axes where they are in the array.
     shape = [*new.shape[1 : step.axis + 1], new.shape[0], *new.shape[step.axis + 1 :]]
     new[...] = predictions(grid[::2], len(new), is_cubic) + np.moveaxis(q.reshape(shape), step.axis, 0) * h
     new[~np.isfinite(new)] = 0
+
+
+def towards_zero(size, real):
+    """A float64 as an element, rounded towards zero."""
+    h = real(size)
+    return np.nextafter(h, real(0)) if h > size else h
+
+
+def whole(numbers, element, middle):
+    """The whole numbers of codes."""
+    middle, one = np.array([middle], element), numbers.dtype.type(1)
+    codes = numbers >> one ^ -(numbers & one)
+    return (middle.view(numbers.dtype) + codes).view(element) - middle
 
 
 def predictions(v, n, is_cubic):

@@ -14,8 +14,8 @@ import pytest
 
 import mgard
 from decode import decode
-from library import compress, decompress
-from parts import Bytes, Damage, Later, checksum
+from library import BY_LAYERS, BY_LEVEL, compress, decompress, decompress_part
+from parts import Bytes, Damage, Later, checksum, fold
 from test_bounds import FILLS, UNIT, Numbers, check_all, draw_value, draw_wild, draw_words
 from test_damage import check_alike, damaged, sealed
 
@@ -48,10 +48,10 @@ def smooth(extents, dtype):
     return (10 + waves + np.random.default_rng(1).normal(0, 1e-3, extents)).astype(dtype)
 
 
-def check_written(mode, value, array, fill=b""):
+def check_written(mode, value, array, fill=b"", layers=1):
     """What is written is read, and is within its bound; the frame."""
     dtype, data = array.dtype.name, array.tobytes()
-    frame = compress(f"mgard,{mode}={value!r}", dtype, array.shape, data, fill)
+    frame = compress(f"mgard,{mode}={value!r},layers={layers}", dtype, array.shape, data, fill)
     read = decode(frame)
     assert (0, read) == decompress(frame, len(data))
     if frame[5] != MGARD:
@@ -84,13 +84,36 @@ def pieces(frame):
     return frame[:end], frame[end:]
 
 
+@pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("mode, value", [("abs", 0.01), ("rel", 1e-4), ("rms", 0.003)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_arrays_of_all_ranks(dtype, mode, value):
+def test_arrays_of_all_ranks(dtype, mode, value, layers):
     for extents in SMALL:
-        check_written(mode, value, smooth(extents, dtype))
+        check_written(mode, value, smooth(extents, dtype), layers=layers)
     for extents in LARGE:
-        assert check_written(mode, value, smooth(extents, dtype))[5] == MGARD, extents
+        assert check_written(mode, value, smooth(extents, dtype), layers=layers)[5] == MGARD, extents
+
+
+@pytest.mark.parametrize("extents", [[65, 66], [300, 500], [17, 5, 33], [5, 1, 17, 3, 17]])
+@pytest.mark.parametrize("mode, value", [("abs", 1e-3), ("rms", 1e-3)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_are_read_alike(dtype, mode, value, extents):
+    array = smooth(extents, dtype)
+    array.flat[::501] = np.nan
+    array.flat[7] = 1e30
+    frame = check_written(mode, value, array, layers=4)
+    parameters = frame[40 + 8 * len(extents) :][: frame[11]]
+    for n in range(1, 5):
+        read, info = decompress_part(frame, BY_LAYERS, n, array.nbytes)
+        folded = fold(extents, 0, mgard.RANK)
+        assert read == mgard.decode_some(dtype, folded, parameters, pieces(frame)[1], n)
+        assert decompress_part(frame[: info.frame_bytes], BY_LAYERS, n, array.nbytes)[0] == read
+        if n == 1:
+            grid = np.frombuffer(read, dtype).reshape(extents)
+    for level in range(info.n_levels + 1):
+        read, info = decompress_part(frame, BY_LEVEL, level, array.nbytes)
+        expected = grid[tuple(slice(None, None, 1 << level) for _ in extents)]
+        assert (list(info.extents[: info.rank]), read) == (list(expected.shape), expected.tobytes())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -111,6 +134,7 @@ def test_bounds_of_all_sizes(dtype, mode):
     array = smooth([65, 66], dtype)
     for value in (5e-324, 1e-300, 1e-40, 1e-16, 1e-7, 0.3, 1.0, 20.0, 1e30, 1e39, 1.7e308):
         check_written(mode, value, array)
+        check_written(mode, value, array, layers=5)
     tiny, largest = float(np.finfo(dtype).smallest_subnormal), float(np.finfo(dtype).max)
     for scale, value in itertools.product((100 * tiny, largest / 15), (tiny, 30 * tiny, largest / 1e4, largest)):
         check_written(mode, 1e-3 if mode == "rel" else value, (array * scale).astype(dtype))
@@ -191,7 +215,8 @@ def test_random_arrays(dtype, seed):
     for _ in range(rng.choice([0, 1, 5, n // 10])):
         words[rng.randrange(n)] = draw_wild(numbers, rng, words, fill)
     array = np.array(words, numbers.word).view(dtype).reshape(extents)
-    check_written(mode, value, array, np.array([fill] if fill else [], numbers.word).tobytes())
+    layers = rng.choice([1, 1, 2, 3, 8])
+    check_written(mode, value, array, np.array([fill] if fill else [], numbers.word).tobytes(), layers)
 
 
 DAMAGED = {"plane": ("float32", [65, 66]), "box": ("float64", [3, 20, 5, 17]), "line": ("float32", [200])}
@@ -200,14 +225,16 @@ DAMAGED = {"plane": ("float32", [65, 66]), "box": ("float64", [3, 20, 5, 17]), "
 class Frame:
     """A frame in pieces. Its arrays of numbers have one block, and its exact elements are in one piece."""
 
-    def __init__(self, name):
+    def __init__(self, name, layers=1):
         dtype, extents = DAMAGED[name]
         array = smooth(extents, dtype)
         array.reshape(-1)[5:90] = np.nan
         array.reshape(-1)[100::50] = 1e30
-        self.frame = compress("mgard,abs=0.01", dtype, extents, array.tobytes())
+        self.frame = compress(f"mgard,abs=0.01,layers={layers}", dtype, extents, array.tobytes())
         self.n_bytes = array.nbytes
         self.header, self.payload = pieces(self.frame)
+        if layers > 1:
+            return
         shape = [1] * (4 - len(extents)) + extents
         n_levels = (max(shape) - 1).bit_length()
         arrays = mgard.arrays_of(shape, mgard.steps_of(shape, n_levels, self.payload[16:20]))
@@ -272,6 +299,20 @@ def test_damage_is_judged_alike(name):
         else:
             i = rng.randrange(len(frame.contents))
             bad = frame.with_content(i, damaged(rng, frame.contents[i], mgard.UNIT))
+        check_alike(bad, frame.n_bytes)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_of_layers_is_judged_alike(name):
+    frame, rng = Frame(name, layers=3), random.Random(name)
+    header, payload = frame.header, frame.payload
+    for _ in range(N_DAMAGES):
+        way = rng.randrange(3)
+        if way == 0:
+            longer = payload + bytes(20)
+            bad = sealed(header, longer[: rng.randrange(len(longer))])
+        else:
+            bad = sealed(header, changed(rng, payload, 0, [200, len(payload)][way - 1]))
         check_alike(bad, frame.n_bytes)
 
 

@@ -14,7 +14,10 @@ from gridz.cli.repack import check_is_hdf5
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @json_option
 def command(path, as_json) -> None:
-    """List the datasets of FILE, HDF5 or netCDF-4: shape, type, chunks, codec, ratio, kinds of blocks, bound."""
+    """List the datasets of FILE, HDF5 or netCDF-4: shape, type, chunks, codec, ratio, kinds of blocks, bound.
+
+    With --json also what there is to read of chunks of mgard: bytes and bound of 1, 2, … layers, bytes and shape of each level.
+    """
     import h5py
 
     from gridz._report import datasets, describe

@@ -47,7 +47,9 @@ pub fn decode_part<T: Real>(
     let arrays = Arrays::of_steps(head.grid, head.grid.n_steps(level));
     let coded = payload.numbers(&arrays)?;
     let mut memory = Kept::<Memory<T>>::take();
-    walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
+    // Further layers have a number for each element.
+    let n_numbers = if n_layers > 1 { head.grid.n_nodes() } else { arrays.n_numbers() };
+    walk::at_least(&mut memory.numbers, n_numbers)?;
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
     let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
     sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
@@ -56,7 +58,6 @@ pub fn decode_part<T: Real>(
     for k in 1..n_layers {
         let arrays = Arrays::of_layer(head.grid);
         let coded = payload.further_numbers(k, &arrays)?;
-        walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
         let numbers = &mut memory.numbers[..arrays.n_numbers()];
         sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
         let numbers = Numbers { all: numbers, array: arrays.array(0), start: 0 };

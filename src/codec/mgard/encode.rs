@@ -81,7 +81,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         end += n_exact;
     }
     let arrays = Arrays::of_layer(grid);
-    for (layer, told) in layers.iter().zip(&mut head.layers[1..]) {
+    for (layer, told) in layers[..head.n_layers].iter().zip(&mut head.layers).skip(1) {
         if n_head + end >= src.len() || end + arrays.most_bytes(size_of::<T>()) > rest.len() {
             return stored;
         }
@@ -263,42 +263,42 @@ impl<'a, T: Real> Coder<'a, T> {
         Layers { job: self.job, array: self.array, exact: self.exact }
     }
 
-    /// Decides on further layers after a walk, and marks the elements that they do not keep.
-    fn look_at_layers(&mut self, plan: &Plan<T>) -> Result<Vec<Layer<T>>> {
-        let asked = self.chunk.asked;
-        let mut layers = Vec::new();
-        for k in 1..plan.head.n_layers {
+    /// Decides on further layers after a walk, the first of which is behind a place for layer 0, and marks the elements that they do
+    /// not keep.
+    fn look_at_layers(&mut self, plan: &Plan<T>) -> Result<[Layer<T>; MAX_LAYERS]> {
+        let (asked, n_layers) = (self.chunk.asked, plan.head.n_layers);
+        let mut layers = [self.layer(0.0, 0.0); MAX_LAYERS];
+        for k in 1..n_layers {
             if asked.mode == Mode::Rms {
-                self.widest_layer(plan, self.value_of_layer(k), &mut layers)?;
+                self.widest_layer(plan, &mut layers[1..=k], self.value_of_layer(k))?;
             } else {
                 let bound = asked.of_layer(k, plan.of_all);
-                layers.push(self.layer(within(bound, plan.unit), bound));
+                layers[k] = self.layer(within(bound, plan.unit), bound);
             }
         }
-        if !layers.is_empty() {
-            self.layers().look(Self::values(self.grids, &plan.head.grid), &layers, None)?;
+        if n_layers > 1 {
+            self.layers().look(Self::values(self.grids, &plan.head.grid), &layers[1..n_layers], None)?;
         }
         Ok(layers)
     }
 
-    /// Adds a layer whose errors have a root of the mean of squares that is not above the value.
-    fn widest_layer(&mut self, plan: &Plan<T>, value: f64, layers: &mut Vec<Layer<T>>) -> Result<()> {
+    /// Makes the last one of some layers one whose errors have a root of the mean of squares that is not above the value.
+    fn widest_layer(&mut self, plan: &Plan<T>, layers: &mut [Layer<T>], value: f64) -> Result<()> {
+        let last = layers.len() - 1;
         // That of errors which are equally likely in a bin, and a little below.
         let mut half = value * 3f64.sqrt() * 0.9995;
         for _ in 0..TRIES {
-            let layer = self.layer(half, (half + plan.unit.min(half)).min(f64::MAX));
-            let units = units::<T>(layer.rule.bin.to_f64());
-            layers.push(layer);
+            layers[last] = self.layer(half, (half + plan.unit.min(half)).min(f64::MAX));
+            let units = units::<T>(layers[last].rule.bin.to_f64());
             let errors = self.layers().look(Self::values(self.grids, &plan.head.grid), layers, Some(units))?;
             let root = root(errors, units);
             if root <= value {
                 return Ok(());
             }
-            layers.pop();
             half *= value / root * 0.998;
         }
         // Where each error is below the value, the mean is.
-        layers.push(self.layer(within(value, plan.unit), value));
+        layers[last] = self.layer(within(value, plan.unit), value);
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl<T: Real> Layers<'_, T> {
         let piece = piece::<T>(self.job, values.len());
         let parts = self.array.chunks(piece).zip(self.exact.chunks(piece / 32)).zip(values.chunks(piece));
         let tasks = parts.map(|((array, exact), values)| Look { array, exact, values, layers, units });
-        Ok(map(self.job, values.len().div_ceil(piece), tasks)?.into_iter().fold(Errors::default(), Errors::plus))
+        run(self.job, values.len().div_ceil(piece), tasks, Errors::plus)
     }
 
     /// Finds the numbers of a layer, and makes values those after it.
@@ -53,7 +53,7 @@ impl<T: Real> Layers<'_, T> {
         let parts = parts.zip(values.chunks_mut(piece).zip(numbers.chunks_mut(piece)));
         let task =
             |((array, exact), (values, numbers))| Encode::<T> { array, exact, layer: *layer, values, numbers };
-        map(self.job, n.div_ceil(piece), parts.map(task)).map(|_| ())
+        run(self.job, n.div_ceil(piece), parts.map(task), |(), ()| ())
     }
 }
 
@@ -65,7 +65,7 @@ pub fn decode<T: Real>(job: &Job, numbers: Numbers<T>, bin: T, values: &mut [T::
     let piece = piece::<T>(job, values.len());
     let n_pieces = values.len().div_ceil(piece);
     let tasks = values.chunks_mut(piece).enumerate();
-    map(job, n_pieces, tasks.map(|(i, values)| Decode { numbers, at: i * piece, bin, values })).map(|_| ())
+    run(job, n_pieces, tasks.map(|(i, values)| Decode { numbers, at: i * piece, bin, values }), |(), ()| ())
 }
 
 /// Elements that a thread does together: whole tiles.
@@ -73,14 +73,23 @@ fn piece<T: Real>(job: &Job, n: usize) -> usize {
     n.div_ceil(job.pool.pieces((n * size_of::<T>()) as u64)).next_multiple_of(TILE)
 }
 
-/// Does tasks, of which there are so many.
-fn map<W: RowWord, K: Task<W> + Send>(job: &Job, n: usize, tasks: impl Iterator<Item = K>) -> Result<Vec<K::Output>>
+/// Does tasks, of which there are so many, and adds up what comes of them.
+fn run<W: RowWord, K: Task<W> + Send>(
+    job: &Job,
+    n: usize,
+    mut tasks: impl Iterator<Item = K>,
+    plus: impl Fn(K::Output, K::Output) -> K::Output,
+) -> Result<K::Output>
 where
-    K::Output: Send,
+    K::Output: Default + Send,
 {
+    if n == 1 {
+        return Ok(tasks.next().map_or_else(K::Output::default, |task| at_level(job.level, task)));
+    }
     let mut all = try_vec(n, "bookkeeping")?;
     all.extend(tasks);
-    Ok(job.pool.map(all, |task| at_level(job.level, task)))
+    let done = job.pool.map(all, |task| at_level(job.level, task));
+    Ok(done.into_iter().fold(K::Output::default(), plus))
 }
 
 /// Elements, and what comes of them.

@@ -280,8 +280,15 @@ pub struct Coded<'p> {
     entries: &'p [u8],
     at: usize,
     table: Table<'p>,
-    /// Where the blocks end.
-    end: usize,
+}
+
+/// Where in the payload the blocks of arrays end, of which there is the table at least from `at` on.
+///
+/// # Errors
+/// `Truncated`.
+pub fn end_of_blocks(arrays: &Arrays, bytes: &[u8], at: usize) -> Result<usize> {
+    let entries = bytes.get(..arrays.table_bytes()).ok_or_else(|| truncated("a table"))?;
+    Ok(at + entries.len() + end_of_last(&entries[..ENTRY * arrays.n_blocks], UNIT))
 }
 
 impl<'p> Coded<'p> {
@@ -298,13 +305,7 @@ impl<'p> Coded<'p> {
             n_blocks = end_of_last(of_arrays, UNIT).min(n_blocks);
         }
         let blocks = blocks.get(..n_blocks).ok_or_else(|| truncated("its blocks"))?;
-        let end = at + n_table + n_blocks;
-        Ok(Self { entries, at, table: Table::new("mgard", of_arrays, blocks, at + n_table, UNIT)?, end })
-    }
-
-    /// Where the blocks end in the payload.
-    pub fn end(&self) -> usize {
-        self.end
+        Ok(Self { entries, at, table: Table::new("mgard", of_arrays, blocks, at + n_table, UNIT)? })
     }
 
     /// Decodes all numbers, those of each block behind each other, and returns the sums of table and blocks.

@@ -10,7 +10,7 @@
 //! So what few layers need is in front, and the head tells how much that is.
 
 use crate::codec::mgard::grid::{Grid, MAX_LEVELS, MAX_RANK, Step};
-use crate::codec::mgard::numbers::{Arrays, Coded, UNIT};
+use crate::codec::mgard::numbers::{Arrays, Coded, UNIT, end_of_blocks};
 use crate::codec::mgard::params::MAX_LAYERS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::DType;
@@ -163,9 +163,13 @@ impl<'p> Payload<'p> {
     /// Bytes that the grid which is made with these arrays needs.
     ///
     /// # Errors
-    /// `Truncated` or `Corrupt`.
+    /// `Truncated`.
     pub fn end_of(&self, arrays: &Arrays) -> Result<usize> {
-        Ok(if self.head.n_exact > 0 || !arrays.is_part() { self.end(1) } else { self.numbers(arrays)?.end() })
+        if self.head.n_exact > 0 || !arrays.is_part() {
+            return Ok(self.end(1));
+        }
+        let at = self.front.len();
+        Ok(end_of_blocks(arrays, &self.bytes[at..], at)?.min(self.exact_at()))
     }
 
     /// The numbers of layer 0 that are in these arrays.
