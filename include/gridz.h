@@ -167,6 +167,17 @@
 /// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
 #define GRIDZ_DEVICE_ALL 4294967295
 
+/// What to read of a frame: the grid of level `value`, every 2^level-th element along each axis, from the first layer.
+/// Level 0 is the array.
+#define GRIDZ_DETAIL_LEVEL 0
+
+/// What to read of a frame: its first `value` layers.
+#define GRIDZ_DETAIL_LAYERS 1
+
+/// What to read of a frame: as few layers as have a bound that is not above `value`, or such a root mean square if that is what
+/// was asked for; all if none has.
+#define GRIDZ_DETAIL_ERROR 2
+
 /// Success.
 #define GRIDZ_OK 0
 
@@ -269,6 +280,35 @@ typedef struct gridz_options {
     /// and `gridz_decompress_region`.
     const void *fill_value;
 } gridz_options;
+
+/// What comes of a part of a frame of `mgard`.
+typedef struct gridz_part_info {
+    /// `sizeof(gridz_part_info)`, set by the caller.
+    size_t struct_size;
+    /// Number of extents of what comes back: that of the array, but 4 for a grid of a level above 0 if the array has more
+    /// axes than that with several elements, of which the first ones are merged.
+    uint32_t rank;
+    /// Its level: 0 for the array.
+    uint32_t level;
+    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    uint64_t extents[GRIDZ_MAX_RANK];
+    /// Its bytes: what `gridz_decompress_progressive` needs as destination. A damaged or hostile frame can say anything.
+    uint64_t array_bytes;
+    /// The first bytes of the frame that are needed, header included.
+    uint64_t frame_bytes;
+    /// Levels above that of the array.
+    uint32_t n_levels;
+    /// Layers that are read.
+    uint32_t layers;
+    /// Layers that there are.
+    uint32_t n_layers;
+    /// What holds for what comes back, as in `gridz_frame_info`.
+    uint32_t mode;
+    /// The number that belongs to the mode.
+    double value;
+    /// No element differs by more from what it was.
+    double bound;
+} gridz_part_info;
 
 /// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
 typedef struct gridz_block_counts {
@@ -585,6 +625,39 @@ gridz_status gridz_decompress_region(const void *frame,
                                      size_t dst_capacity,
                                      size_t *dst_bytes,
                                      const struct gridz_options *options);
+
+/// Decompresses less than there is in a frame of `mgard`, of which the first bytes are enough: its first layers, or a coarser grid
+/// of its array. `*info`, whose `struct_size` the caller has set, tells what that is.
+///
+/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
+/// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
+/// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had. Both are in host memory.
+///
+/// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
+///
+/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the bytes in `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that there is not; `UNSUPPORTED_JOB` for
+/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller, and for memory of a GPU.
+gridz_status gridz_decompress_progressive(const void *frame,
+                                          size_t frame_bytes,
+                                          uint32_t detail,
+                                          double value,
+                                          void *dst,
+                                          size_t dst_capacity,
+                                          struct gridz_part_info *info,
+                                          const struct gridz_options *options);
+
+/// Tells what `gridz_decompress_progressive` would read and make, for each level and number of layers that there is.
+///
+/// `frame` may be the first bytes of a frame: 1056 are enough for layers, and as many more for a level above 0 as the table has, 8
+/// bytes for each 65536 elements and some more for each level.
+///
+/// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs and for memory of a GPU,
+/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+gridz_status gridz_inspect_progressive(const void *frame,
+                                       size_t frame_bytes,
+                                       uint32_t detail,
+                                       double value,
+                                       struct gridz_part_info *info);
 
 /// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
 /// the blocks with their checksums. The frame is in host memory.

@@ -126,11 +126,11 @@ impl<'a, T: Real> Coder<'a, T> {
         let asked = self.chunk.asked;
         let of_all = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };
         let bound = asked.of_layer(0, of_all);
-        let first = self.middle();
-        let largest = self.largest(first, T::at_most(bound));
+        let middle = self.middle();
+        let largest = self.largest(middle, T::at_most(bound));
         let unit = if largest == T::ZERO { 0.0 } else { power_of_2(exponent(largest) - T::FRACTION_BITS as i32) };
         let head = Head {
-            first: first.to_word().to_u64(),
+            first: self.first(middle, T::at_most(bound)).to_word().to_u64(),
             grid: self.chunk.grid,
             cubic: 0,
             bins: [0.0; MAX_LEVELS],
@@ -176,6 +176,14 @@ impl<'a, T: Real> Coder<'a, T> {
         some.sort_unstable_by(|a, b| a.to_f64().total_cmp(&b.to_f64()));
         let any = || (0..n).map(element).find(|&x| self.is_ordinary(x)).unwrap_or(T::ZERO);
         some.get(some.len() / 2).copied().unwrap_or_else(any)
+    }
+
+    /// What the first element is predicted to be. With several layers that is the element itself, unless it is a wild one, so that
+    /// it need not be kept exactly: without exact elements coarser grids need fewer bytes.
+    fn first(&self, middle: T, bound: T) -> T {
+        let first = T::of(self.array[0]);
+        let is_near = self.is_ordinary(first) && (first - middle).size() < bound * T::CODES;
+        if self.chunk.asked.n_layers > 1 && is_near { first } else { middle }
     }
 
     /// The size of the largest ordinary element that may have a code with this bound.

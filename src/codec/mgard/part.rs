@@ -48,8 +48,8 @@ fn part<T: Real>(chunk: &Chunk, payload: &[u8], n_all: u64, detail: Detail) -> R
             return Err(Error::invalid(format!("{n} layers cannot be read; the frame has {n_layers}")));
         }
         Detail::Layers(n) => (0, n as usize),
-        Detail::Error(error) if !(error >= 0.0) => {
-            return Err(Error::invalid(format!("an error of {error}; give 0 or a number above it")));
+        Detail::Error(error) if error.is_nan() || error < 0.0 => {
+            return Err(Error::invalid(format!("an error of {error:?}; give 0 or a number above it")));
         }
         Detail::Error(error) => {
             let is_enough = |promise: Promise| match promise.mode {
