@@ -28,6 +28,10 @@ STRUCTS = {
         "struct_size", "dtype", "byte_order", "element_size", "rank", "extents", "array_bytes", "frame_bytes",
         "codec_name", "codec", "mode", "value", "bound",
     ],
+    "gridz_part_info": [
+        "struct_size", "rank", "level", "extents", "array_bytes", "frame_bytes", "n_levels", "layers", "n_layers", "mode",
+        "value", "bound",
+    ],
     "gridz_quality_options": [
         "struct_size", "context", "mode", "reserved", "value", "fill_value",
     ],
