@@ -70,6 +70,7 @@ def decode_some(dtype, extents, parameters, payload, n_read):
             numbers = numbers[n:]
         for layer, (codes,) in zip(layers[1:], further):
             array += (whole(codes, element, TYPES[dtype][2]) * towards_zero(layer.bin, element.type)).reshape(shape)
+            array[~np.isfinite(array)] = 0
     put_exact(array.reshape(-1), shape[3], Bytes(exact), word)
     return array.tobytes()
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::Job;
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{Errors, Limit, Numbers, Rule, TILE, measure, quantise};
+use crate::codec::mgard::refine::{Errors, Limit, Numbers, Rule, TILE, measure, ordinary, quantise};
 use crate::error::{Result, try_vec};
 use crate::stage::rows::{RowWord, Rows, Task, at_level};
 use crate::stage::word::Word;
@@ -230,7 +230,7 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
             numbers.bring(first + at, codes);
             let mut k = 0;
             while k < n {
-                values[k] = (T::of(values[k]) + T::whole(T::word(codes[k])) * bin).bytes();
+                values[k] = ordinary(T::of(values[k]) + T::whole(T::word(codes[k])) * bin).bytes();
                 k += 1;
             }
             at += n;

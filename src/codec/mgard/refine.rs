@@ -188,7 +188,7 @@ impl<T: Real> Refine<'_, T> {
 
 /// A prediction or a node, or 0 where it is no finite number: of damage, or where sums of large numbers are infinite.
 #[inline(always)]
-fn ordinary<T: Real>(x: T) -> T {
+pub fn ordinary<T: Real>(x: T) -> T {
     if x.size() <= T::MAX { x } else { T::ZERO }
 }
 
