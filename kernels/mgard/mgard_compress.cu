@@ -15,7 +15,7 @@
     PASS(mgard_first_u##bits, kChooseThreads, 4, 0, 1, mgard_find_first<u##bits>)                                                 \
     PASS(mgard_choose_u##bits, kChooseThreads, 4, 0, 1, mgard_choose<u##bits>)                                                    \
     PASS(mgard_refine_u##bits, kWalkThreads, bits == 32 ? 3 : 2, 0, 1, mgard_refine_write<u##bits>)                                                \
-    PASS(mgard_count_u##bits, kCountThreads, 3, sizeof(CountShared<u##bits>), 0, mgard_count<u##bits>)                            \
+    PASS(mgard_count_u##bits, kCountThreads, bits == 32 ? 3 : 2, sizeof(CountShared<u##bits>), 0, mgard_count<u##bits>)                            \
     PASS(mgard_string_u##bits, kWarp, 16, sizeof(StringShared<u##bits>), 0, mgard_write_string<u##bits>)                          \
     PASS(mgard_exact_u##bits, kExactThreads, 4, 0, 0, mgard_measure_exact<u##bits>)                                               \
     PASS(mgard_place_u##bits, kPlaceThreads, 3, sizeof(PlaceShared), 1, mgard_place<u##bits>)
