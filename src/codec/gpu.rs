@@ -28,7 +28,7 @@ pub trait GpuCodec: Sync {
     /// What is to be done for chunks like `chunks`.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
 
-    /// To decompress no more than a region: one pass, whose kernel also gets a [`Region`], which has three axes.
+    /// To decompress no more than a region: passes whose kernels also get a [`Region`], which has three axes.
     /// `compares`: checksums, too.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer;
 }
