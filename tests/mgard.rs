@@ -455,17 +455,30 @@ fn layers_are_asked_for_in_all_notations() {
     assert_eq!(gridz::inspect(&layered).unwrap().promise.unwrap().bound, Some(1e-3));
 }
 
-/// Bits that are wrong in a cut frame are seen, but for those of head and exact elements, and never do harm.
+/// Further layers are predicted where the array is smooth, and cost little more than noise does where it is not.
+#[test]
+fn layers_are_predicted() {
+    let (array, smooth) = (array(DType::F32, &[64, 64, 64]), |i: usize| {
+        let [z, y, x] = [i / 4096, i / 64 % 64, i % 64].map(|n| n as f64 / 20.0);
+        z.sin() * (2.0 * y).cos() + 0.1 * (x * z).sin()
+    });
+    let raw = bytes_of(DType::F32, (0..64 * 64 * 64).map(smooth));
+    for mode in ["abs", "rms"] {
+        let size = |n_layers| {
+            let text = format!("mgard,{mode}=1e-5,layers={n_layers}");
+            compress(&array, &request(&text), &raw, &Context::default()).len()
+        };
+        let [alone, two, four] = [1, 2, 4].map(size);
+        assert!(2 * two < 3 * alone && 2 * four < 5 * alone, "{mode}: {alone}, {two} and {four} bytes");
+    }
+}
+
+/// Bits that are wrong in a cut frame are seen.
 #[test]
 fn damage_in_a_part_is_seen() {
-    let (array, raw) = (array(DType::F32, &[30, 40, 50]), field(DType::F32, [30, 40, 50]));
+    let (array, mut raw) = (array(DType::F32, &[30, 40, 50]), field(DType::F32, [30, 40, 50]));
+    raw[4000..4004].copy_from_slice(&f32::NAN.to_le_bytes());
     let frame = compress(&array, &request("mgard,abs=1e-3,layers=3"), &raw, &Context::default());
-    let n_header = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
-    // Of the payload: a head with bins of six levels and three layers.
-    let number = |at: usize| u64::from_le_bytes(frame[n_header + at..][..8].try_into().unwrap()) as usize;
-    let n_head = n_header + 32 + 8 * (6 + 1) + 24 * 3;
-    let exact_at = n_head + number(32 + 8 * (6 + 1) + 16);
-    let exact = exact_at..exact_at + number(32 + 8 * 6);
     for detail in [Detail::Level(1), Detail::Level(2), Detail::Layers(1), Detail::Layers(2), Detail::Layers(3)] {
         let (info, _) = part(&frame, detail);
         let n = info.frame_bytes as usize;
@@ -475,8 +488,8 @@ fn damage_in_a_part_is_seen() {
             let mut dst = vec![0; info.n_bytes as usize];
             let read =
                 gridz::decompress_progressive(&damaged, detail, &mut dst, Verify::Checksum, &Context::default());
-            let may_be_missed = (n_header..n_head).contains(&at) || exact.contains(&at) || info.level > 0;
-            assert!(read.is_err() || may_be_missed, "{detail:?}: byte {at} of {n}");
+            // Blocks of finer grids may be needed for the bytes of the table only.
+            assert!(read.is_err() || info.level > 0, "{detail:?}: byte {at} of {n}");
         }
     }
 }

@@ -22,9 +22,10 @@ FIRST_ARRAY = 4096
 """Nodes after the steps whose numbers are in the first array, at most."""
 PIECE = 1 << 15
 MAX_LAYERS = 8
+ALL = (1 << 64) - 1
 LARGEST = np.finfo(np.float64).max.item()
 Step = namedtuple("Step", "level axis strides")
-Layer = namedtuple("Layer", "bound bin n_bytes")
+Layer = namedtuple("Layer", "bound n_bytes exact_check n_exact predicts cubic bins")
 
 
 def decode(dtype, extents, parameters, payload):
@@ -47,32 +48,50 @@ def decode_some(dtype, extents, parameters, payload, n_read):
     shape = [1] * (4 - len(extents)) + extents
     n_levels = (max(shape) - 1).bit_length()
     steps = steps_of(shape, n_levels, order)
-    bins = np.frombuffer(source.take(8 * n_levels), "<f8")[::-1]
-    check(np.all((bins >= 0) & np.isfinite(bins)), "bins")
+    bins = read_bins(source, n_levels)
     (n_exact,) = struct.unpack("<Q", source.take(8))
-    check(n_exact <= source.left(), "bytes of exact elements")
-    layers = read_layers(source, bound, n_layers, n_exact)
+    if n_layers == 1:
+        check(n_exact <= source.left(), "bytes of exact elements")
+        layers = [Layer(bound, source.left() - n_exact, None, n_exact, ALL, cubic, bins)]
+    else:
+        layers = read_layers(source, n_layers, Layer(None, None, None, n_exact, ALL, cubic, bins))
+        check(struct.pack("<d", layers[-1].bound) == struct.pack("<d", bound), "bound of the last layer")
     if mode == ABS:
         bounds = [min(value * 8.0 ** (n_layers - 1 - k), LARGEST) for k in range(n_layers)]
         check([layer.bound for layer in layers] == bounds, "bounds of layers")
-    numbers = read_numbers(source, arrays_of(shape, steps), layers[0].n_bytes, word)
-    exact = source.take(n_exact)
-    further = [read_numbers(source, folded([shape]), layer.n_bytes, word) for layer in layers[1:n_read]]
+    array, previous, exact = None, None, []
+    for layer in layers[:n_read]:
+        numbers = read_numbers(source, arrays_of(shape, steps), layer.n_bytes, word)
+        start = source.at
+        exact.append(source.take(layer.n_exact))
+        if n_layers > 1:
+            low = checksum(exact[-1], start) % (1 << 32) if exact[-1] else 0
+            check(low == layer.exact_check, "check of exact elements")
+        array = walk(array, np.array([first], word), shape, steps, layer, previous, numbers)
+        previous = layer
     check(n_read < n_layers or source.left() == 0, "bytes behind the last layer")
+    for elements in exact:
+        put_exact(array.reshape(-1), shape[3], Bytes(elements), word)
+    return array.tobytes()
 
+
+def walk(before, first, shape, steps, layer, previous, numbers):
+    """What a layer makes by all steps; `before` is what the previous one has made, if there is one."""
+    element, middle = next((np.dtype(name), m) for name, word, m in TYPES.values() if np.dtype(word) == first.dtype)
     array = np.empty(shape, element)
-    array.view(word)[0, 0, 0, 0] = first
-    numbers = np.concatenate(numbers) if numbers else np.empty(0, word)
+    array[0, 0, 0, 0] = first.view(element)[0]
+    numbers = np.concatenate(numbers) if numbers else np.empty(0, first.dtype)
     with np.errstate(all="ignore"):
         for i, step in enumerate(steps):
             n = math.prod(new_nodes(shape, step))
-            do_step(array, step, cubic >> i & 1, bins[step.level], numbers[:n], TYPES[dtype][2])
+            limits = None
+            if previous:
+                reach = towards_zero(previous.bins[step.level], element.type) * element.type(0.5)
+                u = new_of(before, step)
+                limits = (u - reach, u + reach) if layer.predicts >> i & 1 else (u, u)
+            do_step(array, step, layer.cubic >> i & 1, limits, layer.bins[step.level], numbers[:n], middle)
             numbers = numbers[n:]
-        for layer, (codes,) in zip(layers[1:], further):
-            array += (whole(codes, element, TYPES[dtype][2]) * towards_zero(layer.bin, element.type)).reshape(shape)
-            array[~np.isfinite(array)] = 0
-    put_exact(array.reshape(-1), shape[3], Bytes(exact), word)
-    return array.tobytes()
+    return array
 
 
 def read_parameters(parameters, element):
@@ -86,18 +105,26 @@ def read_parameters(parameters, element):
     return mode, value, further + 1
 
 
-def read_layers(source, bound, n_layers, n_exact):
-    """What the head tells of all layers."""
-    if n_layers == 1:
-        return [Layer(bound, 0, source.left() - n_exact)]
-    layers = [Layer(*struct.unpack("<ddQ", source.take(24))) for _ in range(n_layers)]
+def read_bins(source, n_levels):
+    """The bins of all levels, from 0 on."""
+    bins = np.frombuffer(source.take(8 * n_levels), "<f8")[::-1]
+    check(np.all((bins >= 0) & np.isfinite(bins)), "bins")
+    return bins
+
+
+def read_layers(source, n_layers, first):
+    """What the head tells of several layers, of the first one of which something is known."""
+    bound, n_bytes, exact_check = struct.unpack("<dQQ", source.take(24))
+    layers = [first._replace(bound=bound, n_bytes=n_bytes, exact_check=exact_check)]
+    for _ in range(1, n_layers):
+        told = struct.unpack("<dQQQQQ", source.take(48))
+        layers.append(Layer(*told, read_bins(source, len(first.bins))))
+    low = checksum(source.data[: source.at], 0) % (1 << 32)
+    check(struct.pack("<Q", low) == source.take(8), "check of the head")
     for layer in layers:
-        check(0 <= layer.bound < math.inf and 0 <= layer.bin < math.inf, "bound or bin of a layer")
-        check(layer.n_bytes % UNIT == 0, "bytes of a layer")
-    check(struct.pack("<d", layers[0].bin) == bytes(8), "bin of layer 0")
-    check(struct.pack("<d", layers[-1].bound) == struct.pack("<d", bound), "bound of the last layer")
-    check(n_exact % UNIT == 0, "bytes of exact elements")
-    check(n_exact + sum(layer.n_bytes for layer in layers) == source.left(), "bytes of layers")
+        check(0 <= layer.bound < math.inf, "bound of a layer")
+        check(layer.n_bytes % UNIT == 0 and layer.n_exact % UNIT == 0, "bytes of a layer")
+    check(sum(layer.n_bytes + layer.n_exact for layer in layers) == source.left(), "bytes of layers")
     return layers
 
 
@@ -176,15 +203,24 @@ def read_block(source, shape, word):
     return numbers
 
 
-def do_step(array, step, is_cubic, size, numbers, middle):
-    """Gives the new nodes their values."""
+def new_of(array, step):
+    """The new nodes of a step, along its axis first."""
+    return np.moveaxis(array[tuple(slice(None, None, stride) for stride in step.strides)], step.axis, 0)[1::2]
+
+
+def do_step(array, step, is_cubic, limits, size, numbers, middle):
+    """Gives the new nodes their values, with predictions between limits if there are some."""
     real = array.dtype.type
     grid = np.moveaxis(array[tuple(slice(None, None, stride) for stride in step.strides)], step.axis, 0)
     new = grid[1::2]
     h, q = towards_zero(size, real), whole(numbers, array.dtype, middle)
     # Numbers are in C order of the nodes, with the axes where they are in the array.
     shape = [*new.shape[1 : step.axis + 1], new.shape[0], *new.shape[step.axis + 1 :]]
-    new[...] = predictions(grid[::2], len(new), is_cubic) + np.moveaxis(q.reshape(shape), step.axis, 0) * h
+    predicted = predictions(grid[::2], len(new), is_cubic)
+    if limits:
+        least, most = limits
+        predicted = np.where(predicted < least, least, np.where(predicted > most, most, predicted))
+    new[...] = predicted + np.moveaxis(q.reshape(shape), step.axis, 0) * h
     new[~np.isfinite(new)] = 0
 
 

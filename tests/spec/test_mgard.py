@@ -233,10 +233,11 @@ class Frame:
         self.frame = compress(f"mgard,abs=0.01,layers={layers}", dtype, extents, array.tobytes())
         self.n_bytes = array.nbytes
         self.header, self.payload = pieces(self.frame)
-        if layers > 1:
-            return
         shape = [1] * (4 - len(extents)) + extents
         n_levels = (max(shape) - 1).bit_length()
+        if layers > 1:
+            self.n_head = 32 + 8 * n_levels + 8 + 24 + (layers - 1) * (48 + 8 * n_levels)
+            return
         arrays = mgard.arrays_of(shape, mgard.steps_of(shape, n_levels, self.payload[16:20]))
         source = Bytes(self.payload)
         self.front = source.take(32 + 8 * n_levels)
@@ -311,8 +312,12 @@ def test_damage_of_layers_is_judged_alike(name):
         if way == 0:
             longer = payload + bytes(20)
             bad = sealed(header, longer[: rng.randrange(len(longer))])
+        elif way == 1:
+            bad = sealed(header, changed(rng, payload, 0, len(payload)))
         else:
-            bad = sealed(header, changed(rng, payload, 0, [200, len(payload)][way - 1]))
+            head = changed(rng, payload, 0, frame.n_head)[: frame.n_head]
+            low = checksum(head) % (1 << 32)
+            bad = sealed(header, head + struct.pack("<Q", low) + payload[frame.n_head + 8 :])
         check_alike(bad, frame.n_bytes)
 
 

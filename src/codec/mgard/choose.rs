@@ -1,12 +1,15 @@
-//! What an encoder chooses: the order of the axes, and which steps are cubic. Other choices are as good for a decoder.
+//! What an encoder chooses: the order of the axes, and what each step predicts from. Other choices are as good for a decoder.
 //!
 //! Some nodes of the finest levels are predicted along each axis, from elements rounded to whole bins in place of what a decoder
 //! would have. The axis along which least is left is the last one of each level, since most nodes are predicted along that. Costs are whole
 //! numbers, so that they are the same on every back end.
+//!
+//! In a further layer the layers before tell within which bin an element is. Where their bins are shorter than predictions are off, that is all
+//! that can be known; where they are longer, because the array is smooth, predictions know more.
 
-use crate::codec::mgard::grid::{Grid, MAX_RANK};
+use crate::codec::mgard::grid::{Grid, MAX_RANK, Step};
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{cubic, linear};
+use crate::codec::mgard::refine::{cubic, linear, near};
 use crate::stage::entropy::log::log;
 use crate::stage::word::Word;
 
@@ -37,6 +40,8 @@ impl Place {
 /// What is looked at.
 pub struct Sampler<'a, T: Real> {
     pub array: &'a [T::Bytes],
+    /// What layers before have of it, and how near that is.
+    pub layers: Option<(&'a [T::Bytes], T)>,
     pub grid: Grid,
     /// The bin of the finest level, and its inverse.
     pub bin: T,
@@ -45,15 +50,20 @@ pub struct Sampler<'a, T: Real> {
     pub fill: T::Word,
 }
 
-/// What is left of samples by linear and by cubic predictions, and how many samples that are.
+/// What is left of samples without predictions from nodes, by linear and by cubic predictions, and how many samples that are.
 #[derive(Debug, Clone, Copy, Default)]
 struct Costs {
+    nothing: u64,
     linear: u64,
     cubic: u64,
     n: u64,
 }
 
 impl Costs {
+    fn predicts(&self) -> bool {
+        self.linear.min(self.cubic) < self.nothing
+    }
+
     fn is_cubic(&self) -> bool {
         self.cubic < self.linear
     }
@@ -64,19 +74,34 @@ impl Costs {
     }
 }
 
+/// Those of each axis and level.
+type AllCosts = [[Costs; LEVELS as usize]; MAX_RANK];
+
+/// A bit for each step of a grid whose costs are such.
+fn steps_that(grid: Grid, costs: &AllCosts, are: impl Fn(&Costs) -> bool) -> u64 {
+    let level = |step: &Step| step.level.min(LEVELS - 1) as usize;
+    grid.steps().enumerate().map(|(i, step)| u64::from(are(&costs[step.axis][level(&step)])) << i).sum()
+}
+
 impl<T: Real> Sampler<'_, T> {
     /// The grid with an order, and a bit for each step with cubic predictions.
     pub fn choose(&self) -> (Grid, u64) {
-        let of_axis = |axis: usize| std::array::from_fn(|level| self.costs(axis, level as u32));
-        let costs: [[Costs; LEVELS as usize]; MAX_RANK] = std::array::from_fn(of_axis);
+        let costs = self.all_costs();
         // Where there is nothing to choose, the first axis comes last: what follows it are whole rows.
         let mut order = [3, 2, 1, 0u8];
         order.sort_by_key(|&axis| std::cmp::Reverse(costs[usize::from(axis)][0].each()));
         let grid = Grid { order, ..self.grid };
-        let is_cubic = |axis: usize, level: u32| costs[axis][level.min(LEVELS - 1) as usize].is_cubic();
-        let steps = grid.steps().enumerate();
-        let cubic = steps.map(|(i, step)| u64::from(is_cubic(step.axis, step.level)) << i).sum();
-        (grid, cubic)
+        (grid, steps_that(grid, &costs, Costs::is_cubic))
+    }
+
+    /// A bit for each step that is to predict in a further layer, and one for each with cubic predictions.
+    pub fn choose_further(&self) -> (u64, u64) {
+        let costs = self.all_costs();
+        (steps_that(self.grid, &costs, Costs::predicts), steps_that(self.grid, &costs, Costs::is_cubic))
+    }
+
+    fn all_costs(&self) -> AllCosts {
+        std::array::from_fn(|axis| std::array::from_fn(|level| self.costs(axis, level as u32)))
     }
 
     /// What is left along an axis at a level.
@@ -98,7 +123,8 @@ impl<T: Real> Sampler<'_, T> {
             let beside: usize = others.map(|other| digits.digit(extents[other]) * strides[other]).sum();
             let place = along * step + beside;
             let sample = self.sample(place, step, along, last);
-            if let Some([of_linear, of_cubic]) = sample {
+            if let Some([of_nothing, of_linear, of_cubic]) = sample {
+                costs.nothing += of_nothing;
                 costs.linear += of_linear;
                 costs.cubic += of_cubic;
                 costs.n += 1;
@@ -107,8 +133,9 @@ impl<T: Real> Sampler<'_, T> {
         costs
     }
 
-    /// What is left of the node `along` an axis, of which `last` is the last one. `None` if it is no ordinary number, or is beside such.
-    fn sample(&self, place: usize, step: usize, along: usize, last: usize) -> Option<[u64; 2]> {
+    /// What is left of the node `along` an axis, of which `last` is the last one, without predictions from nodes and with them. `None` if it is no ordinary
+    /// number, or is beside such.
+    fn sample(&self, place: usize, step: usize, along: usize, last: usize) -> Option<[u64; 3]> {
         let element = |place: usize| {
             let element = T::of(self.array[place]);
             (element.size() <= T::MAX && element.to_word() != self.fill).then_some(element)
@@ -119,20 +146,24 @@ impl<T: Real> Sampler<'_, T> {
             Some(if n_bins.size() < T::CODES { n_bins.nearest().0 * self.bin } else { element })
         };
         let (of, before) = (element(place)?, rounded(place - step)?);
+        let of_layers = self.layers.map(|(values, reach)| (T::of(values[place]), reach));
         let cost = |predicted: T| {
+            let predicted = of_layers.map_or(predicted, |(value, reach)| near(predicted, value, reach));
             let n_bins = ((of - predicted) * self.inverse).size();
             let n_bins = if n_bins < T::CODES { n_bins } else { T::CODES };
             log(1 + n_bins.nearest().1.to_u64())
         };
+        let of_nothing = of_layers.map_or(0, |(value, _)| cost(value));
         if along == last {
-            return Some([cost(before); 2]);
+            let of_before = cost(before);
+            return Some([of_nothing, of_before, of_before]);
         }
         let after = rounded(place + step)?;
         let of_linear = cost(linear(before, after));
         if along < 3 || along + 3 > last {
-            return Some([of_linear; 2]);
+            return Some([of_nothing, of_linear, of_linear]);
         }
         let far = [rounded(place - 3 * step)?, rounded(place + 3 * step)?];
-        Some([of_linear, cost(cubic(far[0], before, after, far[1]))])
+        Some([of_nothing, of_linear, cost(cubic(far[0], before, after, far[1]))])
     }
 }

@@ -4,18 +4,18 @@
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::exact;
 use crate::codec::mgard::grid::MAX_RANK;
-use crate::codec::mgard::layer;
 use crate::codec::mgard::numbers::Arrays;
 use crate::codec::mgard::payload::{Head, Payload};
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Numbers, Refine};
-use crate::codec::mgard::walk::{self, Memory, rule};
+use crate::codec::mgard::walk::{self, Memory};
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::kept::Kept;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
+use crate::stage::blocks::table::check_of;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use zerocopy::FromZeros;
@@ -45,60 +45,74 @@ pub fn decode_part<T: Real>(
     let head = &payload.head;
     let nodes = T::elements_mut(dst);
     let arrays = Arrays::of_steps(head.grid, head.grid.n_steps(level));
-    let coded = payload.numbers(&arrays)?;
+    let coded = payload.numbers(0, &arrays)?;
     let mut memory = Kept::<Memory<T>>::take();
-    // Further layers have a number for each element.
-    let n_numbers = if n_layers > 1 { head.grid.n_nodes() } else { arrays.n_numbers() };
-    walk::at_least(&mut memory.numbers, n_numbers)?;
+    walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
     let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
     sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
-    walk_to::<T>(head, job, level, &mut memory, nodes)?;
-
-    for k in 1..n_layers {
-        let arrays = Arrays::of_layer(head.grid);
-        let coded = payload.further_numbers(k, &arrays)?;
-        let numbers = &mut memory.numbers[..arrays.n_numbers()];
-        sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
-        let numbers = Numbers { all: numbers, array: arrays.array(0), start: 0 };
-        layer::decode::<T>(job, numbers, T::at_most(head.layers[k].bin), nodes)?;
+    // Layers are by turns in one array and in the other, the last one where all is to be.
+    let mut other = std::mem::take(&mut memory.values);
+    walk::at_least(&mut other, if n_layers > 1 { nodes.len() } else { 0 })?;
+    for k in 0..n_layers {
+        if k > 0 {
+            let coded = payload.numbers(k, &arrays)?;
+            sums = sums.plus(coded.decode::<T>(&arrays, job, &mut memory.numbers[..arrays.n_numbers()])?);
+        }
+        let other = &mut other[..if n_layers > 1 { nodes.len() } else { 0 }];
+        let (to, from) = if (n_layers - k) % 2 == 1 { (&mut *nodes, other) } else { (other, &mut *nodes) };
+        take_steps(head, k, job, level, &mut memory, (k > 0).then_some(&*from), to)?;
     }
-    let exact = payload.exact()?;
-    if !exact.is_empty() {
-        let grid = chunk.grid;
-        exact::read::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?, |place, element| {
-            if let Some(node) = if level == 0 { Some(place) } else { grid.node(level, place) } {
-                nodes[node] = element;
+    memory.values = other;
+    for k in 0..n_layers {
+        let exact = payload.exact(k)?;
+        if !exact.is_empty() {
+            let of_exact = sums_of(job.level, Prefetch::Nothing, exact, payload.exact_at(k) as u64);
+            let is_checked = job.verify && head.n_layers > 1;
+            if is_checked && check_of(of_exact, exact.len()) != head.layers[k].exact_check {
+                let text = "the exact elements of an mgard payload are damaged: their check does not match";
+                return Err(Error::corrupt(text));
             }
-        })?;
+            sums = sums.plus(of_exact);
+            let grid = chunk.grid;
+            exact::read::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?, |place, element| {
+                if let Some(node) = if level == 0 { Some(place) } else { grid.node(level, place) } {
+                    nodes[node] = element;
+                }
+            })?;
+        }
     }
-    Ok(sums.plus(sums_of(job.level, Prefetch::Nothing, exact, payload.exact_at() as u64)))
+    Ok(sums)
 }
 
-/// Takes the steps to the grid of a level, with the numbers that are in memory.
-fn walk_to<T: Real>(
+/// Takes the steps of a layer to the grid of a level, with the numbers that are in memory. `layers` is what those before it have of the
+/// array.
+fn take_steps<T: Real>(
     head: &Head,
+    k: usize,
     job: &Job,
     level: u32,
     memory: &mut Memory<T>,
+    layers: Option<&[T::Bytes]>,
     array: &mut [T::Bytes],
 ) -> Result<()> {
+    let grid = head.grid;
     let Memory { grids, numbers, .. } = memory;
-    let arrays = Arrays::new(head.grid);
-    let n_steps = head.grid.n_steps(level);
-    walk::reserve(&head.grid, n_steps, false, grids)?;
     let first = T::put(T::Word::from_u64(head.first));
+    let arrays = Arrays::new(grid);
+    let n_steps = grid.n_steps(level);
+    walk::reserve(&grid, n_steps, false, grids)?;
     grids[0][0] = first;
     array[0] = first;
     let mut at = 0;
-    for (i, step) in head.grid.steps().take(n_steps).enumerate() {
+    for (i, step) in grid.steps().take(n_steps).enumerate() {
         let [even, odd] = &mut *grids;
         let (before, after) = if i % 2 == 0 { (even, odd) } else { (odd, even) };
         let after = if i + 1 == n_steps { &mut array[..] } else { &mut after[..step.n_nodes()] };
-        let (of, start) = walk::array_of(&head.grid, i, at);
+        let (of, start) = walk::array_of(&grid, i, at);
         at += step.n_new();
         let numbers = Numbers { all: numbers, array: arrays.array(of), start };
-        let refine = Refine::<T> { step: &step, rule: rule(head, i, head.bin(&step)), before };
+        let refine = Refine::<T> { step: &step, rule: head.rule(k, i, &step), before, layers };
         walk::decode(&refine, job, numbers, after)?;
     }
     Ok(())
@@ -117,7 +131,7 @@ pub fn decode_region<T: Real>(
 ) -> Result<Sums> {
     // What is said of a large array must have a table of its size, before there is memory for it.
     let parsed = chunk.parse::<T>(payload, payload.len() as u64)?;
-    parsed.numbers(&Arrays::new(parsed.head.grid))?;
+    parsed.numbers(0, &Arrays::new(parsed.head.grid))?;
     let n_bytes = chunk.grid.n_nodes() * size_of::<T>();
     let failed = |_| Error::out_of_memory(n_bytes as u64, "a chunk");
     let mut all = u8::new_vec_zeroed(n_bytes).map_err(failed)?;
@@ -134,14 +148,12 @@ pub fn count<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8]) -> Result<BlockC
     let payload = chunk.parse::<T>(payload, payload.len() as u64)?;
     let (grid, mut counts) = (payload.head.grid, BlockCounts::default());
     let arrays = Arrays::new(grid);
-    payload.numbers(&arrays)?.count(&arrays, job, &mut counts)?;
-    let arrays = Arrays::of_layer(grid);
-    for k in 1..payload.head.n_layers {
-        payload.further_numbers(k, &arrays)?.count(&arrays, job, &mut counts)?;
-    }
-    let exact = payload.exact()?;
-    if !exact.is_empty() {
-        counts.exact = exact::count::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?)?;
+    for k in 0..payload.head.n_layers {
+        payload.numbers(k, &arrays)?.count(&arrays, job, &mut counts)?;
+        let exact = payload.exact(k)?;
+        if !exact.is_empty() {
+            counts.exact += exact::count::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?)?;
+        }
     }
     Ok(counts)
 }

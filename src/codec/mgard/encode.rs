@@ -1,25 +1,23 @@
-//! Encoding: what the bound is and what the bins are, then step by step from the first element to the array, and what is left
-//! for further layers.
+//! Encoding: for each layer what the bound is and what the bins are, then step by step from the first element to the array.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::choose::{Place, Sampler};
 use crate::codec::mgard::exact;
-use crate::codec::mgard::grid::{Grid, MAX_LEVELS};
-use crate::codec::mgard::layer::{Layer, Layers};
 use crate::codec::mgard::numbers::{self, Arrays};
 use crate::codec::mgard::params::MAX_LAYERS;
-use crate::codec::mgard::payload::{self, Head};
+use crate::codec::mgard::payload::{self, Head, Layer};
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{Errors, Limit, Refine, Rule, Watch};
-use crate::codec::mgard::walk::{self, Memory, rule};
+use crate::codec::mgard::refine::{Errors, Limit, Refine, Watch};
+use crate::codec::mgard::walk::{self, Memory};
 use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::kept::Kept;
 use crate::error::Result;
 use crate::format::checksum::Sums;
+use crate::stage::blocks::table::check_of;
 use crate::stage::quantise;
 use crate::stage::range::Ranger;
 use crate::stage::rows::{LANES, Rows, Task, at_level};
@@ -49,60 +47,62 @@ const MIDDLE_OF: usize = 63;
 pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
     let mut memory = Kept::<Memory<T>>::take();
-    let array = T::elements(src);
+    let (array, asked) = (T::elements(src), chunk.asked);
     let n_words = array.len().div_ceil(32);
-    let Memory { grids, numbers, exact } = &mut *memory;
+    let Memory { grids, numbers, values, exact, exact_before } = &mut *memory;
     walk::at_least(exact, n_words)?;
-    let exact = &exact[..n_words];
-    let mut coder = Coder::<T> { chunk, job, array, fill: chunk.fill::<T>(), grids, numbers, exact };
-    let plan = coder.plan(src)?;
-    coder.walk(&plan, None)?;
-    let layers = coder.look_at_layers(&plan)?;
+    walk::at_least(exact_before, n_words)?;
+    let [exact, exact_before] = [&exact[..n_words], &exact_before[..n_words]];
+    exact_before.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    let fill = chunk.fill::<T>();
+    let mut coder = Coder::<T> { chunk, job, array, fill, grids, numbers, values, exact, exact_before };
 
-    let mut head = plan.head;
-    let grid = head.grid;
-    let n_head = payload::head_bytes(&grid, head.n_layers);
+    let mut plan = coder.plan(src)?;
+    let (n_head, n_all) = (payload::head_bytes(&chunk.grid, asked.n_layers), chunk.payload_bound() as usize);
     let stored = Ok(Encoded { n_bytes: src.len(), sums: Sums::default() });
-    // What does not fit is stored; so much is what every writer has, once for layer 0 and twice for all.
-    let room = chunk.room() as usize;
-    let arrays = Arrays::new(grid);
-    if n_head + arrays.most_bytes(size_of::<T>()) > room {
-        return stored;
-    }
-    let (front, rest) = dst[..chunk.payload_bound() as usize].split_at_mut(n_head);
-    let room = room - n_head;
-    let (mut end, mut sums) = numbers::encode::<T>(&arrays, job, coder.numbers, n_head, &mut rest[..room])?;
-    head.layers[0].n_bytes = end;
-    if exact.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
-        let written = exact::write::<T>(array, grid.extents[3], exact, chunk.element()?, &mut rest[end..room]);
-        let Some(n_exact) = written else { return stored };
-        head.n_exact = n_exact;
-        sums = sums.plus(sums_of(job.level, Prefetch::Nothing, &rest[end..][..n_exact], (n_head + end) as u64));
-        end += n_exact;
-    }
-    let arrays = Arrays::of_layer(grid);
-    for (layer, told) in layers[..head.n_layers].iter().zip(&mut head.layers).skip(1) {
-        if n_head + end >= src.len() || end + arrays.most_bytes(size_of::<T>()) > rest.len() {
+    let (front, rest) = dst[..n_all].split_at_mut(n_head);
+    let (mut end, mut sums) = (0, Sums::default());
+    for k in 0..asked.n_layers {
+        coder.choose(&mut plan, k)?;
+        coder.walk(&plan.head, k, None)?;
+        let grid = plan.head.grid;
+        // What does not fit is stored; so much is what every writer has, once for layer 0 and twice for all.
+        let room = if k == 0 { chunk.room() as usize - n_head } else { rest.len() };
+        let arrays = Arrays::new(grid);
+        if (k > 0 && n_head + end >= src.len()) || end + arrays.most_bytes(size_of::<T>()) > room {
             return stored;
         }
-        coder.encode_layer(&grid, layer)?;
-        let (n_bytes, of_layer) =
-            numbers::encode::<T>(&arrays, job, coder.numbers, n_head + end, &mut rest[end..])?;
-        *told = payload::Layer { bound: layer.bound, bin: layer.rule.bin.to_f64(), n_bytes };
-        (end, sums) = (end + n_bytes, sums.plus(of_layer));
+        let layer = &mut plan.head.layers[k];
+        let (n_bytes, of_numbers) =
+            numbers::encode::<T>(&arrays, job, coder.numbers, n_head + end, &mut rest[end..room])?;
+        layer.n_bytes = n_bytes;
+        end += n_bytes;
+        sums = sums.plus(of_numbers);
+        if coder.has_exact(k) {
+            let row = grid.extents[3];
+            let written = exact::write::<T>(array, row, exact, chunk.element()?, &mut rest[end..room]);
+            let Some(n_exact) = written else { return stored };
+            layer.n_exact = n_exact;
+            let bytes = &rest[end..][..n_exact];
+            let of_exact = sums_of(job.level, Prefetch::Nothing, bytes, (n_head + end) as u64);
+            layer.exact_check = check_of(of_exact, n_exact);
+            sums = sums.plus(of_exact);
+            end += n_exact;
+        }
+        if k + 1 < asked.n_layers {
+            coder.keep_layer();
+        }
     }
-    head.write(front);
+    plan.head.write(front);
     sums = sums.plus(sums_of(job.level, Prefetch::Nothing, front, 0));
     Ok(Encoded { n_bytes: n_head + end, sums })
 }
 
 /// What is decided before a walk.
 #[derive(Clone, Copy)]
-struct Plan<T: Real> {
+struct Plan {
     head: Head,
-    /// Errors of layer 0 must be smaller.
-    bound: T,
-    /// The bound of the whole, if it is one of every element that was asked for.
+    /// The bound of the whole, or the value if it is that of a mean.
     of_all: f64,
     /// What rounding may add to an error, about.
     unit: f64,
@@ -117,34 +117,49 @@ struct Coder<'a, T: Real> {
     fill: T::Word,
     grids: &'a mut [Vec<T::Bytes>; 2],
     numbers: &'a mut Vec<T::Bytes>,
+    values: &'a mut Vec<T::Bytes>,
     exact: &'a [AtomicU32],
+    exact_before: &'a [AtomicU32],
 }
 
-impl<'a, T: Real> Coder<'a, T> {
-    /// Decides on everything.
-    fn plan(&mut self, src: &[u8]) -> Result<Plan<T>> {
+impl<T: Real> Coder<'_, T> {
+    /// Decides on what belongs to no layer.
+    fn plan(&self, src: &[u8]) -> Result<Plan> {
         let asked = self.chunk.asked;
         let of_all = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };
         let bound = asked.of_layer(0, of_all);
         let middle = self.middle();
         let largest = self.largest(middle, T::at_most(bound));
         let unit = if largest == T::ZERO { 0.0 } else { power_of_2(exponent(largest) - T::FRACTION_BITS as i32) };
-        let head = Head {
-            first: self.first(middle, T::at_most(bound)).to_word().to_u64(),
-            grid: self.chunk.grid,
-            cubic: 0,
-            bins: [0.0; MAX_LEVELS],
-            n_exact: 0,
-            layers: [payload::Layer::default(); MAX_LAYERS],
-            n_layers: asked.n_layers,
+        let first = self.first(middle, T::at_most(bound)).to_word().to_u64();
+        let layers = [Layer::NEW; MAX_LAYERS];
+        let head = Head { first, grid: self.chunk.grid, layers, n_layers: asked.n_layers };
+        Ok(Plan { head, of_all, unit })
+    }
+
+    /// Decides on the bins of a layer, and on what its steps predict from; that of layer 0 decides on the order of the axes, too.
+    fn choose(&mut self, plan: &mut Plan, k: usize) -> Result<()> {
+        let bound = self.chunk.asked.of_layer(k, plan.of_all);
+        plan.set_bins::<T>(k, within(bound, plan.unit), bound, 1.0);
+        let Head { grid, layers, .. } = &mut plan.head;
+        let bin = T::at_most(layers[k].bins[0]);
+        // The samples are of the finest levels, whose bins are as long as any.
+        let reach = |k: usize| T::at_most(layers[k].bins[0]) * T::HALF;
+        let before = (k > 0).then(|| (&self.values[..self.array.len()], reach(k - 1)));
+        let sampler = Sampler {
+            array: self.array,
+            layers: before,
+            grid: *grid,
+            bin,
+            inverse: bin.inverse(),
+            fill: self.fill,
         };
-        let mut plan = Plan { head, bound: T::ZERO, of_all, unit };
-        plan.bin(within(bound, unit), bound, 1.0);
-        let bin = T::at_most(plan.head.bins[0]);
-        let sampler =
-            Sampler { array: self.array, grid: self.chunk.grid, bin, inverse: bin.inverse(), fill: self.fill };
-        (plan.head.grid, plan.head.cubic) = sampler.choose();
-        if asked.mode == Mode::Rms { self.widen(plan) } else { Ok(plan) }
+        if k == 0 {
+            (*grid, layers[k].cubic) = sampler.choose();
+        } else {
+            (layers[k].predicts, layers[k].cubic) = sampler.choose_further();
+        }
+        if self.chunk.asked.mode == Mode::Rms { self.widen(plan, k, bound) } else { Ok(()) }
     }
 
     /// The absolute bound that the value of mode rel is for this array.
@@ -199,27 +214,30 @@ impl<'a, T: Real> Coder<'a, T> {
         self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
     }
 
-    /// Goes all steps, and finds their numbers, those of each in the order of its nodes. The errors, if they are measured in
-    /// units of which a bin has `units`.
-    fn walk(&mut self, plan: &Plan<T>, units: Option<T>) -> Result<Errors> {
-        let head = &plan.head;
+    /// Goes all steps of a layer, and finds their numbers, those of each in the order of its nodes. The errors, if they are measured
+    /// in units of which 1 has `units`.
+    fn walk(&mut self, head: &Head, k: usize, units: Option<T>) -> Result<Errors> {
+        let (grid, n) = (&head.grid, self.array.len());
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        let limit = Limit { bound: plan.bound, fill: self.fill };
-        let watch = Watch { array: self.array, limit, exact: self.exact, units };
+        let is_any = self.exact_before.iter().any(|word| word.load(Ordering::Relaxed) != 0);
+        let exact_before = is_any.then_some(self.exact_before);
+        let limit = Limit { bound: limit(head.layers[k].bound), fill: self.fill };
+        let watch = Watch { array: self.array, exact_before, limit, exact: self.exact, units };
         let first = T::of(T::put(T::Word::from_u64(head.first)));
         let mut errors = watch.begin(first);
-        // Further layers begin with the values after the last step.
-        let (n_steps, is_kept) = (head.grid.n_steps(0), head.n_layers > 1);
-        walk::reserve(&head.grid, n_steps, is_kept, self.grids)?;
-        walk::at_least(self.numbers, head.grid.n_nodes() - usize::from(!is_kept))?;
+        let layers = (k > 0).then(|| &self.values[..n]);
+        // The next layer begins with the values after the last step.
+        let (n_steps, is_kept) = (grid.n_steps(0), k + 1 < head.n_layers);
+        walk::reserve(grid, n_steps, is_kept, self.grids)?;
+        walk::at_least(self.numbers, n - 1)?;
         self.grids[0][0] = first.bytes();
         let mut at = 0;
-        for (i, step) in head.grid.steps().enumerate() {
+        for (i, step) in grid.steps().enumerate() {
             let [even, odd] = &mut *self.grids;
             let (before, after) = if i % 2 == 0 { (even, odd) } else { (odd, even) };
             let is_kept = is_kept || i + 1 < n_steps;
             let after = if is_kept { &mut after[..step.n_nodes()] } else { &mut [][..] };
-            let refine = Refine::<T> { step: &step, rule: rule(head, i, head.bin(&step)), before };
+            let refine = Refine::<T> { step: &step, rule: head.rule(k, i, &step), before, layers };
             let numbers = &mut self.numbers[at..at + step.n_new()];
             at += step.n_new();
             errors = errors.plus(walk::encode(&refine, &watch, self.job, numbers, after)?);
@@ -227,18 +245,19 @@ impl<'a, T: Real> Coder<'a, T> {
         Ok(errors)
     }
 
-    /// Looks for the largest bins whose errors have a root of the mean of squares that is not above the value.
-    fn widen(&mut self, plan: Plan<T>) -> Result<Plan<T>> {
-        let (value, unit) = (self.value_of_layer(0), plan.unit);
+    /// Looks for the largest bins of a layer whose errors have a root of the mean of squares that is not above the value. Bins for a
+    /// bound of every element are set, and may be best.
+    fn widen(&mut self, plan: &mut Plan, k: usize, value: f64) -> Result<()> {
+        let unit = plan.unit;
         let n_axes = self.chunk.grid.extents.iter().filter(|&&n| n > 1).count();
         let finer = if n_axes > 1 { FINER } else { 1.0 };
         // That of errors which are equally likely in a bin; then as measured, and a little below.
         let (mut half, mut best) = (value * 3f64.sqrt(), None);
         for _ in 0..TRIES {
-            let mut wider = plan;
-            wider.bin(half, (half + unit.min(half)).min(f64::MAX), finer);
-            let units = units::<T>(wider.head.bins[0]);
-            let root = root(self.walk(&wider, Some(units))?, units);
+            let mut wider = *plan;
+            wider.set_bins::<T>(k, half, (half + unit.min(half)).min(f64::MAX), finer);
+            let units = units::<T>(wider.head.layers[k].bins[0]);
+            let root = root(self.walk(&wider.head, k, Some(units))?, units);
             let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(0.125, 8.0);
             if root <= value && best.as_ref().is_none_or(|&(of_best, _)| half > of_best) {
                 best = Some((half, wider));
@@ -253,87 +272,42 @@ impl<'a, T: Real> Coder<'a, T> {
             half = next;
         }
         // Where each error is below the value, the mean is.
-        Ok(best.map_or(plan, |(_, wider)| wider))
-    }
-
-    /// The value that counts for a layer.
-    fn value_of_layer(&self, k: usize) -> f64 {
-        self.chunk.asked.of_layer(k, self.chunk.asked.value)
-    }
-
-    /// Where the values after the last step are.
-    fn values<'g>(grids: &'g mut [Vec<T::Bytes>; 2], grid: &Grid) -> &'g mut [T::Bytes] {
-        &mut grids[grid.n_steps(0) % 2][..grid.n_nodes()]
-    }
-
-    /// The array, for further layers.
-    fn layers(&self) -> Layers<'a, T> {
-        Layers { job: self.job, array: self.array, exact: self.exact }
-    }
-
-    /// Decides on further layers after a walk, the first of which is behind a place for layer 0, and marks the elements that they do
-    /// not keep.
-    fn look_at_layers(&mut self, plan: &Plan<T>) -> Result<[Layer<T>; MAX_LAYERS]> {
-        let (asked, n_layers) = (self.chunk.asked, plan.head.n_layers);
-        let mut layers = [self.layer(0.0, 0.0); MAX_LAYERS];
-        for k in 1..n_layers {
-            if asked.mode == Mode::Rms {
-                self.widest_layer(plan, &mut layers[1..=k], self.value_of_layer(k))?;
-            } else {
-                let bound = asked.of_layer(k, plan.of_all);
-                layers[k] = self.layer(within(bound, plan.unit), bound);
-            }
-        }
-        if n_layers > 1 {
-            self.layers().look(Self::values(self.grids, &plan.head.grid), &layers[1..n_layers], None)?;
-        }
-        Ok(layers)
-    }
-
-    /// Makes the last one of some layers one whose errors have a root of the mean of squares that is not above the value.
-    fn widest_layer(&mut self, plan: &Plan<T>, layers: &mut [Layer<T>], value: f64) -> Result<()> {
-        let last = layers.len() - 1;
-        // That of errors which are equally likely in a bin, and a little below.
-        let mut half = value * 3f64.sqrt() * 0.9995;
-        for _ in 0..TRIES {
-            layers[last] = self.layer(half, (half + plan.unit.min(half)).min(f64::MAX));
-            let units = units::<T>(layers[last].rule.bin.to_f64());
-            let errors = self.layers().look(Self::values(self.grids, &plan.head.grid), layers, Some(units))?;
-            let root = root(errors, units);
-            if root <= value {
-                return Ok(());
-            }
-            half *= value / root * 0.998;
-        }
-        // Where each error is below the value, the mean is.
-        layers[last] = self.layer(within(value, plan.unit), value);
+        *plan = best.map_or(*plan, |(_, wider)| wider);
         Ok(())
     }
 
-    /// A layer of bins with this half.
-    fn layer(&self, half: f64, bound: f64) -> Layer<T> {
-        let rule = Rule::new(false, T::at_most(bin::<T>(half)));
-        Layer { rule, limit: Limit { bound: limit(bound), fill: self.fill }, bound }
+    /// Whether a layer that was walked has elements which it does not keep, but those before did; only these are marked from now on.
+    fn has_exact(&self, k: usize) -> bool {
+        let mut all = 0;
+        for (word, before) in self.exact.iter().zip(self.exact_before) {
+            let (marked, known) = (word.load(Ordering::Relaxed), before.load(Ordering::Relaxed));
+            if k > 0 && marked & known != 0 {
+                word.store(marked & !known, Ordering::Relaxed);
+            }
+            all |= marked & !known;
+        }
+        all != 0
     }
 
-    /// Finds the numbers of a layer, and makes values those after it.
-    fn encode_layer(&mut self, grid: &Grid, layer: &Layer<T>) -> Result<()> {
-        let layers = self.layers();
-        let numbers = &mut self.numbers[..grid.n_nodes()];
-        layers.encode(layer, Self::values(self.grids, grid), numbers)
+    /// Keeps what a layer that was walked has for the next one.
+    fn keep_layer(&mut self) {
+        for (word, before) in self.exact.iter().zip(self.exact_before) {
+            before.fetch_or(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        std::mem::swap(self.values, &mut self.grids[self.chunk.grid.n_steps(0) % 2]);
     }
 }
 
-impl<T: Real> Plan<T> {
-    /// Sets the bins, of which the finest level has those with this half, and the bound.
-    fn bin(&mut self, half: f64, bound: f64, finer: f64) {
+impl Plan {
+    /// Sets the bins of a layer, of which the finest level has those with this half, and its bound.
+    fn set_bins<T: Real>(&mut self, k: usize, half: f64, bound: f64, finer: f64) {
         let mut factor = 1.0;
-        for bin in &mut self.head.bins[..self.head.grid.n_levels() as usize] {
+        let layer = &mut self.head.layers[k];
+        for bin in &mut layer.bins[..self.head.grid.n_levels() as usize] {
             *bin = T::at_most(self::bin::<T>(half) / factor).to_f64();
             factor = FINEST.min(factor * finer);
         }
-        self.head.layers[0].bound = bound;
-        self.bound = limit(bound);
+        layer.bound = bound;
     }
 }
 

@@ -2,7 +2,8 @@
 //! squares.
 //!
 //! `grid` says what the grids are, `refine` how one follows from the one before, and `numbers` how what is left is coded.
-//! `layer` comes closer to the array where several layers are asked for, and `part` tells how much a reader needs who takes less.
+//! Where several layers are asked for each further one does the same with what those before have left, and `part` tells how much a reader
+//! needs who takes less.
 //! `choose` looks for what is best to predict from; `encode` and `decode` do a chunk; `payload` says where everything is, and
 //! `exact` keeps the elements that no prediction is good enough for, and NaN and fill values.
 //!
@@ -14,7 +15,6 @@ mod decode;
 mod encode;
 mod exact;
 mod grid;
-mod layer;
 mod numbers;
 pub mod params;
 mod part;

@@ -1,13 +1,11 @@
-//! Numbers: what is left of the new nodes of all steps, or of all elements, in blocks that know nothing of each other, behind
-//! a table of them.
+//! Numbers: what is left of the new nodes of all steps of a layer, in blocks that know nothing of each other, behind a table of them.
 //!
 //! ```text
 //! u32 end in units, u32 check of each block | blocks
 //! a block: u8 kind | u8 0 | u16 0 | numbers in contexts of those near them
 //! ```
 //!
-//! The numbers of the first steps are an array with one axis, those of each other step one with up to three; those of a further
-//! layer are one with up to three, too. The blocks of one
+//! The numbers of the first steps are an array with one axis, those of each other step one with up to three. The blocks of one
 //! array follow those of the one before, so all of them can be coded side by side. An encoder has the numbers of an array in the order of
 //! its nodes; a decoder has those of a block behind each other, so that several threads write them.
 
@@ -84,13 +82,6 @@ impl Arrays {
             all.push(&[n_together as u64]);
         }
         grid.steps().skip(n_front).for_each(|step| all.push(&step.new_extents().map(|n| n as u64)));
-        all
-    }
-
-    /// That of a further layer: a number for each element.
-    pub fn of_layer(grid: Grid) -> Self {
-        let mut all = Self::NONE;
-        all.push(&grid.extents.map(|n| n as u64));
         all
     }
 

@@ -3,8 +3,11 @@
 //! ```text
 //! f64 bound | the first value, 8 bytes | u8 axes in the order of steps, 4 | u32 0 |
 //! u64 which steps are cubic | f64 bin of each level, the coarsest first | u64 bytes of exact elements |
-//! if there are several layers, of each: f64 bound | f64 bin | u64 bytes of table and blocks
-//! table and blocks of numbers of layer 0 | exact elements | table and blocks of further layers
+//! if there are several layers, of the first: f64 bound | u64 bytes of table and blocks | u64 check of exact elements
+//!     of each further one: f64 bound | u64 bytes of table and blocks | u64 check of exact elements |
+//!     u64 bytes of exact elements | u64 which steps predict | u64 which are cubic | f64 bin of each level
+//!     u64 check of what is before it
+//! of each layer: table and blocks of numbers | exact elements
 //! ```
 //!
 //! So what few layers need is in front, and the head tells how much that is.
@@ -12,23 +15,64 @@
 use crate::codec::mgard::grid::{Grid, MAX_LEVELS, MAX_RANK, Step};
 use crate::codec::mgard::numbers::{Arrays, Coded, UNIT, end_of_blocks};
 use crate::codec::mgard::params::MAX_LAYERS;
+use crate::codec::mgard::real::Real;
+use crate::codec::mgard::refine::{From, Rule};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::Sums;
+use crate::stage::blocks::table::check_of;
 use crate::types::DType;
 
 /// Bytes in front of the bins.
 const FIXED_BYTES: usize = 32;
-/// Bytes that tell of a layer.
-const LAYER_BYTES: usize = 24;
+/// Bytes that tell of the first one of several layers, and of each further one beside bins.
+const FIRST_LAYER_BYTES: usize = 24;
+const LAYER_BYTES: usize = 48;
+/// Bytes of the check of a head.
+const CHECK_BYTES: usize = 8;
 
 /// What is told of a layer.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Layer {
     /// No error is larger after it.
     pub bound: f64,
-    /// Its bin; that of layer 0, where levels have bins, is 0.
-    pub bin: f64,
+    /// A bit for each step that predicts from nodes, and for each whose predictions are cubic. All steps of layer 0 predict so.
+    pub predicts: u64,
+    pub cubic: u64,
+    /// The bins of the levels, the finest first.
+    pub bins: [f64; MAX_LEVELS],
     /// Bytes of its table and blocks.
     pub n_bytes: usize,
+    /// Bytes of the elements that are exact from it on, and their check if there are several layers.
+    pub n_exact: usize,
+    pub exact_check: u32,
+}
+
+impl Layer {
+    /// One of which nothing is known yet.
+    pub const NEW: Self = Self {
+        bound: 0.0,
+        predicts: u64::MAX,
+        cubic: 0,
+        bins: [0.0; MAX_LEVELS],
+        n_bytes: 0,
+        n_exact: 0,
+        exact_check: 0,
+    };
+
+    /// Its bins, the coarsest level first, as a head has them.
+    fn bins(&self, n_levels: usize) -> impl Iterator<Item = u64> {
+        self.bins[..n_levels].iter().rev().map(|bin| bin.to_bits())
+    }
+
+    /// The bin of a step.
+    fn bin<T: Real>(&self, step: &Step) -> T {
+        T::at_most(self.bins[step.level as usize])
+    }
+
+    /// How far values may be from the array where it is not exact, as far as bins tell: half a bin of that level.
+    pub fn reach<T: Real>(&self, step: &Step) -> T {
+        self.bin::<T>(step) * T::HALF
+    }
 }
 
 /// What is in front of the numbers.
@@ -37,12 +81,6 @@ pub struct Head {
     /// The bits of what the first element is predicted to be.
     pub first: u64,
     pub grid: Grid,
-    /// A bit for each step with cubic predictions.
-    pub cubic: u64,
-    /// The bins of the levels, the finest first.
-    pub bins: [f64; MAX_LEVELS],
-    /// Bytes of exact elements.
-    pub n_exact: usize,
     /// The layers, of which there are so many.
     pub layers: [Layer; MAX_LAYERS],
     pub n_layers: usize,
@@ -54,14 +92,16 @@ impl Head {
         self.layers[self.n_layers - 1].bound
     }
 
-    /// The bin of a step.
-    pub fn bin(&self, step: &Step) -> f64 {
-        self.bins[step.level as usize]
-    }
-
-    /// Whether a step, given by its number, has cubic predictions.
-    pub fn is_cubic(&self, step: usize) -> bool {
-        self.cubic >> step & 1 == 1
+    /// How the numbers of step `i` become elements in layer `k`.
+    pub fn rule<T: Real>(&self, k: usize, i: usize, step: &Step) -> Rule<T> {
+        let layer = &self.layers[k];
+        let from = match (layer.predicts >> i & 1, layer.cubic >> i & 1) {
+            (0, _) => From::Layers,
+            (_, 0) => From::Two,
+            _ => From::Four,
+        };
+        let reach = if k > 0 { self.layers[k - 1].reach(step) } else { T::ZERO };
+        Rule::new(from, reach, layer.bin(step))
     }
 
     /// Writes it to `out`, which has exactly its bytes.
@@ -70,21 +110,36 @@ impl Head {
         out[8..16].copy_from_slice(&self.first.to_le_bytes());
         out[16..20].copy_from_slice(&self.grid.order);
         out[20..24].fill(0);
-        out[24..32].copy_from_slice(&self.cubic.to_le_bytes());
-        let bins = self.bins[..self.grid.n_levels() as usize].iter().rev();
-        let told = if self.n_layers > 1 { self.n_layers } else { 0 };
-        let of_layer = |&Layer { bound, bin, n_bytes }: &Layer| [bound.to_bits(), bin.to_bits(), n_bytes as u64];
-        let layers = self.layers[..told].iter().flat_map(of_layer);
-        let numbers = bins.map(|bin| bin.to_bits()).chain([self.n_exact as u64]).chain(layers);
+        let [first, further @ ..] = &self.layers;
+        out[24..32].copy_from_slice(&first.cubic.to_le_bytes());
+        let n_levels = self.grid.n_levels() as usize;
+        let of_any = |layer: &Layer| [layer.bound.to_bits(), layer.n_bytes as u64, layer.exact_check.into()];
+        let further = further[..self.n_layers - 1].iter().flat_map(|layer| {
+            let of_further = [layer.n_exact as u64, layer.predicts, layer.cubic];
+            of_any(layer).into_iter().chain(of_further).chain(layer.bins(n_levels))
+        });
+        let numbers = first.bins(n_levels).chain([first.n_exact as u64]).chain(of_any(first)).chain(further);
+        // Of one layer there is room for no more than its bins and exact elements.
         for (number, out) in numbers.zip(out[FIXED_BYTES..].chunks_exact_mut(8)) {
             out.copy_from_slice(&number.to_le_bytes());
+        }
+        if self.n_layers > 1 {
+            let (head, check) = out.split_at_mut(out.len() - CHECK_BYTES);
+            check.copy_from_slice(&check_of_head(head).to_le_bytes());
         }
     }
 }
 
 /// Bytes of a head.
 pub fn head_bytes(grid: &Grid, n_layers: usize) -> usize {
-    FIXED_BYTES + 8 * (grid.n_levels() as usize + 1) + if n_layers > 1 { LAYER_BYTES * n_layers } else { 0 }
+    let bins = 8 * grid.n_levels() as usize;
+    let of_layers = FIRST_LAYER_BYTES + (n_layers - 1) * (LAYER_BYTES + bins) + CHECK_BYTES;
+    FIXED_BYTES + bins + 8 + if n_layers > 1 { of_layers } else { 0 }
+}
+
+/// The check of a head without it.
+fn check_of_head(head: &[u8]) -> u64 {
+    check_of(Sums::of(head, 0), head.len()).into()
 }
 
 /// The parts of a payload, which may end early.
@@ -116,48 +171,65 @@ impl<'p> Payload<'p> {
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let n_levels = grid.n_levels() as usize;
-        let mut bins = [0.0; MAX_LEVELS];
-        for (i, bin) in bins[..n_levels].iter_mut().rev().enumerate() {
-            *bin = float(FIXED_BYTES + 8 * i);
-        }
+        let bins = |at: usize| {
+            let mut bins = [0.0; MAX_LEVELS];
+            for (i, bin) in bins[..n_levels].iter_mut().rev().enumerate() {
+                *bin = float(at + 8 * i);
+            }
+            bins
+        };
         let first = if words == DType::U32 { f32::from_bits(number(8) as u32).into() } else { float(8) };
         let behind = FIXED_BYTES + 8 * n_levels;
-        let n_exact = size(behind)?;
-        let n_rest = usize::try_from(n_all).ok().and_then(|n| n.checked_sub(n_head)?.checked_sub(n_exact));
-        let mut n_left = n_rest.ok_or_else(wrong)?;
-        let mut layers = [Layer::default(); MAX_LAYERS];
+        let mut layers = [Layer::NEW; MAX_LAYERS];
+        layers[0] = Layer { cubic: number(24), bins: bins(FIXED_BYTES), n_exact: size(behind)?, ..Layer::NEW };
+        let n_all = usize::try_from(n_all).map_err(|_| wrong())?;
+        let without = |n: usize, layer: &Layer| n.checked_sub(layer.n_bytes)?.checked_sub(layer.n_exact);
+        let n_left = without(n_all, &layers[0]).and_then(|n| n.checked_sub(n_head)).ok_or_else(wrong)?;
         if n_layers == 1 {
-            layers[0] = Layer { bound: float(0), bin: 0.0, n_bytes: n_left };
+            (layers[0].bound, layers[0].n_bytes) = (float(0), n_left);
         } else {
-            let ats = (behind + 8..).step_by(LAYER_BYTES);
-            for (layer, at) in layers[..n_layers].iter_mut().zip(ats) {
-                *layer = Layer { bound: float(at), bin: float(at + 8), n_bytes: size(at + 16)? };
-                n_left = n_left.checked_sub(layer.n_bytes).ok_or_else(wrong)?;
+            if number(n_head - CHECK_BYTES) != check_of_head(&front[..n_head - CHECK_BYTES]) {
+                return Err(Error::corrupt("the head of an mgard payload is damaged: its check does not match"));
             }
-            let is_apart = layers.iter().any(|layer| layer.n_bytes % UNIT > 0) || n_exact % UNIT > 0;
-            if n_left > 0 || layers[0].bin.to_bits() != 0 || is_apart {
+            let check = |at: usize| u32::try_from(number(at)).map_err(|_| wrong());
+            (layers[0].bound, layers[0].n_bytes) = (float(behind + 8), size(behind + 16)?);
+            layers[0].exact_check = check(behind + 24)?;
+            let ats = (behind + 8 + FIRST_LAYER_BYTES..).step_by(LAYER_BYTES + 8 * n_levels);
+            for (layer, at) in layers[1..n_layers].iter_mut().zip(ats) {
+                let (n_bytes, exact_check, n_exact) = (size(at + 8)?, check(at + 16)?, size(at + 24)?);
+                let (predicts, cubic, bins) = (number(at + 32), number(at + 40), bins(at + LAYER_BYTES));
+                *layer = Layer { bound: float(at), predicts, cubic, bins, n_bytes, n_exact, exact_check };
+            }
+            let is_odd = |layer: &Layer| {
+                let is_unchecked = layer.n_exact == 0 && layer.exact_check != 0;
+                !(layer.n_bytes | layer.n_exact).is_multiple_of(UNIT) || is_unchecked
+            };
+            if layers.iter().any(is_odd) || layers.iter().try_fold(n_all - n_head, without) != Some(0) {
                 return Err(wrong());
             }
         }
-        let head = Head { first: number(8), grid, cubic: number(24), bins, n_exact, layers, n_layers };
+        let head = Head { first: number(8), grid, layers, n_layers };
         let is_size = |x: f64| x.is_finite() && x >= 0.0;
-        let are_sizes = layers.iter().all(|layer| is_size(layer.bound) && is_size(layer.bin));
-        if !first.is_finite() || !are_sizes || !bins.into_iter().all(is_size) || head.bound().to_bits() != number(0)
-        {
+        let are_sizes = layers.iter().all(|layer| is_size(layer.bound) && layer.bins.into_iter().all(is_size));
+        if !first.is_finite() || !are_sizes || head.bound().to_bits() != number(0) {
             return Err(wrong());
         }
         Ok(Self { head, front, bytes })
     }
 
-    /// Where exact elements begin.
-    pub fn exact_at(&self) -> usize {
-        self.front.len() + self.head.layers[0].n_bytes
+    /// Where a layer begins, with its table.
+    fn start(&self, k: usize) -> usize {
+        self.front.len() + self.head.layers[..k].iter().map(|layer| layer.n_bytes + layer.n_exact).sum::<usize>()
+    }
+
+    /// Where the exact elements of a layer begin.
+    pub fn exact_at(&self, k: usize) -> usize {
+        self.start(k) + self.head.layers[k].n_bytes
     }
 
     /// Bytes that so many layers need.
     pub fn end(&self, n_layers: usize) -> usize {
-        let further: usize = self.head.layers[1..n_layers].iter().map(|layer| layer.n_bytes).sum();
-        self.exact_at() + self.head.n_exact + further
+        self.start(n_layers)
     }
 
     /// Bytes that the grid which is made with these arrays needs.
@@ -165,46 +237,36 @@ impl<'p> Payload<'p> {
     /// # Errors
     /// `Truncated`.
     pub fn end_of(&self, arrays: &Arrays) -> Result<usize> {
-        if self.head.n_exact > 0 || !arrays.is_part() {
+        if self.head.layers[0].n_exact > 0 || !arrays.is_part() {
             return Ok(self.end(1));
         }
         let at = self.front.len();
-        Ok(end_of_blocks(arrays, &self.bytes[at..], at)?.min(self.exact_at()))
+        Ok(end_of_blocks(arrays, &self.bytes[at..], at)?.min(self.exact_at(0)))
     }
 
-    /// The numbers of layer 0 that are in these arrays.
+    /// The numbers of a layer that are in these arrays.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
-    pub fn numbers(&self, arrays: &Arrays) -> Result<Coded<'p>> {
-        let at = self.front.len();
-        let end = self.exact_at();
+    pub fn numbers(&self, k: usize, arrays: &Arrays) -> Result<Coded<'p>> {
+        let at = self.start(k);
         // What is behind the blocks of these arrays may be missing.
-        let bytes = &self.bytes[at..end.min(self.bytes.len())];
-        Coded::parse(arrays, bytes, self.head.layers[0].n_bytes, at)
+        let end = self.exact_at(k).min(self.bytes.len());
+        let bytes = self.bytes.get(at..end).ok_or_else(|| truncated("a layer"))?;
+        Coded::parse(arrays, bytes, self.head.layers[k].n_bytes, at)
     }
 
-    /// Those of a further layer.
-    ///
-    /// # Errors
-    /// `Truncated` or `Corrupt`.
-    pub fn further_numbers(&self, k: usize, arrays: &Arrays) -> Result<Coded<'p>> {
-        let (at, n_bytes) = (self.end(k), self.head.layers[k].n_bytes);
-        let bytes = self.bytes.get(at..at + n_bytes).ok_or_else(|| truncated("a layer"))?;
-        Coded::parse(arrays, bytes, n_bytes, at)
-    }
-
-    /// The exact elements.
+    /// The elements that are exact from a layer on.
     ///
     /// # Errors
     /// `Truncated`.
-    pub fn exact(&self) -> Result<&'p [u8]> {
-        let at = self.exact_at();
+    pub fn exact(&self, k: usize) -> Result<&'p [u8]> {
+        let (at, n_exact) = (self.exact_at(k), self.head.layers[k].n_exact);
         // None are not missing where there are only some blocks.
-        if self.head.n_exact == 0 {
+        if n_exact == 0 {
             return Ok(&[]);
         }
-        self.bytes.get(at..at + self.head.n_exact).ok_or_else(|| truncated("its exact elements"))
+        self.bytes.get(at..at + n_exact).ok_or_else(|| truncated("its exact elements"))
     }
 }
 

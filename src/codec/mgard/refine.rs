@@ -22,11 +22,23 @@ use crate::stage::word::Word;
 /// Nodes of a tile, at most.
 pub const TILE: usize = 512;
 
+/// What new nodes of a step are predicted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// They are predicted to be what the layers before have.
+    Layers,
+    /// The two nodes beside them.
+    Two,
+    /// Four nodes, where there are so many.
+    Four,
+}
+
 /// How numbers become elements in one step.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<T> {
-    /// Four nodes predict, where there are so many, and not two.
-    pub is_cubic: bool,
+    pub from: From,
+    /// In a further layer, how far predictions may be from what the layers before have.
+    pub reach: T,
     /// The length of a bin, and its inverse.
     pub bin: T,
     pub inverse: T,
@@ -34,8 +46,8 @@ pub struct Rule<T> {
 
 impl<T: Real> Rule<T> {
     /// Of bins of this length.
-    pub fn new(is_cubic: bool, bin: T) -> Self {
-        Self { is_cubic, bin, inverse: bin.inverse() }
+    pub fn new(from: From, reach: T, bin: T) -> Self {
+        Self { from, reach, bin, inverse: bin.inverse() }
     }
 }
 
@@ -44,6 +56,8 @@ pub struct Refine<'a, T: Real> {
     pub step: &'a Step,
     pub rule: Rule<T>,
     pub before: &'a [T::Bytes],
+    /// In a further layer, what the layers before have of the array.
+    pub layers: Option<&'a [T::Bytes]>,
 }
 
 impl<T: Real> Refine<'_, T> {
@@ -78,9 +92,32 @@ impl<T: Real> Refine<'_, T> {
         end - start
     }
 
-    /// Predicts the new nodes of a unit from `start` on.
+    /// Predicts the new nodes of a unit from `start` on, which are not farther from what the layers before have than these are from
+    /// the array.
     #[inline(always)]
     fn predict(&self, unit: usize, start: usize, out: &mut [T]) {
+        let Some(layers) = self.layers else {
+            self.predict_from_nodes(unit, start, out);
+            return;
+        };
+        if self.rule.from == From::Layers {
+            gather(self, layers, unit, start, out);
+            return;
+        }
+        let mut values = [T::ZERO; TILE];
+        let n = out.len();
+        let values = &mut values[..n];
+        gather(self, layers, unit, start, values);
+        self.predict_from_nodes(unit, start, out);
+        let mut k = 0;
+        while k < n {
+            out[k] = near(out[k], values[k], self.rule.reach);
+            k += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn predict_from_nodes(&self, unit: usize, start: usize, out: &mut [T]) {
         let [_, n_before, _] = self.step.along();
         if self.is_along_rows() {
             let row = &self.before[unit * n_before..][..n_before];
@@ -101,7 +138,7 @@ impl<T: Real> Refine<'_, T> {
             return;
         }
         let next = &self.before[at + inner..][..n];
-        if self.rule.is_cubic && pair > 0 && pair + 2 < n_before {
+        if self.rule.from == From::Four && pair > 0 && pair + 2 < n_before {
             let (last, after) = (&self.before[at - inner..][..n], &self.before[at + 2 * inner..][..n]);
             let mut k = 0;
             while k < n {
@@ -117,7 +154,7 @@ impl<T: Real> Refine<'_, T> {
         }
     }
 
-    /// As [`Refine::predict`] in a row of nodes.
+    /// As [`Refine::predict_from_nodes`] in a row of nodes.
     #[inline(always)]
     fn predict_along_row(&self, row: &[T::Bytes], start: usize, out: &mut [T]) {
         let n = out.len();
@@ -132,7 +169,7 @@ impl<T: Real> Refine<'_, T> {
             out[k] = linear(T::of(near[k]), T::of(next[k]));
             k += 1;
         }
-        if !self.rule.is_cubic {
+        if self.rule.from != From::Four {
             return;
         }
         // Those with two nodes on each side.
@@ -190,6 +227,14 @@ impl<T: Real> Refine<'_, T> {
 #[inline(always)]
 pub fn ordinary<T: Real>(x: T) -> T {
     if x.size() <= T::MAX { x } else { T::ZERO }
+}
+
+/// What is nearest to a prediction of all that is not farther than `reach` from a value.
+#[inline(always)]
+pub fn near<T: Real>(predicted: T, value: T, reach: T) -> T {
+    let (least, most) = (value - reach, value + reach);
+    let above = if predicted < least { least } else { predicted };
+    if above > most { most } else { above }
 }
 
 /// Between two nodes, in the middle.
@@ -296,16 +341,36 @@ impl<T: Real> Limit<T> {
 pub struct Watch<'a, T: Real> {
     /// The array.
     pub array: &'a [T::Bytes],
+    /// A bit for each element that is exact by the layers before, if there are any.
+    pub exact_before: Option<&'a [AtomicU32]>,
     pub limit: Limit<T>,
-    /// A bit for each element of the array that is kept exactly.
+    /// A bit for each element of the array that this layer does not keep.
     pub exact: &'a [AtomicU32],
     /// If errors are measured, how many units of them are 1.
     pub units: Option<T>,
 }
 
+/// Makes elements NaN, which no layer keeps, where they are exact already.
+#[inline(never)]
+fn hide<T: Real>(exact: &[AtomicU32], mut runs: Runs, elements: &mut [T]) {
+    let mut k = 0;
+    while let Some(Run { place, stride, n }) = runs.next() {
+        for place in (0..n).map(|i| place + i * stride) {
+            if exact[place / 32].load(Ordering::Relaxed) >> (place % 32) & 1 == 1 {
+                elements[k] = T::of(T::put(T::Word::low_mask(T::Word::BITS)));
+            }
+            k += 1;
+        }
+    }
+}
+
 impl<T: Real> Watch<'_, T> {
     /// Marks the first element if it may not be what the way begins with; its error, if errors are measured.
     pub fn begin(&self, first: T) -> Errors {
+        let is_exact = |exact: &[AtomicU32]| exact[0].load(Ordering::Relaxed) & 1 == 1;
+        if self.exact_before.is_some_and(is_exact) {
+            return Errors::default();
+        }
         let element = T::of(self.array[0]);
         let is_kept = self.limit.is_kept(element, first, T::ZERO);
         if !is_kept {
@@ -368,10 +433,13 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
             let mut at = 0;
             while at < n_new {
                 let n = TILE.min(n_new - at);
-                let (new, elements) = (&mut new[..n], &mut elements[..n]);
+                let (new, elements, codes) = (&mut new[..n], &mut elements[..n], &mut codes[at..][..n]);
                 refine.predict(unit, at, new);
                 gather(refine, watch.array, unit, at, elements);
-                let n_kept = quantise(&refine.rule, &watch.limit, elements, new, &mut codes[at..][..n]);
+                if let Some(exact) = watch.exact_before {
+                    hide(exact, Runs::new(refine, unit, at, n), elements);
+                }
+                let n_kept = quantise(&refine.rule, &watch.limit, elements, new, codes);
                 if n_kept < n {
                     mark_exact(refine, watch, unit, at, elements, new);
                 }
@@ -391,7 +459,7 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
 
 /// Makes numbers of elements; what was predicted of them becomes what a decoder makes of those. How many are not kept exactly.
 #[inline(always)]
-pub fn quantise<T: Real>(
+fn quantise<T: Real>(
     rule: &Rule<T>,
     limit: &Limit<T>,
     elements: &[T],
@@ -433,7 +501,7 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
 
 /// Adds up the squares of errors.
 #[inline(always)]
-pub fn measure<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
+fn measure<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
     let n = new.len();
     let elements = &elements[..n];
     let mut squares = 0u64;

@@ -4,9 +4,8 @@ use std::sync::atomic::AtomicU32;
 
 use crate::codec::Job;
 use crate::codec::mgard::grid::Grid;
-use crate::codec::mgard::payload::Head;
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{Decode, Encode, Errors, Numbers, Refine, Rule, Watch};
+use crate::codec::mgard::refine::{Decode, Encode, Errors, Numbers, Refine, Watch};
 use crate::cpu::kept::Keep;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::at_level;
@@ -16,15 +15,19 @@ use zerocopy::FromZeros;
 pub struct Memory<T: Real> {
     /// The grids before and after a step.
     pub grids: [Vec<T::Bytes>; 2],
-    /// The numbers of all steps.
+    /// The numbers of all steps of a layer.
     pub numbers: Vec<T::Bytes>,
-    /// A bit for each element that is kept exactly.
+    /// What several layers have of the array.
+    pub values: Vec<T::Bytes>,
+    /// A bit for each element that a layer does not keep, and for each that none before does.
     pub exact: Vec<AtomicU32>,
+    pub exact_before: Vec<AtomicU32>,
 }
 
 impl<T: Real> Default for Memory<T> {
     fn default() -> Self {
-        Self { grids: [vec![], vec![]], numbers: vec![], exact: vec![] }
+        let [even, odd, numbers, values] = [const { vec![] }; 4];
+        Self { grids: [even, odd], numbers, values, exact: vec![], exact_before: vec![] }
     }
 }
 
@@ -34,8 +37,9 @@ const MOST_KEPT: usize = 1 << 23;
 impl<T: Real> Keep for Memory<T> {
     fn is_small(&self) -> bool {
         // There is memory for marks before there is any for these.
-        self.grids[0].len() + self.grids[1].len() + self.numbers.len() <= MOST_KEPT
-            && self.exact.len() <= MOST_KEPT / 32
+        let [even, odd] = &self.grids;
+        even.len() + odd.len() + self.numbers.len() + self.values.len() <= MOST_KEPT
+            && self.exact.len() + self.exact_before.len() <= MOST_KEPT / 32
     }
 }
 
@@ -133,9 +137,4 @@ pub fn encode<T: Real>(
     }
     let errors = job.pool.map(tasks, |task| at_level(job.level, task));
     Ok(errors.into_iter().fold(Errors::default(), Errors::plus))
-}
-
-/// How the numbers of a step become elements.
-pub fn rule<T: Real>(head: &Head, i: usize, bin: f64) -> Rule<T> {
-    Rule::new(head.is_cubic(i), T::at_most(bin))
 }

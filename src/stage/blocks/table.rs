@@ -19,8 +19,9 @@ pub fn end_of_last(entries: &[u8], unit: usize) -> usize {
     entries.last_chunk::<ENTRY>().map_or(0, |entry| end_of(entry, unit))
 }
 
-/// The check of a block of so many bytes with these sums: half of the checksum of a payload without other words.
-fn check_of(sums: Sums, n_bytes: usize) -> u32 {
+/// The check of a block, or another part of a payload, of so many bytes with these sums: half of the checksum of a payload without
+/// other words.
+pub fn check_of(sums: Sums, n_bytes: usize) -> u32 {
     sums.checksum(n_bytes as u64) as u32
 }
 
