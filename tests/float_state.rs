@@ -32,7 +32,13 @@ fn arrays_are_coded_alike_however_the_program_rounds() {
             let lossless = ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max"];
             let szp = ["szp,abs=1e-3", "szp,rel=1e-5", "szp,pwrel=1e-4"];
             let zfp = ["zfp,abs=1e-3", "zfp,rel=1e-5", "zfp,rate=9"];
-            let mgard = ["mgard,abs=1e-3", "mgard,rel=1e-5", "mgard,rms=1e-2", "mgard,rel=1e-5,layers=3"];
+            let mgard = [
+                "mgard,abs=1e-3",
+                "mgard,rel=1e-5",
+                "mgard,rms=1e-2",
+                "mgard,rel=1e-5,layers=3",
+                "mgard,rms=1e-2,s=-1",
+            ];
             for text in lossless.into_iter().chain(szp).chain(zfp).chain(mgard) {
                 let request: Request = text.parse().unwrap();
                 let compress = |context: &Context| {

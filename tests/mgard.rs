@@ -277,6 +277,13 @@ fn what_mgard_cannot_do_is_refused_with_a_reason() {
         let text = format!("mgard,abs=1,layers={n}");
         assert_refused(&array(DType::F32, &[10]), &text, "layers must be from 1 to 8");
     }
+    for (text, said) in [
+        ("mgard,rms=1,s=1", "differences of neighbours are off by no more than twice"),
+        ("mgard,rms=1,s=-2.5", "s must be from -2 to 0"),
+        ("mgard,abs=1,s=-1", "is of mode rms"),
+    ] {
+        assert_refused(&array(DType::F32, &[10]), text, said);
+    }
     assert_no_request("mgard,abs=1,layers=1.5", "layers must be a whole number");
 }
 

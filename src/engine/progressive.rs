@@ -73,7 +73,7 @@ impl<'a> Cut<'a> {
 }
 
 /// What [`decompress_progressive`] would do. `frame` may be its first bytes: for layers the head of the payload is enough, less
-/// than 500 bytes, for levels its table, 8 bytes for each 65536 elements, or a few more.
+/// than 2600 bytes, for levels its table, 8 bytes for each 65536 elements, or a few more.
 ///
 /// # Errors
 /// `UnsupportedJob` for codecs that have no layers and levels, `InvalidArgument` for a layer or level that there is not, `Truncated`,

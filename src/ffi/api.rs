@@ -203,7 +203,7 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
 
 /// Tells what `gridz_decompress_progressive` would read and make, for each level and number of layers that there is.
 ///
-/// `frame` may be the first bytes of a frame: 1056 are enough for layers, and as many more for a level above 0 as the table has, 8
+/// `frame` may be the first bytes of a frame: 3072 are enough for layers, and as many more for a level above 0 as the table has, 8
 /// bytes for each 65536 elements and some more for each level.
 ///
 /// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs and for memory of a GPU,

@@ -97,9 +97,10 @@ def walk(before, first, shape, steps, layer, previous, numbers):
 def read_parameters(parameters, element):
     """Mode, value, and the number of layers."""
     check(len(parameters) in (16, 16 + element.itemsize), "parameters")
-    mode, level, further, zeros, value = struct.unpack("<BBB5sd", parameters[:16])
-    known(level == 1 and further < MAX_LAYERS and not any(zeros), "parameters")
+    mode, level, further, zero, s, value = struct.unpack("<BBBBfd", parameters[:16])
+    known(level == 1 and further < MAX_LAYERS and zero == 0, "parameters")
     check(mode in (ABS, REL, RMS), "mode")
+    check(mode == RMS and -2 <= s < 0 or not any(parameters[4:8]), "s")
     check(0 < value < math.inf, "value")
     check(len(parameters) == 16 or any(parameters[16:]), "fill value")
     return mode, value, further + 1

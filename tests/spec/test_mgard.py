@@ -84,6 +84,50 @@ def pieces(frame):
     return frame[:end], frame[end:]
 
 
+def interpolation(n, level):
+    """How the nodes of a level make a line of `n` elements."""
+    at = np.arange(n)
+    node, part = at >> level, (at % (1 << level)) / (1 << level)
+    n_nodes = (n - 1 >> level) + 1
+    weights = np.zeros((n, n_nodes))
+    weights[at, node] = 1 - part
+    np.add.at(weights, (at, np.minimum(node + 1, n_nodes - 1)), part)
+    return weights
+
+
+def norm(errors, n, s):
+    """The norm of an array of errors, of which so many count, from its definition: by least squares for each level."""
+    squares, level = [(errors**2).sum()], 0
+    while any(extent - 1 >> level for extent in errors.shape):
+        level += 1
+        weights = np.ones((1, 1))
+        for extent in errors.shape:
+            weights = np.kron(weights, interpolation(extent, level))
+        nearest = weights @ np.linalg.lstsq(weights, errors.reshape(-1), rcond=None)[0]
+        squares.append((nearest**2).sum())
+    parts = np.append(-np.diff(squares), squares[-1])
+    return math.sqrt(sum(4.0 ** (-s * level) * part for level, part in enumerate(parts)) / n)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("s", [-1, -0.5, -2])
+@pytest.mark.parametrize("extents", [[2], [300], [17, 30], [7, 9, 8], [5, 4, 6, 3]])
+def test_norms_are_kept(dtype, s, extents):
+    array = (smooth(extents, dtype) + np.random.default_rng(2).normal(0, 0.1, extents)).astype(dtype)
+    array.reshape(-1)[1] = 1e20
+    for value in (1e-4, 0.02, 3.0):
+        for layers in (1, 2):
+            frame = compress(f"mgard,rms={value!r},s={s},layers={layers}", dtype, extents, array.tobytes(), b"")
+            status, read = decompress(frame, array.nbytes)
+            assert status == 0 and (frame[5] != MGARD or decode(frame) == read)
+            errors = np.frombuffer(read, dtype).reshape(extents).astype("f8") - array
+            n = max(1, np.count_nonzero(errors))
+            # Elements that are exact do not count, and any of those without error may be exact.
+            assert norm(errors, errors.size, s) <= value
+            if frame[5] == MGARD and layers == 1 and len(extents) > 1 and value == 0.02 and s > -2:
+                assert norm(errors, n, s) > 0.5 * value
+
+
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("mode, value", [("abs", 0.01), ("rel", 1e-4), ("rms", 0.003)])
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -84,6 +84,9 @@ impl GpuCodec for Mgard {
         if let Some(answer) = by_cpu(chunk) {
             return answer;
         }
+        if direction == Direction::Compress && chunk.asked.s != 0.0 {
+            return Answer::NotHere("mgard: norms other than s=0 are measured by the CPU".into());
+        }
         let launches = Launches::new(chunk, direction, false);
         Answer::Run(match direction {
             Direction::Compress => {

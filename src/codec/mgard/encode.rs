@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::choose::{Place, Sampler};
 use crate::codec::mgard::exact;
+use crate::codec::mgard::norm;
 use crate::codec::mgard::numbers::{self, Arrays};
 use crate::codec::mgard::params::MAX_LAYERS;
 use crate::codec::mgard::payload::{self, Head, Layer};
@@ -15,7 +16,7 @@ use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::kept::Kept;
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::stage::blocks::table::check_of;
 use crate::stage::quantise;
@@ -30,12 +31,16 @@ const FINER: f64 = 1.5;
 const FINEST: f64 = 4.0;
 /// Times that errors are measured to find the largest bins for a mean of squares.
 const TRIES: usize = 4;
+const TRIES_OF_NORMS: usize = 8;
 /// No error may be larger than so many times the root of the mean of squares: in a field of which nearly all is constant, what is not would be lost.
 const LARGEST_ERROR: f64 = 8.0;
 /// Units that an error of a whole bin has.
 const UNITS: f64 = 32768.0;
 /// By so many units the root of the mean of squares may be larger than that of errors in whole units.
 const ROUNDED: f64 = 0.511;
+
+/// By such a part a norm may be larger than sums of rounded numbers tell.
+const ROUNDED_NORM: f64 = 1e-9;
 
 /// So many elements are looked at to find one in the middle.
 const MIDDLE_OF: usize = 63;
@@ -140,7 +145,7 @@ impl<T: Real> Coder<'_, T> {
     /// Decides on the bins of a layer, and on what its steps predict from; that of layer 0 decides on the order of the axes, too.
     fn choose(&mut self, plan: &mut Plan, k: usize) -> Result<()> {
         let bound = self.chunk.asked.of_layer(k, plan.of_all);
-        plan.set_bins::<T>(k, within(bound, plan.unit), bound, 1.0);
+        plan.set_bins::<T>(k, within(bound, plan.unit), bound, [1.0; 2]);
         let Head { grid, layers, .. } = &mut plan.head;
         let bin = T::at_most(layers[k].bins[0]);
         // The samples are of the finest levels, whose bins are as long as any.
@@ -227,7 +232,7 @@ impl<T: Real> Coder<'_, T> {
         let mut errors = watch.begin(first);
         let layers = (k > 0).then(|| &self.values[..n]);
         // The next layer begins with the values after the last step.
-        let (n_steps, is_kept) = (grid.n_steps(0), k + 1 < head.n_layers);
+        let (n_steps, is_kept) = (grid.n_steps(0), k + 1 < head.n_layers || self.chunk.asked.s != 0.0);
         walk::reserve(grid, n_steps, is_kept, self.grids)?;
         walk::at_least(self.numbers, n - 1)?;
         self.grids[0][0] = first.bytes();
@@ -248,32 +253,69 @@ impl<T: Real> Coder<'_, T> {
     /// Looks for the largest bins of a layer whose errors have a root of the mean of squares that is not above the value. Bins for a
     /// bound of every element are set, and may be best.
     fn widen(&mut self, plan: &mut Plan, k: usize, value: f64) -> Result<()> {
-        let unit = plan.unit;
+        let (unit, s) = (plan.unit, f64::from(self.chunk.asked.s));
         let n_axes = self.chunk.grid.extents.iter().filter(|&&n| n > 1).count();
         let finer = if n_axes > 1 { FINER } else { 1.0 };
+        // Coarse parts count more with other norms, and their bins are as much shorter.
+        let finer = finer.max(2f64.powf(-s));
+        let finest = FINEST.max(2f64.powf(-s * f64::from(self.chunk.grid.n_levels())));
+        let (tries, least) = if s == 0.0 { (TRIES, 0.125) } else { (TRIES_OF_NORMS, 0.0) };
         // That of errors which are equally likely in a bin; then as measured, and a little below.
-        let (mut half, mut best) = (value * 3f64.sqrt(), None);
-        for _ in 0..TRIES {
+        let (mut half, mut best, mut too_wide) = (value * 3f64.sqrt(), None, f64::INFINITY);
+        for _ in 0..tries {
             let mut wider = *plan;
-            wider.set_bins::<T>(k, half, (half + unit.min(half)).min(f64::MAX), finer);
+            wider.set_bins::<T>(k, half, (half + unit.min(half)).min(f64::MAX), [finer, finest]);
             let units = units::<T>(wider.head.layers[k].bins[0]);
-            let root = root(self.walk(&wider.head, k, Some(units))?, units);
-            let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(0.125, 8.0);
+            let errors = self.walk(&wider.head, k, Some(units))?;
+            let root = if s == 0.0 { root(errors, units) } else { self.norm(errors.n)? };
+            let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(least, 8.0);
             if root <= value && best.as_ref().is_none_or(|&(of_best, _)| half > of_best) {
                 best = Some((half, wider));
                 if !next.is_finite() || next < half * 1.005 {
                     break;
                 }
             }
-            let next = next.min(LARGEST_ERROR * value);
+            if root > value {
+                too_wide = too_wide.min(half);
+            }
+            let mut next = next.min(LARGEST_ERROR * value);
+            if let Some((kept, _)) = best
+                && s != 0.0
+                && !(kept < next && next < too_wide)
+                && too_wide.is_finite()
+            {
+                // Norms are less even than means; so between what was right and what was not.
+                next = (kept * too_wide).sqrt();
+            }
             if next == half {
                 break;
             }
             half = next;
         }
+        if let Some((_, wider)) = best {
+            *plan = wider;
+        } else if s != 0.0 {
+            // Where each error is below the value with the largest of all weights, the norm is.
+            let bound = value * 2f64.powf(s * f64::from(self.chunk.grid.n_levels()));
+            plan.set_bins::<T>(k, within(bound, unit), bound, [1.0; 2]);
+        }
         // Where each error is below the value, the mean is.
-        *plan = best.map_or(*plan, |(_, wider)| wider);
         Ok(())
+    }
+
+    /// The norm of the errors after a walk, and a little more; `n` elements are not exact.
+    fn norm(&self, n: u64) -> Result<f64> {
+        let mut errors = try_vec(self.array.len(), "the errors of a chunk")?;
+        let nodes = &self.grids[self.chunk.grid.n_steps(0) % 2];
+        let exact = |i: usize| {
+            let [now, before] = [self.exact, self.exact_before].map(|exact| exact[i / 32].load(Ordering::Relaxed));
+            (now | before) >> (i % 32) & 1 == 1
+        };
+        errors.extend(self.array.iter().zip(nodes).enumerate().map(|(i, (&element, &node))| {
+            if exact(i) { 0.0 } else { T::of(element).to_f64() - T::of(node).to_f64() }
+        }));
+        let square = norm::square(errors, self.chunk.grid.extents, self.chunk.asked.s.into())?;
+        Ok((square / n.max(1) as f64).sqrt() * (1.0 + ROUNDED_NORM))
     }
 
     /// Whether a layer that was walked has elements which it does not keep, but those before did; only these are marked from now on.
@@ -299,13 +341,14 @@ impl<T: Real> Coder<'_, T> {
 }
 
 impl Plan {
-    /// Sets the bins of a layer, of which the finest level has those with this half, and its bound.
-    fn set_bins<T: Real>(&mut self, k: usize, half: f64, bound: f64, finer: f64) {
+    /// Sets the bins of a layer, of which the finest level has those with this half and each one above has shorter ones, by a factor,
+    /// to a factor of all; and its bound.
+    fn set_bins<T: Real>(&mut self, k: usize, half: f64, bound: f64, [finer, finest]: [f64; 2]) {
         let mut factor = 1.0;
         let layer = &mut self.head.layers[k];
         for bin in &mut layer.bins[..self.head.grid.n_levels() as usize] {
             *bin = T::at_most(self::bin::<T>(half) / factor).to_f64();
-            factor = FINEST.min(factor * finer);
+            factor = finest.min(factor * finer);
         }
         layer.bound = bound;
     }

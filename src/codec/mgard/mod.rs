@@ -15,6 +15,7 @@ mod decode;
 mod encode;
 mod exact;
 mod grid;
+mod norm;
 mod numbers;
 pub mod params;
 mod part;

@@ -1,7 +1,7 @@
 //! What a frame says of the parameters, and what may be asked for.
 //!
 //! ```text
-//! u8 mode | u8 level | u8 layers - 1 | u8 0 | u32 0 | f64 value | the fill value, one element, if there is one
+//! u8 mode | u8 level | u8 layers - 1 | u8 0 | f32 s | f64 value | the fill value, one element, if there is one
 //! ```
 
 use crate::codec::Params;
@@ -16,8 +16,10 @@ pub const FAST: u8 = 1;
 const FIXED_BYTES: usize = 16;
 /// Where the number of layers is, less 1.
 const LAYERS_AT: usize = 2;
-/// Bytes that are always 0.
-const RESERVED: std::ops::Range<usize> = 3..8;
+/// Where a byte is that is always 0.
+const RESERVED_AT: usize = 3;
+/// Where s is.
+const S_AT: std::ops::Range<usize> = 4..8;
 /// Most bytes of a fill value.
 const MAX_FILL_BYTES: usize = 8;
 /// Most layers.
@@ -25,8 +27,12 @@ pub const MAX_LAYERS: usize = 8;
 /// By how many powers of two the bound of a layer is larger than that of the next one.
 const LAYER_BITS: usize = 3;
 
-/// How many layers an array becomes, of which a reader may take the first ones.
-pub const EXTRAS: &[Extra] = &[Extra { name: "layers", default: 1.0, is_whole: true }];
+/// The least s.
+const LEAST_S: f64 = -2.0;
+
+/// How many layers an array becomes, of which a reader may take the first ones; and by which norm errors are measured.
+pub const EXTRAS: &[Extra] =
+    &[Extra { name: "layers", default: 1.0, is_whole: true }, Extra { name: "s", default: 0.0, is_whole: false }];
 
 /// What was asked for, as a frame has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +43,8 @@ pub struct Asked {
     pub value: f64,
     /// 1 to [`MAX_LAYERS`].
     pub n_layers: usize,
+    /// What norm is bounded in mode rms (`norm.rs`), not above 0; else 0.
+    pub s: f32,
     /// The bits of the fill value, if there is one; not 0.
     pub fill: Option<u64>,
 }
@@ -45,24 +53,40 @@ impl Asked {
     /// What terms ask for elements of a type.
     ///
     /// # Errors
-    /// `UnsupportedJob` for a number of layers that there cannot be, `InvalidArgument` for a fill value that no element can
+    /// `UnsupportedJob` for a number of layers or an s that there cannot be, `InvalidArgument` for a fill value that no element can
     /// be.
     pub fn new(terms: &Terms, dtype: DType) -> Result<Self> {
-        let [layers, ..] = terms.extras;
+        let [layers, s, ..] = terms.extras;
         if !(1.0..=MAX_LAYERS as f64).contains(&layers) {
             return Err(Error::unsupported(format!("mgard: layers must be from 1 to {MAX_LAYERS}, not {layers}")));
+        }
+        if s != 0.0 && terms.mode != Mode::Rms {
+            return Err(Error::unsupported(format!("mgard: s={s} is of mode rms, and only of that")));
+        }
+        if s > 0.0 {
+            let text = format!(
+                "mgard: s must be from {LEAST_S} to 0, not {s}; differences of neighbours are off by no more than twice \
+                 the rms of s=0"
+            );
+            return Err(Error::unsupported(text));
+        }
+        if !(LEAST_S..=0.0).contains(&s) {
+            return Err(Error::unsupported(format!("mgard: s must be from {LEAST_S} to 0, not {s}")));
         }
         let size = dtype.size().unwrap_or_default().into();
         // Every element may become zero.
         let fill = terms.fill.map(|fill| fill.bits(dtype, size)).transpose()?.filter(|&bits| bits != 0);
         let fill = fill.map(|bits| bits as u64);
-        Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, fill })
+        // A zero has no sign.
+        let s = if s == 0.0 { 0.0 } else { s as f32 };
+        Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, s, fill })
     }
 
     /// As a frame has it.
     pub fn to_params(self, element_bytes: usize) -> Params {
         let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
         (bytes[0], bytes[1], bytes[LAYERS_AT]) = (self.mode.id(), FAST, self.n_layers as u8 - 1);
+        bytes[S_AT].copy_from_slice(&self.s.to_le_bytes());
         bytes[8..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
         bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or(0).to_le_bytes());
         Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
@@ -72,7 +96,7 @@ impl Asked {
     pub fn is_later(params: &[u8]) -> bool {
         let is_other = |at: usize, known: u8| params.get(at).is_some_and(|&byte| byte != known);
         let has_more = params.get(LAYERS_AT).is_some_and(|&last| usize::from(last) >= MAX_LAYERS);
-        has_more || is_other(1, FAST) || RESERVED.into_iter().any(|at| is_other(at, 0))
+        has_more || is_other(1, FAST) || is_other(RESERVED_AT, 0)
     }
 
     /// What a value of the whole frame is for layer `k`.
@@ -86,8 +110,11 @@ impl Asked {
         let mode =
             Mode::from_id(fixed[0].into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Rms))?;
         let value = f64::from_le_bytes(*fixed.last_chunk()?);
+        let s = f32::from_le_bytes(*fixed[S_AT].first_chunk()?);
+        let is_norm = mode == Mode::Rms && s < 0.0 && f64::from(s) >= LEAST_S;
         let is_sound = value.is_finite()
             && value > 0.0
+            && (is_norm || s.to_bits() == 0)
             && (fill.is_empty() || element_bytes.unwrap_or(fill.len()) == fill.len())
             && fill.len() <= MAX_FILL_BYTES;
         if !is_sound || Self::is_later(params) {
@@ -102,6 +129,7 @@ impl Asked {
             mode,
             value,
             n_layers,
+            s,
             fill: (bits != 0).then_some(bits),
         })
     }
