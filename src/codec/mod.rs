@@ -4,6 +4,7 @@
 //! It knows nothing of frames, HDF5 or C. Planning (pure, cheap) is apart from encoding, so a decoder
 //! never needs the writer's heuristics.
 
+pub mod cci;
 #[doc(hidden)]
 pub mod counts;
 pub mod fill;

@@ -4,7 +4,7 @@ use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
 pub use crate::codec::terms::Extra;
-use crate::codec::{Codec, Plan, huffman, lorenzo, mgard, ndzip, stored, szp, zfp};
+use crate::codec::{Codec, Plan, cci, huffman, lorenzo, mgard, ndzip, stored, szp, zfp};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -195,6 +195,17 @@ pub static CODECS: &[Entry] = &[
         dtypes: &[DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32],
         codec: &huffman::Huffman,
         gpu: Some(&huffman::Huffman),
+        ..LOSSLESS
+    },
+    Entry {
+        id: 7,
+        name: "cci",
+        about: "indices of sparse matrices, meshes and tables, 32 and 64 bits: by rows that are like rows before",
+        levels: &[Level { number: 2, name: "dense" }, Level { number: 1, name: "fast" }],
+        max_expansion: 13108,
+        dtypes: &[DType::U32, DType::U64, DType::I32, DType::I64],
+        codec: &cci::Cci,
+        gpu: None,
         ..LOSSLESS
     },
 ];

@@ -1,0 +1,232 @@
+//! Copies: symbols with the same differences, in the same order, as symbols before.
+//!
+//! What is found is what LZ77 finds, of differences. With these, elements are copied as well: where differences are the same,
+//! what is added to each element that is copied is the same, too. A copy may copy what it makes itself: a row that
+//! comes many times is one copy.
+
+use crate::error::{Error, Result};
+use crate::stage::word::Word;
+
+/// Symbols that are copied at once, some of which may be behind the copy: there is room for so many behind all.
+pub const AT_ONCE: usize = 16;
+/// Bits of a hash.
+const HASH_BITS: u32 = 13;
+/// Symbols at the end of a copy that can be found later.
+const FOUND_AT_END: usize = 16;
+/// Symbols without a copy after which the next one is left out when copies are looked for.
+const PATIENCE: usize = 128;
+/// Most symbols that are left out.
+const MOST_LEFT_OUT: usize = 7;
+/// Odd numbers that the symbols of a hash are multiplied with.
+const FACTORS: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
+
+/// One copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Copy {
+    /// Literal symbols before it, behind the copy before.
+    pub literals: u32,
+    /// How far before it what it copies begins.
+    pub distance: u32,
+    /// Symbols that it makes.
+    pub length: u32,
+}
+
+impl Copy {
+    /// The four numbers that tell it. Rows often begin with a literal and are as long as one that is all literals, and copies often end
+    /// with a row.
+    #[inline(always)]
+    pub fn numbers(self) -> [u32; 4] {
+        let Self { literals, distance, length } = self;
+        let more = distance.wrapping_add(1).wrapping_sub(literals);
+        let sign = if more >> 31 == 1 { u32::MAX } else { 0 };
+        [literals, more << 1 ^ sign, (length + 1) / distance, (length + 1) % distance]
+    }
+
+    /// The copy of these numbers. `None` if there is none.
+    #[inline(always)]
+    pub fn of([literals, distance, rounds, rest]: [u32; 4]) -> Option<Self> {
+        let more = (distance >> 1 ^ (distance & 1).wrapping_neg()) as i32;
+        let distance = u32::try_from(i64::from(literals) - 1 + i64::from(more)).ok().filter(|&distance| rest < distance)?;
+        let length = u64::from(rounds) * u64::from(distance) + u64::from(rest);
+        let length = u32::try_from(length).ok()?.checked_sub(1).filter(|&length| length > 0)?;
+        Some(Self { literals, distance, length })
+    }
+}
+
+/// Symbols: differences and, if there are runs, their lengths.
+#[derive(Clone, Copy)]
+pub struct Symbols<'a, W> {
+    /// A difference each.
+    pub differences: &'a [W],
+    /// And a length each, or none at all.
+    pub lengths: &'a [u32],
+}
+
+impl<W: Word> Symbols<'_, W> {
+    /// How many symbols from two places on are the same.
+    #[inline(always)]
+    fn n_same(&self, from: usize, to: usize) -> usize {
+        let n = n_same(&self.differences[from..], &self.differences[to..]);
+        if self.lengths.is_empty() { n } else { n.min(n_same(&self.lengths[from..], &self.lengths[to..to + n])) }
+    }
+
+    #[inline(always)]
+    fn is_same(&self, from: usize, to: usize) -> bool {
+        self.differences[from] == self.differences[to]
+            && (self.lengths.is_empty() || self.lengths[from] == self.lengths[to])
+    }
+
+    /// Writes the hash of as many symbols as copies have at least, from each symbol on: of 3, 4 or 8.
+    #[inline(always)]
+    fn hash(&self, least: usize, hashes: &mut [u32]) {
+        let fold = |x: u64| x as u32 ^ ((x >> 32) as u32).wrapping_mul(FACTORS[4]);
+        let n = self.differences.len();
+        let hashes = &mut hashes[..n];
+        if self.lengths.is_empty() {
+            for (hash, difference) in hashes.iter_mut().zip(self.differences) {
+                *hash = fold(difference.to_u64());
+            }
+        } else {
+            for ((hash, difference), length) in hashes.iter_mut().zip(self.differences).zip(self.lengths) {
+                *hash = fold(difference.to_u64()).wrapping_add(length << 24 | length >> 8);
+            }
+        }
+        let [a, b, c, d, e] = FACTORS;
+        let d = if least > 3 { d } else { 0 };
+        let times = u32::wrapping_mul;
+        for i in 3..n {
+            hashes[i - 3] = times(hashes[i - 3], a)
+                .wrapping_add(times(hashes[i - 2], b))
+                .wrapping_add(times(hashes[i - 1], c))
+                .wrapping_add(times(hashes[i], d));
+        }
+        if least >= 8 {
+            for i in 4..n {
+                hashes[i - 4] = (hashes[i - 4] ^ hashes[i - 4] >> 15).wrapping_add(times(hashes[i], e));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn n_same<T: std::marker::Copy + PartialEq>(from: &[T], to: &[T]) -> usize {
+    let mut n = 0;
+    while n + AT_ONCE <= to.len() && from[n..n + AT_ONCE] == to[n..n + AT_ONCE] {
+        n += AT_ONCE;
+    }
+    n + from[n..].iter().zip(&to[n..]).take_while(|(a, b)| a == b).count()
+}
+
+/// Finds copies of at least so many symbols, and writes them to the start of `copies`; how many there are.
+#[inline(always)]
+pub fn find<W: Word>(symbols: Symbols<W>, least: usize, hashes: &mut [u32], copies: &mut [Copy]) -> usize {
+    let n = symbols.differences.len();
+    let hashed = if least >= 8 { 8 } else { least.clamp(3, 4) };
+    if n <= hashed {
+        return 0;
+    }
+    symbols.hash(hashed, hashes);
+    let mut last = [0_u16; 1 << HASH_BITS];
+    let (mut at, mut n_copies, mut end_of_last, mut n_missed) = (0, 0, 0, 0);
+    while at + hashed <= n {
+        let place = (hashes[at] >> (32 - HASH_BITS)) as usize;
+        let from = usize::from(last[place]);
+        last[place] = at as u16;
+        if from < at && symbols.is_same(from, at) {
+            let mut length = symbols.n_same(from, at);
+            if length >= least {
+                // What was left out may be part of it.
+                let (mut start, distance) = (at, at - from);
+                while start > end_of_last && start > distance && symbols.is_same(start - 1 - distance, start - 1) {
+                    (start, length) = (start - 1, length + 1);
+                }
+                copies[n_copies] = Copy {
+                    literals: (start - end_of_last) as u32,
+                    distance: distance as u32,
+                    length: length as u32,
+                };
+                n_copies += 1;
+                end_of_last = start + length;
+                for k in end_of_last.saturating_sub(FOUND_AT_END).max(at + 1)..end_of_last.min(n - hashed + 1) {
+                    last[(hashes[k] >> (32 - HASH_BITS)) as usize] = k as u16;
+                }
+                (at, n_missed) = (end_of_last, 0);
+                continue;
+            }
+        }
+        at += 1 + (n_missed / PATIENCE).min(MOST_LEFT_OUT);
+        n_missed += 1;
+    }
+    n_copies
+}
+
+/// The places of the symbols of copies and of the literals before them, one copy after the other: of `m` symbols, which are not
+/// fewer, at which copy, and where its literals begin.
+///
+/// # Errors
+/// `Corrupt` if a copy is not possible.
+pub fn check(copies: &[Copy], m: usize) -> Result<usize> {
+    let (mut at, mut n_literals) = (0_u64, 0_u64);
+    for copy in copies {
+        at += u64::from(copy.literals);
+        n_literals += u64::from(copy.literals);
+        if u64::from(copy.distance) > at {
+            return Err(damage("of symbols before the first one"));
+        }
+        at += u64::from(copy.length);
+    }
+    if at > m as u64 {
+        return Err(damage("behind the last symbol"));
+    }
+    Ok((n_literals + m as u64 - at) as usize)
+}
+
+/// Copies symbols to `at`, in which `all[0]` is the base and the first symbol is `all[1]`. Behind the symbols there is room.
+#[inline(always)]
+pub fn copy<W: Word>(all: &mut [W], at: usize, copy: Copy) {
+    let (mut distance, length) = (copy.distance as usize, copy.length as usize);
+    let end = at + length;
+    let mut added = all[at - 1].minus(all[at - 1 - distance]);
+    let mut at = at;
+    // What a copy makes is as far from what it makes a round later.
+    while distance < AT_ONCE && at < end {
+        let until = end.min(at + distance);
+        while at < until {
+            all[at] = all[at - distance].plus(added);
+            at += 1;
+        }
+        (distance, added) = (2 * distance, added.plus(added));
+    }
+    while at < end {
+        let from: [W; AT_ONCE] = *all[at - distance..].first_chunk().expect("symbols before");
+        let to = all[at..].first_chunk_mut::<AT_ONCE>().expect("room behind the symbols");
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = from.plus(added);
+        }
+        at += AT_ONCE;
+    }
+}
+
+/// Copies lengths of runs to `at`. Behind them there is room.
+#[inline(always)]
+pub fn copy_lengths(all: &mut [u32], at: usize, copy: Copy) {
+    let (mut distance, end) = (copy.distance as usize, at + copy.length as usize);
+    let mut at = at;
+    while distance < AT_ONCE && at < end {
+        let until = end.min(at + distance);
+        while at < until {
+            all[at] = all[at - distance];
+            at += 1;
+        }
+        distance *= 2;
+    }
+    while at < end {
+        let from: [u32; AT_ONCE] = *all[at - distance..].first_chunk().expect("lengths before");
+        *all[at..].first_chunk_mut().expect("room behind the lengths") = from;
+        at += AT_ONCE;
+    }
+}
+
+fn damage(what: &str) -> Error {
+    Error::corrupt(format!("a cci block has copies {what}"))
+}

@@ -1,0 +1,1 @@
+//! cci on a GPU.

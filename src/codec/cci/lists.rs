@@ -1,0 +1,250 @@
+//! Lists of numbers: as many bits for all, for each 32, or an entropy code.
+//!
+//! ```text
+//! u8 form | u8 width | u8 words of the least number | u8 0 | the least number, widths | fields, or a section | zeros to 4 bytes
+//! ```
+//!
+//! 32 numbers of w bits are w words of 32 bits, so rows of 32 begin at words, whatever their widths are.
+
+use crate::cpu::level::Level;
+use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::stage::entropy::lanes::LANES;
+use crate::stage::entropy::section::{self, Coding};
+use crate::stage::word::Word;
+
+/// Forms.
+const FIXED: u8 = 0;
+const ROWS: u8 = 1;
+const CODES: u8 = 2;
+/// Bytes of a head; lists are multiples of that.
+const HEAD: usize = 4;
+const WORD_BYTES: usize = 4;
+/// With fewer numbers an entropy code is not worth its table.
+const LEAST_CODES: usize = 64;
+
+/// Memory for the work on lists.
+pub struct Work {
+    /// Numbers of a section, in whole rows.
+    numbers: Vec<u32>,
+    section: section::Work<u32>,
+}
+
+impl Work {
+    /// For lists of up to `n` numbers.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(n: usize) -> Result<Self> {
+        let n = n.next_multiple_of(LANES);
+        let mut numbers = try_vec(n, "a block")?;
+        numbers.resize(n, 0);
+        Ok(Self { numbers, section: section::Work::new(n)? })
+    }
+}
+
+/// Where lists go, one behind the other.
+pub struct Writer<'a> {
+    /// Memory for the work on them.
+    pub work: &'a mut Work,
+    /// Instructions that may be used.
+    pub level: Level,
+    /// Whether there may be entropy codes.
+    pub has_codes: bool,
+    /// Where they go.
+    pub out: &'a mut [u8],
+    /// Bytes that are written.
+    pub n_bytes: usize,
+}
+
+impl Writer<'_> {
+    /// Writes a list. `None`, and nothing is to be written any more, if there is no room for it.
+    #[inline(always)]
+    pub fn put<W: Word>(&mut self, numbers: &[W]) -> Option<()> {
+        let n = numbers.len();
+        if n == 0 {
+            return Some(());
+        }
+        let (mut least, mut most, mut row_words) = (numbers[0], numbers[0], 0);
+        for row in numbers.chunks(LANES) {
+            let mut any = W::ZERO;
+            for &number in row {
+                (any, least, most) = (any | number, least.min(number), most.max(number));
+            }
+            row_words += (any.bit_length() as usize * row.len()).div_ceil(8 * WORD_BYTES);
+        }
+        let least_words = least.bit_length().div_ceil(8 * WORD_BYTES as u32) as usize;
+        let width = most.minus(least).bit_length();
+        let fixed = WORD_BYTES * (least_words + (width as usize * n).div_ceil(8 * WORD_BYTES));
+        let rows = n.div_ceil(LANES).next_multiple_of(WORD_BYTES) + WORD_BYTES * row_words;
+        let shortest = fixed.min(rows);
+        if self.has_codes && n >= LEAST_CODES && shortest > LEAST_CODES && most.bit_length() <= u32::BITS {
+            for (to, &number) in self.work.numbers.iter_mut().zip(numbers) {
+                *to = number.to_u64() as u32;
+            }
+            let all = &mut self.work.numbers[..n.next_multiple_of(LANES)];
+            let coding = Coding::choose(all, n, &mut self.work.section, self.level);
+            let n_bytes = coding.n_bytes();
+            if n_bytes < shortest {
+                let out = self.take([CODES, 0, 0, 0], n_bytes)?;
+                // Borrowed anew: `take` had all of the writer.
+                let out = &mut self.out[out];
+                coding.write(&self.work.numbers, &self.work.section, self.level, &mut out[..n_bytes]);
+                out[n_bytes..].fill(0);
+                return Some(());
+            }
+        }
+        if fixed <= rows {
+            let at = self.take([FIXED, width as u8, least_words as u8, 0], fixed)?;
+            let (head, mut out) = self.out[at].split_at_mut(WORD_BYTES * least_words);
+            head.copy_from_slice(&least.to_u64().to_le_bytes()[..head.len()]);
+            for row in numbers.chunks(LANES) {
+                out = put_row(row, least, width, out);
+            }
+        } else {
+            let at = self.take([ROWS, 0, 0, 0], rows)?;
+            let (widths, mut out) = self.out[at].split_at_mut(n.div_ceil(LANES).next_multiple_of(WORD_BYTES));
+            widths.fill(0);
+            for (row, to) in numbers.chunks(LANES).zip(widths) {
+                let width = row.iter().fold(W::ZERO, |any, &number| any | number).bit_length();
+                *to = width as u8;
+                out = put_row(row, W::ZERO, width, out);
+            }
+        }
+        Some(())
+    }
+
+    /// Writes a head; where so many bytes behind it go, which are filled up to whole words.
+    fn take(&mut self, head: [u8; HEAD], n_bytes: usize) -> Option<std::ops::Range<usize>> {
+        let start = self.n_bytes + HEAD;
+        let end = start + n_bytes.next_multiple_of(WORD_BYTES);
+        self.out.get_mut(self.n_bytes..end)?[..HEAD].copy_from_slice(&head);
+        self.n_bytes = end;
+        Some(start..end)
+    }
+}
+
+/// Words of a row, and some behind them that are zero.
+type RowWords = [u32; 2 * LANES + 4];
+
+/// Writes how much more than `least` up to 32 numbers are, in so many bits; what is behind them.
+#[inline(always)]
+fn put_row<'o, W: Word>(row: &[W], least: W, width: u32, out: &'o mut [u8]) -> &'o mut [u8] {
+    let mut words: RowWords = [0; 2 * LANES + 4];
+    let (mut waiting, mut n_bits, mut n_words) = (0_u128, 0, 0);
+    for &number in row {
+        waiting |= u128::from(number.minus(least).to_u64()) << n_bits;
+        n_bits += width;
+        while n_bits >= u32::BITS {
+            words[n_words % words.len()] = waiting as u32;
+            (waiting, n_bits, n_words) = (waiting >> u32::BITS, n_bits - u32::BITS, n_words + 1);
+        }
+    }
+    words[n_words % words.len()] = waiting as u32;
+    let (to, rest) = out.split_at_mut(WORD_BYTES * (width as usize * row.len()).div_ceil(8 * WORD_BYTES));
+    for (to, word) in to.chunks_exact_mut(WORD_BYTES).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    rest
+}
+
+/// Reads up to 32 numbers of so many bits; what is behind them.
+#[inline(always)]
+fn read_row<'b, W: Word>(bytes: &'b [u8], width: u32, least: W, row: &mut [W]) -> Result<&'b [u8]> {
+    let n_words = (width as usize * row.len()).div_ceil(8 * WORD_BYTES);
+    let (from, rest) = bytes.split_at_checked(WORD_BYTES * n_words).ok_or_else(|| damage("an early end"))?;
+    let mut words: RowWords = [0; 2 * LANES + 4];
+    for (word, from) in words.iter_mut().zip(from.as_chunks::<WORD_BYTES>().0) {
+        *word = u32::from_le_bytes(*from);
+    }
+    let mask = W::low_mask(width);
+    for (i, number) in row.iter_mut().enumerate() {
+        let at = i as u32 * width;
+        let (k, shift) = ((at / 32) as usize % (2 * LANES), at % 32);
+        let mut bits = (u64::from(words[k]) | u64::from(words[k + 1]) << 32) >> shift;
+        if W::BITS > 32 {
+            bits |= u64::from(words[k + 2]) << 32 << (32 - shift);
+        }
+        *number = least.plus(W::from_u64(bits) & mask);
+    }
+    Ok(rest)
+}
+
+/// Where lists are, one behind the other.
+pub struct Reader<'a, 'b> {
+    /// Memory for the work on them.
+    pub work: &'a mut Work,
+    /// Instructions that may be used.
+    pub level: Level,
+    /// Whether there may be entropy codes.
+    pub has_codes: bool,
+    /// What has not been read.
+    pub bytes: &'b [u8],
+}
+
+impl Reader<'_, '_> {
+    /// Reads a list of numbers, all of which are overwritten.
+    ///
+    /// # Errors
+    /// `Corrupt`, or `UnsupportedFormat` for lists that only a later version can have written.
+    #[inline(always)]
+    pub fn take<W: Word>(&mut self, numbers: &mut [W]) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let early = || damage("an early end");
+        let (&head, bytes) = self.bytes.split_first_chunk::<HEAD>().ok_or_else(early)?;
+        match head {
+            [FIXED, width, least_words @ 0..=2, 0] if u32::from(width) <= W::BITS => {
+                let n_least = WORD_BYTES * usize::from(least_words);
+                let (least, mut rest) = bytes.split_at_checked(n_least).ok_or_else(early)?;
+                let mut all = [0; 8];
+                all[..n_least].copy_from_slice(least);
+                let least = u64::from_le_bytes(all);
+                let most = W::low_mask(width.into()).to_u64();
+                // No sum has more bits than a number, so none needs to be looked at where even the largest one has not.
+                let is_small = least.checked_add(most).is_some_and(|most| most <= W::low_mask(W::BITS).to_u64());
+                for row in numbers.chunks_mut(LANES) {
+                    rest = read_row(rest, width.into(), W::from_u64(least), row)?;
+                    if !is_small && row.iter().any(|&number| number.to_u64() < least) {
+                        return Err(damage("numbers that are too large"));
+                    }
+                }
+                self.bytes = rest;
+            }
+            [ROWS, 0, 0, 0] => {
+                let n_widths = numbers.len().div_ceil(LANES);
+                let (widths, mut rest) =
+                    bytes.split_at_checked(n_widths.next_multiple_of(WORD_BYTES)).ok_or_else(early)?;
+                let (widths, zeros) = widths.split_at(n_widths);
+                if zeros.iter().any(|&zero| zero != 0) {
+                    return Err(damage("no zeros behind its widths"));
+                }
+                for (row, &width) in numbers.chunks_mut(LANES).zip(widths) {
+                    if u32::from(width) > W::BITS {
+                        return Err(damage("impossible widths"));
+                    }
+                    rest = read_row(rest, width.into(), W::ZERO, row)?;
+                }
+                self.bytes = rest;
+            }
+            [CODES, 0, 0, 0] if self.has_codes => {
+                let all = &mut self.work.numbers[..numbers.len()];
+                let n_bytes = section::read(bytes, all, &mut self.work.section, self.level)?;
+                for (number, &from) in numbers.iter_mut().zip(&*all) {
+                    *number = W::from_u64(from.into());
+                }
+                self.bytes = bytes.get(n_bytes.next_multiple_of(WORD_BYTES)..).ok_or_else(early)?;
+            }
+            [CODES | FIXED, ..] => return Err(damage("an impossible head")),
+            _ => {
+                let text = "a list of a cci block is of a form unknown to this version; a newer gridz may read this data";
+                return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn damage(what: &str) -> Error {
+    Error::corrupt(format!("a list of a cci block has {what}"))
+}

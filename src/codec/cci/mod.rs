@@ -1,0 +1,171 @@
+//! `cci`: indices, such as the column indices and row pointers of sparse matrices; after CCI (Lawlor, 2013).
+//!
+//! Rows of a matrix are much like rows before them. A chunk is one row of numbers, cut into blocks that know nothing of each
+//! other. In a block, columns that follow each other may be runs (`runs`); what is then left are differences, of which those
+//! that came before in the same order are copied (`copies`), and the others are in lists with fixed widths or an entropy code
+//! (`lists`). Where rows begin differences say little, so what begins a row is told by where the row before began (`literals`).
+//! To copy is to add a constant to elements before, many at a time. `block` is all of it.
+
+mod block;
+mod copies;
+mod cuda;
+mod lists;
+mod literals;
+pub mod params;
+mod repeats;
+mod runs;
+
+use std::marker::PhantomData;
+
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Plan, Terms, counts};
+use crate::cpu::level::Level;
+use crate::error::{Error, Result};
+use crate::format::checksum::Sums;
+use crate::format::fold::Fold;
+use crate::format::region::FoldedRegion;
+use crate::stage::blocks::layout::Layout;
+use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::source::Source;
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::rows::{RowWord, Rows};
+use crate::types::{Array, DType, Shape};
+use block::Work;
+
+/// The codec.
+pub struct Cci;
+
+/// Does something with the worker for a job's words.
+macro_rules! with_worker {
+    ($job:expr, |$worker:ident| $what:expr) => {{
+        let coder = Coder { chunk: *$job.layout.get(), level: $job.level };
+        if coder.chunk.element.bytes == 8 {
+            let $worker = worker::<u64>(&coder, $job);
+            $what
+        } else {
+            let $worker = worker::<u32>(&coder, $job);
+            $what
+        }
+    }};
+}
+
+impl Codec for Cci {
+    fn max_rank(&self) -> usize {
+        params::MAX_RANK
+    }
+
+    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
+        let (fold, params) = (Fold::Merge, params::choose(terms.level));
+        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
+            // No indices, or too many.
+            None => Decision::Store,
+            Some(chunk) => {
+                let bound = chunk.layout.payload_bound();
+                Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) })
+            }
+        }
+    }
+
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+        Chunk::new(dtype, shape, params)
+            .map(Kept::new)
+            .ok_or_else(|| Error::corrupt("cci cannot have written a chunk of this type, size or parameters"))
+    }
+
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+        with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
+    }
+
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+        with_worker!(job, |worker| worker.decode(payload, dst))
+    }
+
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Sums>> {
+        with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
+        Ok(None)
+    }
+}
+
+/// Elements that the codec takes: integers of four and eight bytes.
+fn element(dtype: DType) -> Option<Element> {
+    use DType::{I32, I64, U32, U64};
+    Element::of(dtype).filter(|_| matches!(dtype, U32 | U64 | I32 | I64))
+}
+
+/// What all blocks of a chunk have in common.
+#[derive(Clone, Copy)]
+struct Chunk {
+    layout: Layout,
+    element: Element,
+    /// Numbers may have an entropy code.
+    has_codes: bool,
+}
+
+impl Chunk {
+    /// `None` if the codec cannot have written it.
+    fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
+        counts::a_layout();
+        let element = element(dtype)?;
+        let (layout, has_codes) = params::layout(shape, element.bytes, params)?;
+        Some(Self { layout, element, has_codes })
+    }
+}
+
+/// A chunk, and the instructions that may be used for it.
+struct Coder {
+    chunk: Chunk,
+    level: Level,
+}
+
+fn worker<'a, W: RowWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {
+    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
+}
+
+impl<W: RowWord> BlockCoder<W> for Coder {
+    const NAME: &'static str = "cci";
+    type Work = Work<W>;
+
+    fn layout(&self) -> &Layout {
+        &self.chunk.layout
+    }
+
+    fn element(&self) -> Element {
+        self.chunk.element
+    }
+
+    fn work(&self) -> Result<Work<W>> {
+        Work::new(self.chunk.layout.blocks.block_elements())
+    }
+
+    #[inline(always)]
+    fn encode<S: Rows<W>>(
+        &self,
+        _: S,
+        work: &mut Work<W>,
+        source: &Source,
+        shape: [usize; 3],
+        out: &mut [u8],
+    ) -> usize {
+        let bytes = &source.bytes[..shape[2] * W::BYTES];
+        block::encode(work, self.level, self.chunk.has_codes, bytes, out)
+    }
+
+    #[inline(always)]
+    fn decode<S: Rows<W>>(
+        &self,
+        _: S,
+        work: &mut Work<W>,
+        shape: [usize; 3],
+        bytes: &[u8],
+        target: &mut Target,
+    ) -> Result<()> {
+        let to = &mut target.row(0, 0, W::BYTES)[..shape[2] * W::BYTES];
+        block::decode(work, self.level, self.chunk.has_codes, bytes, to)
+    }
+}

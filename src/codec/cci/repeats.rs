@@ -1,0 +1,97 @@
+//! Repeats: copies that are the same, in the same order, as copies before. Regular grids have rows, and planes, of them.
+
+use crate::codec::cci::copies::Copy;
+use crate::error::{Error, Result};
+
+/// With fewer copies there are no repeats.
+const LEAST_COPIES: usize = 16;
+/// Copies of a repeat, at least.
+const LEAST_LENGTH: usize = 3;
+/// Bits of a hash.
+const HASH_BITS: u32 = 10;
+
+/// One repeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repeat {
+    /// Copies before it that none makes, behind the repeat before.
+    pub literals: u32,
+    /// Copies that it makes.
+    pub length: u32,
+    /// How far before it what it repeats begins.
+    pub distance: u32,
+}
+
+/// Finds repeats, and writes them to the start of `repeats` and the copies that none makes to the start of `literals`; how many
+/// those are. There are none if they make less than half of the copies.
+pub fn find(copies: &[Copy], repeats: &mut [Repeat], literals: &mut [Copy]) -> (usize, usize) {
+    let n = copies.len();
+    let (mut at, mut n_repeats, mut end_of_last, mut n_literals) = (0, 0, 0, 0);
+    let mut last = [0_u16; 1 << HASH_BITS];
+    while n >= LEAST_COPIES && at + 1 < n {
+        let place = hash(&copies[at..at + 2]);
+        let from = usize::from(last[place]);
+        last[place] = at as u16;
+        let length = if from < at { copies[from..].iter().zip(&copies[at..]).take_while(|(a, b)| a == b).count() } else { 0 };
+        if length >= LEAST_LENGTH {
+            repeats[n_repeats] = Repeat {
+                literals: (at - end_of_last) as u32,
+                length: length as u32,
+                distance: (at - from) as u32,
+            };
+            n_repeats += 1;
+            at += length;
+            end_of_last = at;
+        } else {
+            literals[n_literals] = copies[at];
+            n_literals += 1;
+            at += 1;
+        }
+    }
+    literals[n_literals..n_literals + n - at].copy_from_slice(&copies[at..]);
+    n_literals += n - at;
+    if 2 * n_literals <= n {
+        return (n_repeats, n_literals);
+    }
+    literals[..n].copy_from_slice(copies);
+    (0, n)
+}
+
+fn hash(two: &[Copy]) -> usize {
+    let words = two.iter().flat_map(|copy| [copy.literals, copy.distance, copy.length]);
+    let mixed = words.fold(0_u32, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
+    (mixed >> (32 - HASH_BITS)) as usize
+}
+
+/// How many of `n` copies no repeat makes.
+///
+/// # Errors
+/// `Corrupt` if a repeat is not possible.
+pub fn check(repeats: &[Repeat], n: usize) -> Result<usize> {
+    let (mut at, mut n_literals) = (0_u64, 0_u64);
+    for repeat in repeats {
+        at += u64::from(repeat.literals);
+        n_literals += u64::from(repeat.literals);
+        if repeat.length == 0 || repeat.distance == 0 || u64::from(repeat.distance) > at {
+            return Err(Error::corrupt("a cci block has an impossible repeat"));
+        }
+        at += u64::from(repeat.length);
+    }
+    let left = (n as u64).checked_sub(at);
+    left.map(|left| (n_literals + left) as usize)
+        .ok_or_else(|| Error::corrupt("a cci block repeats more copies than it has"))
+}
+
+/// Makes all of the copies, at the end of which are those that no repeat makes.
+pub fn expand(repeats: &[Repeat], n_literals: usize, copies: &mut [Copy]) {
+    let (mut at, mut from) = (0, copies.len() - n_literals);
+    for repeat in repeats {
+        let n = repeat.literals as usize;
+        copies.copy_within(from..from + n, at);
+        (at, from) = (at + n, from + n);
+        for _ in 0..repeat.length {
+            copies[at] = copies[at - repeat.distance as usize];
+            at += 1;
+        }
+    }
+    // The rest is where it should be.
+}
