@@ -6,11 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [mgard_decode] [huffman_decode] [roundtrip] [cd_values]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [mgard_decode] [huffman_decode] [cci_decode] [roundtrip] [cd_values]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode mgard_decode huffman_decode roundtrip cd_values)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode mgard_decode huffman_decode cci_decode roundtrip cd_values)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
 # Fuzzing is of the code for the CPU; the kernels need not be compiled once more.
 export GRIDZ_CUDA=off
@@ -68,6 +68,11 @@ seed() {
             { printf '\4\3\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.u8"
             { printf '\x14\3\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.u16"
             { printf '\x54\3\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.i32"
+            ;;
+        # Flags, codes, two sides and a corner, then the blocks: what follows header and table of a frame with one block.
+        cci_decode)
+            { printf '\4\11\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.u32"
+            { printf '\x34\11\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.i64"
             ;;
         # Codec ndzip or lorenzo, float32, little, rank 3, extents 16 × 17 × 33.
         roundtrip)

@@ -19,7 +19,8 @@ module gridz_hdf5
   ! The filter's number, codecs, levels and modes, as in gridz_hdf5.h.
   integer, parameter, public :: GRIDZ_H5_FILTER = 34013
   integer, parameter, public :: GRIDZ_CODEC_STORED = 0, GRIDZ_CODEC_NDZIP = 1, &
-      GRIDZ_CODEC_LORENZO = 2, GRIDZ_CODEC_SZP = 3, GRIDZ_CODEC_ZFP = 4, GRIDZ_CODEC_MGARD = 5, GRIDZ_CODEC_HUFFMAN = 6
+      GRIDZ_CODEC_LORENZO = 2, GRIDZ_CODEC_SZP = 3, GRIDZ_CODEC_ZFP = 4, GRIDZ_CODEC_MGARD = 5, GRIDZ_CODEC_HUFFMAN = 6, &
+      GRIDZ_CODEC_CCI = 7
   integer, parameter, public :: GRIDZ_LEVEL_DEFAULT = 0, GRIDZ_LEVEL_FAST = 1, GRIDZ_LEVEL_DENSE = 2, GRIDZ_LEVEL_MAX = 3
   integer, parameter, public :: GRIDZ_MODE_LOSSLESS = 0, GRIDZ_MODE_ABS = 1, GRIDZ_MODE_REL = 2, &
       GRIDZ_MODE_RATE = 3, GRIDZ_MODE_PRECISION = 4, GRIDZ_MODE_PWREL = 5, GRIDZ_MODE_RMS = 6, GRIDZ_MODE_EXPERT = 7

@@ -48,9 +48,10 @@ extern "C" {
 #define GRIDZ_CODEC_ZFP 4
 #define GRIDZ_CODEC_MGARD 5
 #define GRIDZ_CODEC_HUFFMAN 6
+#define GRIDZ_CODEC_CCI 7
 
 /* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_SZP have all,
-   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MGARD fast alone. */
+   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MGARD fast alone, GRIDZ_CODEC_CCI dense, its default, and fast. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2

@@ -72,7 +72,8 @@ fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
 /// data, sixteen slices and a little more, about 330 bytes. The rest is the text of an error and the axes of a region.
 /// lorenzo works in three copies of a block of up to 2^14 words, szp in four of 2^12, and in the parts of a complex one; at level
 /// dense in four of 2^16, two bytes a number and the slots of twelve tables. huffman
-/// has three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths, and two tables. mgard has the
+/// has three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths, and two tables. cci has four copies of a block of up to 2^16 words, four numbers of four bytes for each of these, of every
+/// fourth one a word, twelve more and one, and the same for codes. mgard has the
 /// grids before the last one, three quarters of the array, the numbers of half of it, and those of the first steps; and a block as szp.
 fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
     // The first byte of the parameters of szp says how large its blocks are.
@@ -83,6 +84,9 @@ fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
         Some(3) => 8 * (4 * ((1 << 12) + 64) + 16) + (8 << 12),
         Some(5) => 8 * (2 * ((1 << 16) + 64) + (1 << 12)) + 2 * (1 << 16) + 128 + ((4 * 12) << 12) + 8192,
         Some(6) => (3 * 4 + 2 + 1) * ((1 << 15) + 32) + (1 << 14) + (1 << 13),
+        Some(7) => {
+            (4 * 8 + 4 * 4 + (8 + 3 * 12 + 4) / 4 + 3 * 4 + 2 + 1) * ((1 << 16) + 64) + (1 << 14) + (1 << 13)
+        }
         _ => 0,
     };
     let grids = if frame.get(5) == Some(&5) { dst_bytes + dst_bytes / 2 } else { 0 };

@@ -205,7 +205,7 @@ pub static CODECS: &[Entry] = &[
         max_expansion: 13108,
         dtypes: &[DType::U32, DType::U64, DType::I32, DType::I64],
         codec: &cci::Cci,
-        gpu: None,
+        gpu: Some(&cci::Cci),
         ..LOSSLESS
     },
 ];

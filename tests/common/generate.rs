@@ -2,7 +2,7 @@
 
 use gridz::{Array, ByteOrder, DType, Shape};
 
-use super::fields;
+use super::{fields, indices};
 
 /// One input: a rule, an element type and extents, as written in `vectors.toml` and the golden
 /// manifest.
@@ -23,7 +23,7 @@ fn is_zero(seed: &u64) -> bool {
 }
 
 /// Every rule that makes an array of any extents, but those of [`fields`].
-pub const GENERATORS: [&str; 23] = [
+pub const GENERATORS: [&str; 27] = [
     "zero",
     "negative_zero",
     "pi",
@@ -47,6 +47,10 @@ pub const GENERATORS: [&str; 23] = [
     "faint_ripples",
     "ripple_gaps",
     "steps",
+    "stencil",
+    "mesh",
+    "columns",
+    "pointers",
 ];
 
 impl Input {
@@ -125,6 +129,9 @@ fn words(generator: &str, extents: &[u64], bits: u32, seed: u64) -> Vec<u64> {
     let top = 1u64 << (bits - 1);
     let mask = u64::MAX >> (64 - bits);
     let mut random = Xorshift::new(n as u64 ^ seed << 32);
+    if let Some(indices) = indices::words(generator, n, &mut random) {
+        return indices.into_iter().map(|index| index & mask).collect();
+    }
     match generator {
         "zero" => vec![0; n],
         "negative_zero" => vec![top; n],

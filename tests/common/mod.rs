@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod fields;
 pub mod generate;
+pub mod indices;
 pub mod ndzip;
 pub mod real;
 pub mod repair;

@@ -21,6 +21,7 @@ mod cut;
 mod driver;
 mod faults;
 mod hostile;
+mod indices;
 mod lanes;
 mod large;
 mod regions;

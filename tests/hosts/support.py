@@ -18,13 +18,13 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO, SZP, ZFP, MGARD, HUFFMAN = 0, 1, 2, 3, 4, 5, 6
+STORED, NDZIP, LORENZO, SZP, ZFP, MGARD, HUFFMAN, CCI = 0, 1, 2, 3, 4, 5, 6, 7
 """Numbers of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo and szp have all, zfp and mgard the first."""
+"""Levels: lorenzo and szp have all, zfp and mgard the first, cci the second, its default, and the first."""
 DEFAULT = LORENZO, FAST
 """What no cd_values stand for."""
-SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0)]
+SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0), (CCI, DENSE), (CCI, FAST)]
 """Every lossless codec with every level."""
 BOUNDED = [(SZP, FAST), (SZP, DENSE), (SZP, MAX)]
 """And those that keep bounds."""
@@ -124,6 +124,8 @@ def takes(codec, dtype):
     dtype = np.dtype(dtype)
     if codec == HUFFMAN:
         return dtype.kind in "biu" and dtype.itemsize < 8
+    if codec == CCI:
+        return dtype.kind in "iu" and dtype.itemsize >= 4
     kinds = {NDZIP: "f", ZFP: "fi"}.get(codec)
     return kinds is None or dtype.kind in kinds and dtype.itemsize > 2
 
@@ -140,7 +142,7 @@ def made(spec, dtype):
 
 def spec_of(frame):
     """The codec's number in a frame and the level that wrote it: 0 but for zfp and mgard, which have one, lorenzo, whose
-    first parameter is the size of its blocks, and szp, whose fourth one is its level."""
+    first parameter is the size of its blocks, szp, whose fourth one is its level, and cci, whose second one tells."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
     parameters = frame[40 + 8 * rank :][:n_parameters]
     if codec in (ZFP, MGARD):
@@ -150,6 +152,8 @@ def spec_of(frame):
     if codec == LORENZO:
         assert n_parameters == 1 or parameters[0] == 18
         return codec, {12: FAST, 13: DENSE, 18: MAX}[parameters[0]]
+    if codec == CCI:
+        return codec, {0: FAST, 1: DENSE}[parameters[1]]
     assert n_parameters == (codec == HUFFMAN)
     return codec, 0
 

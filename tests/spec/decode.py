@@ -15,6 +15,7 @@ from collections import namedtuple
 
 import numpy as np
 
+import cci
 import huffman
 import lorenzo
 import mgard
@@ -23,7 +24,7 @@ import szp
 import zfp
 from parts import Bytes, check, checksum, fold, known
 
-CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 5: mgard, 6: huffman}
+CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 5: mgard, 6: huffman, 7: cci}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),

@@ -7,7 +7,7 @@
 use crate::codec::cci::copies::{self, Copy, Symbols};
 use crate::codec::cci::lists;
 use crate::codec::cci::literals::{self, fold_sign};
-use crate::codec::cci::params::{RAW_HEAD, UNIT};
+use crate::codec::cci::params::{ELEMENTS_PER_RUN, RAW_HEAD, SYMBOLS_PER, UNIT};
 use crate::codec::cci::repeats::{self, Repeat};
 use crate::codec::cci::runs;
 use crate::cpu::kept::Kept;
@@ -30,8 +30,8 @@ const HEAD: usize = 24;
 const ROOM: usize = copies::AT_ONCE;
 /// Of so many rows of 32 symbols one is looked at to see how many bits they take.
 const SAMPLE_EVERY: usize = 8;
-/// Copies are to have as many symbols as take so many bits, which a copy seems to take itself, with entropy codes and without …
-const COPY_BITS: [u64; 2] = [36, 28];
+/// Copies are to have as many symbols as take so many bits, which a copy seems to take itself: without entropy codes, and with them …
+const COPY_BITS: [u64; 2] = [48, 28];
 /// … but not fewer or more than these.
 const LEAST_LENGTHS: std::ops::RangeInclusive<u64> = 3..=32;
 
@@ -77,13 +77,14 @@ impl<W: Word> Work<W> {
                 lengths: filled(room)?,
                 differences: filled(n)?,
                 hashes: filled(n)?,
-                copies: filled(n)?,
-                literal_copies: filled(n)?,
-                repeats: filled(n)?,
+                copies: filled(n / SYMBOLS_PER)?,
+                literal_copies: filled(n / SYMBOLS_PER)?,
+                repeats: filled(n / SYMBOLS_PER)?,
                 numbers: filled(n)?,
-                starts: filled(n)?,
+                // Of symbols that begin no row one more is written.
+                starts: filled(n / SYMBOLS_PER + 1)?,
                 literal_lengths: filled(n)?,
-                list: filled(n)?,
+                list: filled(n / SYMBOLS_PER)?,
                 lists: lists::Work::new(n)?,
             });
         }
@@ -129,12 +130,12 @@ fn try_encode<W: Word>(
     let symbols = if has_runs { &memory.symbols[..m] } else { &memory.elements[..m] };
     let lengths = if has_runs { &memory.lengths[..m] } else { &[] };
     let differences = &mut memory.differences[..m];
-    for (i, to) in differences.iter_mut().enumerate().skip(1) {
-        *to = symbols[i].minus(symbols[i - 1]);
+    for i in 1..m {
+        differences[i] = symbols[i].minus(symbols[i - 1]);
     }
     differences[0] = if m > 1 { differences[1] } else { W::ZERO };
     let base = symbols[0].minus(differences[0]);
-    let has_rows = m > 1 && literals::have_rows(differences);
+    let has_rows = literals::have_rows(differences);
     let differences = &*differences;
 
     let all = Symbols { differences, lengths };
@@ -247,7 +248,7 @@ pub fn decode<W: Word>(
 ) -> Result<()> {
     let early = || damage("an early end");
     let (&[kind, flags, zeros @ ..], rest) = bytes.split_first_chunk::<RAW_HEAD>().ok_or_else(early)?;
-    if kind == RAW && flags == 0 && zeros == [0; 6] {
+    if kind == RAW && flags == 0 && zeros == [0; RAW_HEAD - 2] {
         out.copy_from_slice(rest.get(..out.len()).ok_or_else(early)?);
         let is_whole = (RAW_HEAD + out.len()).next_multiple_of(UNIT) == bytes.len();
         return if is_whole { Ok(()) } else { Err(damage("bytes behind its elements")) };
@@ -263,7 +264,14 @@ pub fn decode<W: Word>(
     let (has_runs, has_rows) = (flags & HAS_RUNS > 0, flags & HAS_ROWS > 0);
     let m = if has_runs { n_runs } else { n };
     let is_base = W::BITS == 64 || head[16 + W::BYTES..].iter().all(|&byte| byte == 0);
-    if m == 0 || m > n || (!has_runs && n_runs > 0) || n_copies > m || n_repeats > n_copies || !is_base {
+    let most = if has_runs { n / ELEMENTS_PER_RUN } else { n };
+    if m == 0
+        || m > most
+        || (!has_runs && n_runs > 0)
+        || n_copies > m / SYMBOLS_PER
+        || n_repeats > n_copies
+        || !is_base
+    {
         return Err(damage("impossible numbers"));
     }
     let base = W::read(&head[16..]);
@@ -303,19 +311,22 @@ pub fn decode<W: Word>(
         reader.take(&mut memory.literal_lengths[..n_numbers])?;
     }
     let n_starts = if has_rows { numbers.iter().filter(|&&number| number == W::ZERO).count() } else { 0 };
+    if n_starts > m / SYMBOLS_PER {
+        return Err(damage("too many rows"));
+    }
     let starts = &mut memory.starts[..n_starts];
     reader.take(starts)?;
     if (bytes.len() - reader.bytes.len()).next_multiple_of(UNIT) != bytes.len() {
         return Err(damage("bytes behind its lists"));
     }
 
-    let mut literal = literals::Reader { has_rows, numbers, starts, start: base };
+    let mut literal = literals::Reader { has_rows, numbers, starts, n_starts: 0, start: base };
     let symbols = &mut memory.symbols[..];
     symbols[0] = base;
     let (mut at, mut first) = (1, 0);
     for copy in &*copies {
         let end = at + copy.literals as usize;
-        literal.take(symbols[at - 1], &mut symbols[at..end])?;
+        literal.take(symbols[at - 1], &mut symbols[at..end]);
         copies::copy(symbols, end, *copy);
         if has_runs {
             let n_lengths = end - at;
@@ -325,16 +336,14 @@ pub fn decode<W: Word>(
         }
         at = end + copy.length as usize;
     }
-    literal.take(symbols[at - 1], &mut symbols[at..=m])?;
+    literal.take(symbols[at - 1], &mut symbols[at..=m]);
     let symbols = &symbols[1..=m];
     if !has_runs {
         store(symbols, out);
         return Ok(());
     }
     memory.lengths[at - 1..m].copy_from_slice(&memory.literal_lengths[first..n_numbers]);
-    runs::expand(symbols, &memory.lengths[..m], n, &mut memory.elements)?;
-    store(&memory.elements[..n], out);
-    Ok(())
+    runs::expand(symbols, &memory.lengths[..m], out)
 }
 
 #[inline(always)]

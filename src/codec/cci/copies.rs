@@ -4,6 +4,7 @@
 //! what is added to each element that is copied is the same, too. A copy may copy what it makes itself: a row that
 //! comes many times is one copy.
 
+use crate::codec::cci::params::SYMBOLS_PER;
 use crate::error::{Error, Result};
 use crate::stage::word::Word;
 
@@ -46,7 +47,8 @@ impl Copy {
     #[inline(always)]
     pub fn of([literals, distance, rounds, rest]: [u32; 4]) -> Option<Self> {
         let more = (distance >> 1 ^ (distance & 1).wrapping_neg()) as i32;
-        let distance = u32::try_from(i64::from(literals) - 1 + i64::from(more)).ok().filter(|&distance| rest < distance)?;
+        let distance =
+            u32::try_from(i64::from(literals) - 1 + i64::from(more)).ok().filter(|&distance| rest < distance)?;
         let length = u64::from(rounds) * u64::from(distance) + u64::from(rest);
         let length = u32::try_from(length).ok()?.checked_sub(1).filter(|&length| length > 0)?;
         Some(Self { literals, distance, length })
@@ -128,7 +130,8 @@ pub fn find<W: Word>(symbols: Symbols<W>, least: usize, hashes: &mut [u32], copi
     symbols.hash(hashed, hashes);
     let mut last = [0_u16; 1 << HASH_BITS];
     let (mut at, mut n_copies, mut end_of_last, mut n_missed) = (0, 0, 0, 0);
-    while at + hashed <= n {
+    let most = n / SYMBOLS_PER;
+    while at + hashed <= n && n_copies < most {
         let place = (hashes[at] >> (32 - HASH_BITS)) as usize;
         let from = usize::from(last[place]);
         last[place] = at as u16;

@@ -1,1 +1,53 @@
-//! cci on a GPU.
+//! cci on a GPU: the kernels in `kernels/cci`. They decompress; to find copies is left to the CPU.
+
+use crate::codec::cci::{Cci, Chunk};
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Passes, names};
+use crate::format::region::FoldedRegion;
+
+/// For elements of four and of eight bytes.
+type OfBytes = [Names; 2];
+const DECOMPRESS: OfBytes = [names!("cci_decompress_u32"), names!("cci_decompress_u64")];
+const REGION: OfBytes = [names!("cci_region_u32"), names!("cci_region_u64")];
+
+crate::kernel_struct! {
+    /// The array (`Indices` in `kernels/cci/layout.cuh`).
+    struct Indices, size 16 {
+        n: u64,
+        n_blocks: u32,
+        how: u32,
+    }
+}
+
+impl GpuCodec for Cci {
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
+        let chunk: &Chunk = chunks.layout.get();
+        match direction {
+            Direction::Compress => {
+                Answer::NotHere("GPUs read frames of cci, and leave it to the CPU to write them".into())
+            }
+            Direction::Decompress => Answer::Run(one(chunks, &DECOMPRESS, chunk.layout.blocks.n_blocks() as u64)),
+        }
+    }
+
+    /// Blocks have checks of their own.
+    fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
+        let chunk: &Chunk = chunks.layout.get();
+        let touched = chunk.layout.blocks.touched(region);
+        Answer::Run(one(chunks, &REGION, touched.iter().map(|along| along.end - along.start).product()))
+    }
+}
+
+/// One pass over so many blocks.
+fn one(chunks: &Chunks, names: &OfBytes, n_tiles: u64) -> Passes {
+    let &Chunk { layout, element, has_codes } = chunks.layout.get();
+    // Of a single block, which may be shorter, any that is not too small.
+    let log2_block = layout.blocks.block_elements().next_power_of_two().ilog2();
+    let args = Indices {
+        n: chunks.shape.n_elements(),
+        // A layout has fewer than 2^32.
+        n_blocks: layout.blocks.n_blocks() as u32,
+        how: log2_block | u32::from(has_codes) << 8,
+    };
+    let kernel = Kernel::Always(names[usize::from(element.bytes == 8)]);
+    Passes::one("cci", kernel, [n_tiles, 0], &args, layout.table_bytes() as u64)
+}

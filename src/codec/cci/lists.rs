@@ -84,7 +84,8 @@ impl Writer<'_> {
             let all = &mut self.work.numbers[..n.next_multiple_of(LANES)];
             let coding = Coding::choose(all, n, &mut self.work.section, self.level);
             let n_bytes = coding.n_bytes();
-            if n_bytes < shortest {
+            // Where it saves little, the time that it takes is not worth it.
+            if n_bytes + n_bytes / 16 < shortest {
                 let out = self.take([CODES, 0, 0, 0], n_bytes)?;
                 // Borrowed anew: `take` had all of the writer.
                 let out = &mut self.out[out];
@@ -156,17 +157,40 @@ fn read_row<'b, W: Word>(bytes: &'b [u8], width: u32, least: W, row: &mut [W]) -
     for (word, from) in words.iter_mut().zip(from.as_chunks::<WORD_BYTES>().0) {
         *word = u32::from_le_bytes(*from);
     }
-    let mask = W::low_mask(width);
-    for (i, number) in row.iter_mut().enumerate() {
-        let at = i as u32 * width;
-        let (k, shift) = ((at / 32) as usize % (2 * LANES), at % 32);
-        let mut bits = (u64::from(words[k]) | u64::from(words[k + 1]) << 32) >> shift;
-        if W::BITS > 32 {
-            bits |= u64::from(words[k + 2]) << 32 << (32 - shift);
+    match row.first_chunk_mut::<LANES>() {
+        Some(row) if width <= 16 => unpack(&words, width, least, row),
+        _ => {
+            for (i, number) in row.iter_mut().enumerate() {
+                *number = least.plus(field(&words, i as u32, width));
+            }
         }
-        *number = least.plus(W::from_u64(bits) & mask);
     }
     Ok(rest)
+}
+
+/// Field i of so many bits.
+#[inline(always)]
+fn field<W: Word>(words: &RowWords, i: u32, width: u32) -> W {
+    let (k, shift) = ((i * width / 32) as usize % (2 * LANES), i * width % 32);
+    let mut bits = (u64::from(words[k]) | u64::from(words[k + 1]) << 32) >> shift;
+    if W::BITS > 32 {
+        bits |= u64::from(words[k + 2]) << 32 << (32 - shift);
+    }
+    W::from_u64(bits) & W::low_mask(width)
+}
+
+/// Reads a row of up to 16 bits a number: of a width that is known, shifts and places are, too.
+#[inline(always)]
+fn unpack<W: Word>(words: &RowWords, width: u32, least: W, row: &mut [W; LANES]) {
+    macro_rules! of_width {
+        ($($width:literal)*) => {
+            match width {
+                $($width => (0..LANES).for_each(|i| row[i] = least.plus(field(words, i as u32, $width))),)*
+                _ => row.fill(least),
+            }
+        };
+    }
+    of_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 }
 
 /// Where lists are, one behind the other.
@@ -237,7 +261,8 @@ impl Reader<'_, '_> {
             }
             [CODES | FIXED, ..] => return Err(damage("an impossible head")),
             _ => {
-                let text = "a list of a cci block is of a form unknown to this version; a newer gridz may read this data";
+                let text =
+                    "a list of a cci block is of a form unknown to this version; a newer gridz may read this data";
                 return Err(Error::new(ErrorKind::UnsupportedFormat, text));
             }
         }

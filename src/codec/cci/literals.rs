@@ -3,7 +3,7 @@
 //! A difference with its sign; or, where elements mostly ascend, in rows, a difference above 0, or 0 for what begins a row. That is told
 //! by how much more it is than what began the row before, which says less than the difference to the end of that row.
 
-use crate::error::{Error, Result};
+use crate::codec::cci::params::SYMBOLS_PER;
 use crate::stage::word::Word;
 
 /// The number without sign of a number with one.
@@ -18,17 +18,17 @@ pub fn unfold_sign<W: Word>(number: W) -> W {
     number >> 1 ^ W::ZERO.minus(number & W::from_u64(1))
 }
 
-/// Whether symbols with these differences, the first of which does not count, are better seen as rows.
+/// Whether symbols with these differences are better seen as rows: if there are not too many.
 #[inline(always)]
 pub fn have_rows<W: Word>(differences: &[W]) -> bool {
     let one = W::from_u64(1);
     let (mut n_falling, mut any_other) = (0_u32, false);
-    for &difference in &differences[1..] {
+    for &difference in differences {
         // Not above 0.
         n_falling += u32::from((difference.minus(one) | difference) >> (W::BITS - 1) == one);
-        any_other |= difference != differences[1];
+        any_other |= difference != differences[0];
     }
-    any_other && 4 * n_falling as usize <= differences.len()
+    any_other && SYMBOLS_PER * n_falling as usize <= differences.len()
 }
 
 /// Whether a difference begins a row.
@@ -62,15 +62,16 @@ impl<W: Word> Writer<'_, W> {
             numbers.iter_mut().zip(differences).for_each(|(to, &difference)| *to = fold_sign(difference));
             return;
         }
-        for ((to, &symbol), &difference) in numbers.iter_mut().zip(symbols).zip(differences) {
-            *to = difference;
-            if begins_row(difference) {
-                *to = W::ZERO;
-                self.starts[*n_starts] = fold_sign(symbol.minus(self.start));
-                self.start = symbol;
-                *n_starts += 1;
-            }
+        let (mut n_before, mut start) = (*n_starts, self.start);
+        for i in 0..symbols.len() {
+            let begins = begins_row(differences[i]);
+            // What begins no row is written over by what does.
+            self.starts[n_before] = fold_sign(symbols[i].minus(start));
+            n_before += usize::from(begins);
+            start = if begins { symbols[i] } else { start };
+            numbers[i] = if begins { W::ZERO } else { differences[i] };
         }
+        (*n_starts, self.start) = (n_before, start);
     }
 }
 
@@ -80,44 +81,40 @@ pub struct Reader<'a, W> {
     pub has_rows: bool,
     /// The numbers that are left.
     pub numbers: &'a [W],
-    /// The starts that are left.
+    /// The starts of rows, as many as there are zeros among the numbers.
     pub starts: &'a [W],
+    /// How many of them are taken.
+    pub n_starts: usize,
     /// What the last row began with.
     pub start: W,
 }
 
 impl<W: Word> Reader<'_, W> {
-    /// Makes as many symbols as there is room for, the first of which follows `last`.
-    ///
-    /// # Errors
-    /// `Corrupt` if there are not so many starts.
+    /// What the next row begins with. Never part of the loop: most symbols begin none.
+    #[cold]
+    #[inline(never)]
+    fn next_row(&mut self) -> W {
+        self.start = self.start.plus(unfold_sign(self.starts[self.n_starts]));
+        self.n_starts += 1;
+        self.start
+    }
+
+    /// Makes as many symbols as there is room for, which are not more than are left; the first one follows `last`.
     #[inline(always)]
-    pub fn take(&mut self, last: W, to: &mut [W]) -> Result<()> {
-        let (numbers, rest) = self.numbers.split_at_checked(to.len()).ok_or_else(damage)?;
+    pub fn take(&mut self, last: W, to: &mut [W]) {
+        let (numbers, rest) = self.numbers.split_at(to.len());
         self.numbers = rest;
         let mut symbol = last;
         if !self.has_rows {
-            for (to, &number) in to.iter_mut().zip(numbers) {
-                symbol = symbol.plus(unfold_sign(number));
-                *to = symbol;
+            for i in 0..to.len() {
+                symbol = symbol.plus(unfold_sign(numbers[i]));
+                to[i] = symbol;
             }
-            return Ok(());
+            return;
         }
-        for (to, &number) in to.iter_mut().zip(numbers) {
-            symbol = if number == W::ZERO {
-                let (&start, rest) = self.starts.split_first().ok_or_else(damage)?;
-                self.starts = rest;
-                self.start = self.start.plus(unfold_sign(start));
-                self.start
-            } else {
-                symbol.plus(number)
-            };
-            *to = symbol;
+        for i in 0..to.len() {
+            symbol = if numbers[i] == W::ZERO { self.next_row() } else { symbol.plus(numbers[i]) };
+            to[i] = symbol;
         }
-        Ok(())
     }
-}
-
-fn damage() -> Error {
-    Error::corrupt("a cci block has other literal symbols than it should")
 }

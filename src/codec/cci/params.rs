@@ -8,9 +8,13 @@ use crate::types::Shape;
 /// Most axes the codec looks along.
 pub const MAX_RANK: usize = 1;
 /// Blocks begin at multiples of this in the payload.
-pub const UNIT: usize = 8;
+pub const UNIT: usize = 16;
 /// Bytes in front of the elements of a block that holds them as they are.
-pub const RAW_HEAD: usize = 8;
+pub const RAW_HEAD: usize = 16;
+/// A block has up to its symbols divided by that of copies, and of rows.
+pub const SYMBOLS_PER: usize = 4;
+/// A block has up to its elements divided by that of runs.
+pub const ELEMENTS_PER_RUN: usize = 2;
 /// The logarithm of a block's elements: as many as the places of its symbols fit 16 bits, since rows repeat for long.
 const LOG2_SIZE: u8 = 16;
 /// Logarithms of a block's elements that the format knows.

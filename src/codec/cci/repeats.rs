@@ -31,13 +31,14 @@ pub fn find(copies: &[Copy], repeats: &mut [Repeat], literals: &mut [Copy]) -> (
         let place = hash(&copies[at..at + 2]);
         let from = usize::from(last[place]);
         last[place] = at as u16;
-        let length = if from < at { copies[from..].iter().zip(&copies[at..]).take_while(|(a, b)| a == b).count() } else { 0 };
+        let length = if from < at {
+            copies[from..].iter().zip(&copies[at..]).take_while(|(a, b)| a == b).count()
+        } else {
+            0
+        };
         if length >= LEAST_LENGTH {
-            repeats[n_repeats] = Repeat {
-                literals: (at - end_of_last) as u32,
-                length: length as u32,
-                distance: (at - from) as u32,
-            };
+            repeats[n_repeats] =
+                Repeat { literals: (at - end_of_last) as u32, length: length as u32, distance: (at - from) as u32 };
             n_repeats += 1;
             at += length;
             end_of_last = at;

@@ -3,48 +3,52 @@
 use crate::error::{Error, Result};
 use crate::stage::word::Word;
 
-/// Elements that are written at once, some of which may be behind the run: there is room for so many behind all.
+/// Elements that are written at once, some of which may be behind the run.
 pub const AT_ONCE: usize = 16;
 
 /// Whether so many elements are better seen as runs.
 #[inline(always)]
 pub fn pay<W: Word>(elements: &[W]) -> bool {
     let one = W::from_u64(1);
-    let follows: usize = elements
-        .iter()
-        .zip(&elements[1..])
-        .map(|(&before, &element)| u32::from(element.minus(before) == one))
-        .sum::<u32>() as usize;
-    3 * follows >= 2 * elements.len()
+    let (before, behind) = (&elements[..elements.len() - 1], &elements[1..]);
+    let mut n_following = 0_u32;
+    for i in 0..before.len() {
+        n_following += u32::from(behind[i].minus(before[i]) == one);
+    }
+    3 * n_following as usize >= 2 * elements.len()
 }
 
 /// Writes the first elements of the runs and their lengths, less 1; how many there are.
 #[inline(always)]
 pub fn find<W: Word>(elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
     let one = W::from_u64(1);
-    let firsts = &mut firsts[..elements.len()];
-    let lengths = &mut lengths[..elements.len()];
-    firsts[0] = elements[0];
-    let (mut last, mut length) = (0, 0);
-    for i in 1..elements.len() {
-        let is_next = elements[i].minus(elements[i - 1]) == one;
-        lengths[last] = length;
-        last += usize::from(!is_next);
-        length = if is_next { length + 1 } else { 0 };
-        // Of a run that goes on its first element is written again.
-        firsts[last] = if is_next { firsts[last] } else { elements[i] };
+    let n = elements.len();
+    let (firsts, lengths) = (&mut firsts[..n], &mut lengths[..n]);
+    (firsts[0], lengths[0]) = (elements[0], 0);
+    let mut n_runs = 1;
+    for i in 1..n {
+        // What begins no run is written over by what does.
+        if n_runs < n {
+            (firsts[n_runs], lengths[n_runs]) = (elements[i], i as u32);
+        }
+        n_runs += usize::from(elements[i].minus(elements[i - 1]) != one);
     }
-    lengths[last] = length;
-    last + 1
+    // Where runs begin becomes how long they are.
+    for i in 1..n_runs {
+        lengths[i - 1] = lengths[i] - lengths[i - 1] - 1;
+    }
+    lengths[n_runs - 1] = n as u32 - lengths[n_runs - 1] - 1;
+    n_runs
 }
 
-/// Writes the elements of runs to the start of `elements`, of which there are `n`, and room behind them.
+/// Writes the elements of runs to `out`, which they fill.
 ///
 /// # Errors
 /// `Corrupt` if the runs have another number of elements.
 #[inline(always)]
-pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], n: usize, elements: &mut [W]) -> Result<()> {
+pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<()> {
     let steps: [W; AT_ONCE] = std::array::from_fn(|i| W::from_u64(i as u64));
+    let n = out.len() / W::BYTES;
     let mut at = 0;
     for (&first, &length) in firsts.iter().zip(lengths) {
         let end = at + length as usize + 1;
@@ -53,9 +57,15 @@ pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], n: usize, elements: &mut [
         }
         let mut next = first;
         while at < end {
-            let to = elements[at..].first_chunk_mut::<AT_ONCE>().expect("room behind the elements");
-            for (to, step) in to.iter_mut().zip(steps) {
-                *to = next.plus(step);
+            // What is behind the run is written over by the next one.
+            if let Some(to) = out.get_mut(at * W::BYTES..(at + AT_ONCE) * W::BYTES) {
+                for i in 0..AT_ONCE {
+                    next.plus(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);
+                }
+            } else {
+                for (to, step) in out[at * W::BYTES..].chunks_exact_mut(W::BYTES).zip(steps) {
+                    next.plus(step).write(to);
+                }
             }
             next = next.plus(W::from_u64(AT_ONCE as u64));
             at += AT_ONCE;

@@ -22,10 +22,10 @@ static uint32_t random_word(uint32_t *state)
     return *state;
 }
 
-/* Whether the codec takes integers only: huffman. */
+/* Whether the codec takes integers only: huffman and cci. */
 static int is_of_integers(void)
 {
-    return (codec_and_level & 0xff) == 6;
+    return (codec_and_level & 0xff) == 6 || (codec_and_level & 0xff) == 7;
 }
 
 /* Elements that such a codec compresses, too. */
@@ -166,7 +166,7 @@ static void damaged(void)
         free(chunk);
         bytes[i] ^= 4;
     }
-    /* In huffman nearly any wrong bit breaks the structure; in lorenzo at level max two of three. */
+    /* In huffman and cci nearly any wrong bit breaks the structure; in lorenzo at level max two of three. */
     CHECK(n_other > (is_of_integers() ? 0 : n_frame / 29 / 4));
     CHECK(filter(H5Z_FLAG_REVERSE, n_values, values, n_frame, &frame_bytes, &frame) == n_bytes);
     CHECK(memcmp(frame, data, n_bytes) == 0);

@@ -1,0 +1,22 @@
+//! The cci decoder with any blocks for a small array.
+#![no_main]
+
+mod blocks;
+
+use gridz::codec::cci::{Cci, params};
+use gridz::{DType, Shape};
+use libfuzzer_sys::fuzz_target;
+
+const DTYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[mode, b, x, y, at], bytes)) = data.split_first_chunk() else { return };
+    let dtype = DTYPES[usize::from(mode >> 4) % DTYPES.len()];
+    // Folded, it has one axis.
+    let shape = Shape::new(&blocks::extents(0, [x, y, 0])).unwrap();
+    let params = [12 + b % 5, b / 8 % 2];
+    let (layout, _) = params::layout(&shape, dtype.size().unwrap() as usize, &params).unwrap();
+    let form = [layout.n_blocks(), layout.table_bytes(), layout.unit()];
+    let payload = if mode & 4 == 0 { bytes.to_vec() } else { blocks::with_table(form, &[], bytes) };
+    blocks::attack(&Cci, dtype, &shape, &params, layout.payload_bound(), &payload, at);
+});

@@ -1,0 +1,17 @@
+// Entry points of the kernels of cci, and how to launch them.
+
+#include "decompress.cuh"
+
+// By the bits of an element.
+#define CCI(name, Type)                                                                                                                     \
+    extern "C" __global__ void __launch_bounds__(kCciThreads, 14) cci_decompress_##name(const __grid_constant__ DecompressArgs<Indices> args) { \
+        cci_decompress<Type>(args);                                                                                                         \
+    }                                                                                                                                       \
+    extern "C" __device__ const LaunchInfo cci_decompress_##name##_info = kCciDecompressInfo<Type>;                                         \
+    extern "C" __global__ void __launch_bounds__(kCciThreads, 8) cci_region_##name(const __grid_constant__ RegionArgs<Indices> args) {         \
+        cci_decompress_region<Type>(args);                                                                                                  \
+    }                                                                                                                                       \
+    extern "C" __device__ const LaunchInfo cci_region_##name##_info = kCciDecompressInfo<Type>;
+
+CCI(u32, u32)
+CCI(u64, u64)
