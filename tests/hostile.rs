@@ -73,7 +73,7 @@ fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
 /// lorenzo works in three copies of a block of up to 2^14 words, szp in four of 2^12, and in the parts of a complex one; at level
 /// dense in four of 2^16, two bytes a number and the slots of twelve tables. huffman
 /// has three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths, and two tables. cci has four copies of a block of up to 2^16 words, four numbers of four bytes for each of these, of every
-/// fourth one a word, twelve more and one, and the same for codes. mgard has the
+/// fourth one a word, nine numbers for copies, which are thrice there, and four more, and what huffman has. mgard has the
 /// grids before the last one, three quarters of the array, the numbers of half of it, and those of the first steps; and a block as szp.
 fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
     // The first byte of the parameters of szp says how large its blocks are.
@@ -85,7 +85,7 @@ fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
         Some(5) => 8 * (2 * ((1 << 16) + 64) + (1 << 12)) + 2 * (1 << 16) + 128 + ((4 * 12) << 12) + 8192,
         Some(6) => (3 * 4 + 2 + 1) * ((1 << 15) + 32) + (1 << 14) + (1 << 13),
         Some(7) => {
-            (4 * 8 + 4 * 4 + (8 + 3 * 12 + 4) / 4 + 3 * 4 + 2 + 1) * ((1 << 16) + 64) + (1 << 14) + (1 << 13)
+            (4 * 8 + 4 * 4 + (8 + 3 * 12 + 4 * 4) / 4 + 3 * 4 + 2 + 1) * ((1 << 16) + 64) + (1 << 14) + (1 << 13)
         }
         _ => 0,
     };

@@ -93,7 +93,7 @@ struct CciDecompressor : DecompressTile<Indices> {
                 damage = (static_cast<u64>(m) * kBytes + kRawHead + kUnitBytes - 1) / kUnitBytes * kUnitBytes == available ? 0 : kMarkCorrupt;
                 if (damage == 0) store_all(reinterpret_cast<const W*>(source + kRawHead), m);
             } else if (kind == kCodedBlock && flags <= (kHasRuns | kHasRows)) {
-                damage = decode_lists(source, available, m, flags, head, is_unknown);
+                damage = decode_lists(source, available, m, flags, head);
             } else {
                 is_unknown = true;
             }
@@ -128,7 +128,7 @@ struct CciDecompressor : DecompressTile<Indices> {
     }
 
     // Decodes a block of n elements; is what is wrong, in the first thread.
-    __device__ __forceinline__ u32 decode_lists(const unsigned char* source, u32 block_bytes, u32 n, u32 flags, uint4 head, bool& is_unknown) {
+    __device__ __forceinline__ u32 decode_lists(const unsigned char* source, u32 block_bytes, u32 n, u32 flags, uint4 head) {
         const bool has_runs = flags & kHasRuns, has_rows = flags & kHasRows;
         const u32 m = has_runs ? head.y : n, n_copies = head.z, n_repeats = head.w;
         if (m == 0 || m > (has_runs ? n / kElementsPerRun : n) || (!has_runs && head.y > 0) || n_copies > m / kSymbolsPer || n_repeats > n_copies / kSymbolsPer ||
@@ -168,7 +168,6 @@ struct CciDecompressor : DecompressTile<Indices> {
             }
         }
         __syncthreads();
-        is_unknown = shared.lists.is_unknown && !shared.lists.is_damaged;
         if (!lists.is_sound()) return kMarkCorrupt;
         if ((lists.at + kUnitBytes - 1) / kUnitBytes * kUnitBytes != block_bytes) return kMarkCorrupt;
         if (warp_id() == 0) {

@@ -12,7 +12,6 @@ struct ListShared {
     SectionTables<u32> tables;
     u32 end;        // of the list, in bytes of the block
     u32 is_damaged;
-    u32 is_unknown;  // a later version has written it
 };
 
 template <u32 kThreads>
@@ -25,11 +24,11 @@ struct ListReader {
 
     __device__ __forceinline__ ListReader(ListShared& shared, const unsigned char* block, u32 n_bytes, bool has_codes)
         : shared(shared), block(block), n_bytes(n_bytes), has_codes(has_codes) {
-        if (threadIdx.x == 0) shared.is_damaged = n_bytes < kCodedHead, shared.is_unknown = 0;
+        if (threadIdx.x == 0) shared.is_damaged = n_bytes < kCodedHead;
         __syncthreads();
     }
 
-    __device__ __forceinline__ bool is_sound() const { return !shared.is_damaged && !shared.is_unknown; }
+    __device__ __forceinline__ bool is_sound() const { return !shared.is_damaged; }
     // By any thread, before a barrier.
     __device__ __forceinline__ void damage() const { shared.is_damaged = 1; }
 
@@ -49,7 +48,7 @@ struct ListReader {
         // Nobody is to see what is found wrong now in place of what was before.
         __syncthreads();
         if (form > 2 || head >> 24 || (form != 0 && head >> 8) || n_least > 2) {
-            if (threadIdx.x == 0) shared.is_unknown = 1;
+            if (threadIdx.x == 0) damage();
         } else if (form == 0) {
             take_fixed<N>(n, width, n_least, put);
         } else if (form == 1) {
@@ -97,7 +96,7 @@ struct ListReader {
         if (!end_at(width_bytes)) return;
         const u32* const words = reinterpret_cast<const u32*>(block + at + width_bytes);
         const u32 n_words = (n_bytes - at - width_bytes) / 4;
-        bool is_possible = n_rows + lane >= width_bytes || block[at + n_rows + lane] == 0;
+        bool is_possible = true;
         u32 n_taken = 0;
 #pragma unroll 1
         for (u32 first = 0; first < n_rows; first += kWarp) {

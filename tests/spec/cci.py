@@ -131,7 +131,7 @@ def take_list(count, bits, has_codes, source):
     if count == 0:
         return []
     form, width, words, zero = source.take(4)
-    known(form <= CODES and zero == 0 and words <= 2 and (form == FIXED or width == words == 0), "form of a list")
+    check(form <= CODES and zero == 0 and words <= 2 and (form == FIXED or width == words == 0), "form of a list")
     start = source.at
     if form == FIXED:
         check(width <= bits, "width")
@@ -139,7 +139,7 @@ def take_list(count, bits, has_codes, source):
         numbers = [least + field for field in fields(count, width, source)]
     elif form == ROWS:
         widths = source.take(-(-count // 32))
-        check(not any(source.take(-len(widths) % 4)), "zeros behind widths")
+        source.take(-len(widths) % 4)
         check(max(widths) <= bits, "width")
         numbers = []
         for first, width in zip(range(0, count, 32), widths):

@@ -52,8 +52,8 @@ struct Memory<W> {
     numbers: Vec<W>,
     starts: Vec<W>,
     literal_lengths: Vec<u32>,
-    /// A list of what tells copies.
-    list: Vec<u32>,
+    /// Lists of what tells copies, or repeats.
+    told: [Vec<u32>; 4],
     lists: lists::Work,
 }
 
@@ -70,21 +70,21 @@ impl<W: Word> Work<W> {
         }
         let mut kept = Kept::<Option<Memory<W>>>::take();
         if kept.as_ref().is_none_or(|memory| memory.numbers.len() < n) {
-            let room = n + 1 + ROOM;
+            let (room, most) = (n + 1 + ROOM, n / SYMBOLS_PER);
             *kept = Some(Memory {
                 elements: filled(room)?,
                 symbols: filled(room)?,
                 lengths: filled(room)?,
                 differences: filled(n)?,
                 hashes: filled(n)?,
-                copies: filled(n / SYMBOLS_PER)?,
-                literal_copies: filled(n / SYMBOLS_PER)?,
-                repeats: filled(n / SYMBOLS_PER)?,
+                copies: filled(most)?,
+                literal_copies: filled(most)?,
+                repeats: filled(most)?,
                 numbers: filled(n)?,
                 // Of symbols that begin no row one more is written.
-                starts: filled(n / SYMBOLS_PER + 1)?,
+                starts: filled(most + 1)?,
                 literal_lengths: filled(n)?,
-                list: filled(n / SYMBOLS_PER)?,
+                told: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
                 lists: lists::Work::new(n)?,
             });
         }
@@ -174,14 +174,17 @@ fn try_encode<W: Word>(
     }
     base.write(&mut head[16..]);
     let mut writer = lists::Writer { work: &mut memory.lists, level, has_codes, out: lists, n_bytes: 0 };
-    let list = &mut memory.list;
-    let fields: [fn(&Repeat) -> u32; 3] = [|r| r.literals, |r| r.length, |r| r.distance];
-    for field in fields {
-        list.iter_mut().zip(&memory.repeats[..n_repeats]).for_each(|(to, repeat)| *to = field(repeat));
+    let told = &mut memory.told;
+    for (i, repeat) in memory.repeats[..n_repeats].iter().enumerate() {
+        (told[0][i], told[1][i], told[2][i]) = (repeat.literals, repeat.length, repeat.distance);
+    }
+    for list in &told[..3] {
         writer.put(&list[..n_repeats])?;
     }
-    for k in 0..4 {
-        list.iter_mut().zip(&memory.literal_copies[..n_literal]).for_each(|(to, copy)| *to = copy.numbers()[k]);
+    for (i, copy) in memory.literal_copies[..n_literal].iter().enumerate() {
+        [told[0][i], told[1][i], told[2][i], told[3][i]] = copy.numbers();
+    }
+    for list in told.iter() {
         writer.put(&list[..n_literal])?;
     }
     writer.put(&memory.numbers[..n_numbers])?;
@@ -279,29 +282,21 @@ pub fn decode<W: Word>(
     let mut reader = lists::Reader { work: &mut memory.lists, level, has_codes, bytes: rest };
 
     let repeats = &mut memory.repeats[..n_repeats];
-    let list = &mut memory.list;
-    let fields: [fn(&mut Repeat) -> &mut u32; 3] = [|r| &mut r.literals, |r| &mut r.length, |r| &mut r.distance];
-    for field in fields {
+    let told = &mut memory.told;
+    for list in &mut told[..3] {
         reader.take(&mut list[..n_repeats])?;
-        repeats.iter_mut().zip(&*list).for_each(|(repeat, &number)| *field(repeat) = number);
+    }
+    for (i, repeat) in repeats.iter_mut().enumerate() {
+        *repeat = Repeat { literals: told[0][i], length: told[1][i], distance: told[2][i] };
     }
     let n_literal = repeats::check(repeats, n_copies)?;
-    let copies = &mut memory.copies[..n_copies];
-    let literal_copies = &mut copies[n_copies - n_literal..];
-    for k in 0..4 {
+    for list in told.iter_mut() {
         reader.take(&mut list[..n_literal])?;
-        for (copy, &number) in literal_copies.iter_mut().zip(&*list) {
-            // The first three wait for the last.
-            match k {
-                0 => copy.literals = number,
-                1 => copy.distance = number,
-                2 => copy.length = number,
-                _ => {
-                    let numbers = [copy.literals, copy.distance, copy.length, number];
-                    *copy = Copy::of(numbers).ok_or_else(|| damage("impossible copies"))?;
-                }
-            }
-        }
+    }
+    let copies = &mut memory.copies[..n_copies];
+    for (i, copy) in copies[n_copies - n_literal..].iter_mut().enumerate() {
+        let numbers = [0, 1, 2, 3].map(|k| told[k][i]);
+        *copy = Copy::of(numbers).ok_or_else(|| damage("impossible copies"))?;
     }
     repeats::expand(repeats, n_literal, copies);
     let n_numbers = copies::check(copies, m)?;
