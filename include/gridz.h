@@ -167,6 +167,12 @@
 /// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
 #define GRIDZ_DEVICE_ALL 4294967295
 
+/// `gridz_context_options.device`: the CPU.
+#define GRIDZ_DEVICE_CPU 4294967294
+
+/// `gridz_context_options.device`: an NVIDIA GPU, the one that gridz would choose.
+#define GRIDZ_DEVICE_CUDA 4294967293
+
 /// What to read of a frame: the grid of level `value`, every 2^level-th element along each axis, from the first layer.
 /// Level 0 is the array.
 #define GRIDZ_DETAIL_LEVEL 0
@@ -390,6 +396,7 @@ typedef struct gridz_context_options {
     /// Where that one cannot be used the context is not made, and memory of another one is refused.
     /// `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` deal chunks in host memory to all GPUs
     /// that can be used, and calls with one array in host memory take them in turn.
+    /// `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA` are what `GRIDZ_BACKEND=cpu` and `cuda` are for a whole process.
     uint32_t device;
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.

@@ -93,7 +93,7 @@ using Extents = std::vector<std::uint64_t>;
 // threads at the same time, and must outlive the calls.
 class Context {
 public:
-    // 0 threads = as many as the process would use, 0 bytes = no limit; device as GRIDZ_DEVICE_AUTO or 1 + its number.
+    // 0 threads = as many as the process would use, 0 bytes = no limit; device: one of GRIDZ_DEVICE_*, or 1 + the number of a GPU.
     explicit Context(std::uint32_t threads = 0, std::uint64_t memory_limit = 0,
                      std::uint32_t device = GRIDZ_DEVICE_AUTO)
     {

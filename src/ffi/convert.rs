@@ -121,6 +121,8 @@ pub fn context(c: &gridz_context_options) -> Result<Context> {
     match c.device {
         GRIDZ_DEVICE_AUTO => Ok(context),
         GRIDZ_DEVICE_ALL => context.on_all_gpus(),
+        GRIDZ_DEVICE_CPU => context.on(Backend::Cpu, None),
+        GRIDZ_DEVICE_CUDA => context.on(Backend::Cuda, None),
         from_one => context.on(Backend::Cuda, Some(from_one - 1)),
     }
 }

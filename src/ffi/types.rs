@@ -87,6 +87,10 @@ pub const GRIDZ_FLAG_SKIP_CHECKSUM: u64 = 1;
 pub const GRIDZ_DEVICE_AUTO: u32 = 0;
 /// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
 pub const GRIDZ_DEVICE_ALL: u32 = 0xffff_ffff;
+/// `gridz_context_options.device`: the CPU.
+pub const GRIDZ_DEVICE_CPU: u32 = 0xffff_fffe;
+/// `gridz_context_options.device`: an NVIDIA GPU, the one that gridz would choose.
+pub const GRIDZ_DEVICE_CUDA: u32 = 0xffff_fffd;
 
 /// What to read of a frame: the grid of level `value`, every 2^level-th element along each axis, from the first layer.
 /// Level 0 is the array.
@@ -173,6 +177,7 @@ pub struct gridz_context_options {
     /// Where that one cannot be used the context is not made, and memory of another one is refused.
     /// `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` deal chunks in host memory to all GPUs
     /// that can be used, and calls with one array in host memory take them in turn.
+    /// `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA` are what `GRIDZ_BACKEND=cpu` and `cuda` are for a whole process.
     pub device: u32,
     /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
     /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.

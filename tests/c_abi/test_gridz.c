@@ -986,6 +986,19 @@ static void test_contexts(void)
         gridz_context_destroy(context);
     }
 
+    /* The CPU is always there; a GPU only on some machines, and then for this frame too. */
+    gridz_context_options one = {.struct_size = sizeof one, .device = GRIDZ_DEVICE_CPU};
+    CHECK_OK(gridz_context_create(&one, &context));
+    check_large(context);
+    gridz_context_destroy(context);
+    context = NULL;
+    one.device = GRIDZ_DEVICE_CUDA;
+    const gridz_status with_gpu = gridz_context_create(&one, &context);
+    CHECK(with_gpu == GRIDZ_OK || with_gpu == GRIDZ_ERROR_DEVICE);
+    if (with_gpu == GRIDZ_OK)
+        check_large(context);
+    gridz_context_destroy(context);
+
     gridz_context_options wrong = {.struct_size = sizeof wrong, .threads = 1025};
     context = NULL;
     CHECK_FAILS(gridz_context_create(&wrong, &context), GRIDZ_ERROR_INVALID_ARGUMENT, "threads");

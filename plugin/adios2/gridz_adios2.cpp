@@ -1,0 +1,225 @@
+// gridz as an operator of ADIOS2: libgridz_adios2.so, which ADIOS2 loads as a plugin.
+//
+// A block of a variable becomes one frame of gridz, which says what it holds, so that a reader needs no parameters; ADIOS2
+// gives it none. Errors are exceptions: to return 0 means to ADIOS2 that nothing was done, and then it would take the frame
+// for elements, or the other way round. The constructor throws for nothing that a user can get wrong, since ADIOS2 creates
+// operators where exceptions end the program; what is wrong with parameters is told by the first Operate.
+//
+// ADIOS2 does not tell how much room there is at the destination. Operate relies on GetEstimatedSize, which is a true
+// bound; InverseOperate on the size in the frame's header, whose own checksum is compared first.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gridz.hpp>
+
+#include "device.hpp"
+#include "host.hpp"
+#include "interface.hpp"
+#include "request.hpp"
+
+namespace gridz_adios2 {
+namespace {
+
+using adios2::DataType;
+using adios2::Dims;
+
+struct Element {
+    gridz_dtype dtype;
+    std::uint32_t size;
+};
+
+std::optional<Element> element_of(DataType type)
+{
+    switch (type) {
+    case DataType::Char:
+    case DataType::Int8: return Element{GRIDZ_DTYPE_I8, 1};
+    case DataType::Int16: return Element{GRIDZ_DTYPE_I16, 2};
+    case DataType::Int32: return Element{GRIDZ_DTYPE_I32, 4};
+    case DataType::Int64: return Element{GRIDZ_DTYPE_I64, 8};
+    case DataType::UInt8: return Element{GRIDZ_DTYPE_U8, 1};
+    case DataType::UInt16: return Element{GRIDZ_DTYPE_U16, 2};
+    case DataType::UInt32: return Element{GRIDZ_DTYPE_U32, 4};
+    case DataType::UInt64: return Element{GRIDZ_DTYPE_U64, 8};
+    case DataType::Float: return Element{GRIDZ_DTYPE_F32, 4};
+    case DataType::Double: return Element{GRIDZ_DTYPE_F64, 8};
+    case DataType::FloatComplex: return Element{GRIDZ_DTYPE_C64, 8};
+    case DataType::DoubleComplex: return Element{GRIDZ_DTYPE_C128, 16};
+    // No codec computes with it: lossless ones keep its bytes, the others refuse it.
+    case DataType::LongDouble: return Element{GRIDZ_DTYPE_OPAQUE, sizeof(long double)};
+    default: return std::nullopt;
+    }
+}
+
+// An array as gridz is told of it. Axes beyond the 32 that it knows become one with the axis behind them.
+class Block {
+public:
+    Block(Element element, const std::size_t *extents, std::size_t rank) : element_(element)
+    {
+        const std::size_t merged = rank > GRIDZ_MAX_RANK ? rank - GRIDZ_MAX_RANK : 0;
+        extents_.assign(extents + merged, extents + rank);
+        for (std::size_t i = 0; i < merged; i++)
+            extents_[0] *= extents[i];
+    }
+
+    gridz_array array() const noexcept
+    {
+        gridz_array array{};
+        array.struct_size = sizeof array;
+        array.dtype = element_.dtype;
+        array.element_size = element_.size;
+        array.rank = static_cast<std::uint32_t>(extents_.size());
+        array.extents = extents_.data();
+        return array;
+    }
+
+    std::size_t bytes() const noexcept
+    {
+        std::size_t bytes = element_.size;
+        for (const std::uint64_t extent : extents_)
+            bytes *= extent;
+        return bytes;
+    }
+
+private:
+    Element element_;
+    std::vector<std::uint64_t> extents_;
+};
+
+// Whether ADIOS2 asks GetEstimatedSize of plugins: else there are 128 bytes beside the array, some for its own header.
+constexpr bool ASKS_FOR_SIZE = ADIOS2_VERSION >= 21000;
+
+class GridzOperator : public adios2::plugin::PluginOperatorInterface {
+public:
+    explicit GridzOperator(const adios2::Params &parameters) : PluginOperatorInterface(parameters) {}
+
+    std::size_t Operate(const char *data, const Dims &, const Dims &count, const DataType type, char *out) override
+    {
+        const std::optional<Element> element = element_of(type);
+        if (!element)
+            throw std::invalid_argument("gridz compresses numbers, not structs nor strings; remove the operation from "
+                                        "this variable");
+        const Block block(*element, count.data(), count.size());
+        const gridz_options options = request().options();
+        std::size_t bound = 0;
+        gridz::check(gridz_compress_bound(&as_lvalue(block.array()), &options, &bound));
+        wait_for_device(data);
+        if (ASKS_FOR_SIZE || bound <= room(block))
+            return compress(block, data, out, bound, options);
+        const std::unique_ptr<char[]> frame(new char[bound]);
+        const std::size_t size = compress(block, data, frame.get(), bound, options);
+        if (size <= room(block)) {
+            std::copy_n(frame.get(), size, out);
+            return size;
+        }
+        return store(block.bytes(), data, out, room(block));
+    }
+
+    std::size_t InverseOperate(const char *in, const std::size_t size, char *out) override
+    {
+        gridz_frame_info info{};
+        info.struct_size = sizeof info;
+        gridz::check(gridz_inspect(in, size, &info));
+        const gridz_options options = resources();
+        std::size_t bytes = 0;
+        gridz::check(gridz_decompress(in, size, out, info.array_bytes, &bytes, &options));
+        // Of an empty block too something is done, which 0 would deny.
+        return std::max<std::size_t>(bytes, 1);
+    }
+
+    bool IsDataTypeValid(const DataType type) const override { return element_of(type).has_value(); }
+
+    // ADIOS2 does not say of which type the elements are: enough for all types of this size.
+    std::size_t GetEstimatedSize(const std::size_t n, const std::size_t element_size, const std::size_t rank,
+                                 const std::size_t *extents) const override
+    {
+        // A request that cannot be fulfilled is told by Operate, which then writes nothing.
+        std::size_t largest = n * element_size;
+        try {
+            const gridz_options options = request().options();
+            for (int number = 0; number <= static_cast<int>(DataType::Struct); number++) {
+                const std::optional<Element> element = element_of(static_cast<DataType>(number));
+                if (!element || element->size != element_size)
+                    continue;
+                const Block block(*element, extents, rank);
+                std::size_t bound = 0;
+                if (gridz_compress_bound(&as_lvalue(block.array()), &options, &bound) == GRIDZ_OK)
+                    largest = std::max(largest, bound);
+            }
+        } catch (const std::exception &) {
+        }
+        return largest;
+    }
+
+private:
+    template <class T> static const T &as_lvalue(const T &value) noexcept { return value; }
+
+    // Made at the first use, and anew after a failure, which so is told each time.
+    const Request &request() const
+    {
+        std::call_once(once_, [this] { request_.emplace(m_Parameters); });
+        return *request_;
+    }
+
+    // Threads and devices for readers, of whose parameters nothing else matters.
+    gridz_options resources() const
+    {
+        gridz_options options = request().options();
+        options.codec = nullptr;
+        return options;
+    }
+
+    static std::size_t compress(const Block &block, const char *data, char *out, std::size_t capacity,
+                                const gridz_options &options)
+    {
+        std::size_t size = 0;
+        gridz::check(gridz_compress(&as_lvalue(block.array()), data, block.bytes(), out, capacity, &size, &options));
+        return size;
+    }
+
+    // Where ADIOS2 does not ask: what is left of its 128 bytes behind its header, which has both names in it.
+    std::size_t room(const Block &block) const
+    {
+        const auto length = [this](const char *key) {
+            const auto found = m_Parameters.find(key);
+            return found == m_Parameters.end() ? std::size_t(0) : found->second.size();
+        };
+        const std::size_t header = 4 + 1 + 2 + 10 + length("pluginname") + 2 + 13 + length("pluginlibrary");
+        return block.bytes() + 128 - std::min<std::size_t>(header, 128);
+    }
+
+    // The bytes as they are, with the shortest header that there is.
+    std::size_t store(std::size_t bytes, const char *data, char *out, std::size_t capacity) const
+    {
+        gridz_options options = resources();
+        options.codec = "stored";
+        const Block plain({GRIDZ_DTYPE_U8, 1}, &bytes, 1);
+        std::size_t bound = 0;
+        gridz::check(gridz_compress_bound(&as_lvalue(plain.array()), &options, &bound));
+        if (bound > capacity)
+            throw std::length_error("this ADIOS2 has no room for the block and its header; choose a PluginName and "
+                                    "PluginLibrary of at most 20 letters together");
+        return compress(plain, data, out, capacity, options);
+    }
+
+    mutable std::once_flag once_;
+    mutable std::optional<Request> request_;
+};
+
+} // namespace
+} // namespace gridz_adios2
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+// The two functions that ADIOS2 looks for. What the first one returns belongs to the caller, who ends it by the second one.
+EXPORTED adios2::plugin::PluginOperatorInterface *OperatorCreate(const adios2::Params &parameters)
+{
+    gridz_adios2::check_host(__builtin_return_address(0));
+    return new gridz_adios2::GridzOperator(parameters);
+}
+
+EXPORTED void OperatorDestroy(adios2::plugin::PluginOperatorInterface *made) { delete made; }

@@ -1,0 +1,81 @@
+#include "request.hpp"
+
+#include <charconv>
+#include <stdexcept>
+
+namespace gridz_adios2 {
+namespace {
+
+// Those of ADIOS2 itself, which hands over all that it was given, with keys in lower case.
+bool is_of_adios2(const std::string &key) { return key == "pluginname" || key == "pluginlibrary" || key == "verbose"; }
+
+std::uint32_t number(const std::string &key, const std::string &value, std::uint32_t largest)
+{
+    std::uint32_t found = 0;
+    const char *end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data(), end, found);
+    if (error != std::errc() || stop != end || found > largest)
+        throw std::invalid_argument(key + "=" + value + ": " + key + " is a whole number of at most " +
+                                    std::to_string(largest));
+    return found;
+}
+
+// One of GRIDZ_DEVICE_*, or 1 + the number of a GPU.
+std::uint32_t device(const std::string &backend, const std::string &device)
+{
+    if (!device.empty() && backend == "cpu")
+        throw std::invalid_argument("device=" + device + " is a GPU, but backend=cpu; leave one of them out");
+    if (device == "all")
+        return GRIDZ_DEVICE_ALL;
+    if (!device.empty())
+        return 1 + number("device", device, 65535);
+    if (backend.empty() || backend == "auto")
+        return GRIDZ_DEVICE_AUTO;
+    if (backend == "cpu")
+        return GRIDZ_DEVICE_CPU;
+    if (backend == "cuda")
+        return GRIDZ_DEVICE_CUDA;
+    throw std::invalid_argument("backend=" + backend + ": backend is auto, cpu or cuda");
+}
+
+} // namespace
+
+Request::Request(const adios2::Params &parameters)
+{
+    std::string codec, terms, backend, gpu;
+    std::uint32_t threads = 0;
+    for (const auto &[key, value] : parameters) {
+        if (is_of_adios2(key)) {
+        } else if (key == "codec" || key == "gridz") {
+            if (!codec.empty())
+                throw std::invalid_argument("both codec=" + codec + " and gridz=" + value + "; they mean the same, keep one");
+            codec = value;
+        } else if (key == "threads") {
+            threads = number(key, value, 1024);
+        } else if (key == "backend") {
+            backend = value;
+        } else if (key == "device") {
+            gpu = value;
+        } else {
+            // Whatever codecs know, now and later; gridz tells what it does not know.
+            terms += value.empty() ? "," + key : "," + key + "=" + value;
+        }
+    }
+    if (codec.empty() && !terms.empty())
+        throw std::invalid_argument("no codec for \"" + terms.substr(1) +
+                                    "\"; add the parameter codec, such as codec=szp");
+    text_ = codec + terms;
+    const std::uint32_t where = device(backend, gpu);
+    if (threads != 0 || where != GRIDZ_DEVICE_AUTO)
+        context_.emplace(threads, 0, where);
+}
+
+gridz_options Request::options() const noexcept
+{
+    gridz::Options options;
+    options.codec = text_.empty() ? nullptr : text_.c_str();
+    options.context = context_ ? &*context_ : nullptr;
+    return options.c();
+}
+
+} // namespace gridz_adios2
