@@ -9,8 +9,8 @@ SHELL := /bin/bash
 
 # Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
 # kernels that keep registers in memory.
-cuda wheel test lint test-rust test-plugin test-hosts test-installed test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
-test lint test-rust test-plugin test-hosts test-installed test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
+cuda wheel test lint test-rust test-plugin test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
+test lint test-rust test-plugin test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -21,10 +21,13 @@ PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
 # For all that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
-# The virtual environments, complete: of the tests, with the CUDA compiler, and with what builds wheels.
+# The virtual environments, complete: of the tests, with the CUDA compiler, with what builds wheels, and with ADIOS2.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
 WHEEL_VENV := .venv-wheel/complete
+ADIOS2_VENV := .venv-adios2/complete
+# Beside the newest, those that have the operators of before: the files of their Python packages, whatever Python is here.
+ADIOS2_BEFORE := 2.9.0 2.11.0.1014
 # What wheels are built for: systems with this glibc or a newer one.
 WHEEL_TARGET := x86_64-unknown-linux-gnu
 WHEEL_GLIBC := 2.28
@@ -44,10 +47,14 @@ PYTHONS ?= python3
 PREFIX ?= /usr/local
 PLUGINDIR ?= $(PREFIX)/lib/hdf5/plugin
 DESTDIR ?=
+# make install-adios2 ADIOS2=... ADIOS2_PLUGINDIR=...: for which ADIOS2, and where its plugin goes.
+ADIOS2 ?=
+ADIOS2_PLUGINDIR ?= $(PREFIX)/lib/adios2/plugin
 
 # The folders as words of the shell, whatever is in their names.
 quoted = '$(subst ','\'',$(1))'
-FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) DESTDIR=$(call quoted,$(DESTDIR))
+FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) DESTDIR=$(call quoted,$(DESTDIR)) \
+    ADIOS2=$(call quoted,$(ADIOS2)) ADIOS2_PLUGINDIR=$(call quoted,$(ADIOS2_PLUGINDIR))
 
 # ---- what users need ---------------------------------------------------------------------------
 
@@ -72,6 +79,11 @@ demo: build ## write, convert, read back and compare real data; FILE=my.h5 does 
 .PHONY: install
 install: $(if $(wildcard $(LIBRARY)),,build) ## install everything; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
 	@$(FOLDERS) packaging/install.sh install
+
+.PHONY: install-adios2
+install-adios2: ## after install: build and install the operator for ADIOS2=FOLDER, which may be that of its Python package
+	@scripts/need.sh g++ libc6-dev cmake
+	@$(FOLDERS) packaging/adios2.sh
 
 .PHONY: uninstall
 uninstall: ## remove what install has put there, with the same PREFIX and PLUGINDIR
@@ -108,12 +120,12 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
-ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-python test-spec test-demo test-fuzz test-emulated test-goldens
+ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-adios2 test-python test-spec test-demo test-fuzz test-emulated test-goldens
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
-	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, Python, SPEC.md's decoder, demo, fuzz targets, emulated kernels and goldens" \
+	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, ADIOS2, Python, SPEC.md's decoder, demo, fuzz targets, emulated kernels and goldens" \
 	    "passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
@@ -141,6 +153,10 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all that docs/ says
 	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev
 	$(PYTHON) -m pytest -q tests/installed
+
+.PHONY: test-adios2
+test-adios2: need-nvcc build need-test-packages $(ADIOS2_VENV) ## the operator of ADIOS2, in the Python package of ADIOS2 and in C++ programs
+	env -u HDF5_PLUGIN_PATH .venv-adios2/bin/python -m pytest -q tests/adios2
 
 .PHONY: test-python
 test-python: need-nvcc build need-test-packages $(WHEEL_VENV) ## the Python package and the command, installed from a wheel
@@ -227,11 +243,21 @@ $(WHEEL_VENV): requirements-wheel.txt
 	.venv-wheel/bin/pip --quiet --disable-pip-version-check install --requirement requirements-wheel.txt
 	@touch $@
 
+$(ADIOS2_VENV): requirements-adios2.txt
+	@scripts/need.sh python3 python3-venv
+	python3 -m venv --clear .venv-adios2
+	.venv-adios2/bin/pip --quiet --disable-pip-version-check install --requirement requirements-adios2.txt
+	for version in $(ADIOS2_BEFORE); do \
+	    .venv-adios2/bin/pip --quiet --disable-pip-version-check install --no-deps --only-binary=:all: --python-version 3.11 \
+	        --implementation cp --target .venv-adios2/before/$$version adios2==$$version; \
+	done
+	@touch $@
+
 .PHONY: clean
 clean: ## remove everything that was built or downloaded here
-	rm -rf target .venv .venv-cuda .venv-wheel .venv-python fuzz/target python/gridz/plugin python/gridz/_abi.py python/gridz/_h5_functions.py
+	rm -rf target .venv .venv-cuda .venv-wheel .venv-adios2 .venv-python fuzz/target python/gridz/plugin python/gridz/_abi.py python/gridz/_h5_functions.py
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -16,6 +16,7 @@ fail() {
 }
 
 PREFIX=${PREFIX%/}
+ADIOS2_PLUGINDIR=${ADIOS2_PLUGINDIR:-$PREFIX/lib/adios2/plugin}
 for folder in "$PREFIX" "$PLUGINDIR"; do
     case $folder in
     /*) ;;
@@ -33,7 +34,7 @@ man=$PREFIX/share/man/man3
 plugin=$PLUGINDIR/libh5gridz.so
 
 headers="gridz.h gridz.hpp gridz_hdf5.h gridz.f90 gridz_hdf5.f90 gridz_bulk.f90"
-documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/*"
+documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/adios2/* plugin/adios2/*"
 
 # Every file and link that belongs to gridz.
 everything() {
@@ -68,7 +69,8 @@ remove_others() {
 
 uninstall() {
     remove_others
-    everything | while read -r file; do
+    # The operator of ADIOS2 is installed by a target of its own.
+    { everything; echo "$ADIOS2_PLUGINDIR/libgridz_adios2.so"; } | while read -r file; do
         rm -f "$DESTDIR$file"
         # Folders that are empty now, up to the prefix.
         folder=$(dirname "$file")

@@ -8,9 +8,11 @@
 // ADIOS2 does not tell how much room there is at the destination. Operate relies on GetEstimatedSize, which is a true
 // bound; InverseOperate on the size in the frame's header, whose own checksum is compared first.
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -55,39 +57,51 @@ std::optional<Element> element_of(DataType type)
     }
 }
 
-// An array as gridz is told of it. Axes beyond the 32 that it knows become one with the axis behind them.
+// An array as gridz is told of it.
 class Block {
 public:
-    Block(Element element, const std::size_t *extents, std::size_t rank) : element_(element)
+    Block(Element element, const std::size_t *extents, std::size_t rank, bool is_column_major)
+        : extents_(extents, extents + rank)
     {
-        const std::size_t merged = rank > GRIDZ_MAX_RANK ? rank - GRIDZ_MAX_RANK : 0;
-        extents_.assign(extents + merged, extents + rank);
-        for (std::size_t i = 0; i < merged; i++)
-            extents_[0] *= extents[i];
-    }
-
-    gridz_array array() const noexcept
-    {
-        gridz_array array{};
-        array.struct_size = sizeof array;
-        array.dtype = element_.dtype;
-        array.element_size = element_.size;
-        array.rank = static_cast<std::uint32_t>(extents_.size());
-        array.extents = extents_.data();
-        return array;
-    }
-
-    std::size_t bytes() const noexcept
-    {
-        std::size_t bytes = element_.size;
+        if (is_column_major)
+            std::reverse(extents_.begin(), extents_.end());
+        // Axes beyond those that gridz has room for become one with the axis behind them.
+        while (extents_.size() > GRIDZ_MAX_RANK) {
+            extents_[1] *= extents_[0];
+            extents_.erase(extents_.begin());
+        }
+        array_.struct_size = sizeof array_;
+        array_.dtype = element.dtype;
+        array_.element_size = element.size;
+        array_.rank = static_cast<std::uint32_t>(extents_.size());
+        array_.extents = extents_.data();
+        bytes_ = element.size;
         for (const std::uint64_t extent : extents_)
-            bytes *= extent;
-        return bytes;
+            bytes_ *= extent;
+    }
+    Block(const Block &) = delete;
+    Block &operator=(const Block &) = delete;
+
+    std::size_t bytes() const noexcept { return bytes_; }
+
+    // How much room compress needs.
+    gridz_status find_bound(const gridz_options &options, std::size_t &bound) const
+    {
+        return gridz_compress_bound(&array_, &options, &bound);
+    }
+
+    // Bytes of the frame.
+    std::size_t compress(const char *data, char *out, std::size_t capacity, const gridz_options &options) const
+    {
+        std::size_t size = 0;
+        gridz::check(gridz_compress(&array_, data, bytes_, out, capacity, &size, &options));
+        return size;
     }
 
 private:
-    Element element_;
     std::vector<std::uint64_t> extents_;
+    gridz_array array_{};
+    std::size_t bytes_ = 0;
 };
 
 // Whether ADIOS2 asks GetEstimatedSize of plugins: else there are 128 bytes beside the array, some for its own header.
@@ -99,36 +113,12 @@ public:
 
     std::size_t Operate(const char *data, const Dims &, const Dims &count, const DataType type, char *out) override
     {
-        const std::optional<Element> element = element_of(type);
-        if (!element)
-            throw std::invalid_argument("gridz compresses numbers, not structs nor strings; remove the operation from "
-                                        "this variable");
-        const Block block(*element, count.data(), count.size());
-        const gridz_options options = request().options();
-        std::size_t bound = 0;
-        gridz::check(gridz_compress_bound(&as_lvalue(block.array()), &options, &bound));
-        wait_for_device(data);
-        if (ASKS_FOR_SIZE || bound <= room(block))
-            return compress(block, data, out, bound, options);
-        const std::unique_ptr<char[]> frame(new char[bound]);
-        const std::size_t size = compress(block, data, frame.get(), bound, options);
-        if (size <= room(block)) {
-            std::copy_n(frame.get(), size, out);
-            return size;
-        }
-        return store(block.bytes(), data, out, room(block));
+        return told_of_failure([&] { return encode(data, count, type, out); });
     }
 
     std::size_t InverseOperate(const char *in, const std::size_t size, char *out) override
     {
-        gridz_frame_info info{};
-        info.struct_size = sizeof info;
-        gridz::check(gridz_inspect(in, size, &info));
-        const gridz_options options = resources();
-        std::size_t bytes = 0;
-        gridz::check(gridz_decompress(in, size, out, info.array_bytes, &bytes, &options));
-        // Of an empty block too something is done, which 0 would deny.
-        return std::max<std::size_t>(bytes, 1);
+        return told_of_failure([&] { return decode(in, size, out); });
     }
 
     bool IsDataTypeValid(const DataType type) const override { return element_of(type).has_value(); }
@@ -145,9 +135,9 @@ public:
                 const std::optional<Element> element = element_of(static_cast<DataType>(number));
                 if (!element || element->size != element_size)
                     continue;
-                const Block block(*element, extents, rank);
+                const Block block(*element, extents, rank, request().is_column_major());
                 std::size_t bound = 0;
-                if (gridz_compress_bound(&as_lvalue(block.array()), &options, &bound) == GRIDZ_OK)
+                if (block.find_bound(options, bound) == GRIDZ_OK)
                     largest = std::max(largest, bound);
             }
         } catch (const std::exception &) {
@@ -156,12 +146,62 @@ public:
     }
 
 private:
-    template <class T> static const T &as_lvalue(const T &value) noexcept { return value; }
+    std::size_t encode(const char *data, const Dims &count, DataType type, char *out) const
+    {
+        const std::optional<Element> element = element_of(type);
+        if (!element)
+            throw std::invalid_argument("gridz compresses numbers, not structs nor strings; remove the operation from "
+                                        "this variable");
+        const Block block(*element, count.data(), count.size(), request().is_column_major());
+        const gridz_options options = request().options();
+        std::size_t bound = 0;
+        gridz::check(block.find_bound(options, bound));
+        wait_for_device(data);
+        if (ASKS_FOR_SIZE || bound <= room(block))
+            return block.compress(data, out, bound, options);
+        const std::unique_ptr<char[]> frame(new char[bound]);
+        const std::size_t size = block.compress(data, frame.get(), bound, options);
+        if (size <= room(block)) {
+            std::copy_n(frame.get(), size, out);
+            return size;
+        }
+        return store(block.bytes(), data, out, room(block));
+    }
+
+    std::size_t decode(const char *in, std::size_t size, char *out) const
+    {
+        gridz_frame_info info{};
+        info.struct_size = sizeof info;
+        gridz::check(gridz_inspect(in, size, &info));
+        const gridz_options options = resources();
+        std::size_t bytes = 0;
+        gridz::check(gridz_decompress(in, size, out, info.array_bytes, &bytes, &options));
+        // Of an empty block too something is done, which 0 would deny.
+        return std::max<std::size_t>(bytes, 1);
+    }
+
+    // Runs `work`. What it throws is also printed, once in a process for each text: after an exception out of a Put, ADIOS2 itself
+    // may crash when the step or file is closed, which Python does before it shows the exception.
+    template <class Work> static std::size_t told_of_failure(const Work &work)
+    {
+        try {
+            return work();
+        } catch (const std::exception &error) {
+            static std::mutex mutex;
+            static std::set<std::string> told;
+            const std::lock_guard<std::mutex> lock(mutex);
+            if (told.size() < 100 && told.insert(error.what()).second)
+                std::fprintf(stderr, "gridz_adios2: %s\n", error.what());
+            throw;
+        }
+    }
 
     // Made at the first use, and anew after a failure, which so is told each time.
     const Request &request() const
     {
-        std::call_once(once_, [this] { request_.emplace(m_Parameters); });
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!request_)
+            request_.emplace(m_Parameters);
         return *request_;
     }
 
@@ -171,14 +211,6 @@ private:
         gridz_options options = request().options();
         options.codec = nullptr;
         return options;
-    }
-
-    static std::size_t compress(const Block &block, const char *data, char *out, std::size_t capacity,
-                                const gridz_options &options)
-    {
-        std::size_t size = 0;
-        gridz::check(gridz_compress(&as_lvalue(block.array()), data, block.bytes(), out, capacity, &size, &options));
-        return size;
     }
 
     // Where ADIOS2 does not ask: what is left of its 128 bytes behind its header, which has both names in it.
@@ -197,16 +229,16 @@ private:
     {
         gridz_options options = resources();
         options.codec = "stored";
-        const Block plain({GRIDZ_DTYPE_U8, 1}, &bytes, 1);
+        const Block plain({GRIDZ_DTYPE_U8, 1}, &bytes, 1, false);
         std::size_t bound = 0;
-        gridz::check(gridz_compress_bound(&as_lvalue(plain.array()), &options, &bound));
+        gridz::check(plain.find_bound(options, bound));
         if (bound > capacity)
             throw std::length_error("this ADIOS2 has no room for the block and its header; choose a PluginName and "
-                                    "PluginLibrary of at most 20 letters together");
-        return compress(plain, data, out, capacity, options);
+                                    "PluginLibrary of at most 48 letters together");
+        return plain.compress(data, out, capacity, options);
     }
 
-    mutable std::once_flag once_;
+    mutable std::mutex mutex_;
     mutable std::optional<Request> request_;
 };
 

@@ -20,6 +20,13 @@ std::uint32_t number(const std::string &key, const std::string &value, std::uint
     return found;
 }
 
+bool is_column(const std::string &order)
+{
+    if (order != "row" && order != "column")
+        throw std::invalid_argument("order=" + order + ": order is row, or column for arrays whose first axis varies fastest");
+    return order == "column";
+}
+
 // One of GRIDZ_DEVICE_*, or 1 + the number of a GPU.
 std::uint32_t device(const std::string &backend, const std::string &device)
 {
@@ -52,6 +59,8 @@ Request::Request(const adios2::Params &parameters)
             codec = value;
         } else if (key == "threads") {
             threads = number(key, value, 1024);
+        } else if (key == "order") {
+            is_column_major_ = is_column(value);
         } else if (key == "backend") {
             backend = value;
         } else if (key == "device") {

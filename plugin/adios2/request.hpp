@@ -22,9 +22,13 @@ public:
     // Points into this object.
     gridz_options options() const noexcept;
 
+    // Whether the first axis is the fastest-varying one, as in programs in Fortran. ADIOS2 does not tell operators.
+    bool is_column_major() const noexcept { return is_column_major_; }
+
 private:
     // In gridz's text form; empty = the default codec.
     std::string text_;
+    bool is_column_major_ = false;
     // None = threads and devices of the process.
     std::optional<gridz::Context> context_;
 };
