@@ -48,23 +48,28 @@ void wait_for_device(const void *data)
     if (attribute(&type, ATTRIBUTE_MEMORY_TYPE, address) != 0 || type != MEMORY_OF_DEVICE)
         return;
 
+    const auto push = find<Status (*)(Handle)>(driver, "cuCtxPushCurrent_v2");
+    const auto pop = find<Status (*)(Handle *)>(driver, "cuCtxPopCurrent_v2");
+    const auto synchronize = find<Status (*)()>(driver, "cuCtxSynchronize");
+    const auto retain = find<Status (*)(Handle *, int)>(driver, "cuDevicePrimaryCtxRetain");
+    const auto release = find<Status (*)(int)>(driver, "cuDevicePrimaryCtxRelease_v2");
+
     // Memory of pools belongs to no context: then the one that runtimes use.
     Handle context = nullptr;
     int device = 0;
     const bool has_context = attribute(&context, ATTRIBUTE_CONTEXT, address) == 0 && context != nullptr;
     if (!has_context) {
         check(attribute(&device, ATTRIBUTE_DEVICE, address), "cuPointerGetAttribute");
-        check(find<Status (*)(Handle *, int)>(driver, "cuDevicePrimaryCtxRetain")(&context, device),
-              "cuDevicePrimaryCtxRetain");
+        check(retain(&context, device), "cuDevicePrimaryCtxRetain");
     }
-    Status done = find<Status (*)(Handle)>(driver, "cuCtxPushCurrent_v2")(context);
+    Status done = push(context);
     if (done == 0) {
-        done = find<Status (*)()>(driver, "cuCtxSynchronize")();
+        done = synchronize();
         Handle popped = nullptr;
-        find<Status (*)(Handle *)>(driver, "cuCtxPopCurrent_v2")(&popped);
+        pop(&popped);
     }
     if (!has_context)
-        find<Status (*)(int)>(driver, "cuDevicePrimaryCtxRelease_v2")(device);
+        release(device);
     check(done, "cuCtxSynchronize");
 }
 

@@ -13,7 +13,8 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = Path(adios2.__file__).parent
-BEFORE = sorted((ROOT / ".venv-adios2/before").glob("*/adios2"))
+# Older ones, the oldest first.
+BEFORE = sorted((ROOT / ".venv-adios2/before").glob("*/adios2"), key=lambda p: [int(n) for n in p.parent.name.split(".")])
 PLUGIN = {"PluginName": "gridz", "PluginLibrary": "gridz_adios2"}
 MODES = ["lossless", "abs", "rel", "rate", "precision", "pwrel", "rms", "expert"]
 VALUES = {"abs": "1e-3", "rel": "1e-4", "rate": "8", "precision": "16", "pwrel": "1e-3", "rms": "1e-3"}
@@ -23,10 +24,16 @@ DTYPES = {"uint8": 1, "uint16": 2, "uint32": 3, "uint64": 4, "int8": 5, "int16":
           "float64": 12, "complex64": 13, "complex128": 14}  # fmt: skip
 
 
-def make(*arguments, **variables):
+def flags(package):
+    """What C++ is compiled with for an ADIOS2: the package of 2.9 has the strings that GCC had before version 5."""
+    return "-D_GLIBCXX_USE_CXX11_ABI=0" if package.parent.name.startswith("2.9") else ""
+
+
+def make(target, cxxflags="", **variables):
     """What a target of the Makefile prints."""
-    words = [*arguments, *(f"{name}={value}" for name, value in variables.items())]
+    words = [target, *(f"{name}={value}" for name, value in variables.items())]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environment["CXXFLAGS"] = cxxflags
     done = subprocess.run(["make", "--quiet", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

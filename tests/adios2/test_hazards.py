@@ -202,16 +202,3 @@ def test_installing(tmp_path, prefix):
     assert f"{stage}/usr/lib" in run(["ldd", installed], ROOT)  # found beside it, wherever that is
     make("uninstall", PREFIX="/usr", DESTDIR=stage)
     assert not list(stage.rglob("*gridz*"))
-
-
-def test_alone(tmp_path, prefix, plugin, gridz):
-    """Every type, shape and codec in buffers of exactly the size that they must have, damage and bad parameters, under
-    AddressSanitizer, with a host that is no ADIOS2."""
-    flags = "-std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all".split()
-    run(["g++", *flags, ROOT / "tests/adios2/driver.cpp", "-isystem", WHEEL / "include", "-o", "driver", "-ldl"], tmp_path)
-    from test_values import requests
-
-    asked = [";".join(f"{key}={value}" for key, value in single.items() if value or key == "expert")
-             for codec in gridz.codecs() for mode, single, _ in requests(codec) if mode != "expert"]  # fmt: skip
-    # The library keeps threads and tables for the process.
-    assert "passed" in run([tmp_path / "driver", plugin, *asked], tmp_path, ASAN_OPTIONS="detect_leaks=0")

@@ -4,15 +4,10 @@ import sys
 
 import pytest
 
-from support import BEFORE, ROOT, WHEEL, frames, make, run
+from support import BEFORE, ROOT, WHEEL, flags, frames, make, run
 
 EXAMPLES = ROOT / "examples/adios2"
 LAST = "10 steps of 512 x 512: every element is within 0.001\n"
-
-
-def flags(version):
-    """What the C++ of a version is compiled with: the package of 2.9 has the strings of before 2011."""
-    return "-D_GLIBCXX_USE_CXX11_ABI=0" if version.startswith("2.9") else ""
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +17,7 @@ def programs(tmp_path_factory):
     for package in [WHEEL, *BEFORE]:
         version = "new" if package == WHEEL else package.parent.name
         build = tmp_path_factory.mktemp(version)
-        settings = [f"-DADIOS2={package}", f"-DCMAKE_CXX_FLAGS={flags(version)} -O2 -Wall -Wextra -Werror"]
+        settings = [f"-DADIOS2={package}", f"-DCMAKE_CXX_FLAGS={flags(package)} -O2 -Wall -Wextra -Werror"]
         run(["cmake", "-S", EXAMPLES, "-B", build, *settings], build)
         run(["cmake", "--build", build], build)
         found[version] = build / "heat_adios2"
@@ -36,9 +31,7 @@ def plugins(prefix, plugin):
     for package in BEFORE:
         version = package.parent.name
         found[version] = prefix / "lib/adios2" / version
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("CXXFLAGS", flags(version))
-            make("install-adios2", PREFIX=prefix, ADIOS2=package, ADIOS2_PLUGINDIR=found[version])
+        make("install-adios2", flags(package), PREFIX=prefix, ADIOS2=package, ADIOS2_PLUGINDIR=found[version])
     return found
 
 
@@ -146,7 +139,7 @@ def test_room(tmp_path, package, plugins):
     version = "new" if package == WHEEL else package.parent.name
     (tmp_path / "noise.cpp").write_text("#include <cmath>\n" + NOISE)
     bindings = "cxx" if (package / "libadios2_cxx.so").exists() else "cxx11"
-    run(["g++", "-std=c++17", "-O1", *flags(version).split(), "noise.cpp", "-isystem", package / "include", f"-L{package}",
+    run(["g++", "-std=c++17", "-O1", *flags(package).split(), "noise.cpp", "-isystem", package / "include", f"-L{package}",
          f"-ladios2_{bindings}", "-ladios2_core", f"-Wl,-rpath,{package},--allow-shlib-undefined", "-o", "noise"], tmp_path)  # fmt: skip
     run([tmp_path / "noise"], tmp_path, ADIOS2_PLUGIN_PATH=str(plugins[version]), MALLOC_CHECK_="3")
     # 128 bytes beside the array, in which ADIOS2's own header is, or what the bound is.

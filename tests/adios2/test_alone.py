@@ -1,0 +1,84 @@
+"""The plugin with hosts that are no ADIOS2, and on GPUs that are none."""
+
+import numpy as np
+import pytest
+
+from support import BEFORE, ROOT, WHEEL, field, flags, make, payload, python, run
+from test_values import requests
+
+
+@pytest.mark.parametrize("package", [WHEEL, *BEFORE[:1]], ids=["new", "before"])
+def test_exact_buffers(tmp_path, prefix, plugin, gridz, package):
+    """Every type, shape and codec in buffers of exactly the size that they must have, damage and bad parameters, under
+    AddressSanitizer: interface 2, and the first version of interface 1, where there is the least room."""
+    asked = [";".join(f"{key}={value}" for key, value in single.items())
+             for codec in gridz.codecs() for mode, single, _ in requests(codec) if mode != "expert"]  # fmt: skip
+    if package != WHEEL:
+        asked = ["codec=lorenzo", "codec=szp;abs=1e-30", "codec=ndzip"]
+        plugin = tmp_path / "plugin/libgridz_adios2.so"
+        make("install-adios2", flags(package), PREFIX=prefix, ADIOS2=package, ADIOS2_PLUGINDIR=plugin.parent)
+    options = "-std=c++17 -O0 -g1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
+    options = [*options.split(), *flags(package).split(), "-isystem", package / "include"]
+    run(["g++", *options, ROOT / "tests/adios2/driver.cpp", "-o", "driver", "-ldl"], tmp_path)
+    # The library keeps threads and tables for the process.
+    libraries = "" if package == WHEEL else str(package)
+    found = run([tmp_path / "driver", plugin, *asked], tmp_path, ASAN_OPTIONS="detect_leaks=0", LD_LIBRARY_PATH=libraries)
+    assert found.endswith("the plugin alone: passed\n")
+
+
+DEVICE = """
+import ctypes, os, adios2, numpy as np
+
+cuda = ctypes.CDLL("libcuda.so.1")
+context, address = ctypes.c_void_p(), ctypes.c_ulonglong()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxPushCurrent_v2(context) == 0
+source = np.load("array.npy")
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(source.nbytes)) == 0
+# The mock's memory of a GPU can be read by the CPU, so NumPy can show it to ADIOS2.
+array = np.frombuffer((ctypes.c_char * source.nbytes).from_address(address.value), source.dtype).reshape(source.shape)
+array[...] = source
+
+adios = adios2.Adios()
+io = adios.declare_io("writer")
+io.set_engine("BP5")
+io.set_parameters({"StatsLevel": "0"})
+variable = io.define_variable("x", source[:1], list(source.shape), [0, 0], list(source.shape))
+plugin = {"PluginName": "gridz", "PluginLibrary": "gridz_adios2", "gridz": os.environ["REQUEST"]}
+variable.add_operation(adios.define_operator("o", "plugin", plugin))
+engine = io.open("x.bp", adios2.bindings.Mode.Write)
+engine.begin_step()
+engine.put(variable, array, adios2.bindings.Mode.Sync)
+engine.end_step()
+engine.close()
+cuda.mock_cuda_count.argtypes = [ctypes.c_char_p]
+print("context:", cuda.mock_cuda_count(b"pushed"), cuda.mock_cuda_count(b"copies"))
+"""
+
+
+@pytest.fixture(scope="module")
+def mock(tmp_path_factory):
+    """A CUDA driver without a GPU, whose memory is the host's."""
+    folder = tmp_path_factory.mktemp("mock")
+    run(["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1", "-o", "libcuda.so.1",
+         ROOT / "tests/mock_cuda/cuda.c"], folder)  # fmt: skip
+    return str(folder)
+
+
+@pytest.mark.parametrize("request_", ["lorenzo,level=max", "szp,abs=1e-3", "lorenzo"])
+def test_memory_of_a_gpu(tmp_path, mock, gridz, request_):
+    """A pointer to the memory of a GPU is seen as that. Here no kernel can be loaded, so the array is copied and the CPU does it;
+    the block is what the CPU makes of the same array on the host."""
+    array = field((90, 70), "float64")
+    np.save(tmp_path / "array.npy", array)
+    output = python(DEVICE, tmp_path, LD_LIBRARY_PATH=mock, REQUEST=request_, MOCK_CUDA_FAIL="cuModuleLoadDataEx:209")
+    assert "context: 1 " in output  # the program's own is the current one again
+    assert gridz.frame(array, request_) in payload(tmp_path / "x.bp")
+
+
+def test_work_that_has_failed(tmp_path, mock):
+    """The plugin waits for what makes the array, and if that has failed, so does the Put."""
+    np.save(tmp_path / "array.npy", field((90, 70), "float64"))
+    fail = "cuModuleLoadDataEx:209,cuCtxSynchronize:700"
+    output = python(DEVICE, tmp_path, "failure", LD_LIBRARY_PATH=mock, REQUEST="lorenzo", MOCK_CUDA_FAIL=fail)
+    assert "cuCtxSynchronize failed with CUDA error 700" in output
