@@ -1,0 +1,40 @@
+"""Pages of docs/, and README.md, as scripts of the shell."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+FILES = {"c", "cpp", "fortran", "cmake"}
+# What a clone has beside documents; results of builds are in `target`.
+CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs",
+         "examples", "include", "kernels", "packaging", "plugin", "scripts", "src", "target"]  # fmt: skip
+
+
+def clone(folder):
+    """A folder in this one that looks like a clone of gridz."""
+    made = folder / "clone"
+    made.mkdir()
+    for name in CLONE:
+        (made / name).symlink_to(ROOT / name)
+    return made
+
+
+def script(text, folder):
+    """The page as one script of bash; the files that it speaks of are in the folder."""
+    lines = ["set -euxo pipefail"]
+    for number, (language, block) in enumerate(BLOCK.findall(text)):
+        if language == "sh":
+            lines.append(block)
+        elif language == "python":
+            name = folder / f"block{number}.py"
+            name.write_text(block)
+            lines.append(f"{sys.executable} {name}")
+        elif language in FILES:
+            name = re.match(r"(?:/\*|//|!|#) (\S+\.\w+)", block)
+            assert name, f"the first line of this block names no file:\n{block}"
+            (folder / name[1]).write_text(block)
+        else:
+            assert language in {"text", "console", "xml"}, f"nobody knows what to do with {language}"
+    return "\n".join(lines)
