@@ -1,10 +1,15 @@
 """The plugin with hosts that are no ADIOS2, and on GPUs that are none."""
 
+import os
+
 import numpy as np
 import pytest
 
 from support import BEFORE, ROOT, WHEEL, field, flags, make, payload, python, run
 from test_values import requests
+
+# As make test-adios2 says to cargo; else the library may have no kernels.
+HAS_KERNELS = os.environ.get("GRIDZ_CUDA") == "require"
 
 
 @pytest.mark.parametrize("package", [WHEEL, *BEFORE[:1]], ids=["new", "before"])
@@ -82,3 +87,16 @@ def test_work_that_has_failed(tmp_path, mock):
     fail = "cuModuleLoadDataEx:209,cuCtxSynchronize:700"
     output = python(DEVICE, tmp_path, "failure", LD_LIBRARY_PATH=mock, REQUEST="lorenzo", MOCK_CUDA_FAIL=fail)
     assert "cuCtxSynchronize failed with CUDA error 700" in output
+
+
+@pytest.mark.skipif(not HAS_KERNELS, reason="only make test-adios2 is sure that the library has CUDA kernels")
+def test_kernels(tmp_path, gridz):
+    """The GPU compresses what is in its memory: kernels that are compiled for the CPU, in place of a GPU."""
+    kernels = tmp_path / "emulator"
+    run([ROOT / "tests/emulator/build.sh", kernels, "kernels/ndzip/ndzip.cu"], ROOT)
+    array = field((90, 70), "float64")
+    np.save(tmp_path / "array.npy", array)
+    settings = {"LD_LIBRARY_PATH": str(kernels), "MOCK_CUDA_KERNELS": str(kernels / "kernels"), "GRIDZ_BACKEND": "cuda", "GRIDZ_LOG": "debug"}
+    output = python(DEVICE, tmp_path, REQUEST="ndzip", **settings)
+    assert "by ndzip" in output and "on cuda" in output
+    assert gridz.frame(array, "ndzip") in payload(tmp_path / "x.bp")
