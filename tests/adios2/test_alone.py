@@ -15,7 +15,7 @@ HAS_KERNELS = os.environ.get("GRIDZ_CUDA") == "require"
 @pytest.mark.parametrize("package", [WHEEL, *BEFORE[:1]], ids=["new", "before"])
 def test_exact_buffers(tmp_path, prefix, plugin, gridz, package):
     """Every type, shape and codec in buffers of exactly the size that they must have, damage and bad parameters, under
-    AddressSanitizer: interface 2, and the first version of interface 1, where there is the least room."""
+    AddressSanitizer: interface 2, and the first version of interface 1."""
     asked = [";".join(f"{key}={value}" for key, value in single.items())
              for codec in gridz.codecs() for mode, single, _ in requests(codec) if mode != "expert"]  # fmt: skip
     if package != WHEEL:
