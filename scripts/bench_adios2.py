@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files of ADIOS2 (BP5) without an operator, with ADIOS2's own compressors and with each codec of gridz: size, and time to write and read.
 
-    bench_adios2.py PREFIX [--gib 4] [--folder FOLDER] [--writers 1,2,4] [--device] [--only NAME,…]
+    bench_adios2.py PREFIX [--gib 4] [--folder FOLDER] [--writers 1,2,4] [--device] [--only NAME;…]
 
 PREFIX is where gridz and its operator are installed. Run it with a Python that has adios2; where openpmd-api is installed too, the
 ADIOS2 inside of that, which has Blosc and zfp, writes files for comparison. A turbulence-like field of 256^3 float32 (64 MiB), times
@@ -248,8 +248,11 @@ def main():
     folder.mkdir()
     n_steps = max(1, round(options.gib * 2**30 / BLOCKS / BLOCK_BYTES))
     raw = n_steps * BLOCKS * BLOCK_BYTES
-    only = options.only.split(",") if options.only else []
-    wanted = lambda name: not only or any(name.startswith(one) for one in only)
+    only = options.only.split(";") if options.only else []
+
+    def wanted(name):
+        return not only or any(name.startswith(one) for one in only)
+
     try:
         np.save(folder / "field.npy", turbulence(EDGE))
         print(f"{datetime.date.today()}: {raw / 2**30:.2f} GiB of float32 in {n_steps} steps of {BLOCKS} blocks of {EDGE}^3; gridz "

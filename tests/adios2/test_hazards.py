@@ -85,6 +85,24 @@ engine.put(variable, np.zeros((10, 20), "i2"), adios2.bindings.Mode.Sync)
     assert "mgard does not take int16" in python(code, tmp_path, "failure")
 
 
+def test_operator_that_is_late(tmp_path):
+    """BP5 refuses an operator after the first Put; the block that was put before is there as it was."""
+    code = WRITE + """
+engine = io.open("x.bp", adios2.bindings.Mode.Write)
+engine.begin_step()
+engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
+variable.add_operation(adios.define_operator("o", "plugin", plugin))
+try:
+    engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
+except RuntimeError as error:
+    print("told:", error)
+import os, sys
+sys.stdout.flush()
+os._exit(7)
+"""
+    assert "told: " in python(code, tmp_path, 7)
+
+
 def test_type_that_is_no_number(tmp_path):
     """ADIOS2 warns, and keeps strings as they are."""
     code = WRITE + """
