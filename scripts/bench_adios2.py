@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files of ADIOS2 (BP5) without an operator, with ADIOS2's own compressors and with each codec of gridz: size, and time to write and read.
 
-    bench_adios2.py PREFIX [--gib 4] [--folder FOLDER] [--writers 1,2,4] [--device] [--only NAME;…]
+    bench_adios2.py PREFIX [--gib 4] [--folder FOLDER] [--writers 1,2,4] [--device] [--only NAME;…] [--skip NAME;…]
 
 PREFIX is where gridz and its operator are installed. Run it with a Python that has adios2; where openpmd-api is installed too, the
 ADIOS2 inside of that, which has Blosc and zfp, writes files for comparison. A turbulence-like field of 256^3 float32 (64 MiB), times
@@ -237,7 +237,8 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("."))
     parser.add_argument("--writers", default="1,2,4")
     parser.add_argument("--device", action="store_true")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="rows whose names begin so")
+    parser.add_argument("--skip", default="", help="rows that are named so")
     options = parser.parse_args()
     os.environ["ADIOS2_PLUGIN_PATH"] = str(options.prefix.resolve() / "lib/adios2/plugin")
     library = ctypes.CDLL(str(options.prefix / "lib/libgridz.so"))
@@ -251,7 +252,7 @@ def main():
     only = options.only.split(";") if options.only else []
 
     def wanted(name):
-        return not only or any(name.startswith(one) for one in only)
+        return name not in options.skip.split(";") and (not only or any(name.startswith(one) for one in only))
 
     try:
         np.save(folder / "field.npy", turbulence(EDGE))
@@ -287,7 +288,7 @@ def main():
             for request in SCALED:
                 for n in writers:
                     raw = n * n_steps * BLOCKS * BLOCK_BYTES
-                    row(f"{request}, {n} writers", *in_order(run(Adios2, (request, max(1, CORES // n), n_steps), folder, n), raw))
+                    row(f"{request}, {n} writer{'s'[:n > 1]}", *in_order(run(Adios2, (request, max(1, CORES // n), n_steps), folder, n), raw))
     finally:
         shutil.rmtree(folder)
 
