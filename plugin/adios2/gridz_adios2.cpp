@@ -9,6 +9,7 @@
 // bound, before each Operate on the same thread; who does not ask has room for the elements and little more, which Operate keeps
 // to. InverseOperate relies on the size in the frame's header, whose own checksum is compared first.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gridz.hpp>
@@ -140,7 +142,7 @@ public:
             }
         } catch (const std::exception &) {
         }
-        told() = {this, n * element_size, largest};
+        told() = {id_, n * element_size, largest};
         return largest;
     }
 
@@ -213,9 +215,9 @@ private:
         return options;
     }
 
-    // What GetEstimatedSize has told last on a thread, to whom and for how many bytes of elements.
+    // What GetEstimatedSize has told last on a thread: which operator, for how many bytes of elements. It is good for one Operate.
     struct Told {
-        const GridzOperator *by = nullptr;
+        std::uint64_t by = 0;
         std::size_t bytes = 0, room = 0;
     };
     static Told &told()
@@ -224,12 +226,19 @@ private:
         return last;
     }
 
+    // Unlike an address, never that of another one.
+    static std::uint64_t new_id()
+    {
+        static std::atomic<std::uint64_t> last{0};
+        return ++last;
+    }
+
     // Bytes that Operate may write. Who has not asked has 128 more than the elements, for ADIOS2's own header too, which has both
     // names in it.
     std::size_t room(const Block &block) const
     {
-        const Told &last = told();
-        if (last.by == this && last.bytes == block.bytes())
+        const Told last = std::exchange(told(), {});
+        if (last.by == id_ && last.bytes == block.bytes())
             return last.room;
         const auto length = [this](const char *key) {
             const auto found = m_Parameters.find(key);
@@ -253,6 +262,7 @@ private:
         return plain.compress(data, out, capacity, options);
     }
 
+    const std::uint64_t id_ = new_id();
     mutable std::mutex mutex_;
     mutable std::optional<Request> request_;
 };
