@@ -5,8 +5,7 @@ mod common;
 use common::generate::{Input, Xorshift};
 use common::{assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry;
-use gridz::cpu::level::CpuLevel;
-use gridz::{Array, ByteOrder, Context, DType, Request, Shape};
+use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape};
 use proptest::prelude::*;
 
 const TYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];

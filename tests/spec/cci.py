@@ -60,7 +60,7 @@ def decode_block(width, n, has_codes, source):
     copies = expand(repeats, list(zip(*[take(n_own) for _ in range(4)])), n_copies)
     copies = [copy_of(*numbers) for numbers in copies]
     n_literals = m - sum(length for _, _, length in copies)
-    check(n_literals >= 0, "copies")
+    check(sum(before for before, _, _ in copies) <= n_literals, "copies")
     numbers = iter(take(n_literals, width))
     lengths = iter(take(n_literals) if has_runs else [0] * n_literals)
     numbers, n_starts = list(numbers), 0
@@ -87,7 +87,6 @@ def decode_block(width, n, has_codes, source):
             add(number if has_rows else signed(number), next(lengths) + 1)
 
     for before, distance, length in copies:
-        check(len(sizes) + before + length <= m, "copies")
         for _ in range(before):
             literal()
         check(1 <= distance <= len(sizes), "distance of a copy")
