@@ -9,8 +9,8 @@ namespace gridz_adios2 {
 // tells: "libadios2_core.so.2.11.0".
 //
 // Interface 2 needs the same version, "2.11". Interface 1 links with ADIOS2 and needs the same name before it, too: the build
-// for MPI of some systems has another one, and classes of its own. A name without a version, as where ADIOS2 is linked into a
-// program statically, tells nothing, and passes.
+// for MPI of some systems has another one, and classes of its own. A file without a version in its name has ADIOS2 in it
+// statically: that is refused by interface 1, and by interface 2 unless the version is among the file's texts.
 void check_host(const void *caller);
 
 } // namespace gridz_adios2
