@@ -596,6 +596,12 @@ fn cases() -> Vec<Case> {
         },
         grids("abs=1e-3", "abs_f64_rank_0", "pi", DType::F64, &[]),
         grids("abs=1e-3", "abs_f32_no_elements", "zero", DType::F32, &[0, 3]),
+        grids("abs=1e-3,layers=3", "layers_abs_f32_3d", "field", DType::F32, &[20, 33, 37]),
+        grids("abs=1e-4,layers=4", "layers_smooth_f64_2d", "wave", DType::F64, &[90, 130]),
+        grids("rms=1e-3,layers=2", "layers_rms_f32_nan", "field_nan", DType::F32, &[30, 40, 20]),
+        grids("rel=1e-4,layers=8", "layers_rel_f64_1d", "field_gaps", DType::F64, &[3000]),
+        grids("rms=1e-2,s=-1", "norm_f32_3d", "field", DType::F32, &[17, 20, 33]),
+        grids("rms=1e-2,s=-0.5,layers=2", "norm_layers_f64", "field_nan", DType::F64, &[40, 50]),
         zfp("rate=8", "rate_f64_rank_0", "pi", DType::F64, &[]),
         zfp("abs=1e-3", "abs_f32_no_elements", "zero", DType::F32, &[0, 3]),
     ]
