@@ -49,7 +49,7 @@ def decode_block(width, n, has_codes, source):
     has_runs, has_rows = flags & RUNS_FLAG > 0, flags & ROWS_FLAG > 0
     m = n_runs if has_runs else n
     check(1 <= m <= (n // 2 if has_runs else n) and (has_runs or n_runs == 0), "number of runs")
-    check(n_repeats <= n_copies <= m // 4 and base < 1 << width, "numbers of a block")
+    check(n_repeats <= n_copies // 4 and n_copies <= m // 4 and base < 1 << width, "numbers of a block")
 
     def take(count, bits=32):
         return take_list(count, bits, has_codes, source)

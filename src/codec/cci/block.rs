@@ -272,7 +272,7 @@ pub fn decode<W: Word>(
         || m > most
         || (!has_runs && n_runs > 0)
         || n_copies > m / SYMBOLS_PER
-        || n_repeats > n_copies
+        || n_repeats > n_copies / SYMBOLS_PER
         || !is_base
     {
         return Err(damage("impossible numbers"));

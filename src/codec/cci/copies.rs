@@ -163,8 +163,7 @@ pub fn find<W: Word>(symbols: Symbols<W>, least: usize, hashes: &mut [u32], copi
     n_copies
 }
 
-/// The places of the symbols of copies and of the literals before them, one copy after the other: of `m` symbols, which are not
-/// fewer, at which copy, and where its literals begin.
+/// How many of `m` symbols are literal.
 ///
 /// # Errors
 /// `Corrupt` if a copy is not possible.

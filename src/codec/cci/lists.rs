@@ -86,9 +86,8 @@ impl Writer<'_> {
             let n_bytes = coding.n_bytes();
             // Where it saves little, the time that it takes is not worth it.
             if n_bytes + n_bytes / 32 < shortest {
-                let out = self.take([CODES, 0, 0, 0], n_bytes)?;
-                // Borrowed anew: `take` had all of the writer.
-                let out = &mut self.out[out];
+                let at = self.take([CODES, 0, 0, 0], n_bytes)?;
+                let out = &mut self.out[at];
                 coding.write(&self.work.numbers, &self.work.section, self.level, &mut out[..n_bytes]);
                 out[n_bytes..].fill(0);
                 return Some(());

@@ -11,7 +11,7 @@ pub const MAX_RANK: usize = 1;
 pub const UNIT: usize = 16;
 /// Bytes in front of the elements of a block that holds them as they are.
 pub const RAW_HEAD: usize = 16;
-/// A block has up to its symbols divided by that of copies, and of rows.
+/// A block has up to its symbols divided by that of copies, and of rows; and up to its copies divided by that of repeats.
 pub const SYMBOLS_PER: usize = 4;
 /// A block has up to its elements divided by that of runs.
 pub const ELEMENTS_PER_RUN: usize = 2;

@@ -1,12 +1,13 @@
 //! Repeats: copies that are the same, in the same order, as copies before. Regular grids have rows, and planes, of them.
 
 use crate::codec::cci::copies::Copy;
+use crate::codec::cci::params::SYMBOLS_PER;
 use crate::error::{Error, Result};
 
 /// With fewer copies there are no repeats.
 const LEAST_COPIES: usize = 16;
-/// Copies of a repeat, at least.
-const LEAST_LENGTH: usize = 3;
+/// Copies of a repeat, at least: as many as there may be copies for each.
+const LEAST_LENGTH: usize = SYMBOLS_PER;
 /// Bits of a hash.
 const HASH_BITS: u32 = 10;
 
