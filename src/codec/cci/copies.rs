@@ -90,7 +90,7 @@ impl<W: Word> Symbols<'_, W> {
             }
         } else {
             for ((hash, difference), length) in hashes.iter_mut().zip(self.differences).zip(self.lengths) {
-                *hash = fold(difference.to_u64()).wrapping_add(length << 24 | length >> 8);
+                *hash = fold(difference.to_u64()).wrapping_add(length.rotate_right(8));
             }
         }
         let [a, b, c, d, e] = FACTORS;

@@ -26,9 +26,9 @@ pub fn square(mut errors: Vec<f64>, mut extents: [usize; MAX_RANK], s: f64) -> R
     let (mut sum, mut weight) = (0.0, 1.0);
     let mut finer = dot(&errors, &errors);
     while extents.iter().any(|&n| n > 1) {
-        for axis in 0..MAX_RANK {
+        for (axis, masses) in masses.iter_mut().enumerate() {
             coarsen(&mut errors, &mut extents, axis);
-            masses[axis] = masses[axis].coarser()?;
+            *masses = masses.coarser()?;
         }
         let mut nearest = try_vec(errors.len(), "errors by levels")?;
         nearest.extend_from_slice(&errors);
