@@ -60,7 +60,7 @@ pub fn lossy_specs() -> impl Iterator<Item = Request> {
         "mgard,rms=1e-2",
         "mgard,abs=1e-3,layers=3",
         "mgard,rms=1e-2,layers=2",
-        "mgard,rms=1e-2,s=-1",
+        "mgard,rms=1e-2,s=-0.25",
     ];
     of_szp.into_iter().chain(of_zfp).chain(of_mgard).map(|text| text.parse().unwrap())
 }

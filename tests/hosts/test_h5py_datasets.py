@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from support import (
+    CCI,
     DEFAULT,
     FOLDER,
     GRIDZ,
@@ -328,7 +329,9 @@ def test_chunks_that_h5py_chooses(tmp_path, shape):
 @pytest.mark.parametrize("spec", SPECS)
 def test_file_copied_object_by_object(tmp_path, spec):
     dtype = typed(spec, "<f8")
-    other, other_type = (">i2", h5py.h5t.STD_I16BE) if dtype == "<i4" else (">f4", h5py.h5t.IEEE_F32BE)
+    other, other_type = (">f4", h5py.h5t.IEEE_F32BE)
+    if dtype == "<i4":
+        other, other_type = (">i8", h5py.h5t.STD_I64BE) if spec[0] == CCI else (">i2", h5py.h5t.STD_I16BE)
     data = smooth(dtype, (80, 90))
     with h5py.File(tmp_path / "x.h5", "w") as source, h5py.File(tmp_path / "y.h5", "w") as target:
         options = {"compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}

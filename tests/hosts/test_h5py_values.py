@@ -154,7 +154,7 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((1,) * 256, ["ndzip: use mode 0, lossless"]),
         ((0x475A0001,), ["damaged filter values", "too few"]),
         ((0x475A0002, 1, 11, 4, 0, 0), ["version 2", "a newer gridz"]),
-        ((0x475A0001, 7, 0x0B, 4, 0, 0), ["codec 7 is unknown"]),
+        ((0x475A0001, 9, 0x0B, 4, 0, 0), ["codec 9 is unknown"]),
         ((0x475A0001, LORENZO | 4 << 16, 0x0B, 4, 0, 0), ["lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"]),
         ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip has no levels; use 0, not 1"]),
         ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["it has no mode 1, abs", "a newer gridz"]),
