@@ -102,7 +102,9 @@ fn calls_on_the_cpu() {
         let of_codec = layouts(&spec);
         println!("cpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
         assert_eq!((compress[..2].to_vec(), decompress[..2].to_vec()), (vec![1, of_codec], vec![0, of_codec]));
-        assert!(compress[2] == 0 && decompress[2] == 0, "{spec:?}");
+        // Norms are measured in memory that is not kept.
+        let is_kept = !spec.to_string().contains(",s=");
+        assert!((compress[2] == 0 || !is_kept) && decompress[2] == 0, "{spec:?}");
     }
 }
 
