@@ -100,9 +100,11 @@ struct DecompressTile {
         const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;
         const u64 frame_bytes = args.frame_bytes[chunk];
         Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
-        if (frame_bytes >= max(args.encoded.n_bytes, args.stored.n_bytes)) {
+        // A stored frame may be shorter than the other header.
+        const bool stored = frame_bytes >= args.stored.n_bytes && is_stored(args.stored, frame);
+        const FrameForm& form = stored ? args.stored : args.encoded;
+        if (frame_bytes >= form.n_bytes) {
             const bool with_checksum = has_sums && status == kOk && !(args.flags & kSkipChecksum);
-            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
             const u64 n_bytes = frame_bytes - form.n_bytes;
             const Status of_header = check_header(form, frame, n_bytes, totals()->checksum(n_bytes), with_checksum);
             if (status == kOk || of_header == kCorrupt) status = of_header;
