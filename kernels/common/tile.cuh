@@ -101,13 +101,14 @@ struct DecompressTile {
         const u64 frame_bytes = args.frame_bytes[chunk];
         Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
         // A stored frame may be shorter than the other header.
-        const bool stored = frame_bytes >= args.stored.n_bytes && is_stored(args.stored, frame);
-        const FrameForm& form = stored ? args.stored : args.encoded;
-        if (frame_bytes >= form.n_bytes) {
+        if (frame_bytes >= args.stored.n_bytes) {
+            const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
             const bool with_checksum = has_sums && status == kOk && !(args.flags & kSkipChecksum);
             const u64 n_bytes = frame_bytes - form.n_bytes;
-            const Status of_header = check_header(form, frame, n_bytes, totals()->checksum(n_bytes), with_checksum);
-            if (status == kOk || of_header == kCorrupt) status = of_header;
+            if (frame_bytes >= form.n_bytes) {
+                const Status of_header = check_header(form, frame, n_bytes, totals()->checksum(n_bytes), with_checksum);
+                if (status == kOk || of_header == kCorrupt) status = of_header;
+            }
         }
         if (status == kOk && marks & kMarkUnsupported) status = kUnsupportedFormat;
         if (threadIdx.x == 0) args.statuses[chunk] = status;
