@@ -62,7 +62,7 @@ def frames(path):
 def read(path):
     """All variables, read by a process that sees no GPU; that ADIOS2 itself loads CuPy, and so the driver, is not ours."""
     out = path.with_suffix(".npz")
-    subprocess.run([sys.executable, "-c", READER, str(path), str(out)], check=True, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    subprocess.run([sys.executable, "-c", READER, str(path), str(out)], check=True, env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "GRIDZ_BACKEND": "cpu"})
     with np.load(out) as found:
         return dict(found)
 
