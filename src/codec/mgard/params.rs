@@ -65,8 +65,8 @@ impl Asked {
         }
         if s > 0.0 {
             let text = format!(
-                "mgard: s must be from {LEAST_S} to 0, not {s}; differences of neighbours are off by no more than twice \
-                 the rms of s=0"
+                "mgard: s must be from {LEAST_S} to 0, not {s}; differences of neighbours are off by about twice \
+                 the rms of s=0 at most"
             );
             return Err(Error::unsupported(text));
         }
