@@ -1,6 +1,6 @@
 //! Speed of whole frames on the GPU: arrays and frames in its memory, through the asynchronous C API.
 //!
-//! `gpu_throughput REQUEST FILE f32|f64|i16|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a codec's name or text such as
+//! `gpu_throughput REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a codec's name or text such as
 //! `szp,rel=1e-3`: for each four words, chunks of these extents from a raw file,
 //! which is read again from its beginning if it is too short. Times are medians of 25 calls after 3, taken by events around each
 //! call, of compression only where there are kernels for it; else the CPU makes the frames. The stream is held back before the first event until everything is submitted, so a time holds all that
@@ -52,7 +52,7 @@ fn main() -> Result<(), Failure> {
 /// All jobs of the command line, also those after one that fails.
 fn all(request: &str, jobs: &[&str], rounds: usize) -> Result<(), Failure> {
     let mut result = if jobs.is_empty() || !jobs.len().is_multiple_of(4) {
-        Err("usage: gpu_throughput [once] REQUEST FILE f32|f64|i16|u16|u8 EXTENTS CHUNKS … | gpu_throughput first-call"
+        Err("usage: gpu_throughput [once] REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS … | gpu_throughput first-call"
             .into())
     } else {
         Ok(())
@@ -90,9 +90,11 @@ fn measure(
         "f32" => DType::F32,
         "f64" => DType::F64,
         "i16" => DType::I16,
+        "i32" => DType::I32,
+        "i64" => DType::I64,
         "u16" => DType::U16,
         "u8" => DType::U8,
-        other => return Err(format!("{other} is none of f32, f64, i16, u16 and u8").into()),
+        other => return Err(format!("{other} is none of f32, f64, i16, i32, i64, u16 and u8").into()),
     };
     let shape: Vec<u64> = extents.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&shape)?)?;

@@ -22,17 +22,18 @@ struct Bins {
     static __device__ __forceinline__ double within(double bound, double unit) { return fmax(bound - unit, bound / 2); }
     // Sets the bins, of which the finest level has those with this half.
     __device__ __forceinline__ void set(double half, double bound, double finer) const {
+        Layer& layer = plan.layers[0];
         double factor = 1;
 #pragma unroll 1
         for (u32 i = 0; i < own.n_levels; ++i) {
-            plan.bins[i] = rounded_down(fmin(2 * half, static_cast<double>(Real<W>::kMax) / 16) / factor, W());
+            layer.bins[i] = rounded_down(fmin(2 * half, static_cast<double>(Real<W>::kMax) / 16) / factor, W());
             factor = fmin(kFinest, factor * finer);
         }
-        if (own.n_levels == 0) plan.bins[0] = 0;
-        plan.bound = bound;
+        if (own.n_levels == 0) layer.bins[0] = 0;
+        layer.bound = bound;
     }
     // What errors must be smaller than: of errors below the smallest number there is only that of none.
-    static __device__ __forceinline__ Float<W> limit(const Plan& plan) { return fmax(rounded_down(plan.bound, W()), float_of(W(1))); }
+    static __device__ __forceinline__ Float<W> limit(const Plan& plan) { return fmax(rounded_down(plan.layers[0].bound, W()), float_of(W(1))); }
 
     // Begins with the bins of a bound, of which a unit of rounding is taken.
     __device__ __forceinline__ void begin(double bound, double unit) const {
@@ -49,7 +50,7 @@ struct Bins {
         for (u32 k = 0; k < kAxes; ++k) n_axes += own.extents[k] > 1;
         tries.half = half, tries.squares = tries.n_measured = 0;
         set(half, fmin(half + fmin(tries.unit, half), Real<u64>::kMax), n_axes > 1 ? kFiner : 1.0);
-        tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.bins[0], W())), W());
+        tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.layers[0].bins[0], W())), W());
     }
     // Decides how it goes on behind a way, of which so many were gone before.
     __device__ __forceinline__ void decide(u32 n_before) const {

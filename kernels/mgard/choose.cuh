@@ -157,12 +157,12 @@ struct Chooser {
             const double unit = size == 0 || exponent <= -1023 ? 0.0 : __longlong_as_double(static_cast<s64>(exponent + 1023) << 52);
             const double bound = this->bound();
             plan.first = first_word();
-            plan.is_stored = 0, plan.damage = 0, plan.n_exact = 0, plan.block_units = 0;
+            plan.is_stored = 0, plan.damage = 0, plan.layers[0].n_exact = 0, plan.block_units = 0;
             bins().begin(bound, unit);
         }
         if (threadIdx.x < kAxes * kSampledLevels) shared.costs[threadIdx.x] = Costs{};
         __syncthreads();
-        sample(rounded_down(plan.bins[0], W()));
+        sample(rounded_down(plan.layers[0].bins[0], W()));
         __syncthreads();
         if (threadIdx.x == 0) bins().widen();
         if (threadIdx.x < kWarp) decide();
@@ -258,7 +258,7 @@ struct Chooser {
                 for (u32 other = 0; other < kAxes; ++other) place += each[other] > each[axis] || (each[other] == each[axis] && other > axis);
                 order |= axis << 8 * place;
             }
-            plan.order = order, plan.cubic = 0;
+            plan.order = order;
         }
         __syncwarp();
         Planner{own, plan}.run();
@@ -267,13 +267,11 @@ struct Chooser {
         for (u32 i = lane_id(); i < plan.n_steps; i += kWarp) {
             const Step& step = plan.steps[i];
             const Costs& of = shared.costs[step.axis * kSampledLevels + min(step.level, kSampledLevels - 1)];
-            const bool is_cubic = of.cubic < of.linear;
-            plan.steps[i].is_cubic = is_cubic;
-            cubic |= static_cast<u64>(is_cubic) << i;
+            cubic |= static_cast<u64>(of.cubic < of.linear) << i;
         }
         cubic = warp_or(cubic);
         if (lane_id() == 0) {
-            plan.cubic = cubic;
+            plan.layers[0].cubic = cubic;
             // Where not all blocks may fit, the array is stored.
             const u64 most_bytes = own.head_bytes() + static_cast<u64>(kEntryBytes + kBlockHead) * plan.n_blocks + static_cast<u64>(sizeof(W)) * (own.elements() - 1);
             plan.is_stored = most_bytes > own.payload_bound(sizeof(W));

@@ -1,6 +1,6 @@
 // Decompression, in passes: the head of a payload is read and all that follows from it is planned, by a warp a chunk; numbers are decoded,
-// by a warp a block (numbers_read.cuh), and become elements step by step (below); then elements that are kept exactly get to their places
-// (exact_read.cuh). Where a region is wanted, the array is in the working memory, and what is wanted of it is copied at the end.
+// by a warp a block (numbers_read.cuh), and become elements step by step (below), layer by layer; then elements that are kept exactly get to their
+// places (exact_read.cuh). Where a region is wanted, the array is in the working memory, and what is wanted of it is copied at the end.
 
 #pragma once
 
@@ -11,6 +11,7 @@
 // Scratch of all passes: zeroed are those of the tiles of all chunks (common/tile.cuh), then these. Then the chunks' own.
 struct DecompressZeroed {
     WalkCounters walk;
+    Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers
 };
 __device__ __forceinline__ Visits& visits_of(const DecompressArgs<Chunk>& args) {
     return *reinterpret_cast<Visits*>(static_cast<char*>(args.scratch) + args.n_chunks * u64{kDecompressScratch});
@@ -68,7 +69,7 @@ struct HeadReader {
             const bool is_short = frame.frame_bytes < args.encoded.n_bytes + head_bytes || frame.frame_bytes < args.stored.n_bytes;
             damage = is_short || payload_bytes_told(frame.frame) > frame.n_bytes ? kMarkTruncated : frame.frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
         }
-        if (lane == 0) plan.is_stored = is_stored, plan.n_exact = 0, plan.n_steps = plan.n_front = plan.n_blocks = plan.n_tiles = 0;
+        if (lane == 0) plan.is_stored = is_stored, plan.n_steps = plan.n_front = plan.n_blocks = plan.n_tiles = 0;
         __syncwarp();
         if (!is_stored && damage == 0) damage = read(own);
         if (lane == 0) plan.damage = damage;
@@ -82,24 +83,60 @@ struct HeadReader {
         for (u32 k = 0; k < kAxes; ++k) axes |= (order >> 8 * k & 0xff) < kAxes ? 1u << (order >> 8 * k & 0xff) : 0;
         if (axes != (1u << kAxes) - 1) return kMarkCorrupt;
         if (words[5] != 0 || (sizeof(W) == 4 && words[3] != 0)) return kMarkUnsupported;
-        const double bound = __longlong_as_double(static_cast<s64>(number(0)));
         const Float<W> first = float_of(static_cast<W>(number(8)));
-        bool is_sound = is_finite(bound) && size_of(first) <= Real<W>::kMax && (own.mode != kAbs || number(0) == own.value);
-        for (u32 i = lane; i < own.n_levels; i += kWarp) {
-            const double bin = __longlong_as_double(static_cast<s64>(number(kHeadBytes + 8 * i)));
-            is_sound &= is_finite(bin);
-            plan.bins[own.n_levels - 1 - i] = bin;
-        }
-        const u64 n_exact = number(head_bytes - 8);
-        // All sections are of whole words.
-        is_sound &= n_exact <= frame.n_bytes - head_bytes && (n_exact | frame.n_bytes) % kUnit == 0;
+        bool is_sound = size_of(first) <= Real<W>::kMax && number(0) == number(own.n_layers > 1 ? own.layer_at(own.n_layers - 1) : 0);
+        if (own.n_layers > 1) is_sound &= number(head_bytes - kCheckBytes) == check_of(words, (head_bytes - kCheckBytes) / 4);
+        u64 at = head_bytes;
+#pragma unroll 1
+        for (u32 layer = 0; layer < own.n_layers; ++layer) is_sound &= read_layer(own, layer, at);
+        is_sound &= at == frame.n_bytes;
         if (!__all_sync(kAllLanes, is_sound)) return kMarkCorrupt;
-        if (lane == 0) plan.bound = bound, plan.first = number(8), plan.order = order, plan.cubic = number(24), plan.n_exact = n_exact;
+        if (lane == 0) plan.first = number(8), plan.order = order;
         __syncwarp();
         Planner{own, plan}.run();
-        const u64 table_end = head_bytes + static_cast<u64>(kEntryBytes) * plan.n_blocks, exact_at = frame.n_bytes - n_exact;
         // Without blocks nobody else looks at what is between.
-        return table_end > exact_at ? kMarkTruncated : plan.n_blocks == 0 && table_end < exact_at ? kMarkCorrupt : 0;
+        const u64 table_bytes = static_cast<u64>(kEntryBytes) * plan.n_blocks;
+        u32 damage = 0;
+        for (u32 layer = 0; layer < own.n_layers; ++layer) {
+            const u64 n_bytes = plan.layers[layer].exact_at - plan.layers[layer].start;
+            damage |= table_bytes > n_bytes ? kMarkTruncated : plan.n_blocks == 0 && n_bytes > 0 ? kMarkCorrupt : 0;
+        }
+        return damage;
+    }
+    // Reads what is told of a layer, which begins at a byte of the payload, and goes behind it. Whether it is sound, of the lane's share.
+    __device__ __forceinline__ bool read_layer(const Chunk& own, u32 number_of_layer, u64& at) const {
+        Layer& layer = plan.layers[number_of_layer];
+        const bool is_only = own.n_layers == 1, is_first = number_of_layer == 0;
+        const u32 told = own.layer_at(number_of_layer), bins_at = is_first ? kHeadBytes : told + kLayerBytes;
+        const u64 n_exact = number(is_first ? own.layers_at() - 8 : told + 24), left = frame.n_bytes - at;
+        const u64 n_bytes = is_only ? left - min(n_exact, left) : number(told + 8), check = is_only ? 0 : number(told + 16);
+        const u64 bound_bits = number(is_only ? 0 : told);
+        const double bound = __longlong_as_double(static_cast<s64>(bound_bits));
+        // All sections are of whole words.
+        bool is_sound = n_exact <= left && n_bytes <= left - n_exact && (n_exact | n_bytes) % kUnit == 0 && is_finite(bound);
+        is_sound &= check <= ~0u && (n_exact > 0 || check == 0);
+        if (own.mode == kAbs) {
+            const double factor = static_cast<double>(u64{1} << kLayerBits * (own.n_layers - 1 - number_of_layer));
+            const double asked = fmin(__longlong_as_double(static_cast<s64>(own.value)) * factor, Real<u64>::kMax);
+            is_sound &= bound_bits == static_cast<u64>(__double_as_longlong(asked));
+        }
+        for (u32 i = lane_id(); i < own.n_levels; i += kWarp) {
+            const double bin = __longlong_as_double(static_cast<s64>(number(bins_at + 8 * i)));
+            is_sound &= is_finite(bin);
+            layer.bins[own.n_levels - 1 - i] = bin;
+        }
+        if (lane_id() == 0) {
+            layer.bound = bound, layer.predicts = is_first ? ~u64{0} : number(told + 32), layer.cubic = number(is_first ? 24 : told + 40);
+            layer.n_exact = n_exact, layer.start = at, layer.exact_at = at + n_bytes, layer.exact_check = static_cast<u32>(check);
+        }
+        at += min(left, n_bytes + n_exact);
+        return is_sound;
+    }
+    // The check of so many words.
+    static __device__ __forceinline__ u64 check_of(const u32* words, u32 n) {
+        Sums sums;
+        for (u32 i = lane_id(); i < n; i += kWarp) sums.add(i, words[i]);
+        return static_cast<u32>(checksum_of(warp_sum(sums.a), warp_sum(sums.b), 4ull * n));
     }
 };
 
@@ -109,19 +146,22 @@ __device__ __forceinline__ void mgard_read_heads(const DecompressArgs<Chunk>& ar
     for (u32 chunk = blockIdx.x; chunk < args.n_chunks; chunk += gridDim.x) {
         const HeadReader<W> reader(args, chunk);
         reader.run();
-        // What the way begins with, and what it leads to where there are no steps.
+        // What ways lead to where there are no steps.
         const Plan& plan = reader.plan;
         if (lane_id() == 0 && plan.damage == 0 && !plan.is_stored) {
             const W word = static_cast<W>(plan.first);
-            *reader.work.before(plan, 0) = word;
             *array_of<W, kPart>(args, chunk) = args.flags & kSwapBytes ? swapped_bytes(word) : word;
         }
     }
 }
 
-// Numbers become elements.
-template <typename W, bool kPart>
+// Numbers become elements. With several layers the way is gone for each: what the layers before have of the array is in one place and what it becomes in
+// another by turns, at the end where it is to be.
+template <typename W, bool kPart, bool kLayered>
 struct Refiner {
+    // Those of layers take more registers.
+    static constexpr u32 kBatch = kLayered ? 2 : ::kBatch<W>;
+
     const DecompressArgs<Chunk>& args;
     WalkShared& shared;
 
@@ -134,52 +174,68 @@ struct Refiner {
         // What is damaged is not refined: nobody needs it.
         if (plan.is_stored || args.statuses[chunk] != kOk) return;
         WalkCounters& counters = zeroed_of(args, chunk).walk;
-        const u32 n_steps = plan.n_steps, n_tiles = plan.n_tiles;
+        const u32 n_steps = plan.n_steps, n_tiles = plan.n_tiles, n_layers = kLayered ? args.own.n_layers : 1;
         begin_walk(shared, plan);
         u32 next = threadIdx.x == 0 ? draw_tile(counters) : 0;
         for (;;) {
             __syncthreads();
-            if (threadIdx.x == 0) locate_tile(shared, counters, n_tiles, next, 0, 1, [](u32) { return true; });
+            if (threadIdx.x == 0) locate_tile(shared, n_tiles, next, 0, n_layers, [](u32) { return false; });
             __syncthreads();
-            const u32 number = shared.number;
+            const u32 number = shared.number, layer = kLayered ? shared.way : 0;
             if (number == kNoStep) return;
             if (threadIdx.x == 0) next = draw_tile(counters);
             do_tile(shared, plan, counters, [&](u32 step, u32 tile) {
+                if (step == 0) {
+                    if (threadIdx.x == 0) *work.before(plan, 0) = static_cast<W>(plan.first);
+                    __syncthreads();
+                }
+                W* const array = array_of<W, kPart>(args, chunk);
+                const bool ends_there = !kLayered || (n_layers - layer) % 2 == 1;
+                W* const to = ends_there ? array : work.other_array();
+                const W* const layers = ends_there ? work.other_array() : array;
                 if (step + 1 == n_steps) {
-                    refine_tile<true>(work, plan, step, tile, array_of<W, kPart>(args, chunk));
+                    refine_tile<true>(work, plan, layer, step, tile, layers, to);
                 } else {
-                    refine_tile<false>(work, plan, step, tile, work.before(plan, step + 1));
+                    refine_tile<false>(work, plan, layer, step, tile, layers, work.before(plan, step + 1));
                 }
             });
-            // Nobody waits for the last step.
-            if (number + 1 == n_steps) continue;
+            // Nobody waits for the last step of the last layer.
+            if (number + 1 == n_steps && layer + 1 == n_layers) continue;
             __syncthreads();
             if (threadIdx.x == 0) add_release(&counters.n_done, 1);
         }
     }
+    // `layers` is what those before have of the array.
     template <bool kIsLast>
-    __device__ __forceinline__ void refine_tile(const Work<W>& work, const Plan& plan, u32 number, u32 tile, W* after) const {
+    __device__ __forceinline__ void refine_tile(const Work<W>& work, const Plan& plan, u32 layer, u32 number, u32 tile, const W* layers, W* after) const {
         const Step& step = shared.step;
-        const bool swaps = kIsLast && args.flags & kSwapBytes;
+        const Layer& of = plan.layers[layer];
+        const bool swaps = kIsLast && args.flags & kSwapBytes && (!kLayered || layer + 1 == args.own.n_layers);
+        const bool is_cubic = of.cubic >> number & 1, predicts = of.predicts >> number & 1;
         const W* const before = work.before(plan, number);
-        const W* const numbers = work.numbers() + step.first_number;
-        const Float<W> bin = rounded_down(plan.bins[step.level], W());
+        const W* const numbers = work.numbers(layer) + step.first_number;
+        const Float<W> bin = rounded_down(of.bins[step.level], W());
+        // How far predictions may be from what the layers before have.
+        const Float<W> reach = kLayered && layer > 0 ? rounded_down(plan.layers[layer - 1].bins[step.level], W()) * Float<W>(0.5) : Float<W>(0);
         const u32 first = tile * kTileNodes + threadIdx.x;
 #pragma unroll 1
-        for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch<W>) {
-            Node nodes[kBatch<W>];
-            Beside<W> beside[kBatch<W>];
-            W codes[kBatch<W>];
+        for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch) {
+            Node nodes[kBatch];
+            Beside<W> beside[kBatch];
+            W codes[kBatch], had[kBatch];
             // All loads are under way together. Behind the last node is that one again.
 #pragma unroll
-            for (u32 i = 0; i < kBatch<W>; ++i) {
+            for (u32 i = 0; i < kBatch; ++i) {
                 nodes[i] = Node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
-                beside[i] = Beside<W>(step, nodes[i], before);
+                beside[i] = Beside<W>(step, is_cubic && predicts, nodes[i], before);
                 codes[i] = numbers[nodes[i].has_new(step) ? nodes[i].number(step) : 0];
+                had[i] = kLayered && layer > 0 && nodes[i].has_new(step) ? layers[nodes[i].element(step)] : W(0);
             }
 #pragma unroll
-            for (u32 i = 0; i < kBatch<W>; ++i) {
-                const W own = beside[i].own, made = bits_of(ordinary(beside[i].prediction() + whole(codes[i]) * bin));
+            for (u32 i = 0; i < kBatch; ++i) {
+                Float<W> expected = beside[i].prediction();
+                if (kLayered && layer > 0) expected = predicts ? near(expected, float_of(had[i]), reach) : float_of(had[i]);
+                const W own = beside[i].own, made = bits_of(ordinary(expected + whole(codes[i]) * bin));
                 W* const to = after + nodes[i].after(step);
                 *to = swaps ? swapped_bytes(own) : own;
                 if (nodes[i].has_new(step)) to[step.inner] = swaps ? swapped_bytes(made) : made;
@@ -188,10 +244,10 @@ struct Refiner {
     }
 };
 
-template <typename W, bool kPart>
+template <typename W, bool kPart, bool kLayered>
 __device__ __forceinline__ void mgard_refine(const DecompressArgs<Chunk>& args) {
     __shared__ WalkShared shared;
-    Refiner<W, kPart>{args, shared}.run();
+    Refiner<W, kPart, kLayered>{args, shared}.run();
 }
 
 // Copies what is wanted of an array that is decoded. A CTA copies a share of a chunk.

@@ -25,12 +25,24 @@ struct ExactReader {
         : args(args), shared(shared), chunk(blockIdx.x / args.own.n_pieces), piece(blockIdx.x % args.own.n_pieces), plan(work_of<W>(args, chunk).plan()) {}
 
     __device__ __forceinline__ void run() const {
-        if (plan.is_stored || plan.n_exact == 0) return;
+        if (plan.is_stored) return;
         const s32 status = args.statuses[chunk];
         // Pieces may change it, but only to others that are not 0.
         if (!__syncthreads_and(status == kOk)) return;
-        const Status own = read();
-        if (own != kOk && threadIdx.x == 0) report(own);
+#pragma unroll 1
+        for (u32 number = 0; number < args.own.n_layers; ++number) {
+            const Layer& layer = plan.layers[number];
+            if (layer.n_exact == 0) continue;
+            const Status own = is_checked(layer, number) ? read(layer) : kCorrupt;
+            if (own != kOk && threadIdx.x == 0) report(own);
+            __syncthreads();
+        }
+    }
+    // Whether the elements of a layer have their check, if they have one and it counts.
+    __device__ __forceinline__ bool is_checked(const Layer& layer, u32 number) const {
+        if (args.own.n_layers == 1 || args.flags & kSkipChecksum) return true;
+        const Sums& sums = zeroed_of(args, chunk).exact[number];
+        return static_cast<u32>(checksum_of(sums.a, sums.b, layer.n_exact)) == layer.exact_check;
     }
     // Of several statuses the first one in their order counts.
     __device__ __forceinline__ void report(Status own) const {
@@ -50,13 +62,12 @@ struct ExactReader {
         return all;
     }
     // Puts the piece's elements; the same in all threads.
-    __device__ __forceinline__ Status read() const {
-        const Frame frame(args, chunk);
-        const char* const section = frame.payload + frame.n_bytes - plan.n_exact;
+    __device__ __forceinline__ Status read(const Layer& layer) const {
+        const char* const section = Frame(args, chunk).payload + layer.exact_at;
         const u32* const table = reinterpret_cast<const u32*>(section);
         const u64 table_bytes = 4ull * args.own.n_pieces;
-        if (table_bytes > plan.n_exact) return kCorrupt;
-        const u64 start = bytes_before(table), n_all = plan.n_exact - table_bytes;
+        if (table_bytes > layer.n_exact) return kCorrupt;
+        const u64 start = bytes_before(table), n_all = layer.n_exact - table_bytes;
         const u32 n_bytes = table[piece];
         const bool is_last = piece + 1 == args.own.n_pieces;
         if (start + n_bytes > n_all || (is_last && start + n_bytes != n_all) || (start | n_bytes) % kUnit != 0) return kCorrupt;

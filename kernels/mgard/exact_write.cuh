@@ -218,5 +218,5 @@ __device__ __forceinline__ void mgard_measure_exact(const CompressArgs<Chunk>& a
     if (threadIdx.x > 0) return;
     // The table, too.
     const u32 n_bytes = info.n_bytes + (piece == 0 ? 4 * n_pieces : 0);
-    if (n_bytes > 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.n_exact), static_cast<unsigned long long>(n_bytes));
+    if (n_bytes > 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.layers[0].n_exact), static_cast<unsigned long long>(n_bytes));
 }

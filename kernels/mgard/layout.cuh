@@ -2,7 +2,8 @@
 // payload.rs of the CPU codec.
 //
 //   f64 bound | first value, 8 bytes | u8 axes in the order of steps, 4 | u32 0 | u64 which steps are cubic | f64 bin of each level, the
-//   coarsest first | u64 bytes of exact elements | table: u32 end of each block in units, u32 its check | blocks of numbers | exact elements
+//   coarsest first | u64 bytes of exact elements | what is told of layers, if there are several |
+//   of each layer: table: u32 end of each block in units, u32 its check | blocks of numbers | exact elements
 
 #pragma once
 
@@ -16,6 +17,8 @@ constexpr u32 kMostLevels = 33, kMostSteps = kMostLevels + kAxes;
 constexpr u32 kFrontNodes = 1 << 12;        // the numbers of steps up to a grid of so many nodes are coded together
 constexpr u32 kLogNumbers = 16;             // of a block, at most
 constexpr u32 kHeadBytes = 32;              // before the bins
+constexpr u32 kMostLayers = 8, kLayerBits = 3;                           // a layer's bound is the next one's, times 1 << kLayerBits
+constexpr u32 kFirstLayerBytes = 24, kLayerBytes = 48, kCheckBytes = 8;   // told of the first of several, of others beside bins; of all of that
 constexpr u32 kEntryBytes = 8;              // of a block in the table
 constexpr u32 kBlockHead = 4;               // of a block: its kind
 constexpr u32 kUnit = 4;                    // that blocks begin at multiples of
@@ -38,7 +41,9 @@ struct Chunk {
     u32 mode, n_levels;
     u32 n_blocks;        // of numbers, at most: how many depends on the order of the axes
     u32 n_pieces;
-    u64 numbers, near, far;  // of all steps; the grid before the last step, and every other one before that; and the others
+    u32 n_layers, reserved;
+    u64 numbers, near, far;  // of all steps, in each layer, and of several the array of every other one; the grid before the last step, and every
+                             // other one before that; and the others
     u64 marks;               // of elements that are kept exactly, a bit each
     u64 pieces;              // what is told of these
     u64 blocks;              // that are made
@@ -52,14 +57,19 @@ struct Chunk {
 #pragma unroll
         for (u32 k = kAxes - 1; k > 0; --k) strides[k - 1] = strides[k] * extents[k];
     }
-    __device__ __forceinline__ u32 head_bytes() const { return kHeadBytes + 8 * (n_levels + 1); }
+    // Where what is told of several layers begins, and where the bound, bytes and check of a layer are.
+    __device__ __forceinline__ u32 layers_at() const { return kHeadBytes + 8 * (n_levels + 1); }
+    __device__ __forceinline__ u32 layer_at(u32 layer) const {
+        return layers_at() + (layer > 0 ? kFirstLayerBytes + (layer - 1) * (kLayerBytes + 8 * n_levels) : 0);
+    }
+    __device__ __forceinline__ u32 head_bytes() const { return n_layers > 1 ? layer_at(n_layers) + kCheckBytes : layers_at(); }
     // Bytes that a payload has at most.
     __device__ __forceinline__ u64 payload_bound(u32 word_bytes) const {
         const u64 n_bytes = static_cast<u64>(elements()) * word_bytes;
         return n_bytes + n_bytes / 32 + 4096;
     }
 };
-static_assert(sizeof(Chunk) == 112 && offsetof(Chunk, numbers) == 48, "src/codec/mgard/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 120 && offsetof(Chunk, numbers) == 56, "src/codec/mgard/cuda.rs has the same struct");
 
 // Division by a number from 1 on, of numbers below 2^32.
 struct Divisor {
@@ -83,7 +93,6 @@ struct Step {
     u32 n, n_before, inner;  // nodes along the axis after and before it; and behind the axis
     u32 n_nodes, n_new;      // before it, and new ones
     u32 first_number, first_tile;
-    u32 is_cubic;
     Divisor of_inner, of_before, of_after[kAxes];
 };
 
@@ -93,13 +102,20 @@ struct NumbersOf {
     u32 first_number, first_block;
 };
 
-// Where and what everything of a chunk is, once the order of axes is known.
-struct Plan {
+// What is told of a layer.
+struct Layer {
     double bound;
     double bins[kMostLevels];  // the finest level first
-    u64 first;                 // the bits of what the first element is predicted to be
-    u64 cubic;
+    u64 predicts, cubic;       // a bit for each step that predicts from nodes, and for each whose predictions are cubic; all of layer 0 predict
     u64 n_exact;               // bytes of the section of exact elements
+    u64 start, exact_at;       // of a payload that is read: where its table is, and that section
+    u32 exact_check, reserved;
+};
+
+// Where and what everything of a chunk is, once the order of axes is known.
+struct Plan {
+    Layer layers[kMostLayers];
+    u64 first;                 // the bits of what the first element is predicted to be
     u64 block_units;           // of all blocks
     u32 order;                 // a byte for each axis
     u32 n_steps, n_front;      // of these, so many have small grids
@@ -162,7 +178,9 @@ struct Work {
     const Chunk& own;
 
     __device__ __forceinline__ Plan& plan() const { return *reinterpret_cast<Plan*>(start); }
-    __device__ __forceinline__ W* numbers() const { return reinterpret_cast<W*>(start + own.numbers); }
+    __device__ __forceinline__ W* numbers(u32 layer = 0) const { return reinterpret_cast<W*>(start + own.numbers) + static_cast<u64>(layer) * own.elements(); }
+    // Behind the numbers of all layers, if there are several.
+    __device__ __forceinline__ W* other_array() const { return numbers(own.n_layers); }
     // The grid before a step.
     __device__ __forceinline__ W* before(const Plan& plan, u32 step) const {
         return reinterpret_cast<W*>(start + ((plan.n_steps - step) % 2 == 1 ? own.near : own.far));

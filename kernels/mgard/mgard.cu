@@ -13,7 +13,8 @@
 #define PASSES(what, Args, bits, kPart)                                                                                                \
     PASS(mgard_##what##_heads_u##bits, Args, kWarp, 16, 0, 1, mgard_read_heads<u##bits, kPart>)                                          \
     PASS(mgard_##what##_numbers_u##bits, Args, kWarp, 20, sizeof(NumbersShared<u##bits>), 0, mgard_read_numbers<u##bits, kPart>)         \
-    PASS(mgard_##what##_refine_u##bits, Args, kWalkThreads, 4, 0, 1, mgard_refine<u##bits, kPart>)                                       \
+    PASS(mgard_##what##_refine_u##bits, Args, kWalkThreads, 4, 0, 1, mgard_refine<u##bits, kPart, false>)                                \
+    PASS(mgard_##what##_layers_u##bits, Args, kWalkThreads, 3, 0, 1, mgard_refine<u##bits, kPart, true>)                                 \
     PASS(mgard_##what##_exact_u##bits, Args, kExactThreads, 4, 0, 0, mgard_read_exact<u##bits, kPart>)
 
 PASSES(decompress, DecompressArgs, 32, false)

@@ -36,7 +36,7 @@ struct NumbersReader : DecompressTile<Chunk> {
             }
         } else if (damage == 0) {
             sum_up_rest(sums);
-            if (tile < plan.n_blocks) damage = read_block(sums);
+            if (tile < plan.n_blocks * args.own.n_layers) damage = read_block(plan.layers[tile / plan.n_blocks], tile % plan.n_blocks, sums);
         }
         add(shared.sums, sums, damage);
         finish(count(), !(kPart && plan.is_stored));
@@ -52,17 +52,32 @@ struct NumbersReader : DecompressTile<Chunk> {
     // The head, by the first tile, and a share of the exact elements.
     __device__ __forceinline__ void sum_up_rest(Sums& sums) const {
         if (tile == 0) sum_up(0, args.own.head_bytes() / 4, sums);
-        const u64 n_words = plan.n_exact / 4, share = n_words / tiles + 1, first = tile * share;
-        if (first < n_words) sum_up(n_bytes / 4 - n_words + first, min(share, n_words - first), sums);
+#pragma unroll 1
+        for (u32 layer = 0; layer < args.own.n_layers; ++layer) {
+            const u64 n_words = plan.layers[layer].n_exact / 4, share = n_words / tiles + 1, first = tile * share;
+            if (first >= n_words) continue;
+            Sums own;
+            sum_up(plan.layers[layer].exact_at / 4 + first, min(share, n_words - first), own);
+            sums.a += own.a, sums.b += own.b;
+            if (args.own.n_layers > 1) add_exact(layer, own);
+        }
+    }
+    // Sums of exact elements have a check of their own.
+    __device__ __forceinline__ void add_exact(u32 layer, const Sums& own) const {
+        const u64 a = warp_sum(own.a), b = warp_sum(own.b);
+        Sums& all = zeroed_of(args, chunk).exact[layer];
+        if (lane_id() > 0) return;
+        atomicAdd(reinterpret_cast<unsigned long long*>(&all.a), static_cast<unsigned long long>(a));
+        atomicAdd(reinterpret_cast<unsigned long long*>(&all.b), static_cast<unsigned long long>(b));
     }
 
-    // Decodes the tile's block; what is wrong with it.
-    __device__ __forceinline__ u32 read_block(Sums& sums) const {
-        const u32 block = tile, entry_word = (args.own.head_bytes() + kEntryBytes * block) / 4;
-        const uint2* const table = reinterpret_cast<const uint2*>(payload + args.own.head_bytes());
+    // Decodes a block of a layer; what is wrong with it.
+    __device__ __forceinline__ u32 read_block(const Layer& layer, u32 block, Sums& sums) const {
+        const u32 entry_word = static_cast<u32>(layer.start / 4) + kEntryBytes / 4 * block;
+        const uint2* const table = reinterpret_cast<const uint2*>(payload + layer.start);
         const u32 begin = block ? table[block - 1].x : 0;
         const uint2 entry = table[block];
-        const u64 blocks_at = args.own.head_bytes() + static_cast<u64>(kEntryBytes) * plan.n_blocks, blocks_bytes = n_bytes - plan.n_exact - blocks_at;
+        const u64 blocks_at = layer.start + static_cast<u64>(kEntryBytes) * plan.n_blocks, blocks_bytes = layer.exact_at - blocks_at;
         const u64 first = static_cast<u64>(begin) * kUnit, last = static_cast<u64>(entry.x) * kUnit;
         if (last < first || last > blocks_bytes || (block + 1 == plan.n_blocks && last != blocks_bytes)) return kMarkCorrupt;
         const NumberBlock box(plan, block);
@@ -77,35 +92,34 @@ struct NumbersReader : DecompressTile<Chunk> {
         sums.a += own.a, sums.b += own.b;
         if (threadIdx.x == 0) sums.add(entry_word, entry.x), sums.add(entry_word + 1, entry.y);
         if (!(args.flags & kSkipChecksum) && static_cast<u32>(checksum_of(all.a, all.b, last - first)) != entry.y) return kMarkCorrupt;
-        return decode(box, reinterpret_cast<const unsigned char*>(payload + blocks_at + first), static_cast<u32>(last - first));
+        return decode(box, work.numbers(static_cast<u32>(&layer - plan.layers)), reinterpret_cast<const unsigned char*>(payload + blocks_at + first), static_cast<u32>(last - first));
     }
-    __device__ __forceinline__ u32 decode(const NumberBlock& block, const unsigned char* source, u32 n_bytes) const {
+    __device__ __forceinline__ u32 decode(const NumberBlock& block, W* numbers, const unsigned char* source, u32 n_bytes) const {
         if (n_bytes < kBlockHead) return kMarkCorrupt;
         const u32 kind = *reinterpret_cast<const u32*>(source);
         u32 n_read = 0;
         if (kind == kCoded) {
-            n_read = decode_numbers(block, source + kBlockHead, n_bytes - kBlockHead);
+            n_read = decode_numbers(block, numbers, source + kBlockHead, n_bytes - kBlockHead);
             if (n_read == 0) return kMarkCorrupt;
         } else if (kind == kRaw) {
             n_read = block.m * sizeof(W);
             if (n_read > n_bytes - kBlockHead) return kMarkCorrupt;
             const NumberPlaces places(block);
-            for (u32 i = threadIdx.x; i < block.m; i += kWarp) work.numbers()[places(i)] = load_word<W>(source + kBlockHead + i * sizeof(W));
+            for (u32 i = threadIdx.x; i < block.m; i += kWarp) numbers[places(i)] = load_word<W>(source + kBlockHead + i * sizeof(W));
         } else if (kind == kZeros) {
             const NumberPlaces places(block);
-            for (u32 i = threadIdx.x; i < block.m; i += kWarp) work.numbers()[places(i)] = 0;
+            for (u32 i = threadIdx.x; i < block.m; i += kWarp) numbers[places(i)] = 0;
         } else {
             return kMarkUnsupported;
         }
         return aligned_up(kBlockHead + n_read, kUnit) == n_bytes ? 0 : kMarkCorrupt;
     }
     // Bytes of numbers in contexts, or 0 if they are damaged.
-    __device__ __forceinline__ u32 decode_numbers(const NumberBlock& block, const unsigned char* source, u32 n_bytes) const {
+    __device__ __forceinline__ u32 decode_numbers(const NumberBlock& block, W* numbers, const unsigned char* source, u32 n_bytes) const {
         shared.tables.template read<kWarp>(source, n_bytes);
         if (!shared.tables.is_sound) return 0;
         const u32 tables_bytes = shared.tables.n_bytes;
         ContextReader<W> reader(shared.tables, source + tables_bytes, n_bytes - tables_bytes);
-        W* const numbers = work.numbers();
         if (block.sx == kRow) {
             W* to = numbers + block.start + lane_id();
             // From the last row of a plane to the first one of the next.

@@ -31,7 +31,7 @@ struct Placer {
 
     // Units of the table of blocks, and of that of exact elements.
     static __device__ __forceinline__ u64 table_units(const Plan& plan) { return static_cast<u64>(kEntryBytes / kUnit) * plan.n_blocks; }
-    __device__ __forceinline__ u32 exact_table_units(const Plan& plan) const { return plan.n_exact > 0 ? own.n_pieces : 0; }
+    __device__ __forceinline__ u32 exact_table_units(const Plan& plan) const { return plan.layers[0].n_exact > 0 ? own.n_pieces : 0; }
     // Units of a tile.
     __device__ __forceinline__ u64 length(const Plan& plan, const Work<W>& work, u32 index) const {
         // Where it is stored, more than that takes.
@@ -39,7 +39,7 @@ struct Placer {
         const u64 table = index == 0 ? table_units(plan) : 0;
         if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, NumberBlock(plan, index), index).n_units : 0);
         const u32 piece = index - own.n_blocks;
-        return plan.n_exact == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
+        return plan.layers[0].n_exact == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
     }
 
     // Puts a tile to its place; the sums of that.
@@ -108,17 +108,17 @@ struct Placer {
         store_words<kPlaceThreads>(to, 0, own.head_bytes() / 4, sums, [&](u32 i) -> u32 {
             const auto half = [&](u64 bits) { return static_cast<u32>(bits >> 32 * (i % 2)); };
             const auto bits = [](double x) { return static_cast<u64>(__double_as_longlong(x)); };
-            if (i < 2) return half(bits(plan.bound));
+            if (i < 2) return half(bits(plan.layers[0].bound));
             if (i < 4) return half(plan.first);
             if (i < 6) return i == 4 ? plan.order : 0;
-            if (i < 8) return half(plan.cubic);
+            if (i < 8) return half(plan.layers[0].cubic);
             const u32 level = i / 2 - 4;
-            return half(level < own.n_levels ? bits(plan.bins[own.n_levels - 1 - level]) : plan.n_exact);
+            return half(level < own.n_levels ? bits(plan.layers[0].bins[own.n_levels - 1 - level]) : plan.layers[0].n_exact);
         });
     }
     // Writes a piece, and its entry; and adds up what is written. Barriers.
     __device__ __forceinline__ void put_piece(const Plan& plan, const Work<W>& work, u32 chunk, u32 piece, u64 before, Sums& sums) const {
-        if (plan.n_exact == 0) return;
+        if (plan.layers[0].n_exact == 0) return;
         const PieceInfo info = piece_info(work, piece);
         const u64 section = own.head_bytes() / 4 + table_units(plan) + plan.block_units, entry = section + piece;
         const u64 first = own.head_bytes() / 4 + before + (piece == 0 ? own.n_pieces : 0);

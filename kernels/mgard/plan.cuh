@@ -6,7 +6,7 @@
 
 constexpr u32 kTileNodes = 2048;  // nodes before a step that a CTA refines together
 
-// Makes all that follows from the order of axes and from which steps are cubic, which are in the plan.
+// Makes all that follows from the order of axes, which is in the plan.
 struct Planner {
     const Chunk& own;
     Plan& plan;
@@ -54,7 +54,6 @@ struct Planner {
         step.n = step.after[axis], step.n_before = step.n - step.n / 2, step.inner = inner;
         step.n_nodes = outer * step.n_before * inner, step.n_new = outer * (step.n / 2) * inner;
         step.of_inner.set(inner), step.of_before.set(step.n_before);
-        step.is_cubic = plan.cubic >> number & 1;
     }
     // Where the numbers of each step begin, and its tiles; and the arrays. By one thread.
     __device__ __forceinline__ void number_steps(u32 n_steps) const {

@@ -47,6 +47,12 @@ template <typename F>
 __device__ __forceinline__ F ordinary(F x) {
     return size_of(x) <= Real<decltype(bits_of(x))>::kMax ? x : F(0);
 }
+// What is nearest to a prediction of all that is not farther than `reach` from a value.
+template <typename F>
+__device__ __forceinline__ F near(F predicted, F value, F reach) {
+    const F least = value - reach, most = value + reach, above = predicted < least ? least : predicted;
+    return above > most ? most : above;
+}
 template <typename F>
 __device__ __forceinline__ F linear(F a, F b) {
     return ordinary(a * F(0.5) + b * F(0.5));

@@ -44,6 +44,7 @@ struct RefineWriter {
             WalkShared& walk = shared.walk;
             const u32 n_before = (n_words() + kClearedWords - 1) / kClearedWords, n_ways = is_measured() ? kTries + 1 : 1;
             const auto is_over = [&](u32 way) {
+                while (load_acquire(&zeroed.walk.n_decided) < way) wait_a_little();
                 const u32 n = *static_cast<volatile u32*>(&zeroed.tries.n_ways);
                 return n > 0 && way >= n;
             };
@@ -52,7 +53,7 @@ struct RefineWriter {
             u32 next = threadIdx.x == 0 ? draw_tile(zeroed.walk) : 0;
             for (;;) {
                 __syncthreads();
-                if (threadIdx.x == 0) locate_tile(walk, zeroed.walk, n_tiles, next, n_before, n_ways, is_over);
+                if (threadIdx.x == 0) locate_tile(walk, n_tiles, next, n_before, n_ways, is_over);
                 __syncthreads();
                 const u32 number = walk.number;
                 if (number == kNoStep) return;
@@ -130,7 +131,8 @@ struct RefineWriter {
             const W* const before = work.before(plan, number);
             W* const after = kIsLast ? nullptr : work.before(plan, number + 1);
             W* const numbers = work.numbers() + step.first_number;
-            const F bin = rounded_down(plan.bins[step.level], W()), inverse = inverse_of(bin), limit = Bins<W>::limit(plan), units = is_measured() ? static_cast<F>(zeroed.tries.units) : F(0);
+            const F bin = rounded_down(plan.layers[0].bins[step.level], W()), inverse = inverse_of(bin), limit = Bins<W>::limit(plan), units = is_measured() ? static_cast<F>(zeroed.tries.units) : F(0);
+            const bool is_cubic = plan.layers[0].cubic >> number & 1;
             const u32 first = tile * kTileNodes + threadIdx.x;
             u64 squares = 0;
             u32 n_measured = 0;
@@ -145,7 +147,7 @@ struct RefineWriter {
                 for (u32 i = 0; i < kBatch<W>; ++i) {
                     const u32 index = first + (k + i) * kWalkThreads;
                     const Node node(step, min(index, step.n_nodes - 1));
-                    beside[i] = Beside<W>(step, node, before), has_new[i] = index < step.n_nodes && node.has_new(step);
+                    beside[i] = Beside<W>(step, is_cubic, node, before), has_new[i] = index < step.n_nodes && node.has_new(step);
                     to[i] = kIsLast ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = has_new[i] ? node.element(step) : 0;
                     elements[i] = array[places[i]];
                 }

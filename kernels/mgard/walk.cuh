@@ -5,7 +5,7 @@
 // CTAs there are or which of them are resident. The first steps, whose grids are small, are one tile. Where there are several chunks, CTAs go from one to the next, and each is
 // visited often enough that none is left to one CTA at the end.
 //
-// An encoder may go the way several times. Its way begins with tiles of a stage before the first step.
+// An encoder may go the way several times, with other bins. Its way begins with tiles of a stage before the first step. A decoder goes it once for each layer.
 
 #pragma once
 
@@ -84,16 +84,15 @@ __device__ __forceinline__ void begin_walk(WalkShared& shared, const Plan& plan)
 __device__ __forceinline__ u32 draw_tile(WalkCounters& counters) { return atomicAdd(&counters.next, 1); }
 
 // Where a tile is that was drawn: its step and tile, or kNoStep if there are no more. By one thread. `n_before`: tiles of the stage before the
-// first step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one.
+// first step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one; it may wait.
 template <typename IsOver>
-__device__ __forceinline__ void locate_tile(WalkShared& shared, const WalkCounters& counters, u32 n_tiles, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
+__device__ __forceinline__ void locate_tile(WalkShared& shared, u32 n_tiles, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
     const u32 of_way = n_before + n_tiles;
     shared.number = kNoStep, shared.needed = 0;
     if (of_way == 0 || drawn / of_way >= n_ways) return;
     const u32 way = drawn / of_way;
     u32 tile = drawn - way * of_way;
     if (way != shared.way) {
-        while (load_acquire(&counters.n_decided) < way) wait_a_little();
         if (is_over(way)) return;
         shared.way = way, shared.loaded = kNoStep;
     }
@@ -187,13 +186,13 @@ struct Beside {
     W own, next, before_own, after_next;
 
     Beside() = default;
-    __device__ __forceinline__ Beside(const Step& step, const Node& node, const W* before)
-        : has_next(node.pair + 1 < step.n_before), are_four(step.is_cubic && node.pair > 0 && node.pair + 2 < step.n_before) {
+    __device__ __forceinline__ Beside(const Step& step, bool is_cubic, const Node& node, const W* before)
+        : has_next(node.pair + 1 < step.n_before), are_four(is_cubic && node.pair > 0 && node.pair + 2 < step.n_before) {
         const W* const at = before + node.index;
         own = *at, next = at[has_next ? step.inner : 0];
         before_own = after_next = 0;
         // The same for all nodes.
-        if (step.is_cubic) before_own = *(at - (are_four ? step.inner : 0)), after_next = at[are_four ? 2 * step.inner : 0];
+        if (is_cubic) before_own = *(at - (are_four ? step.inner : 0)), after_next = at[are_four ? 2 * step.inner : 0];
     }
     __device__ __forceinline__ F prediction() const {
         const F of_two = linear(float_of(own), float_of(next));

@@ -171,20 +171,27 @@ pub fn inspect_from(frame: Source) -> Result<FrameInfo> {
 /// # Errors
 /// `UnsupportedJob` for codecs that have no kinds of blocks, `Truncated`, `Corrupt`, `UnsupportedFormat`.
 pub fn count_blocks(frame: &[u8], context: &Context) -> Result<BlockCounts> {
-    count_blocks_from(Source::Host(frame), context)
-}
-
-/// [`count_blocks`] of a frame that is in host memory as yet.
-///
-/// # Errors
-/// As `count_blocks`; `UnsupportedJob` for memory of a GPU.
-pub fn count_blocks_from(frame: Source, context: &Context) -> Result<BlockCounts> {
-    let frame = frame.on_host("gridz_inspect_blocks")?;
     let header = Header::parse(frame)?;
     let payload = &frame[header.n_bytes()..];
     frame::entry_of(&header)?;
     check_payload(&header, payload.len() as u64)?;
     cpu::count_blocks(&Prepared::of(&header)?, payload, context)
+}
+
+/// [`count_blocks`] of a frame in host memory or that of a GPU, which is copied: the CPU counts.
+///
+/// # Errors
+/// As `count_blocks`, and `Device`.
+pub fn count_blocks_from(frame: Source, context: &Context) -> Result<BlockCounts> {
+    let nothing = Destination::Host(&mut []);
+    let device = context.device_of(&frame, &nothing)?;
+    let mut counts = BlockCounts::default();
+    let count = |frame: &[u8], _: &mut [u8]| {
+        counts = count_blocks(frame, context)?;
+        Ok(0)
+    };
+    through_host(device, frame, nothing, 0, context, count)?;
+    Ok(counts)
 }
 
 /// The frame, or, of one in memory of `device`, as many of its first bytes as fit into `start`.

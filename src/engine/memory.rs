@@ -1,7 +1,7 @@
 //! Where data is: memory of the host or of a GPU.
 
 use crate::cuda::{Device, DeviceSlice};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Memory to read.
 #[derive(Debug, Clone, Copy)]
@@ -30,16 +30,18 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The memory, for a function of this name, which works in that of the host only.
+    /// Its first bytes, so many.
     ///
     /// # Errors
-    /// `UnsupportedJob` if it is the GPU's.
-    pub(super) fn on_host(self, function: &str) -> Result<&'a [u8]> {
+    /// `Truncated` if it has fewer.
+    pub(super) fn start(self, n_bytes: u64) -> Result<Self> {
+        if self.n_bytes() < n_bytes {
+            let text = format!("the frame ends after {} of {n_bytes} bytes", self.n_bytes());
+            return Err(Error::new(ErrorKind::Truncated, text));
+        }
         match self {
-            Source::Host(bytes) => Ok(bytes),
-            Source::Device(_) => Err(Error::unsupported(format!(
-                "{function} does not take memory of a GPU; copy the frame to the host first"
-            ))),
+            Source::Host(bytes) => Ok(Source::Host(&bytes[..n_bytes as usize])),
+            Source::Device(bytes) => bytes.slice(0..n_bytes).map(Source::Device),
         }
     }
 
@@ -57,19 +59,6 @@ impl<'a> Destination<'a> {
         match self {
             Destination::Host(bytes) => bytes.len() as u64,
             Destination::Device(bytes) => bytes.n_bytes(),
-        }
-    }
-
-    /// The memory, for a function of this name, which works in that of the host only.
-    ///
-    /// # Errors
-    /// `UnsupportedJob` if it is the GPU's.
-    pub(super) fn on_host(self, function: &str) -> Result<&'a mut [u8]> {
-        match self {
-            Destination::Host(bytes) => Ok(bytes),
-            Destination::Device(_) => {
-                Err(Error::unsupported(format!("{function} does not write to memory of a GPU; give it the host's")))
-            }
         }
     }
 

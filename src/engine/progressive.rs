@@ -2,15 +2,23 @@
 
 use std::time::Instant;
 
+use zerocopy::FromZeros;
+
 use crate::codec::{Detail, Part, Progressive, Promise};
+use crate::cuda::Device;
+use crate::engine::chunk::{decompress_from, start_of, through_host};
 use crate::engine::context::Context;
 use crate::engine::frame::{Verify, check_destination, check_payload, entry_of};
-use crate::engine::memory::{Destination, Source};
+use crate::engine::memory::{Destination, Source, device_of};
 use crate::engine::prepared::Prepared;
 use crate::engine::{cpu, log};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::Header;
 use crate::types::Shape;
+
+/// First bytes of a frame in memory of a GPU that are looked at: more than heads have. If they are too few, so many times as many.
+const START_BYTES: usize = 4096;
+const LONGER: usize = 16;
 
 /// What comes of a part of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -116,18 +124,34 @@ pub fn decompress_progressive(
     Ok(info)
 }
 
-/// [`inspect_progressive`] of a frame that is in host memory as yet.
+/// [`inspect_progressive`] of a frame in host memory or that of a GPU.
 ///
 /// # Errors
-/// As that; `UnsupportedJob` for memory of a GPU.
+/// As that, and `Device`.
 pub fn inspect_progressive_from(frame: Source, detail: Detail) -> Result<PartInfo> {
-    inspect_progressive(frame.on_host("gridz_inspect_progressive")?, detail)
+    inspect_start(device_of(&frame, &Destination::Host(&mut []))?, frame, detail)
 }
 
-/// [`decompress_progressive`] in host memory as yet.
+/// The same, from as few first bytes of a frame in memory of `device` as are enough.
+fn inspect_start(device: Option<&'static Device>, frame: Source, detail: Detail) -> Result<PartInfo> {
+    let mut start = vec![0; START_BYTES];
+    loop {
+        let found = inspect_progressive(start_of(device, frame, &mut start)?, detail);
+        let is_short = found.as_ref().is_err_and(|error| error.kind() == ErrorKind::Truncated);
+        if !is_short || start.len() as u64 >= frame.n_bytes() {
+            return found;
+        }
+        let longer = (start.len() * LONGER).min(frame.n_bytes() as usize);
+        start =
+            u8::new_vec_zeroed(longer).map_err(|_| Error::out_of_memory(longer as u64, "the start of a frame"))?;
+    }
+}
+
+/// [`decompress_progressive`] where the frame, the destination or both may be memory of a GPU. All of a frame is decompressed
+/// there; the CPU does parts, for which the bytes that are needed are copied.
 ///
 /// # Errors
-/// As that; `UnsupportedJob` for memory of a GPU.
+/// As that, and as [`decompress_from`].
 pub fn decompress_progressive_from(
     frame: Source,
     detail: Detail,
@@ -135,6 +159,23 @@ pub fn decompress_progressive_from(
     verify: Verify,
     context: &Context,
 ) -> Result<PartInfo> {
-    let function = "gridz_decompress_progressive";
-    decompress_progressive(frame.on_host(function)?, detail, dst.on_host(function)?, verify, context)
+    let (frame, dst) = match (frame, dst) {
+        (Source::Host(frame), Destination::Host(dst)) => {
+            return decompress_progressive(frame, detail, dst, verify, context);
+        }
+        others => others,
+    };
+    let device = context.device_of(&frame, &dst)?;
+    let info = inspect_start(device, frame, detail)?;
+    check_destination(dst.n_bytes(), info.n_bytes)?;
+    let frame = frame.start(info.frame_bytes)?;
+    if info.level == 0 && info.layers == info.n_layers {
+        decompress_from(frame, dst, verify, context)?;
+        return Ok(info);
+    }
+    let work = |frame: &[u8], dst: &mut [u8]| {
+        decompress_progressive(frame, detail, dst, verify, context).map(|info| info.n_bytes as usize)
+    };
+    through_host(device, frame, dst, info.n_bytes, context, work)?;
+    Ok(info)
 }

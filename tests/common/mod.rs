@@ -81,7 +81,7 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
     // Of lossless codecs, level max is for CPUs.
     let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
-    let of_mgard = [mgard(Mode::Abs, 1e-3), mgard(Mode::Rms, 1e-2)];
+    let of_mgard = [mgard(Mode::Abs, 1e-3), mgard(Mode::Rms, 1e-2), "mgard,abs=1e-3,layers=3".parse().unwrap()];
     specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| szp(Mode::Abs, 1e-3, level))).chain(of_mgard)
 }
 

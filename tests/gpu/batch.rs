@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
 use gridz::codec::mode::Mode;
+use gridz::codec::registry;
 use gridz::ffi::api::gridz_last_error;
 use gridz::ffi::batch::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
@@ -115,8 +116,10 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        // Only as text the numbers of mode expert can be said.
-        let is_text = self.spec.mode() == Mode::Expert;
+        // Only as text the numbers of mode expert can be said, and extras.
+        let extras = registry::find(self.spec.codec()).unwrap().extras;
+        let has_extras = extras.iter().zip(self.spec.extras()).any(|(extra, value)| extra.default != value);
+        let is_text = self.spec.mode() == Mode::Expert || has_extras;
         let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
         let codec = CString::new(text).expect("a name");
         let fill = self.spec.fill_bytes(&self.array).expect("a fill value of the array").filter(|_| !is_text);

@@ -106,7 +106,10 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
         Mode::Abs | Mode::Rms => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
-    let spec = if is_mgard { mgard(mode, value) } else { szp(mode, value, random.pick(&[1, 2, 3])) };
+    let spec = match random.pick(&[1, 2, 3]) {
+        n_layers if is_mgard => format!("mgard,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap(),
+        level => szp(mode, value, level),
+    };
     if random.once_in(2) {
         return spec;
     }

@@ -3,6 +3,7 @@
 use gridz::codec::Decision;
 use gridz::codec::mode::Mode;
 use gridz::codec::registry::{self, STORED};
+use gridz::format::checksum::checksum;
 use gridz::format::header::{Header, header_bytes};
 use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
 
@@ -375,6 +376,58 @@ fn cut_frames_are_truncated() {
         batch.submit_decompress(0);
         assert_eq!(batch.read_statuses(), [TRUNCATED; 5], "{spec:?}");
     }
+}
+
+/// Heads of layers of mgard whose checks are right, but not what they say.
+#[test]
+fn heads_of_layers() {
+    if !has_gpu("heads_of_layers") {
+        return;
+    }
+    let (stream, mut random) = (Stream::new(), Random::new(9));
+    let array = array(DType::F32, ByteOrder::Little, &[30, 40]);
+    let mut raw = arrays::bytes(&array, Kind::Walk, &mut random);
+    raw[400..404].copy_from_slice(&f32::NAN.to_le_bytes());
+    let (mut n_refused, mut n_read) = (0, 0);
+    for (spec, n_layers) in [("mgard,abs=1e-3,layers=3", 3), ("mgard,rms=1e-3,layers=2", 2)] {
+        let spec: Request = spec.parse().unwrap();
+        let good = compress(&array, &spec, &raw, &cpu());
+        let start = header_bytes(2, usize::from(good[11]));
+        // There are six levels.
+        let head = 32 + 48 + 8 + 24 + (n_layers - 1) * (48 + 48);
+        assert_eq!(good[start + head..][..8], head_check(&good[start..][..head]), "where the check is");
+        let batch = Batch::new(&stream, array, &spec, Layout { slot_gap: 128, ..Layout::of(1) });
+        for case in 0..n_cases(400) {
+            let mut bad = good.clone();
+            let word = start + 8 * random.below(head / 8);
+            match random.below(3) {
+                0 => bad[word + random.below(8)] ^= 1 << random.below(8),
+                1 => bad[word] = bad[word].wrapping_add(random.pick(&[4, 8, 252, 248])),
+                _ => bad[word..][..8].copy_from_slice(&random.pick(&[0, 1, u64::MAX, 0x7ff0 << 48]).to_le_bytes()),
+            }
+            let check = head_check(&bad[start..][..head]);
+            bad[start + head..][..8].copy_from_slice(&check);
+            repair(&mut bad);
+            batch.write_frames(&[&bad]);
+            for (verify, flags) in [(Verify::Checksum, 0), (Verify::Structure, SKIP_CHECKSUM)] {
+                batch.submit_decompress(flags);
+                let what = format!("{spec:?} case {case}: byte {}, {verify:?}", word - start);
+                let (status, expected) = (batch.read_statuses()[0], by_cpu(&array, &spec, &bad, verify));
+                assert_eq!(status == 0, expected.is_some(), "{what}: status {status}");
+                if let Some(expected) = expected {
+                    assert_same_bytes(batch.chunk(&batch.back.read_all(), 0), &expected, &what);
+                    n_read += 1;
+                } else {
+                    n_refused += 1;
+                }
+            }
+        }
+    }
+    println!("{n_refused} refused, {n_read} read, as by the CPU");
+}
+
+fn head_check(head: &[u8]) -> [u8; 8] {
+    (checksum(head) & 0xffff_ffff).to_le_bytes()
 }
 
 /// Where a payload of mgard has no blocks, nothing may be in their place.

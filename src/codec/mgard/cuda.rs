@@ -12,6 +12,14 @@ use crate::types::DType;
 
 /// By the bits of a word: 32 or 64.
 type OfWord = [Names; 2];
+/// The passes of a reader; steps are refined by one of two.
+struct Read {
+    heads: OfWord,
+    numbers: OfWord,
+    refine: OfWord,
+    refine_layers: OfWord,
+    exact: OfWord,
+}
 /// The passes that compress.
 const RANGE: OfWord = [names!("mgard_range_u32"), names!("mgard_range_u64")];
 const FIRST: OfWord = [names!("mgard_first_u32"), names!("mgard_first_u64")];
@@ -22,19 +30,21 @@ const STRING: OfWord = [names!("mgard_string_u32"), names!("mgard_string_u64")];
 const EXACT: OfWord = [names!("mgard_exact_u32"), names!("mgard_exact_u64")];
 const PLACE: OfWord = [names!("mgard_place_u32"), names!("mgard_place_u64")];
 /// Those that decompress.
-const READ: [OfWord; 4] = [
-    [names!("mgard_decompress_heads_u32"), names!("mgard_decompress_heads_u64")],
-    [names!("mgard_decompress_numbers_u32"), names!("mgard_decompress_numbers_u64")],
-    [names!("mgard_decompress_refine_u32"), names!("mgard_decompress_refine_u64")],
-    [names!("mgard_decompress_exact_u32"), names!("mgard_decompress_exact_u64")],
-];
+const READ: Read = Read {
+    heads: [names!("mgard_decompress_heads_u32"), names!("mgard_decompress_heads_u64")],
+    numbers: [names!("mgard_decompress_numbers_u32"), names!("mgard_decompress_numbers_u64")],
+    refine: [names!("mgard_decompress_refine_u32"), names!("mgard_decompress_refine_u64")],
+    refine_layers: [names!("mgard_decompress_layers_u32"), names!("mgard_decompress_layers_u64")],
+    exact: [names!("mgard_decompress_exact_u32"), names!("mgard_decompress_exact_u64")],
+};
 /// The same where a region is wanted, and the one that takes it.
-const REGION: [OfWord; 4] = [
-    [names!("mgard_region_heads_u32"), names!("mgard_region_heads_u64")],
-    [names!("mgard_region_numbers_u32"), names!("mgard_region_numbers_u64")],
-    [names!("mgard_region_refine_u32"), names!("mgard_region_refine_u64")],
-    [names!("mgard_region_exact_u32"), names!("mgard_region_exact_u64")],
-];
+const REGION: Read = Read {
+    heads: [names!("mgard_region_heads_u32"), names!("mgard_region_heads_u64")],
+    numbers: [names!("mgard_region_numbers_u32"), names!("mgard_region_numbers_u64")],
+    refine: [names!("mgard_region_refine_u32"), names!("mgard_region_refine_u64")],
+    refine_layers: [names!("mgard_region_layers_u32"), names!("mgard_region_layers_u64")],
+    exact: [names!("mgard_region_exact_u32"), names!("mgard_region_exact_u64")],
+};
 const TAKE: OfWord = [names!("mgard_region_take_u32"), names!("mgard_region_take_u64")];
 
 /// The modules of the kernels.
@@ -53,7 +63,7 @@ const TAKEN_BYTES: u64 = 1 << 16;
 
 crate::kernel_struct! {
     /// A chunk, and where in its working memory what passes leave for each other is (`Chunk` in `kernels/mgard/layout.cuh`).
-    struct Told, size 112 {
+    struct Told, size 120 {
         extents: [u32; MAX_RANK],
         value: u64,
         fill: u64,
@@ -61,6 +71,8 @@ crate::kernel_struct! {
         n_levels: u32,
         n_blocks: u32,
         n_pieces: u32,
+        n_layers: u32,
+        reserved: u32,
         numbers: u64,
         near: u64,
         far: u64,
@@ -73,19 +85,21 @@ crate::kernel_struct! {
 }
 
 /// What is left to the CPU.
-fn by_cpu(chunk: &Chunk) -> Option<Answer> {
-    let text = "mgard: layers are read and written by the CPU";
-    (chunk.asked.n_layers > 1).then(|| Answer::NotHere(text.into()))
+fn by_cpu(direction: Direction, chunk: &Chunk) -> Option<Answer> {
+    let text = match (direction, &chunk.asked) {
+        (Direction::Decompress, _) => None,
+        (_, asked) if asked.n_layers > 1 => Some("mgard: layers are written by the CPU"),
+        (_, asked) if asked.s != 0.0 => Some("mgard: norms other than s=0 are measured by the CPU"),
+        _ => None,
+    };
+    text.map(|text| Answer::NotHere(text.into()))
 }
 
 impl GpuCodec for Mgard {
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if let Some(answer) = by_cpu(chunk) {
+        if let Some(answer) = by_cpu(direction, chunk) {
             return answer;
-        }
-        if direction == Direction::Compress && chunk.asked.s != 0.0 {
-            return Answer::NotHere("mgard: norms other than s=0 are measured by the CPU".into());
         }
         let launches = Launches::new(chunk, direction, false);
         Answer::Run(match direction {
@@ -111,9 +125,6 @@ impl GpuCodec for Mgard {
     /// All elements may depend on all others, so all are decoded. The checksum is that of the whole payload.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if let Some(answer) = by_cpu(chunk) {
-            return answer;
-        }
         let launches = Launches::new(chunk, Direction::Decompress, true);
         let n_bytes = region.axes.iter().map(|axis| axis.count()).product::<u64>() * launches.word_bytes;
         Answer::Run(launches.read(&REGION, Some((&TAKE, n_bytes.div_ceil(TAKEN_BYTES)))))
@@ -132,7 +143,7 @@ impl Launches {
         let is_long = chunk.dtype == DType::F64;
         let (grid, asked) = (chunk.grid, chunk.asked);
         let word_bytes = if is_long { 8 } else { 4 };
-        let n = grid.n_nodes() as u64;
+        let (n, n_layers) = (grid.n_nodes() as u64, asked.n_layers as u64);
         let (n_blocks, n_pieces) = (most_blocks(grid), exact::n_pieces(grid.n_nodes()) as u64);
         let is_made = direction == Direction::Compress;
         let mut end = PLAN_BYTES;
@@ -151,7 +162,9 @@ impl Launches {
             n_levels: grid.n_levels(),
             n_blocks: n_blocks as u32,
             n_pieces: n_pieces as u32,
-            numbers: place(n * word_bytes),
+            n_layers: n_layers as u32,
+            reserved: 0,
+            numbers: place((n_layers + u64::from(n_layers > 1)) * n * word_bytes),
             // Two of three nodes were there before a step, at most.
             near: place((2 * n / 3 + 1) * word_bytes),
             far: place((4 * n / 9 + 1) * word_bytes),
@@ -201,10 +214,12 @@ impl Launches {
     }
 
     /// The passes that decompress, and one more.
-    fn read(&self, [heads, numbers, refine, exact]: &[OfWord; 4], last: Option<(&OfWord, u64)>) -> Passes {
-        let Told { n_blocks, n_pieces, .. } = self.told;
-        let then = [(numbers, n_blocks.into()), (refine, self.n_refined()), (exact, n_pieces.into())];
-        self.passes(DECOMPRESS, (heads, 1), then.into_iter().chain(last))
+    fn read(&self, by: &Read, last: Option<(&OfWord, u64)>) -> Passes {
+        let Told { n_blocks, n_pieces, n_layers, .. } = self.told;
+        let refine = if n_layers > 1 { &by.refine_layers } else { &by.refine };
+        let n_read = u64::from(n_blocks) * u64::from(n_layers);
+        let then = [(&by.numbers, n_read), (refine, self.n_refined()), (&by.exact, n_pieces.into())];
+        self.passes(DECOMPRESS, (&by.heads, 1), then.into_iter().chain(last))
     }
 }
 
