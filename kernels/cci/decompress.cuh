@@ -1,20 +1,13 @@
-// Decompression in one pass: one CTA a block.
+// Decompression in one pass: one CTA a block (stage/flat_tile.cuh).
 //
 //   1. All threads sum up the bytes of the block, and read its lists to scratch (lists.cuh).
 //   2. The first warp makes the symbols: 32 literal ones at a time, by sums over the warp, and copies, whose symbols do not wait for each
 //      other: what a copy makes of what it makes itself is told by how often it went round.
 //   3. Symbols are stored by all threads; or the first warp makes elements of runs, a run a lane.
-//
-// Of a region there is a CTA for each block from the first to the last that it touches, and only elements that are wanted are stored.
 
 #pragma once
 
-#include "../common/checksum.cuh"
-#include "../common/elements.cuh"
-#include "../common/frame.cuh"
-#include "../common/region.cuh"
-#include "../common/tile.cuh"
-#include "../stage/boxes.cuh"
+#include "../stage/flat_tile.cuh"
 #include "lists.cuh"
 
 constexpr u32 kCciThreads = 64, kCciWarps = kCciThreads / kWarp;
@@ -27,104 +20,30 @@ struct CciShared {
     u32 n_starts;
 };
 
-// Elements have the bytes of W. kPart: only those of a region are stored, from the arguments of region.cuh.
 template <typename W, bool kPart>
-struct CciDecompressor : DecompressTile<Indices> {
-    static constexpr u32 kBytes = sizeof(W);
+struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPart> {
+    using Base = FlatTile<CciDecompressor, W, kCciThreads, kPart>;
     using Lists = ListReader<kCciThreads>;
+    using Base::args, Base::array, Base::block, Base::chunk, Base::kBytes, Base::tile, Base::tiles;
 
     CciShared& shared;
-    const u32 block;
 
-    __device__ __forceinline__ CciDecompressor(const DecompressArgs<Indices>& args, CciShared& shared)
-        : DecompressTile<Indices>(args), shared(shared), block(kPart ? touched_block() : tile) {}
+    __device__ __forceinline__ CciDecompressor(const DecompressArgs<Flat>& args, CciShared& shared) : Base(args, shared.sums), shared(shared) {}
 
-    __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload); }
-    __device__ __forceinline__ u64 raw_bytes() const { return args.own.n * kBytes; }
-    __device__ __forceinline__ bool is_last() const { return block + 1 == args.own.n_blocks; }
-    __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Indices>&>(args).region; }
-    __device__ __forceinline__ u32 touched_block() const {
-        const u64 extents[3] = {1, 1, args.own.n};
-        return touched_box(region(), extents, args.own.log_block(), tile);
-    }
     __device__ __forceinline__ BlockScratch<W>& scratch() const {
         const u64 before = (static_cast<u64>(args.n_chunks) * kDecompressScratch + 255) / 256 * 256;
         return reinterpret_cast<BlockScratch<W>*>(static_cast<char*>(args.scratch) + before)[static_cast<u64>(chunk) * tiles + tile];
     }
-    // Of a region, blocks have been checked, not the payload.
-    __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Indices>::finish(n_before, !kPart); }
-
-    __device__ __forceinline__ void run() {
-        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
-        const bool exists = block != kNoBlock, stored = is_stored(args.stored, frame);
-        const u32 begin = exists && block ? table()[block - 1].x : 0;
-        const uint2 entry = exists ? table()[block] : make_uint2(0, 0);
-        u32 damage = stored ? check_length(frame_bytes, args.stored.n_bytes + raw_bytes()) : check_frame(args.own.table_bytes());
-        if (kPart && damage == 0 && !stored) {
-            damage = check_length(n_bytes, args.own.table_bytes() + static_cast<u64>(table()[args.own.n_blocks - 1].x) * kUnitBytes);
+    __device__ __forceinline__ u32 decode(const unsigned char* source, u32 block_bytes, u32 m, bool is_checked) {
+        const uint4 head = *reinterpret_cast<const uint4*>(source);
+        const u32 kind = head.x & 0xff, flags = head.x >> 8;
+        if (kind == kRawBlock && (flags | head.y | head.z | head.w) == 0) {
+            const u32 damage = Base::check_units(static_cast<u64>(m) * kBytes + kRawHead, block_bytes);
+            if (damage == 0) store_all(reinterpret_cast<const W*>(source + kRawHead), m);
+            return damage;
         }
-        if (likely(!stored & (damage == 0) & exists)) return decode_block(begin, entry.x, entry.y);
-        Sums sums;
-        if (stored && kPart && damage == 0) {
-            copy_region<kCciThreads>(region(), kBytes, frame + args.stored.n_bytes, array, tile, tiles);
-        } else if (stored && !kPart) {
-            // Clipped blocks are shorter, so all tiles copy the same share.
-            damage = copy_share<kCciThreads, Pieces::kBytes>(raw_bytes(), (raw_bytes() / tiles / kUnitBytes + 1) * kUnitBytes, sums);
-        }
-        add(shared.sums, sums, damage);
-        finish(count());
-    }
-
-    // The block that the table says is in units [begin, end).
-    __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
-        const u64 first = args.own.table_bytes() + static_cast<u64>(begin) * kUnitBytes, last = args.own.table_bytes() + static_cast<u64>(end) * kUnitBytes;
-        const bool is_corrupt = (end <= begin) | (is_last() & (last < n_bytes));
-        u32 damage = is_corrupt ? kMarkCorrupt : last > n_bytes ? kMarkTruncated : 0;
-        const u64 block_bytes = damage ? 0 : last - first;
-        const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + first;
-        const bool is_checked = sum_up(reinterpret_cast<const uint4*>(source), first, block_bytes, end, check, damage);
-        if (block_bytes > 0) {
-            const u32 m = args.own.of_block(block);
-            const uint4 head = *reinterpret_cast<const uint4*>(source);
-            const u32 available = static_cast<u32>(min(block_bytes, static_cast<u64>(~0u) / kUnitBytes * kUnitBytes));
-            const u32 kind = head.x & 0xff, flags = head.x >> 8;
-            bool is_unknown = false;
-            if (kind == kRawBlock && (flags | head.y | head.z | head.w) == 0) {
-                damage = (static_cast<u64>(m) * kBytes + kRawHead + kUnitBytes - 1) / kUnitBytes * kUnitBytes == available ? 0 : kMarkCorrupt;
-                if (damage == 0) store_all(reinterpret_cast<const W*>(source + kRawHead), m);
-            } else if (kind == kCodedBlock && flags <= (kHasRuns | kHasRows)) {
-                damage = decode_lists(source, available, m, flags, head);
-            } else {
-                is_unknown = true;
-            }
-            // A block that a later version has written is none that is damaged, if its check is right.
-            if (threadIdx.x == 0) report(is_unknown ? is_checked ? kMarkUnsupported : kMarkCorrupt : damage);
-        }
-        __syncthreads();
-        finish(count());
-    }
-
-    // Sums up the block's bytes, which begin at byte `first` of the payload, and tells what is wrong; in the first thread, is whether the check is right.
-    __device__ __forceinline__ bool sum_up(const uint4* units, u64 first, u64 block_bytes, u32 end, u32 check, u32 damage) const {
-        Sums sums;
-        UnitSums<kCciThreads> unit_sums(first / 4 + 4 * threadIdx.x);
-#pragma unroll 4
-        for (u64 u = threadIdx.x; u < block_bytes / kUnitBytes; u += kCciThreads) unit_sums.add(units[u]);
-        unit_sums.finish(sums);
-        shared.sums.share(sums);
-        __syncthreads();
-        if (threadIdx.x != 0) return true;
-        sums = shared.sums.sum();
-        const bool is_checked = static_cast<u32>(checksum_of(sums.a, sums.b, block_bytes)) == check;
-        sums.add(2ull * block, end);
-        sums.add(2ull * block + 1, check);
-        if (is_last()) {
-            for (u64 word = 2ull * args.own.n_blocks; word < args.own.table_bytes() / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
-        }
-        slot()->add(sums);
-        // What is cut off has no check.
-        report(damage ? damage : !is_checked && !(args.flags & kSkipChecksum) ? kMarkCorrupt : 0);
-        return is_checked;
+        const bool is_coded = kind == kCodedBlock && flags <= (kHasRuns | kHasRows);
+        return is_coded ? decode_lists(source, block_bytes, m, flags, head) : Base::unknown(is_checked);
     }
 
     // Decodes a block of n elements; is what is wrong, in the first thread.
@@ -139,7 +58,7 @@ struct CciDecompressor : DecompressTile<Indices> {
         const W base = load_word<W>(source + kUnitBytes);
         if (kBytes == 4 && base_words.y != 0) return kMarkCorrupt;
         BlockScratch<W>& own = scratch();
-        Lists lists(shared.lists, source, block_bytes, args.own.has_codes());
+        Lists lists(shared.lists, source, block_bytes, args.own.flag());
         read_copies(lists, own, n_copies, n_repeats, m);
         if (lists.is_sound()) {
             const u32 n_numbers = shared.n_numbers, n_made = m - n_numbers;
@@ -169,7 +88,7 @@ struct CciDecompressor : DecompressTile<Indices> {
         }
         __syncthreads();
         if (!lists.is_sound()) return kMarkCorrupt;
-        if ((lists.at + kUnitBytes - 1) / kUnitBytes * kUnitBytes != block_bytes) return kMarkCorrupt;
+        if (const u32 damage = Base::check_units(lists.at, block_bytes)) return damage;
         if (warp_id() == 0) {
             const bool is_made = make_symbols(own, m, n_copies, base, has_runs, has_rows);
             if (!is_made || (has_runs && !store_runs(own, m, n))) {
@@ -380,20 +299,20 @@ struct CciDecompressor : DecompressTile<Indices> {
     }
     // Stores element i of the block, if it is wanted.
     __device__ __forceinline__ void store(u32 i, W element) const {
-        u64 at = (static_cast<u64>(block) << args.own.log_block()) + i;
-        if (kPart && !region().find(2, at, at)) return;
+        u64 at;
+        if (!Base::find(i, at)) return;
         reinterpret_cast<W*>(array)[at] = args.flags & kSwapBytes ? swapped_bytes(element) : element;
     }
 };
 
 template <typename W>
-__device__ __forceinline__ void cci_decompress(const DecompressArgs<Indices>& args) {
+__device__ __forceinline__ void cci_decompress(const DecompressArgs<Flat>& args) {
     extern __shared__ __align__(512) unsigned char shared[];
     CciDecompressor<W, false>(args, *reinterpret_cast<CciShared*>(shared)).run();
 }
 
 template <typename W>
-__device__ __forceinline__ void cci_decompress_region(const RegionArgs<Indices>& args) {
+__device__ __forceinline__ void cci_decompress_region(const RegionArgs<Flat>& args) {
     extern __shared__ __align__(512) unsigned char shared[];
     CciDecompressor<W, true>(args, *reinterpret_cast<CciShared*>(shared)).run();
 }

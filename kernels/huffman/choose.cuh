@@ -31,13 +31,13 @@ struct HuffmanChooser {
     static constexpr u32 kSymbols = Symbol::kCount, kSampleEvery = 8;
     static constexpr u32 kUnit = BlockNumbers<T>::kUnit, kRowUnits = BlockNumbers<T>::kRowUnits;
 
-    const CompressArgs<Numbers>& args;
+    const CompressArgs<Flat>& args;
     Shared& shared;
     HuffmanBlock<T>& block;
     const BlockNumbers<T> numbers;
     const u32 n_rows;
 
-    __device__ __forceinline__ HuffmanChooser(const CompressArgs<Numbers>& args, const HuffmanTile& tile, Shared& shared)
+    __device__ __forceinline__ HuffmanChooser(const CompressArgs<Flat>& args, const HuffmanTile& tile, Shared& shared)
         : args(args), shared(shared), block(huffman_blocks<T>(args)[blockIdx.x]),
           numbers(args, static_cast<const char*>(args.src) + tile.chunk * args.src_stride, tile.index), n_rows(numbers.n_rows()) {}
 
@@ -237,7 +237,7 @@ struct HuffmanChooser {
 };
 
 template <typename T>
-__device__ __forceinline__ void huffman_choose(const CompressArgs<Numbers>& args) {
+__device__ __forceinline__ void huffman_choose(const CompressArgs<Flat>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     HuffmanChooser<T>(args, HuffmanTile(args.own, blockIdx.x), *reinterpret_cast<ChooseShared<T>*>(bytes)).run();
 }

@@ -6,23 +6,23 @@
 
 // By the bits of an element.
 #define HUFFMAN(name, Type)                                                                                                                         \
-    extern "C" __global__ void __launch_bounds__(kChooseThreads, 4) huffman_choose_##name(const __grid_constant__ CompressArgs<Numbers> args) {     \
+    extern "C" __global__ void __launch_bounds__(kChooseThreads, 4) huffman_choose_##name(const __grid_constant__ CompressArgs<Flat> args) {     \
         huffman_choose<Type>(args);                                                                                                                 \
     }                                                                                                                                               \
     extern "C" __device__ const LaunchInfo huffman_choose_##name##_info = huffman_launch<Type>(kChooseThreads, sizeof(ChooseShared<Type>), 0);      \
-    extern "C" __global__ void __launch_bounds__(kWriteThreads, 16) huffman_write_##name(const __grid_constant__ CompressArgs<Numbers> args) {      \
+    extern "C" __global__ void __launch_bounds__(kWriteThreads, 16) huffman_write_##name(const __grid_constant__ CompressArgs<Flat> args) {      \
         huffman_write<Type>(args);                                                                                                                  \
     }                                                                                                                                               \
     extern "C" __device__ const LaunchInfo huffman_write_##name##_info = huffman_launch<Type>(kWriteThreads, sizeof(WriteShared<Type>), 0);         \
-    extern "C" __global__ void __launch_bounds__(kPlaceThreads, 4) huffman_place_##name(const __grid_constant__ CompressArgs<Numbers> args) {       \
+    extern "C" __global__ void __launch_bounds__(kPlaceThreads, 4) huffman_place_##name(const __grid_constant__ CompressArgs<Flat> args) {       \
         huffman_place<Type>(args);                                                                                                                  \
     }                                                                                                                                               \
     extern "C" __device__ const LaunchInfo huffman_place_##name##_info = huffman_launch<Type>(kPlaceThreads, sizeof(PlaceShared), 1);               \
-    extern "C" __global__ void __launch_bounds__(kHuffmanThreads, 14) huffman_decompress_##name(const __grid_constant__ DecompressArgs<Numbers> args) { \
+    extern "C" __global__ void __launch_bounds__(kHuffmanThreads, 14) huffman_decompress_##name(const __grid_constant__ DecompressArgs<Flat> args) { \
         huffman_decompress<Type>(args);                                                                                                             \
     }                                                                                                                                               \
     extern "C" __device__ const LaunchInfo huffman_decompress_##name##_info = kHuffmanDecompressInfo<Type>;                                         \
-    extern "C" __global__ void __launch_bounds__(kHuffmanThreads) huffman_region_##name(const __grid_constant__ RegionArgs<Numbers> args) {         \
+    extern "C" __global__ void __launch_bounds__(kHuffmanThreads) huffman_region_##name(const __grid_constant__ RegionArgs<Flat> args) {         \
         huffman_decompress_region<Type>(args);                                                                                                      \
     }                                                                                                                                               \
     extern "C" __device__ const LaunchInfo huffman_region_##name##_info = kHuffmanDecompressInfo<Type>;

@@ -37,7 +37,7 @@ constexpr LaunchInfo huffman_launch(u32 threads, u32 shared_bytes, u32 persisten
 
 // The blocks of all chunks, behind what was zeroed.
 template <typename T>
-__device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Numbers>& args) {
+__device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Flat>& args) {
     constexpr u64 alignment = 256;
     const u64 n_bytes = sizeof(FramesScratch) + args.n_chunks * (sizeof(ChunkScratch) + static_cast<u64>(args.own.n_blocks) * sizeof(u64));
     return reinterpret_cast<HuffmanBlock<T>*>(static_cast<char*>(args.scratch) + (n_bytes + alignment - 1) / alignment * alignment);
@@ -53,9 +53,9 @@ struct BlockNumbers {
     const u32 m;
     const bool swaps, is_signed;
 
-    __device__ __forceinline__ BlockNumbers(const CompressArgs<Numbers>& args, const char* array, u32 block)
+    __device__ __forceinline__ BlockNumbers(const CompressArgs<Flat>& args, const char* array, u32 block)
         : elements(reinterpret_cast<const T*>(array) + (static_cast<u64>(block) << args.own.log_block())), m(args.own.of_block(block)),
-          swaps(args.flags & kSwapBytes), is_signed(args.own.is_signed()) {}
+          swaps(args.flags & kSwapBytes), is_signed(args.own.flag()) {}
 
     __device__ __forceinline__ u32 n_rows() const { return (m + kRow - 1) / kRow; }
     __device__ __forceinline__ u32 element(u32 i) const {
@@ -106,5 +106,5 @@ struct BlockNumbers {
 struct HuffmanTile {
     u32 chunk, index;
 
-    __device__ __forceinline__ HuffmanTile(const Numbers& own, u32 number) : chunk(number / own.n_blocks), index(number % own.n_blocks) {}
+    __device__ __forceinline__ HuffmanTile(const Flat& own, u32 number) : chunk(number / own.n_blocks), index(number % own.n_blocks) {}
 };

@@ -26,7 +26,7 @@ struct HuffmanWriter {
     const u32 n_rows;
     const bool are_differences;
 
-    __device__ __forceinline__ HuffmanWriter(const CompressArgs<Numbers>& args, const HuffmanTile& tile, WriteShared<T>& shared)
+    __device__ __forceinline__ HuffmanWriter(const CompressArgs<Flat>& args, const HuffmanTile& tile, WriteShared<T>& shared)
         : shared(shared), block(huffman_blocks<T>(args)[blockIdx.x]),
           numbers(args, static_cast<const char*>(args.src) + tile.chunk * args.src_stride, tile.index), n_rows(numbers.n_rows()), are_differences(block.kind >> 8) {}
 
@@ -117,11 +117,11 @@ struct HuffmanWriter {
 
 // How long things of a frame are: a tile is a block, of so many units of 16 bytes.
 struct HuffmanFrames {
-    using Own = Numbers;
+    using Own = Flat;
     using Sum = u32;
     static constexpr u32 kPartsPerTile = 1;
 
-    const Numbers& own;
+    const Flat& own;
     const u32 element_bytes;
 
     __device__ __forceinline__ u64 raw_bytes() const { return own.n * element_bytes; }
@@ -138,11 +138,11 @@ struct PlaceShared {
 
 template <typename T>
 struct HuffmanPlacer {
-    const CompressArgs<Numbers>& args;
+    const CompressArgs<Flat>& args;
     PlaceShared& shared;
     const OrderedFrames<HuffmanFrames> frames;
 
-    __device__ __forceinline__ HuffmanPlacer(const CompressArgs<Numbers>& args, PlaceShared& shared)
+    __device__ __forceinline__ HuffmanPlacer(const CompressArgs<Flat>& args, PlaceShared& shared)
         : args(args), shared(shared), frames(args, HuffmanFrames{args.own, sizeof(T)}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
@@ -207,13 +207,13 @@ struct HuffmanPlacer {
 };
 
 template <typename T>
-__device__ __forceinline__ void huffman_write(const CompressArgs<Numbers>& args) {
+__device__ __forceinline__ void huffman_write(const CompressArgs<Flat>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     HuffmanWriter<T>(args, HuffmanTile(args.own, blockIdx.x), *reinterpret_cast<WriteShared<T>*>(bytes)).run();
 }
 
 template <typename T>
-__device__ __forceinline__ void huffman_place(const CompressArgs<Numbers>& args) {
+__device__ __forceinline__ void huffman_place(const CompressArgs<Flat>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     HuffmanPlacer<T>(args, *reinterpret_cast<PlaceShared*>(bytes)).run();
 }

@@ -1,0 +1,24 @@
+// Payloads of an array that is cut into blocks of elements that follow each other, whatever its extents: of huffman and cci.
+//
+//   table: u32 end of each block in units of 16 bytes, u32 its check | pad to 16 bytes | blocks
+
+#pragma once
+
+#include "../common/types.cuh"
+#include "../common/warp.cuh"
+
+// What the host says of a chunk.
+struct Flat {
+    u64 n;         // elements of the chunk
+    u32 n_blocks;  // the last one may be shorter
+    u32 how;       // the logarithm of a block's elements, and a flag of the codec's: a byte each
+
+    __device__ __forceinline__ u32 log_block() const { return how & 0xff; }
+    __device__ __forceinline__ bool flag() const { return how >> 8 & 1; }
+    __device__ __forceinline__ u64 table_bytes() const { return (8ull * n_blocks + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
+    // Elements of a block.
+    __device__ __forceinline__ u32 of_block(u32 block) const {
+        return static_cast<u32>(min(n - (static_cast<u64>(block) << log_block()), u64{1} << log_block()));
+    }
+};
+static_assert(sizeof(Flat) == 16 && offsetof(Flat, n_blocks) == 8, "cuda.rs of the codecs has the same struct");
