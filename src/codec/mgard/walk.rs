@@ -84,8 +84,9 @@ pub fn array_of(grid: &Grid, i: usize, first: usize) -> (usize, usize) {
 
 /// Into how many ranges of units the work on a step is cut.
 fn n_pieces<T: Real>(refine: &Refine<T>, job: &Job) -> usize {
-    // Threads come later than a small step is done.
-    job.pool.pieces((refine.step.n_nodes() * size_of::<T>() / 4) as u64).clamp(1, refine.n_units())
+    // Threads come later than a small step is done; but where only steps of 4 MiB were for them, 16 threads needed twice as long for
+    // arrays of 4 MiB.
+    job.pool.pieces_of_slow((refine.step.n_nodes() * size_of::<T>()) as u64).clamp(1, refine.n_units())
 }
 
 /// Decodes a step.
