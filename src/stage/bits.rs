@@ -80,6 +80,15 @@ pub fn peek(bytes: &[u8], at: usize) -> u64 {
     (u128::from_le_bytes(window) >> shift) as u64
 }
 
+/// The 32 bits from bit `at` on; bits behind the end are zero.
+#[inline(always)]
+pub fn peek_32(bytes: &[u8], at: usize) -> u32 {
+    match bytes.get(at / 8..at / 8 + 8) {
+        Some(window) => (u64::from_le_bytes(*window.first_chunk().expect("eight bytes")) >> (at % 8)) as u32,
+        None => peek(bytes, at) as u32,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

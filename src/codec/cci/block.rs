@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
+use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
 /// Kinds: elements as they are, or what they are made of.
@@ -27,7 +28,7 @@ const HAS_ROWS: u8 = 2;
 /// Bytes in front of the lists.
 const HEAD: usize = 24;
 /// Symbols behind the last one that there is room for.
-const ROOM: usize = copies::AT_ONCE;
+const ROOM: usize = LANES;
 /// Of so many rows of 32 symbols one is looked at to see how many bits they take.
 const SAMPLE_EVERY: usize = 8;
 /// Copies are to have as many symbols as take so many bits, which a copy seems to take itself: without entropy codes, and with them …
@@ -69,7 +70,7 @@ impl<W: Word> Work<W> {
             Ok(all)
         }
         let mut kept = Kept::<Option<Memory<W>>>::take();
-        if kept.as_ref().is_none_or(|memory| memory.numbers.len() < n) {
+        if kept.as_ref().is_none_or(|memory| memory.numbers.len() < n + LANES) {
             let (room, most) = (n + 1 + ROOM, n / SYMBOLS_PER);
             *kept = Some(Memory {
                 elements: filled(room)?,
@@ -80,9 +81,9 @@ impl<W: Word> Work<W> {
                 copies: filled(most)?,
                 literal_copies: filled(most)?,
                 repeats: filled(most)?,
-                numbers: filled(n)?,
-                // Of symbols that begin no row one more is written.
-                starts: filled(most + 1)?,
+                numbers: filled(n + LANES)?,
+                // Of symbols that begin no row one more is written, and a row is read.
+                starts: filled(most + LANES)?,
                 literal_lengths: filled(n)?,
                 told: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
                 lists: lists::Work::new(n)?,
@@ -98,9 +99,16 @@ impl<W: Word> Work<W> {
 
 /// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
 #[inline(always)]
-pub fn encode<W: Word>(work: &mut Work<W>, level: Level, has_codes: bool, bytes: &[u8], out: &mut [u8]) -> usize {
+pub fn encode<W: Word, S: Rows<W>>(
+    s: S,
+    work: &mut Work<W>,
+    level: Level,
+    has_codes: bool,
+    bytes: &[u8],
+    out: &mut [u8],
+) -> usize {
     let raw_end = (RAW_HEAD + bytes.len()).next_multiple_of(UNIT);
-    if let Some(end) = try_encode(work.memory(), level, has_codes, bytes, &mut out[..raw_end - UNIT]) {
+    if let Some(end) = try_encode(s, work.memory(), level, has_codes, bytes, &mut out[..raw_end - UNIT]) {
         return end;
     }
     let (head, rest) = out[..raw_end].split_at_mut(RAW_HEAD);
@@ -113,7 +121,8 @@ pub fn encode<W: Word>(work: &mut Work<W>, level: Level, has_codes: bool, bytes:
 
 /// Encodes elements to the start of `out`, if they fit.
 #[inline(always)]
-fn try_encode<W: Word>(
+fn try_encode<W: Word, S: Rows<W>>(
+    s: S,
     memory: &mut Memory<W>,
     level: Level,
     has_codes: bool,
@@ -159,7 +168,7 @@ fn try_encode<W: Word>(
             let first = literal.n[0];
             memory.literal_lengths[first..first + end - at].copy_from_slice(&lengths[at..end]);
         }
-        literal.put(&symbols[at..end], &differences[at..end]);
+        literal.put(s, &symbols[at..end], &differences[at..end]);
         at = end + copy.length as usize;
     }
     let [n_numbers, n_starts] = literal.n;
@@ -242,7 +251,8 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word>(
+pub fn decode<W: Word, S: Rows<W>>(
+    s: S,
     work: &mut Work<W>,
     level: Level,
     has_codes: bool,
@@ -300,8 +310,9 @@ pub fn decode<W: Word>(
     }
     repeats::expand(repeats, n_literal, copies);
     let n_numbers = copies::check(copies, m)?;
-    let numbers = &mut memory.numbers[..n_numbers];
-    reader.take(numbers)?;
+    let all_numbers = &mut memory.numbers[..n_numbers + LANES];
+    let numbers = &mut all_numbers[..n_numbers];
+    reader.take_rows(s, numbers)?;
     if has_runs {
         reader.take(&mut memory.literal_lengths[..n_numbers])?;
     }
@@ -309,19 +320,19 @@ pub fn decode<W: Word>(
     if n_starts > m / SYMBOLS_PER {
         return Err(damage("too many rows"));
     }
-    let starts = &mut memory.starts[..n_starts];
-    reader.take(starts)?;
+    let starts = &mut memory.starts[..n_starts + LANES];
+    reader.take_rows(s, &mut starts[..n_starts])?;
     if (bytes.len() - reader.bytes.len()).next_multiple_of(UNIT) != bytes.len() {
         return Err(damage("bytes behind its lists"));
     }
 
-    let mut literal = literals::Reader { has_rows, numbers, starts, n_starts: 0, start: base };
+    let mut literal = literals::Reader { has_rows, numbers: all_numbers, starts, n_starts: 0, start: base };
     let symbols = &mut memory.symbols[..];
     symbols[0] = base;
     let (mut at, mut first) = (1, 0);
     for copy in &*copies {
         let end = at + copy.literals as usize;
-        literal.take(symbols[at - 1], &mut symbols[at..end]);
+        literal.take(s, symbols[at - 1], copy.literals as usize, &mut symbols[at..]);
         copies::copy(symbols, end, *copy);
         if has_runs {
             let n_lengths = end - at;
@@ -331,7 +342,7 @@ pub fn decode<W: Word>(
         }
         at = end + copy.length as usize;
     }
-    literal.take(symbols[at - 1], &mut symbols[at..=m]);
+    literal.take(s, symbols[at - 1], m + 1 - at, &mut symbols[at..]);
     let symbols = &symbols[1..=m];
     if !has_runs {
         store(symbols, out);

@@ -10,6 +10,7 @@ use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};
+use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
 /// Forms.
@@ -129,29 +130,83 @@ type RowWords = [u32; 2 * LANES + 4];
 /// Writes how much more than `least` up to 32 numbers are, in so many bits; what is behind them.
 #[inline(always)]
 fn put_row<'o, W: Word>(row: &[W], least: W, width: u32, out: &'o mut [u8]) -> &'o mut [u8] {
-    let mut words: RowWords = [0; 2 * LANES + 4];
-    let (mut waiting, mut n_bits, mut n_words) = (0_u128, 0, 0);
-    for &number in row {
-        waiting |= u128::from(number.minus(least).to_u64()) << n_bits;
-        n_bits += width;
-        while n_bits >= u32::BITS {
-            words[n_words % words.len()] = waiting as u32;
-            (waiting, n_bits, n_words) = (waiting >> u32::BITS, n_bits - u32::BITS, n_words + 1);
-        }
+    let mut bytes = [0; 8 * LANES + 8];
+    match width {
+        0..=16 => put_together::<W, 4>(row, least, width, &mut bytes),
+        17..=32 => put_together::<W, 2>(row, least, width, &mut bytes),
+        _ => put_together::<W, 1>(row, least, width, &mut bytes),
     }
-    words[n_words % words.len()] = waiting as u32;
-    let (to, rest) = out.split_at_mut(WORD_BYTES * (width as usize * row.len()).div_ceil(8 * WORD_BYTES));
-    for (to, word) in to.chunks_exact_mut(WORD_BYTES).zip(words) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
+    let (to, rest) = out.split_at_mut(row_bytes(width, row.len()));
+    to.copy_from_slice(&bytes[..to.len()]);
     rest
 }
 
-/// Reads up to 32 numbers of so many bits; what is behind them.
+/// Writes how much more than `least` numbers are, N together, which have no more than 64 bits.
 #[inline(always)]
-fn read_row<'b, W: Word>(bytes: &'b [u8], width: u32, least: W, row: &mut [W]) -> Result<&'b [u8]> {
-    let n_words = (width as usize * row.len()).div_ceil(8 * WORD_BYTES);
-    let (from, rest) = bytes.split_at_checked(WORD_BYTES * n_words).ok_or_else(|| damage("an early end"))?;
+fn put_together<W: Word, const N: usize>(row: &[W], least: W, width: u32, bytes: &mut [u8; 8 * LANES + 8]) {
+    let (mut waiting, mut n_bits, mut at) = (0_u64, 0, 0);
+    let mut put = |value: u64, n: u32| {
+        waiting |= value << n_bits;
+        n_bits += n;
+        if n_bits >= u64::BITS {
+            bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+            (at, n_bits) = (at + 8, n_bits - u64::BITS);
+            // Of a value of which all bits were put nothing is left.
+            waiting = value.checked_shr(n - n_bits).unwrap_or(0);
+        }
+    };
+    let mut several = row.chunks_exact(N);
+    for numbers in &mut several {
+        let mut value = 0;
+        for (k, &number) in (0..).zip(numbers) {
+            value |= number.minus(least).to_u64() << (k * width);
+        }
+        put(value, N as u32 * width);
+    }
+    for &number in several.remainder() {
+        put(number.minus(least).to_u64(), width);
+    }
+    bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
+}
+
+/// Reads rows of up to 32 numbers.
+trait ReadRow<W>: Copy {
+    /// Reads how much more than `least` they are, in so many bits each, from the first bytes of all that there are.
+    fn read(self, bytes: &[u8], width: u32, least: W, row: &mut [W]);
+}
+
+/// With the instructions of a level.
+#[derive(Clone, Copy)]
+struct ByRows<S>(S);
+
+impl<W: Word, S: Rows<W>> ReadRow<W> for ByRows<S> {
+    #[inline(always)]
+    fn read(self, bytes: &[u8], width: u32, least: W, row: &mut [W]) {
+        let Self(s) = self;
+        match bytes.get(..LANES * W::BYTES) {
+            Some(bytes) if row.len() == LANES && width <= W::BITS - 7 => {
+                s.store(s.plus(s.fields(bytes, width), s.splat(least)), row);
+            }
+            _ => read_row(bytes, width, least, row),
+        }
+    }
+}
+
+/// With any.
+#[derive(Clone, Copy)]
+struct OneByOne;
+
+impl<W: Word> ReadRow<W> for OneByOne {
+    #[inline(always)]
+    fn read(self, bytes: &[u8], width: u32, least: W, row: &mut [W]) {
+        read_row(bytes, width, least, row);
+    }
+}
+
+/// Reads up to 32 numbers of so many bits.
+#[inline(always)]
+fn read_row<W: Word>(bytes: &[u8], width: u32, least: W, row: &mut [W]) {
+    let from = &bytes[..row_bytes(width, row.len())];
     let mut words: RowWords = [0; 2 * LANES + 4];
     for (word, from) in words.iter_mut().zip(from.as_chunks::<WORD_BYTES>().0) {
         *word = u32::from_le_bytes(*from);
@@ -164,7 +219,12 @@ fn read_row<'b, W: Word>(bytes: &'b [u8], width: u32, least: W, row: &mut [W]) -
             }
         }
     }
-    Ok(rest)
+}
+
+/// Bytes of a row of so many numbers of `width` bits.
+#[inline(always)]
+fn row_bytes(width: u32, n: usize) -> usize {
+    WORD_BYTES * (width as usize * n).div_ceil(8 * WORD_BYTES)
 }
 
 /// Field i of so many bits.
@@ -211,6 +271,20 @@ impl Reader<'_, '_> {
     /// `Corrupt`.
     #[inline(always)]
     pub fn take<W: Word>(&mut self, numbers: &mut [W]) -> Result<()> {
+        self.take_by(OneByOne, numbers)
+    }
+
+    /// The same in rows: of long lists of words.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    #[inline(always)]
+    pub fn take_rows<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &mut [W]) -> Result<()> {
+        self.take_by(ByRows(s), numbers)
+    }
+
+    #[inline(always)]
+    fn take_by<W: Word, R: ReadRow<W>>(&mut self, reader: R, numbers: &mut [W]) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -227,7 +301,9 @@ impl Reader<'_, '_> {
                 // No sum has more bits than a number, so none needs to be looked at where even the largest one has not.
                 let is_small = least.checked_add(most).is_some_and(|most| most <= W::low_mask(W::BITS).to_u64());
                 for row in numbers.chunks_mut(LANES) {
-                    rest = read_row(rest, width.into(), W::from_u64(least), row)?;
+                    let behind = rest.get(row_bytes(width.into(), row.len())..).ok_or_else(early)?;
+                    reader.read(rest, width.into(), W::from_u64(least), row);
+                    rest = behind;
                     if !is_small && row.iter().any(|&number| number.to_u64() < least) {
                         return Err(damage("numbers that are too large"));
                     }
@@ -242,7 +318,9 @@ impl Reader<'_, '_> {
                     if u32::from(width) > W::BITS {
                         return Err(damage("impossible widths"));
                     }
-                    rest = read_row(rest, width.into(), W::ZERO, row)?;
+                    let behind = rest.get(row_bytes(width.into(), row.len())..).ok_or_else(early)?;
+                    reader.read(rest, width.into(), W::ZERO, row);
+                    rest = behind;
                 }
                 self.bytes = rest;
             }

@@ -4,6 +4,8 @@
 //! by how much more it is than what began the row before, which says less than the difference to the end of that row.
 
 use crate::codec::cci::params::SYMBOLS_PER;
+use crate::stage::entropy::lanes::LANES;
+use crate::stage::rows::{Rows, first_lanes};
 use crate::stage::word::Word;
 
 /// The number without sign of a number with one.
@@ -16,6 +18,13 @@ pub fn fold_sign<W: Word>(number: W) -> W {
 #[inline(always)]
 pub fn unfold_sign<W: Word>(number: W) -> W {
     number >> 1 ^ W::ZERO.minus(number & W::from_u64(1))
+}
+
+/// The same of a row of numbers.
+#[inline(always)]
+fn unfold_row<W: Word, S: Rows<W>>(s: S, row: S::Row) -> S::Row {
+    let signs = s.minus(s.splat(W::ZERO), s.and(row, s.splat(W::from_u64(1))));
+    s.xor(s.shift_right(row, 1), signs)
 }
 
 /// Whether symbols with these differences are better seen as rows: if there are not too many.
@@ -37,11 +46,14 @@ pub fn begins_row<W: Word>(difference: W) -> bool {
     difference.to_i64() <= 0
 }
 
+/// Symbols that are made one by one.
+const FEW: usize = 8;
+
 /// Writes literal symbols.
 pub struct Writer<'a, W> {
     /// Whether there are rows.
     pub has_rows: bool,
-    /// Where their numbers go, and the starts of rows.
+    /// Where their numbers go, and the starts of rows, behind which there is room for [`LANES`].
     pub numbers: &'a mut [W],
     /// See there.
     pub starts: &'a mut [W],
@@ -54,7 +66,7 @@ pub struct Writer<'a, W> {
 impl<W: Word> Writer<'_, W> {
     /// Takes literal symbols with their differences.
     #[inline(always)]
-    pub fn put(&mut self, symbols: &[W], differences: &[W]) {
+    pub fn put<S: Rows<W>>(&mut self, s: S, symbols: &[W], differences: &[W]) {
         let [n, n_starts] = &mut self.n;
         let numbers = &mut self.numbers[*n..*n + symbols.len()];
         *n += symbols.len();
@@ -62,16 +74,33 @@ impl<W: Word> Writer<'_, W> {
             numbers.iter_mut().zip(differences).for_each(|(to, &difference)| *to = fold_sign(difference));
             return;
         }
-        let (mut n_before, mut start) = (*n_starts, self.start);
-        for i in 0..symbols.len() {
+        let first = *n_starts;
+        let (rows, symbols_of_rows) = (differences.chunks_exact(LANES), symbols.chunks_exact(LANES));
+        let n_by_rows = symbols.len() - rows.remainder().len();
+        let one = s.splat(W::from_u64(1));
+        for ((row, symbols), to) in rows.zip(symbols_of_rows).zip(numbers.chunks_exact_mut(LANES)) {
+            let row = s.load(row);
+            let begins = s.larger(s.minus(row, one), W::low_mask(W::BITS - 1).minus(W::from_u64(1)));
+            s.store(s.keep(!begins, row), to);
+            if begins > 0 {
+                s.squeeze(begins, s.load(symbols), &mut self.starts[*n_starts..]);
+                *n_starts += begins.count_ones() as usize;
+            }
+        }
+        for i in n_by_rows..symbols.len() {
             let begins = begins_row(differences[i]);
             // What begins no row is written over by what does.
-            self.starts[n_before] = fold_sign(symbols[i].minus(start));
-            n_before += usize::from(begins);
-            start = if begins { symbols[i] } else { start };
+            self.starts[*n_starts] = symbols[i];
+            *n_starts += usize::from(begins);
             numbers[i] = if begins { W::ZERO } else { differences[i] };
         }
-        (*n_starts, self.start) = (n_before, start);
+        // Starts become what they are more than those before.
+        let mut start = self.start;
+        for to in &mut self.starts[first..*n_starts] {
+            let before = std::mem::replace(&mut start, *to);
+            *to = fold_sign(start.minus(before));
+        }
+        self.start = start;
     }
 }
 
@@ -79,9 +108,9 @@ impl<W: Word> Writer<'_, W> {
 pub struct Reader<'a, W> {
     /// Whether there are rows.
     pub has_rows: bool,
-    /// The numbers that are left.
+    /// The numbers that are left, and [`LANES`] words more.
     pub numbers: &'a [W],
-    /// The starts of rows, as many as there are zeros among the numbers.
+    /// The starts of rows, as many as there are zeros among the numbers, and [`LANES`] words more.
     pub starts: &'a [W],
     /// How many of them are taken.
     pub n_starts: usize,
@@ -99,12 +128,18 @@ impl<W: Word> Reader<'_, W> {
         self.start
     }
 
-    /// Makes as many symbols as there is room for, which are not more than are left; the first one follows `last`.
+    /// Makes `n` symbols, which are not more than are left; the first one follows `last`. There is room for [`LANES`] more, which become
+    /// anything.
     #[inline(always)]
-    pub fn take(&mut self, last: W, to: &mut [W]) {
-        let (numbers, rest) = self.numbers.split_at(to.len());
+    pub fn take<S: Rows<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
+        let (numbers, rest) = self.numbers.split_at(n);
+        if n >= FEW {
+            self.take_rows(s, last, n, to);
+            self.numbers = rest;
+            return;
+        }
         self.numbers = rest;
-        let mut symbol = last;
+        let (mut symbol, to) = (last, &mut to[..n]);
         if !self.has_rows {
             for i in 0..to.len() {
                 symbol = symbol.plus(unfold_sign(numbers[i]));
@@ -116,5 +151,35 @@ impl<W: Word> Reader<'_, W> {
             symbol = if numbers[i] == W::ZERO { self.next_row() } else { symbol.plus(numbers[i]) };
             to[i] = symbol;
         }
+    }
+
+    /// The same in rows of the CPU's.
+    #[inline(always)]
+    fn take_rows<S: Rows<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
+        let (mut last, mut start) = (s.splat(last), s.splat(self.start));
+        let mut at = 0;
+        while at < n {
+            let row = s.load(&self.numbers[at..]);
+            let symbols = if self.has_rows {
+                let (sums, begins) = (s.running_sums(row), !s.larger(row, W::ZERO) & first_lanes(n - at));
+                if begins == 0 {
+                    s.plus(sums, last)
+                } else {
+                    let more = unfold_row(s, s.spread(begins, &self.starts[self.n_starts..]));
+                    self.n_starts += begins.count_ones() as usize;
+                    let starts = s.plus(s.running_sums(more), start);
+                    start = s.last(starts);
+                    s.plus(sums, s.fill_forward(!begins, s.minus(starts, sums), last))
+                }
+            } else {
+                s.plus(s.running_sums(unfold_row(s, row)), last)
+            };
+            s.store(symbols, &mut to[at..]);
+            last = s.last(symbols);
+            at += LANES;
+        }
+        let mut words = [W::ZERO; LANES];
+        s.store(start, &mut words);
+        self.start = words[0];
     }
 }

@@ -146,26 +146,26 @@ impl<W: RowWord> BlockCoder<W> for Coder {
     #[inline(always)]
     fn encode<S: Rows<W>>(
         &self,
-        _: S,
+        s: S,
         work: &mut Work<W>,
         source: &Source,
         shape: [usize; 3],
         out: &mut [u8],
     ) -> usize {
         let bytes = &source.bytes[..shape[2] * W::BYTES];
-        block::encode(work, self.level, self.chunk.has_codes, bytes, out)
+        block::encode(s, work, self.level, self.chunk.has_codes, bytes, out)
     }
 
     #[inline(always)]
     fn decode<S: Rows<W>>(
         &self,
-        _: S,
+        s: S,
         work: &mut Work<W>,
         shape: [usize; 3],
         bytes: &[u8],
         target: &mut Target,
     ) -> Result<()> {
         let to = &mut target.row(0, 0, W::BYTES)[..shape[2] * W::BYTES];
-        block::decode(work, self.level, self.chunk.has_codes, bytes, to)
+        block::decode(s, work, self.level, self.chunk.has_codes, bytes, to)
     }
 }

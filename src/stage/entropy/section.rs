@@ -9,7 +9,7 @@
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
-use crate::stage::bits::{self, peek};
+use crate::stage::bits::{self, peek_32};
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer};
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, lanes as simd};
@@ -356,18 +356,18 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     if n_used == 0 && n_coded > 0 {
         return Err(damage("numbers without codes"));
     }
-    let (by_rank, ranks) = (&work.by_rank[..n_used], &mut work.codes[..n_coded]);
+    let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.codes[..n_coded]);
     let reader = Reader::new(words);
     if marks.is_empty() && n_coded == numbers.len() {
-        read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
-        add_tails(numbers, ranks, by_rank, tails)?;
+        let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
+        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, tails)?;
         return Ok(n_bytes);
     }
     let coded = &mut work.coded[..n_coded];
-    read_rows(&codes, by_rank, reader, &mut work.table, ranks, coded, level)?;
+    let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, coded, level)?;
     let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
     let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
-    add_tails(&mut coded[..n_numbers], ranks, by_rank, tails)?;
+    read_tails(&mut coded[n_read.min(n_numbers)..n_numbers], &ranks[n_read..], by_rank, tails)?;
     let mut coded = coded.chunks_exact(LANES);
     for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
         match if is_marked(row) { None } else { coded.next() } {
@@ -378,7 +378,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     Ok(n_bytes)
 }
 
-/// Reads the numbers of whole rows, of those with tails what is above these. Ranks are left of numbers that may have tails.
+/// Reads the ranks of whole rows, or the numbers, of which that is how many; of those there are no ranks.
 fn read_rows<T: Number>(
     codes: &Codes,
     by_rank: &[u16],
@@ -387,7 +387,7 @@ fn read_rows<T: Number>(
     ranks: &mut [u16],
     numbers: &mut [T],
     level: Level,
-) -> Result<()> {
+) -> Result<usize> {
     let (mut n_ranks, mut n_numbers) = (0, 0);
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
@@ -403,23 +403,32 @@ fn read_rows<T: Number>(
     if !reader.is_done() {
         return Err(damage("other words than it says"));
     }
-    for (number, &rank) in numbers[n_numbers..].iter_mut().zip(&ranks[n_numbers..]) {
-        *number = T::from_u32(above_tail(by_rank[usize::from(rank)].into()).0);
-    }
-    Ok(())
+    Ok(n_numbers)
 }
 
-/// Puts the tails behind what is above them. The symbols of the numbers are found by their ranks.
-fn add_tails<T: Number>(numbers: &mut [T], ranks: &[u16], by_rank: &[u16], tails: &[u8]) -> Result<()> {
+/// Makes numbers of the ranks of their symbols, which become something else, and their tails.
+fn read_tails<T: Number>(numbers: &mut [T], ranks: &[u16], by_rank: &mut [u16], tails: &[u8]) -> Result<()> {
+    // By rank what is above the tail, and how many bits that has, which is less than 32.
+    const LOG_BITS: u32 = 5;
+    let mut any_bits = 0;
+    for symbol in by_rank.iter_mut() {
+        let (above, n_bits) = above_tail((*symbol).into());
+        any_bits |= n_bits;
+        *symbol = (above << LOG_BITS | n_bits) as u16;
+    }
     let mut at = 0;
-    if by_rank.iter().any(|&symbol| above_tail(symbol.into()).1 > 0) {
+    if any_bits == 0 {
         for (number, &rank) in numbers.iter_mut().zip(ranks) {
-            let n_bits = above_tail(by_rank[usize::from(rank)].into()).1;
-            if n_bits > 0 {
-                let tail = peek(tails, at) as u32 & ((1 << n_bits) - 1);
-                *number = T::from_u32(number.to_u32() << n_bits | tail);
-                at += n_bits as usize;
-            }
+            *number = T::from_u32(u32::from(by_rank[usize::from(rank)]) >> LOG_BITS);
+        }
+    } else {
+        // Without branches: whether a number has a tail is hard to predict.
+        for (number, &rank) in numbers.iter_mut().zip(ranks) {
+            let told = u32::from(by_rank[usize::from(rank)]);
+            let n_bits = told % (1 << LOG_BITS);
+            let tail = peek_32(tails, at) & ((1 << n_bits) - 1);
+            *number = T::from_u32(told >> LOG_BITS << n_bits | tail);
+            at += n_bits as usize;
         }
     }
     if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }
