@@ -58,6 +58,15 @@ module gridz
     integer(c_int32_t) :: codec = 0, reserved = 0
   end type
 
+  ! What comes of a part of a frame, as in gridz.h; extents(:rank) are in Fortran's order.
+  type, bind(c), public :: gridz_part_info
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int32_t) :: rank = 0, level = 0
+    integer(c_int64_t) :: extents(MAX_RANK) = 0, array_bytes = 0, frame_bytes = 0
+    integer(c_int32_t) :: n_levels = 0, layers = 0, n_layers = 0, mode = 0
+    real(c_double) :: value = 0, bound = 0
+  end type
+
   interface
     integer(c_int32_t) function c_bound(array, options, bound) bind(c, name='gridz_compress_bound')
       import
@@ -88,6 +97,25 @@ module gridz
       integer(c_size_t), value :: frame_bytes
       type(info_t), intent(inout) :: info
     end function
+    integer(c_int32_t) function c_decompress_progressive(frame, frame_bytes, detail, value, dst, capacity, info, options) &
+        bind(c, name='gridz_decompress_progressive')
+      import
+      type(c_ptr), value :: frame, dst
+      integer(c_size_t), value :: frame_bytes, capacity
+      integer(c_int32_t), value :: detail
+      real(c_double), value :: value
+      type(gridz_part_info), intent(inout) :: info
+      type(options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_inspect_progressive(frame, frame_bytes, detail, value, info) &
+        bind(c, name='gridz_inspect_progressive')
+      import
+      type(c_ptr), value :: frame
+      integer(c_size_t), value :: frame_bytes
+      integer(c_int32_t), value :: detail
+      real(c_double), value :: value
+      type(gridz_part_info), intent(inout) :: info
+    end function
     type(c_ptr) function c_last_error() bind(c, name='gridz_last_error')
       import
     end function
@@ -112,7 +140,15 @@ module gridz
       decompress_real8_1, decompress_real8_2, decompress_real8_3, decompress_real8_4
   end interface
 
-  public :: gridz_compress, gridz_decompress, gridz_shape, gridz_message
+  ! gridz_decompress_progressive(frame, field, status, level | layers | error): less than there is in a frame of mgard, which may be cut
+  ! behind the bytes that gridz_inspect_progressive tells: the grid of a level, so many layers, or as few as have a bound that is not
+  ! above an error. field has the shape that is told there.
+  interface gridz_decompress_progressive
+    module procedure progressive_real4_1, progressive_real4_2, progressive_real4_3, progressive_real4_4, &
+      progressive_real8_1, progressive_real8_2, progressive_real8_3, progressive_real8_4
+  end interface
+
+  public :: gridz_compress, gridz_decompress, gridz_decompress_progressive, gridz_inspect_progressive, gridz_shape, gridz_message
 
 contains
 
@@ -208,27 +244,102 @@ contains
     type(info_t) :: info
     type(options_t) :: options
     integer(c_size_t) :: n_bytes
-    integer :: rank
 
     call inspect(frame, info, status)
     if (status /= GRIDZ_OK) return
-    rank = size(extents)
-    status = GRIDZ_ERROR_INVALID_ARGUMENT
-    if (info%dtype /= dtype .or. info%byte_order /= native_order()) then
-      found = 'the array in the frame has elements of another type or byte order than the argument'
-      return
-    end if
-    if (info%rank /= rank) then
-      write (found, '(a,i0,a,i0)') 'the array in the frame has rank ', info%rank, ', the argument rank ', rank
-      return
-    end if
-    if (any(info%extents(rank:1:-1) /= extents)) then
-      found = 'the array in the frame has another shape than the argument; gridz_shape tells which'
-      return
-    end if
+    call compare(info%dtype, info%byte_order, info%extents(info%rank:1:-1), dtype, extents, 'gridz_shape', status)
+    if (status /= GRIDZ_OK) return
     options%struct_size = c_sizeof(options)
     status = c_decompress(c_loc(frame), size(frame, kind=c_size_t), data, product(extents)*element_bytes, n_bytes, &
         options)
+  end subroutine
+
+  ! Tells what comes of a part of a frame, whose first bytes are enough: one of level, layers and error is given.
+  recursive subroutine gridz_inspect_progressive(frame, info, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    type(gridz_part_info), intent(out) :: info
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    integer(c_int32_t) :: detail
+    real(c_double) :: value
+
+    call detailed(detail, value, status, level, layers, error)
+    if (status /= GRIDZ_OK) return
+    info%struct_size = c_sizeof(info)
+    status = c_inspect_progressive(c_loc(frame), size(frame, kind=c_size_t), detail, value, info)
+    info%extents(:info%rank) = info%extents(info%rank:1:-1)
+  end subroutine
+
+  recursive subroutine decompress_part(frame, data, dtype, element_bytes, extents, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    type(c_ptr), intent(in) :: data
+    integer(c_int32_t), intent(in) :: dtype
+    integer(c_size_t), intent(in) :: element_bytes
+    integer(c_int64_t), intent(in) :: extents(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    type(info_t) :: array
+    type(gridz_part_info) :: info
+    type(options_t) :: options
+    integer(c_int32_t) :: detail
+    real(c_double) :: value
+
+    call inspect(frame, array, status)
+    if (status == GRIDZ_OK) call gridz_inspect_progressive(frame, info, status, level, layers, error)
+    if (status /= GRIDZ_OK) return
+    call compare(array%dtype, array%byte_order, info%extents(:info%rank), dtype, extents, &
+        'gridz_inspect_progressive', status)
+    if (status /= GRIDZ_OK) return
+    call detailed(detail, value, status, level, layers, error)
+    options%struct_size = c_sizeof(options)
+    status = c_decompress_progressive(c_loc(frame), size(frame, kind=c_size_t), detail, value, data, &
+        product(extents)*element_bytes, info, options)
+  end subroutine
+
+  ! The one of three that is given, as gridz wants it.
+  recursive subroutine detailed(detail, value, status, level, layers, error)
+    integer(c_int32_t), intent(out) :: detail, status
+    real(c_double), intent(out) :: value
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+
+    found = ''
+    status = GRIDZ_OK
+    detail = 0
+    value = 0
+    if (count([present(level), present(layers), present(error)]) /= 1) then
+      found = 'give one of level, layers and error'
+      status = GRIDZ_ERROR_INVALID_ARGUMENT
+    else if (present(level)) then
+      value = level
+    else if (present(layers)) then
+      detail = 1
+      value = layers
+    else
+      detail = 2
+      value = error
+    end if
+  end subroutine
+
+  ! Whether an array in a frame, of these extents in Fortran's order, is what an argument has; `teller` tells its shape.
+  recursive subroutine compare(dtype, byte_order, have, wanted_dtype, wanted, teller, status)
+    integer(c_int32_t), intent(in) :: dtype, byte_order, wanted_dtype
+    integer(c_int64_t), intent(in) :: have(:), wanted(:)
+    character(*), intent(in) :: teller
+    integer(c_int32_t), intent(out) :: status
+
+    status = GRIDZ_ERROR_INVALID_ARGUMENT
+    if (dtype /= wanted_dtype .or. byte_order /= native_order()) then
+      found = 'the array in the frame has elements of another type or byte order than the argument'
+    else if (size(have) /= size(wanted)) then
+      write (found, '(a,i0,a,i0)') 'the array in the frame has rank ', size(have), ', the argument rank ', size(wanted)
+    else if (any(have /= wanted)) then
+      found = 'the array in the frame has another shape than the argument; '//teller//' tells which'
+    else
+      status = GRIDZ_OK
+    end if
   end subroutine
 
   ! GRIDZ_BYTE_ORDER_LITTLE or GRIDZ_BYTE_ORDER_BIG.
@@ -365,6 +476,78 @@ contains
     real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:)
     integer(c_int32_t), intent(out) :: status
     call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine progressive_real4_1(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real4_2(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real4_3(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real4_4(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real8_1(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real8_2(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real8_3(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+  end subroutine
+
+  subroutine progressive_real8_4(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
   end subroutine
 
 end module gridz

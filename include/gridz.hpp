@@ -162,6 +162,53 @@ inline std::vector<gridz_codec> codecs()
 // A compressed array.
 using Frame = std::vector<std::uint8_t>;
 
+// How much of a frame of mgard to read.
+class Detail {
+public:
+    // The grid of a level, every 2^level-th element along each axis, from the first layer; level 0 is the array.
+    static Detail level(std::uint32_t level) noexcept { return Detail(GRIDZ_DETAIL_LEVEL, level); }
+    // So many layers, the first ones.
+    static Detail layers(std::uint32_t layers) noexcept { return Detail(GRIDZ_DETAIL_LAYERS, layers); }
+    // As few layers as have a bound, or a root mean square if that was asked for, that is not above this; or all.
+    static Detail error(double error) noexcept { return Detail(GRIDZ_DETAIL_ERROR, error); }
+
+    std::uint32_t kind() const noexcept { return kind_; }
+    double value() const noexcept { return value_; }
+
+private:
+    Detail(std::uint32_t kind, double value) noexcept : kind_(kind), value_(value) {}
+
+    std::uint32_t kind_;
+    double value_;
+};
+
+// What comes of a part of a frame of mgard, of which the first bytes are enough.
+class PartInfo {
+public:
+    PartInfo(Span<const std::uint8_t> frame, const Detail &detail)
+    {
+        info_.struct_size = sizeof info_;
+        check(gridz_inspect_progressive(frame.data(), frame.size(), detail.kind(), detail.value(), &info_));
+    }
+
+    Extents extents() const { return Extents(info_.extents, info_.extents + info_.rank); }
+    std::uint64_t array_bytes() const noexcept { return info_.array_bytes; }
+    // The first bytes of the frame that are needed.
+    std::uint64_t frame_bytes() const noexcept { return info_.frame_bytes; }
+    std::uint32_t level() const noexcept { return info_.level; }
+    // Levels above 0 that there are.
+    std::uint32_t n_levels() const noexcept { return info_.n_levels; }
+    std::uint32_t layers() const noexcept { return info_.layers; }
+    std::uint32_t n_layers() const noexcept { return info_.n_layers; }
+    // What holds for what comes back: GRIDZ_MODE_*, its number, and the largest error that there can be.
+    gridz_mode mode() const noexcept { return static_cast<gridz_mode>(info_.mode); }
+    double value() const noexcept { return info_.value; }
+    double bound() const noexcept { return info_.bound; }
+
+private:
+    gridz_part_info info_{};
+};
+
 // What a frame says about itself.
 class Info {
 public:
@@ -270,6 +317,25 @@ std::vector<T> decompress(Span<const std::uint8_t> frame, const Options &options
         throw Error(GRIDZ_ERROR_CORRUPT, "the array in the frame is larger than expected");
     std::vector<T> values(static_cast<std::size_t>(info.array_bytes() / sizeof(T)));
     decompress_into<T>(frame, Span<T>(values), options);
+    return values;
+}
+
+// Decompresses less than there is in a frame of mgard, which may be cut behind the bytes that PartInfo tells; `limit` as for
+// decompress.
+template <class T>
+std::vector<T> decompress_progressive(Span<const std::uint8_t> frame, const Detail &how_much, const Options &options = {},
+                                      std::uint64_t limit = UINT64_MAX / sizeof(T))
+{
+    detail::check_type<T>(Info(frame));
+    const PartInfo part(frame, how_much);
+    if (part.array_bytes() / sizeof(T) > limit)
+        throw Error(GRIDZ_ERROR_CORRUPT, "the array in the frame is larger than expected");
+    std::vector<T> values(static_cast<std::size_t>(part.array_bytes() / sizeof(T)));
+    const gridz_options c = options.c();
+    gridz_part_info info{};
+    info.struct_size = sizeof info;
+    check(gridz_decompress_progressive(frame.data(), frame.size(), how_much.kind(), how_much.value(), values.data(),
+                                       values.size() * sizeof(T), &info, &c));
     return values;
 }
 

@@ -23,6 +23,15 @@ module gridz_bulk
     type(c_ptr) :: stream = c_null_ptr
   end type
 
+  ! What comes of a part of a dataset, as in gridz.h; extents(:rank) are in Fortran's order.
+  type, bind(c), public :: gridz_h5_part_info
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int32_t) :: rank = 0, level = 0
+    integer(c_int64_t) :: extents(32) = 0, array_bytes = 0, n_chunks = 0, stored_bytes = 0, read_bytes = 0
+    integer(c_int32_t) :: n_levels = 0, layers = 0, n_layers = 0, reserved = 0
+    real(c_double) :: bound = 0, rms = 0
+  end type
+
   interface
     integer(c_int32_t) function c_write(functions, dset, mem_type, start, count, src, options) &
         bind(c, name='gridz_h5_write_by')
@@ -44,6 +53,26 @@ module gridz_bulk
       integer(c_int64_t), value :: src, dst
       type(options_t), intent(in) :: options
     end function
+    integer(c_int32_t) function c_read_progressive(functions, dset, mem_type, start, count, detail, value, dst, info, options) &
+        bind(c, name='gridz_h5_read_progressive_by')
+      import
+      type(c_ptr), value :: functions, start, count, dst
+      integer(c_int64_t), value :: dset, mem_type
+      integer(c_int32_t), value :: detail
+      real(c_double), value :: value
+      type(gridz_h5_part_info), intent(inout) :: info
+      type(options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_inspect_progressive(functions, dset, start, count, detail, value, info, options) &
+        bind(c, name='gridz_h5_inspect_progressive_by')
+      import
+      type(c_ptr), value :: functions, start, count
+      integer(c_int64_t), value :: dset
+      integer(c_int32_t), value :: detail
+      real(c_double), value :: value
+      type(gridz_h5_part_info), intent(inout) :: info
+      type(options_t), intent(in) :: options
+    end function
     type(c_ptr) function c_last_error() bind(c, name='gridz_last_error')
       import
     end function
@@ -60,6 +89,7 @@ module gridz_bulk
   !$omp threadprivate(found)
 
   public :: gridz_h5_write, gridz_h5_read, gridz_h5_copy, gridz_h5_message
+  public :: gridz_h5_read_progressive, gridz_h5_inspect_progressive
 
 contains
 
@@ -95,6 +125,54 @@ contains
         options(dxpl))
   end subroutine
 
+  ! Reads less than there is of a dataset that mgard has written, to the contiguous array at `dst`: the grid of a level (`level`),
+  ! so many layers (`layers`), or as few as have a bound that is not above `error`; one of the three. `start` and `count` are in
+  ! elements of the dataset; of a grid come those whose indices, counted from 0, are multiples of 2**level.
+  subroutine gridz_h5_read_progressive(dset, mem_type, dst, status, level, layers, error, start, count, dxpl, info)
+    integer(hid_t), intent(in) :: dset, mem_type
+    type(c_ptr), intent(in) :: dst
+    integer, intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    integer(hsize_t), intent(in), optional :: start(:), count(:)
+    integer(hid_t), intent(in), optional :: dxpl
+    type(gridz_h5_part_info), intent(out), optional :: info
+    integer(c_int64_t), target :: box(32, 2)
+    type(c_ptr) :: places(2)
+    type(gridz_h5_part_info) :: told
+    integer(c_int32_t) :: detail
+    real(c_double) :: value
+
+    call detailed(detail, value, status, level, layers, error)
+    if (status == 0) call boxed(dset, box, places, status, start, count)
+    if (status /= 0) return
+    told%struct_size = c_sizeof(told)
+    status = c_read_progressive(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), detail, value, &
+        dst, told, options(dxpl))
+    if (present(info)) info = turned(told)
+  end subroutine
+
+  ! Tells what that would bring and read, from the first bytes of each chunk.
+  subroutine gridz_h5_inspect_progressive(dset, info, status, level, layers, error, start, count)
+    integer(hid_t), intent(in) :: dset
+    type(gridz_h5_part_info), intent(out) :: info
+    integer, intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    integer(hsize_t), intent(in), optional :: start(:), count(:)
+    integer(c_int64_t), target :: box(32, 2)
+    type(c_ptr) :: places(2)
+    integer(c_int32_t) :: detail
+    real(c_double) :: value
+
+    call detailed(detail, value, status, level, layers, error)
+    if (status == 0) call boxed(dset, box, places, status, start, count)
+    if (status /= 0) return
+    info%struct_size = c_sizeof(info)
+    status = c_inspect_progressive(c_null_ptr, int(dset, c_int64_t), places(1), places(2), detail, value, info, options())
+    info = turned(info)
+  end subroutine
+
   ! Copies all elements of a dataset to another one of the same extents.
   subroutine gridz_h5_copy(src, dst, status)
     integer(hid_t), intent(in) :: src, dst
@@ -120,6 +198,41 @@ contains
     do i = 1, size(chars)
       text(i:i) = chars(i)
     end do
+  end function
+
+  ! The one of three that is given, as gridz wants it.
+  subroutine detailed(detail, value, status, level, layers, error)
+    integer(c_int32_t), intent(out) :: detail
+    real(c_double), intent(out) :: value
+    integer, intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+
+    found = ''
+    status = 0
+    detail = 0
+    value = 0
+    if (count([present(level), present(layers), present(error)]) /= 1) then
+      found = 'give one of level, layers and error'
+      status = INVALID_ARGUMENT
+    else if (present(level)) then
+      value = level
+    else if (present(layers)) then
+      detail = 1
+      value = layers
+    else
+      detail = 2
+      value = error
+    end if
+  end subroutine
+
+  ! With extents in Fortran's order.
+  function turned(info)
+    type(gridz_h5_part_info), intent(in) :: info
+    type(gridz_h5_part_info) :: turned
+
+    turned = info
+    turned%extents(:info%rank) = info%extents(info%rank:1:-1)
   end function
 
   ! A box in the order of the file, in `box`, and where its lists are, or nulls for all of the dataset.

@@ -8,8 +8,8 @@
  *
  * What is set in a property list does not call gridz: HDF5 loads the plugin, and a value that gridz does not take is an
  * error of H5Dcreate that says what is allowed. Programs that do no more link with HDF5 only. Whole datasets are moved by
- * gridz itself, with all threads and not one chunk at a time; programs that call gridz_h5_write, gridz_h5_read or
- * gridz_h5_copy link with -lgridz too:
+ * gridz itself, with all threads and not one chunk at a time; programs that call gridz_h5_write, gridz_h5_read,
+ * gridz_h5_copy or gridz_h5_read_progressive link with -lgridz too:
  *
  *     if (gridz_h5_write(dset, H5T_NATIVE_FLOAT, NULL, NULL, data, NULL) != GRIDZ_OK)
  *         fprintf(stderr, "%s\n", gridz_last_error());
@@ -172,6 +172,14 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
         GRIDZ_H5_(H5Tclose),
         GRIDZ_H5_(H5Iget_file_id),
         GRIDZ_H5_(H5Fclose),
+        GRIDZ_H5_(H5Fflush),
+        GRIDZ_H5_(H5Fget_access_plist),
+        GRIDZ_H5_(H5Fget_create_plist),
+        GRIDZ_H5_(H5Fget_intent),
+        GRIDZ_H5_(H5Fget_vfd_handle),
+        GRIDZ_H5_(H5FDdriver_query),
+        GRIDZ_H5_(H5Pget_driver),
+        GRIDZ_H5_(H5Pget_userblock),
         GRIDZ_H5_(H5Eget_auto2),
         GRIDZ_H5_(H5Eset_auto2),
         GRIDZ_H5_(H5Ewalk2),
@@ -219,6 +227,47 @@ static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize
 {
     return gridz_h5_read_by(gridz_h5_functions(), dset, mem_type, (const uint64_t *)start, (const uint64_t *)count,
                             dst, options);
+}
+
+/*
+ * Reads less than there is of a box of a dataset that mgard has written, and of each chunk only the bytes that are needed: a
+ * coarser grid (GRIDZ_DETAIL_LEVEL), or all elements with a larger bound (GRIDZ_DETAIL_LAYERS, GRIDZ_DETAIL_ERROR).
+ * `value` is the number that belongs to `detail`. `*info`, if it is not NULL, tells what that was; its struct_size is set.
+ *
+ * The box is in elements of the dataset. Of level l those elements of it come back whose index in the dataset is a multiple of 2^l along
+ * each axis: ceil((start + count) / 2^l) - ceil(start / 2^l) of them, contiguous at `dst` or as options->strides say. A dataset has level l
+ * if along each axis the chunk's extent is a multiple of 2^l, or one chunk has the whole axis; no more than the longest axis
+ * of a chunk has; else the call fails, and says which there are. Level 0 is all elements, from the first layer. With
+ * GRIDZ_DETAIL_ERROR each chunk is read in as few layers as it needs.
+ *
+ * Chunks that are no frames of mgard are read as a whole: those that it did not make smaller, those of other codecs, and those from which the
+ * filter was left out. Elements of other datasets so come back exact, or with the bound that they have.
+ *
+ * Chunks are read by all threads from the file itself, by the descriptor that HDF5 has of it (drivers sec2 and log). What
+ * HDF5 has not written yet is written first (H5Fflush), where the file is open for writing. With other drivers HDF5 reads
+ * the chunks, as a whole; what comes back is the same. GRIDZ_LOG=info tells so.
+ *
+ * `mem_type`, `dst`, `options` and errors are as for gridz_h5_read; but what H5Dread would have to do is refused as UNSUPPORTED_JOB.
+ * INVALID_ARGUMENT for a level that the dataset does not have, or layers that a chunk does not have.
+ */
+static inline gridz_status gridz_h5_read_progressive(hid_t dset, hid_t mem_type, const hsize_t *start,
+                                                     const hsize_t *count, uint32_t detail, double value, void *dst,
+                                                     gridz_h5_part_info *info, const gridz_h5_options *options)
+{
+    return gridz_h5_read_progressive_by(gridz_h5_functions(), dset, mem_type, (const uint64_t *)start,
+                                        (const uint64_t *)count, detail, value, dst, info, options);
+}
+
+/*
+ * Tells in `*info`, whose struct_size is set, what gridz_h5_read_progressive would bring and read. It reads the first bytes
+ * of each chunk, about 4 KiB, or, where HDF5 has to read the chunks, all. options->progress is told of chunks in place of bytes.
+ */
+static inline gridz_status gridz_h5_inspect_progressive(hid_t dset, const hsize_t *start, const hsize_t *count,
+                                                        uint32_t detail, double value, gridz_h5_part_info *info,
+                                                        const gridz_h5_options *options)
+{
+    return gridz_h5_inspect_progressive_by(gridz_h5_functions(), dset, (const uint64_t *)start,
+                                           (const uint64_t *)count, detail, value, info, options);
 }
 
 /*

@@ -175,17 +175,22 @@ def decompress_progressive(
     many of these; and with `error`, as few layers are read as have a bound that is not above it (in mode rms, such a root
     mean square), or all. The frame may be cut behind the `frame_bytes` that `inspect_parts` tells.
     """
-    details = [(lib.GRIDZ_DETAIL_LEVEL, level), (lib.GRIDZ_DETAIL_LAYERS, layers), (lib.GRIDZ_DETAIL_ERROR, error)]
-    given = [(detail, value) for detail, value in details if value is not None]
-    if len(given) != 1:
-        raise InvalidArgument("give one of level, layers and error")
-    [(detail, value)], memory, info = given, memory_of(frame), inspect(frame)
+    (detail, value), memory, info = detail_of(level, layers, error), memory_of(frame), inspect(frame)
     part = _part(memory, detail, value)
     made, to = _destination(None, info, tuple(part.extents[0 : part.rank]), memory)
     options = _options(None, context(threads), check_sum)
     args = memory.pointer, memory.n_bytes, detail, value, to.pointer, to.n_bytes, part
     check(lib.gridz_decompress_progressive(*args, options.pointer))
     return made, _part_info(part)
+
+
+def detail_of(level: int | None, layers: int | None, error: float | None) -> tuple[int, float]:
+    """The one that is given, as the library wants it."""
+    details = [(lib.GRIDZ_DETAIL_LEVEL, level), (lib.GRIDZ_DETAIL_LAYERS, layers), (lib.GRIDZ_DETAIL_ERROR, error)]
+    given = [(detail, value) for detail, value in details if value is not None]
+    if len(given) != 1:
+        raise InvalidArgument("give one of level, layers and error")
+    return given[0]
 
 
 def _part(memory: Memory, detail: int, value: float):

@@ -1,4 +1,4 @@
-"""Whole datasets, many chunks at once: `write`, `read`, `copy`.
+"""Whole datasets, many chunks at once: `write`, `read`, `copy`; and less than there is of them: `read_progressive`.
 
 h5py moves one chunk at a time, on one thread. Here the chunks of an `h5py.Dataset` are compressed or decompressed by all
 threads while the calling one gives them to, or takes them from, h5py's own libhdf5. The file is the same, byte for byte.
@@ -7,10 +7,12 @@ What only HDF5 can do (other filters, conversions of types) is done by HDF5. das
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
 import pathlib
+from dataclasses import dataclass
 from typing import Callable, Union
 
 import numpy as np
@@ -18,11 +20,38 @@ import numpy as np
 from gridz._elements import box_and_rest
 from gridz._h5_functions import NAMES
 from gridz._native import check, context, ffi, lib, struct
+from gridz.arrays import detail_of
 from gridz.device import memory_of
 from gridz.errors import Cancelled, InvalidArgument
 
 Progress = Union[bool, Callable[[int, int], object]]
 """True for a bar, or a function that is given the bytes that are done and their total."""
+
+
+@dataclass(frozen=True)
+class DatasetPart:
+    """What comes of a part of a dataset."""
+
+    shape: tuple[int, ...]
+    level: int
+    """The level of the grid: 0 for the dataset itself."""
+    n_levels: int
+    """Levels above 0 that there are: chunks must have multiples of 2^level elements along each axis, or all of it."""
+    layers: int
+    """Most layers that are read of a chunk; 0 if none has layers."""
+    n_layers: int
+    """Most layers that a chunk has."""
+    bound: float
+    """No element differs by more from what it was; NaN if a chunk promises no such bound."""
+    rms: float
+    """In no chunk, as a whole, is the root mean square of the errors larger; `bound` but for mode rms."""
+    array_bytes: int
+    n_chunks: int
+    """Chunks that are there; those that were never written do not count."""
+    stored_bytes: int
+    """The bytes that these have in the file."""
+    read_bytes: int
+    """How many of those are read."""
 
 
 def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
@@ -64,14 +93,88 @@ def read(dset, out=None, start=None, count=None, *, progress: Progress = False, 
     return out
 
 
+def read_progressive(
+    dset, out=None, start=None, count=None, *, level: int | None = None, layers: int | None = None,
+    error: float | None = None, progress: Progress = False, threads=None, memory_limit: int = 0,
+):  # fmt: skip
+    """Reads less than there is of a dataset of `mgard`, or of a box of it: an array, and a `DatasetPart` of it.
+
+    One of three: `level` is that of a grid, every 2^level-th element along each axis, from the first layer; `layers` is how many of
+    these; and with `error`, of each chunk as few layers are read as have a bound that is not above it (in mode rms, such a root mean
+    square), or all. Of each chunk only the bytes are read that are needed, where the file is one that the system can read (no `core`,
+    `family`, `mpio` or file object); chunks that are no frames of `mgard` are read as a whole.
+
+    `start` and `count` are in elements of the dataset; of a grid, those come back whose indices in the dataset are multiples of
+    2^level. The rest is as for `read`, but the type of `out` must be that of the dataset, or differ in its byte order alone. A file that is
+    open for writing is flushed. Raises `UnsupportedJob` for datasets that HDF5 has to read, `InvalidArgument` for a level or
+    layers that there are not.
+    """
+    detail, value = detail_of(level, layers, error)
+    first, end = _box(dset, start, count)
+    step = 1 << max(int(level or 0), 0)
+    shape = tuple(-(-b // step) - -(-a // step) for a, b in zip(first, end))
+    if out is None:
+        out = np.empty(shape, dset.dtype)
+    elif tuple(out.shape) != shape:
+        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, what comes back {shape}")
+    address, dtype, strides = _memory(dset, out, True)
+    info = struct("gridz_h5_part_info")
+    with _Bar(progress, "read") as bar, _locked() as h5py:
+        kind = h5py.h5t.py_create(dtype)
+        options = _Options(bar, threads, memory_limit, strides)
+        args = dset.id.id, kind.id, *_lists(first, end), detail, value, address, info, options.pointer
+        bar.check(lib.gridz_h5_read_progressive_by(_functions().pointer, *args))
+    return out, _part(info)
+
+
+def inspect_progressive(
+    dset, start=None, count=None, *, level: int | None = None, layers: int | None = None, error: float | None = None,
+    threads=None,
+) -> DatasetPart:  # fmt: skip
+    """What `read_progressive` would bring and read, from the first bytes of each chunk."""
+    detail, value = detail_of(level, layers, error)
+    lists, info = _lists(*_box(dset, start, count)), struct("gridz_h5_part_info")
+    with _Bar(False) as bar, _locked():
+        options = _Options(bar, threads, 0)
+        args = dset.id.id, *lists, detail, value, info, options.pointer
+        bar.check(lib.gridz_h5_inspect_progressive_by(_functions().pointer, *args))
+    return _part(info)
+
+
+def _part(info) -> DatasetPart:
+    fields = {name: getattr(info, name) for name in DatasetPart.__dataclass_fields__ if name != "shape"}
+    return DatasetPart(shape=tuple(info.extents[0 : info.rank]), **fields)
+
+
+def _box(dset, start, count) -> tuple[list[int], list[int]]:
+    """Where a box begins and ends."""
+    first = [int(n) for n in start] if start is not None else [0] * dset.ndim
+    size = [int(n) for n in count] if count is not None else [n - a for n, a in zip(dset.shape, first)]
+    if not len(first) == len(size) == dset.ndim or min(first + size, default=0) < 0:
+        raise InvalidArgument(f"start {first} and count {size} are no box of {dset.name}, which has the shape {dset.shape}")
+    return first, [a + n for a, n in zip(first, size)]
+
+
+def _lists(first, end):
+    """Start and count for the library."""
+    return [ffi.new("uint64_t[]", numbers or [0]) for numbers in (first, [b - a for a, b in zip(first, end)])]
+
+
+@contextlib.contextmanager
+def _locked():
+    """h5py with its lock, without which nobody may call its libhdf5."""
+    import h5py
+
+    with h5py._objects.phil:
+        yield h5py
+
+
 def copy(src, dst, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
     """Copies all elements of a dataset to another one of the same shape, whose chunks, filters and type may be others.
 
     Where they are the same, the chunks go as they are. Raises `UnsupportedJob` for elements of variable length.
     """
-    import h5py
-
-    with _Bar(progress, "copy") as bar, h5py._objects.phil:
+    with _Bar(progress, "copy") as bar, _locked():
         options = _Options(bar, threads, memory_limit)
         bar.check(lib.gridz_h5_copy_by(_functions().pointer, src.id.id, dst.id.id, options.pointer))
 
@@ -118,26 +221,32 @@ class _Blocks:
 
 def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:
     """What reading and writing have in common."""
+    _check_shape(dset, array.shape, start)
+    address, dtype, strides = _memory(dset, array, function is lib.gridz_h5_read_by)
+    box = [ffi.NULL, ffi.NULL]
+    if start is not None:
+        box = [ffi.new("uint64_t[]", [int(n) for n in numbers] or [0]) for numbers in (start, array.shape)]
+    with _locked() as h5py:
+        kind = h5py.h5t.py_create(dtype)
+        options = _Options(bar, threads, memory_limit, strides)
+        bar.check(function(_functions().pointer, dset.id.id, kind.id, *box, address, options.pointer))
+
+
+def _memory(dset, array, is_read: bool):
+    """Where an array for a dataset is, the type of its elements, and its strides, or None if it is contiguous."""
     import h5py
 
-    _check_shape(dset, array.shape, start)
     if hasattr(array, "__cuda_array_interface__"):
         memory, strides = memory_of(array), None
         address, dtype = memory.pointer, memory.dtype
     else:
-        if function is lib.gridz_h5_read_by and not array.flags.writeable:
+        if is_read and not array.flags.writeable:
             raise InvalidArgument("out is read-only; give an array that can be written")
         address, dtype = ffi.cast("void *", array.ctypes.data), array.dtype
         strides = None if array.flags.c_contiguous else array.strides
     if dtype.hasobject or h5py.check_dtype(vlen=dset.dtype) is not None:
         raise InvalidArgument(f"{dset.name} has elements of variable length or Python's objects; use dset[...] for those")
-    box = [ffi.NULL, ffi.NULL]
-    if start is not None:
-        box = [ffi.new("uint64_t[]", [int(n) for n in numbers] or [0]) for numbers in (start, array.shape)]
-    with h5py._objects.phil:
-        kind = h5py.h5t.py_create(dtype)
-        options = _Options(bar, threads, memory_limit, strides)
-        bar.check(function(_functions().pointer, dset.id.id, kind.id, *box, address, options.pointer))
+    return address, dtype, strides
 
 
 def _check_shape(dset, shape, start) -> None:

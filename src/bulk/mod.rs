@@ -9,17 +9,23 @@
 //! [`ChunkStore`] keeps the encoded bytes, and a [`ChunkCoder`] makes them of a chunk and back. A [`Transfer`] puts these
 //! together: what asks the store for something runs on the calling thread, in the order of the chunks, and what
 //! works on a chunk runs on all threads (`pipeline`). The encoded bytes of a chunk depend on nothing but the chunk.
+//!
+//! A [`PartReader`] is a coder that reads less than there is, for which a coarser [`Grid`] of a dataset is a dataset of its own.
 
 mod buffer;
+mod grid;
 mod pipeline;
 mod placement;
+mod progressive;
 mod selection;
 mod store;
 mod transfer;
 
 pub use crate::cpu::shared::SharedBytes;
 pub use buffer::Buffer;
+pub use grid::{Grid, n_levels};
 pub use placement::Placement;
+pub use progressive::{FrameCoder, PartReader, Place, ReadAt, Tally};
 pub use selection::{Covers, Part, Selection};
 pub use store::{ChunkCoder, ChunkStore, Encoded};
 pub use transfer::{Progress, Transfer, cancelled};

@@ -6,10 +6,12 @@ use std::sync::atomic::AtomicPtr;
 
 use once_cell::race::OnceBox;
 
+use crate::bulk::Tally;
 use crate::codec::registry::{CODECS, Entry};
 use crate::engine::{BlockCounts, Context, Detail, FrameInfo, Mode, PartInfo, Request, Verify, device};
 use crate::error::{Error, Result};
 use crate::ffi::types::*;
+use crate::hdf5::progressive::PartAccess;
 use crate::quality::{Bound, Report};
 use crate::settings::Backend;
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
@@ -185,6 +187,29 @@ pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
         mode: info.promise.mode.id().into(),
         value: info.promise.value,
         bound: info.promise.bound.unwrap_or(f64::NAN),
+    }
+}
+
+/// What a part of a dataset is, for a struct of `struct_size` bytes.
+pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> gridz_h5_part_info {
+    let &Tally { n_chunks, stored_bytes, read_bytes, layers, n_layers, bound, rms } = tally;
+    let mut extents = [0; GRIDZ_MAX_RANK];
+    extents[..access.extents().len()].copy_from_slice(access.extents());
+    gridz_h5_part_info {
+        struct_size,
+        rank: access.extents().len() as u32,
+        level: access.level(),
+        extents,
+        array_bytes: access.n_bytes(),
+        n_chunks,
+        stored_bytes,
+        read_bytes,
+        n_levels: access.n_levels(),
+        layers,
+        n_layers,
+        reserved: 0,
+        bound: bound.unwrap_or(f64::NAN),
+        rms: rms.unwrap_or(f64::NAN),
     }
 }
 

@@ -5,15 +5,18 @@
 
 use std::ffi::{CStr, c_void};
 
-use crate::engine::Context;
+use crate::bulk::{Progress, Tally};
 use crate::engine::device::{self, Destination, DeviceSlice, Source};
+use crate::engine::{Context, Detail};
 use crate::error::{Error, Result};
+use crate::ffi::convert;
 use crate::ffi::guard::guard;
-use crate::ffi::ptr::{self, ProgressFn};
+use crate::ffi::ptr::{self, OutStruct, ProgressFn};
 use crate::ffi::status::gridz_status;
-use crate::ffi::types::{gridz_h5_function, gridz_h5_options};
+use crate::ffi::types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info};
 use crate::hdf5::bulk::{self, Access, Dataset};
 use crate::hdf5::library::Library;
+use crate::hdf5::progressive::PartAccess;
 
 /// Buffers, where the options do not say how much.
 const MEMORY_LIMIT: u64 = 1 << 30;
@@ -84,15 +87,80 @@ pub unsafe extern "C" fn gridz_h5_read_by(
             box_of.access(|access, options| {
                 // The array reaches as far as the selection and the strides say.
                 let memory = ptr::destination("dst", dst, access.first(), access.span())?;
-                let on_device = match &memory {
-                    Destination::Device(memory) => Some(*memory),
-                    Destination::Host(_) => None,
-                };
-                options.wait_for_stream("dst", on_device, access.span())?;
+                options.wait_for_destination(&memory, access.span())?;
                 options.run(|options, progress| access.read(memory, options, progress))
             })
         }
     })
+}
+
+/// Reads less than there is of a box of a dataset: `gridz_h5_read_progressive` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_read_progressive`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_h5_read_progressive_by(
+    functions: *const gridz_h5_function,
+    dataset: i64,
+    mem_type: i64,
+    start: *const u64,
+    count: *const u64,
+    detail: u32,
+    value: f64,
+    dst: *mut c_void,
+    info: *mut gridz_h5_part_info,
+    options: *const gridz_h5_options,
+) -> gridz_status {
+    guard(|| {
+        let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
+        let detail = convert::detail(detail, value)?;
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        unsafe {
+            let info = OutStruct::optional(info)?;
+            box_of.part(detail, |access, options| {
+                // The array reaches as far as the grid and the strides say.
+                let memory = ptr::destination("dst", dst, access.first(), access.span())?;
+                options.wait_for_destination(&memory, access.span())?;
+                let tally = options.run(|options, progress| access.read(memory, options, progress))?;
+                info.into_iter().for_each(|info| tell(info, access, &tally));
+                Ok(())
+            })
+        }
+    })
+}
+
+/// Tells what that would read: `gridz_h5_inspect_progressive` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_inspect_progressive`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
+    functions: *const gridz_h5_function,
+    dataset: i64,
+    start: *const u64,
+    count: *const u64,
+    detail: u32,
+    value: f64,
+    info: *mut gridz_h5_part_info,
+    options: *const gridz_h5_options,
+) -> gridz_status {
+    guard(|| {
+        let box_of = BoxOf { functions, dataset, mem_type: 0, start, count, options };
+        let detail = convert::detail(detail, value)?;
+        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        unsafe {
+            let info = OutStruct::new(info)?;
+            box_of.part(detail, |access, options| {
+                let tally = options.run(|options, progress| access.inspect(options, progress))?;
+                tell(info, access, &tally);
+                Ok(())
+            })
+        }
+    })
+}
+
+/// Tells C what of a dataset was read, or would be.
+fn tell(info: OutStruct<gridz_h5_part_info>, access: &PartAccess, tally: &Tally) {
+    let struct_size = info.n_bytes();
+    info.write(&convert::h5_part_info(access, tally, struct_size));
 }
 
 /// Copies a dataset: `gridz_h5_copy` of `gridz_hdf5.h`, likewise.
@@ -149,6 +217,39 @@ impl BoxOf {
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn access(self, work: impl FnOnce(&Access, &Options) -> Result<()>) -> Result<()> {
         // SAFETY: the same promise.
+        unsafe {
+            self.open(|dataset, [start, count], (memory_type, strides), options| {
+                work(&dataset.select(start, count, memory_type, strides)?, options)
+            })
+        }
+    }
+
+    /// The same with what there is of `detail`.
+    ///
+    /// # Safety
+    /// As that.
+    unsafe fn part(
+        self,
+        detail: Detail,
+        work: impl FnOnce(&PartAccess, &Options) -> Result<()>,
+    ) -> Result<()> {
+        // SAFETY: the same promise.
+        unsafe {
+            self.open(|dataset, [start, count], (memory_type, strides), options| {
+                work(&dataset.select_part((start, count), detail, memory_type, strides)?, options)
+            })
+        }
+    }
+
+    /// Calls `work` with the dataset, the box, and the type (`None`: as in the file) and strides in memory.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    unsafe fn open(
+        self,
+        work: impl FnOnce(&Dataset, [&[u64]; 2], (Option<i64>, Option<&[i64]>), &Options) -> Result<()>,
+    ) -> Result<()> {
+        // SAFETY: the same promise.
         let (library, options) = unsafe { (library(self.functions)?, Options::read(self.options)?) };
         let dataset = Dataset::open(&library, self.dataset, options.dxpl)?;
         let rank = dataset.extents().len() as u32;
@@ -157,7 +258,7 @@ impl BoxOf {
             unsafe { (chosen(&dataset, self.start, self.count)?, options.strides(rank)?) };
         // 0: as in the file.
         let memory_type = (self.mem_type != 0).then_some(self.mem_type);
-        work(&dataset.select(&start, &count, memory_type, strides.as_deref())?, &options)
+        work(&dataset, [&start, &count], (memory_type, strides.as_deref()), &options)
     }
 }
 
@@ -225,6 +326,19 @@ impl Options<'_> {
         }
     }
 
+    /// The same for an array that is read to.
+    ///
+    /// # Safety
+    /// As that.
+    unsafe fn wait_for_destination(&self, memory: &Destination, n_bytes: usize) -> Result<()> {
+        let on_device = match memory {
+            Destination::Device(memory) => Some(*memory),
+            Destination::Host(_) => None,
+        };
+        // SAFETY: the same promise.
+        unsafe { self.wait_for_stream("dst", on_device, n_bytes) }
+    }
+
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn strides(&self, rank: u32) -> Result<Option<Vec<i64>>> {
@@ -234,7 +348,7 @@ impl Options<'_> {
     }
 
     /// Calls `work` with these options.
-    fn run(&self, work: impl FnOnce(&bulk::Options, &mut dyn FnMut(u64, u64) -> bool) -> Result<()>) -> Result<()> {
+    fn run<R>(&self, work: impl FnOnce(&bulk::Options, Progress) -> Result<R>) -> Result<R> {
         let of_process = Context::default();
         let &Self { context, memory_limit, dxpl, progress, .. } = self;
         let options = bulk::Options { context: context.unwrap_or(&of_process), memory_limit, dxpl };

@@ -15,7 +15,7 @@ use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_
 use crate::error::{Error, Result};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
-    gridz_h5_function, gridz_h5_options, gridz_options, gridz_part_info, gridz_progress, gridz_quality_options,
+    gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info, gridz_progress, gridz_quality_options,
     gridz_quality_report,
 };
 use crate::types::MAX_RANK;
@@ -56,6 +56,7 @@ versioned! {
     gridz_quality_options: size_of::<gridz_quality_options>(),
     gridz_quality_report: size_of::<gridz_quality_report>(),
     gridz_h5_options: size_of::<gridz_h5_options>(),
+    gridz_h5_part_info: size_of::<gridz_h5_part_info>(),
 }
 
 /// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.
@@ -149,6 +150,15 @@ impl<T: Versioned> OutStruct<T> {
         // SAFETY: the same promise.
         let n_bytes = unsafe { struct_size(to.cast_const())? };
         Ok(Self { to: not_null(T::NAME, to)?, n_bytes })
+    }
+
+    /// The same, or `None` for null.
+    ///
+    /// # Safety
+    /// As for [`OutStruct::new`].
+    pub unsafe fn optional(to: *mut T) -> Result<Option<Self>> {
+        // SAFETY: the same promise.
+        (!to.is_null()).then(|| unsafe { Self::new(to) }).transpose()
     }
 
     /// The caller's `struct_size`.

@@ -449,3 +449,39 @@ pub struct gridz_h5_options {
     /// default streams there are `cudaStreamLegacy` and `cudaStreamPerThread`.
     pub stream: *mut c_void,
 }
+
+/// What comes of a part of a dataset.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_h5_part_info {
+    /// `sizeof(gridz_h5_part_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Number of extents, that of the dataset.
+    pub rank: u32,
+    /// The level of the grid: 0 for the dataset itself.
+    pub level: u32,
+    /// `rank` extents in elements of what comes back, slowest-varying first; the rest are 0.
+    pub extents: [u64; GRIDZ_MAX_RANK],
+    /// Its bytes in memory, where it is contiguous.
+    pub array_bytes: u64,
+    /// Chunks that it is read of; those that were never written do not count.
+    pub n_chunks: u64,
+    /// The encoded bytes that these chunks have.
+    pub stored_bytes: u64,
+    /// How many of those are read.
+    pub read_bytes: u64,
+    /// Levels above 0 that the dataset has.
+    pub n_levels: u32,
+    /// Most layers that are read of a chunk; 0 if no chunk has layers.
+    pub layers: u32,
+    /// Most layers that a chunk has.
+    pub n_layers: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// No element differs by more from what it was; NaN if a chunk does not promise a bound. 0 of what is exact, such as chunks
+    /// that were never written. What `gridz_frame_info` says of bounds holds here, too.
+    pub bound: f64,
+    /// In no chunk that is read, as a whole, is the root of the mean of the squares of all errors larger: what mode
+    /// `GRIDZ_MODE_RMS` promises, or `bound`. NaN if a chunk promises neither.
+    pub rms: f64,
+}

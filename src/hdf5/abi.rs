@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // a raw pointer in a constant
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// `hid_t`: 64 bits since 1.10.
 pub type Hid = i64;
@@ -41,6 +41,12 @@ pub const WALK_UPWARD: c_int = 0;
 pub const DEFAULT_PLIST: Hid = 0;
 /// `HADDR_UNDEF`.
 pub const NO_ADDRESS: u64 = u64::MAX;
+/// `H5FD_FEAT_POSIX_COMPAT_HANDLE`: the handle of the driver is a descriptor.
+pub const POSIX_HANDLE: c_ulong = 0x80;
+/// `H5F_ACC_RDWR`.
+pub const FILE_WRITES: c_uint = 1;
+/// `H5F_SCOPE_LOCAL`.
+pub const SCOPE_LOCAL: c_int = 0;
 /// `H5S_MAX_RANK`.
 pub const MAX_RANK: usize = 32;
 /// `H5E_DEFAULT`.

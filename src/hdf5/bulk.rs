@@ -15,7 +15,7 @@ use super::abi::{self, Hid};
 use super::chunk::ChunkFilters;
 use super::dataset;
 use super::foreign::ForeignFilter;
-use super::library::{Call, Library, Owned};
+use super::library::{Call, Library, Owned, Stored};
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
     cancelled,
@@ -30,7 +30,7 @@ use crate::types::{ByteOrder, DType};
 /// Bytes of a box that goes HDF5's own way, about.
 const BOX_BYTES: u64 = 64 << 20;
 /// Chunks of a selection from which on the index of all chunks is read at once.
-const MANY_CHUNKS: u64 = 64;
+pub(super) const MANY_CHUNKS: u64 = 64;
 
 /// How a transfer is to be done.
 #[derive(Clone, Copy)]
@@ -45,15 +45,15 @@ pub struct Options<'a> {
 
 /// A dataset of a program.
 pub struct Dataset<'l> {
-    library: &'l Library<'l>,
-    id: Hid,
-    extents: Vec<u64>,
-    chunk: Option<Vec<u64>>,
-    dtype: Owned<'l>,
-    element_bytes: usize,
+    pub(super) library: &'l Library<'l>,
+    pub(super) id: Hid,
+    pub(super) extents: Vec<u64>,
+    pub(super) chunk: Option<Vec<u64>>,
+    pub(super) dtype: Owned<'l>,
+    pub(super) element_bytes: usize,
     dcpl: Owned<'l>,
     /// What HDF5 does with its chunks; or why gridz leaves that to it.
-    filters: std::result::Result<ChunkFilters, String>,
+    pub(super) filters: std::result::Result<ChunkFilters, String>,
     /// A filter of others, whose chunks gridz reads.
     foreign: Option<ForeignFilter>,
 }
@@ -127,9 +127,7 @@ impl<'l> Dataset<'l> {
         strides: Option<&[i64]>,
     ) -> Result<Access<'l>> {
         let memory_type = memory_type.unwrap_or(self.dtype.id());
-        let memory_bytes = self.library.api.size(memory_type);
-        let memory_bytes =
-            memory_bytes.ok_or_else(|| Error::invalid("mem_type is no datatype; 0 means that of the dataset"))?;
+        let memory_bytes = self.memory_bytes(memory_type)?;
         let swap = self.swapped(memory_type);
         let way = match (&self.filters, swap) {
             (Ok(filters), Some(_)) => Ok(filters),
@@ -161,9 +159,15 @@ impl<'l> Dataset<'l> {
         })
     }
 
+    /// Bytes of an element in memory.
+    pub(super) fn memory_bytes(&self, memory_type: Hid) -> Result<usize> {
+        let found = self.library.api.size(memory_type);
+        found.ok_or_else(|| Error::invalid("mem_type is no datatype; 0 means that of the dataset"))
+    }
+
     /// Bytes of the numbers whose bytes are in another order in memory; 1 if elements are the same there. `None`: they are to
     /// be converted.
-    fn swapped(&self, memory_type: Hid) -> Option<usize> {
+    pub(super) fn swapped(&self, memory_type: Hid) -> Option<usize> {
         let api = &self.library.api;
         if self.library.types_equal(memory_type, self.dtype.id()) {
             return Some(1);
@@ -180,7 +184,7 @@ impl<'l> Dataset<'l> {
     }
 
     /// What stands where nothing was written.
-    fn fill(&self) -> Result<Option<Vec<u8>>> {
+    pub(super) fn fill(&self) -> Result<Option<Vec<u8>>> {
         self.library.fill(self.dcpl.id(), self.dtype.id(), self.element_bytes)
     }
 }
@@ -498,7 +502,7 @@ impl<'s> Store<'s> {
         let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
         if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
             let mut index = HashMap::new();
-            let can = library.for_each_chunk(*id, extents.len(), |chunk, n_bytes, mask| {
+            let can = library.for_each_chunk(*id, extents.len(), |chunk, Stored { n_bytes, mask, .. }| {
                 let encoded = Encoded { n_bytes: n_bytes as usize, mask };
                 selection.number_of(chunk).map(|number| index.insert(number, encoded));
             })?;

@@ -9,10 +9,11 @@ use super::cd::{Record, Values};
 use super::dl::PipelineEntry;
 use super::filter::{FILTER_ID, is_plain_bytes};
 use super::shuffle;
-use crate::bulk::ChunkCoder;
+use crate::bulk::{ChunkCoder, FrameCoder};
 use crate::engine::device::{self, Destination, DeviceSlice, Source};
-use crate::engine::{self, Context, Prepared, Verify};
+use crate::engine::{self, Context, Prepared, Promise, Verify};
 use crate::error::{Error, Result, try_vec};
+use crate::types::Array;
 
 /// What HDF5 does with a chunk of the dataset.
 #[derive(Clone)]
@@ -136,11 +137,28 @@ impl ChunkCoder for ChunkFilters {
     }
 }
 
+impl FrameCoder for ChunkFilters {
+    fn array(&self, mask: u32) -> Option<&Array> {
+        (mask == 0 && self.shuffle.is_none()).then(|| self.record.array())
+    }
+
+    fn promise(&self, mask: u32, first: &[u8]) -> Result<Promise> {
+        match mask & self.bits().0 {
+            0 => Ok(engine::inspect(first)?.promise.unwrap_or(Promise::NONE)),
+            _ => Ok(Promise::LOSSLESS),
+        }
+    }
+
+    fn verify(&self) -> Verify {
+        self.verify
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::Request;
-    use crate::types::{Array, ByteOrder, DType, Shape};
+    use crate::types::{ByteOrder, DType, Shape};
 
     fn entry(id: i32, values: &[u32]) -> PipelineEntry {
         PipelineEntry { id, flags: 0, values: values.to_vec(), n_values: values.len() }

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 
 use super::abi::{self, Hid};
+use super::descriptor::Files;
 use super::dl::{Api, Program, ok};
 use super::functions::{Find, functions};
 use crate::error::{Error, ErrorKind, Result};
@@ -87,7 +88,20 @@ pub struct Library<'f> {
     read_chunk_2: Option<ReadChunk2>,
     chunk_iter: Option<ChunkIter>,
     parallel: Option<Parallel>,
+    pub(super) files: Option<Files>,
     of: PhantomData<&'f ()>,
+}
+
+/// What there is of a chunk in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Its encoded bytes.
+    pub n_bytes: u64,
+    /// Which filters were left out.
+    pub mask: u32,
+    /// Where they are; whether that counts from the beginning of the file or from the end of its user block depends on the
+    /// version.
+    pub address: u64,
 }
 
 /// An id that was opened here; closed when dropped.
@@ -135,6 +149,7 @@ impl<'f> Library<'f> {
                 read_chunk_2: ReadChunk2::resolve(find).ok(),
                 chunk_iter: ChunkIter::resolve(find).ok(),
                 parallel: Parallel::resolve(find).ok(),
+                files: Files::resolve(find).ok(),
                 of: PhantomData,
             })
         }
@@ -154,7 +169,7 @@ impl<'f> Library<'f> {
     }
 
     /// A function failed just now: what its error stack says of that first. The stack does not last, since closing an id clears it.
-    fn failed(&self, what: &str) -> Error {
+    pub(super) fn failed(&self, what: &str) -> Error {
         extern "C" fn first(_: c_uint, entry: *const abi::ErrorEntry, text: *mut c_void) -> c_int {
             // SAFETY: what was handed over below, which nobody else uses meanwhile.
             let text = unsafe { &mut *text.cast::<Option<String>>() };
@@ -288,19 +303,29 @@ impl<'f> Library<'f> {
         }
     }
 
+    /// The file of an object.
+    pub fn file_of(&self, object: Hid) -> Result<Owned<'_>> {
+        // SAFETY: takes any id.
+        let file = unsafe { (self.datasets.file_of)(object) };
+        self.owned(file, self.datasets.close_file, "H5Iget_file_id")
+    }
+
+    /// A property list that was made for the caller by the function of this name.
+    pub fn owned_plist(&self, id: Hid, function: &str) -> Result<Owned<'_>> {
+        self.owned(id, self.datasets.close_plist, function)
+    }
+
     /// Whether the file of an object is open by MPI-IO.
     pub fn is_parallel(&self, object: Hid) -> Result<bool> {
         let Some(parallel) = &self.parallel else { return Ok(false) };
-        // SAFETY: takes any id.
-        let file = unsafe { (self.datasets.file_of)(object) };
-        let file = self.owned(file, self.datasets.close_file, "H5Iget_file_id")?;
+        let file = self.file_of(object)?;
         let mut is_atomic = false;
         // SAFETY: takes any id, and a place for a C bool.
         Ok(self.quietly(|| unsafe { (parallel.atomicity)(file.id(), &mut is_atomic) }) >= 0)
     }
 
     /// Calls `body`, of which HDF5 shows no errors.
-    fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
+    pub(super) fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
         let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: places for two addresses, which go back as they came.
         let asked = unsafe { (self.datasets.get_auto)(abi::DEFAULT_STACK, &mut function, &mut data) };
@@ -333,35 +358,40 @@ impl<'f> Library<'f> {
             return Ok(Some(n_bytes));
         }
         // The search fails for a chunk that was never written, and for other reasons.
+        Ok(self.stored(dataset, offset)?.map(|stored| stored.n_bytes))
+    }
+
+    /// What there is of the chunk at `offset`; `None`: it was never written. A walk through the index of the chunks.
+    pub fn stored(&self, dataset: Hid, offset: &[u64]) -> Result<Option<Stored>> {
         let (mut mask, mut address, mut n_bytes) = (0, 0, 0);
-        // SAFETY: as above, and places for the answers.
+        // SAFETY: takes any id; an offset of the dataset's rank, and places for the answers.
         let asked =
             unsafe { (self.datasets.chunk_info)(dataset, offset.as_ptr(), &mut mask, &mut address, &mut n_bytes) };
         ok(asked).ok_or_else(|| self.failed("H5Dget_chunk_info_by_coord"))?;
-        Ok((address != abi::NO_ADDRESS).then_some(n_bytes))
+        Ok((address != abi::NO_ADDRESS).then_some(Stored { n_bytes, mask, address }))
     }
 
-    /// Calls `visit` with the offset, the encoded bytes and the filter mask of every chunk that was written; false if this
-    /// version cannot.
+    /// Calls `visit` with the offset of every chunk that was written, and what there is of it; false if this version cannot.
     pub fn for_each_chunk(
         &self,
         dataset: Hid,
         rank: usize,
-        mut visit: impl FnMut(&[u64], u64, u32),
+        mut visit: impl FnMut(&[u64], Stored),
     ) -> Result<bool> {
         /// What the function that C calls finds behind its pointer.
         struct Visitor<'v> {
             rank: usize,
-            visit: &'v mut dyn FnMut(&[u64], u64, u32),
+            visit: &'v mut dyn FnMut(&[u64], Stored),
         }
-        extern "C" fn each(offset: *const u64, mask: c_uint, _: u64, n_bytes: u64, visitor: *mut c_void) -> c_int {
+        extern "C" fn each(offset: *const u64, mask: c_uint, address: u64, n_bytes: u64, visitor: *mut c_void) -> c_int {
             // SAFETY: what was handed over below, which nobody else uses meanwhile.
             let visitor = unsafe { &mut *visitor.cast::<Visitor>() };
             // SAFETY: libhdf5 passes an offset of the dataset's rank.
             let offset = unsafe { std::slice::from_raw_parts(offset, visitor.rank) };
+            let stored = Stored { n_bytes, mask, address };
             // A panic may not pass libhdf5.
             let visited =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, n_bytes, mask)));
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, stored)));
             if visited.is_ok() { 0 } else { -1 }
         }
         // Before 1.14 offsets were in chunks.

@@ -6,7 +6,8 @@
 //! `shuffle` undoes what HDF5's filter of that name did before ours, and `report` tells people what went wrong.
 //!
 //! Beside the filter, [`bulk`] moves whole datasets: `library` calls the libhdf5 of the program, and `chunk` does to a chunk
-//! what HDF5 would do to it with its filters; `foreign` reads those of a filter of others.
+//! what HDF5 would do to it with its filters; `foreign` reads those of a filter of others. [`progressive`] reads less than there is, by
+//! `descriptor` from the file itself.
 
 mod abi;
 mod buf;
@@ -14,10 +15,12 @@ pub mod bulk;
 pub mod cd;
 mod chunk;
 mod dataset;
+mod descriptor;
 mod dl;
 mod filter;
 mod foreign;
 mod functions;
 pub mod library;
+pub mod progressive;
 mod report;
 mod shuffle;

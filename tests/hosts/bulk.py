@@ -1,8 +1,8 @@
-"""Whole datasets by ctypes: gridz_h5_write, gridz_h5_read and gridz_h5_copy on any libhdf5 of the process."""
+"""Whole datasets, and less than that, by ctypes: gridz_h5_write, gridz_h5_read and so on with any libhdf5 of the process."""
 
 import ctypes
 import re
-from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 import h5py
 import numpy as np
@@ -11,6 +11,8 @@ from support import PLUGIN, ROOT, wheel_library
 
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
 CANCELLED, INVALID_ARGUMENT, UNSUPPORTED_JOB, CORRUPT, HOST = 103, 100, 102, 200, 400
+LEVEL, LAYERS, ERROR = 0, 1, 2
+"""GRIDZ_DETAIL_*"""
 NAMES = sorted(set(re.findall(r"GRIDZ_H5_\((H5\w+)\)", (ROOT / "include" / "gridz_hdf5.h").read_text())))
 """The functions of libhdf5 that gridz_hdf5.h tells."""
 
@@ -34,6 +36,35 @@ class Options(ctypes.Structure):
         ("dxpl", c_int64),
         ("stream", c_void_p),
     ]
+
+
+class PartInfo(ctypes.Structure):
+    """gridz_h5_part_info"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_uint32),
+        ("level", c_uint32),
+        ("extents", c_uint64 * 32),
+        ("array_bytes", c_uint64),
+        ("n_chunks", c_uint64),
+        ("stored_bytes", c_uint64),
+        ("read_bytes", c_uint64),
+        ("n_levels", c_uint32),
+        ("layers", c_uint32),
+        ("n_layers", c_uint32),
+        ("reserved", c_uint32),
+        ("bound", c_double),
+        ("rms", c_double),
+    ]
+
+    @property
+    def shape(self):
+        return tuple(self.extents[: self.rank])
+
+    def told(self):
+        """All that it says."""
+        return tuple(getattr(self, name) for name, _ in self._fields_ if name != "extents") + self.shape
 
 
 class ContextOptions(ctypes.Structure):
@@ -76,7 +107,7 @@ class Bulk:
         """What reading and writing have in common."""
         strides = None
         if not array.flags.c_contiguous:
-            strides = (c_int64 * max(array.ndim, 1))(*array.strides)
+            strides = None if array.flags.c_contiguous else (c_int64 * max(array.ndim, 1))(*array.strides)
         told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
         options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, dxpl)
         box = [None, None]
@@ -115,6 +146,36 @@ class Bulk:
         self.check(
             self.library.gridz_h5_copy_by(self.functions, c_int64(src.id.id), c_int64(dst.id.id), byref(options))
         )
+
+    def inspect_part(self, dataset, detail, value, box=None, progress=None, context=None):
+        """What there would be to read of a box of a dataset: (start, count)."""
+        info = PartInfo(ctypes.sizeof(PartInfo))
+        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, None, told)
+        lists = [(c_uint64 * max(len(box[0]), 1))(*numbers) for numbers in box] if box else [None, None]
+        identifier = c_int64(dataset.id.id if hasattr(dataset, "id") else dataset)
+        function = self.library.gridz_h5_inspect_progressive_by
+        self.check(function(self.functions, identifier, *lists, c_uint32(detail), c_double(value), byref(info), byref(options)))
+        return info
+
+    def read_part(self, dataset, detail, value, box=None, array=None, kind=0, progress=None, context=None, dxpl=0, memory_limit=0):
+        """A part of a box of a dataset, in a new array or in one of its shape, and what it is."""
+        info = PartInfo(ctypes.sizeof(PartInfo))
+        if array is None:
+            told = self.inspect_part(dataset, detail, value, box, context=context)
+            array = np.full(told.shape, 0xA5, dataset.dtype)
+        strides = None if array.flags.c_contiguous else (c_int64 * max(array.ndim, 1))(*array.strides)
+        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, dxpl)
+        lists = [(c_uint64 * max(len(box[0]), 1))(*numbers) for numbers in box] if box else [None, None]
+        identifier = c_int64(dataset.id.id if hasattr(dataset, "id") else dataset)
+        self.check(
+            self.library.gridz_h5_read_progressive_by(
+                self.functions, identifier, c_int64(kind), *lists, c_uint32(detail), c_double(value),
+                c_void_p(array.ctypes.data), byref(info), byref(options),
+            )
+        )  # fmt: skip
+        return array, info
 
 
 def all_of(dataset, dtype=None):
