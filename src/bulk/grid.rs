@@ -38,10 +38,14 @@ impl Grid {
         Selection::new(extents, chunk, start, count)?;
         let most = n_levels(extents, chunk);
         if level > most {
-            let which = if most == 0 { "there is level 0 alone".into() } else { format!("there are levels 0 to {most}") };
+            let which =
+                if most == 0 { "there is level 0 alone".into() } else { format!("there are levels 0 to {most}") };
             let is_odd = |&axis: &usize| chunk[axis] < extents[axis] && chunk[axis].trailing_zeros() < level;
             let why = (0..extents.len()).find(is_odd).map_or(String::new(), |axis| {
-                format!(": along axis {axis} chunks have {} elements, which is no multiple of 2^{level}", chunk[axis])
+                format!(
+                    ": along axis {axis} chunks have {} elements, which is no multiple of 2^{level}",
+                    chunk[axis]
+                )
             });
             return Err(Error::invalid(format!("there is no level {level}{why}; {which}")));
         }

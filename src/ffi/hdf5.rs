@@ -228,11 +228,7 @@ impl BoxOf {
     ///
     /// # Safety
     /// As that.
-    unsafe fn part(
-        self,
-        detail: Detail,
-        work: impl FnOnce(&PartAccess, &Options) -> Result<()>,
-    ) -> Result<()> {
+    unsafe fn part(self, detail: Detail, work: impl FnOnce(&PartAccess, &Options) -> Result<()>) -> Result<()> {
         // SAFETY: the same promise.
         unsafe {
             self.open(|dataset, [start, count], (memory_type, strides), options| {

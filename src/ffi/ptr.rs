@@ -15,8 +15,8 @@ use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_
 use crate::error::{Error, Result};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
-    gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info, gridz_progress, gridz_quality_options,
-    gridz_quality_report,
+    gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info, gridz_progress,
+    gridz_quality_options, gridz_quality_report,
 };
 use crate::types::MAX_RANK;
 

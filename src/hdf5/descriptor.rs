@@ -49,7 +49,9 @@ impl Descriptor {
     /// # Errors
     /// `Host` if HDF5 cannot write what it has.
     pub fn of(library: &Library, dataset: Hid) -> Result<std::result::Result<Self, &'static str>> {
-        let Some(files) = &library.files else { return Ok(Err("the program does not tell the functions for that")) };
+        let Some(files) = &library.files else {
+            return Ok(Err("the program does not tell the functions for that"));
+        };
         let file = library.file_of(dataset)?;
         // SAFETY: takes any id.
         let access = unsafe { (files.access_plist)(file.id()) };

@@ -372,18 +372,19 @@ impl<'f> Library<'f> {
     }
 
     /// Calls `visit` with the offset of every chunk that was written, and what there is of it; false if this version cannot.
-    pub fn for_each_chunk(
-        &self,
-        dataset: Hid,
-        rank: usize,
-        mut visit: impl FnMut(&[u64], Stored),
-    ) -> Result<bool> {
+    pub fn for_each_chunk(&self, dataset: Hid, rank: usize, mut visit: impl FnMut(&[u64], Stored)) -> Result<bool> {
         /// What the function that C calls finds behind its pointer.
         struct Visitor<'v> {
             rank: usize,
             visit: &'v mut dyn FnMut(&[u64], Stored),
         }
-        extern "C" fn each(offset: *const u64, mask: c_uint, address: u64, n_bytes: u64, visitor: *mut c_void) -> c_int {
+        extern "C" fn each(
+            offset: *const u64,
+            mask: c_uint,
+            address: u64,
+            n_bytes: u64,
+            visitor: *mut c_void,
+        ) -> c_int {
             // SAFETY: what was handed over below, which nobody else uses meanwhile.
             let visitor = unsafe { &mut *visitor.cast::<Visitor>() };
             // SAFETY: libhdf5 passes an offset of the dataset's rank.

@@ -12,10 +12,11 @@ use super::chunk::ChunkFilters;
 use super::descriptor::Descriptor;
 use super::library::Stored;
 use crate::bulk::{
-    Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer, n_levels,
+    Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer,
+    n_levels,
 };
-use crate::engine::device::Destination;
 use crate::engine::Detail;
+use crate::engine::device::Destination;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::MAX_HEADER_BYTES;
 use crate::settings::{self, LogLevel};

@@ -552,6 +552,40 @@ typedef struct gridz_h5_options {
     void *stream;
 } gridz_h5_options;
 
+/// What comes of a part of a dataset.
+typedef struct gridz_h5_part_info {
+    /// `sizeof(gridz_h5_part_info)`, set by the caller.
+    size_t struct_size;
+    /// Number of extents, that of the dataset.
+    uint32_t rank;
+    /// The level of the grid: 0 for the dataset itself.
+    uint32_t level;
+    /// `rank` extents in elements of what comes back, slowest-varying first; the rest are 0.
+    uint64_t extents[GRIDZ_MAX_RANK];
+    /// Its bytes in memory, where it is contiguous.
+    uint64_t array_bytes;
+    /// Chunks that it is read of; those that were never written do not count.
+    uint64_t n_chunks;
+    /// The encoded bytes that these chunks have.
+    uint64_t stored_bytes;
+    /// How many of those are read.
+    uint64_t read_bytes;
+    /// Levels above 0 that the dataset has.
+    uint32_t n_levels;
+    /// Most layers that are read of a chunk; 0 if no chunk has layers.
+    uint32_t layers;
+    /// Most layers that a chunk has.
+    uint32_t n_layers;
+    /// Always 0.
+    uint32_t reserved;
+    /// No element differs by more from what it was; NaN if a chunk does not promise a bound. 0 of what is exact, such as chunks
+    /// that were never written. What `gridz_frame_info` says of bounds holds here, too.
+    double bound;
+    /// In no chunk that is read, as a whole, is the root of the mean of the squares of all errors larger: what mode
+    /// `GRIDZ_MODE_RMS` promises, or `bound`. NaN if a chunk promises neither.
+    double rms;
+} gridz_h5_part_info;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1044,6 +1078,32 @@ gridz_status gridz_h5_read_by(const struct gridz_h5_function *functions,
                               const uint64_t *count,
                               void *dst,
                               const struct gridz_h5_options *options);
+
+/// Reads less than there is of a box of a dataset: `gridz_h5_read_progressive` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_read_progressive`.
+gridz_status gridz_h5_read_progressive_by(const struct gridz_h5_function *functions,
+                                          int64_t dataset,
+                                          int64_t mem_type,
+                                          const uint64_t *start,
+                                          const uint64_t *count,
+                                          uint32_t detail,
+                                          double value,
+                                          void *dst,
+                                          struct gridz_h5_part_info *info,
+                                          const struct gridz_h5_options *options);
+
+/// Tells what that would read: `gridz_h5_inspect_progressive` of `gridz_hdf5.h`, likewise.
+///
+/// Errors: those of `gridz_h5_inspect_progressive`.
+gridz_status gridz_h5_inspect_progressive_by(const struct gridz_h5_function *functions,
+                                             int64_t dataset,
+                                             const uint64_t *start,
+                                             const uint64_t *count,
+                                             uint32_t detail,
+                                             double value,
+                                             struct gridz_h5_part_info *info,
+                                             const struct gridz_h5_options *options);
 
 /// Copies a dataset: `gridz_h5_copy` of `gridz_hdf5.h`, likewise.
 ///

@@ -46,6 +46,10 @@ STRUCTS = {
     "gridz_h5_options": [
         "struct_size", "context", "strides", "progress", "progress_data", "memory_limit", "dxpl", "stream",
     ],
+    "gridz_h5_part_info": [
+        "struct_size", "rank", "level", "extents", "array_bytes", "n_chunks", "stored_bytes", "read_bytes", "n_levels",
+        "layers", "n_layers", "reserved", "bound", "rms",
+    ],
 }  # fmt: skip
 
 

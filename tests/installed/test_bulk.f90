@@ -6,8 +6,9 @@ program test_bulk
   use gridz_bulk
   implicit none
   integer(hsize_t), parameter :: extents(3) = [20, 30, 40], chunk(3) = [8, 9, 10]
-  real, target :: field(20, 30, 40), back(20, 30, 40), part(5, 6, 7)
-  integer(hid_t) :: file, space, dcpl, set, copied
+  real, target :: field(20, 30, 40), back(20, 30, 40), part(5, 6, 7), grid(5, 15, 10)
+  type(gridz_h5_part_info) :: info
+  integer(hid_t) :: file, space, dcpl, set, copied, coarse
   integer :: error
 
   call random_number(field)
@@ -37,6 +38,33 @@ program test_bulk
   back = 0
   call gridz_h5_read(copied, H5T_NATIVE_REAL, c_loc(back), error)
   call must(error == 0 .and. all(transfer(back, [0]) == transfer(field, [0])), 'a copy')
+
+  ! Every second element, also of one chunk's extent that is no multiple of 2 but has the whole axis.
+  call h5pcreate_f(H5P_DATASET_CREATE_F, dcpl, error)
+  call h5pset_chunk_f(dcpl, 3, [8_hsize_t, 30_hsize_t, 6_hsize_t], error)
+  call gridz_h5_set_mode(dcpl, GRIDZ_CODEC_MGARD, GRIDZ_MODE_ABS, 1d-3, GRIDZ_LEVEL_FAST, error)
+  call h5dcreate_f(file, 'coarse', H5T_NATIVE_REAL, space, coarse, error, dcpl)
+  call gridz_h5_write(coarse, H5T_NATIVE_REAL, c_loc(field), error)
+  call must(error == 0, 'writing by mgard')
+  call gridz_h5_inspect_progressive(coarse, info, error, level=1, start=[5_hsize_t, 0_hsize_t, 20_hsize_t], &
+      count=[10_hsize_t, 30_hsize_t, 20_hsize_t])
+  call must(error == 0 .and. info%rank == 3 .and. all(info%extents(:3) == shape(grid)), 'inspecting')
+  call must(info%n_levels == 1 .and. info%level == 1 .and. info%array_bytes == 4*size(grid), 'levels')
+  grid = 0
+  call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(grid), error, level=1, &
+      start=[5_hsize_t, 0_hsize_t, 20_hsize_t], count=[10_hsize_t, 30_hsize_t, 20_hsize_t], info=info)
+  call must(error == 0 .and. all(abs(grid - field(7:15:2, ::2, 21:39:2)) <= info%bound) .and. info%bound <= 1d-3, 'a grid')
+  call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, error=1d-3)
+  call must(error == 0 .and. all(abs(back - field) <= 1e-3), 'an error')
+  call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, layers=1)
+  call must(error == 0, 'layers')
+  call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, level=2)
+  call must(error == 100 .and. index(gridz_h5_message(), 'there are levels 0 to 1') > 0, 'no such level')
+  call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, level=1, layers=1)
+  call must(error == 100 .and. index(gridz_h5_message(), 'one of level') > 0, 'two of three')
+  call gridz_h5_inspect_progressive(coarse, info, error)
+  call must(error == 100 .and. index(gridz_h5_message(), 'one of level') > 0, 'none of three')
+  call h5dclose_f(coarse, error)
 
   call gridz_h5_write(set, H5T_NATIVE_REAL, c_loc(part), error, start=[0_hsize_t, 0_hsize_t], &
       count=[5_hsize_t, 6_hsize_t])

@@ -142,6 +142,35 @@ void regions_and_empty_arrays()
     MUST(gridz::decompress<float>(nothing).empty());
 }
 
+void parts()
+{
+    std::vector<float> values(40 * 50 * 60);
+    for (std::size_t i = 0; i < values.size(); i++)
+        values[i] = std::sin(1e-3f * static_cast<float>(i));
+    gridz::Options layered;
+    layered.codec = "mgard,abs=1e-4,layers=3";
+    const gridz::Frame frame = gridz::compress(values, {40, 50, 60}, layered);
+    const gridz::PartInfo coarse(frame, gridz::Detail::level(1));
+    MUST((coarse.extents() == gridz::Extents{20, 25, 30}) && coarse.level() == 1 && coarse.layers() == 1);
+    MUST(coarse.bound() == 64e-4 && coarse.mode() == GRIDZ_MODE_ABS && coarse.n_levels() == 6 && coarse.n_layers() == 3);
+    MUST(coarse.frame_bytes() < frame.size());
+    const gridz::Frame first(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(coarse.frame_bytes()));
+    const std::vector<float> grid = gridz::decompress_progressive<float>(first, gridz::Detail::level(1));
+    MUST(grid.size() == 20 * 25 * 30);
+    for (std::size_t i = 0; i < grid.size(); i++)
+        MUST(std::fabs(grid[i] - values[i / 750 * 6000 + i / 30 % 25 * 120 + i % 30 * 2]) <= 64.001e-4f);
+    MUST(gridz::decompress_progressive<float>(frame, gridz::Detail::layers(3)) == gridz::decompress<float>(frame));
+    MUST(gridz::PartInfo(frame, gridz::Detail::error(1e-3)).layers() == 2);
+    MUST(status_of([&] { gridz::decompress_progressive<float>(first, gridz::Detail::layers(3)); }) == GRIDZ_ERROR_TRUNCATED);
+    MUST(status_of([&] { gridz::decompress_progressive<double>(frame, gridz::Detail::level(1)); }) ==
+         GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::decompress_progressive<float>(frame, gridz::Detail::level(1), {}, 14999); }) ==
+         GRIDZ_ERROR_CORRUPT);
+    MUST(status_of([&] { gridz::PartInfo(frame, gridz::Detail::level(7)); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
+    MUST(status_of([&] { gridz::PartInfo(gridz::compress(values, {120000}), gridz::Detail::level(0)); }) ==
+         GRIDZ_ERROR_UNSUPPORTED_JOB);
+}
+
 void requests_and_codecs()
 {
     const std::vector<float> values(5000, 1.5f);
@@ -200,6 +229,7 @@ int main()
     every_type();
     wrong_calls();
     regions_and_empty_arrays();
+    parts();
     requests_and_codecs();
     eight_threads();
     std::puts("test_hpp: all passed");

@@ -97,6 +97,55 @@ def test_bulk_errors(tmp_path):
             gridz.h5.write(x, A, threads=0)
 
 
+def test_less_than_there_is(tmp_path):
+    wave = np.sin(np.add.outer(np.add.outer(np.arange(100) / 9, np.arange(96) / 7), np.arange(128) / 8)).astype("f4")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=wave, chunks=(32, 96, 64), **gridz.Mgard(abs=1e-4, layers=3))
+        file.create_dataset("exact", data=wave, chunks=(32, 96, 64), **gridz.Lorenzo())
+    with h5py.File(tmp_path / "x.h5") as file:
+        x, exact = file["x"], file["exact"]
+        for level in range(6):
+            step = 1 << level
+            grid, part = gridz.h5.read_progressive(x, level=level)
+            assert grid.shape == part.shape == wave[::step, ::step, ::step].shape and grid.dtype == wave.dtype
+            assert abs(grid - wave[::step, ::step, ::step]).max() <= part.bound == part.rms == 64e-4
+            assert (part.level, part.n_levels, part.layers, part.n_layers, part.n_chunks) == (level, 5, 1, 3, 8)
+            assert part == gridz.h5.inspect_progressive(x, level=level) and part.read_bytes < part.stored_bytes / 2
+            box, told = gridz.h5.read_progressive(x, level=level, start=(7, 0, 9), count=(80, 96, 100), threads=1)
+            assert (box == grid[-(-7 // step) : -(-87 // step), :, -(-9 // step) : -(-109 // step)]).all()
+            assert (gridz.h5.read_progressive(exact, level=level)[0] == wave[::step, ::step, ::step]).all()
+        rough, part = gridz.h5.read_progressive(x, error=1e-3, count=(10, 96, 128))
+        assert abs(rough - wave[:10]).max() <= part.bound == 8e-4 and part.layers == 2
+        out = np.zeros((128, 96, 100), ">f4").T
+        told = []
+        made, part = gridz.h5.read_progressive(x, out, layers=3, progress=lambda done, total: told.append((done, total)))
+        assert made is out and (out == x[...]).all() and part.bound == 1e-4 and part.read_bytes == part.stored_bytes
+        assert told[-1] == (wave.nbytes, wave.nbytes)
+        for error, match, call in [
+            (gridz.InvalidArgument, "one of level", {}),
+            (gridz.InvalidArgument, "one of level", {"level": 1, "error": 1}),
+            (gridz.InvalidArgument, "no level 6: along axis 0 chunks have 32", {"level": 6}),
+            (gridz.InvalidArgument, "no number of a level", {"level": -1}),
+            (gridz.InvalidArgument, "the frame has 3", {"layers": 4}),
+            (gridz.InvalidArgument, "out has the shape", {"level": 1, "out": out}),
+            (gridz.InvalidArgument, "no box", {"level": 1, "start": (1, 2)}),
+            (gridz.InvalidArgument, "no box", {"level": 1, "start": (101, 0, 0)}),
+            (gridz.InvalidArgument, "not inside", {"level": 1, "start": (10, 0, 0), "count": (100, 1, 1)}),
+            (gridz.UnsupportedJob, "another type", {"layers": 1, "out": np.zeros(wave.shape)}),
+            (ValueError, "threads=0", {"level": 1, "threads": 0}),
+            (gridz.Cancelled, "ended", {"level": 1, "progress": lambda done, total: False}),
+            (ZeroDivisionError, "zero", {"level": 1, "progress": lambda done, total: 1 / 0}),
+        ]:
+            with pytest.raises(error, match=match):
+                gridz.h5.read_progressive(x, **call)
+    with h5py.File(tmp_path / "y.h5", "w") as file:
+        plain = file.create_dataset("plain", data=wave)
+        with pytest.raises(gridz.UnsupportedJob, match="not in chunks"):
+            gridz.h5.read_progressive(plain, level=1)
+        with pytest.raises(gridz.UnsupportedJob, match="not in chunks"):
+            gridz.h5.inspect_progressive(plain, level=1)
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_pools(tmp_path, method):
     with h5py.File(tmp_path / "x.h5", "w") as file:
