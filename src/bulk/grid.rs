@@ -226,7 +226,9 @@ mod tests {
             // As a codec of two axes sees it: 72 x 5.
             let nodes = [72u64, 5].map(|n| n.div_ceil(1 << level));
             let merged: Vec<u8> = (0..nodes[0] * nodes[1])
-                .flat_map(|i| ((i / nodes[1] << level) * 5 + (i % nodes[1] << level)).to_le_bytes()[..2].to_vec())
+                .flat_map(|i| {
+                    ((((i / nodes[1]) << level) * 5) + ((i % nodes[1]) << level)).to_le_bytes()[..2].to_vec()
+                })
                 .collect();
             found.fill(0);
             grid.unmerge(&merged, &nodes, 2, &mut found).unwrap();

@@ -1,4 +1,4 @@
-"""gridz_h5_write and gridz_h5_read with arrays in GPU memory.
+"""gridz_h5_write, gridz_h5_read and gridz_h5_read_progressive with arrays in GPU memory.
 
     h5_bulk.py PLUGIN HEADER [FOLDER]
 
@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 import time
-from ctypes import POINTER, byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 os.environ["HDF5_PLUGIN_PATH"] = os.path.dirname(sys.argv[1])
 
@@ -88,6 +88,26 @@ class Bulk:
         if status != 0:
             raise Failed(status, self.library.gridz_last_error().decode())
 
+    def grid(self, dataset, level, array):
+        """Reads the grid of a level to `array`, which is as for `move`."""
+        on_gpu = isinstance(array, cupy.ndarray)
+        strides = None if array.flags.c_contiguous else (c_int64 * array.ndim)(*array.strides)
+        options = Options(ctypes.sizeof(Options), None, strides, None, None, 0, 0, None)
+        address = c_void_p(array.data.ptr if on_gpu else array.ctypes.data)
+        cupy.cuda.runtime.deviceSynchronize()
+        function = self.library.gridz_h5_read_progressive_by
+        dset, detail = c_int64(dataset.id.id), (c_uint32(0), c_double(level))
+        status = function(self.functions, dset, c_int64(0), None, None, *detail, address, None, byref(options))
+        if status != 0:
+            raise Failed(status, self.library.gridz_last_error().decode())
+        return array
+
+    def words(self, request):
+        """The cd_values of a request in text form."""
+        values, n = (c_uint32 * 32)(), c_size_t()
+        assert self.library.gridz_cd_values(request, values, c_size_t(32), byref(n)) == 0
+        return tuple(values[: n.value])
+
 
 def chunks_of(dataset):
     """The encoded bytes of all chunks, by their offsets."""
@@ -147,6 +167,20 @@ def turns(bulk, folder):
                 n_boxes += 1
             assert chunks_of(dataset) == chunks_of(twin), f"case {case}: other chunks than from the host"
     return n_boxes
+
+
+def grids(bulk, folder):
+    """Coarser grids come to the memory of a GPU as to the host's, from chunks that are there and others."""
+    rng = numpy.random.default_rng(4)
+    with h5py.File(f"{folder}/grids.h5", "w") as file:
+        dataset = file.create_dataset("x", (90, 70, 128), "<f4", chunks=(32, 70, 64), fillvalue=3, compression=34013, compression_opts=bulk.words(b"mgard,abs=1e-3,layers=2"))
+        dataset[:40] = rng.standard_normal((40, 70, 128)).cumsum(axis=-1)
+        for level in range(6):
+            shape = tuple(-(-n // (1 << level)) for n in dataset.shape)
+            wanted = bulk.grid(dataset, level, numpy.zeros(shape, "<f4"))
+            for _ in range(4):
+                got = bulk.grid(dataset, level, with_strides(rng, numpy.zeros(shape, "<f4")))
+                assert numpy.array_equal(got.get(), wanted), f"level {level}"
 
 
 def refusals(bulk, folder):
@@ -235,6 +269,7 @@ def main():
     folder = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
     with tempfile.TemporaryDirectory(dir=folder) as files:
         n_boxes = turns(bulk, files)
+        grids(bulk, files)
         refusals(bulk, files)
         streams(bulk, files)
         speed(bulk, files)

@@ -99,6 +99,12 @@ class Bulk:
         self.check(self.library.gridz_context_create(byref(options), byref(made)))
         return made
 
+    def words(self, request):
+        """The cd_values of a request in text form."""
+        values, n = (c_uint32 * 32)(), c_size_t()
+        self.check(self.library.gridz_cd_values(request.encode(), values, c_size_t(32), byref(n)))
+        return tuple(values[: n.value])
+
     def check(self, status):
         if status != 0:
             raise Failed(status, self.library.gridz_last_error().decode())

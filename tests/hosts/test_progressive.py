@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from ctypes import byref, c_double, c_size_t, c_uint32, c_void_p
+from ctypes import c_double, c_size_t, c_uint32, c_void_p
 
 import h5py
 import numpy as np
@@ -29,14 +29,6 @@ def file(tmp_path):
         yield file
 
 
-def words(request):
-    """The cd_values of a request in text form."""
-    values, n = (c_uint32 * 32)(), c_size_t()
-    library = Bulk().library
-    assert library.gridz_cd_values(request.encode(), values, c_size_t(32), byref(n)) == 0
-    return tuple(values[: n.value])
-
-
 def waves(dtype, shape):
     """Something smooth along each axis, of amplitude 1."""
     axes = np.meshgrid(*[np.linspace(0, 2 + n / 20, n) for n in shape], indexing="ij")
@@ -45,7 +37,7 @@ def waves(dtype, shape):
 
 def create(file, data, chunks, request=f"mgard,abs={BOUND}", name="x", **more):
     return file.create_dataset(
-        name, data=data, chunks=chunks, compression=GRIDZ, compression_opts=words(request), **more
+        name, data=data, chunks=chunks, compression=GRIDZ, compression_opts=Bulk().words(request), **more
     )
 
 
@@ -166,7 +158,7 @@ def test_chunks_of_all_kinds(bulk, file, rng):
         more = {} if fill is None else {"fillvalue": np.float32(fill)}
         dataset = file.create_dataset(
             f"{fill}", (80, 64), "<f4", chunks=(16, 32), compression=GRIDZ,
-            compression_opts=words(f"mgard,abs={BOUND},layers=2"), **more,
+            compression_opts=bulk.words(f"mgard,abs={BOUND},layers=2"), **more,
         )  # fmt: skip
         wave = waves("<f4", (16, 32))
         dataset[:16, :32] = wave
@@ -200,7 +192,7 @@ def test_no_fill_leaves_memory_alone(bulk, file):
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_chunk((16, 16))
     plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    plist.set_filter(GRIDZ, 0, words(f"mgard,abs={BOUND}"))
+    plist.set_filter(GRIDZ, 0, bulk.words(f"mgard,abs={BOUND}"))
     h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((32, 32)), plist)
     dataset = file["x"]
     dataset.id.write_direct_chunk((16, 0), np.ones((16, 16), "<f4").tobytes(), filter_mask=1)
@@ -228,7 +220,7 @@ def test_other_elements(bulk, file):
     ]:  # fmt: skip
         data = waves("<f8", (40, 64, *shape)) * 100
         data = data.astype(dtype)
-        codec = words(f"mgard,abs={BOUND}" if name == "vectors" else "lorenzo")
+        codec = bulk.words(f"mgard,abs={BOUND}" if name == "vectors" else "lorenzo")
         kind = np.dtype((dtype, shape)) if shape else dtype
         dataset = file.create_dataset(name, (40, 64), kind, chunks=(16, 32), compression=GRIDZ, compression_opts=codec, **more)
         dataset[...] = data

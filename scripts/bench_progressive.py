@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Coarser grids and fewer layers of a dataset of mgard by gridz_h5_read_progressive, beside all of it.
+
+    bench_progressive.py [FIELD.f32 [MIB [FOLDER]]]
+
+FIELD is a raw little-endian float32 cube, which is repeated until there are MIB (2048) MiB; without one, a turbulence-like field
+of 256^3 is made. It becomes one dataset of chunks of 64^3 in a file in FOLDER (.), by mgard in four layers with a bound of 1e-4 of the
+range. Each part is read ROUNDS times in turns, all of it by gridz_h5_read and by h5py as well: with the file in the system's
+cache, and after the system was told to forget it. Times are medians in milliseconds. The bytes are those that the call tells, and what
+the system says that the process has read in its first call.
+"""
+
+import os
+import pathlib
+import platform
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+os.environ["HDF5_PLUGIN_PATH"] = str(
+    pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve()
+)
+sys.path[:0] = [str(ROOT / "tests" / "hosts"), str(ROOT / "scripts")]
+
+import h5py
+import numpy as np
+
+from bench_filter import load, turbulence
+from bulk import LAYERS, LEVEL, Bulk
+from support import GRIDZ
+
+ROUNDS = 5
+CHUNK = (64, 64, 64)
+
+
+def write(bulk, path, cube, mib):
+    """The file; bytes of the dataset in it, and of its array."""
+    n = max(1, mib * 2**20 // cube.nbytes)
+    request = f"mgard,abs={1e-4 * float(cube.max() - cube.min())},layers=4"
+    shape = (n * cube.shape[0], *cube.shape[1:])
+    with h5py.File(path, "w") as file:
+        dset = file.create_dataset("x", shape, "<f4", chunks=CHUNK, compression=GRIDZ, compression_opts=bulk.words(request))
+        for i in range(n):
+            bulk.write(dset, cube, (i * len(cube), 0, 0))
+    return request, shape
+
+
+def forget(path):
+    """Takes the file out of the system's cache."""
+    os.sync()
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_bytes():
+    with open("/proc/self/io") as counts:
+        return int(counts.readline().split()[1])
+
+
+def ways(bulk, shape):
+    """What is measured: a name, the array, and a function of the dataset and the array."""
+
+    def part(detail, value):
+        return lambda dset, array: bulk.read_part(dset, detail, value, array=array)[1].read_bytes
+
+    for level in range(4):
+        grid = np.zeros([n >> level for n in shape], "<f4")
+        yield f"level {level}", grid, part(LEVEL, level)
+    whole = np.zeros(shape, "<f4")
+    for n in range(1, 5):
+        yield f"{n} layers", whole, part(LAYERS, n)
+    yield "all, gridz_h5_read", whole, lambda dset, array: bulk.read(dset, array) is None or dset.id.get_storage_size()
+    yield "all, h5py", whole, lambda dset, array: dset.read_direct(array) or dset.id.get_storage_size()
+
+
+def main():
+    field, mib, folder = [*sys.argv[1:], *["", "2048", "."][len(sys.argv) - 1 :]]
+    bulk, path = Bulk(), pathlib.Path(folder) / "bench_progressive.h5"
+    request, shape = write(bulk, path, load(field) if field else turbulence(), int(mib))
+    try:
+        measured = list(ways(bulk, shape))
+        times = {name: ([], []) for name, *_ in measured}
+        told, counted = {}, {}
+        for _ in range(ROUNDS):
+            for name, array, read in measured:
+                for is_warm in (False, True):
+                    if not is_warm:
+                        forget(path)
+                    with h5py.File(path) as file:
+                        dset, before = file["x"], read_bytes()
+                        begin = time.perf_counter()
+                        told[name] = read(dset, array)
+                        times[name][is_warm].append(1e3 * (time.perf_counter() - begin))
+                        counted.setdefault(name, read_bytes() - before)
+    finally:
+        path.unlink()
+    n_all = told["all, h5py"]
+    print(f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores; float32 {shape} in chunks of {CHUNK}, {request}: {n_all} bytes\n")
+    print("| read | MB told | MB counted | of the dataset | not in cache, ms | in cache, ms | times as fast as gridz_h5_read |")
+    print("|---|---|---|---|---|---|---|")
+    fulls = [np.median(found) for found in times["all, gridz_h5_read"]]
+    for name, (cold, warm) in times.items():
+        cold, warm = np.median(cold), np.median(warm)
+        print(
+            f"| {name} | {told[name] / 1e6:.1f} | {counted[name] / 1e6:.1f} | {100 * told[name] / n_all:.1f} % | {cold:.0f} | {warm:.0f} | "
+            f"{fulls[0] / cold:.1f}, {fulls[1] / warm:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
