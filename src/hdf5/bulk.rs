@@ -30,7 +30,7 @@ use crate::types::{ByteOrder, DType};
 /// Bytes of a box that goes HDF5's own way, about.
 const BOX_BYTES: u64 = 64 << 20;
 /// Chunks of a selection from which on the index of all chunks is read at once.
-pub(super) const MANY_CHUNKS: u64 = 64;
+const MANY_CHUNKS: u64 = 64;
 
 /// How a transfer is to be done.
 #[derive(Clone, Copy)]

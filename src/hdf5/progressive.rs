@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::abi::{self, Hid};
-use super::bulk::{Dataset, MANY_CHUNKS, Options};
+use super::bulk::{Dataset, Options};
 use super::chunk::ChunkFilters;
 use super::descriptor::Descriptor;
 use super::library::Stored;
@@ -167,10 +167,10 @@ struct Store<'s> {
 }
 
 impl Store<'_> {
-    /// What is there of all chunks, where they are many and this libhdf5 can tell.
+    /// What is there of all chunks, where they are several and this libhdf5 can tell: to look for one goes through the index, too.
     fn all(&self) -> Result<Option<HashMap<u64, Stored>>> {
         let PartAccess { dataset: Dataset { library, id, extents, .. }, grid, .. } = self.access;
-        if grid.selection().n_chunks() < MANY_CHUNKS {
+        if grid.selection().n_chunks() < 2 {
             return Ok(None);
         }
         let mut index = HashMap::new();
