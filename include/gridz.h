@@ -672,12 +672,13 @@ gridz_status gridz_decompress_region(const void *frame,
 ///
 /// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
 /// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
-/// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had. Both are in host memory.
+/// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had.
+/// Either may be memory of a GPU, of which no more than that is copied where the CPU decompresses.
 ///
 /// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
 ///
 /// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the bytes in `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that there is not; `UNSUPPORTED_JOB` for
-/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller, and for memory of a GPU.
+/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller.
 gridz_status gridz_decompress_progressive(const void *frame,
                                           size_t frame_bytes,
                                           uint32_t detail,
@@ -692,7 +693,7 @@ gridz_status gridz_decompress_progressive(const void *frame,
 /// `frame` may be the first bytes of a frame: 3072 are enough for layers, and as many more for a level above 0 as the table has, 8
 /// bytes for each 65536 elements and some more for each level.
 ///
-/// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs and for memory of a GPU,
+/// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs,
 /// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 gridz_status gridz_inspect_progressive(const void *frame,
                                        size_t frame_bytes,
@@ -701,9 +702,9 @@ gridz_status gridz_inspect_progressive(const void *frame,
                                        struct gridz_part_info *info);
 
 /// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
-/// the blocks with their checksums. The frame is in host memory.
+/// the blocks with their checksums. The frame may be in memory of a GPU.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind and for memory of a GPU,
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind,
 /// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 gridz_status gridz_inspect_blocks(const void *frame,
                                   size_t frame_bytes,
