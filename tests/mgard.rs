@@ -6,6 +6,8 @@ use common::bounds::{Bound, Number, assert_kept, number};
 use common::generate::{GENERATORS, Input};
 use common::{assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry::STORED;
+use gridz::format::fold::Fold;
+use gridz::format::header::{Header, header_bytes};
 use gridz::{
     Array, ByteOrder, Context, CpuLevel, DType, Detail, ErrorKind, Mode, PartInfo, Request, Shape, Verify,
 };
@@ -288,6 +290,24 @@ fn what_mgard_cannot_do_is_refused_with_a_reason() {
 }
 
 // ---- layers and levels ----------------------------------------------------------------------------
+
+/// A frame whose writer has merged all axes, which this one does not: its grids are those of that one axis.
+#[test]
+fn grids_of_merged_axes() {
+    let (line, plane) = (array(DType::F32, &[480]), array(DType::F32, &[24, 20]));
+    let raw: Vec<u8> = (0..480).flat_map(|i| (i as f32 * 0.1).sin().to_le_bytes()).collect();
+    let of_line = compress(&line, &request("mgard,abs=1e-3,layers=2"), &raw, &Context::default());
+    let header = Header::parse(&of_line).unwrap();
+    let mut of_plane = vec![0; header_bytes(2, header.params.len())];
+    Header { array: plane, fold: Fold::Flat, ..header }.emit(&mut of_plane);
+    of_plane.extend_from_slice(&of_line[header.n_bytes()..]);
+    for detail in [Detail::Layers(1), Detail::Layers(2), Detail::Level(1), Detail::Level(3)] {
+        let ((of_line, line), (of_plane, plane)) = (part(&of_line, detail), part(&of_plane, detail));
+        assert_eq!(line, plane, "{detail:?}");
+        let expected: &[u64] = if of_line.level == 0 { &[24, 20] } else { of_line.shape.extents() };
+        assert_eq!(of_plane.shape.extents(), expected, "{detail:?}");
+    }
+}
 
 /// Reads a part, from nothing but the bytes that it needs, and not from fewer.
 fn part(frame: &[u8], detail: Detail) -> (PartInfo, Vec<u8>) {

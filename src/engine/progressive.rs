@@ -68,9 +68,10 @@ impl<'a> Cut<'a> {
         let part = self.codec.part(&self.prepared.layout, self.payload, self.header.payload_bytes, detail)?;
         let Part { level, n_levels, layers, n_layers, promise, .. } = part;
         let array = &self.header.array;
-        let n_merged = array.shape().extents().iter().filter(|&&n| n > 1).count();
-        let is_merged = n_merged > self.prepared.entry.codec.max_rank();
-        let whole = if level > 0 && is_merged { self.prepared.shape } else { *array.shape() };
+        // Axes of one element aside, unless some were merged.
+        let [axes, folded] =
+            [array.shape(), &self.prepared.shape].map(|shape| shape.extents().iter().filter(|&&n| n > 1));
+        let whole = if level > 0 && !axes.eq(folded) { self.prepared.shape } else { *array.shape() };
         // Levels are no more than extents have bits.
         let extents: Vec<u64> = whole.extents().iter().map(|n| n.div_ceil(1 << level)).collect();
         let shape = Shape::new(&extents)?;
