@@ -13,7 +13,7 @@ use crate::stage::bits::{self, peek_32};
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer};
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, lanes as simd};
-use crate::stage::entropy::symbols::{Number, above_tail, symbol, tail_bits};
+use crate::stage::entropy::symbols::{Number, above_tail, any_symbol, have_tails, symbol, tail_bits};
 
 /// Most numbers of a block: then its words can be counted in 16 bits.
 pub const MAX_NUMBERS: usize = 1 << 16;
@@ -230,13 +230,13 @@ impl<T: Number> Coding<T> {
             let mut writer = bits::Writer::new(tails);
             for row in rows[..self.n_numbers].chunks(LANES) {
                 // Often only few numbers are so large; the first difference of a block is one.
-                if symbol(row.iter().fold(T::default(), |any, &number| any | number)).1 == 0 {
+                if !have_tails(row) {
                     continue;
                 }
                 for pair in row.chunks(2) {
                     let (mut tails, mut n_bits) = (0, 0);
                     for &number in pair {
-                        let n = symbol(number).1;
+                        let n = any_symbol(number).1;
                         tails |= (u64::from(number.to_u32()) & ((1 << n) - 1)) << n_bits;
                         n_bits += n;
                     }
@@ -259,14 +259,18 @@ pub fn count<T: Number>(numbers: &[T], counts: &mut T::Counts) {
     // Numbers next to each other are often the same: with several tables none waits for the count before.
     let mut others = [T::no_counts(), T::no_counts(), T::no_counts()];
     let [second, third, fourth] = &mut others;
-    let (quads, rest) = numbers.as_chunks::<4>();
-    for quad in quads {
-        counts.as_mut()[symbol(quad[0]).0] += 1;
-        second.as_mut()[symbol(quad[1]).0] += 1;
-        third.as_mut()[symbol(quad[2]).0] += 1;
-        fourth.as_mut()[symbol(quad[3]).0] += 1;
+    for row in numbers.chunks(LANES) {
+        let have_tails = have_tails(row);
+        let symbol = |number: T| if have_tails { any_symbol(number).0 } else { symbol(number).0 };
+        let (quads, rest) = row.as_chunks::<4>();
+        for quad in quads {
+            counts.as_mut()[symbol(quad[0])] += 1;
+            second.as_mut()[symbol(quad[1])] += 1;
+            third.as_mut()[symbol(quad[2])] += 1;
+            fourth.as_mut()[symbol(quad[3])] += 1;
+        }
+        rest.iter().for_each(|&number| counts.as_mut()[symbol(number)] += 1);
     }
-    rest.iter().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
     for other in &others {
         counts.as_mut().iter_mut().zip(other.as_ref()).for_each(|(count, other)| *count += other);
     }
@@ -301,7 +305,7 @@ fn codes_of<T: Number>(
     let table = table.as_ref();
     let look_up = |numbers: &[T], codes: &mut [u16], lengths: &mut [u8]| {
         for ((&number, code), length) in numbers.iter().zip(codes).zip(lengths) {
-            let entry = table[symbol(number).0];
+            let entry = table[any_symbol(number).0];
             (*code, *length) = ((entry >> WORD_BITS) as u16, entry as u8);
         }
     };

@@ -113,6 +113,25 @@ pub fn symbol<T: Number>(number: T) -> (usize, u32) {
     (DIRECT + (((length - 1 - DIRECT_BITS) as usize) << HEAD_BITS) + head, tail_bits)
 }
 
+/// The same without branches: of numbers some of which have tails, that is hard to predict.
+#[inline(always)]
+pub fn any_symbol<T: Number>(number: T) -> (usize, u32) {
+    let value = number.to_u32();
+    let length = 32 - (value | DIRECT as u32).leading_zeros();
+    let tail_bits = length - 1 - HEAD_BITS;
+    let head = (value >> tail_bits) as usize & ((1 << HEAD_BITS) - 1);
+    let above = DIRECT + (((length - 1 - DIRECT_BITS) as usize) << HEAD_BITS) + head;
+    // All ones where there is a tail.
+    let has_tail = usize::from(value < DIRECT as u32).wrapping_sub(1);
+    (above & has_tail | value as usize & !has_tail, tail_bits & has_tail as u32)
+}
+
+/// Whether some numbers of a row have tails.
+#[inline(always)]
+pub fn have_tails<T: Number>(row: &[T]) -> bool {
+    symbol(row.iter().fold(T::default(), |any, &number| any | number)).1 > 0
+}
+
 /// What is above the tail in the numbers of a symbol, and the bits of the tail.
 pub fn above_tail(symbol: usize) -> (u32, u32) {
     let Some(class) = symbol.checked_sub(DIRECT) else { return (symbol as u32, 0) };
@@ -134,6 +153,7 @@ mod tests {
     fn check<T: Number>(number: T) {
         let (symbol, tail_bits) = symbol(number);
         assert!(symbol < T::SYMBOLS);
+        assert_eq!(any_symbol(number), (symbol, tail_bits));
         let (above, n) = above_tail(symbol);
         assert_eq!(n, tail_bits);
         let tail = number.to_u32() & ((1 << tail_bits) - 1);
