@@ -27,12 +27,12 @@
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi`, `hdf5`, `bulk` and `quality`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
+//! Layers, each using only those below it: `ffi`, `hdf5`, `bulk`, `quality` and `sparse`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
 //! may use `format`, `types`, `error` and `settings`. `tests/layers.rs` holds them to it.
 //!
 //! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,descriptor,dl,functions,library,bulk,buf,filter}.rs`, `ffi/`,
 //! `codec/kept.rs`, `codec/ndzip/simd/`, `codec/zfp/{decode,scatter}.rs`, `codec/zfp/block/simd/`, `stage/rows/`, `stage/entropy/simd/`, `stage/sums.rs`, `cpu/{copy,float,shared}.rs`, `cuda/`,
-//! `engine/{batch,boxes,by_lanes,ferry,gpu,lanes,launch,packing,traffic}.rs`, `bulk/{buffer,placement,transfer}.rs`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
+//! `engine/{batch,boxes,by_lanes,ferry,gpu,lanes,launch,packing,traffic}.rs`, `bulk/{buffer,placement,transfer}.rs`, `sparse/{gpu,product,values}.rs`, `sparse/simd/`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
 //! arithmetic, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -59,6 +59,8 @@ pub mod hdf5;
 pub mod quality;
 #[doc(hidden)]
 pub mod settings;
+#[doc(hidden)]
+pub mod sparse;
 #[doc(hidden)]
 pub mod stage;
 #[doc(hidden)]

@@ -119,7 +119,7 @@ fn the_header_is_cplusplus_too() {
 fn header() -> String {
     let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
     // In the order in which a reader wants the constants.
-    let sources = ["types", "status", "api", "batch", "chunks", "codecs", "cd_values", "quality", "hdf5"]
+    let sources = ["types", "status", "api", "batch", "chunks", "codecs", "cd_values", "quality", "cci", "hdf5"]
         .map(|name| root().join(format!("src/ffi/{name}.rs")));
     let builder = sources.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
     let mut text = Vec::new();

@@ -29,9 +29,10 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("request", &["codec", "registry"], true),
     ("engine", &["codec", "registry", "request", "cpu", "cuda"], true),
     ("quality", &["engine", "cpu"], true),
+    ("sparse", &["cpu", "cuda"], true),
     ("bulk", &["engine", "cpu"], true),
     ("hdf5", &["engine", "bulk"], true),
-    ("ffi", &["engine", "quality", "bulk", "hdf5", "registry"], true),
+    ("ffi", &["engine", "quality", "sparse", "bulk", "hdf5", "registry"], true),
 ];
 
 /// Layers whose files form no circle: each uses only those below it.

@@ -48,6 +48,7 @@ __version__ = text(lib.gridz_version())
 globals().update({made.__name__: made for made in CLASSES.values()})
 
 _LATER = {
+    "cci": ("gridz.cci", None),
     "h5": ("gridz.h5", None),
     "Quality": ("gridz._quality", "Quality"),
     "quality": ("gridz._quality", "quality"),

@@ -156,7 +156,7 @@ impl Context {
     ///
     /// # Errors
     /// `InvalidArgument` for a level that the CPU does not have.
-    pub(super) fn level(&self) -> Result<Level> {
+    pub(crate) fn level(&self) -> Result<Level> {
         Level::choose(self.settings()?.cpu_level)
     }
 

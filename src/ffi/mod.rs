@@ -4,18 +4,19 @@
 //! converts the result back:
 //!
 //! - [`types`] and [`status`]: what C sees beside the functions
-//! - [`api`], [`batch`], [`cd_values`], [`chunks`], [`codecs`], [`hdf5`] and [`quality`]: the functions, each one call of a guard that stops panics and keeps
+//! - [`api`], [`batch`], [`cci`], [`cd_values`], [`chunks`], [`codecs`], [`hdf5`] and [`quality`]: the functions, each one call of a guard that stops panics and keeps
 //! the error text
 //! - `ptr`: pointers become slices and values, and results go out; the only place that follows them
 //! - `convert`: C's descriptions become the engine's
 //!
-//! The doc comments of `types`, `status`, `api`, `batch`, `cd_values`, `chunks`, `codecs`, `hdf5` and `quality` are the C manual: cbindgen copies them
+//! The doc comments of `types`, `status`, `api`, `batch`, `cci`, `cd_values`, `chunks`, `codecs`, `hdf5` and `quality` are the C manual: cbindgen copies them
 //! into `include/gridz.h`, and `tests/c_api.rs` keeps that file fresh.
 
 #![allow(non_camel_case_types, reason = "the types are spelt as in C")]
 
 pub mod api;
 pub mod batch;
+pub mod cci;
 pub mod cd_values;
 pub mod chunks;
 pub mod codecs;

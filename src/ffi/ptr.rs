@@ -14,9 +14,9 @@ use std::slice;
 use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
 use crate::error::{Error, Result};
 use crate::ffi::types::{
-    gridz_array, gridz_block_counts, gridz_codec, gridz_context, gridz_context_options, gridz_frame_info,
-    gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info, gridz_progress,
-    gridz_quality_options, gridz_quality_report,
+    gridz_array, gridz_block_counts, gridz_cci_info, gridz_codec, gridz_context, gridz_context_options, gridz_csr,
+    gridz_frame_info, gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info,
+    gridz_progress, gridz_quality_options, gridz_quality_report,
 };
 use crate::types::MAX_RANK;
 
@@ -57,6 +57,8 @@ versioned! {
     gridz_quality_report: size_of::<gridz_quality_report>(),
     gridz_h5_options: size_of::<gridz_h5_options>(),
     gridz_h5_part_info: size_of::<gridz_h5_part_info>(),
+    gridz_csr: size_of::<gridz_csr>(),
+    gridz_cci_info: size_of::<gridz_cci_info>(),
 }
 
 /// No struct of the API will ever be larger: a `struct_size` above it was not set by the caller.
@@ -406,6 +408,57 @@ pub unsafe fn text<'a>(from: *const c_char) -> Option<&'a CStr> {
     (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) })
 }
 
+/// `n` elements in host memory.
+///
+/// # Safety
+/// The caller's promise, for a type all of whose values are valid.
+pub unsafe fn items<'a, T: Copy>(name: &str, from: *const c_void, n: usize) -> Result<&'a [T]> {
+    let from = from.cast::<T>();
+    check_aligned(name, from, n)?;
+    check_host(name, from.cast(), n)?;
+    // SAFETY: the same promise, for memory that is aligned and of a possible length.
+    Ok(if n == 0 { &[] } else { unsafe { slice::from_raw_parts(from, n) } })
+}
+
+/// Room for `n` elements in host memory; each is written before it is read.
+///
+/// # Safety
+/// The caller's promise, for a type all of whose values are valid and for memory apart from all other memory of the call.
+pub unsafe fn items_mut<'a, T: Copy>(name: &str, to: *mut c_void, n: usize) -> Result<&'a mut [T]> {
+    let to = to.cast::<T>();
+    check_aligned(name, to, n)?;
+    check_host(name, to.cast(), n)?;
+    // SAFETY: the same promise, for memory that is aligned and of a possible length; what `bytes_mut` says of fresh memory holds
+    // here too.
+    Ok(if n == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(to, n) } })
+}
+
+/// Elements and room for elements, which must not overlap.
+///
+/// # Safety
+/// The caller's promise for both, for a type all of whose values are valid.
+pub unsafe fn items_and_items_mut<'a, T: Copy>(
+    (x_name, x, n_x): (&str, *const c_void, usize),
+    (y_name, y, n_y): (&str, *mut c_void, usize),
+) -> Result<(&'a [T], &'a mut [T])> {
+    // SAFETY: the same promise.
+    let from = unsafe { items(x_name, x, n_x)? };
+    let (x_bytes, y_bytes) = (size_of_val(from), n_y.saturating_mul(size_of::<T>()));
+    is_empty(y_name, y, y_bytes)?;
+    if x_bytes > 0 && y_bytes > 0 && x.addr() < y.addr() + y_bytes && y.addr() < x.addr() + x_bytes {
+        return Err(Error::invalid(format!("{x_name} and {y_name} overlap; give {y_name} memory of its own")));
+    }
+    // SAFETY: the same promise; they are apart.
+    Ok((from, unsafe { items_mut(y_name, y, n_y)? }))
+}
+
+fn check_host(name: &str, start: *const c_void, n: usize) -> Result<()> {
+    match n > 0 && gpu_of_pointer(start).is_some() {
+        true => Err(Error::unsupported(format!("{name} is memory of a GPU; copy it to the host first"))),
+        false => Ok(()),
+    }
+}
+
 /// `n` words in host memory.
 ///
 /// # Safety
@@ -484,16 +537,25 @@ pub unsafe fn context<'a>(from: *const gridz_context) -> Option<&'a gridz_contex
     unsafe { from.as_ref() }
 }
 
-/// Hands a context to C.
-pub fn leak(context: gridz_context) -> *mut gridz_context {
-    Box::into_raw(Box::new(context))
+/// What C holds at `from`, called `name` there.
+///
+/// # Safety
+/// `from` is null or came from [`leak`] and was not taken back.
+pub unsafe fn shared<'a, T>(name: &str, from: *const T) -> Result<&'a T> {
+    // SAFETY: the caller's.
+    unsafe { from.as_ref() }.ok_or_else(|| Error::invalid(format!("{name} is NULL")))
 }
 
-/// Takes a context back from C; `None` for null.
+/// Hands something to C.
+pub fn leak<T>(held: T) -> *mut T {
+    Box::into_raw(Box::new(held))
+}
+
+/// Takes it back from C; `None` for null.
 ///
 /// # Safety
 /// `from` is null or came from [`leak`], was not taken back, and nobody uses it.
-pub unsafe fn take_back(from: *mut gridz_context) -> Option<Box<gridz_context>> {
+pub unsafe fn take_back<T>(from: *mut T) -> Option<Box<T>> {
     // SAFETY: not null, so it is a box that `leak` opened.
     (!from.is_null()).then(|| unsafe { Box::from_raw(from) })
 }

@@ -8,6 +8,7 @@
 use std::ffi::{c_char, c_void};
 
 use crate::engine;
+use crate::sparse::Matrix;
 
 /// Version of this header, first number: grows with an incompatible change.
 pub const GRIDZ_VERSION_MAJOR: u32 = 0;
@@ -100,6 +101,31 @@ pub const GRIDZ_DETAIL_LAYERS: u32 = 1;
 /// What to read of a frame: as few layers as have a bound that is not above `value`, or such a root mean square if that is what
 /// was asked for; all if none has.
 pub const GRIDZ_DETAIL_ERROR: u32 = 2;
+
+/// `gridz_csr.layout`: `starts` are those of rows, and `indices` are columns.
+pub const GRIDZ_CCI_ROWS: u32 = 0;
+/// `gridz_csr.layout`: `starts` are those of columns, and `indices` are rows.
+pub const GRIDZ_CCI_COLUMNS: u32 = 1;
+
+/// How a sparse matrix keeps its values: what is smallest, as far as it pays; bit for bit, as all of these.
+pub const GRIDZ_CCI_VALUES_BEST: u32 = 0;
+/// As they are.
+pub const GRIDZ_CCI_VALUES_PLAIN: u32 = 1;
+/// One for all. Others are an error.
+pub const GRIDZ_CCI_VALUES_CONSTANT: u32 = 2;
+/// Numbers of 1 or 2 bytes in a table of the different ones, at most 65536. More are an error.
+pub const GRIDZ_CCI_VALUES_DICTIONARY: u32 = 3;
+/// Multiples of a power of two, as bits, from the smallest of 32 rows.
+pub const GRIDZ_CCI_VALUES_BLOCKS: u32 = 4;
+
+/// Sums of products, as in algebra.
+pub const GRIDZ_CCI_SEMIRING_PLUS_TIMES: u32 = 0;
+/// Smallest of sums (shortest paths); infinity where a row has no elements.
+pub const GRIDZ_CCI_SEMIRING_MIN_PLUS: u32 = 1;
+/// Largest of products; minus infinity where a row has no elements.
+pub const GRIDZ_CCI_SEMIRING_MAX_TIMES: u32 = 2;
+/// 1 where an element and what it meets are both not 0, else 0 (what can be reached).
+pub const GRIDZ_CCI_SEMIRING_OR_AND: u32 = 3;
 
 /// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
 pub type gridz_dtype = u32;
@@ -484,4 +510,73 @@ pub struct gridz_h5_part_info {
     /// In no chunk that is read, as a whole, is the root of the mean of the squares of all errors larger: what mode
     /// `GRIDZ_MODE_RMS` promises, or `bound`. NaN if a chunk promises neither.
     pub rms: f64,
+}
+
+/// A sparse matrix that is compressed in memory. Made by `gridz_cci_create` and `gridz_cci_open`; only gridz looks inside.
+#[derive(Debug)]
+pub struct gridz_cci(pub(crate) Matrix);
+
+/// A sparse matrix in rows (CSR) or columns (CSC).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_csr {
+    /// `sizeof(gridz_csr)`.
+    pub struct_size: usize,
+    /// Rows of the matrix.
+    pub n_rows: u64,
+    /// Columns of the matrix.
+    pub n_cols: u64,
+    /// Elements.
+    pub nnz: u64,
+    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
+    pub dtype: gridz_dtype,
+    /// Type of starts and indices: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
+    pub index_dtype: gridz_dtype,
+    /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
+    pub layout: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). All
+    /// three are aligned for their elements, and in host memory.
+    pub starts: *const c_void,
+    /// The column (row) of each element.
+    pub indices: *const c_void,
+    /// The value of each element. NULL: all are 1.
+    pub values: *const c_void,
+}
+
+/// What a compressed sparse matrix is, and how it is kept.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_cci_info {
+    /// `sizeof(gridz_cci_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Rows.
+    pub n_rows: u64,
+    /// Columns.
+    pub n_cols: u64,
+    /// Elements.
+    pub nnz: u64,
+    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
+    pub dtype: gridz_dtype,
+    /// How values are kept: 0 as they are, 1 one for all, 2 numbers of 1 byte in a table, 3 of 2 bytes, 4 blocks.
+    pub values: u32,
+    /// Side of the blocks that elements come in, such as the unknowns of a node; 1 = none.
+    pub block: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Bytes of the frame, which is all that the matrix takes of memory but for 8 bytes for every 3840 rows.
+    pub frame_bytes: u64,
+    /// Bytes of values in it.
+    pub value_bytes: u64,
+    /// Elements whose columns take no bytes: the distances from the diagonal are known for 32 rows at a time.
+    pub by_distance: u64,
+    /// Elements in blocks with one code for each block.
+    pub blocked: u64,
+    /// Elements with codes of 1 or 2 bytes.
+    pub short_codes: u64,
+    /// Elements whose columns are kept as they are, in 4 or 8 bytes, as nothing shorter was found.
+    pub plain: u64,
+    /// Of all these: elements of rows that are much longer than others.
+    pub long_rows: u64,
 }

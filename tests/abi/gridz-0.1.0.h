@@ -184,6 +184,39 @@
 /// was asked for; all if none has.
 #define GRIDZ_DETAIL_ERROR 2
 
+/// `gridz_csr.layout`: `starts` are those of rows, and `indices` are columns.
+#define GRIDZ_CCI_ROWS 0
+
+/// `gridz_csr.layout`: `starts` are those of columns, and `indices` are rows.
+#define GRIDZ_CCI_COLUMNS 1
+
+/// How a sparse matrix keeps its values: what is smallest, as far as it pays; bit for bit, as all of these.
+#define GRIDZ_CCI_VALUES_BEST 0
+
+/// As they are.
+#define GRIDZ_CCI_VALUES_PLAIN 1
+
+/// One for all. Others are an error.
+#define GRIDZ_CCI_VALUES_CONSTANT 2
+
+/// Numbers of 1 or 2 bytes in a table of the different ones, at most 65536. More are an error.
+#define GRIDZ_CCI_VALUES_DICTIONARY 3
+
+/// Multiples of a power of two, as bits, from the smallest of 32 rows.
+#define GRIDZ_CCI_VALUES_BLOCKS 4
+
+/// Sums of products, as in algebra.
+#define GRIDZ_CCI_SEMIRING_PLUS_TIMES 0
+
+/// Smallest of sums (shortest paths); infinity where a row has no elements.
+#define GRIDZ_CCI_SEMIRING_MIN_PLUS 1
+
+/// Largest of products; minus infinity where a row has no elements.
+#define GRIDZ_CCI_SEMIRING_MAX_TIMES 2
+
+/// 1 where an element and what it meets are both not 0, else 0 (what can be reached).
+#define GRIDZ_CCI_SEMIRING_OR_AND 3
+
 /// Success.
 #define GRIDZ_OK 0
 
@@ -219,6 +252,9 @@
 
 /// A defect of gridz. The text says what to report.
 #define GRIDZ_ERROR_INTERNAL 900
+
+/// A sparse matrix that is compressed in memory. Made by `gridz_cci_create` and `gridz_cci_open`; only gridz looks inside.
+typedef struct gridz_cci gridz_cci;
 
 /// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
 typedef struct gridz_context gridz_context;
@@ -511,6 +547,67 @@ typedef struct gridz_quality_options {
     /// in host memory. NULL = none. Read during the call only.
     const void *fill_value;
 } gridz_quality_options;
+
+/// A sparse matrix in rows (CSR) or columns (CSC).
+typedef struct gridz_csr {
+    /// `sizeof(gridz_csr)`.
+    size_t struct_size;
+    /// Rows of the matrix.
+    uint64_t n_rows;
+    /// Columns of the matrix.
+    uint64_t n_cols;
+    /// Elements.
+    uint64_t nnz;
+    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
+    gridz_dtype dtype;
+    /// Type of starts and indices: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
+    gridz_dtype index_dtype;
+    /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
+    uint32_t layout;
+    /// 0.
+    uint32_t reserved;
+    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). All
+    /// three are aligned for their elements, and in host memory.
+    const void *starts;
+    /// The column (row) of each element.
+    const void *indices;
+    /// The value of each element. NULL: all are 1.
+    const void *values;
+} gridz_csr;
+
+/// What a compressed sparse matrix is, and how it is kept.
+typedef struct gridz_cci_info {
+    /// `sizeof(gridz_cci_info)`, set by the caller.
+    size_t struct_size;
+    /// Rows.
+    uint64_t n_rows;
+    /// Columns.
+    uint64_t n_cols;
+    /// Elements.
+    uint64_t nnz;
+    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
+    gridz_dtype dtype;
+    /// How values are kept: 0 as they are, 1 one for all, 2 numbers of 1 byte in a table, 3 of 2 bytes, 4 blocks.
+    uint32_t values;
+    /// Side of the blocks that elements come in, such as the unknowns of a node; 1 = none.
+    uint32_t block;
+    /// 0.
+    uint32_t reserved;
+    /// Bytes of the frame, which is all that the matrix takes of memory but for 8 bytes for every 3840 rows.
+    uint64_t frame_bytes;
+    /// Bytes of values in it.
+    uint64_t value_bytes;
+    /// Elements whose columns take no bytes: the distances from the diagonal are known for 32 rows at a time.
+    uint64_t by_distance;
+    /// Elements in blocks with one code for each block.
+    uint64_t blocked;
+    /// Elements with codes of 1 or 2 bytes.
+    uint64_t short_codes;
+    /// Elements whose columns are kept as they are, in 4 or 8 bytes, as nothing shorter was found.
+    uint64_t plain;
+    /// Of all these: elements of rows that are much longer than others.
+    uint64_t long_rows;
+} gridz_cci_info;
 
 /// A function whose type is not told.
 typedef void (*gridz_function)(void);
@@ -1055,6 +1152,105 @@ gridz_status gridz_range(const struct gridz_array *array,
 double gridz_relative_bound(double minimum,
                             double maximum,
                             double value);
+
+/// Compresses a sparse matrix, which `*cci` then holds, until `gridz_cci_destroy`.
+///
+/// `csr` describes it in rows or columns and is not needed afterwards. The elements of a row keep their order, also where
+/// columns do not ascend or come twice. `values` is one of `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
+///
+/// Errors: `INVALID_ARGUMENT` for what is no matrix, or values that are not as `values` says, `UNSUPPORTED_JOB` for other types,
+/// for memory of a GPU, and for more elements than one frame can have, which are more than 10^11, `OUT_OF_MEMORY`.
+gridz_status gridz_cci_create(const struct gridz_csr *csr,
+                              uint32_t values,
+                              const struct gridz_context *context,
+                              struct gridz_cci **cci);
+
+/// Ends a sparse matrix. No call may be using it, and none may use it or its frame afterwards. NULL is ignored.
+void gridz_cci_destroy(struct gridz_cci *cci);
+
+/// Tells what a sparse matrix is and how it is kept, in `*info`, whose `struct_size` the caller has set.
+///
+/// Errors: `INVALID_ARGUMENT`.
+gridz_status gridz_cci_inspect(const struct gridz_cci *cci,
+                               struct gridz_cci_info *info);
+
+/// The frame of a sparse matrix, in which it is held: `*frame_bytes` bytes at `*frame`, which live as long as the matrix. The same
+/// matrix has the same frame on every machine. To keep it, write these bytes; `gridz_cci_open` reads them.
+///
+/// Errors: `INVALID_ARGUMENT`.
+gridz_status gridz_cci_frame(const struct gridz_cci *cci,
+                             const void **frame,
+                             size_t *frame_bytes);
+
+/// A sparse matrix from its frame, which is in host memory and not needed afterwards. `context` may be NULL.
+///
+/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error.
+///
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU, `OUT_OF_MEMORY`.
+gridz_status gridz_cci_open(const void *frame,
+                            size_t frame_bytes,
+                            const struct gridz_context *context,
+                            struct gridz_cci **cci);
+
+/// Multiplies a sparse matrix with `n_vectors` vectors: Y = A X, or with `transposed`, which is 0 or 1, Y = Aᵀ X.
+///
+/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. Vectors have elements of the matrix's type, `x_bytes` and `y_bytes` bytes of them, and those of several vectors lie side by side: element c of vector j is `x[c * n_vectors + j]`. `n_vectors` is
+/// 1 to 256. `context` may be NULL. The result does not depend on threads or instructions: a row is summed from its
+/// first element to its last, one multiplication and one addition each; SPEC.md has the order for rows that are much longer than
+/// others. Both may be memory of an NVIDIA GPU, as for `gridz_compress`; then it is one vector, not transposed, and sums of products,
+/// and the first call copies the frame there, see `gridz_cci_multiply_async`. `transposed` goes element by element, and with more than one thread takes memory of up to 32 results; a matrix made of
+/// the transpose is faster.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for what GPUs do not do, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_cci_multiply(const struct gridz_cci *cci,
+                                uint32_t semiring,
+                                uint32_t transposed,
+                                size_t n_vectors,
+                                const void *x,
+                                size_t x_bytes,
+                                void *y,
+                                size_t y_bytes,
+                                const struct gridz_context *context);
+
+/// The same on a CUDA stream, without waiting: y = A x with vectors in the memory of a GPU, in the semiring
+/// `GRIDZ_CCI_SEMIRING_PLUS_TIMES`, bit for bit as on the CPU.
+///
+/// The first call with a GPU copies the matrix's frame to it, compressed, waits for that, and keeps it there as long as the matrix lives. Both
+/// vectors are aligned for their elements, and live, as the matrix does, until the stream has done the work. `stream` is a
+/// `cudaStream_t` or `CUstream`; NULL is the legacy default stream.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for more than 2^32 rows or columns, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_cci_multiply_async(const struct gridz_cci *cci,
+                                      const void *x,
+                                      size_t x_bytes,
+                                      void *y,
+                                      size_t y_bytes,
+                                      void *stream);
+
+/// Counts the elements of `n` rows from `first` on.
+///
+/// Errors: `INVALID_ARGUMENT`.
+gridz_status gridz_cci_count(const struct gridz_cci *cci,
+                             uint64_t first,
+                             uint64_t n,
+                             uint64_t *nnz);
+
+/// Decodes `n` rows from `first` on, as they were: `n + 1` row starts from 0, and the columns and values of their elements, of
+/// which there are `nnz`, as `gridz_cci_count` tells.
+///
+/// `index_dtype` is `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`, the type of starts and columns. All three are in host memory, aligned for their
+/// elements; `values` may be NULL. `context` may be NULL.
+///
+/// Errors: `INVALID_ARGUMENT`, also for indices that are too short, `OUT_OF_MEMORY`.
+gridz_status gridz_cci_decode(const struct gridz_cci *cci,
+                              uint64_t first,
+                              uint64_t n,
+                              gridz_dtype index_dtype,
+                              void *starts,
+                              void *columns,
+                              void *values,
+                              uint64_t nnz,
+                              const struct gridz_context *context);
 
 /// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
 /// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the

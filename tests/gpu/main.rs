@@ -27,6 +27,7 @@ mod large;
 mod parts;
 mod regions;
 mod shapes;
+mod sparse;
 mod streams;
 mod waiting;
 

@@ -50,6 +50,13 @@ STRUCTS = {
         "struct_size", "rank", "level", "extents", "array_bytes", "n_chunks", "stored_bytes", "read_bytes", "n_levels",
         "layers", "n_layers", "reserved", "bound", "rms",
     ],
+    "gridz_csr": [
+        "struct_size", "n_rows", "n_cols", "nnz", "dtype", "index_dtype", "layout", "reserved", "starts", "indices", "values",
+    ],
+    "gridz_cci_info": [
+        "struct_size", "n_rows", "n_cols", "nnz", "dtype", "values", "block", "reserved", "frame_bytes", "value_bytes",
+        "by_distance", "blocked", "short_codes", "plain", "long_rows",
+    ],
 }  # fmt: skip
 
 

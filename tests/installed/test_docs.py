@@ -14,7 +14,7 @@ from support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # tests/python and tests/adios2 run what these pages tell, with these packages installed.
-ELSEWHERE = {"python", "zarr", "zfp", "mgard", "cci", "adios2"}
+ELSEWHERE = {"python", "zarr", "zfp", "mgard", "cci", "sparse", "adios2"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in ELSEWHERE], ids=lambda page: page.stem)

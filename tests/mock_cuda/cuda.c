@@ -228,7 +228,8 @@ static int is_known(const char *name) {
                                         "_load",     "_find"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]) != NULL) return 1;
-    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "mgard_", 6) == 0;
+    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "mgard_", 6) == 0 ||
+           strncmp(name, "sparse_", 7) == 0;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
@@ -330,6 +331,7 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
                                                      : 32;
     int is_region = strstr(name, "_region") != NULL;
     *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
+               : strncmp(name, "sparse_", 7) == 0 ? 104
                : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
                : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2216 + own
                                                                      : 48;

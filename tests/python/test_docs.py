@@ -1,4 +1,4 @@
-"""The programs of docs/python.md, docs/zarr.md, docs/zfp.md, docs/mgard.md and docs/cci.md run as they stand there, and so does the tutorial."""
+"""The programs of docs/python.md, docs/zarr.md, docs/zfp.md, docs/mgard.md, docs/cci.md and docs/sparse.md run as they stand there, and so does the tutorial."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 
 from conftest import ROOT
 
-TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "mgard.md", "cci.md")]
+TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "mgard.md", "cci.md", "sparse.md")]
 BLOCKS = [block for text in TEXTS for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)]
 
 

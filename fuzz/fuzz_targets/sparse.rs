@@ -1,0 +1,42 @@
+//! Any bytes as the frame of a sparse matrix, with checksums that are made right: an error, or a matrix that can be used.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
+use gridz::sparse::element::{Element, Semiring};
+use gridz::sparse::frame::{HEADER_BYTES, seal};
+use gridz::sparse::{self, Matrix};
+use libfuzzer_sys::fuzz_target;
+
+static SERIAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
+
+fn use_all<T: Element>(matrix: &Matrix) {
+    let head = *matrix.head();
+    let (x, mut y) = (vec![T::ONE; head.n_cols as usize], vec![T::ONE; head.n_rows as usize]);
+    for level in Level::all() {
+        sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
+    }
+    let mut z = x.clone();
+    sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, &SERIAL).unwrap();
+    let rows = sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
+    assert_eq!(rows.columns.len() as u64, sparse::count(matrix, 0..head.n_rows).unwrap());
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut frame = bytes.to_vec();
+    if frame.len() >= HEADER_BYTES {
+        frame[..5].copy_from_slice(b"GRDM\x01");
+        seal(&mut frame);
+    }
+    let Ok(matrix) = Matrix::from_frame(&frame, &SERIAL) else { return };
+    // Columns without elements cost nothing in a frame.
+    if matrix.head().n_cols > 1 << 20 {
+        return;
+    }
+    match matrix.head().dtype {
+        gridz::DType::F32 => use_all::<f32>(&matrix),
+        _ => use_all::<f64>(&matrix),
+    }
+});

@@ -1,0 +1,215 @@
+"""Sparse matrices that stay compressed in memory, with products that decode columns while they are used.
+
+    import gridz.cci
+    a = gridz.cci.compress(csr)              # a SciPy matrix or array, in rows or columns
+    y = a @ x                                # also scipy.sparse.linalg.cg(a, b), a.T @ x, a.rmatvec(x)
+    print(a.info)                            # bytes, and how columns and values are kept
+    a.save("a.gridz"); a = gridz.cci.load("a.gridz")
+    x = gridz.cci.read_h5("cells.h5ad")      # or any group of an HDF5 file that holds a matrix
+
+Needs SciPy. Nothing is lost: `tocsr` gives back every column and value, bit for bit and in the same order.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator
+
+from gridz._native import check, context, ffi, lib, struct
+from gridz.errors import InvalidArgument
+
+VALUES = {
+    name[len("GRIDZ_CCI_VALUES_") :].lower(): getattr(lib, name)
+    for name in dir(lib)
+    if name.startswith("GRIDZ_CCI_VALUES_")
+}
+"""How values can be kept: `best` (the default), `plain`, `constant`, `dictionary`, `blocks`."""
+
+SEMIRINGS = {
+    name[len("GRIDZ_CCI_SEMIRING_") :].lower(): getattr(lib, name)
+    for name in dir(lib)
+    if name.startswith("GRIDZ_CCI_SEMIRING_")
+}
+"""What a product can put together: `plus_times` (the default), `min_plus`, `max_times`, `or_and`."""
+
+_CODECS = ("plain", "constant", "dictionary of 1 byte", "dictionary of 2 bytes", "blocks")
+
+
+class Matrix(LinearOperator):
+    """A compressed matrix, and a SciPy LinearOperator. Made by `compress`, `load`, `loads` and `read_h5`.
+
+    Several threads may use it at a time. Products do not depend on the number of threads or on the CPU.
+    """
+
+    def __init__(self, pointer, threads: int | None = None):
+        self._pointer = ffi.gc(pointer, lib.gridz_cci_destroy)
+        self._context = context(threads)
+        told = struct("gridz_cci_info")
+        check(lib.gridz_cci_inspect(self._pointer, told))
+        fields = [name for name, _ in ffi.typeof("gridz_cci_info").fields if name not in ("struct_size", "reserved")]
+        self.info = {name: getattr(told, name) for name in fields}
+        self.info["values"] = _CODECS[told.values]
+        self.info["dtype"] = "float32" if told.dtype == lib.GRIDZ_DTYPE_F32 else "float64"
+        super().__init__(np.dtype(self.info["dtype"]), (told.n_rows, told.n_cols))
+
+    @property
+    def nnz(self) -> int:
+        """Stored elements."""
+        return self.info["nnz"]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes of memory."""
+        return self.info["frame_bytes"]
+
+    def multiply(self, x, semiring: str = "plus_times", transposed: bool = False) -> np.ndarray:
+        """A x, or Aᵀ x, for a vector or an array of several, one in each column (up to 256), in a semiring.
+
+        `x` is converted to the matrix's type.
+        """
+        if semiring not in SEMIRINGS:
+            raise InvalidArgument(f"semiring {semiring!r} is none of {', '.join(SEMIRINGS)}")
+        x = np.ascontiguousarray(x, self.dtype)
+        n_out, n_in = self.shape[::-1] if transposed else self.shape
+        if x.ndim not in (1, 2) or x.shape[0] != n_in:
+            raise InvalidArgument(f"x has shape {x.shape}; with this matrix it must have {n_in} elements or rows")
+        y = np.empty((n_out, *x.shape[1:]), self.dtype)
+        n_vectors = x.shape[1] if x.ndim == 2 else 1
+        if n_vectors == 0:
+            return y
+        status = lib.gridz_cci_multiply(
+            self._pointer, SEMIRINGS[semiring], transposed, n_vectors, ffi.cast("void *", x.ctypes.data), x.nbytes,
+            ffi.cast("void *", y.ctypes.data), y.nbytes, self._context,
+        )  # fmt: skip
+        check(status)
+        return y
+
+    def _matvec(self, x):
+        return self.multiply(x)
+
+    def _rmatvec(self, x):
+        return self.multiply(x, transposed=True)
+
+    def _matmat(self, x):
+        return self.multiply(x)
+
+    def _rmatmat(self, x):
+        return self.multiply(x, transposed=True)
+
+    def rows(self, start: int, stop: int) -> scipy.sparse.csr_array:
+        """Rows `start` to `stop`, decoded."""
+        if not 0 <= start <= stop <= self.shape[0]:
+            raise InvalidArgument(f"rows {start} to {stop} are none of {self.shape[0]}")
+        n, counted = stop - start, ffi.new("uint64_t *")
+        check(lib.gridz_cci_count(self._pointer, start, n, counted))
+        nnz = counted[0]
+        is_short = max(self.nnz, self.shape[1]) < 2**31
+        index, number = (np.int32, lib.GRIDZ_DTYPE_I32) if is_short else (np.int64, lib.GRIDZ_DTYPE_I64)
+        starts, columns, values = np.empty(n + 1, index), np.empty(nnz, index), np.empty(nnz, self.dtype)
+        to = [ffi.cast("void *", array.ctypes.data) for array in (starts, columns, values)]
+        check(lib.gridz_cci_decode(self._pointer, start, n, number, *to, nnz, self._context))
+        return scipy.sparse.csr_array((values, columns, starts), shape=(n, self.shape[1]))
+
+    def tocsr(self) -> scipy.sparse.csr_array:
+        """All of it, decoded."""
+        return self.rows(0, self.shape[0])
+
+    def tobytes(self) -> bytes:
+        """Its frame, which `loads` reads on any machine."""
+        frame, n_bytes = ffi.new("void const **"), ffi.new("size_t *")
+        check(lib.gridz_cci_frame(self._pointer, frame, n_bytes))
+        return bytes(ffi.buffer(frame[0], n_bytes[0]))
+
+    def save(self, path) -> None:
+        """Writes its frame to a file."""
+        pathlib.Path(path).write_bytes(self.tobytes())
+
+    def __reduce__(self):
+        return loads, (self.tobytes(),)
+
+
+def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix:
+    """Compresses a SciPy sparse matrix or array of float32 or float64; other types become float64.
+
+    `values` is one of `VALUES`. CSR and CSC are taken as they are; other formats are converted to CSR, which adds up what is
+    stored twice. `threads` is for this and for the products of the result.
+    """
+    if values not in VALUES:
+        raise InvalidArgument(f"values={values!r} is none of {', '.join(VALUES)}")
+    if not scipy.sparse.issparse(matrix) or len(matrix.shape) != 2:
+        raise InvalidArgument(f"{type(matrix).__name__} is no sparse matrix; give scipy.sparse.csr_array(array)")
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    return _create(matrix.indptr, matrix.indices, matrix.data, matrix.shape, matrix.format, values, threads)
+
+
+def _create(starts, indices, data, shape, layout: str, values: str, threads: int | None) -> Matrix:
+    """A matrix of three arrays."""
+    index = np.int32 if starts.dtype == indices.dtype == np.int32 else np.int64
+    starts, indices = np.ascontiguousarray(starts, index), np.ascontiguousarray(indices, index)
+    data = np.ascontiguousarray(data, np.float32 if data.dtype == np.float32 else np.float64)
+    if not len(starts) or len(indices) != len(data):
+        raise InvalidArgument(f"{len(starts)} starts, {len(indices)} indices and {len(data)} values are no matrix")
+    pointers = [ffi.cast("void *", array.ctypes.data) for array in (starts, indices, data)]
+    described = struct(
+        "gridz_csr",
+        n_rows=shape[0],
+        n_cols=shape[1],
+        nnz=len(indices),
+        dtype=lib.GRIDZ_DTYPE_F32 if data.dtype == np.float32 else lib.GRIDZ_DTYPE_F64,
+        index_dtype=lib.GRIDZ_DTYPE_I32 if index == np.int32 else lib.GRIDZ_DTYPE_I64,
+        layout=lib.GRIDZ_CCI_ROWS if layout == "csr" else lib.GRIDZ_CCI_COLUMNS,
+        starts=pointers[0],
+        indices=pointers[1],
+        values=pointers[2] if len(data) else ffi.NULL,
+    )
+    made = ffi.new("gridz_cci **")
+    check(lib.gridz_cci_create(described, VALUES[values], context(threads), made))
+    return Matrix(made[0], threads)
+
+
+def loads(frame, threads: int | None = None) -> Matrix:
+    """A matrix from its frame. Damaged or hostile bytes are an error."""
+    made, view = ffi.new("gridz_cci **"), ffi.from_buffer(frame)
+    check(lib.gridz_cci_open(view, len(view), context(threads), made))
+    return Matrix(made[0], threads)
+
+
+def load(path, threads: int | None = None) -> Matrix:
+    """A matrix from a file that `Matrix.save` has written."""
+    return loads(pathlib.Path(path).read_bytes(), threads)
+
+
+def read_h5(file, group: str | None = None, values: str = "best", threads: int | None = None) -> Matrix:
+    """Reads a matrix from a group of an HDF5 file with the datasets `data`, `indices` and `indptr`, and compresses it.
+
+    `file` is a path or an open `h5py` file or group. `group` is `X` in AnnData files (.h5ad) and `matrix` in those of 10x Genomics, and
+    may be left out for these. Needs h5py.
+    """
+    import h5py
+
+    if not isinstance(file, h5py.Group):
+        with h5py.File(file, "r") as opened:
+            return read_h5(opened, group, values, threads)
+    if group is None:
+        found = [name for name in ("X", "matrix") if name in file]
+        if not found and "indptr" not in file:
+            raise InvalidArgument(f"{file.name} has no X and no matrix; name the group, one of {', '.join(file)}")
+        group = found[0] if found else "."
+    told = file[group]
+    if not isinstance(told, h5py.Group) or any(name not in told for name in ("data", "indices", "indptr")):
+        raise InvalidArgument(f"{group} is no sparse matrix: it must be a group with data, indices and indptr")
+    attributes = told.attrs
+    shape = attributes.get("shape", attributes.get("h5sparse_shape"))
+    if shape is None:
+        if "shape" not in told:
+            raise InvalidArgument(f"{group} has no shape, neither as an attribute nor as a dataset")
+        shape = told["shape"][()]
+    kind = attributes.get("encoding-type", attributes.get("h5sparse_format", "csc_matrix"))
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    layout = "csr" if kind.startswith("csr") else "csc"
+    arrays = [told[name][()] for name in ("indptr", "indices", "data")]
+    return _create(*arrays, tuple(int(n) for n in shape), layout, values, threads)

@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""Products of compressed sparse matrices with vectors, beside SciPy and MKL, and on a GPU beside cuSPARSE.
+
+    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME] [--gpu] [--out FOLDER]
+
+The matrices are made here, with about so many elements (default 30 million; the reference ones of `data` in GRIDZ_SHARED, by default
+../shared, are as they are): stencils of 7 and 27 points, and of 27 with three unknowns a node; tetrahedra whose nodes are numbered by reverse
+Cuthill-McKee, with one unknown and three; 60 elements a row anywhere; a power law; a power law near the diagonal, like links of pages; a circuit; a
+Markov chain on a grid; a diagonal. Values are random ("plain": columns alone are coded), and those of the 27 points also all the
+same, of seven kinds, and smooth ("coded").
+
+On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl, if it is there) and gridz with N threads; and what the paper's code for columns takes
+of bytes (Lawlor 2013, the CPU's table), counted and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL by
+cuSPARSE's own interface if that can be loaded, and gridz's frame, which is copied once. Speeds are 10^9 elements per second, medians of N runs in turns
+after one that warms up; quotients are to the best of the others in the same turns. Results are compared first: gridz's with SciPy's, to
+rounding, and the GPU's with the CPU's, bit for bit.
+
+Writes results.csv to the folder --out, and a table to the standard output. Needs numpy, scipy and the package gridz.
+"""
+
+import argparse
+import csv
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+import numpy as np
+import scipy.sparse as sp
+
+import gridz.cci
+from gridz._native import check, ffi, lib
+
+RNG = np.random.default_rng(1)
+
+
+# ---- matrices ------------------------------------------------------------------------------------
+
+
+def finish(matrix, dtype):
+    """In rows, columns ascending, of 32 bits, with random values."""
+    matrix = sp.csr_matrix(matrix)
+    matrix.sort_indices()
+    columns, starts = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sp.csr_matrix((RNG.random(len(columns)).astype(dtype), columns, starts), shape=matrix.shape)
+
+
+def of_nodes(matrix, unknowns):
+    return sp.kron(matrix, np.ones((unknowns, unknowns), np.float32), format="csr") if unknowns > 1 else matrix
+
+
+def stencil(nnz, dtype, points, unknowns=1):
+    n = max(4, round((nnz / points / unknowns**2) ** (1 / 3)))
+    line = sp.diags_array(np.ones((3, n), np.float32), offsets=[-1, 0, 1], shape=(n, n)).tocsr()
+    one = sp.eye_array(n, dtype=np.float32, format="csr")
+    if points == 27:
+        grid = sp.kron(sp.kron(line, line), line, format="csr")
+    else:
+        grid = sp.kron(sp.kron(line, one), one) + sp.kron(sp.kron(one, line), one) + sp.kron(sp.kron(one, one), line)
+    return finish(of_nodes(grid, unknowns), dtype)
+
+
+def tetrahedra(nnz, dtype, unknowns):
+    """Cubes cut into five tetrahedra, in one of two ways at random."""
+    n = max(4, round((nnz / 15.5 / unknowns**2) ** (1 / 3)))
+    nodes = np.arange(n**3).reshape(n, n, n)
+    corner = [nodes[i : n - 1 + i, j : n - 1 + j, k : n - 1 + k].ravel() for i in (0, 1) for j in (0, 1) for k in (0, 1)]
+    ways = [[(0, 1, 2, 4), (3, 1, 2, 7), (5, 1, 4, 7), (6, 2, 4, 7), (1, 2, 4, 7)],
+            [(1, 0, 3, 5), (2, 0, 3, 6), (4, 0, 5, 6), (7, 3, 5, 6), (0, 3, 5, 6)]]  # fmt: skip
+    first = RNG.random(len(corner[0])) < 0.5
+    made = sp.csr_matrix((n**3, n**3), dtype=np.float32)
+    for way, here in zip(ways, (first, ~first)):
+        for cell in way:
+            pairs = [(a, b) for a in cell for b in cell]
+            rows = np.concatenate([corner[a][here] for a, _ in pairs])
+            columns = np.concatenate([corner[b][here] for _, b in pairs])
+            made = made + sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns)), made.shape).tocsr()
+    order = sp.csgraph.reverse_cuthill_mckee(made, symmetric_mode=True)
+    return finish(of_nodes(made[order][:, order], unknowns), dtype)
+
+
+def anywhere(nnz, dtype, per_row=60):
+    n = nnz // per_row
+    columns = RNG.integers(0, n, (n, per_row), dtype=np.int32)
+    columns.sort(axis=1)
+    starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    return sp.csr_matrix((RNG.random(n * per_row).astype(dtype), columns.ravel(), starts), shape=(n, n))
+
+
+def power_law(nnz, dtype, near=False, mean=15):
+    n = nnz // mean
+    lengths = np.minimum(RNG.pareto(1.2, n) * mean * 0.2 + 1, n // 4)
+    lengths = (lengths * mean * n / lengths.sum()).clip(1, n // 4).astype(np.int64)
+    rows = np.repeat(np.arange(n), lengths)
+    columns = (rows + (RNG.standard_cauchy(len(rows)) * 50)).astype(np.int64) % n if near else n * RNG.random(len(rows)) ** 3
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return finish(sp.csr_matrix((np.ones(len(rows), np.float32), columns.astype(np.int32), starts), shape=(n, n)), dtype)
+
+
+def circuit(nnz, dtype):
+    n = nnz // 5
+    rows = np.repeat(np.arange(n), RNG.integers(1, 7, n))
+    columns = np.clip(rows + np.rint(RNG.standard_normal(len(rows)) * 1000), 0, n - 1)
+    far = RNG.random(len(rows)) < 0.1
+    columns[far] = RNG.integers(0, n, far.sum())
+    rows, columns = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, np.arange(n)])
+    return finish(sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns.astype(np.int64))), (n, n)), dtype)
+
+
+def markov(nnz, dtype):
+    n = round((nnz / 4) ** 0.5)
+    line = sp.diags_array(np.ones((2, n), np.float32), offsets=[-1, 1], shape=(n, n)).tocsr()
+    one = sp.eye_array(n, dtype=np.float32, format="csr")
+    return finish(sp.kron(line, one) + sp.kron(one, line), dtype)
+
+
+def diagonal(nnz, dtype):
+    return finish(sp.eye_array(nnz, dtype=np.float32, format="csr"), dtype)
+
+
+def valued(matrix, kind):
+    columns = matrix.indices
+    made = {"same": np.ones(len(columns)), "seven": columns % 7 + 1.0, "smooth": 1 + 1e-3 * np.sin(columns / 1e4)}[kind]
+    return sp.csr_matrix((made.astype(matrix.dtype), columns, matrix.indptr), shape=matrix.shape)
+
+
+MATRICES = {
+    "27 points": (lambda nnz, t: stencil(nnz, t, 27), "regular"),
+    "7 points": (lambda nnz, t: stencil(nnz, t, 7), "regular"),
+    "27 points, 3 unknowns": (lambda nnz, t: stencil(nnz, t, 27, 3), "regular"),
+    "tetrahedra": (lambda nnz, t: tetrahedra(nnz, t, 1), "regular"),
+    "tetrahedra, 3 unknowns": (lambda nnz, t: tetrahedra(nnz, t, 3), "regular"),
+    "60 anywhere": (anywhere, "irregular"),
+    "power law": (power_law, "irregular"),
+    "links": (lambda nnz, t: power_law(nnz, t, near=True), "irregular"),
+    "circuit": (circuit, "irregular"),
+    "Markov": (markov, "regular"),
+    "diagonal": (diagonal, "regular"),
+    "27 points, one value": (lambda nnz, t: valued(stencil(nnz, t, 27), "same"), "coded"),
+    "27 points, seven values": (lambda nnz, t: valued(stencil(nnz, t, 27), "seven"), "coded"),
+    "27 points, smooth": (lambda nnz, t: valued(stencil(nnz, t, 27), "smooth"), "coded"),
+}
+
+
+def reference(name, dtype):
+    folder = pathlib.Path(os.environ.get("GRIDZ_SHARED", "../shared")) / "data"
+    read = lambda part, kind: np.fromfile(folder / f"{name}.{part}.bin", kind)
+    starts, columns, values = read("indptr.i32", np.int32), read("indices.i32", np.int32), read("data.f64", np.float64)
+    return sp.csr_matrix((values.astype(dtype), columns, starts), shape=(len(starts) - 1,) * 2)
+
+
+def paper_bits(matrix) -> int:
+    """Bits of the paper's code for the CPU: a run of up to 16 columns that follow, or a jump of 5, 15, 20 or 29 bits."""
+    steps = np.diff(matrix.indices.astype(np.int64), prepend=-1)
+    first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
+    steps[first] = matrix.indices[first].astype(np.int64) + 1
+    follows = steps == 1
+    # Runs end where a column does not follow or a row begins.
+    begins = follows & ~np.concatenate([[False], follows[:-1]])
+    begins[first] = follows[first]
+    number = np.cumsum(begins)[follows]
+    runs = np.bincount(number) if len(number) else np.zeros(0, np.int64)
+    bits = int(np.ceil(runs / 16).sum()) * 5
+    jumps = steps[~follows]
+    for least, most, cost in [(0, 2**5, 8), (2**5, 2**15, 18), (2**15, 2**20, 23), (2**20, 2**62, 32)]:
+        bits += int(((jumps >= least) & (jumps < most)).sum()) * cost
+    return bits
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def medians(calls, runs, timer):
+    """Median seconds of each call; the calls take turns."""
+    times = {name: [] for name in calls}
+    for name, call in calls.items():
+        call()
+    for _ in range(runs):
+        for name, call in calls.items():
+            times[name].append(timer(call))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def by_clock(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def on_cpu(matrix, compressed, threads, runs):
+    x = RNG.random(matrix.shape[1]).astype(matrix.dtype)
+    want, got = matrix @ x, compressed[threads[-1]] @ x
+    tolerance = 1e-4 if matrix.dtype == np.float32 else 1e-12
+    assert np.allclose(got, want, rtol=tolerance, atol=tolerance * np.abs(want).max(initial=0)), "another result"
+    calls = {"scipy": lambda: matrix @ x}
+    try:
+        import sparse_dot_mkl as mkl
+
+        for n in threads:
+            calls[f"mkl {n}"] = lambda n=n: (mkl.mkl_set_num_threads(n), mkl.dot_product_mkl(matrix, x))
+    except ImportError:
+        print("no MKL: pip install sparse-dot-mkl mkl, and LD_LIBRARY_PATH to its libraries", file=sys.stderr)
+    for n in threads:
+        calls[f"gridz {n}"] = lambda n=n: compressed[n] @ x
+    return medians(calls, runs, by_clock)
+
+
+def on_gpu(matrix, compressed, runs):
+    import cupy as cp
+    import cupyx.scipy.sparse as csp
+
+    x = RNG.random(matrix.shape[1]).astype(matrix.dtype)
+    dx, y = cp.asarray(x), cp.empty(matrix.shape[0], matrix.dtype)
+    csr = csp.csr_matrix(matrix)
+    handle, stream = compressed[1]._pointer, ffi.cast("void *", cp.cuda.get_current_stream().ptr)
+
+    def multiply():
+        check(lib.gridz_cci_multiply_async(handle, ffi.cast("void *", dx.data.ptr), dx.nbytes, ffi.cast("void *", y.data.ptr), y.nbytes, stream))
+
+    multiply()
+    assert np.array_equal(cp.asnumpy(y), compressed[1] @ x), "the GPU has other bits"
+    calls = {"cusparse": lambda: csr @ dx, "gridz": multiply}
+    sell = sell_call(cp, matrix, dx)
+    if sell:
+        calls["sell"] = sell
+
+    def timer(call):
+        start, end = cp.cuda.Event(), cp.cuda.Event()
+        start.record()
+        for _ in range(5):
+            call()
+        end.record()
+        end.synchronize()
+        return cp.cuda.get_elapsed_time(start, end) / 5e3
+
+    return medians(calls, runs, timer)
+
+
+def sell_call(cp, matrix, dx):
+    """cuSPARSE's sliced ELLPACK, by ctypes: slices of 32 rows; None where it cannot be loaded or would be 1.5 times as large."""
+    import ctypes
+
+    try:
+        library = ctypes.CDLL("libcusparse.so.12")
+        library.cusparseCreateSlicedEll
+    except (OSError, AttributeError) as error:
+        print(f"no SELL: {error}", file=sys.stderr)
+        return None
+    n_rows, n_cols = matrix.shape
+    lengths = np.diff(matrix.indptr)
+    padded = np.zeros(-(-n_rows // 32) * 32, np.int64)
+    padded[:n_rows] = lengths
+    widths = padded.reshape(-1, 32).max(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(widths * 32)])
+    if offsets[-1] > 1.5 * matrix.nnz or offsets[-1] >= 2**31:
+        return None
+    columns, values = np.full(offsets[-1], -1, np.int32), np.zeros(offsets[-1], matrix.dtype)
+    row = np.repeat(np.arange(n_rows), lengths)
+    place = offsets[row // 32] + (np.arange(matrix.nnz) - matrix.indptr[row]) * 32 + row % 32
+    columns[place], values[place] = matrix.indices, matrix.data
+    kept = [cp.asarray(a) for a in (offsets.astype(np.int32), columns, values)] + [cp.zeros(n_rows, matrix.dtype)]
+    handle, a, vx, vy = (ctypes.c_void_p() for _ in range(4))
+    size = ctypes.c_size_t()
+    kind = 0 if matrix.dtype == np.float32 else 1  # CUDA_R_32F, CUDA_R_64F
+    pointer = lambda array: ctypes.c_void_p(array.data.ptr)
+    must = lambda status: status and sys.exit(f"cuSPARSE says {status}")
+    must(library.cusparseCreate(ctypes.byref(handle)))
+    must(library.cusparseSetStream(handle, ctypes.c_void_p(cp.cuda.get_current_stream().ptr)))
+    long = ctypes.c_int64
+    must(library.cusparseCreateSlicedEll(
+        ctypes.byref(a), long(n_rows), long(n_cols), long(matrix.nnz), long(int(offsets[-1])), long(32), *map(pointer, kept[:3]), 2, 2, 0, kind,
+    ))  # fmt: skip
+    must(library.cusparseCreateDnVec(ctypes.byref(vx), long(n_cols), pointer(dx), kind))
+    must(library.cusparseCreateDnVec(ctypes.byref(vy), long(n_rows), pointer(kept[3]), kind))
+    number = ctypes.c_float if kind == 0 else ctypes.c_double
+    alpha, beta = number(1), number(0)
+    common = [handle, 0, ctypes.byref(alpha), a, vx, ctypes.byref(beta), vy, kind, 0]
+    must(library.cusparseSpMV_bufferSize(*common, ctypes.byref(size)))
+    kept.append(cp.empty(max(size.value, 1), np.uint8))
+    return lambda: must(library.cusparseSpMV(*common, pointer(kept[-1]))) or kept
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nnz", type=float, default=30, help="millions of elements")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--threads", default=f"1,{os.cpu_count()}")
+    parser.add_argument("--only", default="", help="matrices whose names have this in them")
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--out", type=pathlib.Path)
+    asked = parser.parse_args()
+    threads = sorted({1, *map(int, asked.threads.split(","))})
+    makers = {name: make for name, (make, _) in MATRICES.items()}
+    for name in ("bcsstk16_fem", "bayer10_chem"):
+        makers[name] = lambda nnz, dtype, name=name: reference(name, dtype)
+    rows = []
+    for name, make in makers.items():
+        if asked.only not in name:
+            continue
+        for dtype in (np.float32, np.float64):
+            matrix = make(int(asked.nnz * 1e6), dtype)
+            values = "best" if MATRICES.get(name, (0, 0))[1] == "coded" else "plain"
+            start = time.perf_counter()
+            frame = gridz.cci.compress(matrix, values).tobytes()
+            seconds = time.perf_counter() - start
+            compressed = {n: gridz.cci.loads(frame, n) for n in threads}
+            info = compressed[1].info
+            csr = matrix.nnz * (matrix.dtype.itemsize + 4) + 4 * matrix.shape[0]
+            row = {
+                "matrix": name, "dtype": matrix.dtype.name, "nnz": matrix.nnz, "nnz a row": round(matrix.nnz / matrix.shape[0], 1),
+                "bytes / CSR": round(info["frame_bytes"] / csr, 3), "values": info["values"], "block": info["block"],
+                "index bytes / nnz": round((info["frame_bytes"] - info["value_bytes"]) / matrix.nnz, 3),
+                "paper": round(paper_bits(matrix) / 8 / matrix.nnz, 3), "build M/s": round(matrix.nnz / seconds / 1e6),
+            }  # fmt: skip
+            times = on_gpu(matrix, compressed, asked.runs) if asked.gpu else on_cpu(matrix, compressed, threads, asked.runs)
+            row.update({who: round(matrix.nnz / taken / 1e9, 3) for who, taken in times.items()})
+            for n in [""] if asked.gpu else [f" {n}" for n in threads]:
+                others = [taken for who, taken in times.items() if not who.startswith("gridz") and (who in ("scipy", "cusparse", "sell") or who.endswith(n))]
+                row[f"quotient{n}"] = round(min(others) / times[f"gridz{n}"], 2)
+            rows.append(row)
+            print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    if asked.out:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        with open(asked.out / "results.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, sorted({key for row in rows for key in row}, key=lambda key: [k for row in rows for k in row].index(key)))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,401 @@
+//! Products with vectors: y = A x and y = Aᵀ x.
+//!
+//! A row is summed from its first element to its last, one multiplication and one addition each, whatever the instructions: 32
+//! rows are done at a time, and no row's sum is cut. Long rows have 32 sums for each of their slices, which are added in pairs
+//! (lane l and l + 16, then l + 8, and so on), and the slices one after the other.
+#![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
+
+use std::ops::Range;
+
+use crate::cpu::float::Ieee;
+use crate::cpu::level::Level;
+use crate::cpu::pool::Pool;
+use crate::error::{Error, Result, try_vec};
+use crate::settings::CpuLevel;
+use crate::sparse::access::with_any_values;
+#[cfg(target_arch = "x86_64")]
+use crate::sparse::access::{WithValues, with_values};
+use crate::sparse::element::{Element, MaxTimes, MinPlus, OrAnd, PlusTimes, Ring, Semiring};
+use crate::sparse::frame::{View, step};
+use crate::sparse::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice, WINDOW};
+use crate::sparse::matrix::Matrix;
+#[cfg(target_arch = "x86_64")]
+use crate::sparse::simd::avx512;
+use crate::sparse::values::Values;
+
+/// A sum for each lane.
+type Sums<T> = [T; LANES];
+
+/// What a loop over a slice's elements is given: a value, and where in the vector what it meets is.
+struct Job<'a, T, V> {
+    view: View<'a>,
+    values: V,
+    x: &'a [T],
+}
+
+impl<T: Element, V: Values<T>> Job<'_, T, V> {
+    /// The sums of the lanes of slice `i`.
+    #[inline(always)]
+    fn slice<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let has = |flag| slice.has(flag);
+        let is_in_order = slice.order_at == IN_ORDER && i < self.view.head.n_slices;
+        match (has(BLOCKED), slice.width) {
+            (false, 0) if has(RELATIVE) && is_in_order => match has(FULL) {
+                true => self.diagonals::<R, true>(i, slice),
+                false => self.diagonals::<R, false>(i, slice),
+            },
+            (false, 0) => self.lanes::<R, 0>(i, slice),
+            (false, 1) => self.lanes::<R, 1>(i, slice),
+            (false, 2) => self.lanes::<R, 2>(i, slice),
+            (false, 4) => self.lanes::<R, 4>(i, slice),
+            (false, _) => self.lanes::<R, 8>(i, slice),
+            (true, 0) => self.blocks::<R, 0>(i, slice),
+            (true, 1) => self.blocks::<R, 1>(i, slice),
+            (true, 2) => self.blocks::<R, 2>(i, slice),
+            (true, 4) => self.blocks::<R, 4>(i, slice),
+            (true, _) => self.blocks::<R, 8>(i, slice),
+        }
+    }
+
+    /// Rows one behind the other with elements at the same distances from the diagonal: the vector is read as it lies.
+    #[inline(always)]
+    fn diagonals<R: Ring<T>, const ALL: bool>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let steps = self.view.steps(slice);
+        let of = self.values.of_slice(i, slice);
+        let first = slice.base.wrapping_add(u64::from(slice.place) * LANES as u64);
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let values = self.values.step(of, k);
+            let at = first.wrapping_add(u64::from(one.offset));
+            if ALL || one.mask == u32::MAX {
+                // SAFETY: all lanes have an element, and the columns of elements have been checked.
+                let x = unsafe { self.x.get_unchecked(at as usize..at as usize + LANES) };
+                for lane in 0..LANES {
+                    sums[lane] = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+                }
+            } else {
+                for lane in 0..LANES {
+                    let is_there = one.mask >> lane & 1 != 0;
+                    let column = if is_there { at.wrapping_add(lane as u64) } else { 0 };
+                    // SAFETY: the column of an element, which has been checked, or 0, which there is if there are elements.
+                    let x = unsafe { *self.x.get_unchecked(column as usize) };
+                    let sum = R::add(sums[lane], R::multiply(values[lane], x));
+                    sums[lane] = if is_there { sum } else { sums[lane] };
+                }
+            }
+        }
+        sums
+    }
+
+    /// A code for each lane.
+    #[inline(always)]
+    fn lanes<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let steps = self.view.steps(slice);
+        let codes = self.view.codes(slice);
+        let of = self.values.of_slice(i, slice);
+        let origins = self.origins(slice);
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let values = self.values.step(of, k);
+            let codes = &codes[k * LANES * W..][..LANES * W];
+            let base = u64::from(one.offset);
+            let mut x = [T::default(); LANES];
+            for (lane, x) in x.iter_mut().enumerate() {
+                let column = origins[lane].wrapping_add(base).wrapping_add(code::<W>(codes, lane));
+                let column = if one.mask >> lane & 1 != 0 { column } else { 0 };
+                // SAFETY: as above.
+                *x = unsafe { *self.x.get_unchecked(column as usize) };
+            }
+            if one.mask == u32::MAX {
+                for lane in 0..LANES {
+                    sums[lane] = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+                }
+            } else {
+                for lane in 0..LANES {
+                    let sum = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+                    sums[lane] = if one.mask >> lane & 1 != 0 { sum } else { sums[lane] };
+                }
+            }
+        }
+        sums
+    }
+
+    /// A code for each node and block.
+    #[inline(always)]
+    fn blocks<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let block = self.view.head.block;
+        let steps = self.view.steps(slice);
+        let codes = self.view.codes(slice);
+        let of = self.values.of_slice(i, slice);
+        let (origins, phase, n_codes) = (self.origins(slice), slice.phase(block), slice.n_codes(block));
+        let mut nodes = [0; LANES];
+        for (lane, node) in nodes.iter_mut().enumerate() {
+            *node = (phase + lane) / block;
+        }
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let codes = &codes[k * n_codes * W..][..n_codes * W];
+            let base = u64::from(one.offset);
+            let mut columns = [0; LANES];
+            for (lane, column) in columns.iter_mut().enumerate().filter(|(lane, _)| one.mask >> lane & 1 != 0) {
+                *column = origins[lane].wrapping_add(base).wrapping_add(code::<W>(codes, nodes[lane]));
+            }
+            for j in 0..block {
+                let values = self.values.step(of, k * block + j);
+                for lane in 0..LANES {
+                    let is_there = one.mask >> lane & 1 != 0;
+                    let column = columns[lane] as usize + if is_there { j } else { 0 };
+                    // SAFETY: as above; all columns of a block have been checked.
+                    let x = unsafe { *self.x.get_unchecked(column) };
+                    let sum = R::add(sums[lane], R::multiply(values[lane], x));
+                    sums[lane] = if is_there { sum } else { sums[lane] };
+                }
+            }
+        }
+        sums
+    }
+
+    /// What is added to the columns of each lane.
+    #[inline(always)]
+    fn origins(&self, slice: &Slice) -> [u64; LANES] {
+        origins(&self.view, slice)
+    }
+}
+
+/// What is added to the columns of each lane of a slice.
+#[inline(always)]
+pub fn origins(view: &View, slice: &Slice) -> [u64; LANES] {
+    let mut origins = [slice.base; LANES];
+    if slice.has(RELATIVE) {
+        let (rows, subs) = view.lanes(slice);
+        let is_blocked = slice.has(BLOCKED);
+        for (lane, origin) in origins.iter_mut().enumerate() {
+            let sub = if is_blocked { u64::from(subs[lane]) } else { 0 };
+            *origin = origin.wrapping_add(rows[lane].wrapping_sub(sub));
+        }
+    }
+    origins
+}
+
+/// Code `i` of `W` bytes.
+#[inline(always)]
+pub fn code<const W: usize>(codes: &[u8], i: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..W].copy_from_slice(&codes[i * W..][..W]);
+    u64::from_le_bytes(bytes)
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+pub fn fold<T: Copy, R: Ring<T>>(mut sums: [T; LANES]) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            sums[lane] = R::add(sums[lane], sums[lane + half]);
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
+/// What a thread does at a time.
+enum Work<'a, T> {
+    /// Some slices of rows that are not long, to the rows of their windows, of which the first is `first`.
+    Rows(Range<usize>, u64, &'a mut [T]),
+    /// Some slices of long rows, to one sum each.
+    Long(Range<usize>, &'a mut [T]),
+}
+
+/// Does it, by what finds the sums of a slice.
+#[inline(always)]
+fn work<T: Element, R: Ring<T>>(view: &View, work: Work<T>, sums_of: impl Fn(usize, &Slice) -> Sums<T>) {
+    match work {
+        Work::Rows(slices, first, y) => {
+            for i in slices {
+                let slice = view.slice(i);
+                let sums = sums_of(i, &slice);
+                let n_lanes = usize::from(slice.n_lanes);
+                if slice.order_at == IN_ORDER {
+                    let at = (u64::from(slice.place) * LANES as u64 - first) as usize;
+                    y[at..at + n_lanes].copy_from_slice(&sums[..n_lanes]);
+                } else {
+                    let (rows, _) = view.lanes(&slice);
+                    for lane in 0..n_lanes {
+                        y[(rows[lane] - first) as usize] = sums[lane];
+                    }
+                }
+            }
+        }
+        Work::Long(slices, to) => {
+            for (i, to) in slices.zip(to) {
+                *to = fold::<T, R>(sums_of(i, &view.slice(i)));
+            }
+        }
+    }
+}
+
+macro_rules! avx2 {
+    ([$($feature:literal)*]) => {
+        /// Sums of products with these instructions.
+        #[cfg(target_arch = "x86_64")]
+        $(#[target_feature(enable = $feature)])*
+        fn work_avx2<T: Element, V: Values<T>>(job: &Job<T, V>, what: Work<T>) {
+            work::<T, PlusTimes>(&job.view, what, |i, slice| job.slice::<PlusTimes>(i, slice));
+        }
+    };
+}
+macro_rules! avx512 {
+    ([$($feature:literal)*]) => {
+        /// The same.
+        #[cfg(target_arch = "x86_64")]
+        $(#[target_feature(enable = $feature)])*
+        fn work_avx512<T: Element, V: Values<T>>(job: &Job<T, V>, wide: &avx512::Job<T, V>, what: Work<T>) {
+            let sums_of = |i: usize, slice: &Slice| {
+                // SAFETY: this function is made for AVX-512; tables and vector are those of `job`.
+                match unsafe { wide.slice(i, slice) } {
+                    Some(sums) => sums,
+                    None if slice.has(BLOCKED) => job.blocks::<PlusTimes, 8>(i, slice),
+                    None => job.lanes::<PlusTimes, 8>(i, slice),
+                }
+            };
+            work::<T, PlusTimes>(&job.view, what, sums_of);
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+crate::cpu::level::features!(avx2 => avx2! {});
+#[cfg(target_arch = "x86_64")]
+crate::cpu::level::features!(avx512 => avx512! {});
+
+/// A product of a matrix.
+struct Product<'a, T> {
+    matrix: &'a Matrix,
+    x: &'a [T],
+    y: &'a mut [T],
+    pool: &'a Pool,
+}
+
+/// Slices of long rows that a thread takes at a time.
+const LONG_AT_A_TIME: usize = 64;
+
+impl<T: Element> Product<'_, T> {
+    /// Shares the work among threads: `run` does what a thread does at a time.
+    fn share<R: Ring<T>>(self, run: impl Fn(Work<T>) + Sync) -> Result<()> {
+        let Self { matrix, x: _, y, pool } = self;
+        let view = matrix.view();
+        let head = view.head;
+        let mut long_sums = try_vec(head.n_long_slices, "sums of long rows")?;
+        long_sums.resize(head.n_long_slices, T::default());
+
+        let pieces = matrix.pieces(pool.pieces(matrix.frame_bytes() as u64));
+        let mut items = try_vec(pieces.len() + head.n_long_slices.div_ceil(LONG_AT_A_TIME), "bookkeeping")?;
+        for (sums, i) in long_sums.chunks_mut(LONG_AT_A_TIME).zip((head.n_slices..).step_by(LONG_AT_A_TIME)) {
+            items.push(Work::Long(i..i + sums.len(), sums));
+        }
+        let mut rest = &mut *y;
+        for windows in pieces {
+            let first = windows.start * WINDOW;
+            let n = (windows.len() * WINDOW).min(rest.len());
+            let (own, others) = rest.split_at_mut(n);
+            rest = others;
+            items.push(Work::Rows(matrix.slices_of(windows), first as u64, own));
+        }
+        pool.map(items, |what| {
+            let _ieee = Ieee::begin();
+            run(what);
+        });
+        let _ieee = Ieee::begin();
+        for i in 0..head.n_long {
+            let long = view.long(i);
+            let own = &long_sums[long.first as usize..][..long.n as usize];
+            y[long.row as usize] = own[1..].iter().fold(own[0], |sum, &one| R::add(sum, one));
+        }
+        Ok(())
+    }
+
+    /// In any semiring, with the instructions that every CPU has.
+    fn portable<R: Ring<T>>(self) -> Result<()> {
+        let (view, x) = (self.matrix.view(), self.x);
+        with_any_values(&view, |values| {
+            let job = Job { view, values, x };
+            self.share::<R>(|what| work::<T, R>(&view, what, |i, slice| job.slice::<R>(i, slice)))
+        })
+    }
+}
+
+/// Sums of products with AVX2.
+#[cfg(target_arch = "x86_64")]
+struct Avx2<'a, T>(Product<'a, T>);
+
+#[cfg(target_arch = "x86_64")]
+impl<T: Element> WithValues<T> for Avx2<'_, T> {
+    type Output = ();
+
+    fn run<V: Values<T>>(self, values: V) -> Result<()> {
+        let job = Job { view: self.0.matrix.view(), values, x: self.0.x };
+        // SAFETY: whoever has the level has asked the CPU.
+        self.0.share::<PlusTimes>(|what| unsafe { work_avx2::<T, V>(&job, what) })
+    }
+}
+
+/// Sums of products with AVX-512.
+#[cfg(target_arch = "x86_64")]
+struct Avx512<'a, T>(Product<'a, T>);
+
+#[cfg(target_arch = "x86_64")]
+impl<T: Element> WithValues<T> for Avx512<'_, T> {
+    type Output = ();
+
+    fn run<V: Values<T>>(self, values: V) -> Result<()> {
+        let (view, x) = (self.0.matrix.view(), self.0.x);
+        let (job, wide) = (Job { view, values, x }, avx512::Job::new(view, values, x));
+        // SAFETY: whoever has the level has asked the CPU.
+        self.0.share::<PlusTimes>(|what| unsafe { work_avx512::<T, V>(&job, &wide, what) })
+    }
+}
+
+/// y = A x in a semiring.
+///
+/// # Errors
+/// `InvalidArgument` for vectors of other lengths or another type, `OutOfMemory`.
+pub fn multiply<T: Element>(
+    matrix: &Matrix,
+    semiring: Semiring,
+    x: &[T],
+    y: &mut [T],
+    level: Level,
+    pool: &Pool,
+) -> Result<()> {
+    let head = matrix.head();
+    check::<T>(matrix, (x.len(), head.n_cols), (y.len(), head.n_rows))?;
+    let product = Product { matrix, x, y, pool };
+    match (semiring, level.kind()) {
+        #[cfg(target_arch = "x86_64")]
+        (Semiring::PlusTimes, CpuLevel::Avx2) => with_values(&matrix.view(), Avx2(product)),
+        #[cfg(target_arch = "x86_64")]
+        (Semiring::PlusTimes, CpuLevel::Avx512) if x.len() as u64 <= avx512::MAX_COLS => {
+            with_values(&matrix.view(), Avx512(product))
+        }
+        (Semiring::PlusTimes, _) => product.portable::<PlusTimes>(),
+        (Semiring::MinPlus, _) => product.portable::<MinPlus>(),
+        (Semiring::MaxTimes, _) => product.portable::<MaxTimes>(),
+        (Semiring::OrAnd, _) => product.portable::<OrAnd>(),
+    }
+}
+
+/// Whether two vectors are a matrix's.
+pub fn check<T: Element>(matrix: &Matrix, x: (usize, u64), y: (usize, u64)) -> Result<()> {
+    if T::DTYPE != matrix.head().dtype {
+        let (own, theirs) = (matrix.head().dtype.name(), T::DTYPE.name());
+        return Err(Error::invalid(format!("the matrix has {own} values, the vectors {theirs}")));
+    }
+    for (name, (n, need)) in [("x", x), ("y", y)] {
+        if n as u64 != need {
+            return Err(Error::invalid(format!("{name} has {n} elements; with this matrix it must have {need}")));
+        }
+    }
+    Ok(())
+}

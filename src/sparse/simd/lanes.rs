@@ -1,0 +1,288 @@
+//! 16 elements at a time: one register of floats, two of doubles.
+
+use std::arch::x86_64::*;
+
+/// Elements of which 16 are a vector, or two.
+///
+/// # Safety
+/// All functions need AVX-512 (F, BW, DQ, VL) and must be inlined into code that is made for it.
+pub unsafe trait Lanes: Copy {
+    /// 16 of them.
+    type Vector: Copy;
+    /// Zeros.
+    unsafe fn zero() -> Self::Vector;
+    /// 16 that lie side by side.
+    unsafe fn load(from: *const Self) -> Self::Vector;
+    /// Those of `mask`, and zeros.
+    unsafe fn load_some(mask: u16, from: *const Self) -> Self::Vector;
+    /// Those at `from + at` of `mask`, and zeros.
+    unsafe fn gather(mask: u16, from: *const Self, at: __m512i) -> Self::Vector;
+    /// Those with the numbers `at`.
+    unsafe fn pick(of: Self::Vector, at: __m512i) -> Self::Vector;
+    /// 16 times the same.
+    unsafe fn same(value: Self) -> Self::Vector;
+    /// One register.
+    type Register: Copy;
+    /// Elements of a register.
+    const GROUP: usize;
+    /// Zeros.
+    unsafe fn zeros() -> Self::Register;
+    /// The first elements, those of `side`, of as many nodes as two registers have room for with 4 each: those of `present`, at
+    /// `from + columns[node]`, and zeros.
+    unsafe fn nodes(from: *const Self, columns: *const u32, present: u32, side: u8) -> [Self::Register; 2];
+    /// Numbers for [`Lanes::pick_of`], of which a register has fewer if elements are large.
+    unsafe fn numbers(numbers: &[u32; 16]) -> __m512i;
+    /// Those elements of two registers that have these numbers.
+    unsafe fn pick_of(of: [Self::Register; 2], numbers: __m512i) -> Self::Register;
+    /// `sum + a × b` in `mask`, each rounded.
+    unsafe fn add_group(mask: u16, sum: Self::Register, a: Self::Register, b: Self::Register) -> Self::Register;
+    /// A register of elements side by side.
+    unsafe fn load_group(from: *const Self) -> Self::Register;
+    /// Puts them side by side.
+    unsafe fn store_group(to: *mut Self, group: Self::Register);
+    /// `sum + a × b`, each rounded.
+    unsafe fn add_product(sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The same in `mask`, and `sum` elsewhere.
+    unsafe fn add_some(mask: u16, sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Puts 16 side by side.
+    unsafe fn store(to: *mut Self, vector: Self::Vector);
+}
+
+// SAFETY: nothing but instructions of AVX-512; pointers are the caller's.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one intrinsic each, whose promises are the trait's")]
+unsafe impl Lanes for f32 {
+    type Vector = __m512;
+
+    #[inline(always)]
+    unsafe fn zero() -> __m512 {
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> __m512 {
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(mask: u16, from: *const f32) -> __m512 {
+        unsafe { _mm512_maskz_loadu_ps(mask, from) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(mask: u16, from: *const f32, at: __m512i) -> __m512 {
+        unsafe { _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), mask, at, from) }
+    }
+
+    #[inline(always)]
+    unsafe fn pick(of: __m512, at: __m512i) -> __m512 {
+        unsafe { _mm512_permutexvar_ps(at, of) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(sum: __m512, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_add_ps(sum, _mm512_mul_ps(a, b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_some(mask: u16, sum: __m512, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mask_add_ps(sum, mask, sum, _mm512_mul_ps(a, b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, vector: __m512) {
+        unsafe { _mm512_storeu_ps(to, vector) }
+    }
+
+    #[inline(always)]
+    unsafe fn same(value: f32) -> __m512 {
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    type Register = __m512;
+    const GROUP: usize = 16;
+
+    #[inline(always)]
+    unsafe fn zeros() -> __m512 {
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    unsafe fn nodes(from: *const f32, columns: *const u32, present: u32, side: u8) -> [__m512; 2] {
+        unsafe {
+            let mut registers = [_mm512_setzero_ps(); 2];
+            for (i, register) in registers.iter_mut().enumerate() {
+                let low = _mm512_castps128_ps512(node_f32(from, columns, present, side, 4 * i));
+                let low = _mm512_insertf32x4::<1>(low, node_f32(from, columns, present, side, 4 * i + 1));
+                let low = _mm512_insertf32x4::<2>(low, node_f32(from, columns, present, side, 4 * i + 2));
+                *register = _mm512_insertf32x4::<3>(low, node_f32(from, columns, present, side, 4 * i + 3));
+            }
+            registers
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn numbers(numbers: &[u32; 16]) -> __m512i {
+        unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn pick_of(of: [__m512; 2], numbers: __m512i) -> __m512 {
+        unsafe { _mm512_permutex2var_ps(of[0], numbers, of[1]) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_group(mask: u16, sum: __m512, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mask_add_ps(sum, mask, sum, _mm512_mul_ps(a, b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_group(from: *const f32) -> __m512 {
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_group(to: *mut f32, group: __m512) {
+        unsafe { _mm512_storeu_ps(to, group) }
+    }
+}
+
+/// Elements 0 to 7 of 16, and 8 to 15.
+type Pair = (__m512d, __m512d);
+
+// SAFETY: as above.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "a few intrinsics each, whose promises are the trait's")]
+unsafe impl Lanes for f64 {
+    type Vector = Pair;
+
+    #[inline(always)]
+    unsafe fn zero() -> Pair {
+        unsafe { (_mm512_setzero_pd(), _mm512_setzero_pd()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Pair {
+        unsafe { (_mm512_loadu_pd(from), _mm512_loadu_pd(from.add(8))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(mask: u16, from: *const f64) -> Pair {
+        let [low, high] = mask.to_le_bytes();
+        unsafe { (_mm512_maskz_loadu_pd(low, from), _mm512_maskz_loadu_pd(high, from.wrapping_add(8))) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(mask: u16, from: *const f64, at: __m512i) -> Pair {
+        let [low, high] = mask.to_le_bytes();
+        unsafe {
+            let zero = _mm512_setzero_pd();
+            let first = _mm512_mask_i32gather_pd::<8>(zero, low, _mm512_castsi512_si256(at), from);
+            // Nodes of large blocks are few.
+            let second = match high {
+                0 => zero,
+                _ => _mm512_mask_i32gather_pd::<8>(zero, high, _mm512_extracti64x4_epi64::<1>(at), from),
+            };
+            (first, second)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pick(of: Pair, at: __m512i) -> Pair {
+        unsafe {
+            let low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(at));
+            let high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(at));
+            (_mm512_permutex2var_pd(of.0, low, of.1), _mm512_permutex2var_pd(of.0, high, of.1))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(sum: Pair, a: Pair, b: Pair) -> Pair {
+        unsafe { (_mm512_add_pd(sum.0, _mm512_mul_pd(a.0, b.0)), _mm512_add_pd(sum.1, _mm512_mul_pd(a.1, b.1))) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_some(mask: u16, sum: Pair, a: Pair, b: Pair) -> Pair {
+        let [low, high] = mask.to_le_bytes();
+        unsafe {
+            (
+                _mm512_mask_add_pd(sum.0, low, sum.0, _mm512_mul_pd(a.0, b.0)),
+                _mm512_mask_add_pd(sum.1, high, sum.1, _mm512_mul_pd(a.1, b.1)),
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f64, vector: Pair) {
+        unsafe {
+            _mm512_storeu_pd(to, vector.0);
+            _mm512_storeu_pd(to.add(8), vector.1);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn same(value: f64) -> Pair {
+        unsafe { (_mm512_set1_pd(value), _mm512_set1_pd(value)) }
+    }
+
+    type Register = __m512d;
+    const GROUP: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zeros() -> __m512d {
+        unsafe { _mm512_setzero_pd() }
+    }
+
+    #[inline(always)]
+    unsafe fn nodes(from: *const f64, columns: *const u32, present: u32, side: u8) -> [__m512d; 2] {
+        unsafe {
+            let mut registers = [_mm512_setzero_pd(); 2];
+            for (i, register) in registers.iter_mut().enumerate() {
+                let low = _mm512_castpd256_pd512(node_f64(from, columns, present, side, 2 * i));
+                *register = _mm512_insertf64x4::<1>(low, node_f64(from, columns, present, side, 2 * i + 1));
+            }
+            registers
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn numbers(numbers: &[u32; 16]) -> __m512i {
+        unsafe { _mm512_cvtepu32_epi64(_mm256_loadu_si256(numbers.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn pick_of(of: [__m512d; 2], numbers: __m512i) -> __m512d {
+        unsafe { _mm512_permutex2var_pd(of[0], numbers, of[1]) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_group(mask: u16, sum: __m512d, a: __m512d, b: __m512d) -> __m512d {
+        unsafe { _mm512_mask_add_pd(sum, mask as u8, sum, _mm512_mul_pd(a, b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_group(from: *const f64) -> __m512d {
+        unsafe { _mm512_loadu_pd(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_group(to: *mut f64, group: __m512d) {
+        unsafe { _mm512_storeu_pd(to, group) }
+    }
+}
+
+// Functions, and no closures: those would be made for any CPU, and call every instruction.
+
+/// The elements of node `i`.
+#[inline(always)]
+unsafe fn node_f32(from: *const f32, columns: *const u32, present: u32, side: u8, i: usize) -> __m128 {
+    let mask = if present >> i & 1 != 0 { side } else { 0 };
+    // SAFETY: the promises of [`Lanes::nodes`].
+    unsafe { _mm_maskz_loadu_ps(mask, from.wrapping_add(*columns.add(i) as usize)) }
+}
+
+/// The same.
+#[inline(always)]
+unsafe fn node_f64(from: *const f64, columns: *const u32, present: u32, side: u8, i: usize) -> __m256d {
+    let mask = if present >> i & 1 != 0 { side } else { 0 };
+    // SAFETY: as above.
+    unsafe { _mm256_maskz_loadu_pd(mask, from.wrapping_add(*columns.add(i) as usize)) }
+}

@@ -1,0 +1,156 @@
+"""Sparse matrices that stay compressed, against SciPy."""
+
+import pathlib
+import pickle
+
+import anndata
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import cg
+
+import gridz
+import gridz.cci
+
+SHARED = pathlib.Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+
+
+def laplace(n: int) -> sp.csr_array:
+    """The 7-point Laplace operator of a cube of n³ points, with a little more on the diagonal."""
+    line = sp.diags_array([-np.ones(n - 1), 2.01 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    one = sp.eye_array(n)
+    kron = sp.kron
+    return (kron(kron(line, one), one) + kron(kron(one, line), one) + kron(kron(one, one), line)).tocsr()
+
+
+def random(n_rows: int, n_cols: int, density: float, dtype) -> sp.csr_array:
+    rng = np.random.default_rng(5)
+    made = sp.random_array((n_rows, n_cols), density=density, rng=rng, format="csr")
+    made.sort_indices()
+    return made.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_products_are_those_of_scipy(dtype, layout):
+    a = random(900, 700, 0.02, dtype)
+    c = gridz.cci.compress(a.asformat(layout))
+    rng = np.random.default_rng(6)
+    x, w = rng.random(700).astype(dtype), rng.random((900, 5)).astype(dtype)
+    assert c.shape == a.shape and c.dtype == dtype and c.nnz == a.nnz
+    # Rows are summed in SciPy's order, so nothing differs.
+    assert np.array_equal(c @ x, a @ x)
+    np.testing.assert_allclose(c.T @ w, a.T @ w, rtol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(c.rmatvec(w[:, 0]), a.T @ w[:, 0], rtol=1e-5 if dtype == np.float32 else 1e-12)
+    assert np.array_equal(c @ np.stack([x, 2 * x], 1), a @ np.stack([x, 2 * x], 1))
+    back = c.tocsr()
+    assert all(np.array_equal(b, d) for b, d in [(back.indptr, a.indptr), (back.indices, a.indices), (back.data, a.data)])
+    part = c.rows(100, 250)
+    assert part.shape == (150, 700) and (part != a[100:250]).nnz == 0
+
+
+def test_conjugate_gradients_converge_as_with_scipy():
+    a = laplace(20)
+    c = gridz.cci.compress(a)
+    b = np.random.default_rng(7).random(a.shape[0])
+    steps = {"scipy": [], "gridz": []}
+    x, failed = cg(a, b, rtol=1e-10, callback=lambda x: steps["scipy"].append(x.copy()))
+    y, also = cg(c, b, rtol=1e-10, callback=lambda x: steps["gridz"].append(x.copy()))
+    assert failed == also == 0 and len(steps["scipy"]) == len(steps["gridz"]) > 10
+    assert np.array_equal(x, y)
+    assert c.info["by_distance"] == a.nnz and c.nbytes < (a.data.nbytes + a.indices.nbytes) / 4
+
+
+def test_semirings():
+    a = random(300, 300, 0.03, np.float64)
+    c = gridz.cci.compress(a)
+    x = np.random.default_rng(8).random(300)
+    dense = a.toarray()
+    stored = np.zeros(a.shape, bool)
+    stored[a.tocoo().coords] = True
+    shortest = np.where(stored, dense + x, np.inf).min(axis=1)
+    assert np.array_equal(c.multiply(x, "min_plus"), shortest)
+    assert np.array_equal(c.multiply(x, "max_times"), np.where(stored, dense * x, -np.inf).max(axis=1))
+    reach = (x > 0.9).astype(float)
+    assert np.array_equal(c.multiply(reach, "or_and"), ((stored & (reach > 0)).any(axis=1)).astype(float))
+    with pytest.raises(gridz.InvalidArgument, match="plus_times"):
+        c.multiply(x, "min_max")
+
+
+def test_unsorted_double_and_wide_indices():
+    starts = np.array([0, 4, 4, 6], np.int64)
+    columns = np.array([5, 1, 5, 2**40, 0, 0], np.int64)
+    a = sp.csr_array((np.arange(6.0), columns, starts), shape=(3, 2**40 + 1))
+    c = gridz.cci.compress(a)
+    back = c.tocsr()
+    assert np.array_equal(back.indices, columns) and np.array_equal(back.data, a.data)
+    for n in (0, 1):
+        empty = gridz.cci.compress(sp.csr_array((n, n)))
+        assert (empty @ np.zeros(n)).shape == (n,) and empty.tocsr().nnz == 0
+
+
+def test_threads_and_values_change_nothing():
+    a = laplace(24)
+    x = np.random.default_rng(9).random(a.shape[0])
+    made = [gridz.cci.compress(a, values, threads) for values in ("best", "plain", "blocks") for threads in (1, 3)]
+    assert all(np.array_equal(c @ x, a @ x) for c in made)
+    assert made[0].info["values"] == "dictionary of 1 byte"
+    with pytest.raises(gridz.InvalidArgument, match="not all the same"):
+        gridz.cci.compress(a, "constant")
+
+
+def test_frames_come_back_and_damage_is_seen(tmp_path):
+    c = gridz.cci.compress(laplace(12))
+    c.save(tmp_path / "a")
+    frame = c.tobytes()
+    x = np.ones(c.shape[1])
+    for again in (gridz.cci.load(tmp_path / "a"), pickle.loads(pickle.dumps(c)), gridz.cci.loads(memoryview(frame))):
+        assert again.tobytes() == frame and np.array_equal(again @ x, c @ x)
+    with pytest.raises(gridz.Truncated):
+        gridz.cci.loads(frame[:-1])
+    with pytest.raises(gridz.Corrupt, match="checksum"):
+        gridz.cci.loads(frame[:-70] + bytes([frame[-70] ^ 1]) + frame[-69:])
+    with pytest.raises(gridz.Corrupt, match="GRDM"):
+        gridz.cci.loads(bytes(200))
+
+
+def test_wrong_arguments_say_so():
+    c = gridz.cci.compress(sp.eye_array(5, format="csr"))
+    with pytest.raises(gridz.InvalidArgument, match="5 elements"):
+        c.multiply(np.ones(4))
+    with pytest.raises(gridz.InvalidArgument, match="csr_array"):
+        gridz.cci.compress(np.eye(3))
+    with pytest.raises(gridz.InvalidArgument, match="column 9"):
+        broken = sp.csr_array((np.ones(1), np.array([0]), np.array([0, 1])), shape=(1, 5))
+        broken.indices[0] = 9
+        gridz.cci.compress(broken)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_anndata_files_are_read(tmp_path, layout):
+    a = random(200, 90, 0.1, np.float32).asformat(layout)
+    a.data[:] = np.round(a.data * 9)
+    made = anndata.AnnData(X=sp.csr_matrix(a) if layout == "csr" else sp.csc_matrix(a))
+    made.write_h5ad(tmp_path / "a.h5ad")
+    c = gridz.cci.read_h5(tmp_path / "a.h5ad")
+    x = np.random.default_rng(1).random(90).astype(np.float32)
+    assert c.shape == (200, 90) and np.array_equal(c @ x, a.tocsr() @ x)
+    with h5py.File(tmp_path / "a.h5ad") as file:
+        assert gridz.cci.read_h5(file["X"]).tobytes() == c.tobytes()
+        with pytest.raises(gridz.InvalidArgument, match="data, indices and indptr"):
+            gridz.cci.read_h5(file, "obs")
+
+
+@pytest.mark.parametrize("name", ["bcsstk16_fem", "bayer10_chem"])
+def test_reference_matrices(name):
+    if not SHARED.is_dir():
+        pytest.skip("no reference data beside the checkout")
+    read = lambda part, dtype: np.fromfile(SHARED / f"{name}.{part}.bin", dtype)
+    starts, columns, values = read("indptr.i32", np.int32), read("indices.i32", np.int32), read("data.f64", np.float64)
+    n = len(starts) - 1
+    a = sp.csr_array((values, columns, starts), shape=(n, n))
+    c = gridz.cci.compress(a)
+    x = np.random.default_rng(3).random(n)
+    np.testing.assert_allclose(c @ x, a @ x, rtol=1e-12, atol=1e-9 * np.abs(a @ x).max())
+    assert np.array_equal(c.tocsr().indices, columns) and np.array_equal(c.tocsr().data, values)

@@ -1,0 +1,498 @@
+//! Sparse matrices against the plainest loops, bit for bit, at every level of instructions and several numbers of threads;
+//! and frames that were damaged.
+
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
+use gridz::sparse::element::{Element, Semiring};
+use gridz::sparse::frame::{HEADER_BYTES, seal};
+use gridz::sparse::{self, Csr, Matrix, OwnCsr, ValueChoice};
+use proptest::prelude::*;
+
+/// A matrix in rows, with memory of its own.
+#[derive(Debug, Clone)]
+struct Own<T> {
+    n_cols: u64,
+    starts: Vec<i64>,
+    columns: Vec<i64>,
+    values: Vec<T>,
+}
+
+impl<T: Element + std::fmt::Debug> Own<T> {
+    fn of(n_cols: u64, rows: Vec<Vec<i64>>, value: impl Fn(usize) -> T) -> Self {
+        let mut starts = vec![0];
+        let mut columns = Vec::new();
+        for row in rows {
+            columns.extend(row);
+            starts.push(columns.len() as i64);
+        }
+        let values = (0..columns.len()).map(value).collect();
+        Self { n_cols, starts, columns, values }
+    }
+
+    fn csr(&self) -> Csr<'_, i64, T> {
+        let Self { n_cols, starts, columns, values } = self;
+        Csr { n_rows: starts.len() as u64 - 1, n_cols: *n_cols, starts, columns, values }
+    }
+
+    fn compress(&self, choice: ValueChoice) -> Matrix {
+        sparse::compress(&self.csr(), choice, &Pool::new(1)).unwrap()
+    }
+
+    /// Row `r`, in order.
+    fn row(&self, r: usize) -> impl Iterator<Item = (usize, T)> {
+        let range = self.starts[r] as usize..self.starts[r + 1] as usize;
+        range.map(|i| (self.columns[i] as usize, self.values[i]))
+    }
+}
+
+fn zero<T: Element>(ring: Semiring) -> T {
+    match ring {
+        Semiring::PlusTimes | Semiring::OrAnd => T::default(),
+        Semiring::MinPlus => T::INFINITY,
+        Semiring::MaxTimes => T::MINUS_INFINITY,
+    }
+}
+
+fn add<T: Element>(ring: Semiring, sum: T, a: T, x: T) -> T {
+    let none = T::default();
+    match ring {
+        Semiring::PlusTimes => sum.plus(a.times(x)),
+        Semiring::MinPlus => {
+            if a.plus(x) < sum {
+                a.plus(x)
+            } else {
+                sum
+            }
+        }
+        Semiring::MaxTimes => {
+            if a.times(x) > sum {
+                a.times(x)
+            } else {
+                sum
+            }
+        }
+        Semiring::OrAnd => {
+            if sum != none || (a != none && x != none) {
+                T::ONE
+            } else {
+                none
+            }
+        }
+    }
+}
+
+/// Two results together.
+fn join<T: Element>(ring: Semiring, a: T, b: T) -> T {
+    match ring {
+        Semiring::PlusTimes | Semiring::OrAnd => add(ring, a, b, T::ONE),
+        Semiring::MinPlus => add(ring, a, b, T::default()),
+        Semiring::MaxTimes => add(ring, a, b, T::ONE),
+    }
+}
+
+/// A row of `SPEC.md`: from the first element to the last, or in 32 sums for each 4096 elements.
+fn row_product<T: Element>(ring: Semiring, row: &[(usize, T)], is_long: bool, x: impl Fn(usize) -> T) -> T {
+    let sum = |elements: &mut dyn Iterator<Item = &(usize, T)>| {
+        elements.fold(zero(ring), |sum, &(column, value)| add(ring, sum, value, x(column)))
+    };
+    if !is_long {
+        return sum(&mut row.iter());
+    }
+    let parts = row.chunks(4096).map(|part| {
+        let mut sums: Vec<T> = (0..32).map(|lane| sum(&mut part.iter().skip(lane).step_by(32))).collect();
+        while sums.len() > 1 {
+            let half = sums.len() / 2;
+            sums = (0..half).map(|i| join(ring, sums[i], sums[i + half])).collect();
+        }
+        sums[0]
+    });
+    parts.reduce(|a, b| join(ring, a, b)).unwrap()
+}
+
+fn bits<T: Element>(values: &[T]) -> Vec<u64> {
+    values.iter().map(|value| value.bits()).collect()
+}
+
+/// Everything that a matrix can do, against plain loops.
+fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
+    let matrix = own.compress(choice);
+    let n_rows = own.starts.len() - 1;
+    let n_cols = own.n_cols as usize;
+    let pools = [1, 3].map(Pool::new);
+    let frame = matrix.frame().to_vec();
+    assert_eq!(sparse::compress(&own.csr(), choice, &pools[1]).unwrap().frame(), frame, "threads change nothing");
+    let again = Matrix::from_frame(&frame, &pools[1]).unwrap();
+    assert_eq!(again.frame(), frame);
+
+    for rows in [0..n_rows, n_rows / 3..n_rows / 2, n_rows..n_rows] {
+        let rows = rows.start as u64..rows.end as u64;
+        let found = sparse::decode::<i64, T>(&matrix, rows.clone(), &pools[0]).unwrap();
+        let (start, end) = (own.starts[rows.start as usize], own.starts[rows.end as usize]);
+        assert_eq!(found.columns, own.columns[start as usize..end as usize]);
+        assert_eq!(bits(&found.values), bits(&own.values[start as usize..end as usize]));
+        let starts: Vec<i64> =
+            own.starts[rows.start as usize..=rows.end as usize].iter().map(|at| at - start).collect();
+        assert_eq!(found.starts, starts);
+        assert_eq!(sparse::count(&matrix, rows).unwrap(), (end - start) as u64);
+    }
+
+    let view = again.view();
+    let long: Vec<u64> = (0..view.head.n_long).map(|i| view.long(i).row).collect();
+    let n = 3;
+    let x: Vec<T> = (0..n_cols * n).map(|i| T::element(i)).collect();
+    let first: Vec<T> = x.iter().step_by(n).copied().collect();
+    for ring in Semiring::ALL {
+        let mut want = vec![T::default(); n_rows * n];
+        for r in 0..n_rows {
+            let row: Vec<(usize, T)> = own.row(r).collect();
+            for j in 0..n {
+                let is_long = long.contains(&(r as u64));
+                want[r * n + j] = row_product(ring, &row, is_long, |column| x[column * n + j]);
+            }
+        }
+        let want_first: Vec<T> = want.iter().step_by(n).copied().collect();
+        for pool in &pools {
+            for level in Level::all() {
+                let mut y = vec![T::INFINITY; n_rows];
+                sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
+                assert_eq!(bits(&y), bits(&want_first), "{ring:?} at {level:?}");
+            }
+            let mut y = vec![T::INFINITY; n_rows * n];
+            sparse::multiply_wide(&matrix, ring, n, &x, &mut y, pool).unwrap();
+            assert_eq!(bits(&y), bits(&want), "{ring:?}");
+        }
+
+        // The transpose: the same bits with any threads; and but for their order the sums of the columns.
+        let x: Vec<T> = (0..n_rows * n).map(|i| T::element(i)).collect();
+        let results = [0, 1].map(|i| {
+            let mut y = vec![T::ONE; n_cols * n];
+            sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, &pools[i]).unwrap();
+            y
+        });
+        assert_eq!(bits(&results[0]), bits(&results[1]));
+        let mut want = vec![zero::<T>(ring); n_cols * n];
+        for r in 0..n_rows {
+            for (column, value) in own.row(r) {
+                for j in 0..n {
+                    want[column * n + j] = add(ring, want[column * n + j], value, x[r * n + j]);
+                }
+            }
+        }
+        for (found, want) in results[0].iter().zip(&want) {
+            let far = (found.number() - want.number()).abs();
+            assert!(found == want || far <= 1e-3 * (1.0 + want.number().abs()), "{found:?} {want:?}");
+        }
+    }
+    matrix
+}
+
+/// Both types of elements.
+trait Number: Element + std::fmt::Debug {
+    /// Element `i` of a vector.
+    fn element(i: usize) -> Self;
+    /// For comparisons.
+    fn number(self) -> f64;
+}
+
+macro_rules! numbers {
+    ($($type:ident)*) => {$(
+        impl Number for $type {
+            fn element(i: usize) -> Self {
+                if i % 7 == 3 { 0.0 } else { 1.0 + (i * 37 % 101) as $type / 64.3 }
+            }
+
+            fn number(self) -> f64 {
+                self.into()
+            }
+        }
+    )*};
+}
+numbers!(f32 f64);
+
+/// Values of several kinds: any, one, few, many, counts, smooth.
+fn value(kind: usize, i: usize) -> f64 {
+    match kind {
+        0 => 0.1 + (i as f64 * 0.7).sin(),
+        1 => 2.5,
+        2 => [1.0, -1.0, 0.0, -0.0, 3.5][i * i % 5],
+        3 => (i * i % 1009) as f64 / 7.0,
+        4 => (i * i % 19) as f64,
+        _ => 1.0 + 1e-4 * (i as f64 / 100.0).cos(),
+    }
+}
+
+fn check_both(n_cols: u64, rows: &[Vec<i64>], kind: usize, choice: ValueChoice) -> Matrix {
+    check(&Own::of(n_cols, rows.to_vec(), |i| value(kind, i) as f32), choice);
+    check(&Own::of(n_cols, rows.to_vec(), |i| value(kind, i)), choice)
+}
+
+/// Points of a grid with their neighbours, `b` unknowns each.
+fn stencil(n: i64, b: i64, far: bool) -> (u64, Vec<Vec<i64>>) {
+    let mut rows = Vec::new();
+    for p in 0..n * n * n {
+        let (i, j, k) = (p / n / n, p / n % n, p % n);
+        let mut row = Vec::new();
+        for (a, b, c) in (0..27i64).map(|q| (q / 9 - 1, q / 3 % 3 - 1, q % 3 - 1)) {
+            let near = a.abs() + b.abs() + c.abs() <= 1;
+            let inside = [i + a, j + b, k + c].iter().all(|x| (0..n).contains(x));
+            if inside && (far || near) {
+                row.push(((i + a) * n + j + b) * n + k + c);
+            }
+        }
+        for _ in 0..b {
+            rows.push(row.iter().flat_map(|point| (0..b).map(move |j| point * b + j)).collect());
+        }
+    }
+    ((n * n * n * b) as u64, rows)
+}
+
+/// Nodes at random, with 2 to 12 neighbours near them and `b` unknowns each.
+fn mesh(n: i64, b: i64) -> (u64, Vec<Vec<i64>>) {
+    let mut state = 1u64;
+    let mut random = |below: i64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 33) as i64) % below
+    };
+    let mut rows = Vec::new();
+    for node in 0..n {
+        let m = 2 + random(11);
+        let mut row: Vec<i64> = (0..m).map(|_| (node + random(600) - 300).clamp(0, n - 1)).collect();
+        row.sort_unstable();
+        row.dedup();
+        for _ in 0..b {
+            rows.push(row.iter().flat_map(|point| (0..b).map(move |j| point * b + j)).collect());
+        }
+    }
+    ((n * b) as u64, rows)
+}
+
+#[test]
+fn stencils_have_no_codes() {
+    for (b, far) in [(1, true), (1, false), (2, true), (3, false), (4, false), (5, false)] {
+        let (n, rows) = stencil(17 - 2 * b, b, far);
+        let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
+        let kinds = sparse::kinds(&matrix);
+        assert_eq!(matrix.head().block as i64, b);
+        assert!(kinds.by_distance * 10 > matrix.head().nnz * 7, "{kinds:?}");
+    }
+}
+
+#[test]
+fn meshes_have_a_code_for_each_block() {
+    for b in [2, 3, 4, 6, 8] {
+        let (n, rows) = mesh(9000 / b, b);
+        let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
+        let kinds = sparse::kinds(&matrix);
+        assert_eq!(matrix.head().block as i64, b);
+        assert!(kinds.blocked * 10 > matrix.head().nnz * 9, "{kinds:?}");
+        assert!(matrix.head().n_order > 0, "rows of many lengths take another order");
+    }
+}
+
+#[test]
+fn values_are_kept_in_every_way() {
+    use gridz::sparse::layout::ValueCodec;
+    let (n, rows) = mesh(4500, 1);
+    for (kind, codec) in [
+        (0, ValueCodec::Plain),
+        (1, ValueCodec::Constant),
+        (2, ValueCodec::Dictionary8),
+        (3, ValueCodec::Dictionary16),
+        (4, ValueCodec::Dictionary8),
+        (5, ValueCodec::Blocks),
+    ] {
+        let matrix = check_both(n, &rows, kind, ValueChoice::Best);
+        assert_eq!(matrix.head().codec, codec, "kind {kind}");
+        check_both(n, &rows, kind, ValueChoice::Blocks);
+    }
+    let own = Own::of(n, rows, |i| value(0, i));
+    for choice in [ValueChoice::Constant] {
+        sparse::compress(&own.csr(), choice, &Pool::new(1)).unwrap_err();
+    }
+}
+
+#[test]
+fn small_empty_and_odd_matrices() {
+    for rows in [vec![], vec![vec![]; 70], vec![vec![0]], vec![vec![]; 1]] {
+        check_both(1, &rows, 0, ValueChoice::Plain);
+    }
+    check_both(0, &vec![vec![]; 5000], 0, ValueChoice::Best);
+    // A full row, columns that descend and come twice, and rows of 64-bit columns.
+    let full: Vec<i64> = (0..10000).collect();
+    let mut rows = vec![vec![3, 3, 1, 9999, 1]; 4000];
+    rows[77] = full.clone();
+    rows[3999] = full.into_iter().rev().take(300).collect();
+    let matrix = check_both(10000, &rows, 0, ValueChoice::Plain);
+    assert_eq!(matrix.head().n_long, 2);
+}
+
+#[test]
+fn columns_of_64_bits_come_back() {
+    let far = 1 << 40;
+    let rows: Vec<Vec<i64>> =
+        (0..100).map(|r| vec![r, far + r * r, (i64::MAX - 1) - r * 1_000_000_007, far - r]).collect();
+    let own = Own::of(i64::MAX as u64, rows, |i| i as f64);
+    let matrix = own.compress(ValueChoice::Best);
+    let matrix = Matrix::from_frame(matrix.frame(), &Pool::new(1)).unwrap();
+    let found = sparse::decode::<i64, f64>(&matrix, 0..100, &Pool::new(1)).unwrap();
+    assert_eq!((found.columns, found.values), (own.columns.clone(), own.values.clone()));
+    assert!(sparse::decode::<i32, f64>(&matrix, 0..100, &Pool::new(1)).is_err());
+}
+
+#[test]
+fn tables_of_too_large_matrices_are_refused() {
+    use gridz::sparse::layout::counted;
+    assert!(counted((1 << 32) - 2).is_ok() && counted((1 << 32) - 1).is_err());
+    // More than 2^32 elements are fine: values are counted by the 32.
+    assert!(counted((1usize << 33) / 32).is_ok());
+}
+
+#[test]
+fn the_transpose_of_a_matrix_is_its_columns() {
+    let (n, rows) = mesh(500, 1);
+    let own = Own::of(n, rows, |i| i as f64);
+    let csr = own.csr();
+    let back = OwnCsr::transpose(&csr).unwrap();
+    let twice = OwnCsr::transpose(&back.view()).unwrap();
+    assert_eq!(
+        (twice.view().starts, twice.view().columns, twice.view().values),
+        (csr.starts, csr.columns, csr.values)
+    );
+}
+
+#[test]
+fn what_is_no_matrix_is_refused() {
+    let pool = Pool::new(1);
+    let refuse = |n_cols: u64, starts: &[i32], columns: &[i32], part: &str| {
+        let values = vec![1f32; columns.len()];
+        let csr = Csr { n_rows: 2, n_cols, starts, columns, values: &values };
+        let error = sparse::compress(&csr, ValueChoice::Best, &pool).unwrap_err();
+        assert!(error.context().contains(part), "{error}");
+    };
+    refuse(3, &[0, 1], &[0], "one more than rows");
+    refuse(3, &[0, 2, 1], &[0], "starts behind");
+    refuse(3, &[0, 1, 3], &[0, 1], "from 0 to 3");
+    refuse(3, &[1, 1, 2], &[0, 1], "from 1 to 2");
+    refuse(3, &[0, 1, 2], &[0, 3], "column 3");
+    refuse(3, &[0, 1, 2], &[0, -1], "column -1");
+    let csr = Csr { n_rows: 1, n_cols: 1, starts: &[0, 1], columns: &[0], values: &[1f32, 2.0] };
+    assert!(sparse::compress(&csr, ValueChoice::Best, &pool).is_err());
+}
+
+/// A frame of every kind of table.
+fn frames() -> Vec<Vec<u8>> {
+    let (n, mut rows) = mesh(4500, 1);
+    rows[10] = (0..n as i64).collect();
+    let (m, blocks) = mesh(1500, 3);
+    let (s, points) = stencil(9, 1, true);
+    let mut frames = Vec::new();
+    for (n, rows, kinds) in [(n, rows, vec![0, 2, 3, 5]), (m, blocks, vec![1]), (s, points, vec![4])] {
+        for kind in kinds {
+            let own = Own::of(n, rows.clone(), |i| value(kind, i) as f32);
+            frames.push(own.compress(ValueChoice::Best).frame().to_vec());
+        }
+    }
+    frames
+}
+
+/// Reads a frame and, if it can be read, does with it what would fail.
+fn use_frame(frame: &[u8]) -> bool {
+    let pool = Pool::new(1);
+    let Ok(matrix) = Matrix::from_frame(frame, &pool) else { return false };
+    let head = *matrix.head();
+    // Columns that no element has cost nothing in a frame, but vectors would.
+    if head.n_cols > 1 << 24 {
+        return true;
+    }
+    let x = vec![1f32; head.n_cols as usize];
+    let mut y = vec![0f32; head.n_rows as usize];
+    for level in Level::all() {
+        let _ = sparse::multiply(&matrix, Semiring::PlusTimes, &x, &mut y, level, &pool);
+    }
+    let _ = sparse::decode::<i64, f32>(&matrix, 0..head.n_rows, &pool);
+    let mut z = vec![0f32; head.n_cols as usize];
+    let _ = sparse::multiply_transposed(&matrix, Semiring::PlusTimes, 1, &y, &mut z, &pool);
+    true
+}
+
+#[test]
+fn damage_is_seen() {
+    for frame in frames() {
+        assert!(use_frame(&frame));
+        for at in (0..frame.len()).step_by(frame.len() / 97 + 1) {
+            let mut damaged = frame.clone();
+            damaged[at] ^= 0x10;
+            assert!(!use_frame(&damaged), "byte {at} of {}", frame.len());
+            assert!(!use_frame(&frame[..at]), "cut at {at}");
+        }
+        assert!(!use_frame(&[&frame[..], &[0]].concat()));
+    }
+}
+
+/// Code reads element 0 of the vector for lanes without an element, so there must be one.
+#[test]
+fn steps_without_elements_are_refused() {
+    let own = Own::of(3, vec![vec![0, 2]], |_| 1f32);
+    let mut frame = own.compress(ValueChoice::Plain).frame().to_vec();
+    let step = HEADER_BYTES + 64;
+    assert_eq!(frame[step + 4..step + 8], 1u32.to_le_bytes(), "the mask of the first step");
+    frame[step + 4] = 0;
+    frame[24] -= 1; // elements
+    seal(&mut frame);
+    assert!(!use_frame(&frame));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Frames whose checksums are right but whose tables are not: an error or a matrix, never a panic or a wild read.
+    #[test]
+    fn hostile_tables_do_no_harm(
+        which in 0..6usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u32>()), 1..4),
+        in_header in any::<bool>(),
+    ) {
+        static FRAMES: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
+        let mut frame = FRAMES.get_or_init(frames)[which].clone();
+        for (at, how, word) in changes {
+            // Tables before values and codes, or the header, which has few bytes.
+            let range = if in_header { 4..104 } else { HEADER_BYTES..frame.len() };
+            let at = range.start + at.index((range.len() - 4).min(8192).max(1));
+            let old = u32::from_le_bytes(frame[at..at + 4].try_into().unwrap());
+            let new = match how {
+                0 => old.wrapping_add(1),
+                1 => old.wrapping_sub(1),
+                2 => old ^ 1 << (word % 32),
+                _ => word,
+            };
+            frame[at..at + 4].copy_from_slice(&new.to_le_bytes());
+        }
+        seal(&mut frame);
+        use_frame(&frame);
+    }
+
+    /// Rows of any lengths and columns.
+    #[test]
+    fn any_matrix(
+        n_cols in 1..400i64,
+        lengths in prop::collection::vec(prop_oneof![8 => 0..9usize, 2 => 0..70usize, 1 => 0..700usize], 0..200),
+        spread in 1..400i64,
+        sorted in any::<bool>(),
+        kind in 0..6usize,
+        seed in any::<u64>(),
+    ) {
+        let mut state = seed;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as i64
+        };
+        let rows: Vec<Vec<i64>> = lengths.iter().enumerate().map(|(r, &n)| {
+            let mut row: Vec<i64> = (0..n).map(|_| (r as i64 + random() % spread) % n_cols).collect();
+            if sorted {
+                row.sort_unstable();
+            }
+            row
+        }).collect();
+        check_both(n_cols as u64, &rows, kind, ValueChoice::Best);
+    }
+}
