@@ -32,9 +32,9 @@ module gridz
   integer(c_int32_t), parameter :: DTYPE_F32 = 11, DTYPE_F64 = 12
   integer, parameter :: MAX_RANK = 32
 
-  ! What this module, and not the library, found wrong in the last call.
-  character(120), save :: found = ''
-  !$omp threadprivate(found)
+  ! What this module or gridz_cci, and not the library, found wrong in the last call: gridz_message() tells it.
+  character(120), save, public :: gridz_found = ''
+  !$omp threadprivate(gridz_found)
 
   ! The structs of gridz.h.
   type, bind(c) :: array_t
@@ -170,8 +170,8 @@ contains
     type(c_ptr) :: start
     integer :: i
 
-    if (found /= '') then
-      text = trim(found)
+    if (gridz_found /= '') then
+      text = trim(gridz_found)
       return
     end if
     start = c_last_error()
@@ -187,7 +187,7 @@ contains
     type(info_t), intent(out) :: info
     integer(c_int32_t), intent(out) :: status
 
-    found = ''
+    gridz_found = ''
     info%struct_size = c_sizeof(info)
     status = c_inspect(c_loc(frame), size(frame, kind=c_size_t), info)
   end subroutine
@@ -210,7 +210,7 @@ contains
     integer(c_size_t) :: bound, n_bytes
     integer :: failed
 
-    found = ''
+    gridz_found = ''
     reversed = extents(size(extents):1:-1)
     array%struct_size = c_sizeof(array)
     array%dtype = dtype
@@ -227,7 +227,7 @@ contains
     allocate (room(bound), stat=failed)
     if (failed /= 0) then
       status = GRIDZ_ERROR_OUT_OF_MEMORY
-      write (found, '(a,i0,a)') 'no memory for a frame of up to ', bound, ' bytes'
+      write (gridz_found, '(a,i0,a)') 'no memory for a frame of up to ', bound, ' bytes'
       return
     end if
     status = c_compress(array, data, product(extents)*element_bytes, c_loc(room), bound, n_bytes, options)
@@ -305,12 +305,12 @@ contains
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
 
-    found = ''
+    gridz_found = ''
     status = GRIDZ_OK
     detail = 0
     value = 0
     if (count([present(level), present(layers), present(error)]) /= 1) then
-      found = 'give one of level, layers and error'
+      gridz_found = 'give one of level, layers and error'
       status = GRIDZ_ERROR_INVALID_ARGUMENT
     else if (present(level)) then
       value = level
@@ -332,11 +332,11 @@ contains
 
     status = GRIDZ_ERROR_INVALID_ARGUMENT
     if (dtype /= wanted_dtype .or. byte_order /= native_order()) then
-      found = 'the array in the frame has elements of another type or byte order than the argument'
+      gridz_found = 'the array in the frame has elements of another type or byte order than the argument'
     else if (size(have) /= size(wanted)) then
-      write (found, '(a,i0,a,i0)') 'the array in the frame has rank ', size(have), ', the argument rank ', size(wanted)
+      write (gridz_found, '(a,i0,a,i0)') 'the array in the frame has rank ', size(have), ', the argument rank ', size(wanted)
     else if (any(have /= wanted)) then
-      found = 'the array in the frame has another shape than the argument; '//teller//' tells which'
+      gridz_found = 'the array in the frame has another shape than the argument; '//teller//' tells which'
     else
       status = GRIDZ_OK
     end if

@@ -33,8 +33,8 @@ doc=$PREFIX/share/doc/gridz
 man=$PREFIX/share/man/man3
 plugin=$PLUGINDIR/libh5gridz.so
 
-headers="gridz.h gridz.hpp gridz_hdf5.h gridz.f90 gridz_hdf5.f90 gridz_bulk.f90"
-documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/adios2/* plugin/adios2/*"
+headers="gridz.h gridz.hpp gridz_cci.hpp gridz_hdf5.h gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
+documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
 
 # Every file and link that belongs to gridz.
 everything() {

@@ -100,6 +100,12 @@ fn the_c_test_passes_under_sanitizers() {
 }
 
 #[test]
+fn the_c_test_of_sparse_matrices_passes_under_sanitizers() {
+    let printed = succeed(&mut clean(&compile("tests/c_abi/test_cci.c")));
+    assert_eq!(printed, "all 5 tests of sparse matrices passed\n");
+}
+
+#[test]
 fn the_c_example_runs() {
     let printed = succeed(&mut clean(&compile("examples/c/compress_array.c")));
     assert!(printed.contains("codec lorenzo: 96 x 96 x 96 floats"), "{printed}");

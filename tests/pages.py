@@ -21,10 +21,12 @@ def clone(folder):
     return made
 
 
-def script(text, folder):
-    """The page as one script of bash; the files that it speaks of are in the folder."""
+def script(text, folder, without=()):
+    """The page as one script of bash, but for blocks of some languages; the files that it speaks of are in the folder."""
     lines = ["set -euxo pipefail"]
     for number, (language, block) in enumerate(BLOCK.findall(text)):
+        if language in without:
+            continue
         if language == "sh":
             lines.append(block)
         elif language == "python":

@@ -404,11 +404,15 @@ fn use_frame(frame: &[u8]) -> bool {
     if head.n_cols > 1 << 24 {
         return true;
     }
-    let x = vec![1f32; head.n_cols as usize];
+    let x: Vec<f32> = (0..head.n_cols).map(|i| (i % 16) as f32 / 8.0).collect();
     let mut y = vec![0f32; head.n_rows as usize];
-    for level in Level::all() {
-        let _ = sparse::multiply(&matrix, Semiring::PlusTimes, &x, &mut y, level, &pool);
-    }
+    let products = Level::all().map(|level| {
+        sparse::multiply(&matrix, Semiring::PlusTimes, &x, &mut y, level, &pool).unwrap();
+        // What is no number has other bits when sums are turned round.
+        y.iter().map(|y| if y.is_nan() { 0 } else { y.to_bits() }).collect::<Vec<_>>()
+    });
+    let products: Vec<_> = products.collect();
+    assert!(products.iter().all(|product| *product == products[0]), "instructions change nothing");
     let _ = sparse::decode::<i64, f32>(&matrix, 0..head.n_rows, &pool);
     let mut z = vec![0f32; head.n_cols as usize];
     let _ = sparse::multiply_transposed(&matrix, Semiring::PlusTimes, 1, &y, &mut z, &pool);
@@ -440,6 +444,35 @@ fn steps_without_elements_are_refused() {
     frame[24] -= 1; // elements
     seal(&mut frame);
     assert!(!use_frame(&frame));
+}
+
+/// A long row has its elements in slices of its own, and none in the lane that is left of it.
+#[test]
+fn long_rows_with_elements_elsewhere_are_refused() {
+    let mut frame = frames().swap_remove(0);
+    let slice = &frame[HEADER_BYTES..HEADER_BYTES + 32];
+    let steps_at = u32::from_le_bytes(slice[20..24].try_into().unwrap()) as usize;
+    assert_eq!(slice[24..28], u32::MAX.to_le_bytes(), "rows in order");
+    let n_slices = [32, 40].map(|at| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap()) as usize);
+    let step = (HEADER_BYTES + 32 * n_slices.iter().sum::<usize>()).next_multiple_of(64) + 8 * steps_at;
+    assert_eq!(frame[step + 5] >> 2 & 1, 0, "lane 10 has no element");
+    frame[step + 5] |= 1 << 2;
+    frame[24] += 1; // elements
+    seal(&mut frame);
+    assert!(!use_frame(&frame));
+}
+
+/// A step of blocks may be for some rows of a node only; no writer of ours does that.
+#[test]
+fn rows_of_a_node_may_differ() {
+    let own = Own::of(6, vec![vec![3, 4, 5]; 3], |i| i as f32);
+    let mut frame = own.compress(ValueChoice::Plain).frame().to_vec();
+    let step = HEADER_BYTES + 64;
+    assert_eq!((frame[7], frame[step + 4]), (3, 7), "a block of three rows");
+    frame[step + 4] = 6;
+    frame[24] = 6; // elements
+    seal(&mut frame);
+    assert!(use_frame(&frame));
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::cpu::pages::{HUGE_FROM, HUGE_PAGE, ask_for_huge};
 use crate::error::{Error, Result};
 
 /// A buffer of the C heap, freed when dropped. It holds anything: what codecs write needs no zeros first, which for
@@ -17,12 +18,6 @@ pub struct Buffer {
 // SAFETY: it owns its memory, as a box does.
 unsafe impl Send for Buffer {}
 
-/// Pages that Linux has beside the small ones, on machines with pages of 4 KiB.
-const HUGE_PAGE: usize = 2 << 20;
-/// Buffers of so many bytes are made of them. Memory of that size mostly comes from the system anew, which makes and zeroes every
-/// page when it is first touched; with small pages that takes half as long as to decompress it.
-const HUGE_FROM: usize = 2 * HUGE_PAGE;
-
 /// Memory in huge pages, where the system gives them to those who ask. Null if there is not so much.
 fn huge(n_bytes: usize) -> *mut c_void {
     let mut start = std::ptr::null_mut();
@@ -30,11 +25,10 @@ fn huge(n_bytes: usize) -> *mut c_void {
     if unsafe { libc::posix_memalign(&raw mut start, HUGE_PAGE, n_bytes) } != 0 {
         return std::ptr::null_mut();
     }
-    #[cfg(target_os = "linux")]
-    // SAFETY: our own memory. It is advice: whether it is taken changes no byte.
-    unsafe {
-        libc::madvise(start, n_bytes & !(HUGE_PAGE - 1), libc::MADV_HUGEPAGE)
-    };
+    // Memory of this size mostly comes from the system anew, which makes and zeroes every page when it is first touched; with
+    // small pages that takes half as long as to decompress it.
+    // SAFETY: our own memory, which may be uninitialised.
+    ask_for_huge(unsafe { std::slice::from_raw_parts_mut(start.cast(), n_bytes) });
     start
 }
 

@@ -5,5 +5,6 @@ pub mod float;
 pub mod kept;
 pub mod level;
 pub mod ordered;
+pub mod pages;
 pub mod pool;
 pub mod shared;

@@ -32,6 +32,9 @@ pub unsafe extern "C" fn gridz_cci_create(
     guard(|| {
         // SAFETY: the promises about pointers that the head of the manual asks of the caller.
         let (cci, c, context) = unsafe { (Out::new("cci", cci)?, ptr::read(csr)?, ptr::context(context)) };
+        if c.reserved != 0 {
+            return Err(Error::invalid(format!("reserved is {}, but must be 0", c.reserved)));
+        }
         let choice = ValueChoice::ALL.get(values as usize).copied();
         let choice =
             choice.ok_or_else(|| Error::invalid(format!("values {values} is none of GRIDZ_CCI_VALUES_*")))?;

@@ -6,6 +6,7 @@ use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
 use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{BLOCKED, CODE_UNIT, FULL, IN_ORDER, LANES, RELATIVE, Slice, ValueCodec, WINDOW};
+use crate::sparse::rows::slice_count;
 use crate::sparse::values::{NUMBER_BYTES, NUMBERS_UNIT};
 use crate::sparse::walk::{Walk, walk_columns};
 
@@ -135,7 +136,7 @@ fn rows(view: &View) -> Result<()> {
     if n_rows > head.n_slices.saturating_mul(LANES).saturating_add(head.n_long) {
         return corrupt(format!("{n_rows} rows are more than its slices have"));
     }
-    let mut next_long_slice = 0;
+    let (mut next_long_slice, mut last_long) = (0, None);
     let mut seen = vec![false; WINDOW];
     for window in 0..n_rows.div_ceil(WINDOW) {
         let first = window * WINDOW;
@@ -157,9 +158,14 @@ fn rows(view: &View) -> Result<()> {
                 }
             }
         }
+        let first_slice = slices.peek().copied().unwrap_or(head.n_slices) - (place - window * in_window);
         while let Some(one) = long.next_if(|one| one.row < (first + n) as u64) {
             let at = (one.row as usize).wrapping_sub(first);
-            let is_new = at < n && (is_in_order == Some(true) || !std::mem::replace(&mut seen[at], true));
+            let is_empty_lane = |at: usize| slice_count(view, first_slice + at / LANES, 1 << (at % LANES)) == 0;
+            let is_new = at < n
+                && last_long < Some(one.row)
+                && (!std::mem::replace(&mut seen[at], true) || is_in_order == Some(true) && is_empty_lane(at));
+            last_long = Some(one.row);
             if !is_new || one.first as usize != next_long_slice || one.n == 0 {
                 return corrupt(format!("long row {} is out of order", one.row));
             }

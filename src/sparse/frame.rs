@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::cpu::pages::{HUGE_FROM, ask_for_huge};
+use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::checksum;
 use crate::sparse::element::Element;
 use crate::sparse::layout::{
@@ -375,7 +376,10 @@ impl Bytes {
     /// `OutOfMemory`.
     pub fn zeroed(n: usize) -> Result<Self> {
         let room = n.saturating_add(UNIT);
-        let mut memory = crate::error::try_vec(room, "a sparse matrix")?;
+        let mut memory: Vec<u8> = try_vec(room, "a sparse matrix")?;
+        if room >= HUGE_FROM {
+            ask_for_huge(memory.spare_capacity_mut());
+        }
         memory.resize(room, 0);
         let start = memory.as_ptr().align_offset(UNIT).min(UNIT);
         Ok(Self { memory, start, n })

@@ -22,6 +22,10 @@ use crate::sparse::matrix::Matrix;
 #[cfg(target_arch = "x86_64")]
 use crate::sparse::simd::avx512;
 use crate::sparse::values::Values;
+use crate::sparse::walk::walk_elements;
+
+/// Columns of vectors of so many elements have 32 bits.
+const NARROW: u64 = 1 << 32;
 
 /// A sum for each lane.
 type Sums<T> = [T; LANES];
@@ -44,17 +48,26 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
                 true => self.diagonals::<R, true>(i, slice),
                 false => self.diagonals::<R, false>(i, slice),
             },
+            _ if self.x.len() as u64 > NARROW => self.any::<R>(i),
             (false, 0) => self.lanes::<R, 0>(i, slice),
             (false, 1) => self.lanes::<R, 1>(i, slice),
             (false, 2) => self.lanes::<R, 2>(i, slice),
             (false, 4) => self.lanes::<R, 4>(i, slice),
-            (false, _) => self.lanes::<R, 8>(i, slice),
             (true, 0) => self.blocks::<R, 0>(i, slice),
             (true, 1) => self.blocks::<R, 1>(i, slice),
             (true, 2) => self.blocks::<R, 2>(i, slice),
             (true, 4) => self.blocks::<R, 4>(i, slice),
-            (true, _) => self.blocks::<R, 8>(i, slice),
+            _ => self.any::<R>(i),
         }
+    }
+
+    /// What other code is not made for: one element after the other.
+    fn any<R: Ring<T>>(&self, i: usize) -> Sums<T> {
+        let mut sums = [R::zero(); LANES];
+        walk_elements(&self.view, self.values, i, |at, value| {
+            sums[at.lane] = R::add(sums[at.lane], R::multiply(value, self.x[at.column as usize]));
+        });
+        sums
     }
 
     /// Rows one behind the other with elements at the same distances from the diagonal: the vector is read as it lies.
@@ -94,30 +107,17 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         let steps = self.view.steps(slice);
         let codes = self.view.codes(slice);
         let of = self.values.of_slice(i, slice);
-        let origins = self.origins(slice);
+        let origins = origins(&self.view, slice);
         let mut sums = [R::zero(); LANES];
         for k in 0..steps.len() {
             let one = step(steps, k);
             let values = self.values.step(of, k);
             let codes = &codes[k * LANES * W..][..LANES * W];
-            let base = u64::from(one.offset);
-            let mut x = [T::default(); LANES];
-            for (lane, x) in x.iter_mut().enumerate() {
-                let column = origins[lane].wrapping_add(base).wrapping_add(code::<W>(codes, lane));
-                let column = if one.mask >> lane & 1 != 0 { column } else { 0 };
-                // SAFETY: as above.
-                *x = unsafe { *self.x.get_unchecked(column as usize) };
+            let mut columns = [0; LANES];
+            for (lane, column) in columns.iter_mut().enumerate() {
+                *column = origins[lane].wrapping_add(one.offset).wrapping_add(code::<W>(codes, lane));
             }
-            if one.mask == u32::MAX {
-                for lane in 0..LANES {
-                    sums[lane] = R::add(sums[lane], R::multiply(values[lane], x[lane]));
-                }
-            } else {
-                for lane in 0..LANES {
-                    let sum = R::add(sums[lane], R::multiply(values[lane], x[lane]));
-                    sums[lane] = if one.mask >> lane & 1 != 0 { sum } else { sums[lane] };
-                }
-            }
+            self.add::<R>(&mut sums, one.mask, &values, columns, 0);
         }
         sums
     }
@@ -129,7 +129,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         let steps = self.view.steps(slice);
         let codes = self.view.codes(slice);
         let of = self.values.of_slice(i, slice);
-        let (origins, phase, n_codes) = (self.origins(slice), slice.phase(block), slice.n_codes(block));
+        let (origins, phase, n_codes) = (origins(&self.view, slice), slice.phase(block), slice.n_codes(block));
         let mut nodes = [0; LANES];
         for (lane, node) in nodes.iter_mut().enumerate() {
             *node = (phase + lane) / block;
@@ -138,54 +138,64 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         for k in 0..steps.len() {
             let one = step(steps, k);
             let codes = &codes[k * n_codes * W..][..n_codes * W];
-            let base = u64::from(one.offset);
             let mut columns = [0; LANES];
-            for (lane, column) in columns.iter_mut().enumerate().filter(|(lane, _)| one.mask >> lane & 1 != 0) {
-                *column = origins[lane].wrapping_add(base).wrapping_add(code::<W>(codes, nodes[lane]));
+            for (lane, column) in columns.iter_mut().enumerate() {
+                *column = origins[lane].wrapping_add(one.offset).wrapping_add(code::<W>(codes, nodes[lane]));
             }
             for j in 0..block {
                 let values = self.values.step(of, k * block + j);
-                for lane in 0..LANES {
-                    let is_there = one.mask >> lane & 1 != 0;
-                    let column = columns[lane] as usize + if is_there { j } else { 0 };
-                    // SAFETY: as above; all columns of a block have been checked.
-                    let x = unsafe { *self.x.get_unchecked(column) };
-                    let sum = R::add(sums[lane], R::multiply(values[lane], x));
-                    sums[lane] = if is_there { sum } else { sums[lane] };
-                }
+                self.add::<R>(&mut sums, one.mask, &values, columns, j);
             }
         }
         sums
     }
 
-    /// What is added to the columns of each lane.
+    /// Adds what is at one step, in columns that are `j` behind these.
     #[inline(always)]
-    fn origins(&self, slice: &Slice) -> [u64; LANES] {
-        origins(&self.view, slice)
+    fn add<R: Ring<T>>(&self, sums: &mut Sums<T>, mask: u32, values: &[T; LANES], columns: [u32; LANES], j: usize) {
+        let mut x = [T::default(); LANES];
+        if mask == u32::MAX {
+            for lane in 0..LANES {
+                // SAFETY: all lanes have an element, and the columns of elements have been checked, all of a block.
+                x[lane] = unsafe { *self.x.get_unchecked(columns[lane] as usize + j) };
+            }
+            for lane in 0..LANES {
+                sums[lane] = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+            }
+            return;
+        }
+        for lane in 0..LANES {
+            let column = if mask >> lane & 1 != 0 { columns[lane] } else { 0 };
+            // SAFETY: the same; where no element is, one of the first columns, which there are if there is a block.
+            x[lane] = unsafe { *self.x.get_unchecked(column as usize + j) };
+        }
+        for lane in 0..LANES {
+            let sum = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+            sums[lane] = if mask >> lane & 1 != 0 { sum } else { sums[lane] };
+        }
     }
 }
 
 /// What is added to the columns of each lane of a slice.
 #[inline(always)]
-pub fn origins(view: &View, slice: &Slice) -> [u64; LANES] {
-    let mut origins = [slice.base; LANES];
+fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
+    let mut origins = [slice.base as u32; LANES];
     if slice.has(RELATIVE) {
         let (rows, subs) = view.lanes(slice);
-        let is_blocked = slice.has(BLOCKED);
         for (lane, origin) in origins.iter_mut().enumerate() {
-            let sub = if is_blocked { u64::from(subs[lane]) } else { 0 };
-            *origin = origin.wrapping_add(rows[lane].wrapping_sub(sub));
+            let sub = if slice.has(BLOCKED) { subs[lane] } else { 0 };
+            *origin = origin.wrapping_add(rows[lane] as u32).wrapping_sub(sub.into());
         }
     }
     origins
 }
 
-/// Code `i` of `W` bytes.
+/// Code `i` of `W` bytes, 4 at most.
 #[inline(always)]
-pub fn code<const W: usize>(codes: &[u8], i: usize) -> u64 {
-    let mut bytes = [0; 8];
+fn code<const W: usize>(codes: &[u8], i: usize) -> u32 {
+    let mut bytes = [0; 4];
     bytes[..W].copy_from_slice(&codes[i * W..][..W]);
-    u64::from_le_bytes(bytes)
+    u32::from_le_bytes(bytes)
 }
 
 /// The sum of all lanes.
@@ -255,11 +265,7 @@ macro_rules! avx512 {
         fn work_avx512<T: Element, V: Values<T>>(job: &Job<T, V>, wide: &avx512::Job<T, V>, what: Work<T>) {
             let sums_of = |i: usize, slice: &Slice| {
                 // SAFETY: this function is made for AVX-512; tables and vector are those of `job`.
-                match unsafe { wide.slice(i, slice) } {
-                    Some(sums) => sums,
-                    None if slice.has(BLOCKED) => job.blocks::<PlusTimes, 8>(i, slice),
-                    None => job.lanes::<PlusTimes, 8>(i, slice),
-                }
+                unsafe { wide.slice(i, slice) }.unwrap_or_else(|| job.any::<PlusTimes>(i))
             };
             work::<T, PlusTimes>(&job.view, what, sums_of);
         }

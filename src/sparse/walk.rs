@@ -2,8 +2,7 @@
 
 use crate::sparse::element::Element;
 use crate::sparse::frame::{View, step};
-use crate::sparse::layout::{LANES, Slice};
-use crate::sparse::product::{code, origins};
+use crate::sparse::layout::{BLOCKED, LANES, RELATIVE, Slice};
 use crate::sparse::values::Values;
 
 /// An element of a slice.
@@ -63,4 +62,27 @@ pub fn walk_elements<T: Element, V: Values<T>>(view: &View, values: V, i: usize,
         }
         see(at, last.1[at.lane]);
     });
+}
+
+/// What is added to the columns of each lane of a slice.
+#[inline(always)]
+fn origins(view: &View, slice: &Slice) -> [u64; LANES] {
+    let mut origins = [slice.base; LANES];
+    if slice.has(RELATIVE) {
+        let (rows, subs) = view.lanes(slice);
+        let is_blocked = slice.has(BLOCKED);
+        for (lane, origin) in origins.iter_mut().enumerate() {
+            let sub = if is_blocked { u64::from(subs[lane]) } else { 0 };
+            *origin = origin.wrapping_add(rows[lane].wrapping_sub(sub));
+        }
+    }
+    origins
+}
+
+/// Code `i` of `W` bytes.
+#[inline(always)]
+fn code<const W: usize>(codes: &[u8], i: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..W].copy_from_slice(&codes[i * W..][..W]);
+    u64::from_le_bytes(bytes)
 }

@@ -37,7 +37,7 @@ def cuda(prefix, tmp_path_factory):
             (home / "lib64").mkdir()
             for name in ["libcudart.so", ".".join(libraries[0].name.split(".")[:3])]:
                 (home / "lib64" / name).symlink_to(libraries[0])
-            return {"CUDA_HOME": str(home), "LD_LIBRARY_PATH": f"{prefix}/lib:{home}/lib64"}
+            return {"CUDA_HOME": str(home), "NVCC": str(nvcc), "LD_LIBRARY_PATH": f"{prefix}/lib:{home}/lib64"}
     pytest.skip("no CUDA runtime here")
 
 

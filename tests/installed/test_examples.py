@@ -82,6 +82,8 @@ HDF5_MODULES = "$GRIDZ_PREFIX/include/gridz_hdf5.f90 $GRIDZ_PREFIX/include/gridz
     [
         ("test_hpp.cpp", f"g++ -std=c++17 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
         ("test_fortran.f90", "gfortran -std=f2018 -g -fcheck=all $GRIDZ_PREFIX/include/gridz.f90"),
+        ("test_cci.cpp", f"g++ -std=c++17 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
+        ("test_cci.f90", "gfortran -std=f2018 -g -fcheck=all $GRIDZ_PREFIX/include/gridz.f90 $GRIDZ_PREFIX/include/gridz_cci.f90"),
         ("test_bulk.f90", f"h5fc -shlib -std=f2018 -g -fcheck=all {HDF5_MODULES}"),
     ],
 )
@@ -90,6 +92,15 @@ def test_every_procedure(installed, source, compile):
     installed.run(
         f"{compile} {ROOT}/tests/installed/{source} -o test $(pkg-config --cflags --libs gridz) && ./test",
         ASAN_OPTIONS="detect_leaks=1",
+    )
+
+
+def test_sparse_matrix_in_a_kernel(installed, cuda):
+    """The program whose kernel decodes columns; where there is no GPU it only does that on the CPU."""
+    installed.run(
+        f"{cuda['NVCC']} -std=c++17 -arch=sm_90 -Werror=all-warnings {ROOT}/examples/sparse/least.cu -o least "
+        "-L$(dirname $NVCC)/../lib $(pkg-config --cflags --libs gridz) && (./least || [ $? = 77 ])",
+        **cuda,
     )
 
 

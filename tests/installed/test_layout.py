@@ -20,6 +20,8 @@ def test_everything_has_its_place(prefix):
         "include/gridz.h",
         "include/gridz.hpp",
         "include/gridz_bulk.f90",
+        "include/gridz_cci.f90",
+        "include/gridz_cci.hpp",
         "include/gridz_hdf5.f90",
         "include/gridz_hdf5.h",
         "lib/cmake/gridz/gridz-config-version.cmake",

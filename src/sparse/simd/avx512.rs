@@ -9,10 +9,9 @@ use std::arch::x86_64::*;
 use crate::sparse::element::Element;
 use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice, WINDOW};
+use crate::sparse::simd::lanes::MOST;
 use crate::sparse::values::Values;
 
-/// Most registers that 32 elements are.
-const MOST: usize = 4;
 /// Half of the lanes.
 const HALF: usize = LANES / 2;
 /// 0 to 15.
@@ -25,8 +24,8 @@ pub const MAX_COLS: u64 = 1 << 31;
 struct Nodes {
     /// The node of each lane.
     of_lane: [u32; LANES],
-    /// The first lane of each node, as a mask.
-    first: [u32; HALF],
+    /// The lanes of each node, as a mask.
+    lanes: [u32; HALF],
     /// Nodes.
     n: usize,
     /// With blocks of a side of up to 4: which element of those that a group of lanes has in registers, 4 for each of its nodes, each
@@ -50,7 +49,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let block = view.head.block;
         let of_phase = |phase: usize| {
             let n = (phase + LANES - 1) / block + 1;
-            let mut nodes = Nodes { of_lane: [0; LANES], first: [0; HALF], n, picks: [[[0; HALF]; 4]; MOST] };
+            let mut nodes = Nodes { of_lane: [0; LANES], lanes: [0; HALF], n, picks: [[[0; HALF]; 4]; MOST] };
             for lane in 0..LANES {
                 let node = (phase + lane) / block;
                 nodes.of_lane[lane] = node as u32;
@@ -59,8 +58,8 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 for j in 0..block.min(4) {
                     nodes.picks[group][j][lane % T::GROUP] = (before * 4 + j) as u32;
                 }
-                if let Some(first) = nodes.first.get_mut(node).filter(|first| **first == 0) {
-                    *first = 1 << lane;
+                if let Some(lanes) = nodes.lanes.get_mut(node) {
+                    *lanes |= 1 << lane;
                 }
             }
             nodes
@@ -180,8 +179,8 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         // SAFETY: as above. Blocks have two rows at least, so there are 16 nodes at most.
         unsafe {
             let of_lane = nodes.of_lane.as_ptr();
-            let lanes = [_mm512_loadu_si512(of_lane.cast()), _mm512_loadu_si512(of_lane.add(HALF).cast())];
-            let first = _mm512_loadu_si512(nodes.first.as_ptr().cast());
+            let of_lane = [_mm512_loadu_si512(of_lane.cast()), _mm512_loadu_si512(of_lane.add(HALF).cast())];
+            let lanes_of = _mm512_loadu_si512(nodes.lanes.as_ptr().cast());
             let origins = self.node_origins(slice, phase, nodes.n);
             let present = ((1u32 << nodes.n) - 1) as u16;
             let mut sums = [T::zero(); 2];
@@ -191,11 +190,11 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 let width = usize::from(slice.width);
                 let code = load_codes_of(&codes[k * nodes.n * width..][..nodes.n * width], width, present);
                 let at = _mm512_add_epi32(_mm512_add_epi32(origins, _mm512_set1_epi32(one.offset as i32)), code);
-                let mask = _mm512_test_epi32_mask(first, _mm512_set1_epi32(one.mask as i32));
+                let mask = _mm512_test_epi32_mask(lanes_of, _mm512_set1_epi32(one.mask as i32));
                 for j in 0..block {
                     let [v_low, v_high] = self.values.vectors(of, k * block + j);
                     let of_nodes = T::gather(mask, x.wrapping_add(j), at);
-                    let (x_low, x_high) = (T::pick(of_nodes, lanes[0]), T::pick(of_nodes, lanes[1]));
+                    let (x_low, x_high) = (T::pick(of_nodes, of_lane[0]), T::pick(of_nodes, of_lane[1]));
                     if one.mask == u32::MAX {
                         sums[0] = T::add_product(sums[0], v_low, x_low);
                         sums[1] = T::add_product(sums[1], v_high, x_high);
@@ -220,8 +219,9 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let nodes = &self.nodes[phase];
         let x = self.x.as_ptr();
         let side = (1u8 << B) - 1;
-        // SAFETY: as above. Only elements of blocks are read: of nodes that are there, as many as a block's side. There are never
-        // more nodes in a group than two registers hold: 16 lanes are of 8 at most, 8 lanes of 4.
+        // SAFETY: as above. Only elements of blocks are read: of nodes that are there, as many as a block's side; or four, where the
+        // vector has so many from there on. There are never more nodes in a group than two registers hold: 16 lanes are of 8 at
+        // most, 8 lanes of 4.
         unsafe {
             let mut numbers = [[_mm512_setzero_si512(); B]; MOST];
             for group in 0..n_groups {
@@ -229,9 +229,11 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                     numbers[group][j] = T::numbers(&nodes.picks[group][j]);
                 }
             }
-            let first = _mm512_loadu_si512(nodes.first.as_ptr().cast());
+            let lanes_of = _mm512_loadu_si512(nodes.lanes.as_ptr().cast());
             let origins = self.node_origins(slice, phase, nodes.n);
             let present = ((1u32 << nodes.n) - 1) as u16;
+            // From here on there are no four.
+            let end = self.x.len().saturating_sub(3) as u32;
             let mut sums = [T::zeros(); MOST];
             // As many more as the last group may look at.
             let mut columns = [0u32; HALF + 8];
@@ -240,22 +242,29 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 let width = usize::from(slice.width);
                 let code = load_codes_of(&codes[k * nodes.n * width..][..nodes.n * width], width, present);
                 let at = _mm512_add_epi32(_mm512_add_epi32(origins, _mm512_set1_epi32(one.offset as i32)), code);
+                let at = _mm512_maskz_mov_epi32(present, at);
                 _mm512_storeu_si512(columns.as_mut_ptr().cast(), at);
-                let mask = u32::from(_mm512_test_epi32_mask(first, _mm512_set1_epi32(one.mask as i32)));
-                let mut values = [[T::default(); LANES]; B];
-                for (j, values) in values.iter_mut().enumerate() {
-                    let [low, high] = self.values.vectors(of, k * B + j);
-                    T::store(values.as_mut_ptr(), low);
-                    T::store(values.as_mut_ptr().add(HALF), high);
+                let mut own = [[T::zeros(); 2]; MOST];
+                let is_whole = one.mask == u32::MAX
+                    && end > 0
+                    && _mm512_cmpge_epu32_mask(at, _mm512_set1_epi32(end as i32)) == 0;
+                if is_whole {
+                    for (group, own) in own.iter_mut().enumerate().take(n_groups) {
+                        *own = T::whole_nodes(x, columns.as_ptr().add((phase + group * T::GROUP) / B));
+                    }
+                } else {
+                    let mask = u32::from(_mm512_test_epi32_mask(lanes_of, _mm512_set1_epi32(one.mask as i32)));
+                    for (group, own) in own.iter_mut().enumerate().take(n_groups) {
+                        let node = (phase + group * T::GROUP) / B;
+                        *own = T::nodes(x, columns.as_ptr().add(node), mask >> node, side);
+                    }
                 }
-                for group in 0..n_groups {
-                    let node = (phase + group * T::GROUP) / B;
-                    let own = T::nodes(x, columns.as_ptr().add(node), mask >> node, side);
-                    let lanes = (one.mask >> (group * T::GROUP)) as u16;
-                    for j in 0..B {
-                        let x = T::pick_of(own, numbers[group][j]);
-                        let values = T::load_group(values[j].as_ptr().add(group * T::GROUP));
-                        sums[group] = T::add_group(lanes, sums[group], values, x);
+                for j in 0..B {
+                    let values = T::groups(self.values.vectors(of, k * B + j));
+                    for group in 0..n_groups {
+                        let x = T::pick_of(own[group], numbers[group][j]);
+                        let lanes = (one.mask >> (group * T::GROUP)) as u16;
+                        sums[group] = T::add_group(lanes, sums[group], values[group], x);
                     }
                 }
             }
@@ -268,17 +277,34 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
     /// What is added to the columns of each lane.
     #[inline(always)]
     unsafe fn origins(&self, slice: &Slice) -> [__m512i; 2] {
-        if !slice.has(RELATIVE) {
-            // SAFETY: an instruction.
-            return unsafe { [_mm512_set1_epi32(slice.base as i32); 2] };
-        }
-        let mut origins = [0u32; LANES];
-        for (narrow, wide) in origins.iter_mut().zip(crate::sparse::product::origins(&self.view, slice)) {
-            *narrow = wide as u32;
-        }
-        // SAFETY: there are 32.
+        // SAFETY: instructions; there are 16 numbers, and 32 places in `own`.
         unsafe {
-            [_mm512_loadu_si512(origins.as_ptr().cast()), _mm512_loadu_si512(origins.as_ptr().add(HALF).cast())]
+            let base = _mm512_set1_epi32(slice.base as i32);
+            if !slice.has(RELATIVE) {
+                return [base; 2];
+            }
+            let block = self.view.head.block;
+            if slice.order_at == IN_ORDER {
+                let first = _mm512_add_epi32(base, _mm512_set1_epi32((slice.place as usize * LANES) as i32));
+                let first = _mm512_add_epi32(first, _mm512_loadu_si512(NUMBERS.as_ptr().cast()));
+                return [first, _mm512_add_epi32(first, _mm512_set1_epi32(HALF as i32))];
+            }
+            let mut own = [0u32; LANES];
+            if block == 1 {
+                // The last slice may have fewer.
+                let order = &self.view.order(slice.order_at as usize)[..usize::from(slice.n_lanes)];
+                let window = slice.place as usize / (WINDOW / LANES) * WINDOW;
+                for (own, row) in own.iter_mut().zip(order) {
+                    *own = window as u32 + u32::from(u16::from_le_bytes(*row));
+                }
+            } else {
+                for (own, origin) in own.iter_mut().zip(self.view.lanes(slice).0) {
+                    *own = origin as u32;
+                }
+            }
+            let low = _mm512_loadu_si512(own.as_ptr().cast());
+            let high = _mm512_loadu_si512(own.as_ptr().add(HALF).cast());
+            [_mm512_add_epi32(base, low), _mm512_add_epi32(base, high)]
         }
     }
 

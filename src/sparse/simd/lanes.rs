@@ -2,6 +2,9 @@
 
 use std::arch::x86_64::*;
 
+/// Most registers that 32 elements are.
+pub const MOST: usize = 4;
+
 /// Elements of which 16 are a vector, or two.
 ///
 /// # Safety
@@ -30,14 +33,16 @@ pub unsafe trait Lanes: Copy {
     /// The first elements, those of `side`, of as many nodes as two registers have room for with 4 each: those of `present`, at
     /// `from + columns[node]`, and zeros.
     unsafe fn nodes(from: *const Self, columns: *const u32, present: u32, side: u8) -> [Self::Register; 2];
+    /// Four elements from the first one of each node on, of as many nodes as two registers have room for, at `from + columns[node]`.
+    unsafe fn whole_nodes(from: *const Self, columns: *const u32) -> [Self::Register; 2];
     /// Numbers for [`Lanes::pick_of`], of which a register has fewer if elements are large.
     unsafe fn numbers(numbers: &[u32; 16]) -> __m512i;
     /// Those elements of two registers that have these numbers.
     unsafe fn pick_of(of: [Self::Register; 2], numbers: __m512i) -> Self::Register;
     /// `sum + a × b` in `mask`, each rounded.
     unsafe fn add_group(mask: u16, sum: Self::Register, a: Self::Register, b: Self::Register) -> Self::Register;
-    /// A register of elements side by side.
-    unsafe fn load_group(from: *const Self) -> Self::Register;
+    /// The registers of 32 elements; what is left is anything.
+    fn groups(vectors: [Self::Vector; 2]) -> [Self::Register; MOST];
     /// Puts them side by side.
     unsafe fn store_group(to: *mut Self, group: Self::Register);
     /// `sum + a × b`, each rounded.
@@ -121,6 +126,21 @@ unsafe impl Lanes for f32 {
     }
 
     #[inline(always)]
+    unsafe fn whole_nodes(from: *const f32, columns: *const u32) -> [__m512; 2] {
+        unsafe {
+            let mut registers = [_mm512_setzero_ps(); 2];
+            for (i, register) in registers.iter_mut().enumerate() {
+                let columns = columns.add(4 * i);
+                let low = _mm512_castps128_ps512(_mm_loadu_ps(from.add(*columns as usize)));
+                let low = _mm512_insertf32x4::<1>(low, _mm_loadu_ps(from.add(*columns.add(1) as usize)));
+                let low = _mm512_insertf32x4::<2>(low, _mm_loadu_ps(from.add(*columns.add(2) as usize)));
+                *register = _mm512_insertf32x4::<3>(low, _mm_loadu_ps(from.add(*columns.add(3) as usize)));
+            }
+            registers
+        }
+    }
+
+    #[inline(always)]
     unsafe fn numbers(numbers: &[u32; 16]) -> __m512i {
         unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
     }
@@ -136,8 +156,8 @@ unsafe impl Lanes for f32 {
     }
 
     #[inline(always)]
-    unsafe fn load_group(from: *const f32) -> __m512 {
-        unsafe { _mm512_loadu_ps(from) }
+    fn groups([low, high]: [__m512; 2]) -> [__m512; MOST] {
+        [low, high, low, high]
     }
 
     #[inline(always)]
@@ -244,6 +264,19 @@ unsafe impl Lanes for f64 {
     }
 
     #[inline(always)]
+    unsafe fn whole_nodes(from: *const f64, columns: *const u32) -> [__m512d; 2] {
+        unsafe {
+            let mut registers = [_mm512_setzero_pd(); 2];
+            for (i, register) in registers.iter_mut().enumerate() {
+                let columns = columns.add(2 * i);
+                let low = _mm512_castpd256_pd512(_mm256_loadu_pd(from.add(*columns as usize)));
+                *register = _mm512_insertf64x4::<1>(low, _mm256_loadu_pd(from.add(*columns.add(1) as usize)));
+            }
+            registers
+        }
+    }
+
+    #[inline(always)]
     unsafe fn numbers(numbers: &[u32; 16]) -> __m512i {
         unsafe { _mm512_cvtepu32_epi64(_mm256_loadu_si256(numbers.as_ptr().cast())) }
     }
@@ -259,8 +292,8 @@ unsafe impl Lanes for f64 {
     }
 
     #[inline(always)]
-    unsafe fn load_group(from: *const f64) -> __m512d {
-        unsafe { _mm512_loadu_pd(from) }
+    fn groups([low, high]: [Pair; 2]) -> [__m512d; MOST] {
+        [low.0, low.1, high.0, high.1]
     }
 
     #[inline(always)]
