@@ -32,7 +32,7 @@ module gridz
   integer(c_int32_t), parameter :: DTYPE_F32 = 11, DTYPE_F64 = 12
   integer, parameter :: MAX_RANK = 32
 
-  ! What this module or gridz_cci, and not the library, found wrong in the last call: gridz_message() tells it.
+  ! What this module or that of sparse matrices, and not the library, found wrong in the last call: gridz_message() tells it.
   character(120), save, public :: gridz_found = ''
   !$omp threadprivate(gridz_found)
 

@@ -32,6 +32,9 @@ import scipy.sparse as sp
 import gridz.cci
 from gridz._native import check, ffi, lib
 
+# Threads of MKL otherwise go on looking for work for a fifth of a second after each product, on cores that the next one needs.
+os.environ.setdefault("KMP_BLOCKTIME", "0")
+
 RNG = np.random.default_rng(1)
 
 

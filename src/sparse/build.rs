@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use crate::cpu::pool::Pool;
 use crate::error::{Error, Result, try_vec};
+use crate::sparse::bytes::Bytes;
 use crate::sparse::csr::{Csr, Index};
 use crate::sparse::element::Element;
-use crate::sparse::frame::{self, Bytes, Head};
+use crate::sparse::frame::{self, Head};
 use crate::sparse::layout::{
     BLOCKS, CODE_UNIT, IN_ORDER, LANES, Long, Slice, Step, ValueBlock, ValueCodec, WINDOW, counted,
 };

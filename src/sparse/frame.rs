@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cpu::pages::{HUGE_FROM, ask_for_huge};
-use crate::error::{Error, ErrorKind, Result, try_vec};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::checksum;
 use crate::sparse::element::Element;
 use crate::sparse::layout::{
@@ -19,7 +18,7 @@ pub const VERSION: u8 = 1;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 128;
 /// Tables begin at multiples of this.
-const UNIT: usize = 64;
+pub const UNIT: usize = 64;
 /// Where the header's CRC-32C is.
 const CRC_AT: usize = HEADER_BYTES - 4;
 
@@ -358,42 +357,6 @@ impl<'a> View<'a> {
             sub = if sub + 1 == block { 0 } else { sub + 1 };
         }
         (rows, subs)
-    }
-}
-
-/// A frame in memory, at a multiple of 64 bytes.
-#[derive(Debug)]
-pub struct Bytes {
-    memory: Vec<u8>,
-    start: usize,
-    n: usize,
-}
-
-impl Bytes {
-    /// Zeros.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub fn zeroed(n: usize) -> Result<Self> {
-        let room = n.saturating_add(UNIT);
-        let mut memory: Vec<u8> = try_vec(room, "a sparse matrix")?;
-        if room >= HUGE_FROM {
-            ask_for_huge(memory.spare_capacity_mut());
-        }
-        memory.resize(room, 0);
-        let start = memory.as_ptr().align_offset(UNIT).min(UNIT);
-        Ok(Self { memory, start, n })
-    }
-
-    /// To look at.
-    #[inline(always)]
-    pub fn get(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.n]
-    }
-
-    /// To write.
-    pub fn get_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.n]
     }
 }
 

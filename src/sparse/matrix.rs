@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::sparse::bytes::Bytes;
 use crate::sparse::check;
-use crate::sparse::frame::{self, Bytes, Head, Places, View};
+use crate::sparse::element::Element;
+use crate::sparse::frame::{self, Head, Places, View};
 use crate::sparse::gpu::OnGpu;
 use crate::sparse::layout::{LANES, WINDOW};
 
@@ -87,6 +89,24 @@ impl Matrix {
     /// The slices of some windows.
     pub fn slices_of(&self, windows: Range<usize>) -> Range<usize> {
         self.windows[windows.start]..self.windows[windows.end]
+    }
+
+    /// Whether two vectors, with so many elements each where so many are needed, are of this matrix.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_vectors<T: Element>(&self, x: (usize, u64), y: (usize, u64)) -> Result<()> {
+        if T::DTYPE != self.head.dtype {
+            let (own, theirs) = (self.head.dtype.name(), T::DTYPE.name());
+            return Err(Error::invalid(format!("the matrix has {own} values, the vectors {theirs}")));
+        }
+        for (name, (n, need)) in [("x", x), ("y", y)] {
+            if n as u64 != need {
+                let text = format!("{name} has {n} elements; with this matrix it must have {need}");
+                return Err(Error::invalid(text));
+            }
+        }
+        Ok(())
     }
 
     /// Windows in about `n` pieces with as many values each.

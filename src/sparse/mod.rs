@@ -3,13 +3,14 @@
 //! After O. S. Lawlor, "In-memory data compression for sparse matrices", IA3 2013, with another layout: one that
 //! vectors of CPUs and warps of GPUs decode with next to no instructions. The format is in `SPEC.md`, "Sparse matrices".
 //!
-//! - `layout`: the tables, and how rows lie in them; `frame`: all tables in one piece of memory
+//! - `layout`: the tables, and how rows lie in them; `frame`, `bytes`: all tables in one piece of memory
 //! - `csr`, `pack`, `window`, `values`, `build`: from rows to a frame
 //! - `matrix`, `check`, `walk`: a frame that can be used
 //! - `element`, `access`, `product`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
 
 mod access;
 pub mod build;
+mod bytes;
 mod check;
 pub mod csr;
 pub mod element;

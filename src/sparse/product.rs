@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::cpu::float::Ieee;
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Result, try_vec};
 use crate::settings::CpuLevel;
 use crate::sparse::access::with_any_values;
 #[cfg(target_arch = "x86_64")]
@@ -232,9 +232,18 @@ fn work<T: Element, R: Ring<T>>(view: &View, work: Work<T>, sums_of: impl Fn(usi
                     let at = (u64::from(slice.place) * LANES as u64 - first) as usize;
                     y[at..at + n_lanes].copy_from_slice(&sums[..n_lanes]);
                 } else {
-                    let (rows, _) = view.lanes(&slice);
-                    for lane in 0..n_lanes {
-                        y[(rows[lane] - first) as usize] = sums[lane];
+                    let block = view.head.block;
+                    let mut order = view.order(slice.order_at as usize).iter();
+                    let mut next = || order.next().map_or(0, |&node| usize::from(u16::from_le_bytes(node)) * block);
+                    let window = slice.place as usize / (WINDOW / LANES) * WINDOW - first as usize;
+                    let (mut node, mut sub) = (next(), slice.phase(block));
+                    for (lane, &sum) in sums[..n_lanes].iter().enumerate() {
+                        y[window + node + sub] = sum;
+                        sub += 1;
+                        // The last lane's node may be the last one.
+                        if sub == block && lane + 1 < n_lanes {
+                            (node, sub) = (next(), 0);
+                        }
                     }
                 }
             }
@@ -376,7 +385,7 @@ pub fn multiply<T: Element>(
     pool: &Pool,
 ) -> Result<()> {
     let head = matrix.head();
-    check::<T>(matrix, (x.len(), head.n_cols), (y.len(), head.n_rows))?;
+    matrix.check_vectors::<T>((x.len(), head.n_cols), (y.len(), head.n_rows))?;
     let product = Product { matrix, x, y, pool };
     match (semiring, level.kind()) {
         #[cfg(target_arch = "x86_64")]
@@ -390,18 +399,4 @@ pub fn multiply<T: Element>(
         (Semiring::MaxTimes, _) => product.portable::<MaxTimes>(),
         (Semiring::OrAnd, _) => product.portable::<OrAnd>(),
     }
-}
-
-/// Whether two vectors are a matrix's.
-pub fn check<T: Element>(matrix: &Matrix, x: (usize, u64), y: (usize, u64)) -> Result<()> {
-    if T::DTYPE != matrix.head().dtype {
-        let (own, theirs) = (matrix.head().dtype.name(), T::DTYPE.name());
-        return Err(Error::invalid(format!("the matrix has {own} values, the vectors {theirs}")));
-    }
-    for (name, (n, need)) in [("x", x), ("y", y)] {
-        if n as u64 != need {
-            return Err(Error::invalid(format!("{name} has {n} elements; with this matrix it must have {need}")));
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,6 @@ use crate::sparse::element::{Element, MaxTimes, MinPlus, OrAnd, PlusTimes, Ring,
 use crate::sparse::frame::View;
 use crate::sparse::layout::LANES;
 use crate::sparse::matrix::Matrix;
-use crate::sparse::product::check;
 use crate::sparse::walk::walk_elements;
 use crate::sparse::wide::lengths;
 
@@ -104,7 +103,7 @@ pub fn multiply_transposed<T: Element>(
     pool: &Pool,
 ) -> Result<()> {
     let [n_rows, n_cols] = lengths(matrix, n)?;
-    check::<T>(matrix, (x.len(), n_rows), (y.len(), n_cols))?;
+    matrix.check_vectors::<T>((x.len(), n_rows), (y.len(), n_cols))?;
     let view = matrix.view();
     macro_rules! run {
         ($ring:ident) => {

@@ -193,9 +193,8 @@ impl<T: Element> Values<T> for Blocks<'_> {
 
     #[inline(always)]
     fn step(&self, of: ValueBlock, step: usize) -> [T; LANES] {
-        let width = usize::from(of.width);
-        let numbers = &self.0.values()[of.at as usize + step * LANES * width..][..LANES * width];
-        match width {
+        let numbers = self.numbers(&of, step);
+        match of.width {
             0 => [T::from_bits(of.first); LANES],
             1 => decode::<T, 1>(&of, numbers),
             2 => decode::<T, 2>(&of, numbers),
@@ -204,6 +203,29 @@ impl<T: Element> Values<T> for Blocks<'_> {
             6 => decode::<T, 6>(&of, numbers),
             _ => decode::<T, 8>(&of, numbers),
         }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn vectors(&self, of: ValueBlock, step: usize) -> [T::Vector; 2] {
+        let numbers = self.numbers(&of, step);
+        let (low, high) = numbers.split_at(numbers.len() / 2);
+        // SAFETY: 16 numbers each, of a width that has been checked.
+        unsafe {
+            [
+                T::of_numbers(low.as_ptr(), of.width, of.shift, of.first),
+                T::of_numbers(high.as_ptr(), of.width, of.shift, of.first),
+            ]
+        }
+    }
+}
+
+impl<'a> Blocks<'a> {
+    /// Those of a step.
+    #[inline(always)]
+    fn numbers(&self, of: &ValueBlock, step: usize) -> &'a [u8] {
+        let n_bytes = LANES * usize::from(of.width);
+        &self.0.values()[of.at as usize + step * n_bytes..][..n_bytes]
     }
 }
 

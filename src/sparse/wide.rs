@@ -9,7 +9,6 @@ use crate::sparse::access::{AnyValues, with_any_values};
 use crate::sparse::element::{Element, MaxTimes, MinPlus, OrAnd, PlusTimes, Ring, Semiring};
 use crate::sparse::layout::{LANES, WINDOW};
 use crate::sparse::matrix::Matrix;
-use crate::sparse::product::check;
 use crate::sparse::walk::walk_elements;
 
 /// Most vectors of one product: more are done in several.
@@ -101,7 +100,7 @@ pub fn multiply_wide<T: Element>(
     pool: &Pool,
 ) -> Result<()> {
     let [n_rows, n_cols] = lengths(matrix, n)?;
-    check::<T>(matrix, (x.len(), n_cols), (y.len(), n_rows))?;
+    matrix.check_vectors::<T>((x.len(), n_cols), (y.len(), n_rows))?;
     let view = matrix.view();
     macro_rules! run {
         ($ring:ident) => {

@@ -24,6 +24,8 @@ pub unsafe trait Lanes: Copy {
     unsafe fn pick(of: Self::Vector, at: __m512i) -> Self::Vector;
     /// 16 times the same.
     unsafe fn same(value: Self) -> Self::Vector;
+    /// 16 of which each one's bits are those of a number at `from`, of `width` bytes, moved to the left and added to `first`.
+    unsafe fn of_numbers(from: *const u8, width: u8, shift: u8, first: u64) -> Self::Vector;
     /// One register.
     type Register: Copy;
     /// Elements of a register.
@@ -101,6 +103,15 @@ unsafe impl Lanes for f32 {
     #[inline(always)]
     unsafe fn same(value: f32) -> __m512 {
         unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn of_numbers(from: *const u8, width: u8, shift: u8, first: u64) -> __m512 {
+        unsafe {
+            let low = _mm512_cvtepi64_epi32(bits_of_8(from, width, shift, first));
+            let high = _mm512_cvtepi64_epi32(bits_of_8(from.add(8 * usize::from(width)), width, shift, first));
+            _mm512_castsi512_ps(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high))
+        }
     }
 
     type Register = __m512;
@@ -243,6 +254,15 @@ unsafe impl Lanes for f64 {
         unsafe { (_mm512_set1_pd(value), _mm512_set1_pd(value)) }
     }
 
+    #[inline(always)]
+    unsafe fn of_numbers(from: *const u8, width: u8, shift: u8, first: u64) -> Pair {
+        unsafe {
+            let low = bits_of_8(from, width, shift, first);
+            let high = bits_of_8(from.add(8 * usize::from(width)), width, shift, first);
+            (_mm512_castsi512_pd(low), _mm512_castsi512_pd(high))
+        }
+    }
+
     type Register = __m512d;
     const GROUP: usize = 8;
 
@@ -318,4 +338,34 @@ unsafe fn node_f64(from: *const f64, columns: *const u32, present: u32, side: u8
     let mask = if present >> i & 1 != 0 { side } else { 0 };
     // SAFETY: as above.
     unsafe { _mm256_maskz_loadu_pd(mask, from.wrapping_add(*columns.add(i) as usize)) }
+}
+
+/// `first` and 8 numbers of `width` bytes that are moved to the left, added modulo 2^64.
+#[inline(always)]
+unsafe fn bits_of_8(from: *const u8, width: u8, shift: u8, first: u64) -> __m512i {
+    // SAFETY: no more than the 8 numbers is read.
+    unsafe {
+        let numbers = match width {
+            0 => _mm512_setzero_si512(),
+            1 => _mm512_cvtepu8_epi64(_mm_loadl_epi64(from.cast())),
+            2 => _mm512_cvtepu16_epi64(_mm_loadu_si128(from.cast())),
+            // Each three words of four bytes go to a quarter of their own, and there each number to its place.
+            3 => {
+                let all = _mm256_maskz_loadu_epi32(0x3f, from.cast());
+                let quarters = _mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5));
+                let spread = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+                _mm512_cvtepu32_epi64(_mm256_shuffle_epi8(quarters, _mm256_broadcastsi128_si256(spread)))
+            }
+            4 => _mm512_cvtepu32_epi64(_mm256_loadu_si256(from.cast())),
+            6 => {
+                let all = _mm512_maskz_loadu_epi32(0xfff, from.cast());
+                let places = _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11);
+                let spread = _mm_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1);
+                _mm512_shuffle_epi8(_mm512_permutexvar_epi32(places, all), _mm512_broadcast_i32x4(spread))
+            }
+            _ => _mm512_loadu_si512(from.cast()),
+        };
+        let moved = _mm512_sll_epi64(numbers, _mm_cvtsi32_si128(i32::from(shift)));
+        _mm512_add_epi64(moved, _mm512_set1_epi64(first as i64))
+    }
 }
