@@ -306,9 +306,7 @@ fn values_are_kept_in_every_way() {
         check_both(n, &rows, kind, ValueChoice::Blocks);
     }
     let own = Own::of(n, rows, |i| value(0, i));
-    for choice in [ValueChoice::Constant] {
-        sparse::compress(&own.csr(), choice, &Pool::new(1)).unwrap_err();
-    }
+    sparse::compress(&own.csr(), ValueChoice::Constant, &Pool::new(1)).unwrap_err();
 }
 
 #[test]
@@ -317,6 +315,10 @@ fn small_empty_and_odd_matrices() {
         check_both(1, &rows, 0, ValueChoice::Plain);
     }
     check_both(0, &vec![vec![]; 5000], 0, ValueChoice::Best);
+    // A block, and no more columns than that.
+    for b in [2, 3, 4, 5] {
+        check_both(b as u64, &vec![(0..b).collect(); b as usize], 0, ValueChoice::Plain);
+    }
     // A full row, columns that descend and come twice, and rows of 64-bit columns.
     let full: Vec<i64> = (0..10000).collect();
     let mut rows = vec![vec![3, 3, 1, 9999, 1]; 4000];
@@ -493,7 +495,7 @@ proptest! {
         for (at, how, word) in changes {
             // Tables before values and codes, or the header, which has few bytes.
             let range = if in_header { 4..104 } else { HEADER_BYTES..frame.len() };
-            let at = range.start + at.index((range.len() - 4).min(8192).max(1));
+            let at = range.start + at.index((range.len() - 4).clamp(1, 8192));
             let old = u32::from_le_bytes(frame[at..at + 4].try_into().unwrap());
             let new = match how {
                 0 => old.wrapping_add(1),

@@ -244,7 +244,7 @@ impl ValueBlock {
         let rest = u64::from_le_bytes(rest.try_into().expect("8 bytes"));
         Self {
             first: u64::from_le_bytes(first.try_into().expect("8 bytes")),
-            at: rest & (1 << 48) - 1,
+            at: rest & ((1 << 48) - 1),
             width: (rest >> 48) as u8,
             shift: (rest >> 56) as u8,
         }

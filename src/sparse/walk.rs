@@ -38,13 +38,12 @@ fn walk<const W: usize>(view: &View, slice: &Slice, see: &mut impl FnMut(Walk)) 
         let one = step(steps, k);
         let codes = &codes[k * n_codes * W..][..n_codes * W];
         for j in 0..side {
-            for lane in 0..LANES {
+            for (lane, origin) in origins.iter().enumerate() {
                 if one.mask >> lane & 1 != 0 {
                     let at = if side > 1 { (phase + lane) / block } else { lane };
-                    let column =
-                        origins[lane].wrapping_add(u64::from(one.offset)).wrapping_add(code::<W>(codes, at));
+                    let column = origin.wrapping_add(u64::from(one.offset)).wrapping_add(code::<W>(codes, at));
                     // A block at the end of all numbers would begin again at 0.
-                    let column = column.checked_add(j as u64).unwrap_or(u64::MAX);
+                    let column = column.saturating_add(j as u64);
                     see(Walk { lane, step: k * side + j, column });
                 }
             }

@@ -197,10 +197,10 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         (0..rows.len()).all(|lane| {
             let Some(row) = rows[lane] else { return true };
             let columns = self.csr.row(row);
-            let same = (phase + lane) % block == 0
+            let same = (phase + lane).is_multiple_of(block)
                 || lane == 0
                 || rows[lane - 1].is_some_and(|above| are_same(self.csr.row(above), columns));
-            same && (lane > 0 && (phase + lane) % block != 0 || are_runs(columns, block))
+            same && (lane > 0 && !(phase + lane).is_multiple_of(block) || are_runs(columns, block))
         })
     }
 }

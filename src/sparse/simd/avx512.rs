@@ -3,6 +3,7 @@
 //! What has no codes and lies in order is read as it lies. Lanes with codes gather. Of blocks with a side of up to 4 each
 //! node's elements of the vector are one load, from which its rows pick; of larger ones each node gathers once for all
 //! its rows. Columns are numbers of 32 bits here.
+#![expect(clippy::needless_range_loop, reason = "registers of several arrays, by one number")]
 
 use std::arch::x86_64::*;
 
@@ -232,7 +233,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
             let lanes_of = _mm512_loadu_si512(nodes.lanes.as_ptr().cast());
             let origins = self.node_origins(slice, phase, nodes.n);
             let present = ((1u32 << nodes.n) - 1) as u16;
-            // From here on there are no four.
+            // From this column on there are no four.
             let end = self.x.len().saturating_sub(3) as u32;
             let mut sums = [T::zeros(); MOST];
             // As many more as the last group may look at.
@@ -242,22 +243,19 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 let width = usize::from(slice.width);
                 let code = load_codes_of(&codes[k * nodes.n * width..][..nodes.n * width], width, present);
                 let at = _mm512_add_epi32(_mm512_add_epi32(origins, _mm512_set1_epi32(one.offset as i32)), code);
-                let at = _mm512_maskz_mov_epi32(present, at);
+                // Nodes that have no element here begin at column 0; what they meet is not added.
+                let here = _mm512_test_epi32_mask(lanes_of, _mm512_set1_epi32(one.mask as i32));
+                let at = _mm512_maskz_mov_epi32(here, at);
                 _mm512_storeu_si512(columns.as_mut_ptr().cast(), at);
+                let are_inside = end > 0 && _mm512_cmpge_epu32_mask(at, _mm512_set1_epi32(end as i32)) == 0;
                 let mut own = [[T::zeros(); 2]; MOST];
-                let is_whole = one.mask == u32::MAX
-                    && end > 0
-                    && _mm512_cmpge_epu32_mask(at, _mm512_set1_epi32(end as i32)) == 0;
-                if is_whole {
-                    for (group, own) in own.iter_mut().enumerate().take(n_groups) {
-                        *own = T::whole_nodes(x, columns.as_ptr().add((phase + group * T::GROUP) / B));
-                    }
-                } else {
-                    let mask = u32::from(_mm512_test_epi32_mask(lanes_of, _mm512_set1_epi32(one.mask as i32)));
-                    for (group, own) in own.iter_mut().enumerate().take(n_groups) {
-                        let node = (phase + group * T::GROUP) / B;
-                        *own = T::nodes(x, columns.as_ptr().add(node), mask >> node, side);
-                    }
+                for (group, own) in own.iter_mut().enumerate().take(n_groups) {
+                    let node = (phase + group * T::GROUP) / B;
+                    let columns = columns.as_ptr().add(node);
+                    *own = match are_inside {
+                        true => T::whole_nodes(x, columns),
+                        false => T::nodes(x, columns, u32::from(here) >> node, side),
+                    };
                 }
                 for j in 0..B {
                     let values = T::groups(self.values.vectors(of, k * B + j));
