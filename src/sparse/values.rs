@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::cpu::pages::fetch_ahead;
 use crate::error::{Error, Result, try_vec};
 use crate::sparse::element::Element;
 use crate::sparse::frame::View;
@@ -43,23 +44,6 @@ fn elements<T: Element>(bytes: &[u8]) -> [T; LANES] {
         *found = T::read(&bytes[lane * T::BYTES..]);
     }
     found
-}
-
-/// Begins to read what comes so far behind some values: CPUs that read ahead by themselves stop where a page ends, and while gathers
-/// are under way they look less far.
-#[inline(always)]
-fn fetch_ahead(values: &[u8]) {
-    /// A page.
-    #[cfg(target_arch = "x86_64")]
-    const AHEAD: usize = 4096;
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..values.len()).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 has this instruction, which reads nothing that the program sees, at any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(AHEAD + line).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = values;
 }
 
 /// See [`ValueCodec::Plain`].
@@ -124,6 +108,14 @@ impl<'a, T: Element, const W: usize> Dictionary<'a, T, W> {
         Self { codes: view.values(), table, is_short: view.head.n_different <= LANES / 2 && W == 1 }
     }
 
+    /// The numbers of a step.
+    #[inline(always)]
+    fn codes_of(&self, of: usize, step: usize) -> &'a [u8] {
+        let codes = &self.codes[(of + step) * LANES * W..][..LANES * W];
+        fetch_ahead(codes);
+        codes
+    }
+
     /// That table: entries that are not used are 0.
     pub fn table(view: &View) -> Result<Vec<T>> {
         let n = 1 << (8 * W);
@@ -144,7 +136,7 @@ impl<T: Element, const W: usize> Values<T> for Dictionary<'_, T, W> {
 
     #[inline(always)]
     fn step(&self, of: usize, step: usize) -> [T; LANES] {
-        let codes = &self.codes[(of + step) * LANES * W..][..LANES * W];
+        let codes = self.codes_of(of, step);
         let mut found = [T::default(); LANES];
         // Tables as long as these types count need no look at numbers.
         if W == 1 {
@@ -164,7 +156,7 @@ impl<T: Element, const W: usize> Values<T> for Dictionary<'_, T, W> {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn vectors(&self, of: usize, step: usize) -> [T::Vector; 2] {
-        let codes = &self.codes[(of + step) * LANES * W..][..LANES * W];
+        let codes = self.codes_of(of, step);
         let all = u16::MAX;
         // SAFETY: as many codes as there are lanes, and a table with an entry for each number.
         unsafe {
@@ -225,7 +217,9 @@ impl<'a> Blocks<'a> {
     #[inline(always)]
     fn numbers(&self, of: &ValueBlock, step: usize) -> &'a [u8] {
         let n_bytes = LANES * usize::from(of.width);
-        &self.0.values()[of.at as usize + step * n_bytes..][..n_bytes]
+        let numbers = &self.0.values()[of.at as usize + step * n_bytes..][..n_bytes];
+        fetch_ahead(numbers);
+        numbers
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::arch::x86_64::*;
 
+use crate::cpu::pages::fetch_ahead;
 use crate::sparse::element::Element;
 use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice, WINDOW};
@@ -150,6 +151,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 let one = step(steps, k);
                 let [v_low, v_high] = self.values.vectors(of, k);
                 let codes = &codes[k * LANES * W..][..LANES * W];
+                fetch_ahead(codes);
                 let offset = _mm512_set1_epi32(one.offset as i32);
                 let (low, high) = halves(one.mask);
                 let code = load_codes::<W>(codes.as_ptr(), u16::MAX);
@@ -348,6 +350,7 @@ fn halves(mask: u32) -> (u16, u16) {
 /// For code that is made for AVX-512; those codes are there.
 #[inline(always)]
 unsafe fn load_codes_of(codes: &[u8], width: usize, present: u16) -> __m512i {
+    fetch_ahead(codes);
     // SAFETY: the same promises.
     unsafe {
         match width {
