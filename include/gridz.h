@@ -1194,12 +1194,14 @@ gridz_status gridz_cci_open(const void *frame,
 
 /// Multiplies a sparse matrix with `n_vectors` vectors: Y = A X, or with `transposed`, which is 0 or 1, Y = Aᵀ X.
 ///
-/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. Vectors have elements of the matrix's type, `x_bytes` and `y_bytes` bytes of them, and those of several vectors lie side by side: element c of vector j is `x[c * n_vectors + j]`. `n_vectors` is
-/// 1 to 256. `context` may be NULL. The result does not depend on threads or instructions: a row is summed from its
-/// first element to its last, one multiplication and one addition each; SPEC.md has the order for rows that are much longer than
-/// others. Both may be memory of an NVIDIA GPU, as for `gridz_compress`; then it is one vector, not transposed, and sums of products,
-/// and the first call copies the frame there, see `gridz_cci_multiply_async`. `transposed` goes element by element, and with more than one thread takes memory of up to 32 results; a matrix made of
-/// the transpose is faster.
+/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. Vectors have elements of the matrix's type, `x_bytes` and `y_bytes` bytes of them,
+/// and do not overlap; those of several vectors lie side by side: element c of vector j is `x[c * n_vectors + j]`. `n_vectors` is 1 to 256.
+/// `context` may be NULL. The result does not depend on threads or instructions: a row is summed from its first element to its
+/// last, one multiplication and one addition each; SPEC.md has the order for rows that are much longer than others.
+///
+/// Both may be memory of an NVIDIA GPU, as for `gridz_compress`; then it is one vector, not transposed, and sums of products, and the first
+/// call copies the frame there, see `gridz_cci_multiply_async`. `transposed` goes element by element, and with more than one
+/// thread takes memory of up to 32 results; a matrix made of the transpose is faster.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for what GPUs do not do, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_cci_multiply(const struct gridz_cci *cci,
