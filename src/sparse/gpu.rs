@@ -80,10 +80,10 @@ impl Matrix {
 /// y = A x with vectors in the memory of a GPU: in the order of a stream, without waiting, or, without one, at once.
 ///
 /// # Errors
-/// Those of [`give`]; `InvalidArgument` for memory of two GPUs or of none.
+/// `InvalidArgument` for vectors of other lengths, and for memory of two GPUs or of none; `UnsupportedJob`, `OutOfMemory`, `Device`.
 ///
 /// # Safety
-/// As there.
+/// The vectors are apart, and live, as the matrix does, until the stream has done the work.
 pub unsafe fn multiply_on_gpu(
     matrix: &Matrix,
     x: DeviceSlice,
