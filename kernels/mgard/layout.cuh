@@ -93,6 +93,7 @@ struct Step {
     u32 n, n_before, inner;  // nodes along the axis after and before it; and behind the axis
     u32 n_nodes, n_new;      // before it, and new ones
     u32 first_number, first_tile;
+    u32 reserved;        // copied with it
     Divisor of_inner, of_before, of_after[kAxes];
 };
 

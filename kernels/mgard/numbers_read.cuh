@@ -74,11 +74,11 @@ struct NumbersReader : DecompressTile<Chunk> {
     // Decodes a block of a layer; what is wrong with it.
     __device__ __forceinline__ u32 read_block(const Layer& layer, u32 block, Sums& sums) const {
         const u32 entry_word = static_cast<u32>(layer.start / 4) + kEntryBytes / 4 * block;
-        const uint2* const table = reinterpret_cast<const uint2*>(payload + layer.start);
-        const u32 begin = block ? table[block - 1].x : 0;
-        const uint2 entry = table[block];
+        // Further layers begin at any word, so entries are read word by word.
+        const u32* const table = reinterpret_cast<const u32*>(payload + layer.start) + 2 * block;
+        const u32 begin = block ? table[-2] : 0, end = table[0], check = table[1];
         const u64 blocks_at = layer.start + static_cast<u64>(kEntryBytes) * plan.n_blocks, blocks_bytes = layer.exact_at - blocks_at;
-        const u64 first = static_cast<u64>(begin) * kUnit, last = static_cast<u64>(entry.x) * kUnit;
+        const u64 first = static_cast<u64>(begin) * kUnit, last = static_cast<u64>(end) * kUnit;
         if (last < first || last > blocks_bytes || (block + 1 == plan.n_blocks && last != blocks_bytes)) return kMarkCorrupt;
         const NumberBlock box(plan, block);
         // More bytes than the longest tables and numbers take are not even summed up.
@@ -90,8 +90,8 @@ struct NumbersReader : DecompressTile<Chunk> {
         const Sums all = shared.sums.sum();
         __syncthreads();
         sums.a += own.a, sums.b += own.b;
-        if (threadIdx.x == 0) sums.add(entry_word, entry.x), sums.add(entry_word + 1, entry.y);
-        if (!(args.flags & kSkipChecksum) && static_cast<u32>(checksum_of(all.a, all.b, last - first)) != entry.y) return kMarkCorrupt;
+        if (threadIdx.x == 0) sums.add(entry_word, end), sums.add(entry_word + 1, check);
+        if (!(args.flags & kSkipChecksum) && static_cast<u32>(checksum_of(all.a, all.b, last - first)) != check) return kMarkCorrupt;
         return decode(box, work.numbers(static_cast<u32>(&layer - plan.layers)), reinterpret_cast<const unsigned char*>(payload + blocks_at + first), static_cast<u32>(last - first));
     }
     __device__ __forceinline__ u32 decode(const NumberBlock& block, W* numbers, const unsigned char* source, u32 n_bytes) const {

@@ -37,7 +37,7 @@ struct Planner {
         Step& step = plan.steps[number];
         u32 strides[kAxes];
         own.find_strides(strides);
-        step.axis = axis, step.level = level;
+        step.axis = axis, step.level = level, step.reserved = 0;
         u32 outer = 1, inner = 1;
 #pragma unroll
         for (u32 other = 0; other < kAxes; ++other) {

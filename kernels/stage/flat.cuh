@@ -1,4 +1,4 @@
-// Payloads of an array that is cut into blocks of elements that follow each other, whatever its extents: of huffman and cci.
+// Payloads of an array that is cut into blocks of elements that follow each other, whatever its extents.
 //
 //   table: u32 end of each block in units of 16 bytes, u32 its check | pad to 16 bytes | blocks
 
