@@ -1,6 +1,8 @@
 #!/bin/bash
 # Compiles the kernels for a CPU, to OUT/kernels, and a CUDA driver that runs them, to OUT: build.sh OUT [SOURCE...]
 #
+# What is read or written must be aligned as on a GPU, which the CPU itself would not ask for: a test ends where it is not.
+#
 # Sources are kernels/*/*.cu, or those that are named. CXXFLAGS are added: "-fsanitize=address" finds accesses out of bounds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +16,8 @@ sources=("$@")
 ((${#sources[@]})) || sources=(kernels/*/*.cu)
 compile() {
     # shellcheck disable=SC2086  # CXXFLAGS are words
-    g++ -std=c++17 -O1 -fPIC -shared -fno-gnu-unique -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas ${CXXFLAGS:-} \
+    g++ -std=c++17 -O1 -fPIC -shared -fno-gnu-unique -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas \
+        -fsanitize=alignment -fno-sanitize-recover=alignment ${CXXFLAGS:-} \
         -Wl,-Bsymbolic -I"$here" -include cuda.h -o "$out/$1.new" -x c++ "$out/translated/$2" "$here/scheduler.cpp"
     mv "$out/$1.new" "$out/kernels/$1"
 }
@@ -23,7 +26,7 @@ export here out CXXFLAGS
 for source in "${sources[@]}"; do
     name=$(basename "$source" .cu)
     # Compiled already, with everything that it is made of.
-    state=$(cat "$here"/*.cpp "$here"/*.h $(find "$out/translated" -name '*.cuh' | sort) "$out/translated/${source#kernels/}" <(echo "${CXXFLAGS:-}") | sha256sum)
+    state=$(cat "$here"/*.cpp "$here"/*.h "$here/build.sh" $(find "$out/translated" -name '*.cuh' | sort) "$out/translated/${source#kernels/}" <(echo "${CXXFLAGS:-}") | sha256sum)
     if [[ -f $out/kernels/$name.so && $(cat "$out/$name.state" 2> /dev/null) == "$state" ]]; then continue; fi
     echo "$name.so ${source#kernels/} $name.state $state"
 done > "$out/todo"
