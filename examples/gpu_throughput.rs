@@ -145,7 +145,7 @@ fn measure(
         })
     });
     let (compress, submit_compress) = match compressed {
-        Err(error) if error.to_string().contains("kernels") => {
+        Err(error) if error.to_string().contains("use gridz_compress") => {
             let mut slots = vec![0; n_chunks * slot];
             let mut n_bytes = Vec::new();
             for (chunk, slot) in raw.chunks_exact(chunk_bytes).zip(slots.chunks_exact_mut(slot)) {
