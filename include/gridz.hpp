@@ -162,7 +162,7 @@ inline std::vector<gridz_codec> codecs()
 // A compressed array.
 using Frame = std::vector<std::uint8_t>;
 
-// How much of a frame of mgard to read.
+// How much of a frame with layers or levels to read.
 class Detail {
 public:
     // The grid of a level, every 2^level-th element along each axis, from the first layer; level 0 is the array.
@@ -182,7 +182,7 @@ private:
     double value_;
 };
 
-// What comes of a part of a frame of mgard, of which the first bytes are enough.
+// What comes of a part of a frame with layers or levels, of which the first bytes are enough.
 class PartInfo {
 public:
     PartInfo(Span<const std::uint8_t> frame, const Detail &detail)
@@ -320,7 +320,7 @@ std::vector<T> decompress(Span<const std::uint8_t> frame, const Options &options
     return values;
 }
 
-// Decompresses less than there is in a frame of mgard, which may be cut behind the bytes that PartInfo tells; `limit` as for
+// Decompresses less than there is in a frame with layers or levels, which may be cut behind the bytes that PartInfo tells; `limit` as for
 // decompress.
 template <class T>
 std::vector<T> decompress_progressive(Span<const std::uint8_t> frame, const Detail &how_much, const Options &options = {},
