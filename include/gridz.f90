@@ -140,9 +140,9 @@ module gridz
       decompress_real8_1, decompress_real8_2, decompress_real8_3, decompress_real8_4
   end interface
 
-  ! gridz_decompress_progressive(frame, field, status, level | layers | error): less than there is in a frame with layers or levels, which may be cut
-  ! behind the bytes that gridz_inspect_progressive tells: the grid of a level, so many layers, or as few as have a bound that is not
-  ! above an error. field has the shape that is told there.
+  ! gridz_decompress_progressive(frame, field, status, level | layers | error): less than there is in a frame with
+  ! layers or levels, which may be cut behind the bytes that gridz_inspect_progressive tells: the grid of a level, so
+  ! many layers, or as few as have a bound that is not above an error. field has the shape that is told there.
   interface gridz_decompress_progressive
     module procedure progressive_real4_1, progressive_real4_2, progressive_real4_3, progressive_real4_4, &
       progressive_real8_1, progressive_real8_2, progressive_real8_3, progressive_real8_4

@@ -320,8 +320,8 @@ std::vector<T> decompress(Span<const std::uint8_t> frame, const Options &options
     return values;
 }
 
-// Decompresses less than there is in a frame with layers or levels, which may be cut behind the bytes that PartInfo tells; `limit` as for
-// decompress.
+// Decompresses less than there is in a frame with layers or levels, which may be cut behind the bytes that PartInfo
+// tells; `limit` as for decompress.
 template <class T>
 std::vector<T> decompress_progressive(Span<const std::uint8_t> frame, const Detail &how_much, const Options &options = {},
                                       std::uint64_t limit = UINT64_MAX / sizeof(T))
