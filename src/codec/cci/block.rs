@@ -135,7 +135,7 @@ fn try_encode<W: Word, S: Rows<W>>(
         *element = W::read(from);
     }
     let has_runs = runs::pay(elements);
-    let m = if has_runs { runs::find(elements, &mut memory.symbols, &mut memory.lengths) } else { n };
+    let m = if has_runs { runs::find(s, elements, &mut memory.symbols, &mut memory.lengths) } else { n };
     let symbols = if has_runs { &memory.symbols[..m] } else { &memory.elements[..m] };
     let lengths = if has_runs { &memory.lengths[..m] } else { &[] };
     let differences = &mut memory.differences[..m];

@@ -1,6 +1,8 @@
 //! Runs: elements each of which is the one before, plus 1. Of a run the first element and the length are kept.
 
 use crate::error::{Error, Result};
+use crate::stage::entropy::lanes::LANES;
+use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
 /// Elements that are written at once, some of which may be behind the run.
@@ -20,18 +22,28 @@ pub fn pay<W: Word>(elements: &[W]) -> bool {
 
 /// Writes the first elements of the runs and their lengths, less 1; how many there are.
 #[inline(always)]
-pub fn find<W: Word>(elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
-    let one = W::from_u64(1);
+pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
     let n = elements.len();
     let (firsts, lengths) = (&mut firsts[..n], &mut lengths[..n]);
     (firsts[0], lengths[0]) = (elements[0], 0);
     let mut n_runs = 1;
-    for i in 1..n {
-        // What begins no run is written over by what does.
-        if n_runs < n {
+    let mut at = 1;
+    while at < n {
+        // Whole rows, of which few elements begin a run; at the end one by one.
+        let begins = if at + LANES <= n {
+            let differences = s.minus(s.load(&elements[at..]), s.load(&elements[at - 1..]));
+            s.larger(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
+        } else {
+            u32::from(elements[at].minus(elements[at - 1]) != W::from_u64(1))
+        };
+        let mut left = begins;
+        while left != 0 {
+            let i = at + left.trailing_zeros() as usize;
             (firsts[n_runs], lengths[n_runs]) = (elements[i], i as u32);
+            n_runs += 1;
+            left &= left - 1;
         }
-        n_runs += usize::from(elements[i].minus(elements[i - 1]) != one);
+        at += if at + LANES <= n { LANES } else { 1 };
     }
     // Where runs begin becomes how long they are.
     for i in 1..n_runs {
