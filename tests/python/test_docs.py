@@ -23,7 +23,7 @@ def test_block(tmp_path, block):
 
 
 def test_there_are_some():
-    assert len(BLOCKS) == 15
+    assert len(BLOCKS) == 16
 
 
 def test_tutorial(tmp_path, monkeypatch):
