@@ -133,8 +133,11 @@ pub fn inspect_progressive_from(frame: Source, detail: Detail) -> Result<PartInf
     inspect_start(device_of(&frame, &Destination::Host(&mut []))?, frame, detail)
 }
 
-/// The same, from as few first bytes of a frame in memory of `device` as are enough.
+/// The same; of a frame in memory of `device`, from as few first bytes as are enough.
 fn inspect_start(device: Option<&'static Device>, frame: Source, detail: Detail) -> Result<PartInfo> {
+    if let Source::Host(frame) = frame {
+        return inspect_progressive(frame, detail);
+    }
     let mut start = vec![0; START_BYTES];
     loop {
         let found = inspect_progressive(start_of(device, frame, &mut start)?, detail);
