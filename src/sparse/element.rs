@@ -156,3 +156,29 @@ ring!(
     |a, b| if (a != T::default()) | (b != T::default()) { T::ONE } else { T::default() },
     if (a != T::default()) & (b != T::default()) { T::ONE } else { T::default() }
 );
+
+/// Does something with the type that has the operations of a semiring.
+macro_rules! with_ring {
+    ($semiring:expr, $ring:ident => $work:expr) => {{
+        use $crate::sparse::element::{MaxTimes, MinPlus, OrAnd, PlusTimes, Semiring};
+        match $semiring {
+            Semiring::PlusTimes => {
+                type $ring = PlusTimes;
+                $work
+            }
+            Semiring::MinPlus => {
+                type $ring = MinPlus;
+                $work
+            }
+            Semiring::MaxTimes => {
+                type $ring = MaxTimes;
+                $work
+            }
+            Semiring::OrAnd => {
+                type $ring = OrAnd;
+                $work
+            }
+        }
+    }};
+}
+pub(crate) use with_ring;

@@ -15,7 +15,7 @@ use crate::settings::CpuLevel;
 use crate::sparse::access::with_any_values;
 #[cfg(target_arch = "x86_64")]
 use crate::sparse::access::{WithValues, with_values};
-use crate::sparse::element::{Element, MaxTimes, MinPlus, OrAnd, PlusTimes, Ring, Semiring};
+use crate::sparse::element::{Element, PlusTimes, Ring, Semiring, with_ring};
 use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice, WINDOW};
 use crate::sparse::matrix::Matrix;
@@ -394,9 +394,6 @@ pub fn multiply<T: Element>(
         (Semiring::PlusTimes, CpuLevel::Avx512) if x.len() as u64 <= avx512::MAX_COLS => {
             with_values(&matrix.view(), Avx512(product))
         }
-        (Semiring::PlusTimes, _) => product.portable::<PlusTimes>(),
-        (Semiring::MinPlus, _) => product.portable::<MinPlus>(),
-        (Semiring::MaxTimes, _) => product.portable::<MaxTimes>(),
-        (Semiring::OrAnd, _) => product.portable::<OrAnd>(),
+        (semiring, _) => with_ring!(semiring, R => product.portable::<R>()),
     }
 }

@@ -9,7 +9,7 @@ use crate::cpu::float::Ieee;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::sparse::access::{AnyValues, with_any_values};
-use crate::sparse::element::{Element, MaxTimes, MinPlus, OrAnd, PlusTimes, Ring, Semiring};
+use crate::sparse::element::{Element, Ring, Semiring, with_ring};
 use crate::sparse::frame::View;
 use crate::sparse::layout::LANES;
 use crate::sparse::matrix::Matrix;
@@ -105,17 +105,8 @@ pub fn multiply_transposed<T: Element>(
     let [n_rows, n_cols] = lengths(matrix, n)?;
     matrix.check_vectors::<T>((x.len(), n_rows), (y.len(), n_cols))?;
     let view = matrix.view();
-    macro_rules! run {
-        ($ring:ident) => {
-            with_any_values(&view, |values| {
-                Turned { matrix, n, x, y, pool, ring: std::marker::PhantomData::<$ring> }.run(values)
-            })
-        };
-    }
-    match semiring {
-        Semiring::PlusTimes => run!(PlusTimes),
-        Semiring::MinPlus => run!(MinPlus),
-        Semiring::MaxTimes => run!(MaxTimes),
-        Semiring::OrAnd => run!(OrAnd),
-    }
+    with_ring!(semiring, R => {
+        let work = Turned { matrix, n, x, y, pool, ring: std::marker::PhantomData::<R> };
+        with_any_values(&view, |values| work.run(values))
+    })
 }

@@ -6,7 +6,7 @@ use crate::cpu::float::Ieee;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, Result, try_vec};
 use crate::sparse::access::{AnyValues, with_any_values};
-use crate::sparse::element::{Element, MaxTimes, MinPlus, OrAnd, PlusTimes, Ring, Semiring};
+use crate::sparse::element::{Element, Ring, Semiring, with_ring};
 use crate::sparse::layout::{LANES, WINDOW};
 use crate::sparse::matrix::Matrix;
 use crate::sparse::walk::walk_elements;
@@ -102,19 +102,10 @@ pub fn multiply_wide<T: Element>(
     let [n_rows, n_cols] = lengths(matrix, n)?;
     matrix.check_vectors::<T>((x.len(), n_cols), (y.len(), n_rows))?;
     let view = matrix.view();
-    macro_rules! run {
-        ($ring:ident) => {
-            with_any_values(&view, |values| {
-                Wide { matrix, n, x, y, pool, ring: std::marker::PhantomData::<$ring> }.run(values)
-            })
-        };
-    }
-    match semiring {
-        Semiring::PlusTimes => run!(PlusTimes),
-        Semiring::MinPlus => run!(MinPlus),
-        Semiring::MaxTimes => run!(MaxTimes),
-        Semiring::OrAnd => run!(OrAnd),
-    }
+    with_ring!(semiring, R => {
+        let work = Wide { matrix, n, x, y, pool, ring: std::marker::PhantomData::<R> };
+        with_any_values(&view, |values| work.run(values))
+    })
 }
 
 /// How many elements `n` vectors have, of rows and of columns.
