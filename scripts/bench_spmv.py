@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Products of compressed sparse matrices with vectors, beside SciPy and MKL, and on a GPU beside cuSPARSE.
 
-    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME] [--gpu] [--out FOLDER]
+    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME] [--gpu] [--keep FOLDER] [--frames FOLDER]
+        [--out FOLDER]
 
 The matrices are made here, with about so many elements (default 30 million; the reference ones of `data` in GRIDZ_SHARED, by default
 ../shared, are as they are): stencils of 7 and 27 points, and of 27 with three unknowns a node; tetrahedra whose nodes are numbered by reverse
@@ -9,7 +10,9 @@ Cuthill-McKee, with one unknown and three; 60 elements a row anywhere; a power l
 Markov chain on a grid; a diagonal. Values are random ("plain": columns alone are coded), and those of the 27 points also all the
 same, of seven kinds, and smooth ("coded").
 
-On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl, if it is there) and gridz with N threads; and what the paper's code for columns takes
+With --keep, matrices are made side by side, one for each core, and kept in a folder, from which they are taken the next time.
+
+On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl or else PyTorch, if one is there) and gridz with N threads; and what the paper's code for columns takes
 of bytes (Lawlor 2013, the CPU's table), counted and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL by
 cuSPARSE's own interface if that can be loaded, and gridz's frame, which is copied once. Speeds are 10^9 elements per second, medians of N runs in turns
 after one that warms up; quotients are to the best of the others in the same turns. Results are compared first: gridz's with SciPy's, to
@@ -20,6 +23,7 @@ Writes results.csv to the folder --out, and a table to the standard output. Need
 
 import argparse
 import csv
+import multiprocessing
 import os
 import pathlib
 import statistics
@@ -41,19 +45,20 @@ RNG = np.random.default_rng(1)
 # ---- matrices ------------------------------------------------------------------------------------
 
 
-def finish(matrix, dtype):
-    """In rows, columns ascending, of 32 bits, with random values."""
+# Each gives the columns, ascending in each row, and where rows start.
+
+
+def finish(matrix):
     matrix = sp.csr_matrix(matrix)
     matrix.sort_indices()
-    columns, starts = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return sp.csr_matrix((RNG.random(len(columns)).astype(dtype), columns, starts), shape=matrix.shape)
+    return matrix.indices, matrix.indptr
 
 
 def of_nodes(matrix, unknowns):
     return sp.kron(matrix, np.ones((unknowns, unknowns), np.float32), format="csr") if unknowns > 1 else matrix
 
 
-def stencil(nnz, dtype, points, unknowns=1):
+def stencil(nnz, points, unknowns=1):
     n = max(4, round((nnz / points / unknowns**2) ** (1 / 3)))
     line = sp.diags_array(np.ones((3, n), np.float32), offsets=[-1, 0, 1], shape=(n, n)).tocsr()
     one = sp.eye_array(n, dtype=np.float32, format="csr")
@@ -61,10 +66,10 @@ def stencil(nnz, dtype, points, unknowns=1):
         grid = sp.kron(sp.kron(line, line), line, format="csr")
     else:
         grid = sp.kron(sp.kron(line, one), one) + sp.kron(sp.kron(one, line), one) + sp.kron(sp.kron(one, one), line)
-    return finish(of_nodes(grid, unknowns), dtype)
+    return finish(of_nodes(grid, unknowns))
 
 
-def tetrahedra(nnz, dtype, unknowns):
+def tetrahedra(nnz, unknowns):
     """Cubes cut into five tetrahedra, in one of two ways at random."""
     n = max(4, round((nnz / 15.5 / unknowns**2) ** (1 / 3)))
     nodes = np.arange(n**3).reshape(n, n, n)
@@ -80,84 +85,106 @@ def tetrahedra(nnz, dtype, unknowns):
             columns = np.concatenate([corner[b][here] for _, b in pairs])
             made = made + sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns)), made.shape).tocsr()
     order = sp.csgraph.reverse_cuthill_mckee(made, symmetric_mode=True)
-    return finish(of_nodes(made[order][:, order], unknowns), dtype)
+    return finish(of_nodes(made[order][:, order], unknowns))
 
 
-def anywhere(nnz, dtype, per_row=60):
+def anywhere(nnz, per_row=60):
     n = nnz // per_row
     columns = RNG.integers(0, n, (n, per_row), dtype=np.int32)
     columns.sort(axis=1)
     starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
-    return sp.csr_matrix((RNG.random(n * per_row).astype(dtype), columns.ravel(), starts), shape=(n, n))
+    return columns.ravel(), starts
 
 
-def power_law(nnz, dtype, near=False, mean=15):
+def power_law(nnz, near=False, mean=15):
     n = nnz // mean
     lengths = np.minimum(RNG.pareto(1.2, n) * mean * 0.2 + 1, n // 4)
     lengths = (lengths * mean * n / lengths.sum()).clip(1, n // 4).astype(np.int64)
     rows = np.repeat(np.arange(n), lengths)
     columns = (rows + (RNG.standard_cauchy(len(rows)) * 50)).astype(np.int64) % n if near else n * RNG.random(len(rows)) ** 3
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    return finish(sp.csr_matrix((np.ones(len(rows), np.float32), columns.astype(np.int32), starts), shape=(n, n)), dtype)
+    return finish(sp.csr_matrix((np.ones(len(rows), np.float32), columns.astype(np.int32), starts), shape=(n, n)))
 
 
-def circuit(nnz, dtype):
+def circuit(nnz):
     n = nnz // 5
     rows = np.repeat(np.arange(n), RNG.integers(1, 7, n))
     columns = np.clip(rows + np.rint(RNG.standard_normal(len(rows)) * 1000), 0, n - 1)
     far = RNG.random(len(rows)) < 0.1
     columns[far] = RNG.integers(0, n, far.sum())
     rows, columns = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, np.arange(n)])
-    return finish(sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns.astype(np.int64))), (n, n)), dtype)
+    return finish(sp.coo_matrix((np.ones(len(rows), np.float32), (rows, columns.astype(np.int64))), (n, n)))
 
 
-def markov(nnz, dtype):
+def markov(nnz):
     n = round((nnz / 4) ** 0.5)
     line = sp.diags_array(np.ones((2, n), np.float32), offsets=[-1, 1], shape=(n, n)).tocsr()
     one = sp.eye_array(n, dtype=np.float32, format="csr")
-    return finish(sp.kron(line, one) + sp.kron(one, line), dtype)
+    return finish(sp.kron(line, one) + sp.kron(one, line))
 
 
-def diagonal(nnz, dtype):
-    return finish(sp.eye_array(nnz, dtype=np.float32, format="csr"), dtype)
+def diagonal(nnz):
+    return finish(sp.eye_array(nnz, dtype=np.float32, format="csr"))
 
 
-def valued(matrix, kind):
-    columns = matrix.indices
-    made = {"same": np.ones(len(columns)), "seven": columns % 7 + 1.0, "smooth": 1 + 1e-3 * np.sin(columns / 1e4)}[kind]
-    return sp.csr_matrix((made.astype(matrix.dtype), columns, matrix.indptr), shape=matrix.shape)
-
-
+# How a matrix is made, what kind it is of, and its values.
 MATRICES = {
-    "27 points": (lambda nnz, t: stencil(nnz, t, 27), "regular"),
-    "7 points": (lambda nnz, t: stencil(nnz, t, 7), "regular"),
-    "27 points, 3 unknowns": (lambda nnz, t: stencil(nnz, t, 27, 3), "regular"),
-    "tetrahedra": (lambda nnz, t: tetrahedra(nnz, t, 1), "regular"),
-    "tetrahedra, 3 unknowns": (lambda nnz, t: tetrahedra(nnz, t, 3), "regular"),
-    "60 anywhere": (anywhere, "irregular"),
-    "power law": (power_law, "irregular"),
-    "links": (lambda nnz, t: power_law(nnz, t, near=True), "irregular"),
-    "circuit": (circuit, "irregular"),
-    "Markov": (markov, "regular"),
-    "diagonal": (diagonal, "regular"),
-    "27 points, one value": (lambda nnz, t: valued(stencil(nnz, t, 27), "same"), "coded"),
-    "27 points, seven values": (lambda nnz, t: valued(stencil(nnz, t, 27), "seven"), "coded"),
-    "27 points, smooth": (lambda nnz, t: valued(stencil(nnz, t, 27), "smooth"), "coded"),
+    "27 points": (lambda nnz: stencil(nnz, 27), "random"),
+    "7 points": (lambda nnz: stencil(nnz, 7), "random"),
+    "27 points, 3 unknowns": (lambda nnz: stencil(nnz, 27, 3), "random"),
+    "tetrahedra": (lambda nnz: tetrahedra(nnz, 1), "random"),
+    "tetrahedra, 3 unknowns": (lambda nnz: tetrahedra(nnz, 3), "random"),
+    "60 anywhere": (anywhere, "random"),
+    "power law": (power_law, "random"),
+    "links": (lambda nnz: power_law(nnz, near=True), "random"),
+    "circuit": (circuit, "random"),
+    "Markov": (markov, "random"),
+    "diagonal": (diagonal, "random"),
+    "27 points, one value": ("27 points", "one"),
+    "27 points, seven values": ("27 points", "seven"),
+    "27 points, smooth": ("27 points", "smooth"),
+    "bcsstk16_fem": (None, "own"),
+    "bayer10_chem": (None, "own"),
 }
 
 
-def reference(name, dtype):
-    folder = pathlib.Path(os.environ.get("GRIDZ_SHARED", "../shared")) / "data"
-    read = lambda part, kind: np.fromfile(folder / f"{name}.{part}.bin", kind)
-    starts, columns, values = read("indptr.i32", np.int32), read("indices.i32", np.int32), read("data.f64", np.float64)
-    return sp.csr_matrix((values.astype(dtype), columns, starts), shape=(len(starts) - 1,) * 2)
+def read_reference(name, part, dtype):
+    return np.fromfile(pathlib.Path(os.environ.get("GRIDZ_SHARED", "../shared")) / f"data/{name}.{part}.bin", dtype)
 
 
-def paper_bits(matrix) -> int:
+def structure(name, nnz, folder):
+    """Columns and starts of rows, of 32 bits."""
+    make = MATRICES[name][0]
+    if make is None:
+        return read_reference(name, "indices.i32", np.int32), read_reference(name, "indptr.i32", np.int32)
+    if isinstance(make, str):
+        return structure(make, nnz, folder)
+    kept = folder and folder / f"{name}, {nnz}.npz"
+    if kept and kept.exists():
+        with np.load(kept) as made:
+            return made["columns"], made["starts"]
+    columns, starts = (part.astype(np.int32) for part in make(nnz))
+    if kept:
+        np.savez(kept, columns=columns, starts=starts)
+    return columns, starts
+
+
+def values_of(name, columns, dtype):
+    kind = MATRICES[name][1]
+    if kind == "own":
+        return read_reference(name, "data.f64", np.float64).astype(dtype)
+    if kind == "random":
+        return RNG.random(len(columns), np.float32).astype(dtype) if dtype == np.float32 else RNG.random(len(columns))
+    if kind == "one":
+        return np.ones(len(columns), dtype)
+    return ((columns % 7 + 1.0) if kind == "seven" else (1 + 1e-3 * np.sin(columns / 1e4))).astype(dtype)
+
+
+def paper_bits(columns, starts) -> int:
     """Bits of the paper's code for the CPU: a run of up to 16 columns that follow, or a jump of 5, 15, 20 or 29 bits."""
-    steps = np.diff(matrix.indices.astype(np.int64), prepend=-1)
-    first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
-    steps[first] = matrix.indices[first].astype(np.int64) + 1
+    steps = np.diff(columns, prepend=np.int32(-1))
+    first = starts[:-1][np.diff(starts) > 0]
+    steps[first] = columns[first] + 1
     follows = steps == 1
     # Runs end where a column does not follow or a row begins.
     begins = follows & ~np.concatenate([[False], follows[:-1]])
@@ -197,16 +224,29 @@ def on_cpu(matrix, compressed, threads, runs):
     tolerance = 1e-4 if matrix.dtype == np.float32 else 1e-12
     assert np.allclose(got, want, rtol=tolerance, atol=tolerance * np.abs(want).max(initial=0)), "another result"
     calls = {"scipy": lambda: matrix @ x}
-    try:
-        import sparse_dot_mkl as mkl
-
-        for n in threads:
-            calls[f"mkl {n}"] = lambda n=n: (mkl.mkl_set_num_threads(n), mkl.dot_product_mkl(matrix, x))
-    except ImportError:
-        print("no MKL: pip install sparse-dot-mkl mkl, and LD_LIBRARY_PATH to its libraries", file=sys.stderr)
+    for n in threads:
+        calls[f"mkl {n}"] = mkl_call(matrix, x, n)
     for n in threads:
         calls[f"gridz {n}"] = lambda n=n: compressed[n] @ x
     return medians(calls, runs, by_clock)
+
+
+def mkl_call(matrix, x, n):
+    try:
+        import sparse_dot_mkl as mkl
+
+        return lambda: (mkl.mkl_set_num_threads(n), mkl.dot_product_mkl(matrix, x))
+    except ImportError:
+        pass
+    try:
+        import torch
+    except ImportError:
+        sys.exit("no MKL: pip install sparse-dot-mkl mkl, and LD_LIBRARY_PATH to its libraries; or pip install torch")
+    if not torch.backends.mkl.is_available():
+        sys.exit("this PyTorch has no MKL: pip install sparse-dot-mkl mkl")
+    a = torch.sparse_csr_tensor(*map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data)), matrix.shape)
+    there = torch.from_numpy(x)
+    return lambda: (torch.set_num_threads(n), a @ there)
 
 
 def on_gpu(matrix, compressed, runs):
@@ -258,11 +298,15 @@ def sell_call(cp, matrix, dx):
     offsets = np.concatenate([[0], np.cumsum(widths * 32)])
     if offsets[-1] > 1.5 * matrix.nnz or offsets[-1] >= 2**31:
         return None
-    columns, values = np.full(offsets[-1], -1, np.int32), np.zeros(offsets[-1], matrix.dtype)
-    row = np.repeat(np.arange(n_rows), lengths)
-    place = offsets[row // 32] + (np.arange(matrix.nnz) - matrix.indptr[row]) * 32 + row % 32
-    columns[place], values[place] = matrix.indices, matrix.data
-    kept = [cp.asarray(a) for a in (offsets.astype(np.int32), columns, values)] + [cp.zeros(n_rows, matrix.dtype)]
+    starts, offsets = cp.asarray(matrix.indptr), cp.asarray(offsets)
+    columns, values = cp.full(int(offsets[-1]), -1, np.int32), cp.zeros(int(offsets[-1]), matrix.dtype)
+    for first in range(0, matrix.nnz, 1 << 26):
+        index = cp.arange(first, min(first + (1 << 26), matrix.nnz))
+        row = cp.searchsorted(starts, index, side="right") - 1
+        place = offsets[row // 32] + (index - starts[row]) * 32 + row % 32
+        columns[place] = cp.asarray(matrix.indices[first : first + (1 << 26)])
+        values[place] = cp.asarray(matrix.data[first : first + (1 << 26)])
+    kept = [offsets.astype(np.int32), columns, values, cp.zeros(n_rows, matrix.dtype)]
     handle, a, vx, vy = (ctypes.c_void_p() for _ in range(4))
     size = ctypes.c_size_t()
     kind = 0 if matrix.dtype == np.float32 else 1  # CUDA_R_32F, CUDA_R_64F
@@ -284,6 +328,10 @@ def sell_call(cp, matrix, dx):
     return lambda: must(library.cusparseSpMV(*common, pointer(kept[-1]))) or kept
 
 
+def keep(name, nnz, folder):
+    structure(name, nnz, folder)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nnz", type=float, default=30, help="millions of elements")
@@ -291,22 +339,30 @@ def main():
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}")
     parser.add_argument("--only", default="", help="matrices whose names have this in them")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are kept")
+    parser.add_argument("--frames", type=pathlib.Path, help="folder for frames of float32, for bench_columns.cu")
     parser.add_argument("--out", type=pathlib.Path)
     asked = parser.parse_args()
     threads = sorted({1, *map(int, asked.threads.split(","))})
-    makers = {name: make for name, (make, _) in MATRICES.items()}
-    for name in ("bcsstk16_fem", "bayer10_chem"):
-        makers[name] = lambda nnz, dtype, name=name: reference(name, dtype)
+    names, nnz = [name for name in MATRICES if asked.only in name], int(asked.nnz * 1e6)
+    if asked.keep:
+        asked.keep.mkdir(parents=True, exist_ok=True)
+        with multiprocessing.Pool() as workers:
+            workers.starmap(keep, [(name, nnz, asked.keep) for name in names if callable(MATRICES[name][0])], chunksize=1)
     rows = []
-    for name, make in makers.items():
-        if asked.only not in name:
-            continue
+    for name in names:
+        columns, starts = structure(name, nnz, asked.keep)
+        shape = (len(starts) - 1,) * 2
+        paper = round(paper_bits(columns, starts) / 8 / len(columns), 3)
         for dtype in (np.float32, np.float64):
-            matrix = make(int(asked.nnz * 1e6), dtype)
-            values = "best" if MATRICES.get(name, (0, 0))[1] == "coded" else "plain"
+            matrix = sp.csr_matrix((values_of(name, columns, dtype), columns, starts), shape=shape)
+            values = "plain" if MATRICES[name][1] in ("random", "own") else "best"
             start = time.perf_counter()
             frame = gridz.cci.compress(matrix, values).tobytes()
             seconds = time.perf_counter() - start
+            if asked.frames and dtype == np.float32:
+                asked.frames.mkdir(parents=True, exist_ok=True)
+                (asked.frames / name.replace(" ", "_").replace(",", "")).write_bytes(frame)
             compressed = {n: gridz.cci.loads(frame, n) for n in threads}
             info = compressed[1].info
             csr = matrix.nnz * (matrix.dtype.itemsize + 4) + 4 * matrix.shape[0]
@@ -314,7 +370,7 @@ def main():
                 "matrix": name, "dtype": matrix.dtype.name, "nnz": matrix.nnz, "nnz a row": round(matrix.nnz / matrix.shape[0], 1),
                 "bytes / CSR": round(info["frame_bytes"] / csr, 3), "values": info["values"], "block": info["block"],
                 "index bytes / nnz": round((info["frame_bytes"] - info["value_bytes"]) / matrix.nnz, 3),
-                "paper": round(paper_bits(matrix) / 8 / matrix.nnz, 3), "build M/s": round(matrix.nnz / seconds / 1e6),
+                "paper": paper, "build M/s": round(matrix.nnz / seconds / 1e6),
             }  # fmt: skip
             times = on_gpu(matrix, compressed, asked.runs) if asked.gpu else on_cpu(matrix, compressed, threads, asked.runs)
             row.update({who: round(matrix.nnz / taken / 1e9, 3) for who, taken in times.items()})
