@@ -41,3 +41,14 @@ constexpr u32 kDecompressCtas = kDecompressBlocksPerSm * 4 / sizeof(W) / kBlocks
 // Every tile of a decompression adds its sums to one of so many slots of its chunk, and these to the chunk's
 // totals: atomic operations at one address are slow, and with the totals alone they took a tenth of the time.
 constexpr u32 kSlots = 31;
+
+// Products of sparse matrices: threads of a CTA, and CTAs that registers are limited for. Each slice is a chain of loads that wait for one
+// another, so the more of them are under way, the faster. Measured on sm_90; elsewhere as many as do not spill.
+constexpr u32 kSparseThreads = 256;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+template <u32 Most>
+constexpr u32 kSparseCtas = Most;
+#else
+template <u32 Most>
+constexpr u32 kSparseCtas = Most < 3 ? Most : 3;
+#endif

@@ -54,20 +54,25 @@ struct SparseArgs {
 };
 static_assert(sizeof(SparseArgs) == 104, "src/sparse/gpu.rs has the same struct");
 
-// The row of a lane, and its node's first row.
+// The row of a lane; with blocks its node, of those that the slice has, and the node's first row.
 struct Row {
     u32 row;
     u32 node_row;
-    u32 node;  // of the slice
+    u32 node;
 };
 
+template <bool Blocked>
 __device__ __forceinline__ Row row_of(const SparseArgs& args, const Slice& slice, u32 lane) {
     const u32 in_window = slice.place % kWindowSlices;
-    const u32 at = in_window * kWarp % args.block + lane;
-    const u32 node = at / args.block, sub = at % args.block;
+    u32 node = lane, sub = 0;
+    if (Blocked) {
+        const u32 at = in_window * kWarp % args.block + lane;
+        node = at / args.block;
+        sub = at % args.block;
+    }
     if (slice.order_at == kInOrder) return {slice.place * kWarp + lane, slice.place * kWarp + lane - sub, node};
     const u32 number = lane < slice.n_lanes ? args.order[static_cast<u64>(slice.order_at) + node] : 0;
-    const u32 node_row = (slice.place - in_window) * kWarp + number * args.block;
+    const u32 node_row = (slice.place - in_window) * kWarp + number * (Blocked ? args.block : 1);
     return {node_row + sub, node_row, node};
 }
 

@@ -34,25 +34,28 @@ const THREADS: u32 = 256;
 /// Slices that it does, one a warp.
 const SLICES: u64 = 8;
 
-/// The kernels of a type, by the numbers of [`ValueCodec`], and that for long rows.
-const OF_F32: [&str; 6] = [
-    "sparse_f32_plain",
-    "sparse_f32_constant",
-    "sparse_f32_dictionary8",
-    "sparse_f32_dictionary16",
-    "sparse_f32_blocks",
-    "sparse_f32_long",
-];
-const OF_F64: [&str; 6] = [
-    "sparse_f64_plain",
-    "sparse_f64_constant",
-    "sparse_f64_dictionary8",
-    "sparse_f64_dictionary16",
-    "sparse_f64_blocks",
-    "sparse_f64_long",
-];
-/// Where that is.
-const LONG: usize = ValueCodec::ALL.len();
+/// The kernels of a type.
+struct Kernels {
+    /// By the numbers of [`ValueCodec`]; each for matrices without and with blocks.
+    slices: [[&'static str; 2]; ValueCodec::ALL.len()],
+    /// For long rows.
+    long: &'static str,
+}
+
+macro_rules! kernels {
+    ($name:literal) => {
+        Kernels {
+            slices: kernels!($name: "_plain", "_constant", "_dictionary8", "_dictionary16", "_blocks"),
+            long: concat!($name, "_long"),
+        }
+    };
+    ($name:literal: $($values:literal),*) => {
+        [$([concat!($name, $values), concat!($name, $values, "_blocked")]),*]
+    };
+}
+
+const OF_F32: Kernels = kernels!("sparse_f32");
+const OF_F64: Kernels = kernels!("sparse_f64");
 
 /// A matrix's frame in the memory of a GPU.
 #[derive(Debug)]
@@ -156,15 +159,16 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
         n_long: head.n_long as u32,
         block: head.block as u32,
     };
-    let names = if head.dtype == DType::F32 { &OF_F32 } else { &OF_F64 };
+    let kernels = if head.dtype == DType::F32 { &OF_F32 } else { &OF_F64 };
+    let of_slices = kernels.slices[head.codec as usize][usize::from(head.block > 1)];
     let module = device.module(Fatbin::find("sparse")?)?;
     let grid = |n: u64, each: u64| Grid { ctas: n.div_ceil(each) as u32, threads: THREADS, shared_bytes: 0 };
     // SAFETY: tables and vectors are as long as the matrix says, whose tables have been checked; the rest is the caller's promise.
     unsafe {
-        module.function(names[head.codec as usize])?.launch(grid(n_all, SLICES), stream, args.as_bytes())?;
+        module.function(of_slices)?.launch(grid(n_all, SLICES), stream, args.as_bytes())?;
         if head.n_long > 0 {
             let grid = grid(head.n_long as u64, THREADS.into());
-            module.function(names[LONG])?.launch(grid, stream, args.as_bytes())?;
+            module.function(kernels.long)?.launch(grid, stream, args.as_bytes())?;
         }
     }
     Ok(())
