@@ -9,8 +9,8 @@ SHELL := /bin/bash
 
 # Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
 # kernels that keep registers in memory.
-cuda wheel test lint test-rust test-plugin test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
-test lint test-rust test-plugin test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
+cuda wheel test lint test-rust test-plugin test-side-by-side test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
+test lint test-rust test-plugin test-side-by-side test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -62,7 +62,8 @@ FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) 
 build: need-rust ## (default) build target/plugin/libh5gridz.so and target/release/libgridz.so
 	@scripts/need.sh gcc libc6-dev  # cargo links with the C compiler
 	cargo build --locked --release --lib
-	@scripts/native_static_libs.sh > target/release/native-static-libs
+	@scripts/native_static_libs.sh > target/release/native-static-libs.$$$$ && \
+	    mv target/release/native-static-libs.$$$$ target/release/native-static-libs
 	@ln -sf libgridz.so target/release/libgridz.so.0  # what programs ask for that are linked with it
 	@cmp --silent $(LIBRARY) $(PLUGIN) || install -D $(LIBRARY) $(PLUGIN)
 	@echo "HDF5 programs find the filter after:  export HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin"
@@ -120,7 +121,9 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
-ALL_TESTS := lint test-rust test-plugin test-hosts test-installed test-adios2 test-python test-spec test-demo test-fuzz test-emulated test-goldens
+ALL_TESTS := lint test-rust test-plugin test-side-by-side test-demo test-fuzz test-emulated test-goldens
+# Each of these keeps one core busy.
+SIDE_BY_SIDE := test-installed test-hosts test-spec test-python test-adios2
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
@@ -134,6 +137,11 @@ test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it need
 test-begin:
 	@mkdir -p target
 	@: > target/skips.log
+
+.PHONY: test-side-by-side
+test-side-by-side: need-nvcc build need-test-packages
+	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
+	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
 
 .PHONY: test-rust
 test-rust: need-rust need-test-packages need-nvcc ## the Rust tests, with the C API's C programs

@@ -91,16 +91,28 @@ seed() {
     fi
 }
 
-for target in "${targets[@]}"; do
+fuzz() {
+    local target=$1 log=$CARGO_TARGET_DIR/$1.log runs
     seed "$target"
-    log=$CARGO_TARGET_DIR/$target.log
-    mkdir -p "$CARGO_TARGET_DIR"
     if ! cargo fuzz run --sanitizer none "$target" -- -max_total_time="$seconds" -max_len=40000 \
         -print_final_stats=1 > "$log" 2>&1; then
         tail -n 60 "$log" >&2
         echo "fuzz $target: FAILED, the whole log is $log" >&2
-        exit 1
+        return 1
     fi
     runs=$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$log")
     echo "fuzz $target: ${runs:?no count of executions in $log} executions in $seconds s, no crash"
+}
+
+# Two at a time.
+mkdir -p "$CARGO_TARGET_DIR"
+running=()
+for target in "${targets[@]}"; do
+    fuzz "$target" &
+    running+=($!)
+    if [ ${#running[@]} = 2 ]; then
+        wait "${running[0]}"
+        running=("${running[1]}")
+    fi
 done
+wait "${running[@]}"
