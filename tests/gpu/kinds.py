@@ -5,6 +5,8 @@ decimals.f32  two decimals
 signs.f32     the deviations from 300: both signs, many exponents
 narrow.i16    the decimals as integers of 16 bits; narrow.u8 without their lower half
 residuals.u16 what is left of the field in steps of two thousandths of its range, predicted along all axes, with the sign folded in
+stencil.i32   columns of a matrix that joins each node of a periodic grid with its 26 neighbours and itself; anywhere.i32 of one with 60 elements
+              a row at random
 """
 
 import pathlib
@@ -29,3 +31,9 @@ residuals = np.round(field / np.float32(2e-3 * np.ptp(field))).astype(np.int32)
 for axis in range(3):
     residuals = np.diff(residuals, axis=axis, prepend=np.int32(0))
 (residuals << 1 ^ residuals >> 31).astype(np.uint16).tofile(folder / "residuals.u16")
+
+side = 128
+nodes = np.arange(side**3, dtype=np.int32).reshape(side, side, side)
+around = [np.roll(nodes, (z, y, x), (0, 1, 2)) for z in (-1, 0, 1) for y in (-1, 0, 1) for x in (-1, 0, 1)]
+np.sort(np.stack(around, axis=-1).reshape(-1, 27), axis=1).tofile(folder / "stencil.i32")
+np.sort(np.random.default_rng(1).integers(0, 1 << 20, (1 << 20, 60), dtype=np.int32), axis=1).tofile(folder / "anywhere.i32")

@@ -176,6 +176,7 @@ for mode in rate=8 rate=16 rel=1e-3 lossless; do
 done
 section "+Frames in GPU memory, mgard,rel=1e-3" ./gpu_throughput mgard,rel=1e-3 "${words[@]}"
 section "+Frames in GPU memory, mgard,rms=0.06" ./gpu_throughput mgard,rms=0.06 "${words[@]}"
+section "+Frames in GPU memory, mgard,rel=1e-3,layers=4" ./gpu_throughput mgard,rel=1e-3,layers=4 "${words[@]:0:12}"
 mapfile -t words < <(to_words <<'END'
 residuals.u16 u16 134217728 1
 residuals.u16 u16 1048576 128
@@ -185,6 +186,15 @@ turb3d.f32 u8 536870912 1
 END
 )
 section "+Frames in GPU memory, huffman" ./gpu_throughput huffman "${words[@]}"
+mapfile -t words < <(to_words <<'END'
+stencil.i32 i32 56623104 1
+stencil.i32 i32 1048576 54
+anywhere.i32 i32 62914560 1
+anywhere.i32 i32 1048576 60
+END
+)
+section "+Frames in GPU memory, cci" ./gpu_throughput cci "${words[@]}"
+section "+Frames in GPU memory, cci,level=fast" ./gpu_throughput cci,level=fast "${words[@]}"
 section "+First call of a process, 4 MiB in host memory" ./gpu_throughput first-call
 section "gridz and nvCOMP" python3 peers.py "$library" "$fields/512" "$PWD/nvcomp"
 
