@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products of compressed sparse matrices with vectors, beside SciPy and MKL, and on a GPU beside cuSPARSE.
 
-    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME] [--gpu] [--keep FOLDER] [--frames FOLDER]
+    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME;NAME…] [--gpu] [--keep FOLDER] [--frames FOLDER]
         [--out FOLDER]
 
 The matrices are made here, with about so many elements (default 30 million; the reference ones of `data` in GRIDZ_SHARED, by default
@@ -10,7 +10,8 @@ Cuthill-McKee, with one unknown and three; 60 elements a row anywhere; a power l
 Markov chain on a grid; a diagonal. Values are random ("plain": columns alone are coded), and those of the 27 points also all the
 same, of seven kinds, and smooth ("coded").
 
-With --keep, matrices are made side by side, one for each core, and kept in a folder, from which they are taken the next time.
+With --keep, matrices are made side by side, one for each core, and kept in a folder, from which they are taken the next time. Where
+several of this program use a folder, they take turns on the GPU.
 
 On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl or else PyTorch, if one is there) and gridz with N threads; and what the paper's code for columns takes
 of bytes (Lawlor 2013, the CPU's table), counted and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL by
@@ -22,7 +23,9 @@ Writes results.csv to the folder --out, and a table to the standard output. Need
 """
 
 import argparse
+import contextlib
 import csv
+import fcntl
 import multiprocessing
 import os
 import pathlib
@@ -332,19 +335,31 @@ def keep(name, nnz, folder):
     structure(name, nnz, folder)
 
 
+@contextlib.contextmanager
+def in_turn(folder):
+    if folder is None:
+        yield
+        return
+    with open(folder / "turn", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nnz", type=float, default=30, help="millions of elements")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}")
-    parser.add_argument("--only", default="", help="matrices whose names have this in them")
+    parser.add_argument("--only", help="names of matrices, with ; between them")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are kept")
     parser.add_argument("--frames", type=pathlib.Path, help="folder for frames of float32, for bench_columns.cu")
     parser.add_argument("--out", type=pathlib.Path)
     asked = parser.parse_args()
     threads = sorted({1, *map(int, asked.threads.split(","))})
-    names, nnz = [name for name in MATRICES if asked.only in name], int(asked.nnz * 1e6)
+    names, nnz = asked.only.split(";") if asked.only else list(MATRICES), int(asked.nnz * 1e6)
+    if unknown := set(names) - set(MATRICES):
+        parser.error(f"no matrix {', '.join(unknown)}; there are {'; '.join(MATRICES)}")
     if asked.keep:
         asked.keep.mkdir(parents=True, exist_ok=True)
         with multiprocessing.Pool() as workers:
@@ -372,7 +387,8 @@ def main():
                 "index bytes / nnz": round((info["frame_bytes"] - info["value_bytes"]) / matrix.nnz, 3),
                 "paper": paper, "build M/s": round(matrix.nnz / seconds / 1e6),
             }  # fmt: skip
-            times = on_gpu(matrix, compressed, asked.runs) if asked.gpu else on_cpu(matrix, compressed, threads, asked.runs)
+            with in_turn(asked.keep):
+                times = on_gpu(matrix, compressed, asked.runs) if asked.gpu else on_cpu(matrix, compressed, threads, asked.runs)
             row.update({who: round(matrix.nnz / taken / 1e9, 3) for who, taken in times.items()})
             for n in [""] if asked.gpu else [f" {n}" for n in threads]:
                 others = [taken for who, taken in times.items() if not who.startswith("gridz") and (who in ("scipy", "cusparse", "sell") or who.endswith(n))]
