@@ -139,7 +139,7 @@ test-begin:
 	@: > target/skips.log
 
 .PHONY: test-side-by-side
-test-side-by-side: need-nvcc build need-test-packages
+test-side-by-side: need-nvcc build need-test-packages $(VENV)
 	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
 	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
 
