@@ -10,30 +10,41 @@ constexpr double kLargestError = 8.0;  // times the value
 constexpr double kUnits = 32768.0;     // of an error of a whole bin
 constexpr double kRounded = 0.511;
 
-// By one thread.
-template <typename W>
+// Those of a layer, by one thread.
+template <typename W, bool kLayered>
 struct Bins {
     const Chunk& own;
     Plan& plan;
     Tries& tries;
+    const u32 layer;
 
-    __device__ __forceinline__ double asked() const { return __longlong_as_double(static_cast<s64>(own.value)); }
+    // What a value of the whole is for the layer.
+    __device__ __forceinline__ double of_layer(double value) const {
+        if (!kLayered) return value;
+        return fmin(value * static_cast<double>(u64{1} << kLayerBits * (own.n_layers - 1 - layer)), Real<u64>::kMax);
+    }
+    __device__ __forceinline__ double asked_of_all() const { return __longlong_as_double(static_cast<s64>(own.value)); }
+    __device__ __forceinline__ double asked() const { return of_layer(asked_of_all()); }
+    // The bound, or the value if it is that of a mean.
+    __device__ __forceinline__ double bound(const RangeScratch& range) const {
+        return own.mode == kRel ? of_layer(bound_of_range<W>(range, kFloatType<W>, asked_of_all())) : asked();
+    }
     // Half a bin, so that errors are within a bound where rounding adds up to a unit.
     static __device__ __forceinline__ double within(double bound, double unit) { return fmax(bound - unit, bound / 2); }
     // Sets the bins, of which the finest level has those with this half.
     __device__ __forceinline__ void set(double half, double bound, double finer) const {
-        Layer& layer = plan.layers[0];
+        Layer& to = plan.layers[layer];
         double factor = 1;
 #pragma unroll 1
         for (u32 i = 0; i < own.n_levels; ++i) {
-            layer.bins[i] = rounded_down(fmin(2 * half, static_cast<double>(Real<W>::kMax) / 16) / factor, W());
+            to.bins[i] = rounded_down(fmin(2 * half, static_cast<double>(Real<W>::kMax) / 16) / factor, W());
             factor = fmin(kFinest, factor * finer);
         }
-        if (own.n_levels == 0) layer.bins[0] = 0;
-        layer.bound = bound;
+        if (own.n_levels == 0) to.bins[0] = 0;
+        to.bound = bound;
     }
     // What errors must be smaller than: of errors below the smallest number there is only that of none.
-    static __device__ __forceinline__ Float<W> limit(const Plan& plan) { return fmax(rounded_down(plan.layers[0].bound, W()), float_of(W(1))); }
+    static __device__ __forceinline__ Float<W> limit(const Layer& of) { return fmax(rounded_down(of.bound, W()), float_of(W(1))); }
 
     // Begins with the bins of a bound, of which a unit of rounding is taken.
     __device__ __forceinline__ void begin(double bound, double unit) const {
@@ -50,7 +61,7 @@ struct Bins {
         for (u32 k = 0; k < kAxes; ++k) n_axes += own.extents[k] > 1;
         tries.half = half, tries.squares = tries.n_measured = 0;
         set(half, fmin(half + fmin(tries.unit, half), Real<u64>::kMax), n_axes > 1 ? kFiner : 1.0);
-        tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.layers[0].bins[0], W())), W());
+        tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.layers[layer].bins[0], W())), W());
     }
     // Decides how it goes on behind a way, of which so many were gone before.
     __device__ __forceinline__ void decide(u32 n_before) const {

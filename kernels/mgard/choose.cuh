@@ -1,4 +1,4 @@
-// What an encoder decides before it begins. The twin of `Coder::plan` in encode.rs, and of choose.rs.
+// What an encoder decides before it begins. The twin of `Coder::plan` in encode.rs, and of what it chooses for layer 0.
 //
 // First it needs an element in the middle of some. Only if none of these is ordinary, all CTAs look for the first one that is. Then they look for
 // the largest one that may have a code, each in shares of the array, and the CTA that has looked at the last share of a chunk decides on all else.
@@ -6,30 +6,11 @@
 #pragma once
 
 #include "bins.cuh"
+#include "sample.cuh"
 
 constexpr u32 kChooseThreads = 256;
 constexpr u32 kShare = 16384;     // elements that a CTA looks at together
 constexpr u32 kMiddleOf = 63;     // elements that are looked at to find one in the middle
-constexpr u32 kSampledLevels = 3; // levels that are sampled; those above are like the last one
-constexpr u32 kSampleEvery = 1 << 10, kLeastSamples = 1 << 6, kMostSamples = 1 << 10;
-
-// A place in [0, 1), in 2^-64, of which digits of any bases can be taken.
-struct Place {
-    u64 rest;
-
-    __device__ __forceinline__ explicit Place(u32 i) : rest((static_cast<u64>(i) + 1) * 0x9e3779b97f4a7c15ull) {}
-    __device__ __forceinline__ u32 digit(u32 base) {
-        const u64 digit = __umul64hi(rest, base);
-        rest *= base;
-        return static_cast<u32>(digit);
-    }
-};
-
-// What predictions leave of samples along an axis at a level.
-struct Costs {
-    u64 linear, cubic;
-    u32 n, reserved;
-};
 
 struct ChooseShared {
     u64 middle;            // the word
@@ -45,7 +26,7 @@ constexpr u32 kNoChunk = ~0u;
 // The shares of an array.
 __device__ __forceinline__ u32 shares_of(const Chunk& own) { return (own.elements() - 1) / kShare + 1; }
 
-template <typename W>
+template <typename W, bool kLayered>
 struct Chooser {
     using F = Float<W>;
     const CompressArgs<Chunk>& args;
@@ -115,9 +96,15 @@ struct Chooser {
         if (likely(shared.has_middle)) return static_cast<W>(shared.middle);
         return zeroed.before_first > 0 ? array[static_cast<u32>(own.elements() - zeroed.before_first)] : W(0);
     }
-    __device__ __forceinline__ Bins<W> bins() const { return Bins<W>{own, plan, zeroed.tries}; }
-    __device__ __forceinline__ double bound() const {
-        return own.mode == kRel ? bound_of_range<W>(zeroed.range, kFloatType<W>, bins().asked()) : bins().asked();
+    __device__ __forceinline__ Bins<W, kLayered> bins() const { return Bins<W, kLayered>{own, plan, zeroed.tries, 0}; }
+    __device__ __forceinline__ double bound() const { return bins().bound(zeroed.range); }
+    // What the first element is predicted to be. With several layers that is the element itself, unless it is a wild one.
+    __device__ __forceinline__ W predicted_first(double bound) const {
+        const W middle = first_word();
+        if (!kLayered) return middle;
+        const W first = array[0];
+        const bool is_near = is_ordinary(own, first) && size_of(float_of(first) - float_of(middle)) < rounded_down(bound, W()) * Real<W>::kCodes;
+        return is_near ? first : middle;
     }
 
     // Looks in a share for the largest element that may have a code; who has looked at the last share chooses. By all threads; barriers.
@@ -156,91 +143,18 @@ struct Chooser {
             const s32 exponent = static_cast<s32>(static_cast<u64>(__double_as_longlong(size)) >> 52) - 1023 - static_cast<s32>(Real<W>::kFraction);
             const double unit = size == 0 || exponent <= -1023 ? 0.0 : __longlong_as_double(static_cast<s64>(exponent + 1023) << 52);
             const double bound = this->bound();
-            plan.first = first_word();
+            plan.first = predicted_first(bound);
             plan.is_stored = 0, plan.damage = 0, plan.layers[0].n_exact = 0, plan.block_units = 0;
+            if (kLayered) plan.layer = 0, plan.layers[0].start = own.head_bytes();
             bins().begin(bound, unit);
         }
         if (threadIdx.x < kAxes * kSampledLevels) shared.costs[threadIdx.x] = Costs{};
         __syncthreads();
-        sample(rounded_down(plan.layers[0].bins[0], W()));
+        Sampler<W, kChooseThreads, false>{own, array, shared.costs, nullptr, F(0)}.run(rounded_down(plan.layers[0].bins[0], W()));
         __syncthreads();
         if (threadIdx.x == 0) bins().widen();
         if (threadIdx.x < kWarp) decide();
         __syncthreads();
-    }
-
-    __device__ __forceinline__ u32 n_samples(u32 level) const { return min(max(own.elements() / kSampleEvery, kLeastSamples), kMostSamples) >> level; }
-    // Each warp takes 32 samples of an axis and level at a time.
-    __device__ __forceinline__ void sample(F bin) const {
-        const F inverse = inverse_of(bin);
-        u32 strides[kAxes], n_units = 0;
-        own.find_strides(strides);
-        for (u32 level = 0; level < kSampledLevels; ++level) n_units += units_of(level);
-#pragma unroll 1
-        for (u32 i = threadIdx.x / kWarp; i < kAxes * n_units; i += kChooseThreads / kWarp) {
-            const u32 axis = i / n_units;
-            u32 level = 0, unit = i - axis * n_units;
-            while (unit >= units_of(level)) unit -= units_of(level++);
-            u32 extent = 0, stride = 0;
-#pragma unroll
-            for (u32 k = 0; k < kAxes; ++k) {
-                if (k == axis) extent = own.extents[k], stride = strides[k] << level;
-            }
-            const u32 last = (extent - 1) >> level, n_new = (last + 1) / 2, number = unit * kWarp + lane_id();
-            if (n_new == 0) continue;
-            Place digits(number);
-            const u32 along = 2 * digits.digit(n_new) + 1;
-            u32 place = along * stride;
-#pragma unroll
-            for (u32 other = 0; other < kAxes; ++other) {
-                if (other != axis) place += digits.digit(own.extents[other]) * strides[other];
-            }
-            u32 costs[2];
-            const bool counts = cost(place, stride, along, last, bin, inverse, costs) && number < n_samples(level);
-            const u32 of_linear = warp_sum(counts ? costs[0] : 0), of_cubic = warp_sum(counts ? costs[1] : 0), n = warp_sum(static_cast<u32>(counts));
-            if (lane_id() > 0) continue;
-            Costs& to = shared.costs[axis * kSampledLevels + level];
-            atomicAdd(reinterpret_cast<unsigned long long*>(&to.linear), static_cast<unsigned long long>(of_linear));
-            atomicAdd(reinterpret_cast<unsigned long long*>(&to.cubic), static_cast<unsigned long long>(of_cubic));
-            atomicAdd(&to.n, n);
-        }
-    }
-    __device__ __forceinline__ u32 units_of(u32 level) const { return (n_samples(level) + kWarp - 1) / kWarp; }
-    // What is left of a node by linear and by cubic predictions; false if it is no ordinary number, or is beside such.
-    __device__ __forceinline__ bool cost(u32 place, u32 step, u32 along, u32 last, F bin, F inverse, u32 (&costs)[2]) const {
-        bool are_ordinary = true;
-        const auto element = [&](u32 place) {
-            const W word = array[place];
-            are_ordinary &= is_ordinary(own, word);
-            return float_of(word);
-        };
-        const auto rounded = [&](u32 place) {
-            const F x = element(place), n_bins = x * inverse;
-            W code;
-            return size_of(n_bins) < Real<W>::kCodes ? nearest<W>(n_bins, code) * bin : x;
-        };
-        const F of = element(place), before = rounded(place - step);
-        const auto cost_of = [&](F predicted) {
-            const F n_bins = fmin(size_of((of - predicted) * inverse), F(Real<W>::kCodes));
-            W code;
-            nearest<W>(n_bins, code);
-            return log_of(1 + static_cast<u64>(code));
-        };
-        if (along == last) {
-            costs[0] = costs[1] = cost_of(before);
-            return are_ordinary;
-        }
-        const F after = rounded(place + step);
-        costs[0] = costs[1] = cost_of(linear(before, after));
-        if (along < 3 || along + 3 > last) return are_ordinary;
-        const F far_before = rounded(place - 3 * step), far_after = rounded(place + 3 * step);
-        costs[1] = cost_of(cubic(far_before, before, after, far_after));
-        return are_ordinary;
-    }
-    // A logarithm in sixteenths of a bit (src/stage/entropy/log.rs).
-    static __device__ __forceinline__ u32 log_of(u64 number) {
-        const u32 whole = bit_length(number) - 1;
-        return 16 * whole + static_cast<u32>(number << (63 - whole) << 1 >> 60);
     }
 
     // The order of axes and which steps are cubic, from the costs. By a warp.
@@ -263,13 +177,7 @@ struct Chooser {
         __syncwarp();
         Planner{own, plan}.run();
         // A step's own predictions follow from its axis and level.
-        u64 cubic = 0;
-        for (u32 i = lane_id(); i < plan.n_steps; i += kWarp) {
-            const Step& step = plan.steps[i];
-            const Costs& of = shared.costs[step.axis * kSampledLevels + min(step.level, kSampledLevels - 1)];
-            cubic |= static_cast<u64>(of.cubic < of.linear) << i;
-        }
-        cubic = warp_or(cubic);
+        const u64 cubic = steps_that(plan, shared.costs, is_cubic);
         if (lane_id() == 0) {
             plan.layers[0].cubic = cubic;
             // Where not all blocks may fit, the array is stored.
@@ -291,7 +199,7 @@ __device__ __forceinline__ void mgard_find_range(const CompressArgs<Chunk>& args
 }
 
 // Calls `look` with a chooser and a share, for all shares of all chunks.
-template <typename W, typename F>
+template <typename W, bool kLayered, typename F>
 __device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, F look) {
     __shared__ ChooseShared shared;
     if (threadIdx.x == 0) shared.chunk = kNoChunk;
@@ -301,15 +209,15 @@ __device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, 
     // Those of a CTA follow each other where there are several chunks, so that it looks for the middle of few.
     const u64 first = n * blockIdx.x / gridDim.x, end = n * (blockIdx.x + 1) / gridDim.x;
     for (u64 i = first; i < end; ++i) {
-        look(Chooser<W>(args, shared, static_cast<u32>(i / shares)), static_cast<u32>(i % shares));
+        look(Chooser<W, kLayered>(args, shared, static_cast<u32>(i / shares)), static_cast<u32>(i % shares));
         __syncthreads();
     }
 }
 template <typename W>
 __device__ __forceinline__ void mgard_find_first(const CompressArgs<Chunk>& args) {
-    look_at_shares<W>(args, [](const Chooser<W>& chooser, u32 share) { chooser.find_first(share); });
+    look_at_shares<W, false>(args, [](const Chooser<W, false>& chooser, u32 share) { chooser.find_first(share); });
 }
-template <typename W>
+template <typename W, bool kLayered>
 __device__ __forceinline__ void mgard_choose(const CompressArgs<Chunk>& args) {
-    look_at_shares<W>(args, [](const Chooser<W>& chooser, u32 share) { chooser.find_largest(share); });
+    look_at_shares<W, kLayered>(args, [](const Chooser<W, kLayered>& chooser, u32 share) { chooser.find_largest(share); });
 }

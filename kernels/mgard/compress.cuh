@@ -7,6 +7,9 @@
 //   5. exact_write.cuh: a CTA a piece finds out what of it is kept exactly, and how many bytes that takes.
 //   6. place.cuh: everything gets its place in the payload by the protocol of common/ordered_frames.cuh.
 //
+// Of several layers, passes 3 to 6 follow each other once for each. Behind them is one more (layers_write.cuh), which chooses for the next layer; at the end the head
+// is written. Memory is that of one layer, but for what the layer before has of the array.
+//
 // What passes leave for each other is in the chunks' working memory (layout.cuh), but for what has to be zeroed first.
 
 #pragma once
@@ -32,9 +35,15 @@ struct CompressZeroed {
     u64 largest;        // bits of the size of the largest element that counts
     u32 n_looked;       // shares of the array that were looked at for it
     u32 has_exact;      // whether any element is kept exactly
+    u32 has_exact_before, reserved;  // by the layers before
     WalkCounters walk;
     Tries tries;
+    Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers
 };
+
+// The layer that is written.
+template <bool kLayered>
+__device__ __forceinline__ u32 layer_of(const Plan& plan) { return kLayered ? plan.layer : 0; }
 
 // How long things of a frame are, for ordered_frames.cuh. Lengths are in units; that of the first tile has the table, too.
 struct FrameLayout {
@@ -50,9 +59,8 @@ struct FrameLayout {
 };
 
 // Scratch of all passes: that of the protocol, then what is zeroed besides.
-__device__ __forceinline__ u32 tiles_of(const Chunk& own) { return own.n_blocks + own.n_pieces; }
 __device__ __forceinline__ u64 protocol_bytes(const CompressArgs<Chunk>& args) {
-    return sizeof(FramesScratch) + args.n_chunks * (sizeof(ChunkScratch) + u64{8} * tiles_of(args.own));
+    return sizeof(FramesScratch) + args.n_chunks * (sizeof(ChunkScratch) + u64{8} * args.own.n_tiles);
 }
 __device__ __forceinline__ Visits& visits_of(const CompressArgs<Chunk>& args) {
     return *reinterpret_cast<Visits*>(static_cast<char*>(args.scratch) + protocol_bytes(args));

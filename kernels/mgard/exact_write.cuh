@@ -142,6 +142,11 @@ struct PieceWriter {
         if (threadIdx.x == 0) to = info;
     }
 
+    // Adds the marks of a piece to those of the layers before, if these have any, for the next layers.
+    __device__ __forceinline__ void keep(u32* before, bool has_before) const {
+        for (u32 i = threadIdx.x; i < n_words(); i += kExactThreads) before[i] = (has_before ? before[i] : 0) | marks[i];
+    }
+
     // Writes a piece that was measured. By all threads; barriers.
     __device__ __forceinline__ void write(const PieceInfo& info, u32* to) const {
         load();
@@ -206,17 +211,20 @@ __device__ __forceinline__ PieceInfo& piece_info(const Work<W>& work, u32 piece)
     return reinterpret_cast<PieceInfo*>(work.start + work.own.pieces)[piece];
 }
 
-template <typename W>
+template <typename W, bool kLayered>
 __device__ __forceinline__ void mgard_measure_exact(const CompressArgs<Chunk>& args) {
     __shared__ ExactShared shared;
     const u32 n_pieces = args.own.n_pieces, chunk = blockIdx.x / n_pieces, piece = blockIdx.x % n_pieces;
     const Work<W> work = work_of<W>(args, chunk);
     Plan& plan = work.plan();
-    if (plan.is_stored || !zeroed_of(args, chunk).has_exact) return;
+    const CompressZeroed& zeroed = zeroed_of(args, chunk);
+    if (plan.is_stored || !zeroed.has_exact) return;
     PieceInfo& info = piece_info(work, piece);
-    PieceWriter<W>(args, shared, chunk, piece).measure(info);
+    const PieceWriter<W> writer(args, shared, chunk, piece);
+    writer.measure(info);
+    if (kLayered) writer.keep(work.marks_before() + piece * kPieceWords, zeroed.has_exact_before);
     if (threadIdx.x > 0) return;
     // The table, too.
     const u32 n_bytes = info.n_bytes + (piece == 0 ? 4 * n_pieces : 0);
-    if (n_bytes > 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.layers[0].n_exact), static_cast<unsigned long long>(n_bytes));
+    if (n_bytes > 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.layers[layer_of<kLayered>(plan)].n_exact), static_cast<unsigned long long>(n_bytes));
 }

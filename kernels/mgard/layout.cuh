@@ -41,10 +41,10 @@ struct Chunk {
     u32 mode, n_levels;
     u32 n_blocks;        // of numbers, at most: how many depends on the order of the axes
     u32 n_pieces;
-    u32 n_layers, reserved;
-    u64 numbers, near, far;  // of all steps, in each layer, and of several the array of every other one; the grid before the last step, and every
-                             // other one before that; and the others
-    u64 marks;               // of elements that are kept exactly, a bit each
+    u32 n_layers;
+    u32 n_tiles;         // that get a place in the payload, if one is written
+    u64 numbers, near, far;  // of all steps, and of several layers more (Work); the grid before the last step, and every other one before that; and the others
+    u64 marks;               // of elements that are kept exactly, a bit each; of several layers also of those that the layers before keep
     u64 pieces;              // what is told of these
     u64 blocks;              // that are made
     u64 array;               // of which a region is wanted
@@ -63,7 +63,7 @@ struct Chunk {
         return layers_at() + (layer > 0 ? kFirstLayerBytes + (layer - 1) * (kLayerBytes + 8 * n_levels) : 0);
     }
     __device__ __forceinline__ u32 head_bytes() const { return n_layers > 1 ? layer_at(n_layers) + kCheckBytes : layers_at(); }
-    // Bytes that a payload has at most.
+    // Bytes that a payload of one layer has at most, and layer 0 of several, which have twice as many.
     __device__ __forceinline__ u64 payload_bound(u32 word_bytes) const {
         const u64 n_bytes = static_cast<u64>(elements()) * word_bytes;
         return n_bytes + n_bytes / 32 + 4096;
@@ -109,7 +109,7 @@ struct Layer {
     double bins[kMostLevels];  // the finest level first
     u64 predicts, cubic;       // a bit for each step that predicts from nodes, and for each whose predictions are cubic; all of layer 0 predict
     u64 n_exact;               // bytes of the section of exact elements
-    u64 start, exact_at;       // of a payload that is read: where its table is, and that section
+    u64 start, exact_at;       // where in the payload its table is, and that section; of one that is written only if there are several layers
     u32 exact_check, reserved;
 };
 
@@ -117,12 +117,14 @@ struct Layer {
 struct Plan {
     Layer layers[kMostLayers];
     u64 first;                 // the bits of what the first element is predicted to be
-    u64 block_units;           // of all blocks
+    u64 block_units;           // of all blocks of the layer that is written
     u32 order;                 // a byte for each axis
     u32 n_steps, n_front;      // of these, so many have small grids
     u32 n_arrays, n_blocks, n_tiles;
     u32 damage;                // of a payload
     u32 is_stored;
+    u32 layer;                 // that is written, of several
+    u32 reserved;
     Step steps[kMostSteps];
     NumbersOf arrays[kMostSteps];
 
@@ -179,6 +181,7 @@ struct Work {
     const Chunk& own;
 
     __device__ __forceinline__ Plan& plan() const { return *reinterpret_cast<Plan*>(start); }
+    // A reader has the numbers of all layers.
     __device__ __forceinline__ W* numbers(u32 layer = 0) const { return reinterpret_cast<W*>(start + own.numbers) + static_cast<u64>(layer) * own.elements(); }
     // Behind the numbers of all layers, if there are several.
     __device__ __forceinline__ W* other_array() const { return numbers(own.n_layers); }
@@ -186,6 +189,10 @@ struct Work {
     __device__ __forceinline__ W* before(const Plan& plan, u32 step) const {
         return reinterpret_cast<W*>(start + ((plan.n_steps - step) % 2 == 1 ? own.near : own.far));
     }
+    // What a layer has of the array, for the next one, where several are written: behind the numbers, which are those of one.
+    __device__ __forceinline__ W* values(u32 layer) const { return numbers(1 + layer % 2); }
+    __device__ __forceinline__ u32 n_words_of_marks() const { return own.elements() / 32 + (own.elements() % 32 > 0); }
+    __device__ __forceinline__ u32* marks_before() const { return marks() + n_words_of_marks(); }
     __device__ __forceinline__ u32* marks() const { return reinterpret_cast<u32*>(start + own.marks); }
     __device__ __forceinline__ char* array() const { return start + own.array; }
 };

@@ -1,5 +1,6 @@
 // The last pass of compression: blocks and pieces of exact elements get their places by the protocol of common/ordered_frames.cuh, and are written there. Tiles
-// are the blocks that there may be, then the pieces.
+// are the blocks that there may be, then the pieces. Of several layers the pass is done once for each, and tiles are those of all layers and the head
+// (layers_write.cuh).
 
 #pragma once
 
@@ -15,7 +16,7 @@ struct PlaceShared {
     ExactShared exact;
 };
 
-template <typename W>
+template <typename W, bool kLayered>
 struct Placer {
     const CompressArgs<Chunk>& args;
     PlaceShared& shared;
@@ -23,53 +24,63 @@ struct Placer {
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ Placer(const CompressArgs<Chunk>& args, PlaceShared& shared)
-        : args(args), shared(shared), own(args.own), frames(args, FrameLayout{args.own, sizeof(W)}, tiles_of(args.own), tiles_of(args.own)) {}
+        : args(args), shared(shared), own(args.own), frames(args, FrameLayout{args.own, sizeof(W)}, args.own.n_tiles, args.own.n_tiles) {}
 
     __device__ __forceinline__ void run() const {
         frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
     }
 
-    // Units of the table of blocks, and of that of exact elements.
+    // Of the layer: tiles of a chunk, units of the table of blocks, bytes of exact elements, and units of the payload before it, without the head.
+    __device__ __forceinline__ u32 n_tiles() const { return own.n_blocks + own.n_pieces; }
     static __device__ __forceinline__ u64 table_units(const Plan& plan) { return static_cast<u64>(kEntryBytes / kUnit) * plan.n_blocks; }
-    __device__ __forceinline__ u32 exact_table_units(const Plan& plan) const { return plan.layers[0].n_exact > 0 ? own.n_pieces : 0; }
+    static __device__ __forceinline__ u64 n_exact(const Plan& plan) { return plan.layers[layer_of<kLayered>(plan)].n_exact; }
+    __device__ __forceinline__ u64 start(const Plan& plan) const { return kLayered ? (plan.layers[plan.layer].start - own.head_bytes()) / kUnit : 0; }
     // Units of a tile.
     __device__ __forceinline__ u64 length(const Plan& plan, const Work<W>& work, u32 index) const {
-        // Where it is stored, more than that takes.
-        if (plan.is_stored) return index == 0 ? (static_cast<u64>(own.elements()) * sizeof(W) + 4096) / kUnit : 0;
+        // Where it is stored, more than that takes. Behind the first layer there was more already.
+        if (plan.is_stored) return index == 0 && layer_of<kLayered>(plan) == 0 ? (static_cast<u64>(own.elements()) * sizeof(W) + 4096) / kUnit : 0;
         const u64 table = index == 0 ? table_units(plan) : 0;
         if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, NumberBlock(plan, index), index).n_units : 0);
         const u32 piece = index - own.n_blocks;
-        return plan.layers[0].n_exact == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
+        return n_exact(plan) == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
     }
 
-    // Puts a tile to its place; the sums of that.
+    // Puts a tile of the layer to its place; the sums of that.
     __device__ __forceinline__ Sums put(const Drawn& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Work<W> work = work_of<W>(args, chunk);
         const Plan& plan = work.plan();
         const u64 length = this->length(plan, work, index);
-        if (threadIdx.x == 0) frames.publish(chunk, index, length);
+        const u32 of_all = layer_of<kLayered>(plan) * n_tiles() + index;
+        if (threadIdx.x == 0) frames.publish(chunk, of_all, length);
         if (threadIdx.x < kWarp) {
-            const u64 before = frames.place(chunk, index, length);
+            const u64 before = frames.place(chunk, of_all, length);
             if (threadIdx.x == 0) shared.before = before;
         }
         __syncthreads();
         const u64 before = shared.before;
         Sums sums, entries;
         // What does not fit is stored in the end.
-        if (!plan.is_stored && own.head_bytes() + (before + length) * kUnit <= own.payload_bound(sizeof(W))) {
+        if (!plan.is_stored && own.head_bytes() + (before + length) * kUnit <= own.payload_bound(sizeof(W)) * (kLayered ? 2 : 1)) {
             if (index >= own.n_blocks) {
                 put_piece(plan, work, chunk, index - own.n_blocks, before, sums);
             } else {
                 if (index < plan.n_blocks) entries = put_block(plan, work, chunk, index, before, sums);
-                if (index == 0) put_head(plan, chunk, sums);
+                if (!kLayered && index == 0) put_head(plan, chunk, sums);
             }
         }
         shared.sums.share(sums);
         __syncthreads();
         Sums all;
-        if (threadIdx.x == 0) all = shared.sums.sum(), all.a += entries.a, all.b += entries.b;
+        if (threadIdx.x == 0) {
+            all = shared.sums.sum(), all.a += entries.a, all.b += entries.b;
+            if (kLayered && index >= own.n_blocks && n_exact(plan) > 0) add(zeroed_of(args, chunk).exact[plan.layer], all);
+        }
         return all;
+    }
+    static __device__ __forceinline__ void add(Sums& to, const Sums& sums) {
+        atomicAdd(reinterpret_cast<unsigned long long*>(&to.a), static_cast<unsigned long long>(sums.a));
+        atomicAdd(reinterpret_cast<unsigned long long*>(&to.b), static_cast<unsigned long long>(sums.b));
     }
     __device__ __forceinline__ u32* payload(u32 chunk) const { return reinterpret_cast<u32*>(frames.payload(chunk)); }
 
@@ -77,7 +88,7 @@ struct Placer {
     __device__ __forceinline__ Sums put_block(const Plan& plan, const Work<W>& work, u32 chunk, u32 index, u64 before, Sums& sums) const {
         const NumberBlock block(plan, index);
         const MadeBlock<W>& made = made_block(work, block, index);
-        const u64 table = table_units(plan), start = index == 0 ? 0 : before - table, first = own.head_bytes() / 4 + table + start;
+        const u64 table_at = own.head_bytes() / 4 + this->start(plan), table = table_units(plan), start = index == 0 ? 0 : before - this->start(plan) - table, first = table_at + table + start;
         const auto store = [&](auto word_of) { store_words<kPlaceThreads>(payload(chunk) + first, first, made.n_units, sums, word_of); };
         if (likely(made.kind == kCoded)) {
             store(FrontAndString(reinterpret_cast<const u32*>(made.bytes(block.m)), made.front_bytes, made.string, made.string_bytes));
@@ -95,9 +106,15 @@ struct Placer {
         Sums entry_sums;
         if (threadIdx.x == 0) {
             const Sums of_block = shared.sums.sum();
-            const u64 entry_word = own.head_bytes() / 4 + 2 * u64{index};
+            const u64 entry_word = table_at + 2 * u64{index};
             const u32 end = static_cast<u32>(start + made.n_units), check = static_cast<u32>(checksum_of(of_block.a, of_block.b, static_cast<u64>(made.n_units) * kUnit));
-            reinterpret_cast<uint2*>(payload(chunk) + own.head_bytes() / 4)[index] = make_uint2(end, check);
+            u32* const entry = payload(chunk) + entry_word;
+            if (kLayered) {
+                // Layers begin at any word.
+                entry[0] = end, entry[1] = check;
+            } else {
+                *reinterpret_cast<uint2*>(entry) = make_uint2(end, check);
+            }
             entry_sums.add(entry_word, end), entry_sums.add(entry_word + 1, check);
         }
         __syncthreads();
@@ -118,9 +135,9 @@ struct Placer {
     }
     // Writes a piece, and its entry; and adds up what is written. Barriers.
     __device__ __forceinline__ void put_piece(const Plan& plan, const Work<W>& work, u32 chunk, u32 piece, u64 before, Sums& sums) const {
-        if (plan.layers[0].n_exact == 0) return;
+        if (n_exact(plan) == 0) return;
         const PieceInfo info = piece_info(work, piece);
-        const u64 section = own.head_bytes() / 4 + table_units(plan) + plan.block_units, entry = section + piece;
+        const u64 section = own.head_bytes() / 4 + start(plan) + table_units(plan) + plan.block_units, entry = section + piece;
         const u64 first = own.head_bytes() / 4 + before + (piece == 0 ? own.n_pieces : 0);
         u32* const to = payload(chunk);
         if (threadIdx.x == 0) to[entry] = info.n_bytes, sums.add(entry, info.n_bytes);
@@ -136,5 +153,5 @@ struct Placer {
 template <typename W>
 __device__ __forceinline__ void mgard_place(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
-    Placer<W>(args, *reinterpret_cast<PlaceShared*>(bytes)).run();
+    Placer<W, false>(args, *reinterpret_cast<PlaceShared*>(bytes)).run();
 }

@@ -1,4 +1,5 @@
-// Elements become numbers, step by step: each new node is predicted from what a decoder has. The twin of refine.rs.
+// Elements become numbers, step by step: each new node is predicted from what a decoder has; of several layers, also from what the layer before has of the array. The
+// twin of refine.rs.
 
 #pragma once
 
@@ -12,9 +13,13 @@ struct RefineShared {
     u32 n_measured[kWalkThreads / kWarp];
 };
 
-template <typename W>
+template <typename W, bool kLayered>
 struct RefineWriter {
     using F = Float<W>;
+    using Bins = ::Bins<W, kLayered>;
+    // Those of layers take more registers.
+    static constexpr u32 kBatch = kLayered ? 2 : ::kBatch<W>;
+
     const CompressArgs<Chunk>& args;
     RefineShared& shared;
 
@@ -31,13 +36,17 @@ struct RefineWriter {
         CompressZeroed& zeroed;
         const Array<W> array;
         const W fill;
+        const u32 layer;
 
         __device__ __forceinline__ Way(const CompressArgs<Chunk>& args, RefineShared& shared, u32 chunk)
             : args(args), shared(shared), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)), array(args, chunk),
-              fill(static_cast<W>(args.own.fill)) {}
+              fill(static_cast<W>(args.own.fill)), layer(layer_of<kLayered>(plan)) {}
 
-        __device__ __forceinline__ u32 n_words() const { return own.elements() / 32 + (own.elements() % 32 > 0); }
+        __device__ __forceinline__ u32 n_words() const { return work.n_words_of_marks(); }
         __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
+        // Whether the layers before keep any element exactly, and whether they do this one.
+        __device__ __forceinline__ bool has_exact_before() const { return kLayered && zeroed.has_exact_before; }
+        __device__ __forceinline__ bool is_exact_before(u32 element) const { return work.marks_before()[element / 32] >> element % 32 & 1; }
 
         __device__ __forceinline__ void run() const {
             if (plan.is_stored) return;
@@ -83,7 +92,7 @@ struct RefineWriter {
             __threadfence();
             const u32 n_before = n_done / of_way - 1;
             // It may be that all ways were gone.
-            if (zeroed.tries.n_ways == 0) Bins<W>{own, plan, zeroed.tries}.decide(n_before);
+            if (zeroed.tries.n_ways == 0) Bins{own, plan, zeroed.tries, layer}.decide(n_before);
             if (zeroed.tries.n_ways != n_before + 1) zeroed.has_exact = 0;
             // There are no more decisions behind the last one.
             add_release(&zeroed.walk.n_decided, zeroed.tries.n_ways > 0 ? kTries + 1 : 1);
@@ -99,7 +108,8 @@ struct RefineWriter {
             if (threadIdx.x > 0) return;
             const W element = array[0], first = static_cast<W>(plan.first);
             *work.before(plan, 0) = first;
-            const bool keeps = is_kept(element, float_of(first), F(0), Bins<W>::limit(plan));
+            if (has_exact_before() && is_exact_before(0)) return;
+            const bool keeps = is_kept(element, float_of(first), F(0), Bins::limit(plan.layers[layer]));
             if (!keeps) mark(0);
             if (is_measured() && keeps) {
                 const u32 size = size_of_error(float_of(element) - float_of(first), static_cast<F>(zeroed.tries.units));
@@ -129,42 +139,54 @@ struct RefineWriter {
         __device__ __forceinline__ void refine_tile(u32 number, u32 tile) const {
             const Step& step = shared.walk.step;
             const W* const before = work.before(plan, number);
-            W* const after = kIsLast ? nullptr : work.before(plan, number + 1);
+            // The next layer begins with the nodes after the last step.
+            const bool has_after = !kIsLast || (kLayered && layer + 1 < own.n_layers);
+            W* const after = kIsLast ? (kLayered ? work.values(layer) : nullptr) : work.before(plan, number + 1);
             W* const numbers = work.numbers() + step.first_number;
-            const F bin = rounded_down(plan.layers[0].bins[step.level], W()), inverse = inverse_of(bin), limit = Bins<W>::limit(plan), units = is_measured() ? static_cast<F>(zeroed.tries.units) : F(0);
-            const bool is_cubic = plan.layers[0].cubic >> number & 1;
+            const Layer& of = plan.layers[layer];
+            const F bin = rounded_down(of.bins[step.level], W()), inverse = inverse_of(bin), limit = Bins::limit(of), units = is_measured() ? static_cast<F>(zeroed.tries.units) : F(0);
+            const bool is_further = kLayered && layer > 0, predicts = !is_further || of.predicts >> number & 1, is_cubic = of.cubic >> number & 1 && predicts;
+            // How far predictions may be from what the layer before has.
+            const F reach = is_further ? rounded_down(plan.layers[layer - 1].bins[step.level], W()) * F(0.5) : F(0);
+            const W* const values = is_further ? work.values(layer - 1) : nullptr;
+            const bool hides = is_further && has_exact_before();
             const u32 first = tile * kTileNodes + threadIdx.x;
             u64 squares = 0;
             u32 n_measured = 0;
 #pragma unroll 1
-            for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch<W>) {
-                Beside<W> beside[kBatch<W>];
-                W elements[kBatch<W>];
-                u32 to[kBatch<W>], places[kBatch<W>], to_numbers[kBatch<W>];
-                bool has_new[kBatch<W>];
+            for (u32 k = 0; k < kPerThread && first + k * kWalkThreads < step.n_nodes; k += kBatch) {
+                Beside<W> beside[kBatch];
+                W elements[kBatch], had[kBatch];
+                u32 to[kBatch], places[kBatch], to_numbers[kBatch];
+                bool has_new[kBatch];
                 // All loads are under way together. Behind the last node is that one again, without a new one.
 #pragma unroll
-                for (u32 i = 0; i < kBatch<W>; ++i) {
+                for (u32 i = 0; i < kBatch; ++i) {
                     const u32 index = first + (k + i) * kWalkThreads;
                     const Node node(step, min(index, step.n_nodes - 1));
                     beside[i] = Beside<W>(step, is_cubic, node, before), has_new[i] = index < step.n_nodes && node.has_new(step);
-                    to[i] = kIsLast ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = has_new[i] ? node.element(step) : 0;
+                    to[i] = kIsLast && !kLayered ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = has_new[i] ? node.element(step) : 0;
                     elements[i] = array[places[i]];
+                    had[i] = is_further ? values[places[i]] : W(0);
+                    // No layer keeps a NaN, nor what another one keeps.
+                    if (hides && is_exact_before(places[i])) elements[i] = ~W(0);
                 }
 #pragma unroll
-                for (u32 i = 0; i < kBatch<W>; ++i) {
-                    if (!kIsLast) after[to[i]] = beside[i].own;
+                for (u32 i = 0; i < kBatch; ++i) {
+                    if (has_after) after[to[i]] = beside[i].own;
                     if (!has_new[i]) continue;
                     const W element = elements[i];
-                    const F expected = beside[i].prediction(), n_bins = (float_of(element) - expected) * inverse;
+                    F expected = beside[i].prediction();
+                    if (is_further) expected = predicts ? near(expected, float_of(had[i]), reach) : float_of(had[i]);
+                    const F n_bins = (float_of(element) - expected) * inverse;
                     W code;
                     const F back = expected + nearest<W>(n_bins, code) * bin;
                     const bool has_code = is_kept(element, back, n_bins, limit);
                     const F made = has_code ? back : expected;
                     numbers[to_numbers[i]] = has_code ? code : W(0);
-                    if (!kIsLast) after[to[i] + step.inner] = bits_of(made);
+                    if (has_after) after[to[i] + step.inner] = bits_of(made);
                     const bool keeps = has_code || is_kept(element, made, F(0), limit);
-                    if (unlikely(!keeps)) mark(places[i]);
+                    if (unlikely(!keeps) && !(hides && is_exact_before(places[i]))) mark(places[i]);
                     if (is_measured()) {
                         const u32 size = keeps ? size_of_error(float_of(element) - made, units) : 0;
                         squares += static_cast<u64>(size) * size, n_measured += has_code;
@@ -186,8 +208,8 @@ struct RefineWriter {
     };
 };
 
-template <typename W>
+template <typename W, bool kLayered>
 __device__ __forceinline__ void mgard_refine_write(const CompressArgs<Chunk>& args) {
     __shared__ RefineShared shared;
-    RefineWriter<W>{args, shared}.run();
+    RefineWriter<W, kLayered>{args, shared}.run();
 }

@@ -5,7 +5,8 @@
 // CTAs there are or which of them are resident. The first steps, whose grids are small, are one tile. Where there are several chunks, CTAs go from one to the next, and each is
 // visited often enough that none is left to one CTA at the end.
 //
-// An encoder may go the way several times, with other bins. Its way begins with tiles of a stage before the first step. A decoder goes it once for each layer.
+// An encoder may go the way several times, with other bins. Its way begins with tiles of a stage before the first step. A decoder goes it once for each layer; an encoder
+// has a launch for each.
 
 #pragma once
 
@@ -29,7 +30,8 @@ struct WalkCounters {
 // Of all chunks, zeroed.
 struct Visits {
     u32 next;
-    u32 reserved[31];
+    u32 next_placed;  // tile, of several layers that are written
+    u32 reserved[30];
 };
 
 constexpr u32 kNoStep = ~0u, kStageBefore = ~0u - 1;

@@ -103,7 +103,7 @@ pub enum Answer {
 }
 
 /// Most passes after the first one.
-pub const MOST_THEN: usize = 7;
+pub const MOST_THEN: usize = 9;
 
 /// One pass or several, which follow each other without the host.
 #[derive(Debug, Clone)]
@@ -116,6 +116,23 @@ pub struct Passes {
     pub first: Pass,
     /// Those after it, without gaps. In place, so that a call that only gives work to a stream allocates nothing.
     pub then: [Option<Pass>; MOST_THEN],
+    /// Which of those are repeated together, and how often they are done.
+    pub rounds: Rounds,
+}
+
+/// Passes after the first one that follow each other several times, each time in the same memory: what that has changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rounds {
+    /// The first of them, and how many these are.
+    pub start: usize,
+    pub n_passes: usize,
+    /// How often they are done.
+    pub n: usize,
+}
+
+impl Rounds {
+    /// Nothing is repeated.
+    pub const NONE: Self = Self { start: 0, n_passes: 0, n: 0 };
 }
 
 impl Passes {
@@ -128,7 +145,7 @@ impl Passes {
         table_bytes: u64,
     ) -> Self {
         let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed, tile_bytes: 0 };
-        Self { fatbin, table_bytes, first, then: [None; MOST_THEN] }
+        Self { fatbin, table_bytes, first, then: [None; MOST_THEN], rounds: Rounds::NONE }
     }
 
     /// The same, with others after the first pass that go on in its memory.

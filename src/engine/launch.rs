@@ -1,7 +1,7 @@
 //! A codec's passes on a GPU, started for a batch of chunks: arguments, grids, working memory.
 #![allow(unsafe_code, reason = "starts kernels")]
 
-use crate::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Scratch};
+use crate::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Rounds, Scratch};
 use crate::codec::registry::{Entry, STORED};
 use crate::cuda::{Device, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream};
 use crate::engine::backend::Attempt;
@@ -279,6 +279,14 @@ impl Launch<'_> {
         self.scratch_bytes
     }
 
+    /// The passes after the first one, as often as they are done.
+    fn then(&self) -> impl Iterator<Item = &Ready> {
+        let Rounds { start, n_passes, n } = self.procedure.passes.rounds;
+        let (before, rest) = self.then.split_at(start);
+        let (repeated, after) = rest.split_at(n_passes);
+        before.iter().chain((0..n).flat_map(move |_| repeated)).chain(after).flatten()
+    }
+
     /// Starts the passes on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
     /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there.
     ///
@@ -291,9 +299,7 @@ impl Launch<'_> {
     pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
         let Procedure { direction, encoded, stored, flags, ref region, .. } = *self.procedure;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
-        for Ready { function, pass, grid, scratch: place } in
-            std::iter::once(&self.first).chain(self.then.iter().flatten())
-        {
+        for Ready { function, pass, grid, scratch: place } in std::iter::once(&self.first).chain(self.then()) {
             let scratch = scratch.slice(place.start..place.end())?;
             if pass.scratch == Scratch::Zeroed && place.n_zeroed > 0 {
                 // SAFETY: the scratch lives long enough by the caller's promise.

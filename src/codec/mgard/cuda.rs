@@ -1,7 +1,7 @@
 //! mgard on a GPU: the kernels in `kernels/mgard`.
 
 use crate::codec::gpu::{
-    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Scratch, names,
+    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Rounds, Scratch, names,
 };
 use crate::codec::mgard::grid::{Grid, MAX_RANK};
 use crate::codec::mgard::numbers::Arrays;
@@ -20,15 +20,32 @@ struct Read {
     refine_layers: OfWord,
     exact: OfWord,
 }
-/// The passes that compress.
+/// The passes that compress, of which some are others if there are several layers.
+struct Write {
+    choose: OfWord,
+    refine: OfWord,
+    exact: OfWord,
+    place: OfWord,
+}
 const RANGE: OfWord = [names!("mgard_range_u32"), names!("mgard_range_u64")];
 const FIRST: OfWord = [names!("mgard_first_u32"), names!("mgard_first_u64")];
-const CHOOSE: OfWord = [names!("mgard_choose_u32"), names!("mgard_choose_u64")];
-const REFINE: OfWord = [names!("mgard_refine_u32"), names!("mgard_refine_u64")];
 const COUNT: OfWord = [names!("mgard_count_u32"), names!("mgard_count_u64")];
 const STRING: OfWord = [names!("mgard_string_u32"), names!("mgard_string_u64")];
-const EXACT: OfWord = [names!("mgard_exact_u32"), names!("mgard_exact_u64")];
-const PLACE: OfWord = [names!("mgard_place_u32"), names!("mgard_place_u64")];
+const WRITE: Write = Write {
+    choose: [names!("mgard_choose_u32"), names!("mgard_choose_u64")],
+    refine: [names!("mgard_refine_u32"), names!("mgard_refine_u64")],
+    exact: [names!("mgard_exact_u32"), names!("mgard_exact_u64")],
+    place: [names!("mgard_place_u32"), names!("mgard_place_u64")],
+};
+const WRITE_LAYERS: Write = Write {
+    choose: [names!("mgard_layers_choose_u32"), names!("mgard_layers_choose_u64")],
+    refine: [names!("mgard_layers_refine_u32"), names!("mgard_layers_refine_u64")],
+    exact: [names!("mgard_layers_exact_u32"), names!("mgard_layers_exact_u64")],
+    place: [names!("mgard_layers_place_u32"), names!("mgard_layers_place_u64")],
+};
+/// Those of several layers only: what goes on to the next one, and what writes the head.
+const NEXT: OfWord = [names!("mgard_layers_next_u32"), names!("mgard_layers_next_u64")];
+const HEADS: OfWord = [names!("mgard_layers_heads_u32"), names!("mgard_layers_heads_u64")];
 /// Those that decompress.
 const READ: Read = Read {
     heads: [names!("mgard_decompress_heads_u32"), names!("mgard_decompress_heads_u64")],
@@ -72,7 +89,7 @@ crate::kernel_struct! {
         n_blocks: u32,
         n_pieces: u32,
         n_layers: u32,
-        reserved: u32,
+        n_tiles: u32,
         numbers: u64,
         near: u64,
         far: u64,
@@ -88,7 +105,6 @@ crate::kernel_struct! {
 fn by_cpu(direction: Direction, chunk: &Chunk) -> Option<Answer> {
     let text = match (direction, &chunk.asked) {
         (Direction::Decompress, _) => None,
-        (_, asked) if asked.n_layers > 1 => Some("mgard: layers are written by the CPU"),
         (_, asked) if asked.s != 0.0 => Some("mgard: norms other than s=0 are measured by the CPU"),
         _ => None,
     };
@@ -103,21 +119,7 @@ impl GpuCodec for Mgard {
         }
         let launches = Launches::new(chunk, direction, false);
         Answer::Run(match direction {
-            Direction::Compress => {
-                let tiles = launches.told.n_blocks.into();
-                let pieces = launches.told.n_pieces.into();
-                let first = if chunk.asked.mode == Mode::Rel { &RANGE } else { &FIRST };
-                let then_first = (chunk.asked.mode == Mode::Rel).then_some((&FIRST, pieces));
-                let then = [
-                    (&CHOOSE, pieces),
-                    (&REFINE, launches.n_refined()),
-                    (&COUNT, tiles),
-                    (&STRING, tiles),
-                    (&EXACT, pieces),
-                    (&PLACE, tiles + pieces),
-                ];
-                launches.passes(COMPRESS, (first, tiles + pieces), then_first.into_iter().chain(then))
-            }
+            Direction::Compress => launches.write(chunk.asked.mode == Mode::Rel),
             Direction::Decompress => launches.read(&READ, None),
         })
     }
@@ -152,6 +154,12 @@ impl Launches {
             end = (end + n_bytes).next_multiple_of(ALIGNMENT);
             start
         };
+        // A reader has the numbers of all layers, and the array of every other one. A writer has numbers and marks of one, and what that
+        // and the one before have of the array; of the last one nobody needs that.
+        let (n_arrays, n_marks) = match n_layers {
+            1 => (0, 1),
+            _ => (if is_made { 2.min(n_layers - 1) } else { n_layers }, 2),
+        };
         let when = |is: bool, n_bytes: u64| if is { n_bytes } else { 0 };
         let told = Told {
             // Arrays are smaller than 16 GiB.
@@ -163,12 +171,12 @@ impl Launches {
             n_blocks: n_blocks as u32,
             n_pieces: n_pieces as u32,
             n_layers: n_layers as u32,
-            reserved: 0,
-            numbers: place((n_layers + u64::from(n_layers > 1)) * n * word_bytes),
+            n_tiles: (n_layers * (n_blocks + n_pieces) + u64::from(n_layers > 1)) as u32,
+            numbers: place((n_arrays + 1) * n * word_bytes),
             // Two of three nodes were there before a step, at most.
             near: place((2 * n / 3 + 1) * word_bytes),
             far: place((4 * n / 9 + 1) * word_bytes),
-            marks: place(when(is_made, n.div_ceil(32) * 4)),
+            marks: place(when(is_made, n_marks * n.div_ceil(32) * 4)),
             pieces: place(when(is_made, n_pieces * PIECE_BYTES)),
             blocks: place(when(is_made, n_blocks * if is_long { 9408 } else { 6336 } + n * (word_bytes + 2))),
             array: place(when(is_part, n * word_bytes)),
@@ -209,8 +217,31 @@ impl Launches {
             tile_bytes,
         };
         let first = pass(first, n_tiles, share);
-        Passes { fatbin, table_bytes: self.table_bytes, first, then: [None; MOST_THEN] }
+        let then = [None; MOST_THEN];
+        Passes { fatbin, table_bytes: self.table_bytes, first, then, rounds: Rounds::NONE }
             .then(others.map(|(names, n_tiles)| pass(names, n_tiles, 0)))
+    }
+
+    /// The passes that compress; `is_relative`: with a bound that is known by the range.
+    fn write(&self, is_relative: bool) -> Passes {
+        let Told { n_blocks, n_pieces, n_layers, n_tiles, .. } = self.told;
+        let [tiles, pieces, all] = [n_blocks, n_pieces, n_tiles].map(u64::from);
+        let is_layered = n_layers > 1;
+        let by = if is_layered { &WRITE_LAYERS } else { &WRITE };
+        let first = if is_relative { &RANGE } else { &FIRST };
+        let choose = is_relative.then_some((&FIRST, pieces)).into_iter().chain([(&by.choose, pieces)]);
+        let layer = [
+            (&by.refine, self.n_refined()),
+            (&COUNT, tiles),
+            (&STRING, tiles),
+            (&by.exact, pieces),
+            (&by.place, tiles + pieces),
+        ];
+        let further = [(&NEXT, 1), (&HEADS, tiles + pieces)].into_iter().filter(|_| is_layered);
+        let passes = self.passes(COMPRESS, (first, all), choose.chain(layer).chain(further));
+        let start = 1 + usize::from(is_relative);
+        let rounds = Rounds { start, n_passes: layer.len() + 1, n: n_layers as usize };
+        Passes { rounds: if is_layered { rounds } else { Rounds::NONE }, ..passes }
     }
 
     /// The passes that decompress, and one more.

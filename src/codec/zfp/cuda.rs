@@ -1,7 +1,7 @@
 //! zfp on a GPU: the kernels in `kernels/zfp`.
 
 use crate::codec::gpu::{
-    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Scratch, names,
+    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Rounds, Scratch, names,
 };
 use crate::codec::mode::Mode;
 use crate::codec::zfp::layout::{MAX_RANK, SIDE};
@@ -153,5 +153,5 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
         scratch: Scratch::Zeroed,
         tile_bytes: 0,
     };
-    Passes { fatbin: "zfp", table_bytes, first, then: [None; MOST_THEN] }
+    Passes { fatbin: "zfp", table_bytes, first, then: [None; MOST_THEN], rounds: Rounds::NONE }
 }
