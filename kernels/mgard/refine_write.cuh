@@ -195,10 +195,12 @@ struct RefineWriter {
             }
             if (is_measured()) measure(squares, n_measured);
         }
-        // Adds up what all threads have measured. A barrier.
+        // Adds up what all threads have measured. Barriers.
         __device__ __forceinline__ void measure(u64 squares, u32 n) const {
             const u32 warp = threadIdx.x / kWarp;
             squares = warp_sum(squares), n = warp_sum(n);
+            // The first thread may still add up those of a tile before: in the front nothing else is between tiles of a step.
+            __syncthreads();
             if (lane_id() == 0) shared.squares[warp] = squares, shared.n_measured[warp] = n;
             __syncthreads();
             if (threadIdx.x > 0) return;

@@ -106,9 +106,10 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
         Mode::Abs | Mode::Rms => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
-    let spec = match random.pick(&[1, 2, 3]) {
-        n_layers if is_mgard => format!("mgard,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap(),
-        level => szp(mode, value, level),
+    let spec = if is_mgard {
+        format!("mgard,{}={value:?},layers={}", mode.name(), random.pick(&[1, 2, 3, 8])).parse().unwrap()
+    } else {
+        szp(mode, value, random.pick(&[1, 2, 3]))
     };
     if random.once_in(2) {
         return spec;
@@ -232,9 +233,29 @@ fn few_tiles_for_many_ctas() {
             let zeros = vec![0; array.n_bytes() as usize];
             let others = (1..n_chunks).map(|_| hard(&array, -99.0, &mut random));
             let chunks: Vec<Vec<u8>> = std::iter::once(zeros).chain(others).collect();
-            let spec = mgard(Mode::Rms, value);
-            Batch::new(&stream, array, &spec, Layout::of(n_chunks))
-                .check(&chunks, &format!("{spec:?} {extents:?}"));
+            for spec in [mgard(Mode::Rms, value), format!("mgard,rms={value:?},layers=2").parse().unwrap()] {
+                Batch::new(&stream, array, &spec, Layout::of(n_chunks))
+                    .check(&chunks, &format!("{spec:?} {extents:?}"));
+            }
+        }
+    }
+}
+
+/// Errors are added up where a step has so few nodes that one CTA does all of them, but more than that refines together.
+#[test]
+fn two_tiles_for_one_cta() {
+    if !has_gpu("two_tiles_for_one_cta") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(80);
+    let shapes = [&[16, 12, 33, 5][..], &[15, 17, 17, 5], &[45, 47], &[33, 9, 7], &[3001], &[63, 65]];
+    for extents in &shapes[..n_cases(shapes.len() as u64) as usize] {
+        for dtype in [DType::F32, DType::F64] {
+            let array = array(dtype, ByteOrder::Little, extents);
+            let chunks: Vec<Vec<u8>> = (0..7).map(|_| hard(&array, -99.0, &mut random)).collect();
+            let spec = mgard(Mode::Rms, 0.01);
+            Batch::new(&stream, array, &spec, Layout::of(7)).check(&chunks, &format!("{dtype:?} {extents:?}"));
         }
     }
 }

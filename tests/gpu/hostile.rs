@@ -426,7 +426,7 @@ fn heads_of_layers() {
     println!("{n_refused} refused, {n_read} read, as by the CPU");
 }
 
-fn head_check(head: &[u8]) -> [u8; 8] {
+pub fn head_check(head: &[u8]) -> [u8; 8] {
     (checksum(head) & 0xffff_ffff).to_le_bytes()
 }
 

@@ -24,6 +24,7 @@ mod hostile;
 mod indices;
 mod lanes;
 mod large;
+mod layers;
 mod parts;
 mod regions;
 mod shapes;
