@@ -159,26 +159,16 @@ ring!(
 
 /// Does something with the type that has the operations of a semiring.
 macro_rules! with_ring {
-    ($semiring:expr, $ring:ident => $work:expr) => {{
-        use $crate::sparse::element::{MaxTimes, MinPlus, OrAnd, PlusTimes, Semiring};
+    ($semiring:expr, $ring:ident => $work:expr) => {
+        $crate::sparse::element::with_ring!($semiring, $ring => $work, PlusTimes MinPlus MaxTimes OrAnd)
+    };
+    ($semiring:expr, $ring:ident => $work:expr, $($name:ident)*) => {
         match $semiring {
-            Semiring::PlusTimes => {
-                type $ring = PlusTimes;
+            $($crate::sparse::element::Semiring::$name => {
+                type $ring = $crate::sparse::element::$name;
                 $work
-            }
-            Semiring::MinPlus => {
-                type $ring = MinPlus;
-                $work
-            }
-            Semiring::MaxTimes => {
-                type $ring = MaxTimes;
-                $work
-            }
-            Semiring::OrAnd => {
-                type $ring = OrAnd;
-                $work
-            }
+            })*
         }
-    }};
+    };
 }
 pub(crate) use with_ring;
