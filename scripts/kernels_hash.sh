@@ -4,13 +4,18 @@
 set -eu
 cd "$(dirname "$0")/.."
 nvcc=$(scripts/nvcc.sh)
-ptx=$(mktemp)
-trap 'rm -f "$ptx" "$ptx.all"' EXIT
+ptx=$(mktemp -d)
+trap 'rm -rf "$ptx"' EXIT
+# One file for each source and architecture, as many at a time as there are cores.
 for source in kernels/*/*.cu; do
     for arch in compute_75 compute_90; do
-        "$nvcc" -ptx -std=c++17 -O3 -fmad=false -arch=$arch -Ikernels -o "$ptx" "$source"
-        # Comment lines hold versions and times of the compiler's own build.
-        grep -v '^//' "$ptx" >>"$ptx.all"
+        echo "-arch=$arch -o $ptx/$(echo "$source" | tr / _).$arch $source"
     done
-done
-sha256sum "$ptx.all" | cut -c 1-16
+done | xargs -P "$(nproc)" -L 1 "$nvcc" -ptx -std=c++17 -O3 -fmad=false -Ikernels
+# Comment lines hold versions and times of the compiler's own build.
+for source in kernels/*/*.cu; do
+    for arch in compute_75 compute_90; do
+        grep -v '^//' "$ptx/$(echo "$source" | tr / _).$arch"
+    done
+done >"$ptx/all"
+sha256sum "$ptx/all" | cut -c 1-16
