@@ -17,6 +17,8 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
+use std::sync::Mutex;
+use std::thread;
 
 /// SASS for the machine gridz is tuned on, PTX that the driver compiles for all others: quick to build.
 const DEFAULT_ARCHS: &str = "sm_90 compute_75";
@@ -53,11 +55,12 @@ fn kernels() -> Result<(), String> {
     let mut fatbins = String::new();
     let mut table = String::new();
     if let Some(nvcc) = choose_nvcc()? {
-        for source in sources()? {
+        let sources = sources()?;
+        let fatbin_of = |source: &Path| out.join(source.with_extension("fatbin").file_name().unwrap_or_default());
+        compile_all(&nvcc, &sources, fatbin_of)?;
+        for source in &sources {
             let name = source.file_stem().and_then(|stem| stem.to_str()).ok_or("a kernel file has an odd name")?;
-            let fatbin = out.join(format!("{name}.fatbin"));
-            compile(&nvcc, &source, &fatbin)?;
-            let (constant, n_bytes) = (name.to_uppercase(), size(&fatbin)?);
+            let (constant, n_bytes) = (name.to_uppercase(), size(&fatbin_of(source))?);
             writeln!(
                 fatbins,
                 "static {constant}: Aligned<[u8; {n_bytes}]> = Aligned(*include_bytes!(\"{name}.fatbin\"));"
@@ -137,8 +140,33 @@ fn files(folder: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
+/// Compiles all sources, as many at a time as cargo allows.
+fn compile_all(
+    nvcc: &Path,
+    sources: &[PathBuf],
+    fatbin_of: impl Fn(&Path) -> PathBuf + Sync,
+) -> Result<(), String> {
+    let n_jobs = variable("NUM_JOBS").parse().unwrap_or(1).max(1);
+    let n_threads = (n_jobs / sources.len().max(1)).max(1);
+    // From the end on: zfp's takes longest.
+    let left = Mutex::new(sources.iter().rev());
+    let next = || left.lock().map_err(text).map(|mut left| left.next());
+    let work = || -> Result<(), String> {
+        while let Some(source) = next()? {
+            compile(nvcc, source, &fatbin_of(source), n_threads)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..n_jobs.min(sources.len())).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| "a thread of the build panicked".to_owned())?)
+    })
+}
+
 /// Compiles a source, unless that was done before.
-fn compile(nvcc: &Path, source: &Path, fatbin: &Path) -> Result<(), String> {
+fn compile(nvcc: &Path, source: &Path, fatbin: &Path, n_threads: usize) -> Result<(), String> {
     let archs = match variable("GRIDZ_CUDA_ARCHS") {
         archs if archs.is_empty() => DEFAULT_ARCHS.to_owned(),
         archs if archs == "all" => ALL_ARCHS.to_owned(),
@@ -163,7 +191,7 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path) -> Result<(), String> {
         }
         Err(_) => {
             let mut command = Command::new(nvcc);
-            command.args(&args).args(["--threads", &variable("NUM_JOBS"), "-o"]).arg(fatbin).arg(source);
+            command.args(&args).args(["--threads", &n_threads.to_string(), "-o"]).arg(fatbin).arg(source);
             let output = command.output().map_err(|error| format!("nvcc: {error}"))?;
             let report = String::from_utf8_lossy(&output.stderr).into_owned();
             if !output.status.success() {

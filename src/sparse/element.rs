@@ -4,7 +4,7 @@ use crate::types::DType;
 
 /// What elements need for vector instructions.
 #[cfg(target_arch = "x86_64")]
-pub use crate::sparse::simd::Lanes as Vectors;
+pub use crate::sparse::simd::Vectors;
 
 /// Nothing is needed where there are none.
 #[cfg(not(target_arch = "x86_64"))]

@@ -20,7 +20,7 @@ use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice, WINDOW};
 use crate::sparse::matrix::Matrix;
 #[cfg(target_arch = "x86_64")]
-use crate::sparse::simd::avx512;
+use crate::sparse::simd::{avx2, avx512};
 use crate::sparse::values::Values;
 use crate::sparse::walk::walk_elements;
 
@@ -178,7 +178,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
 
 /// What is added to the columns of each lane of a slice.
 #[inline(always)]
-fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
+pub fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
     let mut origins = [slice.base as u32; LANES];
     if slice.has(RELATIVE) {
         let (rows, subs) = view.lanes(slice);
@@ -192,7 +192,7 @@ fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
 
 /// Code `i` of `W` bytes, 4 at most.
 #[inline(always)]
-fn code<const W: usize>(codes: &[u8], i: usize) -> u32 {
+pub fn code<const W: usize>(codes: &[u8], i: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes[..W].copy_from_slice(&codes[i * W..][..W]);
     u32::from_le_bytes(bytes)
@@ -261,8 +261,13 @@ macro_rules! avx2 {
         /// Sums of products with these instructions.
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $feature)])*
-        fn work_avx2<T: Element, V: Values<T>>(job: &Job<T, V>, what: Work<T>) {
-            work::<T, PlusTimes>(&job.view, what, |i, slice| job.slice::<PlusTimes>(i, slice));
+        fn work_avx2<T: Element, V: Values<T>>(job: &Job<T, V>, blocked: &avx2::Job<T, V>, what: Work<T>) {
+            let sums_of = |i: usize, slice: &Slice| match slice.has(BLOCKED) {
+                // SAFETY: this function is made for AVX2; tables and vector are those of `job`.
+                true => unsafe { blocked.slice(i, slice) }.unwrap_or_else(|| job.any::<PlusTimes>(i)),
+                false => job.slice::<PlusTimes>(i, slice),
+            };
+            work::<T, PlusTimes>(&job.view, what, sums_of);
         }
     };
 }
@@ -350,9 +355,10 @@ impl<T: Element> WithValues<T> for Avx2<'_, T> {
     type Output = ();
 
     fn run<V: Values<T>>(self, values: V) -> Result<()> {
-        let job = Job { view: self.0.matrix.view(), values, x: self.0.x };
+        let (view, x) = (self.0.matrix.view(), self.0.x);
+        let (job, blocked) = (Job { view, values, x }, avx2::Job::new(view, values, x));
         // SAFETY: whoever has the level has asked the CPU.
-        self.0.share::<PlusTimes>(|what| unsafe { work_avx2::<T, V>(&job, what) })
+        self.0.share::<PlusTimes>(|what| unsafe { work_avx2::<T, V>(&job, &blocked, what) })
     }
 }
 
@@ -389,7 +395,9 @@ pub fn multiply<T: Element>(
     let product = Product { matrix, x, y, pool };
     match (semiring, level.kind()) {
         #[cfg(target_arch = "x86_64")]
-        (Semiring::PlusTimes, CpuLevel::Avx2) => with_values(&matrix.view(), Avx2(product)),
+        (Semiring::PlusTimes, CpuLevel::Avx2) if x.len() as u64 <= NARROW => {
+            with_values(&matrix.view(), Avx2(product))
+        }
         #[cfg(target_arch = "x86_64")]
         (Semiring::PlusTimes, CpuLevel::Avx512) if x.len() as u64 <= avx512::MAX_COLS => {
             with_values(&matrix.view(), Avx512(product))

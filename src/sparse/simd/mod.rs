@@ -1,8 +1,12 @@
 //! Products by vector instructions, for x86-64.
 #![allow(unsafe_code, reason = "vector instructions, and the loads between them")]
 
+pub mod avx2;
 pub mod avx512;
 mod lanes;
 
 pub use avx512::load_codes;
-pub use lanes::Lanes;
+
+/// What elements need for vectors of either kind.
+pub trait Vectors: avx2::Fours + lanes::Lanes {}
+impl<T: avx2::Fours + lanes::Lanes> Vectors for T {}
