@@ -156,20 +156,28 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
                 let mut y = vec![T::INFINITY; n_rows];
                 sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
                 assert_eq!(bits(&y), bits(&want_first), "{ring:?} at {level:?}");
+                let mut y = vec![T::INFINITY; n_rows * n];
+                sparse::multiply_wide(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
+                assert_eq!(bits(&y), bits(&want), "{ring:?} at {level:?}");
             }
-            let mut y = vec![T::INFINITY; n_rows * n];
-            sparse::multiply_wide(&matrix, ring, n, &x, &mut y, pool).unwrap();
-            assert_eq!(bits(&y), bits(&want), "{ring:?}");
         }
 
-        // The transpose: the same bits with any threads; and but for their order the sums of the columns.
+        // The transpose: the same bits with any threads, at any level, with one vector and several; and but for their order the sums of
+        // the columns.
         let x: Vec<T> = (0..n_rows * n).map(|i| T::element(i)).collect();
-        let results = [0, 1].map(|i| {
+        let first: Vec<T> = x.iter().step_by(n).copied().collect();
+        let mut found = Vec::new();
+        for (level, pool) in Level::all().flat_map(|level| pools.iter().map(move |pool| (level, pool))) {
             let mut y = vec![T::ONE; n_cols * n];
-            sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, &pools[i]).unwrap();
-            y
-        });
-        assert_eq!(bits(&results[0]), bits(&results[1]));
+            sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
+            let mut z = vec![T::ONE; n_cols];
+            sparse::multiply_transposed(&matrix, ring, 1, &first, &mut z, level, pool).unwrap();
+            assert_eq!(bits(&z), bits(&y.iter().step_by(n).copied().collect::<Vec<_>>()), "{ring:?} at {level:?}");
+            if found.is_empty() {
+                found = y.clone();
+            }
+            assert_eq!(bits(&y), bits(&found), "{ring:?} at {level:?}");
+        }
         let mut want = vec![zero::<T>(ring); n_cols * n];
         for r in 0..n_rows {
             for (column, value) in own.row(r) {
@@ -178,7 +186,7 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
                 }
             }
         }
-        for (found, want) in results[0].iter().zip(&want) {
+        for (found, want) in found.iter().zip(&want) {
             let far = (found.number() - want.number()).abs();
             assert!(found == want || far <= 1e-3 * (1.0 + want.number().abs()), "{found:?} {want:?}");
         }
@@ -416,9 +424,47 @@ fn use_frame(frame: &[u8]) -> bool {
     let products: Vec<_> = products.collect();
     assert!(products.iter().all(|product| *product == products[0]), "instructions change nothing");
     let _ = sparse::decode::<i64, f32>(&matrix, 0..head.n_rows, &pool);
-    let mut z = vec![0f32; head.n_cols as usize];
-    let _ = sparse::multiply_transposed(&matrix, Semiring::PlusTimes, 1, &y, &mut z, &pool);
+    for level in Level::all() {
+        for n in [1, 3] {
+            let (mut x, mut y) = (vec![1f32; head.n_cols as usize * n], vec![1f32; head.n_rows as usize * n]);
+            sparse::multiply_transposed(&matrix, Semiring::PlusTimes, n, &y, &mut x, level, &pool).unwrap();
+            sparse::multiply_wide(&matrix, Semiring::MinPlus, n, &x, &mut y, level, &pool).unwrap();
+        }
+    }
     true
+}
+
+#[test]
+fn any_number_of_vectors() {
+    let (n_cols, mut rows) = mesh(9000, 1);
+    rows[77] = (0..n_cols as i64).collect();
+    let own = Own::of(n_cols, rows, |i| value(0, i));
+    let (matrix, pool) = (own.compress(ValueChoice::Plain), Pool::new(3));
+    for n in [1, 2, 4, 5, 7, 8, 11, 16, 33, sparse::MAX_VECTORS] {
+        let x: Vec<f64> = (0..n_cols as usize * n).map(f64::element).collect();
+        let mut y = vec![0.0; x.len()];
+        let mut transposed = y.clone();
+        sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Level::best(), &pool).unwrap();
+        sparse::multiply_transposed(&matrix, Semiring::PlusTimes, n, &x, &mut transposed, Level::best(), &pool)
+            .unwrap();
+        for j in [0, n / 2, n - 1] {
+            let one = |all: &[f64]| all.iter().skip(j).step_by(n).copied().collect::<Vec<_>>();
+            let mut want = vec![0.0; n_cols as usize];
+            sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Level::PORTABLE, &pool).unwrap();
+            assert_eq!(bits(&one(&y)), bits(&want), "vector {j} of {n}");
+            sparse::multiply_transposed(
+                &matrix,
+                Semiring::PlusTimes,
+                1,
+                &one(&x),
+                &mut want,
+                Level::PORTABLE,
+                &pool,
+            )
+            .unwrap();
+            assert_eq!(bits(&one(&transposed)), bits(&want), "vector {j} of {n}, transposed");
+        }
+    }
 }
 
 #[test]

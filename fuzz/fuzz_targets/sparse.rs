@@ -15,11 +15,13 @@ static SERIAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
 fn use_all<T: Element>(matrix: &Matrix) {
     let head = *matrix.head();
     let (x, mut y) = (vec![T::ONE; head.n_cols as usize], vec![T::ONE; head.n_rows as usize]);
+    let mut z = x.clone();
     for level in Level::all() {
         sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
+        sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, level, &SERIAL).unwrap();
     }
-    let mut z = x.clone();
-    sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, &SERIAL).unwrap();
+    let (x, mut y) = (vec![T::ONE; x.len() * 3], vec![T::ONE; y.len() * 3]);
+    sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Level::best(), &SERIAL).unwrap();
     let rows = sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
     assert_eq!(rows.columns.len() as u64, sparse::count(matrix, 0..head.n_rows).unwrap());
 }

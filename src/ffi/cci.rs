@@ -348,10 +348,11 @@ impl Asked<'_> {
         // SAFETY: the same promise.
         let (x, y) =
             unsafe { ptr::items_and_items_mut::<T>(("x", x, x_bytes / T::BYTES), ("y", y, y_bytes / T::BYTES))? };
+        let (level, pool) = (context.level()?, context.pool());
         match transposed {
-            true => sparse::multiply_transposed(matrix, semiring, n_vectors, x, y, context.pool()),
-            false if n_vectors == 1 => sparse::multiply(matrix, semiring, x, y, context.level()?, context.pool()),
-            false => sparse::multiply_wide(matrix, semiring, n_vectors, x, y, context.pool()),
+            true => sparse::multiply_transposed(matrix, semiring, n_vectors, x, y, level, pool),
+            false if n_vectors == 1 => sparse::multiply(matrix, semiring, x, y, level, pool),
+            false => sparse::multiply_wide(matrix, semiring, n_vectors, x, y, level, pool),
         }
     }
 }

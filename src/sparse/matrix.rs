@@ -1,15 +1,17 @@
 //! A sparse matrix in memory: its frame, whose tables have been checked.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
-use crate::error::{Error, Result};
+use crate::cpu::pool::Pool;
+use crate::error::{Error, Result, try_vec};
 use crate::sparse::bytes::Bytes;
 use crate::sparse::check;
 use crate::sparse::element::Element;
 use crate::sparse::frame::{self, Head, Places, View};
 use crate::sparse::gpu::OnGpu;
 use crate::sparse::layout::{LANES, WINDOW};
+use crate::sparse::walk::{Walk, walk_columns};
 
 /// A sparse matrix. Several threads may use it at a time.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Matrix {
     frame: Bytes,
     /// The first slice of each window, and the end.
     windows: Vec<usize>,
+    /// The columns of each window, from the first to the last, once they were asked for.
+    column_ranges: OnceLock<Vec<Range<u64>>>,
     /// Copies of the frame.
     on_gpus: Mutex<Vec<OnGpu>>,
 }
@@ -33,7 +37,7 @@ impl Matrix {
     pub(super) fn new(head: Head, frame: Bytes) -> Result<Self> {
         let places = head.places()?;
         let n_windows = (head.n_rows as usize).div_ceil(WINDOW);
-        let mut windows = crate::error::try_vec(n_windows + 1, "windows")?;
+        let mut windows = try_vec(n_windows + 1, "windows")?;
         let view = View::new(&head, &places, frame.get());
         let mut slice = 0;
         for window in 0..n_windows {
@@ -43,14 +47,14 @@ impl Matrix {
             }
         }
         windows.push(slice);
-        Ok(Self { head, places, frame, windows, on_gpus: Mutex::default() })
+        Ok(Self { head, places, frame, windows, column_ranges: OnceLock::new(), on_gpus: Mutex::default() })
     }
 
     /// Of a frame from anywhere.
     ///
     /// # Errors
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
-    pub fn from_frame(bytes: &[u8], pool: &crate::cpu::pool::Pool) -> Result<Self> {
+    pub fn from_frame(bytes: &[u8], pool: &Pool) -> Result<Self> {
         let head = Head::read(bytes)?;
         let places = head.places()?;
         frame::check_sums(bytes, places.frame_bytes)?;
@@ -70,7 +74,7 @@ impl Matrix {
         self.frame.get()
     }
 
-    /// Bytes of its frame, which are all that it takes of memory but for 8 bytes for each window.
+    /// Bytes of its frame, which are all that it takes of memory but for 8 or 24 bytes for each window.
     pub fn frame_bytes(&self) -> usize {
         self.places.frame_bytes
     }
@@ -89,6 +93,31 @@ impl Matrix {
     /// The slices of some windows.
     pub fn slices_of(&self, windows: Range<usize>) -> Range<usize> {
         self.windows[windows.start]..self.windows[windows.end]
+    }
+
+    /// The columns of each window's elements, from the first to behind the last. They are looked for once.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn column_ranges(&self, pool: &Pool) -> Result<&[Range<u64>]> {
+        if let Some(ranges) = self.column_ranges.get() {
+            return Ok(ranges);
+        }
+        let view = self.view();
+        let n_windows = self.windows.len() - 1;
+        let mut windows = try_vec(n_windows, "windows")?;
+        windows.extend(0..n_windows);
+        let ranges = pool.map(windows, |window| {
+            let (mut first, mut end) = (u64::MAX, 0);
+            for i in self.slices_of(window..window + 1) {
+                walk_columns(&view, i, &mut |Walk { column, .. }| {
+                    first = first.min(column);
+                    end = end.max(column + 1);
+                });
+            }
+            if first < end { first..end } else { 0..0 }
+        });
+        Ok(self.column_ranges.get_or_init(|| ranges))
     }
 
     /// Whether two vectors, with so many elements each where so many are needed, are of this matrix.

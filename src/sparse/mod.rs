@@ -6,7 +6,7 @@
 //! - `layout`: the tables, and how rows lie in them; `frame`, `bytes`: all tables in one piece of memory
 //! - `csr`, `pack`, `window`, `values`, `build`: from rows to a frame
 //! - `matrix`, `check`, `walk`: a frame that can be used
-//! - `element`, `access`, `product`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
+//! - `element`, `access`, `level`, `product`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
 
 mod access;
 pub mod build;
@@ -17,6 +17,7 @@ pub mod element;
 pub mod frame;
 mod gpu;
 pub mod layout;
+mod level;
 mod matrix;
 mod pack;
 mod product;

@@ -5,6 +5,7 @@
 //! (lane l and l + 16, then l + 8, and so on), and the slices one after the other.
 #![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::cpu::float::Ieee;
@@ -12,12 +13,13 @@ use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::settings::CpuLevel;
-use crate::sparse::access::with_any_values;
+use crate::sparse::access::{AnyValues, with_any_values};
 #[cfg(target_arch = "x86_64")]
 use crate::sparse::access::{WithValues, with_values};
 use crate::sparse::element::{Element, PlusTimes, Ring, Semiring, with_ring};
 use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice, WINDOW};
+use crate::sparse::level::{Task, at_level};
 use crate::sparse::matrix::Matrix;
 #[cfg(target_arch = "x86_64")]
 use crate::sparse::simd::{avx2, avx512};
@@ -299,7 +301,7 @@ struct Product<'a, T> {
 }
 
 /// Slices of long rows that a thread takes at a time.
-const LONG_AT_A_TIME: usize = 64;
+pub const LONG_AT_A_TIME: usize = 64;
 
 impl<T: Element> Product<'_, T> {
     /// Shares the work among threads: `run` does what a thread does at a time.
@@ -336,13 +338,30 @@ impl<T: Element> Product<'_, T> {
         Ok(())
     }
 
-    /// In any semiring, with the instructions that every CPU has.
-    fn portable<R: Ring<T>>(self) -> Result<()> {
+    /// In any semiring, by code without vector instructions of its own.
+    fn portable<R: Ring<T>>(self, level: Level) -> Result<()> {
         let (view, x) = (self.matrix.view(), self.x);
         with_any_values(&view, |values| {
             let job = Job { view, values, x };
-            self.share::<R>(|what| work::<T, R>(&view, what, |i, slice| job.slice::<R>(i, slice)))
+            self.share::<R>(|what| at_level(level, Portable { job: &job, what, ring: PhantomData::<R> }))
         })
+    }
+}
+
+/// What a thread does at a time, in any semiring.
+struct Portable<'a, T, R> {
+    job: &'a Job<'a, T, AnyValues<'a, T>>,
+    what: Work<'a, T>,
+    ring: PhantomData<R>,
+}
+
+impl<T: Element, R: Ring<T>> Task for Portable<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let job = self.job;
+        work::<T, R>(&job.view, self.what, |i, slice| job.slice::<R>(i, slice));
     }
 }
 
@@ -402,6 +421,6 @@ pub fn multiply<T: Element>(
         (Semiring::PlusTimes, CpuLevel::Avx512) if x.len() as u64 <= avx512::MAX_COLS => {
             with_values(&matrix.view(), Avx512(product))
         }
-        (semiring, _) => with_ring!(semiring, R => product.portable::<R>()),
+        (semiring, _) => with_ring!(semiring, R => product.portable::<R>(level)),
     }
 }

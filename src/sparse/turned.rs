@@ -1,63 +1,77 @@
 //! y = Aᵀ x: every element adds to the place of its column.
 //!
-//! Slices are cut into parts, whose number depends on the matrix only; each part has a vector of its own, and these are put together in
-//! their order. Within a part elements come slice by slice and step by step. So y does not depend on the number of threads.
+//! Windows are cut into parts, which depend on the matrix only; each part has a vector of its own, of the columns from its first one to its
+//! last, and these are put together in their order. Within a part elements come slice by slice and step by step. So y does not depend on
+//! the number of threads.
+#![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::cpu::float::Ieee;
+use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::sparse::access::{AnyValues, with_any_values};
 use crate::sparse::element::{Element, Ring, Semiring, with_ring};
 use crate::sparse::frame::View;
 use crate::sparse::layout::LANES;
+use crate::sparse::level::{Task, at_level};
 use crate::sparse::matrix::Matrix;
-use crate::sparse::walk::walk_elements;
-use crate::sparse::wide::lengths;
+use crate::sparse::values::Values;
+use crate::sparse::walk::{Columns, lanes_of};
+use crate::sparse::wide::{add_products, lengths};
 
 /// Most parts.
 const MAX_PARTS: usize = 32;
+/// Elements of the matrix for each element of the parts' vectors, at least.
+const ELEMENTS_A_COLUMN: u64 = 8;
 
 struct Turned<'a, T, R> {
     matrix: &'a Matrix,
     n: usize,
     x: &'a [T],
     y: &'a mut [T],
+    level: Level,
     pool: &'a Pool,
-    ring: std::marker::PhantomData<R>,
+    ring: PhantomData<R>,
 }
 
 impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
     fn run(self, values: AnyValues<T>) -> Result<()> {
-        let Self { matrix, n, x, y, pool, .. } = self;
+        let Self { matrix, n, x, y, level, pool, ring } = self;
         let (view, head) = (matrix.view(), *matrix.head());
-        // A part's vector must be small beside its elements.
-        let n_parts = (head.nnz / (4 * head.n_cols.max(1))).clamp(1, MAX_PARTS as u64) as usize;
-        let part = |part: Range<usize>, y: &mut [T]| {
+        let mut parts = parts(matrix, pool)?.into_iter();
+        let part = |windows: Range<usize>, columns: &Range<usize>, y: &mut [T]| {
             let _ieee = Ieee::begin();
             y.fill(R::zero());
-            for i in part {
+            for i in matrix.slices_of(windows) {
                 let slice = view.slice(i);
                 let mut rows = [0; LANES];
                 for (at, row) in rows.iter_mut().zip(view.rows(&slice)) {
                     *at = row as usize;
                 }
-                add::<T, R>(&view, values, i, n, x, &rows, y);
+                at_level(
+                    level,
+                    Add::<T, R> { view, values, i, n, x, rows, first: columns.start, y: &mut *y, ring },
+                );
             }
         };
-        let pieces = matrix.pieces(n_parts).into_iter().map(|windows| matrix.slices_of(windows));
-        let mut pieces = pieces.filter(|slices| !slices.is_empty());
-        part(pieces.next().unwrap_or(0..0), y);
-        let others = pool.map(pieces.collect(), |slices: Range<usize>| -> Result<Vec<T>> {
-            let mut own = try_vec(y.len(), "a part of the result")?;
-            own.resize(y.len(), R::zero());
-            part(slices, &mut own);
-            Ok(own)
+        y.fill(R::zero());
+        if let Some((windows, columns)) = parts.next() {
+            part(windows, &columns, &mut y[columns.start * n..columns.end * n]);
+        }
+        let others = pool.map(parts.collect(), |(windows, columns)| -> Result<(Range<usize>, Vec<T>)> {
+            let n_own = columns.len() * n;
+            let mut own = try_vec(n_own, "a part of the result")?;
+            own.resize(n_own, R::zero());
+            part(windows, &columns, &mut own);
+            Ok((columns, own))
         });
         let _ieee = Ieee::begin();
         for other in others {
-            for (to, one) in y.iter_mut().zip(other?) {
+            let (columns, own) = other?;
+            for (to, one) in y[columns.start * n..].iter_mut().zip(own) {
                 *to = R::add(*to, one);
             }
         }
@@ -65,29 +79,116 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
             let long = view.long(i);
             for slice in 0..long.n as usize {
                 let i = head.n_slices + long.first as usize + slice;
-                add::<T, R>(&view, values, i, n, x, &[long.row as usize; LANES], y);
+                let rows = [long.row as usize; LANES];
+                at_level(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
             }
         }
         Ok(())
     }
 }
 
-/// Adds the elements of slice `i`, whose lanes have these rows.
-fn add<T: Element, R: Ring<T>>(
-    view: &View,
-    values: AnyValues<T>,
+/// Windows in parts, with the columns of each.
+fn parts(matrix: &Matrix, pool: &Pool) -> Result<Vec<(Range<usize>, Range<usize>)>> {
+    let of_windows = matrix.column_ranges(pool)?;
+    let with_columns = |windows: Range<usize>| {
+        let own = of_windows[windows.clone()].iter().filter(|columns| !columns.is_empty());
+        let start = own.clone().map(|columns| columns.start).min().unwrap_or(0);
+        let end = own.map(|columns| columns.end).max().unwrap_or(0);
+        (windows, start as usize..end as usize)
+    };
+    let cut = |n_parts: usize| matrix.pieces(n_parts).into_iter().map(with_columns).collect::<Vec<_>>();
+    // Vectors of parts must be small beside their elements.
+    let pays = |parts: &Vec<(Range<usize>, Range<usize>)>| {
+        let n_own: u64 = parts.iter().skip(1).map(|(_, columns)| columns.len() as u64).sum();
+        n_own <= matrix.head().nnz / ELEMENTS_A_COLUMN
+    };
+    Ok((2..=MAX_PARTS).rev().map(cut).find(pays).unwrap_or_else(|| cut(1)))
+}
+
+/// Adds the elements of slice `i`, whose lanes have these rows, to a vector that begins with column `first`.
+struct Add<'a, T, R> {
+    view: View<'a>,
+    values: AnyValues<'a, T>,
     i: usize,
     n: usize,
-    x: &[T],
-    rows: &[usize; LANES],
-    y: &mut [T],
-) {
-    walk_elements(view, values, i, |at, value| {
-        let to = &mut y[at.column as usize * n..][..n];
-        for (to, &x) in to.iter_mut().zip(&x[rows[at.lane] * n..][..n]) {
-            *to = R::add(*to, R::multiply(value, x));
+    x: &'a [T],
+    rows: [usize; LANES],
+    first: usize,
+    y: &'a mut [T],
+    ring: PhantomData<R>,
+}
+
+impl<T: Element, R: Ring<T>> Task for Add<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { view, values, i, n, x, rows, first, y, ring: _ } = self;
+        let slice = view.slice(i);
+        let (columns, of) = (Columns::new(&view, &slice), values.of_slice(i, &slice));
+        // With one vector, what each lane multiplies by.
+        let own = rows.map(|row| if n == 1 { x[row] } else { T::default() });
+        for k in 0..columns.n_steps() {
+            let (mask, at) = columns.step(k);
+            let at = at.map(|column| (column as usize).wrapping_sub(first));
+            for j in 0..columns.side {
+                let values = &values.step(of, k * columns.side + j);
+                if n > 1 {
+                    let (from, at) = (|lane: usize| rows[lane] * n, |lane: usize| (at[lane] + j) * n);
+                    // SAFETY: columns of elements have been checked and are the part's, and rows have been checked.
+                    unsafe { add_products::<T, R>(n, mask, values, (x, from), (y, at)) };
+                    continue;
+                }
+                if columns.are_consecutive
+                    && let Some(x) = x.get(rows[0]..).and_then(|x| x.first_chunk())
+                    && let Some(to) = y.get_mut(at[0]..).and_then(|y| y.first_chunk_mut())
+                {
+                    add_row::<T, R>(mask, values, x, to);
+                    continue;
+                }
+                // SAFETY: columns of elements have been checked, all of a block, and are the part's.
+                unsafe { add_anywhere::<T, R>(mask, values, &own, &at, &mut y[j..]) };
+            }
         }
-    });
+    }
+}
+
+/// Adds the products of lanes with columns one behind the other.
+#[inline(always)]
+fn add_row<T: Element, R: Ring<T>>(mask: u32, values: &[T; LANES], x: &[T; LANES], to: &mut [T; LANES]) {
+    for lane in 0..LANES {
+        let sum = R::add(to[lane], R::multiply(values[lane], x[lane]));
+        to[lane] = if mask >> lane & 1 != 0 { sum } else { to[lane] };
+    }
+}
+
+/// Adds the products of lanes to these columns, one after the other, since several may have the same.
+///
+/// # Safety
+/// There are these columns, of all lanes of the mask.
+// Scalar code, and apart: else compilers move what lanes multiply by from place to place at every step.
+#[inline(never)]
+unsafe fn add_anywhere<T: Element, R: Ring<T>>(
+    mask: u32,
+    values: &[T; LANES],
+    x: &[T; LANES],
+    columns: &[usize; LANES],
+    to: &mut [T],
+) {
+    // Two loops, of which the first need not look for lanes.
+    if mask == u32::MAX {
+        for lane in 0..LANES {
+            // SAFETY: the promise.
+            let to = unsafe { to.get_unchecked_mut(columns[lane]) };
+            *to = R::add(*to, R::multiply(values[lane], x[lane]));
+        }
+        return;
+    }
+    for lane in lanes_of(mask) {
+        // SAFETY: the promise.
+        let to = unsafe { to.get_unchecked_mut(columns[lane]) };
+        *to = R::add(*to, R::multiply(values[lane], x[lane]));
+    }
 }
 
 /// Y = Aᵀ X in a semiring, with `n` vectors side by side.
@@ -100,13 +201,14 @@ pub fn multiply_transposed<T: Element>(
     n: usize,
     x: &[T],
     y: &mut [T],
+    level: Level,
     pool: &Pool,
 ) -> Result<()> {
     let [n_rows, n_cols] = lengths(matrix, n)?;
     matrix.check_vectors::<T>((x.len(), n_rows), (y.len(), n_cols))?;
     let view = matrix.view();
     with_ring!(semiring, R => {
-        let work = Turned { matrix, n, x, y, pool, ring: std::marker::PhantomData::<R> };
+        let work = Turned { matrix, n, x, y, level, pool, ring: PhantomData::<R> };
         with_any_values(&view, |values| work.run(values))
     })
 }

@@ -1,9 +1,116 @@
-//! Every element of a slice, one after the other: for all that is not in a hurry.
+//! The elements of a slice, a step at a time or one after the other.
 
 use crate::sparse::element::Element;
 use crate::sparse::frame::{View, step};
-use crate::sparse::layout::{BLOCKED, LANES, RELATIVE, Slice};
+use crate::sparse::layout::{BLOCKED, IN_ORDER, LANES, RELATIVE, STEP_BYTES, Slice};
 use crate::sparse::values::Values;
+
+/// The columns of a slice.
+pub struct Columns<'a> {
+    steps: &'a [[u8; STEP_BYTES]],
+    codes: &'a [u8],
+    width: u8,
+    /// Codes at a step.
+    n_codes: usize,
+    /// The code of each lane where several have the same: with blocks.
+    shared: Option<[u8; LANES]>,
+    /// What is added to the columns of each lane.
+    origins: [u64; LANES],
+    /// Columns of a step, one behind the other, for each lane.
+    pub side: usize,
+    /// Lanes have columns one behind the other.
+    pub are_consecutive: bool,
+}
+
+impl<'a> Columns<'a> {
+    /// Of a slice.
+    #[inline]
+    pub fn new(view: &View<'a>, slice: &Slice) -> Self {
+        let block = view.head.block;
+        let (is_blocked, is_relative) = (slice.has(BLOCKED), slice.has(RELATIVE));
+        let shared = is_blocked.then(|| {
+            let phase = slice.phase(block);
+            std::array::from_fn(|lane| ((phase + lane) / block) as u8)
+        });
+        let mut origins = [slice.base; LANES];
+        if is_relative {
+            let (rows, subs) = view.lanes(slice);
+            for (lane, origin) in origins.iter_mut().enumerate() {
+                let sub = if is_blocked { u64::from(subs[lane]) } else { 0 };
+                *origin = origin.wrapping_add(rows[lane].wrapping_sub(sub));
+            }
+        }
+        Self {
+            steps: view.steps(slice),
+            codes: view.codes(slice),
+            width: slice.width,
+            n_codes: slice.n_codes(block),
+            shared,
+            origins,
+            side: slice.side(block),
+            are_consecutive: slice.width == 0 && is_relative && !is_blocked && slice.order_at == IN_ORDER,
+        }
+    }
+
+    /// Steps.
+    #[inline(always)]
+    pub fn n_steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The lanes that have an element at step `k`, and the (first) column of each; of other lanes it is anything.
+    #[inline(always)]
+    pub fn step(&self, k: usize) -> (u32, [u64; LANES]) {
+        match self.width {
+            0 => self.step_of::<0>(k),
+            1 => self.step_of::<1>(k),
+            2 => self.step_of::<2>(k),
+            4 => self.step_of::<4>(k),
+            _ => self.step_of::<8>(k),
+        }
+    }
+
+    #[inline(always)]
+    fn step_of<const W: usize>(&self, k: usize) -> (u32, [u64; LANES]) {
+        let one = step(self.steps, k);
+        let offset = u64::from(one.offset);
+        let codes = &self.codes[k * self.n_codes * W..];
+        let mut columns = self.origins;
+        match self.shared {
+            None => {
+                // So many that none need be looked for.
+                let codes = &codes[..LANES * W];
+                for (lane, column) in columns.iter_mut().enumerate() {
+                    *column = column.wrapping_add(offset).wrapping_add(code::<W>(codes, lane));
+                }
+            }
+            Some(shared) => {
+                for (column, of) in columns.iter_mut().zip(shared) {
+                    *column = column.wrapping_add(offset).wrapping_add(code::<W>(codes, of.into()));
+                }
+            }
+        }
+        (one.mask, columns)
+    }
+}
+
+/// Code `i` of `W` bytes.
+#[inline(always)]
+fn code<const W: usize>(codes: &[u8], i: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..W].copy_from_slice(&codes[i * W..][..W]);
+    u64::from_le_bytes(bytes)
+}
+
+/// The lanes of a mask, in their order.
+#[inline(always)]
+pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        lane
+    })
+}
 
 /// An element of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,34 +125,14 @@ pub struct Walk {
 
 /// Calls `see` for every element of slice `i`, step by step.
 pub fn walk_columns(view: &View, i: usize, see: &mut impl FnMut(Walk)) {
-    let slice = view.slice(i);
-    match slice.width {
-        0 => walk::<0>(view, &slice, see),
-        1 => walk::<1>(view, &slice, see),
-        2 => walk::<2>(view, &slice, see),
-        4 => walk::<4>(view, &slice, see),
-        _ => walk::<8>(view, &slice, see),
-    }
-}
-
-fn walk<const W: usize>(view: &View, slice: &Slice, see: &mut impl FnMut(Walk)) {
-    let block = view.head.block;
-    let (side, phase, n_codes) = (slice.side(block), slice.phase(block), slice.n_codes(block));
-    let codes = view.codes(slice);
-    let steps = view.steps(slice);
-    let origins = origins(view, slice);
-    for k in 0..steps.len() {
-        let one = step(steps, k);
-        let codes = &codes[k * n_codes * W..][..n_codes * W];
-        for j in 0..side {
-            for (lane, origin) in origins.iter().enumerate() {
-                if one.mask >> lane & 1 != 0 {
-                    let at = if side > 1 { (phase + lane) / block } else { lane };
-                    let column = origin.wrapping_add(u64::from(one.offset)).wrapping_add(code::<W>(codes, at));
-                    // A block at the end of all numbers would begin again at 0.
-                    let column = column.saturating_add(j as u64);
-                    see(Walk { lane, step: k * side + j, column });
-                }
+    let columns = Columns::new(view, &view.slice(i));
+    for k in 0..columns.n_steps() {
+        let (mask, first) = columns.step(k);
+        for j in 0..columns.side {
+            for lane in lanes_of(mask) {
+                // A block at the end of all numbers would begin again at 0.
+                let column = first[lane].saturating_add(j as u64);
+                see(Walk { lane, step: k * columns.side + j, column });
             }
         }
     }
@@ -61,27 +148,4 @@ pub fn walk_elements<T: Element, V: Values<T>>(view: &View, values: V, i: usize,
         }
         see(at, last.1[at.lane]);
     });
-}
-
-/// What is added to the columns of each lane of a slice.
-#[inline(always)]
-fn origins(view: &View, slice: &Slice) -> [u64; LANES] {
-    let mut origins = [slice.base; LANES];
-    if slice.has(RELATIVE) {
-        let (rows, subs) = view.lanes(slice);
-        let is_blocked = slice.has(BLOCKED);
-        for (lane, origin) in origins.iter_mut().enumerate() {
-            let sub = if is_blocked { u64::from(subs[lane]) } else { 0 };
-            *origin = origin.wrapping_add(rows[lane].wrapping_sub(sub));
-        }
-    }
-    origins
-}
-
-/// Code `i` of `W` bytes.
-#[inline(always)]
-fn code<const W: usize>(codes: &[u8], i: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..W].copy_from_slice(&codes[i * W..][..W]);
-    u64::from_le_bytes(bytes)
 }
