@@ -1200,8 +1200,8 @@ gridz_status gridz_cci_open(const void *frame,
 /// last, one multiplication and one addition each; SPEC.md has the order for rows that are much longer than others.
 ///
 /// Both may be memory of an NVIDIA GPU, as for `gridz_compress`; then it is one vector, not transposed, and sums of products, and the first
-/// call copies the frame there, see `gridz_cci_multiply_async`. `transposed` goes element by element, and with more than one
-/// thread takes memory of up to 32 results; a matrix made of the transpose is faster.
+/// call copies the frame there, see `gridz_cci_multiply_async`. `transposed` puts together results of parts of
+/// the matrix, which take memory of up to an eighth of its elements for each vector; a matrix made of the transpose is faster.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for what GPUs do not do, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_cci_multiply(const struct gridz_cci *cci,
