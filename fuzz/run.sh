@@ -23,9 +23,13 @@ fi
 
 # Golden frames as inputs of a target; what the fuzzer finds itself stays in fuzz/corpus between runs.
 seed() {
-    local target=$1 corpus=fuzz/corpus/$1 frame name
+    local target=$1 corpus=fuzz/corpus/$1 folder=v5 frame name
     mkdir -p "$corpus"
-    for frame in $(find tests/golden -name '*.gridz' -size -40k); do
+    # Sparse matrices have frames of their own kind.
+    if [ "$target" = sparse ]; then
+        folder=v5_matrices
+    fi
+    for frame in $(find "tests/golden/$folder" "tests/golden/${folder}_reject" -name '*.gridz' -size -40k); do
         name=$(tr / _ <<< "${frame#tests/golden/}")
         case $target in
         # The last byte chooses between the frame as it is and one with its header completed.
@@ -74,6 +78,8 @@ seed() {
             { printf '\4\11\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.u32"
             { printf '\x34\11\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.i64"
             ;;
+        # The frame as it is.
+        sparse) cp "$frame" "$corpus/$name" ;;
         # Codec ndzip or lorenzo, float32, little, rank 3, extents 16 × 17 × 33.
         roundtrip)
             { printf '\2\x0b\4\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name.dense"

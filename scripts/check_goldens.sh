@@ -22,7 +22,8 @@ if [[ $(git rev-parse --is-shallow-repository) == true ]]; then
 fi
 
 # -m: merges too, against each parent.
-frames=(tests/golden/v5 tests/golden/v5_reject ':(exclude,glob)tests/golden/**/MANIFEST.toml')
+folders=(tests/golden/v5 tests/golden/v5_reject tests/golden/v5_matrices tests/golden/v5_matrices_reject)
+frames=("${folders[@]}" ':(exclude,glob)tests/golden/**/MANIFEST.toml')
 manifests=(':(glob)tests/golden/v5*/**/MANIFEST.toml')
 broken=$(
     git log -m --diff-filter=MDRT --name-status --format= -- "${frames[@]}"

@@ -11,9 +11,9 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use common::generate::{Input, noise};
+use common::golden::{assert_same_files, folder, manifest, write_manifest};
 use common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
 use gridz::codec::Job;
 use gridz::codec::registry::{self, CODECS};
@@ -22,7 +22,7 @@ use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::format::fold::Fold;
 use gridz::{Context, DType, ErrorKind, Request, Verify};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 struct Golden {
@@ -76,41 +76,6 @@ struct Reject {
     file: String,
     /// Name of the [`ErrorKind`].
     error: String,
-}
-
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-/// The rows of a manifest; none if it does not exist yet.
-fn manifest<Row: DeserializeOwned>(folder: &Path) -> Vec<Row> {
-    #[derive(Deserialize)]
-    struct Manifest<Row> {
-        frame: Vec<Row>,
-    }
-    let Ok(text) = fs::read_to_string(folder.join("MANIFEST.toml")) else { return Vec::new() };
-    toml::from_str::<Manifest<Row>>(&text).unwrap().frame
-}
-
-/// Every frame file below `folder`, as the manifest names it.
-fn frame_files(folder: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if path.is_dir() {
-            names.extend(frame_files(&path).iter().map(|inner| format!("{name}/{inner}")));
-        } else if name != "MANIFEST.toml" {
-            names.push(name);
-        }
-    }
-    names.sort();
-    names
-}
-
-fn assert_same_files(folder: &Path, mut rows: Vec<String>) {
-    rows.sort();
-    assert_eq!(frame_files(folder), rows, "files and manifest of {}", folder.display());
 }
 
 fn spec(name: &str, level: u16) -> Request {
@@ -1237,13 +1202,4 @@ fn bless() {
         }
     }
     write_manifest(&reject, "Frames that must be refused; written and explained by tests/golden.rs.", &rows);
-}
-
-fn write_manifest<Row: Serialize>(folder: &Path, head: &str, rows: &[Row]) {
-    #[derive(Serialize)]
-    struct Manifest<'a, Row> {
-        frame: &'a [Row],
-    }
-    let text = toml::to_string(&Manifest { frame: rows }).unwrap();
-    fs::write(folder.join("MANIFEST.toml"), format!("# {head}\n\n{text}")).unwrap();
 }

@@ -1,6 +1,9 @@
 //! Sparse matrices against the plainest loops, bit for bit, at every level of instructions and several numbers of threads;
 //! and frames that were damaged.
 
+mod common;
+
+use common::matrices::{mesh, stencil};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::sparse::element::{Element, Semiring};
@@ -234,46 +237,6 @@ fn check_both(n_cols: u64, rows: &[Vec<i64>], kind: usize, choice: ValueChoice) 
     check(&Own::of(n_cols, rows.to_vec(), |i| value(kind, i)), choice)
 }
 
-/// Points of a grid with their neighbours, `b` unknowns each.
-fn stencil(n: i64, b: i64, far: bool) -> (u64, Vec<Vec<i64>>) {
-    let mut rows = Vec::new();
-    for p in 0..n * n * n {
-        let (i, j, k) = (p / n / n, p / n % n, p % n);
-        let mut row = Vec::new();
-        for (a, b, c) in (0..27i64).map(|q| (q / 9 - 1, q / 3 % 3 - 1, q % 3 - 1)) {
-            let near = a.abs() + b.abs() + c.abs() <= 1;
-            let inside = [i + a, j + b, k + c].iter().all(|x| (0..n).contains(x));
-            if inside && (far || near) {
-                row.push(((i + a) * n + j + b) * n + k + c);
-            }
-        }
-        for _ in 0..b {
-            rows.push(row.iter().flat_map(|point| (0..b).map(move |j| point * b + j)).collect());
-        }
-    }
-    ((n * n * n * b) as u64, rows)
-}
-
-/// Nodes at random, with 2 to 12 neighbours near them and `b` unknowns each.
-fn mesh(n: i64, b: i64) -> (u64, Vec<Vec<i64>>) {
-    let mut state = 1u64;
-    let mut random = |below: i64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((state >> 33) as i64) % below
-    };
-    let mut rows = Vec::new();
-    for node in 0..n {
-        let m = 2 + random(11);
-        let mut row: Vec<i64> = (0..m).map(|_| (node + random(600) - 300).clamp(0, n - 1)).collect();
-        row.sort_unstable();
-        row.dedup();
-        for _ in 0..b {
-            rows.push(row.iter().flat_map(|point| (0..b).map(move |j| point * b + j)).collect());
-        }
-    }
-    ((n * b) as u64, rows)
-}
-
 #[test]
 fn stencils_have_no_codes() {
     for (b, far) in [(1, true), (1, false), (2, true), (3, false), (4, false), (5, false)] {
@@ -288,7 +251,7 @@ fn stencils_have_no_codes() {
 #[test]
 fn meshes_have_a_code_for_each_block() {
     for b in [2, 3, 4, 6, 8] {
-        let (n, rows) = mesh(9000 / b, b);
+        let (n, rows) = mesh(9000 / b, b, 300);
         let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
         let kinds = sparse::kinds(&matrix);
         assert_eq!(matrix.head().block as i64, b);
@@ -300,7 +263,7 @@ fn meshes_have_a_code_for_each_block() {
 #[test]
 fn values_are_kept_in_every_way() {
     use gridz::sparse::layout::ValueCodec;
-    let (n, rows) = mesh(4500, 1);
+    let (n, rows) = mesh(4500, 1, 300);
     for (kind, codec) in [
         (0, ValueCodec::Plain),
         (1, ValueCodec::Constant),
@@ -359,7 +322,7 @@ fn tables_of_too_large_matrices_are_refused() {
 
 #[test]
 fn the_transpose_of_a_matrix_is_its_columns() {
-    let (n, rows) = mesh(500, 1);
+    let (n, rows) = mesh(500, 1, 300);
     let own = Own::of(n, rows, |i| i as f64);
     let csr = own.csr();
     let back = OwnCsr::transpose(&csr).unwrap();
@@ -391,9 +354,9 @@ fn what_is_no_matrix_is_refused() {
 
 /// A frame of every kind of table.
 fn frames() -> Vec<Vec<u8>> {
-    let (n, mut rows) = mesh(4500, 1);
+    let (n, mut rows) = mesh(4500, 1, 300);
     rows[10] = (0..n as i64).collect();
-    let (m, blocks) = mesh(1500, 3);
+    let (m, blocks) = mesh(1500, 3, 300);
     let (s, points) = stencil(9, 1, true);
     let mut frames = Vec::new();
     for (n, rows, kinds) in [(n, rows, vec![0, 2, 3, 5]), (m, blocks, vec![1]), (s, points, vec![4])] {

@@ -4,7 +4,10 @@
 pub mod bounds;
 pub mod fields;
 pub mod generate;
+pub mod golden;
 pub mod indices;
+pub mod matrices;
+pub mod matrix_rejects;
 pub mod ndzip;
 pub mod real;
 pub mod repair;

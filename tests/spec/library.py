@@ -103,3 +103,47 @@ def decompress_part(frame, detail, value, n_bytes):
     status = call(frame, n_frame, detail, value, array, capacity, ctypes.byref(info), None)
     assert status == 0, library().gridz_last_error()
     return array.raw[: info.array_bytes], info
+
+
+class CciInfo(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        *[(name, ctypes.c_uint64) for name in ("n_rows", "n_cols", "nnz")],
+        *[(name, ctypes.c_uint32) for name in ("dtype", "values", "block", "reserved")],
+        *[(name, ctypes.c_uint64) for name in ("frame_bytes", "value_bytes", "by_distance", "blocked")],
+        *[(name, ctypes.c_uint64) for name in ("short_codes", "plain", "long_rows")],
+    ]
+
+
+I64 = 8
+MOST_COLUMNS = 1 << 20
+
+
+def read_matrix(frame, vector):
+    """0 and what is in the frame of a sparse matrix: starts, columns, values, and the product with `vector(columns, dtype)`, as
+    bytes; or an error and what is said about it. No product with more than 2^20 columns, nothing with more than 2^63."""
+    cci, info = ctypes.c_void_p(), CciInfo(ctypes.sizeof(CciInfo))
+    status = library().gridz_cci_open(frame, ctypes.c_size_t(len(frame)), None, ctypes.byref(cci))
+    if status != 0:
+        return status, library().gridz_last_error().decode()
+    try:
+        assert library().gridz_cci_inspect(cci, ctypes.byref(info)) == 0
+        if info.n_cols > 1 << 63:
+            return 0, None
+        size = 4 if NAMES[info.dtype - 1] == "float32" else 8
+        n_rows, nnz = ctypes.c_uint64(info.n_rows), ctypes.c_uint64(info.nnz)
+        n_bytes = 8 * info.n_rows + 8, 8 * info.nnz, size * info.nnz
+        starts, columns, values = (ctypes.create_string_buffer(n + 1) for n in n_bytes)
+        decoded = library().gridz_cci_decode(cci, ctypes.c_uint64(0), n_rows, I64, starts, columns, values, nnz, None)
+        assert decoded == 0, library().gridz_last_error()
+        rows = [starts.raw[:-1], columns.raw[:-1], values.raw[:-1]]
+        if info.n_cols > MOST_COLUMNS:
+            return 0, [*rows, None]
+        x = vector(info.n_cols, f"<f{size}").tobytes()
+        y_bytes = size * info.n_rows
+        y = ctypes.create_string_buffer(y_bytes + 1)
+        one, x_bytes, y_bytes = map(ctypes.c_size_t, (1, len(x), y_bytes))
+        assert library().gridz_cci_multiply(cci, 0, 0, one, x, x_bytes, y, y_bytes, None) == 0, library().gridz_last_error()
+        return 0, [*rows, y.raw[:-1]]
+    finally:
+        library().gridz_cci_destroy(cci)

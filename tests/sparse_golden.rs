@@ -1,0 +1,389 @@
+//! Frames of sparse matrices that were written once and must stay readable for ever; see `golden.rs`.
+//!
+//! `golden/v5_matrices/` holds the frames: they are read to the same rows, have the same product, and the writer still makes each
+//! byte for byte. `golden/v5_matrices_reject/` holds those that must be refused, and how. Files are only ever added: by
+//! `cargo test --test sparse_golden -- --ignored bless`, which leaves existing ones alone.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use common::golden::{assert_same_files, folder, manifest, write_manifest};
+use common::matrices::{MatrixInput, Rows};
+use common::matrix_rejects::rejects;
+use common::{assert_same_bytes, sha256};
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
+use gridz::sparse::element::{Element, Semiring};
+use gridz::sparse::frame::step;
+use gridz::sparse::layout::{BLOCKED, FULL, IN_ORDER, RELATIVE, ValueCodec, WINDOW};
+use gridz::sparse::{self, Matrix};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Golden {
+    file: String,
+    /// Release that wrote the file.
+    writer: String,
+    frame_sha256: String,
+    /// Of starts and columns, 8 bytes each, and values, one behind the other.
+    rows_sha256: String,
+    /// Of y = A x, where every NaN is the positive quiet one without payload; not of matrices with too many columns for a
+    /// vector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    product_sha256: Option<String>,
+    input: MatrixInput,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reject {
+    file: String,
+    /// Name of the `ErrorKind`.
+    error: String,
+}
+
+const FRAMES: &str = "v5_matrices";
+const REJECTS: &str = "v5_matrices_reject";
+/// Most columns of a matrix that is multiplied.
+const MOST_COLUMNS: u64 = 1 << 20;
+
+/// `$run::<T>($arguments)` for the type that a matrix is of.
+macro_rules! by_type {
+    ($dtype:expr, $run:ident($($arguments:expr),*)) => {
+        match $dtype {
+            "float32" => $run::<f32>($($arguments),*),
+            "float64" => $run::<f64>($($arguments),*),
+            other => panic!("matrices of {other}"),
+        }
+    };
+}
+
+fn make<T: Element>(input: &MatrixInput, pool: &Pool) -> Vec<u8> {
+    Rows::<T>::of(input).compress(pool).frame().to_vec()
+}
+
+/// Starts, columns and values.
+fn rows_bytes<T: Element>(starts: &[i64], columns: &[i64], values: &[T]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = starts.iter().chain(columns).flat_map(|number| number.to_le_bytes()).collect();
+    bytes.extend(values.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(T::BYTES)));
+    bytes
+}
+
+fn decoded<T: Element>(matrix: &Matrix, pool: &Pool) -> Vec<u8> {
+    let rows = sparse::decode::<i64, T>(matrix, 0..matrix.head().n_rows, pool).unwrap();
+    rows_bytes(&rows.starts, &rows.columns, &rows.values)
+}
+
+/// The rows that went in.
+fn rows_of_input<T: Element>(input: &MatrixInput) -> Vec<u8> {
+    let rows = Rows::<T>::of(input);
+    rows_bytes(&rows.starts, &rows.columns, &rows.values)
+}
+
+/// A x, for an x that is known: sevenths, of which some are negative and some 0.
+fn product<T: Element>(matrix: &Matrix, level: Level, pool: &Pool) -> Vec<u8> {
+    let element = |i: u64| {
+        let seventh =
+            if i % 11 == 3 { 0.0 } else { (i * 37 % 101) as f64 / 7.0 * if i % 3 == 1 { -1.0 } else { 1.0 } };
+        T::from_bits(if T::BYTES == 8 { seventh.to_bits() } else { u64::from((seventh as f32).to_bits()) })
+    };
+    let x: Vec<T> = (0..matrix.head().n_cols).map(element).collect();
+    let mut y = vec![T::INFINITY; matrix.head().n_rows as usize];
+    sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
+    let nan =
+        if T::BYTES == 8 { f64::NAN.to_bits() & !(1 << 63) } else { u64::from(f32::NAN.to_bits() & !(1 << 31)) };
+    let is_nan = |y: &T| y.partial_cmp(y).is_none();
+    y.iter().flat_map(|y| if is_nan(y) { nan } else { y.bits() }.to_le_bytes().into_iter().take(T::BYTES)).collect()
+}
+
+#[test]
+fn frames_are_read() {
+    let v5 = folder(FRAMES);
+    let rows: Vec<Golden> = manifest(&v5);
+    assert_same_files(&v5, rows.iter().map(|row| row.file.clone()).collect());
+    assert!(rows.len() >= cases().len());
+    for row in rows {
+        let frame = fs::read(v5.join(&row.file)).unwrap();
+        assert_eq!(sha256(&frame), row.frame_sha256, "{} was changed", row.file);
+        let dtype = &*row.input.dtype;
+        for pool in [1, 3].map(Pool::new) {
+            let matrix = Matrix::from_frame(&frame, &pool).unwrap();
+            let found = by_type!(dtype, decoded(&matrix, &pool));
+            assert_eq!(sha256(&found), row.rows_sha256, "{}", row.file);
+            assert_same_bytes(&found, &by_type!(dtype, rows_of_input(&row.input)), &row.file);
+            assert_eq!(row.product_sha256.is_some(), matrix.head().n_cols <= MOST_COLUMNS, "{}", row.file);
+            for level in Level::all() {
+                if let Some(want) = &row.product_sha256 {
+                    let found = by_type!(dtype, product(&matrix, level, &pool));
+                    assert_eq!(&sha256(&found), want, "{} at {level:?}", row.file);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_are_written_as_ever() {
+    let v5 = folder(FRAMES);
+    for row in manifest::<Golden>(&v5) {
+        let frame = fs::read(v5.join(&row.file)).unwrap();
+        for pool in [1, 3].map(Pool::new) {
+            let made = by_type!(&*row.input.dtype, make(&row.input, &pool));
+            assert_same_bytes(&made, &frame, &row.file);
+        }
+    }
+}
+
+#[test]
+fn rejects_are_refused_with_the_right_kind() {
+    let reject = folder(REJECTS);
+    let rows: Vec<Reject> = manifest(&reject);
+    assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
+    assert!(rows.len() >= rejects().len());
+    let mut wrong = Vec::new();
+    for row in rows {
+        let frame = fs::read(reject.join(&row.file)).unwrap();
+        match Matrix::from_frame(&frame, &Pool::new(1)).map(|_| ()) {
+            Err(error) if format!("{:?}", error.kind()) == row.error && error.context().len() > 10 => {}
+            result => wrong.push(format!("{}: {result:?}, not {}", row.file, row.error)),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What occurs in a frame.
+fn features(matrix: &Matrix) -> BTreeSet<String> {
+    let (head, view) = (matrix.head(), matrix.view());
+    let mut found = BTreeSet::new();
+    let mut see = |text: String| found.insert(text);
+    see(format!("{}, {:?}", head.dtype.name(), head.codec));
+    see(format!("side {}", head.block));
+    if head.nnz == 0 {
+        see(format!("no elements in {} rows", head.n_rows.min(2)));
+    }
+    if head.n_rows == 1 {
+        see("one row".into());
+    }
+    if head.n_cols > 1 << 32 {
+        see("columns behind 2^32".into());
+    }
+    for i in 0..view.n_slices() {
+        let slice = view.slice(i);
+        let steps = view.steps(&slice);
+        if head.codec == ValueCodec::Blocks && slice.n_steps > 0 {
+            see(format!("{}, numbers of {} bytes", head.dtype.name(), view.block(i).width));
+            see(format!("values shifted: {}", view.block(i).shift > 0));
+        }
+        if i >= head.n_slices {
+            see(format!("long, {} bytes of codes", slice.width));
+            continue;
+        }
+        if steps.is_empty() {
+            see("a slice without steps".into());
+            continue;
+        }
+        let has = |flag: u8| u8::from(slice.flags & flag != 0);
+        let is_blocked = has(BLOCKED);
+        see(format!("blocked {is_blocked}, relative {}, {} bytes of codes", has(RELATIVE), slice.width));
+        see(format!("blocked {is_blocked}, full {}", has(FULL)));
+        let is_in_order = slice.order_at == IN_ORDER;
+        let is_first = slice.place < (WINDOW / 32) as u32;
+        see(format!("blocked {is_blocked} of {}, in order {is_in_order}", head.block));
+        see(format!("first window {is_first}, in order {is_in_order}"));
+        if slice.n_lanes < 32 {
+            see(format!("fewer than 32 rows, in order {is_in_order}"));
+        }
+        let masks = (0..steps.len()).fold(0, |all, k| all | step(steps, k).mask);
+        if masks >> (slice.n_lanes - 1) & 1 == 0 || (masks.count_ones() as u8) < slice.n_lanes {
+            see("a row without elements beside others".into());
+        }
+    }
+    let mut long = (0..head.n_long).map(|i| view.long(i));
+    if long.any(|long| long.n > 1) {
+        see("a long row of several slices".into());
+    }
+    if head.n_long > 1 {
+        see("several long rows".into());
+    }
+    let order = if head.n_order > 0 { "by length" } else { "in order" };
+    see(format!("long {}, {order}", head.n_long > 0));
+    found
+}
+
+/// Every part of the format occurs in some frame, as far as the writer makes it.
+#[test]
+fn frames_have_everything() {
+    let v5 = folder(FRAMES);
+    let mut found = BTreeSet::new();
+    let mut n_bytes = 0;
+    for row in manifest::<Golden>(&v5) {
+        let frame = fs::read(v5.join(&row.file)).unwrap();
+        assert!(frame.len() < 200_000, "{}", row.file);
+        n_bytes += frame.len();
+        found.extend(features(&Matrix::from_frame(&frame, &Pool::new(1)).unwrap()));
+    }
+    assert!(n_bytes < 1_500_000, "{n_bytes} bytes");
+    let mut wanted: Vec<String> = Vec::new();
+    for dtype in ["float32", "float64"] {
+        wanted.extend(ValueCodec::ALL.map(|codec| format!("{dtype}, {codec:?}")));
+        let widths = if dtype == "float32" { &[0, 1, 2, 3, 4][..] } else { &[0, 1, 2, 3, 4, 6, 8] };
+        wanted.extend(widths.iter().map(|width| format!("{dtype}, numbers of {width} bytes")));
+    }
+    for side in [1, 2, 3, 4, 5, 6, 8] {
+        wanted.push(format!("side {side}"));
+        if side > 1 {
+            wanted.extend([true, false].map(|in_order| format!("blocked 1 of {side}, in order {in_order}")));
+        }
+    }
+    wanted.extend(WANTED.iter().map(ToString::to_string));
+    let missing: Vec<_> = wanted.iter().filter(|text| !found.contains(*text)).collect();
+    assert!(missing.is_empty(), "missing: {missing:#?} of {found:#?}");
+}
+
+const WANTED: &[&str] = &[
+    "values shifted: true",
+    "values shifted: false",
+    "blocked 0, relative 0, 0 bytes of codes",
+    "blocked 0, relative 0, 1 bytes of codes",
+    "blocked 0, relative 0, 2 bytes of codes",
+    "blocked 0, relative 0, 4 bytes of codes",
+    "blocked 0, relative 0, 8 bytes of codes",
+    "blocked 0, relative 1, 0 bytes of codes",
+    "blocked 0, relative 1, 1 bytes of codes",
+    "blocked 0, relative 1, 2 bytes of codes",
+    "blocked 1, relative 0, 0 bytes of codes",
+    "blocked 1, relative 0, 1 bytes of codes",
+    "blocked 1, relative 0, 2 bytes of codes",
+    "blocked 1, relative 1, 0 bytes of codes",
+    "blocked 1, relative 0, 4 bytes of codes",
+    "blocked 1, relative 0, 8 bytes of codes",
+    "blocked 1, relative 1, 1 bytes of codes",
+    "blocked 1, relative 1, 2 bytes of codes",
+    "blocked 0, full 0",
+    "blocked 0, full 1",
+    "blocked 1, full 0",
+    "blocked 1, full 1",
+    "blocked 0 of 3, in order true",
+    "blocked 0 of 3, in order false",
+    "first window true, in order true",
+    "first window true, in order false",
+    "first window false, in order true",
+    "first window false, in order false",
+    "fewer than 32 rows, in order true",
+    "fewer than 32 rows, in order false",
+    "a slice without steps",
+    "a row without elements beside others",
+    "no elements in 0 rows",
+    "no elements in 2 rows",
+    "one row",
+    "columns behind 2^32",
+    "long, 0 bytes of codes",
+    "long, 1 bytes of codes",
+    "long, 2 bytes of codes",
+    "long, 4 bytes of codes",
+    "long, 8 bytes of codes",
+    "a long row of several slices",
+    "several long rows",
+    "long true, in order",
+    "long true, by length",
+];
+
+// ---- making them ----------------------------------------------------------------------------------
+
+/// Names, shapes with size and side, values, and how they are to be kept, and types.
+#[rustfmt::skip]
+fn cases() -> Vec<(&'static str, MatrixInput)> {
+    let case = |name, shape: &str, size, side, values: &str, choice: &str, dtype: &str| {
+        let [shape, values, choice, dtype] = [shape, values, choice, dtype].map(str::to_owned);
+        (name, MatrixInput { shape, size, side, values, choice, dtype })
+    };
+    vec![
+        case("stencil_f32", "stencil", 8, 1, "any", "best", "float32"),
+        case("cross_of_two_windows", "cross", 16, 1, "one", "best", "float32"),
+        case("cross_blocks_of_3", "cross", 5, 3, "one", "best", "float64"),
+        case("cross_blocks_of_4", "cross", 4, 4, "few", "best", "float32"),
+        case("cross_blocks_of_5", "cross", 4, 5, "one", "constant", "float32"),
+        case("cross_blocks_of_8", "cross", 3, 8, "one", "best", "float64"),
+        case("mesh_blocks_of_2", "mesh", 300, 2, "any", "best", "float64"),
+        case("mesh_blocks_of_3", "mesh", 200, 3, "any", "best", "float32"),
+        case("mesh_blocks_of_4", "mesh", 120, 4, "many", "dictionary", "float32"),
+        case("mesh_blocks_of_5", "mesh", 90, 5, "few", "best", "float64"),
+        case("mesh_blocks_of_6", "mesh", 80, 6, "one", "best", "float32"),
+        case("mesh_blocks_of_8", "mesh", 70, 8, "few", "best", "float32"),
+        case("torn_mesh", "torn_mesh", 500, 3, "few", "best", "float32"),
+        case("same_blocks", "same", 40, 4, "one", "best", "float32"),
+        case("mesh_of_two_windows", "mesh", 4000, 1, "one", "best", "float64"),
+        case("near_mesh", "near_mesh", 700, 1, "few", "best", "float32"),
+        case("widths_f32", "near_mesh", 900, 1, "widths", "blocks", "float32"),
+        case("widths_in_blocks", "near_mesh", 100, 3, "widths", "blocks", "float64"),
+        case("special_f32", "near_mesh", 300, 1, "special", "plain", "float32"),
+        case("special_f64", "unsorted", 300, 1, "special", "blocks", "float64"),
+        case("negative_zeros", "diagonal", 65, 1, "negative_zero", "best", "float64"),
+        case("arrow", "arrow", 9000, 1, "few", "best", "float32"),
+        case("long_rows", "mesh_with_long_rows", 700, 1, "any", "best", "float32"),
+        case("all_long", "all_long", 12, 1, "many", "dictionary", "float64"),
+        case("long_row_only", "row", 4097, 1, "widths", "blocks", "float32"),
+        case("unsorted", "unsorted", 600, 1, "any", "plain", "float32"),
+        case("uneven", "uneven", 500, 1, "many", "best", "float64"),
+        case("wide", "wide", 150, 1, "any", "plain", "float64"),
+        case("far", "far", 100, 1, "any", "best", "float64"),
+        case("wide_blocks", "wide", 30, 3, "few", "best", "float64"),
+        case("far_blocks", "far", 30, 4, "few", "best", "float32"),
+        case("slope", "slope", 100, 1, "one", "best", "float32"),
+        case("slope_of_blocks", "slope", 60, 2, "few", "best", "float64"),
+        case("even_blocks_of_6", "even_mesh", 100, 6, "one", "best", "float32"),
+        case("torn_blocks_in_order", "torn_even_mesh", 250, 3, "few", "best", "float64"),
+        case("scattered_long_rows", "scattered_long_rows", 600, 1, "one", "best", "float32"),
+        case("widths_in_order", "diagonal", 4950, 1, "widths", "blocks", "float64"),
+        case("empty", "no_elements", 0, 1, "one", "best", "float64"),
+        case("no_elements", "no_elements", 70, 1, "one", "plain", "float32"),
+        case("one_row", "row", 5, 1, "any", "best", "float32"),
+    ]
+}
+
+/// Writes the files that do not exist yet, and their rows.
+#[test]
+#[ignore = "adds files to tests/golden"]
+fn bless() {
+    let v5 = folder(FRAMES);
+    fs::create_dir_all(&v5).unwrap();
+    let pool = Pool::new(1);
+    let mut rows: Vec<Golden> = manifest(&v5);
+    for (name, input) in cases() {
+        let file = format!("{name}.gridz");
+        if v5.join(&file).exists() {
+            continue;
+        }
+        let dtype = &*input.dtype;
+        let frame = by_type!(dtype, make(&input, &pool));
+        let matrix = Matrix::from_frame(&frame, &pool).unwrap();
+        let can_be_multiplied = matrix.head().n_cols <= MOST_COLUMNS;
+        let product_sha256 = can_be_multiplied
+            .then(|| sha256(&by_type!(dtype, product(&matrix, Level::all().next().unwrap(), &pool))));
+        let rows_sha256 = sha256(&by_type!(dtype, decoded(&matrix, &pool)));
+        let (writer, frame_sha256) = (gridz::VERSION.into(), sha256(&frame));
+        add(&v5, &file, &frame);
+        rows.push(Golden { file, writer, frame_sha256, rows_sha256, product_sha256, input });
+    }
+    let head = "Frames of sparse matrices that are read for ever; written and explained by tests/sparse_golden.rs.";
+    write_manifest(&v5, head, &rows);
+
+    let reject = folder(REJECTS);
+    fs::create_dir_all(&reject).unwrap();
+    let mut rows: Vec<Reject> = manifest(&reject);
+    for (name, kind, make) in rejects() {
+        let file = format!("{name}.gridz");
+        if !reject.join(&file).exists() {
+            add(&reject, &file, &make());
+            rows.push(Reject { file, error: format!("{kind:?}") });
+        }
+    }
+    let head = "Frames of sparse matrices that must be refused; written and explained by tests/sparse_golden.rs.";
+    write_manifest(&reject, head, &rows);
+}
+
+fn add(folder: &Path, file: &str, frame: &[u8]) {
+    fs::write(folder.join(file), frame).unwrap();
+}

@@ -1,0 +1,192 @@
+"""The golden frames of sparse matrices, read by the decoder here; and damaged ones, which the library reads alike.
+
+GRIDZ_DAMAGES is how often each frame is damaged at random."""
+
+import hashlib
+import os
+import pathlib
+import random
+import struct
+import tomllib
+
+import numpy as np
+import pytest
+
+import sparse
+from decode import crc32c
+from library import CORRUPT, MOST_COLUMNS, TRUNCATED, UNSUPPORTED_FORMAT, read_matrix
+from parts import Damage, Later, checksum
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 20)
+FRAMES, REJECTS = "v5_matrices", "v5_matrices_reject"
+
+
+def rows(folder):
+    return tomllib.loads((GOLDEN / folder / "MANIFEST.toml").read_text())["frame"]
+
+
+def read(name):
+    return (GOLDEN / FRAMES / f"{name}.gridz").read_bytes()
+
+
+def sha256(*arrays):
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def vector(n, dtype):
+    """The x of tests/sparse_golden.rs."""
+    i = np.arange(n)
+    return np.where(i % 11 == 3, 0.0, i * 37 % 101 / 7 * np.where(i % 3 == 1, -1, 1)).astype(dtype)
+
+
+def one_nan(y):
+    """With the same NaN for every NaN."""
+    bits = 0x7FF8 << 48 if y.itemsize == 8 else 0x7FC0 << 16
+    return np.where(np.isnan(y), np.array([bits], f"<u{y.itemsize}").view(y.dtype), y)
+
+
+@pytest.mark.parametrize("row", rows(FRAMES), ids=lambda row: row["file"])
+def test_frames_are_decoded(row):
+    matrix = sparse.Matrix((GOLDEN / FRAMES / row["file"]).read_bytes())
+    assert sha256(*matrix.csr()) == row["rows_sha256"]
+    assert ("product_sha256" in row) == (matrix.head.n_cols <= MOST_COLUMNS)
+    if "product_sha256" in row:
+        product = matrix.product(vector(matrix.head.n_cols, matrix.dtype))
+        assert sha256(one_nan(product)) == row["product_sha256"]
+
+
+@pytest.mark.parametrize("row", rows(REJECTS), ids=lambda row: row["file"])
+def test_bad_frames_are_refused(row):
+    with pytest.raises(Later if row["error"] == "UnsupportedFormat" else Damage):
+        sparse.Matrix((GOLDEN / REJECTS / row["file"]).read_bytes())
+
+
+def sealed(frame):
+    """With checksums that match, and the number of its bytes."""
+    frame = frame[:96] + struct.pack("<QQ", checksum(frame[sparse.HEADER_BYTES :]), len(frame)) + frame[112:]
+    return frame[:124] + struct.pack("<I", crc32c(frame[:124])) + frame[128:]
+
+
+def changed(frame, at, byte):
+    return frame[:at] + bytes([byte]) + frame[at + 1 :]
+
+
+def found(frame):
+    """What the decoder here finds, as `read_matrix` tells it."""
+    matrix = sparse.Matrix(frame)
+    if matrix.head.n_cols > 1 << 63:
+        return None
+    if matrix.head.n_cols > MOST_COLUMNS:
+        return [*matrix.csr(), None]
+    return [*matrix.csr(), one_nan(matrix.product(vector(matrix.head.n_cols, matrix.dtype)))]
+
+
+def as_bytes(arrays):
+    return arrays and [array if array is None else array.tobytes() for array in arrays]
+
+
+def check_alike(frame):
+    """Library and decoder say the same of a frame. Returns whether they read it."""
+    status, arrays = read_matrix(frame, vector)
+    try:
+        own = found(frame)
+    except Damage as damage:
+        assert status in (CORRUPT, TRUNCATED), f"{damage}: {arrays}"
+        return False
+    except Later as later:
+        assert status == UNSUPPORTED_FORMAT, f"{later}: {arrays}"
+        return False
+    assert status == 0, arrays
+    if arrays and arrays[3] is not None:
+        arrays[3] = one_nan(np.frombuffer(arrays[3], own[3].dtype)).tobytes()
+    assert arrays == as_bytes(own)
+    return True
+
+
+SMALL = [
+    ("negative_zeros", "a constant, rows in order, full slices"),
+    ("mesh_blocks_of_6", "blocks, rows by length, codes"),
+    ("cross_blocks_of_8", "blocks, no codes"),
+    ("all_long", "long rows, a table of values"),
+    ("one_row", "plain values"),
+    ("empty", "no tables"),
+]
+
+
+@pytest.mark.parametrize("name", ["one_row", "negative_zeros"])
+def test_every_damaged_byte_is_seen(name):
+    frame = read(name)
+    for at in range(len(frame)):
+        with pytest.raises(Damage):
+            sparse.Matrix(changed(frame, at, frame[at] ^ 1 << at % 8))
+        with pytest.raises(Damage):
+            sparse.Matrix(frame[:at])
+
+
+def tables_end(frame):
+    """Where the tables end, and codes begin."""
+    return len(frame) - sum(-(-n // 64) * 64 for n in struct.unpack("<QQ", frame[80:96]))
+
+
+@pytest.mark.parametrize("name", [name for name, _ in SMALL])
+def test_damage_with_right_checksums_is_judged_alike(name):
+    frame = read(name)
+    assert sealed(frame) == frame
+    end = tables_end(frame)
+    n_read = n_refused = 0
+    for at in [*range(128), *range(128, end, max(1, end // 700))]:
+        for byte in {frame[at] ^ 1, frame[at] ^ 1 << at % 8, 255 - frame[at], 0} - {frame[at]}:
+            if check_alike(sealed(changed(frame, at, byte))):
+                n_read += 1
+            else:
+                n_refused += 1
+    # Some changes make another matrix, or change what means nothing.
+    assert n_refused > 200 and (n_read > 10 or name == "empty")
+
+
+def damaged(rng, frame):
+    """With some bytes of header, tables, codes or values changed, and checksums that match."""
+    frame, end = bytearray(frame), max(tables_end(frame), 132)
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        at = rng.randrange(*rng.choice([(4, 112), (128, end), (128, end), (128, end), (128, len(frame))]))
+        byte, other = frame[at], rng.randrange(128, end - 3, 4)
+        frame[at] = rng.choice([byte ^ 1 << rng.randrange(8), rng.randrange(256), (byte + 1) % 256, (byte - 1) % 256])
+        if rng.randrange(5) == 0:
+            frame[at & ~3 : (at & ~3) + 4] = frame[other : other + 4]
+    return sealed(bytes(frame))
+
+
+@pytest.mark.parametrize("name", [row["file"].removesuffix(".gridz") for row in rows(FRAMES)])
+def test_random_damage_is_judged_alike(name):
+    frame, rng = read(name), random.Random(name)
+    for _ in range(N_DAMAGES):
+        check_alike(damaged(rng, frame))
+
+
+def same_after(frame, at, byte):
+    """Whether the frame is the same matrix after a change."""
+    other = sealed(changed(frame, at, byte))
+    assert other != frame and check_alike(other)
+    return as_bytes(found(other)) == as_bytes(found(frame))
+
+
+def test_what_means_nothing_changes_nothing():
+    # Between tables, behind a slice of 32 bytes; and the place of values of a slice whose values are constant.
+    frame, slice_at = read("negative_zeros"), 128
+    n_slices = struct.unpack_from("<Q", frame, 32)[0]
+    assert n_slices == 3 and same_after(frame, slice_at + 32 * n_slices, 1)
+    assert same_after(frame, slice_at + 12, 77) and same_after(frame, len(frame) - 1, 255)
+    # A value and a code where no element is; where one is, they mean something.
+    frame = read("unsorted")
+    matrix = sparse.Matrix(frame)
+    slices = map(matrix.slice, range(matrix.head.n_slices))
+    each, steps = next((each, steps) for each, steps in slices if not each.flags & sparse.FULL)
+    assert matrix.head.codec == sparse.PLAIN and each.width > 0
+    lanes = [(k, lane, mask >> lane & 1) for k, mask in enumerate(steps[:, 1].tolist()) for lane in range(32)]
+    for k, lane, is_element in [next(place for place in lanes if place[2] == wanted) for wanted in (0, 1)]:
+        values_start = tables_end(frame) + -(-matrix.head.code_bytes // 64) * 64
+        value_at = values_start + 4 * (32 * (each.values_at + k) + lane)
+        code_at = tables_end(frame) + 32 * each.codes_at + each.width * (32 * k + lane)
+        for at in value_at, code_at:
+            assert same_after(frame, at, frame[at] ^ 1) == (not is_element)
