@@ -41,37 +41,39 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
     fn run(self, values: AnyValues<T>) -> Result<()> {
         let Self { matrix, n, x, y, level, pool, ring } = self;
         let (view, head) = (matrix.view(), *matrix.head());
-        let mut parts = parts(matrix, pool)?.into_iter();
         let part = |windows: Range<usize>, columns: &Range<usize>, y: &mut [T]| {
             let _ieee = Ieee::begin();
-            y.fill(R::zero());
             for i in matrix.slices_of(windows) {
                 let slice = view.slice(i);
                 let mut rows = [0; LANES];
                 for (at, row) in rows.iter_mut().zip(view.rows(&slice)) {
                     *at = row as usize;
                 }
-                at_level(
-                    level,
-                    Add::<T, R> { view, values, i, n, x, rows, first: columns.start, y: &mut *y, ring },
-                );
+                let first = columns.start;
+                at_level(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
             }
         };
         y.fill(R::zero());
-        if let Some((windows, columns)) = parts.next() {
-            part(windows, &columns, &mut y[columns.start * n..columns.end * n]);
-        }
-        let others = pool.map(parts.collect(), |(windows, columns)| -> Result<(Range<usize>, Vec<T>)> {
-            let n_own = columns.len() * n;
-            let mut own = try_vec(n_own, "a part of the result")?;
-            own.resize(n_own, R::zero());
-            part(windows, &columns, &mut own);
-            Ok((columns, own))
+        // The first part adds to the result itself.
+        let mut result = Some(&mut *y);
+        let parts = parts(matrix, pool)?.into_iter().map(|(windows, columns)| (windows, columns, result.take()));
+        let others = pool.map(parts.collect(), |(windows, columns, result)| -> Result<(Range<usize>, Vec<T>)> {
+            let own = columns.start * n..columns.end * n;
+            let mut made = Vec::new();
+            match result {
+                Some(y) => part(windows, &columns, &mut y[own]),
+                None => {
+                    made = try_vec(own.len(), "a part of the result")?;
+                    made.resize(own.len(), R::zero());
+                    part(windows, &columns, &mut made);
+                }
+            }
+            Ok((columns, made))
         });
         let _ieee = Ieee::begin();
         for other in others {
-            let (columns, own) = other?;
-            for (to, one) in y[columns.start * n..].iter_mut().zip(own) {
+            let (columns, made) = other?;
+            for (to, one) in y[columns.start * n..].iter_mut().zip(made) {
                 *to = R::add(*to, one);
             }
         }
