@@ -6,7 +6,7 @@
 //! - `layout`: the tables, and how rows lie in them; `frame`, `bytes`: all tables in one piece of memory
 //! - `csr`, `pack`, `window`, `values`, `build`: from rows to a frame
 //! - `matrix`, `check`, `walk`: a frame that can be used
-//! - `element`, `access`, `level`, `product`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
+//! - `element`, `access`, `level`, `product`, `sums`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
 
 mod access;
 pub mod build;
@@ -24,6 +24,7 @@ mod product;
 mod rows;
 #[cfg(target_arch = "x86_64")]
 mod simd;
+mod sums;
 mod turned;
 mod values;
 mod walk;

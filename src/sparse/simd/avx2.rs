@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use crate::sparse::element::Element;
 use crate::sparse::frame::{View, step};
 use crate::sparse::layout::{LANES, Slice};
-use crate::sparse::product::{code, origins};
+use crate::sparse::sums::{code, origins};
 use crate::sparse::values::Values;
 
 /// Lanes that are done at a time.
