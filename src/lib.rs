@@ -32,7 +32,7 @@
 //!
 //! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,descriptor,dl,functions,library,bulk,buf,filter}.rs`, `ffi/`,
 //! `codec/kept.rs`, `codec/ndzip/simd/`, `codec/zfp/{decode,scatter}.rs`, `codec/zfp/block/simd/`, `stage/rows/`, `stage/entropy/simd/`, `stage/sums.rs`, `cpu/{copy,float,pages,shared}.rs`, `cuda/`,
-//! `engine/{batch,boxes,by_lanes,ferry,gpu,lanes,launch,packing,traffic}.rs`, `bulk/{buffer,placement,transfer}.rs`, `sparse/{gpu,product,values}.rs`, `sparse/simd/`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
+//! `engine/{batch,boxes,by_lanes,ferry,gpu,lanes,launch,packing,traffic}.rs`, `bulk/{buffer,placement,transfer}.rs`, `sparse/{gpu,level,product,sums,turned,values,wide}.rs`, `sparse/simd/`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
 //! arithmetic, and vector instructions with the loads and stores between them.
 
 #[cfg(not(target_pointer_width = "64"))]
