@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Products of compressed sparse matrices with vectors, beside SciPy and MKL, and on a GPU beside cuSPARSE.
 
-    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME;NAME…] [--gpu] [--keep FOLDER] [--frames FOLDER]
-        [--out FOLDER]
+    bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME;NAME…] [--gpu | --vectors] [--keep FOLDER]
+        [--frames FOLDER] [--out FOLDER]
 
 The matrices are made here, with about so many elements (default 30 million; the reference ones of `data` in GRIDZ_SHARED, by default
 ../shared, are as they are): stencils of 7 and 27 points, and of 27 with three unknowns a node; tetrahedra whose nodes are numbered by reverse
@@ -234,6 +234,21 @@ def on_cpu(matrix, compressed, threads, runs):
     return medians(calls, runs, by_clock)
 
 
+def with_vectors(matrix, compressed, runs):
+    """Quotients to SciPy of products with several vectors, and of that with the transpose."""
+    found = {}
+    x = RNG.random((matrix.shape[0], 16)).astype(matrix.dtype)
+    jobs = {f"{n} vectors": (matrix, np.ascontiguousarray(x[:, :n])) for n in (2, 4, 8, 16)}
+    jobs["transpose"] = (matrix.T, x[:, 0].copy())
+    for job, (of_scipy, x) in jobs.items():
+        own = {n: one.T if job == "transpose" else one for n, one in compressed.items()}
+        assert np.allclose(own[1] @ x, of_scipy @ x, rtol=1e-3), "another result"
+        calls = {"scipy": lambda: of_scipy @ x} | {n: lambda n=n: own[n] @ x for n in own}
+        times = medians(calls, runs, by_clock)
+        found |= {f"{job}, {n}": round(times["scipy"] / times[n], 2) for n in own}
+    return found
+
+
 def mkl_call(matrix, x, n):
     try:
         import sparse_dot_mkl as mkl
@@ -352,6 +367,7 @@ def main():
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}")
     parser.add_argument("--only", help="names of matrices, with ; between them")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--vectors", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are kept")
     parser.add_argument("--frames", type=pathlib.Path, help="folder for frames of float32, for bench_columns.cu")
     parser.add_argument("--out", type=pathlib.Path)
@@ -387,6 +403,11 @@ def main():
                 "index bytes / nnz": round((info["frame_bytes"] - info["value_bytes"]) / matrix.nnz, 3),
                 "paper": paper, "build M/s": round(matrix.nnz / seconds / 1e6),
             }  # fmt: skip
+            if asked.vectors:
+                row |= with_vectors(matrix, compressed, asked.runs)
+                rows.append(row)
+                print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+                continue
             with in_turn(asked.keep):
                 times = on_gpu(matrix, compressed, asked.runs) if asked.gpu else on_cpu(matrix, compressed, threads, asked.runs)
             row.update({who: round(matrix.nnz / taken / 1e9, 3) for who, taken in times.items()})
