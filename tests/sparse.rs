@@ -399,7 +399,7 @@ fn use_frame(frame: &[u8]) -> bool {
 
 #[test]
 fn any_number_of_vectors() {
-    let (n_cols, mut rows) = mesh(9000, 1);
+    let (n_cols, mut rows) = mesh(9000, 1, 300);
     rows[77] = (0..n_cols as i64).collect();
     let own = Own::of(n_cols, rows, |i| value(0, i));
     let (matrix, pool) = (own.compress(ValueChoice::Plain), Pool::new(3));
