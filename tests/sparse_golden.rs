@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::golden::{assert_same_files, folder, manifest, write_manifest};
+use common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
 use common::matrices::{MatrixInput, Rows};
 use common::matrix_rejects::rejects;
 use common::{assert_same_bytes, sha256};
@@ -35,13 +35,6 @@ struct Golden {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     product_sha256: Option<String>,
     input: MatrixInput,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Reject {
-    file: String,
-    /// Name of the `ErrorKind`.
-    error: String,
 }
 
 const FRAMES: &str = "v5_matrices";
@@ -138,19 +131,7 @@ fn frames_are_written_as_ever() {
 
 #[test]
 fn rejects_are_refused_with_the_right_kind() {
-    let reject = folder(REJECTS);
-    let rows: Vec<Reject> = manifest(&reject);
-    assert_same_files(&reject, rows.iter().map(|row| row.file.clone()).collect());
-    assert!(rows.len() >= rejects().len());
-    let mut wrong = Vec::new();
-    for row in rows {
-        let frame = fs::read(reject.join(&row.file)).unwrap();
-        match Matrix::from_frame(&frame, &Pool::new(1)).map(|_| ()) {
-            Err(error) if format!("{:?}", error.kind()) == row.error && error.context().len() > 10 => {}
-            result => wrong.push(format!("{}: {result:?}, not {}", row.file, row.error)),
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_refused(&folder(REJECTS), rejects().len(), |frame| Matrix::from_frame(frame, &Pool::new(1)).map(|_| ()));
 }
 
 /// What occurs in a frame.

@@ -40,6 +40,31 @@ pub fn assert_same_files(folder: &Path, mut rows: Vec<String>) {
     assert_eq!(frame_files(folder), rows, "files and manifest of {}", folder.display());
 }
 
+/// A frame that must be refused.
+#[derive(Serialize, Deserialize)]
+pub struct Reject {
+    pub file: String,
+    /// Name of the `ErrorKind`.
+    pub error: String,
+}
+
+/// Every frame of a folder of them, at least `n` of them, is refused as its manifest says.
+pub fn assert_refused(folder: &Path, n: usize, read: impl Fn(&[u8]) -> Result<(), gridz::Error>) {
+    let rows: Vec<Reject> = manifest(folder);
+    assert_same_files(folder, rows.iter().map(|row| row.file.clone()).collect());
+    assert!(rows.len() >= n);
+    let mut wrong = Vec::new();
+    for row in rows {
+        let result = read(&fs::read(folder.join(&row.file)).unwrap());
+        println!("{}: {result:?}", row.file);
+        match result {
+            Err(error) if format!("{:?}", error.kind()) == row.error && error.context().len() > 10 => {}
+            _ => wrong.push(format!("{}: {result:?}, not {}", row.file, row.error)),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 pub fn write_manifest<Row: Serialize>(folder: &Path, head: &str, rows: &[Row]) {
     #[derive(Serialize)]
     struct Manifest<'a, Row> {
