@@ -51,7 +51,7 @@ __device__ __forceinline__ T add_steps(T sum, const V& values, const T* x, const
 
 template <u32 Side, u32 Width, bool Full, typename T, typename V>
 __device__ __forceinline__ T lane_sum(const V& values, const T* x, const Columns& columns) {
-    constexpr u32 kSteps = V::kAhead / Side > 1 ? V::kAhead / Side : 1;
+    constexpr u32 kSteps = Side == 1 ? V::kAhead : V::kBlockAhead / Side > 1 ? V::kBlockAhead / Side : 1;
     const u32 n = columns.n_steps;
     T sum = 0;
     u32 k = 0;
@@ -150,6 +150,7 @@ __device__ __forceinline__ void add_long(const SparseArgs& args) {
     KERNEL(name##_blocked, (kSparseCtas<4>), multiply<true, T, __VA_ARGS__>(args))
 #define ALL_KERNELS(type, T) \
     KERNELS(sparse_##type##_plain, T, Plain<T>) \
+    KERNEL(sparse_##type##_plain_deep, PlainDeep<T>::kCtas, multiply<false, T, PlainDeep<T>>(args)) \
     KERNELS(sparse_##type##_constant, T, Constant<T>) \
     KERNELS(sparse_##type##_dictionary8, T, Dictionary<T, unsigned char>) \
     KERNELS(sparse_##type##_dictionary16, T, Dictionary<T, unsigned short>) \

@@ -1,7 +1,8 @@
 // The values of a slice, however they are kept: those of a step are 32, one for each lane. They are loaded first, as what memory has (Kept),
-// and made values later: loads of several steps are under way at a time. kAhead is how many, kCtas how many CTAs share the registers of
-// a multiprocessor: measured on sm_90, where plain values gain from more CTAs, and others from more loads.
-// What is read once is told to leave the caches first, so that the vector stays.
+// and made values later: loads of several steps are under way at a time. kAhead is how many, kBlockAhead how many elements of a row where
+// steps are of blocks, kCtas how many CTAs share the registers of a multiprocessor: measured on sm_90, where plain values gain from more
+// CTAs, and others from more loads. Rows of many elements with codes of their own (Deep) wait for loads that wait for others more often, and
+// gain from more loads again. What is read once is told to leave the caches first, so that the vector stays.
 
 #pragma once
 
@@ -10,7 +11,7 @@
 template <typename T>
 struct Plain {
     using Kept = T;
-    static constexpr u32 kAhead = 4, kCtas = kSparseCtas<8>;
+    static constexpr u32 kAhead = 4, kBlockAhead = 10, kCtas = kSparseCtas<8>;
     const T* values;
     __device__ __forceinline__ Plain(const SparseArgs& args, const Slice& slice, u32, u32 lane)
         : values(reinterpret_cast<const T*>(args.values) + static_cast<u64>(slice.values_at) * kWarp + lane) {}
@@ -18,12 +19,18 @@ struct Plain {
     __device__ __forceinline__ T value(Kept kept) const { return kept; }
 };
 
+template <typename T>
+struct PlainDeep : Plain<T> {
+    using Plain<T>::Plain;
+    static constexpr u32 kAhead = 8, kCtas = kSparseCtas<6>;
+};
+
 struct Nothing {};
 
 template <typename T>
 struct Constant {
     using Kept = Nothing;
-    static constexpr u32 kAhead = 8, kCtas = kSparseCtas<6>;
+    static constexpr u32 kAhead = 8, kBlockAhead = 10, kCtas = kSparseCtas<6>;
     T all;
     __device__ __forceinline__ Constant(const SparseArgs& args, const Slice&, u32, u32) : all(*static_cast<const T*>(args.different)) {}
     __device__ __forceinline__ Kept load(u32) const { return {}; }
@@ -33,7 +40,7 @@ struct Constant {
 template <typename T, typename Number>
 struct Dictionary {
     using Kept = Number;
-    static constexpr u32 kAhead = sizeof(T) == 8 ? 4 : 8, kCtas = kSparseCtas<5>;
+    static constexpr u32 kAhead = sizeof(T) == 8 ? 4 : 8, kBlockAhead = 10, kCtas = kSparseCtas<5>;
     const Number* numbers;
     const T* table;
     __device__ __forceinline__ Dictionary(const SparseArgs& args, const Slice& slice, u32, u32 lane)
@@ -51,7 +58,7 @@ struct Blocks {
     struct Kept {
         u32 words[kWords + 1];
     };
-    static constexpr u32 kAhead = 4, kCtas = kSparseCtas<6>;
+    static constexpr u32 kAhead = 4, kBlockAhead = 4, kCtas = kSparseCtas<6>;
     u64 first;
     const u32* words;
     u32 width, shift, begin;

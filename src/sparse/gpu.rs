@@ -4,7 +4,7 @@
 use crate::cpu::pool::lock;
 use crate::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Grid, KernelStruct, Stream, StreamHandle};
 use crate::error::{Error, Result};
-use crate::sparse::layout::ValueCodec;
+use crate::sparse::layout::{LANES, ValueCodec};
 use crate::sparse::matrix::Matrix;
 use crate::types::DType;
 
@@ -38,14 +38,20 @@ const SLICES: u64 = 8;
 struct Kernels {
     /// By the numbers of [`ValueCodec`]; each for matrices without and with blocks.
     slices: [[&'static str; 2]; ValueCodec::ALL.len()],
+    /// For plain values of rows of many elements, with codes of their own, without blocks.
+    deep: &'static str,
     /// For long rows.
     long: &'static str,
 }
+
+/// Rows have so many elements, in the mean of their slices' lanes, where the kernel for many is the faster one.
+const DEEP_ROW: u64 = 10;
 
 macro_rules! kernels {
     ($name:literal) => {
         Kernels {
             slices: kernels!($name: "_plain", "_constant", "_dictionary8", "_dictionary16", "_blocks"),
+            deep: concat!($name, "_plain_deep"),
             long: concat!($name, "_long"),
         }
     };
@@ -140,7 +146,11 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
     let frame = matrix.address_on(device)?;
     let places = matrix.places();
     let at = |table: &std::ops::Range<usize>| frame + table.start as u64;
-    let long_sums = stream.alloc(head.n_long_slices as u64 * element)?;
+    // Memory that comes and goes in the order of the stream takes as long as a small product.
+    let long_sums = match head.n_long_slices {
+        0 => None,
+        n => Some(stream.alloc(n as u64 * element)?),
+    };
     let args = SparseArgs {
         slices: at(&places.slices),
         steps: at(&places.steps),
@@ -152,7 +162,7 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
         values: at(&places.values),
         x: x.address(),
         y: y.address(),
-        long_sums: long_sums.all().address(),
+        long_sums: long_sums.as_ref().map_or(0, |sums| sums.all().address()),
         // A frame has fewer than 2^32 of each.
         n_slices: head.n_slices as u32,
         n_all: n_all as u32,
@@ -160,7 +170,12 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
         block: head.block as u32,
     };
     let kernels = if head.dtype == DType::F32 { &OF_F32 } else { &OF_F64 };
-    let of_slices = kernels.slices[head.codec as usize][usize::from(head.block > 1)];
+    // Elements that lie at the distances of a stencil have no codes.
+    let is_deep = head.nnz >= DEEP_ROW * LANES as u64 * n_all && head.code_bytes as u64 >= head.nnz;
+    let of_slices = match head.codec {
+        ValueCodec::Plain if is_deep && head.block == 1 => kernels.deep,
+        codec => kernels.slices[codec as usize][usize::from(head.block > 1)],
+    };
     let module = device.module(Fatbin::find("sparse")?)?;
     let grid = |n: u64, each: u64| Grid { ctas: n.div_ceil(each) as u32, threads: THREADS, shared_bytes: 0 };
     // SAFETY: tables and vectors are as long as the matrix says, whose tables have been checked; the rest is the caller's promise.

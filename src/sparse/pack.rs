@@ -2,8 +2,13 @@
 //!
 //! An *item* is what has columns of its own: a lane, or with blocks a node, whose block columns are the first columns of its
 //! blocks. With the item's origin (its row) taken away or not, the columns of all items at a step are an offset and codes from it,
-//! in so many bytes as the largest one needs. Where all rows ascend, there is a third way: a step for every distance from the
-//! diagonal that any item has, with a mask of those that have it. Codes then have no bytes.
+//! in so many bytes as the largest one needs. Which columns are at a step is free, as long as each item's come in their order, and
+//! there are three ways, of which the one with the fewest bytes is taken:
+//!
+//! - column k of each item at step k;
+//! - steps whose codes need no more than so many bytes: items whose next column is too far away wait for a later step. The lanes of a long row have
+//!   the elements of one row in turn, so there the lanes from such a column on wait;
+//! - where all rows ascend, a step for every distance from the origin that any item has. Codes then have no bytes.
 
 use crate::sparse::layout::{FULL, LANES, MAX_STEPS, RELATIVE, Step};
 
@@ -20,8 +25,19 @@ pub struct Packer {
     union: Vec<i64>,
     /// Working memory for that.
     merged: Vec<i64>,
-    /// The step of each column, if the way is the third one.
+    /// The step of each column, if it is not the column's number.
     places: Vec<u8>,
+    /// The same of a way that is tried.
+    tried: Vec<u8>,
+}
+
+/// What the items of a slice are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Items {
+    /// Rows, or nodes.
+    Rows,
+    /// Lanes that have the elements of one row in turn.
+    Lanes,
 }
 
 /// How the columns of a slice are coded.
@@ -70,44 +86,153 @@ impl Packer {
     }
 
     /// Codes them, with `n_codes` codes at each step; `step_bytes` are those of the values of a step, which count when ways
-    /// are compared. `may_spread`: the third way is allowed.
-    pub fn pack(&mut self, n_codes: usize, step_bytes: usize, may_spread: bool, packed: &mut Packed) {
+    /// are compared.
+    pub fn pack(&mut self, n_codes: usize, step_bytes: usize, items: Items, packed: &mut Packed) {
         self.places.clear();
-        let n_items = self.origins.len();
-        let n_steps = (0..n_items).map(|item| self.columns_of(item).len()).max().unwrap_or(0);
+        let mut n_steps = (0..self.origins.len()).map(|item| self.columns_of(item).len()).max().unwrap_or(0);
         let absolute = self.spans(n_steps, false);
         let relative = self.spans(n_steps, true);
-        let flags = if relative.width < absolute.width { RELATIVE } else { 0 };
-        let spans = if flags == 0 { absolute } else { relative };
+        let is_relative = relative.width < absolute.width;
+        let mut spans = if is_relative { relative } else { absolute };
+        packed.flags = if is_relative { RELATIVE } else { 0 };
         let cost = |n_steps: usize, width: u8| n_steps * (step_bytes + 8 + n_codes * usize::from(width));
-        packed.codes.clear();
-        packed.steps.clear();
-        if may_spread && spans.width > 0 && self.spread(n_steps) {
-            if cost(self.union.len(), 0) < cost(n_steps, spans.width) {
-                self.pack_spread(packed);
-                return;
+        let most_steps = Self::most(n_steps);
+        let mut least = cost(n_steps, spans.width);
+        for width in [4, 2, 1] {
+            if width >= spans.width {
+                continue;
             }
-            self.places.clear();
+            match self.limit(width, most_steps, is_relative, items, spans.base) {
+                Some(n) if cost(n, width) < least => {
+                    (least, n_steps, spans.width) = (cost(n, width), n, width);
+                    std::mem::swap(&mut self.places, &mut self.tried);
+                }
+                _ => {}
+            }
         }
-        packed.flags = flags;
+        if items == Items::Rows && spans.width > 0 && self.spread(n_steps) && cost(self.union.len(), 0) < least {
+            (n_steps, spans) = (self.union.len(), Spans { base: self.union[0] as u64, width: 0 });
+            packed.flags = RELATIVE;
+            self.place_spread();
+        }
         packed.width = spans.width;
         packed.base = spans.base;
-        for k in 0..n_steps {
-            let low = self.at_step(k, flags != 0).map(|(_, column)| column).min().unwrap_or(0);
-            // A width of 8 has no room for mistakes: its offsets are 0.
-            let offset = if spans.width == 8 { 0 } else { low.wrapping_sub(spans.base as i64) as u32 };
-            let from = spans.base.wrapping_add(u64::from(offset)) as i64;
-            let mut mask = 0;
-            let start = packed.codes.len();
-            let width = usize::from(spans.width);
-            packed.codes.resize(start + n_codes * width, 0);
-            for (item, column) in self.at_step(k, flags != 0) {
-                mask |= 1 << item;
-                let code = column.wrapping_sub(from) as u64;
-                packed.codes[start + item * width..][..width].copy_from_slice(&code.to_le_bytes()[..width]);
+        self.fill(n_steps, n_codes, packed);
+    }
+
+    /// Writes steps and codes, of which all but the steps is decided.
+    fn fill(&self, n_steps: usize, n_codes: usize, packed: &mut Packed) {
+        let is_relative = packed.flags & RELATIVE != 0;
+        let (base, width) = (packed.base, usize::from(packed.width));
+        let mut lows = [i64::MAX; MAX_STEPS];
+        packed.steps.clear();
+        packed.steps.resize(n_steps, Step { offset: 0, mask: 0 });
+        for item in 0..self.origins.len() {
+            for (k, column) in self.distances(item, is_relative).enumerate() {
+                let step = self.step_of(item, k);
+                lows[step] = lows[step].min(column);
+                packed.steps[step].mask |= 1 << item;
             }
-            packed.steps.push(Step { offset, mask });
         }
+        for (step, low) in packed.steps.iter_mut().zip(&lows) {
+            // A width of 8 has no room for mistakes: its offsets are 0.
+            step.offset = if width == 8 { 0 } else { low.wrapping_sub(base as i64) as u32 };
+        }
+        packed.codes.clear();
+        packed.codes.resize(n_steps * n_codes * width, 0);
+        if width == 0 {
+            return;
+        }
+        for item in 0..self.origins.len() {
+            for (k, column) in self.distances(item, is_relative).enumerate() {
+                let step = self.step_of(item, k);
+                let from = base.wrapping_add(u64::from(packed.steps[step].offset)) as i64;
+                let code = column.wrapping_sub(from) as u64;
+                let at = (step * n_codes + item) * width;
+                packed.codes[at..][..width].copy_from_slice(&code.to_le_bytes()[..width]);
+            }
+        }
+    }
+
+    /// An item's columns, from its origin on or not.
+    fn distances(&self, item: usize, is_relative: bool) -> impl Iterator<Item = i64> {
+        let origin = if is_relative { self.origins[item] } else { 0 };
+        self.columns_of(item).iter().map(move |column| column.wrapping_sub(origin) as i64)
+    }
+
+    /// The most steps of a way by which only codes shrink, where there must be `n`.
+    fn most(n: usize) -> usize {
+        (n + (n / 8).max(2)).min(MAX_STEPS)
+    }
+
+    /// Tries steps whose codes have at most `width` bytes. How many there are, if not more than `most_steps`.
+    fn limit(&mut self, width: u8, most_steps: usize, is_relative: bool, items: Items, base: u64) -> Option<usize> {
+        let mut tried = std::mem::take(&mut self.tried);
+        tried.clear();
+        tried.resize(self.columns.len(), 0);
+        let most = (1u64 << (8 * width)) - 1;
+        let n_steps = match items {
+            Items::Rows => self.limit_rows(most, most_steps, is_relative, base as i64, &mut tried),
+            Items::Lanes => self.limit_lanes(most, most_steps, &mut tried),
+        };
+        self.tried = tried;
+        n_steps
+    }
+
+    /// Of rows: at each step those whose next column is near the least one.
+    fn limit_rows(
+        &self,
+        most: u64,
+        most_steps: usize,
+        is_relative: bool,
+        base: i64,
+        places: &mut [u8],
+    ) -> Option<usize> {
+        let n_items = self.origins.len();
+        let mut next = [0; LANES];
+        for (next, item) in next.iter_mut().zip(0..n_items) {
+            *next = if item == 0 { 0 } else { self.ends[item - 1] };
+        }
+        let column = |item: usize, at: usize| {
+            self.columns[at].wrapping_sub(if is_relative { self.origins[item] } else { 0 }) as i64
+        };
+        for step in 0..=most_steps {
+            let there = (0..n_items).filter(|&item| next[item] < self.ends[item]);
+            let Some(low) = there.map(|item| column(item, next[item])).min() else { return Some(step) };
+            if step == most_steps || low.wrapping_sub(base) as u64 > u64::from(u32::MAX) {
+                return None;
+            }
+            for item in 0..n_items {
+                if next[item] < self.ends[item] && column(item, next[item]).wrapping_sub(low) as u64 <= most {
+                    places[next[item]] = step as u8;
+                    next[item] += 1;
+                }
+            }
+        }
+        None
+    }
+
+    /// Of the lanes of a long row: its elements in their order, where each step ends before the first that is too far from others.
+    fn limit_lanes(&self, most: u64, most_steps: usize, places: &mut [u8]) -> Option<usize> {
+        let start = |lane: usize| if lane == 0 { 0 } else { self.ends[lane - 1] };
+        let (mut step, mut low, mut high) = (0, i64::MAX, i64::MIN);
+        for k in 0..self.columns_of(0).len() {
+            for lane in 0..self.origins.len() {
+                let Some(&column) = self.columns_of(lane).get(k) else { break };
+                let column = column as i64;
+                let (lower, higher) = (low.min(column), high.max(column));
+                let fits = higher.wrapping_sub(lower) as u64 <= most;
+                (low, high) = if fits { (lower, higher) } else { (column, column) };
+                step += usize::from(!fits);
+                if step >= most_steps {
+                    return None;
+                }
+                places[start(lane) + k] = step as u8;
+            }
+            step += 1;
+            (low, high) = (i64::MAX, i64::MIN);
+        }
+        (step <= most_steps).then_some(step)
     }
 
     /// The items that have a column at a step, with it.
@@ -146,7 +271,7 @@ impl Packer {
 
     /// Finds the distances from the origins that there are, unless they are many more than steps or some row does not ascend.
     fn spread(&mut self, n_steps: usize) -> bool {
-        let most = (n_steps + (n_steps / 8).max(2)).min(MAX_STEPS);
+        let most = Self::most(n_steps);
         self.union.clear();
         let mut start = 0;
         for item in 0..self.origins.len() {
@@ -176,20 +301,15 @@ impl Packer {
         last.wrapping_sub(first) as u64 <= u64::from(u32::MAX)
     }
 
-    fn pack_spread(&mut self, packed: &mut Packed) {
-        let base = self.union[0];
-        packed.flags = RELATIVE;
-        packed.width = 0;
-        packed.base = base as u64;
-        let steps = self.union.iter().map(|&one| Step { offset: one.wrapping_sub(base) as u32, mask: 0 });
-        packed.steps.extend(steps);
+    /// The steps of all columns by that.
+    fn place_spread(&mut self) {
+        self.places.clear();
         let mut start = 0;
         for (item, &end) in self.ends.iter().enumerate() {
             let mut at = 0;
             for &column in &self.columns[start..end] {
                 let distance = column.wrapping_sub(self.origins[item]) as i64;
                 at += self.union[at..].iter().take_while(|&&one| one != distance).count();
-                packed.steps[at].mask |= 1 << item;
                 self.places.push(at as u8);
             }
             start = end;

@@ -4,7 +4,7 @@ use crate::error::{Result, try_vec};
 use crate::sparse::csr::{Csr, Index};
 use crate::sparse::element::Element;
 use crate::sparse::layout::{BLOCKED, IN_ORDER, LANES, LONG_STEPS, MAX_STEPS, Slice, Step, WINDOW};
-use crate::sparse::pack::{Packed, Packer, full_flag, lanes_of_nodes};
+use crate::sparse::pack::{Items, Packed, Packer, full_flag, lanes_of_nodes};
 
 /// What rows become: slices that count their steps, codes, values and order from the beginning of the part.
 #[derive(Debug, Default)]
@@ -36,6 +36,11 @@ pub struct Plan {
 const ALWAYS_LONG: usize = MAX_STEPS;
 /// Rows are never long with fewer.
 const NEVER_LONG: usize = 2 * LANES;
+
+/// Rows that are ordered by length among themselves: shares of a window.
+const PARTS: [usize; 4] = [256, 480, 960, 1920];
+/// Slices have so many steps, in the mean, where that is tried: with fewer nothing is gained.
+const NEAR_STEPS: usize = 8;
 
 /// Codes rows of one matrix.
 pub struct Coder<'a, I, T> {
@@ -78,16 +83,28 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
             (0..n).step_by(LANES).map(|i| (i..n.min(i + LANES)).map(|i| short(row(i))).max().unwrap_or(0)).sum()
         };
         let n_sorted = order.len() * block;
-        let sorted_row = |i: usize| usize::from(order[i / block]) * block + i % block;
+        let row_of = |order: &[u16], i: usize| usize::from(order[i / block]) * block + i % block;
         let in_order = steps_of(n_rows, &|i| i);
-        let sorted = steps_of(n_sorted, &sorted_row);
+        let mut sorted = steps_of(n_sorted, &|i| row_of(&order, i));
         let keeps = in_order * 20 <= sorted * 23;
+        if !keeps && sorted >= NEAR_STEPS * n_sorted.div_ceil(LANES) {
+            // Rows that are neighbours ask for the same parts of the vector, so they stay together where that takes few more steps.
+            for part_rows in PARTS.into_iter().filter(|rows| rows.is_multiple_of(block)) {
+                let mut near = order.clone();
+                near.sort_by_key(|node| (usize::from(*node) * block / part_rows, std::cmp::Reverse(of_node(node))));
+                let steps = steps_of(n_sorted, &|i| row_of(&near, i));
+                if steps * 25 <= sorted * 26 {
+                    (order, sorted) = (near, steps);
+                    break;
+                }
+            }
+        }
         let n = if keeps { n_rows } else { n_sorted };
         part.values.extend(try_vec::<T>(LANES * if keeps { in_order } else { sorted }, "values")?);
         for i in (0..n).step_by(LANES) {
             let rows = i..n.min(i + LANES);
             let rows: Vec<Option<usize>> = rows
-                .map(|i| if keeps { i } else { sorted_row(i) })
+                .map(|i| if keeps { i } else { row_of(&order, i) })
                 .map(|row| (!is_long[row]).then_some(first + row))
                 .collect();
             let place = ((first + i) / LANES) as u32;
@@ -124,7 +141,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
             }
         }
         let n_codes = if is_blocked { (phase + LANES - 1) / block + 1 } else { LANES };
-        self.packer.pack(n_codes, self.plan.step_bytes * side, true, &mut self.packed);
+        self.packer.pack(n_codes, self.plan.step_bytes * side, Items::Rows, &mut self.packed);
         let steps = &mut self.packed.steps;
         if is_blocked {
             for step in &mut *steps {
@@ -161,11 +178,14 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
             for lane in 0..LANES {
                 self.packer.item(0, columns.iter().skip(lane).step_by(LANES).map(|column| column.get()));
             }
-            self.packer.pack(LANES, self.plan.step_bytes, false, &mut self.packed);
+            self.packer.pack(LANES, self.plan.step_bytes, Items::Lanes, &mut self.packed);
             let values_at = part.values.len() / LANES;
-            let values = (start..start + columns.len()).map(|at| self.csr.value(at));
-            part.values.extend(values);
-            part.values.resize(part.values.len().next_multiple_of(LANES), T::default());
+            part.values.resize(part.values.len() + self.packed.steps.len() * LANES, T::default());
+            let values = &mut part.values[values_at * LANES..];
+            for i in 0..columns.len() {
+                let lane = i % LANES;
+                values[self.packer.step_of(lane, i / LANES) * LANES + lane] = self.csr.value(start + i);
+            }
             start += columns.len();
             self.finish(
                 &mut part,

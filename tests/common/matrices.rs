@@ -59,7 +59,7 @@ fn push_node(rows: &mut Vec<Vec<i64>>, neighbours: &[i64], b: i64) {
 }
 
 /// A matrix in words.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixInput {
     /// The rule of its columns, and the numbers that belong to it.
     pub shape: String,
@@ -132,6 +132,24 @@ impl MatrixInput {
             "uneven" => {
                 let length = |r: i64| if r % 29 == 3 { 60 } else { r * r % 7 };
                 (n as u64, (0..n).map(|r| (0..length(r)).map(|_| below(n)).collect()).collect())
+            }
+            // Rows with elements near their nodes, and every third with one more, 20000 or 200000 nodes away.
+            "bands" | "wide_bands" => {
+                let far = if self.shape == "bands" { 20_000 } else { 200_000 };
+                let mut rows = Vec::new();
+                for i in 0..n {
+                    let mut row: Vec<i64> = (0..3 + below(5)).map(|k| i + 9 * k + below(8)).collect();
+                    row.extend((i % 3 == 0).then_some(i + far));
+                    push_node(&mut rows, &row, b);
+                }
+                (1 << 20, rows)
+            }
+            // A long row in two clusters far from each other, and 20 shorter ones that differ.
+            "clusters" => {
+                let mut rows: Vec<Vec<i64>> = (0..20).map(|r| (0..r).map(|k| k * k * 2001).collect()).collect();
+                rows[3] =
+                    (0..n).map(|i| 3 * i + if i * 7 > n { 100_000 * (i * 7 / n).min(3) } else { 0 }).collect();
+                (1 << 20, rows)
             }
             // Columns far from each other: codes of 4 bytes, and of 8.
             "wide" => {

@@ -68,6 +68,16 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
         })
         .collect();
     all.push(("any".into(), Own::of(wide, any.into_iter())));
+    // Rows of so many elements that their kernel is another one, in two bands far from each other, so that codes are kept short.
+    let bands: Vec<Vec<i64>> = (0..n)
+        .map(|r| {
+            let n_near = random(&mut state, 24);
+            let n_here = n_near + random(&mut state, 24);
+            let start = |far: i64| (r * 20 + far * 200_000).min(wide - 2000);
+            (0..n_here).map(|i| start(i64::from(i >= n_near)) + random(&mut state, 2000)).collect()
+        })
+        .collect();
+    all.push(("two bands".into(), Own::of(wide, bands.into_iter())));
     all.push(("one".into(), Own::of(1, std::iter::once(vec![0]))));
     all.push(("empty".into(), Own::of(7, (0..70).map(|_| vec![]))));
     all.push(("nothing".into(), Own::of(0, std::iter::empty())));
