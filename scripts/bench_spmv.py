@@ -14,8 +14,8 @@ With --keep, matrices are made side by side, one for each core, and kept in a fo
 several of this program use a folder, they take turns on the GPU.
 
 On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl or else PyTorch, if one is there) and gridz with N threads; and what the paper's code for columns takes
-of bytes (Lawlor 2013, the CPU's table), counted and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL by
-cuSPARSE's own interface if that can be loaded, and gridz's frame, which is copied once. Speeds are 10^9 elements per second, medians of N runs in turns
+of bytes (Lawlor 2013, the CPU's table), counted and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL and, for
+matrices with blocks, BSR by cuSPARSE's own interface if that can be loaded, and gridz's frame, which is copied once. Speeds are 10^9 elements per second, medians of N runs in turns
 after one that warms up; quotients are to the best of the others in the same turns. Results are compared first: gridz's with SciPy's, to
 rounding, and the GPU's with the CPU's, bit for bit.
 
@@ -282,9 +282,11 @@ def on_gpu(matrix, compressed, runs):
     multiply()
     assert np.array_equal(cp.asnumpy(y), compressed[1] @ x), "the GPU has other bits"
     calls = {"cusparse": lambda: csr @ dx, "gridz": multiply}
-    sell = sell_call(cp, matrix, dx)
-    if sell:
-        calls["sell"] = sell
+    others = {"sell": sell_call(cp, matrix, dx), "bsr": bsr_call(cp, matrix, dx, compressed[1].info["block"])}
+    for name, call in others.items():
+        if call:
+            assert np.allclose(cp.asnumpy(call()), compressed[1] @ x, rtol=1e-3), f"{name} has another result"
+            calls[name] = call
 
     def timer(call):
         start, end = cp.cuda.Event(), cp.cuda.Event()
@@ -299,15 +301,7 @@ def on_gpu(matrix, compressed, runs):
 
 
 def sell_call(cp, matrix, dx):
-    """cuSPARSE's sliced ELLPACK, by ctypes: slices of 32 rows; None where it cannot be loaded or would be 1.5 times as large."""
-    import ctypes
-
-    try:
-        library = ctypes.CDLL("libcusparse.so.12")
-        library.cusparseCreateSlicedEll
-    except (OSError, AttributeError) as error:
-        print(f"no SELL: {error}", file=sys.stderr)
-        return None
+    """cuSPARSE's sliced ELLPACK: slices of 32 rows; None where it would be 1.5 times as large."""
     n_rows, n_cols = matrix.shape
     lengths = np.diff(matrix.indptr)
     padded = np.zeros(-(-n_rows // 32) * 32, np.int64)
@@ -324,26 +318,57 @@ def sell_call(cp, matrix, dx):
         place = offsets[row // 32] + (index - starts[row]) * 32 + row % 32
         columns[place] = cp.asarray(matrix.indices[first : first + (1 << 26)])
         values[place] = cp.asarray(matrix.data[first : first + (1 << 26)])
-    kept = [offsets.astype(np.int32), columns, values, cp.zeros(n_rows, matrix.dtype)]
+    tables = offsets.astype(np.int32), columns, values
+    return cusparse_call(cp, matrix, dx, "cusparseCreateSlicedEll", [n_rows, n_cols, matrix.nnz, len(columns), 32], tables, [])
+
+
+def bsr_call(cp, matrix, dx, block):
+    """cuSPARSE's compressed rows of blocks; None for matrices without."""
+    if block == 1:
+        return None
+    bsr = matrix.tobsr((block, block))
+    n_rows, n_cols = (n // block for n in matrix.shape)
+    tables = [cp.asarray(table) for table in (bsr.indptr, bsr.indices, bsr.data)]
+    by_rows = 2  # CUSPARSE_ORDER_ROW
+    return cusparse_call(cp, matrix, dx, "cusparseCreateBsr", [n_rows, n_cols, len(bsr.indices), block, block], tables, [by_rows])
+
+
+def cusparse_call(cp, matrix, dx, create, sizes, tables, last):
+    """A product by cuSPARSE's own interface, with ctypes, which gives the result's array; None where cuSPARSE cannot be loaded or has none."""
+    import ctypes
+
+    try:
+        library = ctypes.CDLL("libcusparse.so.12")
+        create = getattr(library, create)
+    except (OSError, AttributeError) as error:
+        print(f"without {create}: {error}", file=sys.stderr)
+        return None
+    y = cp.zeros(matrix.shape[0], matrix.dtype)
     handle, a, vx, vy = (ctypes.c_void_p() for _ in range(4))
     size = ctypes.c_size_t()
-    kind = 0 if matrix.dtype == np.float32 else 1  # CUDA_R_32F, CUDA_R_64F
+    is_double = matrix.dtype == np.float64
+    kind = int(is_double)  # CUDA_R_32F, CUDA_R_64F
     pointer = lambda array: ctypes.c_void_p(array.data.ptr)
     must = lambda status: status and sys.exit(f"cuSPARSE says {status}")
     must(library.cusparseCreate(ctypes.byref(handle)))
     must(library.cusparseSetStream(handle, ctypes.c_void_p(cp.cuda.get_current_stream().ptr)))
-    long = ctypes.c_int64
-    must(library.cusparseCreateSlicedEll(
-        ctypes.byref(a), long(n_rows), long(n_cols), long(matrix.nnz), long(int(offsets[-1])), long(32), *map(pointer, kept[:3]), 2, 2, 0, kind,
-    ))  # fmt: skip
-    must(library.cusparseCreateDnVec(ctypes.byref(vx), long(n_cols), pointer(dx), kind))
-    must(library.cusparseCreateDnVec(ctypes.byref(vy), long(n_rows), pointer(kept[3]), kind))
-    number = ctypes.c_float if kind == 0 else ctypes.c_double
+    long, index_32 = ctypes.c_int64, 2  # CUSPARSE_INDEX_32I
+    if create(ctypes.byref(a), *map(long, sizes), *map(pointer, tables), index_32, index_32, 0, kind, *last):
+        return None
+    must(library.cusparseCreateDnVec(ctypes.byref(vx), long(matrix.shape[1]), pointer(dx), kind))
+    must(library.cusparseCreateDnVec(ctypes.byref(vy), long(matrix.shape[0]), pointer(y), kind))
+    number = ctypes.c_double if is_double else ctypes.c_float
     alpha, beta = number(1), number(0)
     common = [handle, 0, ctypes.byref(alpha), a, vx, ctypes.byref(beta), vy, kind, 0]
-    must(library.cusparseSpMV_bufferSize(*common, ctypes.byref(size)))
-    kept.append(cp.empty(max(size.value, 1), np.uint8))
-    return lambda: must(library.cusparseSpMV(*common, pointer(kept[-1]))) or kept
+    if library.cusparseSpMV_bufferSize(*common, ctypes.byref(size)):
+        return None
+    buffer = cp.empty(max(size.value, 1), np.uint8)
+
+    def call(tables=tables):  # which live as long
+        must(library.cusparseSpMV(*common, pointer(buffer)))
+        return y
+
+    return call
 
 
 def keep(name, nnz, folder):
@@ -412,7 +437,7 @@ def main():
                 times = on_gpu(matrix, compressed, asked.runs) if asked.gpu else on_cpu(matrix, compressed, threads, asked.runs)
             row.update({who: round(matrix.nnz / taken / 1e9, 3) for who, taken in times.items()})
             for n in [""] if asked.gpu else [f" {n}" for n in threads]:
-                others = [taken for who, taken in times.items() if not who.startswith("gridz") and (who in ("scipy", "cusparse", "sell") or who.endswith(n))]
+                others = [taken for who, taken in times.items() if not who.startswith("gridz") and (who in ("scipy", "cusparse", "sell", "bsr") or who.endswith(n))]
                 row[f"quotient{n}"] = round(min(others) / times[f"gridz{n}"], 2)
             rows.append(row)
             print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
