@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cpu::kept::{Keep, Kept};
-use crate::cpu::pool::{Pool, lock};
+use crate::cpu::pool::{Pool, lock, none_yet};
 
 /// Scratch memory that a thread keeps between calls, at most.
 const KEPT_BYTES: usize = 2 << 20;
@@ -48,7 +48,7 @@ pub fn concatenate<I: Send, M, R: Send>(
     }
 
     let queue = Mutex::new(items.into_iter().enumerate());
-    let results = Mutex::new(Vec::with_capacity(n_items));
+    let results = Mutex::new(none_yet(n_items));
     let line = Line::new((0, out));
     // One item; false if none is left, or the turn of this one never comes.
     let step = || {
@@ -83,14 +83,14 @@ pub fn concatenate<I: Send, M, R: Send>(
             }
         }
         let result = place(item, made, start, output);
-        lock(&results).push((index, result));
+        lock(&results)[index] = Some(result);
         true
     };
     line.share(pool, n_workers, step);
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let results: Vec<_> = results.into_iter().flatten().collect();
     assert_eq!(results.len(), n_items, "a worker gave up, and no panic says why");
-    results.sort_unstable_by_key(|&(index, _)| index);
-    (line.end(), results.into_iter().map(|(_, result)| result).collect())
+    (line.end(), results)
 }
 
 /// Makes something of each of so many items, side by side, and lets `turn` do with each, in the order of the items, what
@@ -154,7 +154,7 @@ impl<S> Line<S> {
     where
         S: Send,
     {
-        pool.share(n_workers, || {
+        pool.share(n_workers, &|| {
             let unless_finished = BreakLine(&self.is_broken);
             let was_done = step();
             std::mem::forget(unless_finished);

@@ -82,27 +82,24 @@ impl Pool {
             return items.into_iter().map(work).collect();
         }
         let queue = Mutex::new(items.into_iter().enumerate());
-        let done = Mutex::new(Vec::with_capacity(n_items));
-        self.share(n_items, || {
+        let done = Mutex::new(none_yet(n_items));
+        self.share(n_items, &|| {
             let next = lock(&queue).next();
             let Some((index, item)) = next else { return false };
             let result = work(item);
-            lock(&done).push((index, result));
+            lock(&done)[index] = Some(result);
             true
         });
-        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.sort_unstable_by_key(|&(index, _)| index);
-        done.into_iter().map(|(_, result)| result).collect()
+        done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
     }
 
     /// Calls `step`, which does one item of `n_items` and says whether there was one, until there is none, on the
     /// calling thread, which begins at once, and on workers.
-    pub(super) fn share(&self, n_items: usize, step: impl Fn() -> bool + Sync) {
+    pub(super) fn share(&self, n_items: usize, step: &(dyn Fn() -> bool + Sync)) {
         let Some(workers) = self.workers() else {
             while step() {}
             return;
         };
-        let step = &step;
         workers.in_place_scope(|scope| {
             for _ in 1..self.threads.min(n_items) {
                 scope.spawn(move |scope| help(scope, step));
@@ -114,7 +111,7 @@ impl Pool {
     /// Runs `lead` on the calling thread, which calls for a worker with the function that it gets: if not all are there
     /// already, one comes and calls `step`, which does one item and says whether there was one, until there is none.
     /// Where there are no workers nobody comes; `lead` must be able to do everything itself.
-    pub(crate) fn lead<R>(&self, step: &(impl Fn() -> bool + Sync), lead: impl FnOnce(&dyn Fn()) -> R) -> R {
+    pub(crate) fn lead<R>(&self, step: &(dyn Fn() -> bool + Sync), lead: impl FnOnce(&dyn Fn()) -> R) -> R {
         let Some(workers) = self.workers() else { return lead(&|| {}) };
         let n_called = &AtomicUsize::new(0);
         workers.in_place_scope(|scope| {
@@ -155,7 +152,7 @@ thread_local! {
 /// A worker's part of what callers share. Between two items it makes room for another caller's helper, which does one
 /// item and leaves: it waits its turn again, so nobody waits for more than an item of somebody else, and no more than
 /// two helpers are on one stack.
-fn help<'s>(scope: &Scope<'s>, step: &'s (impl Fn() -> bool + Sync)) {
+fn help<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
     if IS_HELPING.get() {
         if step() {
             scope.spawn(move |scope| help(scope, step));
@@ -193,6 +190,11 @@ impl Drop for ProcessPool {
             std::mem::forget(self.workers.take());
         }
     }
+}
+
+/// Places for so many results, which workers find in any order.
+pub(super) fn none_yet<R>(n_items: usize) -> Vec<Option<R>> {
+    std::iter::repeat_with(|| None).take(n_items).collect()
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
