@@ -91,7 +91,7 @@ unsafe fn write_planes<T: Scalar, M: Machine<T>>(
     }
 }
 
-/// Decodes sequences of blocks with four axes, one after the other.
+/// Decodes blocks with four axes, which follow each other.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
@@ -99,30 +99,27 @@ unsafe fn write_planes<T: Scalar, M: Machine<T>>(
 pub unsafe fn decode_4<T: Scalar, M: Machine<T>>(
     numbers: &Numbers,
     bytes: &[u8],
-    at: &mut [usize],
+    at: &mut usize,
     blocks: &mut [T],
 ) {
-    let n_elements = blocks.len() / at.len();
-    for (at, blocks) in at.iter_mut().zip(blocks.chunks_exact_mut(n_elements)) {
-        for block in blocks.as_chunks_mut::<GROUP>().0 {
-            let mut bits = BitReader::new(bytes, *at);
-            let form = Form::read::<T>(false, &mut bits);
-            let n_planes = form.lossy_planes::<T>(4, numbers);
-            let mut progress = Progress::new(numbers.maxbits.saturating_sub((bits.position() - *at) as u32));
-            let mut planes = [[0; 64]; BUNDLES];
-            for k in (T::Word::BITS.saturating_sub(n_planes) as usize..T::Word::BITS as usize).rev() {
-                if progress.left == 0 {
-                    break;
-                }
-                let plane: [u64; BUNDLES] = planes::read(&mut bits, GROUP as u32, &mut progress);
-                for (planes, plane) in planes.iter_mut().zip(plane) {
-                    planes[k] = plane;
-                }
+    for block in blocks.as_chunks_mut::<GROUP>().0 {
+        let mut bits = BitReader::new(bytes, *at);
+        let form = Form::read::<T>(false, &mut bits);
+        let n_planes = form.lossy_planes::<T>(4, numbers);
+        let mut progress = Progress::new(numbers.maxbits.saturating_sub((bits.position() - *at) as u32));
+        let mut planes = [[0; 64]; BUNDLES];
+        for k in (T::Word::BITS.saturating_sub(n_planes) as usize..T::Word::BITS as usize).rev() {
+            if progress.left == 0 {
+                break;
             }
-            // SAFETY: the caller's promise.
-            unsafe { elements_of::<T, M>(&planes, form, block) };
-            *at = bits.position().max(*at + numbers.minbits as usize);
+            let plane: [u64; BUNDLES] = planes::read(&mut bits, GROUP as u32, &mut progress);
+            for (planes, plane) in planes.iter_mut().zip(plane) {
+                planes[k] = plane;
+            }
         }
+        // SAFETY: the caller's promise.
+        unsafe { elements_of::<T, M>(&planes, form, block) };
+        *at = bits.position().max(*at + numbers.minbits as usize);
     }
 }
 

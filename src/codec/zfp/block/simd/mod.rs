@@ -110,7 +110,7 @@ trait Machine<T: Scalar> {
 /// # Safety
 /// The CPU must have the machine's level.
 #[inline(always)]
-unsafe fn encode_3<T: Scalar, M: Machine<T>>(
+unsafe fn encode_3<T: Value, M: Machine<T>>(
     numbers: &Numbers,
     blocks: &[T],
     out: &mut Room,
@@ -154,7 +154,7 @@ unsafe fn encode_3<T: Scalar, M: Machine<T>>(
                 out.end_at(end, start + numbers.minbits as usize);
                 if let Some(decoded) = decoded {
                     if is_cut {
-                        decode_blocks::<T, M, 3, 64, 1>(numbers, out.bytes(), &mut [start], decoded);
+                        avx512_level::decode(3, numbers, out.bytes(), &mut [start], decoded);
                     } else {
                         let digits = M::kept(digits, &[kept_digits(lowest); LANES]);
                         M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
@@ -177,7 +177,7 @@ fn kept_digits<W: Word>(lowest: u32) -> W {
 /// # Safety
 /// The CPU must have the machine's level.
 #[inline(always)]
-unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
+unsafe fn encode_short<T: Value, M: Machine<T>, const RANK: usize, const N: usize>(
     numbers: &Numbers,
     blocks: &[T],
     out: &mut Room,
@@ -252,7 +252,7 @@ unsafe fn encode_short<T: Scalar, M: Machine<T>, const RANK: usize, const N: usi
             // SAFETY: the caller's promise.
             unsafe {
                 if is_cut {
-                    decode_blocks::<T, M, RANK, N, 1>(numbers, out.bytes(), &mut [start], decoded);
+                    avx512_level::decode(RANK, numbers, out.bytes(), &mut [start], decoded);
                 } else {
                     let mut masks = [T::Word::default(); LANES];
                     let mut powers = [T::default(); LANES];
@@ -358,7 +358,7 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
 /// # Safety
 /// The CPU must have the machine's level.
 #[inline(always)]
-unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
+unsafe fn decode_blocks<T: Value, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
     numbers: &Numbers,
     bytes: &[u8],
     at: &mut [usize; S],
@@ -372,7 +372,7 @@ unsafe fn decode_blocks<T: Scalar, M: Machine<T>, const RANK: usize, const N: us
             // Where other blocks of the sequence begin is known.
             let n_bits = BUNDLE / N * numbers.maxbits as usize;
             let mut four = [at[0], at[0] + n_bits, at[0] + 2 * n_bits, at[0] + 3 * n_bits];
-            decode_side_by_side::<T, M, RANK, N, 4>(numbers, bytes, &mut four, blocks);
+            avx512_level::decode(RANK, numbers, bytes, &mut four, blocks);
             at[0] = four[3];
         } else {
             decode_side_by_side::<T, M, RANK, N, S>(numbers, bytes, at, blocks);
@@ -506,8 +506,17 @@ macro_rules! level {
                     match rank {
                         1 => decode_blocks::<T, T::$machine, 1, 4, S>(numbers, bytes, at, blocks),
                         2 => decode_blocks::<T, T::$machine, 2, 16, S>(numbers, bytes, at, blocks),
-                        3 => decode_blocks::<T, T::$machine, 3, 64, S>(numbers, bytes, at, blocks),
-                        _ => four::decode_4::<T, T::$machine>(numbers, bytes, at, blocks),
+                        3 if S < SIDE_BY_SIDE => {
+                            decode_blocks::<T, T::$machine, 3, 64, S>(numbers, bytes, at, blocks);
+                        }
+                        // Long blocks gain nothing from others beside them.
+                        _ if S > 1 => {
+                            let n = blocks.len() / S;
+                            for (at, blocks) in at.iter_mut().zip(blocks.chunks_exact_mut(n)) {
+                                decode(rank, numbers, bytes, std::array::from_mut(at), blocks);
+                            }
+                        }
+                        _ => four::decode_4::<T, T::$machine>(numbers, bytes, &mut at[0], blocks),
                     }
                 }
             }
