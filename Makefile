@@ -203,6 +203,7 @@ test-goldens: ## that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: release-check
+release-check: export GRIDZ_ALL_CASES := 1
 release-check: test emulated ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
 	scripts/check_gpu_results.sh
 	$(MAKE) wheel

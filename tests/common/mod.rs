@@ -146,8 +146,15 @@ pub fn skip(test: &str, reason: &str) {
     writeln!(log, "{line}").unwrap();
 }
 
-/// So many random cases; failures are kept beside the test's source and tried first from then on.
-pub fn cases(cases: u32) -> ProptestConfig {
+/// Of cases of which there are very many, tests try one in so many; all with `GRIDZ_ALL_CASES=1`, as for releases.
+pub fn one_in() -> usize {
+    if std::env::var_os("GRIDZ_ALL_CASES").is_some() { 1 } else { 4 }
+}
+
+/// So many random cases, or its share of them ([`one_in`]); failures are kept beside the test's source and tried first
+/// from then on.
+pub fn cases(all: u32) -> ProptestConfig {
+    let cases = all.div_ceil(one_in() as u32);
     let failure_persistence = Some(Box::new(FileFailurePersistence::WithSource("regressions")) as Box<_>);
     ProptestConfig { cases, failure_persistence, ..ProptestConfig::default() }
 }
