@@ -121,9 +121,10 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
-ALL_TESTS := lint test-rust test-plugin test-side-by-side test-demo test-fuzz test-emulated test-goldens
-# Each of these keeps one core busy.
-SIDE_BY_SIDE := test-installed test-hosts test-spec test-python test-adios2
+ALL_TESTS := lint test-rust test-side-by-side test-goldens
+# Each of these keeps one core busy, those that do so for long come first. The first one compiles the library for itself, and
+# the second one meanwhile the one that all others use.
+SIDE_BY_SIDE := test-fuzz test-installed test-spec test-emulated test-hosts test-python test-adios2 test-plugin test-demo
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
@@ -139,7 +140,7 @@ test-begin:
 	@: > target/skips.log
 
 .PHONY: test-side-by-side
-test-side-by-side: need-nvcc build need-test-packages $(VENV)
+test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
 	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
 
