@@ -32,6 +32,20 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The same without a branch that depends on the field, for those of many lengths. Bytes behind the string are overwritten.
+    #[inline(always)]
+    pub fn push_any(&mut self, value: u64, n_bits: u32) {
+        let Some(place) = self.out[self.n_bytes..].first_chunk_mut() else { return self.push(value, n_bits) };
+        let low = self.waiting | value << self.n_waiting;
+        *place = low.to_le_bytes();
+        let above = value >> 1 >> (63 - self.n_waiting);
+        let n_waiting = self.n_waiting + n_bits;
+        let is_full = n_waiting >= 64;
+        self.waiting = if is_full { above } else { low };
+        self.n_waiting = n_waiting % 64;
+        self.n_bytes += 8 * usize::from(is_full);
+    }
+
     /// Fills the last byte up with zeros; bytes of the string.
     #[inline(always)]
     pub fn finish(self) -> usize {
@@ -104,6 +118,11 @@ mod tests {
         let mut writer = Writer::new(&mut out);
         fields.iter().for_each(|&(value, n)| writer.push(value, n));
         assert_eq!(writer.finish(), out.len());
+        let mut same = vec![0xee; out.len()];
+        let mut writer = Writer::new(&mut same);
+        fields.iter().for_each(|&(value, n)| writer.push_any(value, n));
+        assert_eq!(writer.finish(), out.len());
+        assert!(same == out);
         let mut at = 0;
         for (value, n) in fields {
             let read = peek(&out, at);

@@ -76,7 +76,7 @@ impl<W: Word> Work<W> {
                 elements: filled(room)?,
                 symbols: filled(room)?,
                 lengths: filled(room)?,
-                differences: filled(n)?,
+                differences: filled(n + LANES)?,
                 hashes: filled(n)?,
                 copies: filled(most)?,
                 literal_copies: filled(most)?,
@@ -136,30 +136,25 @@ fn try_encode<W: Word, S: Rows<W>>(
     }
     let has_runs = runs::pay(elements);
     let m = if has_runs { runs::find(s, elements, &mut memory.symbols, &mut memory.lengths) } else { n };
-    let symbols = if has_runs { &memory.symbols[..m] } else { &memory.elements[..m] };
+    let symbols = if has_runs { &memory.symbols } else { &memory.elements };
     let lengths = if has_runs { &memory.lengths[..m] } else { &[] };
-    let differences = &mut memory.differences[..m];
-    for i in 1..m {
-        differences[i] = symbols[i].minus(symbols[i - 1]);
+    let differences = &mut memory.differences[..m + LANES];
+    for (pair, to) in symbols[..m].windows(2).zip(&mut differences[1..m]) {
+        *to = pair[1].minus(pair[0]);
     }
     differences[0] = if m > 1 { differences[1] } else { W::ZERO };
     let base = symbols[0].minus(differences[0]);
-    let has_rows = literals::have_rows(differences);
+    let has_rows = literals::have_rows(&differences[..m]);
     let differences = &*differences;
 
-    let all = Symbols { differences, lengths };
+    let all = Symbols { n: m, differences, lengths };
     let least = least_length(all, has_rows, has_codes);
-    let n_copies = copies::find(all, least, &mut memory.hashes, &mut memory.copies);
+    let n_copies = copies::find(s, all, least, &mut memory.hashes, &mut memory.copies);
     let copies = &memory.copies[..n_copies];
     let (n_repeats, n_literal) = repeats::find(copies, &mut memory.repeats, &mut memory.literal_copies);
 
-    let mut literal = literals::Writer {
-        has_rows,
-        numbers: &mut memory.numbers,
-        starts: &mut memory.starts,
-        n: [0; 2],
-        start: base,
-    };
+    let mut literal =
+        literals::Writer { has_rows, numbers: &mut memory.numbers, starts: &mut memory.starts, n: [0; 2] };
     let mut at = 0;
     let none = Copy { literals: 0, distance: 0, length: 0 };
     for (copy, is_last) in copies.iter().map(|copy| (copy, false)).chain([(&none, true)]) {
@@ -168,10 +163,10 @@ fn try_encode<W: Word, S: Rows<W>>(
             let first = literal.n[0];
             memory.literal_lengths[first..first + end - at].copy_from_slice(&lengths[at..end]);
         }
-        literal.put(s, &symbols[at..end], &differences[at..end]);
+        literal.put(s, &symbols[at..], &differences[at..], end - at);
         at = end + copy.length as usize;
     }
-    let [n_numbers, n_starts] = literal.n;
+    let [n_numbers, n_starts] = literal.finish(base);
 
     let (head, lists) = out.split_at_mut_checked(HEAD)?;
     head.fill(0);
@@ -215,7 +210,7 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
     let mut counts = <u32 as Number>::no_counts();
     let counts = counts.as_mut();
     let (mut n, mut bits) = (0_u64, 0_u64);
-    for (r, row) in all.differences.chunks(LANES).enumerate().step_by(SAMPLE_EVERY) {
+    for (r, row) in all.differences[..all.n].chunks(LANES).enumerate().step_by(SAMPLE_EVERY) {
         let number = |&difference: &W| match has_rows {
             true if literals::begins_row(difference) => W::ZERO,
             true => difference,

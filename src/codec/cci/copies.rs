@@ -6,6 +6,7 @@
 
 use crate::codec::cci::params::SYMBOLS_PER;
 use crate::error::{Error, Result};
+use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
 /// Symbols that are copied at once, some of which may be behind the copy: there is room for so many behind all.
@@ -58,18 +59,30 @@ impl Copy {
 /// Symbols: differences and, if there are runs, their lengths.
 #[derive(Clone, Copy)]
 pub struct Symbols<'a, W> {
-    /// A difference each.
+    /// How many.
+    pub n: usize,
+    /// A difference each, and any [`LANES`] words behind them.
     pub differences: &'a [W],
     /// And a length each, or none at all.
     pub lengths: &'a [u32],
 }
 
 impl<W: Word> Symbols<'_, W> {
-    /// How many symbols from two places on are the same.
+    /// How many symbols from two places on have the same differences, as far as a row goes.
     #[inline(always)]
-    fn n_same(&self, from: usize, to: usize) -> usize {
-        let n = n_same(&self.differences[from..], &self.differences[to..]);
-        if self.lengths.is_empty() { n } else { n.min(n_same(&self.lengths[from..], &self.lengths[to..to + n])) }
+    fn n_same_of_row<S: Rows<W>>(&self, s: S, from: usize, to: usize) -> usize {
+        let rows = s.xor(s.load(&self.differences[from..]), s.load(&self.differences[to..]));
+        s.larger(rows, W::ZERO).trailing_zeros() as usize
+    }
+
+    /// How many symbols from two places on are the same, if so many differences of the first row are.
+    #[inline(always)]
+    fn n_same(&self, n_of_row: usize, from: usize, to: usize) -> usize {
+        let mut n = n_of_row.min(self.n - to);
+        if n == LANES {
+            n += n_same(&self.differences[from + LANES..], &self.differences[to + LANES..self.n]);
+        }
+        if self.lengths.is_empty() { n } else { n_same(&self.lengths[from..], &self.lengths[to..to + n]) }
     }
 
     #[inline(always)]
@@ -82,7 +95,7 @@ impl<W: Word> Symbols<'_, W> {
     #[inline(always)]
     fn hash(&self, least: usize, hashes: &mut [u32]) {
         let fold = |x: u64| x as u32 ^ ((x >> 32) as u32).wrapping_mul(FACTORS[4]);
-        let n = self.differences.len();
+        let n = self.n;
         let hashes = &mut hashes[..n];
         if self.lengths.is_empty() {
             for (hash, difference) in hashes.iter_mut().zip(self.differences) {
@@ -121,22 +134,32 @@ fn n_same<T: std::marker::Copy + PartialEq>(from: &[T], to: &[T]) -> usize {
 
 /// Finds copies of at least so many symbols, and writes them to the start of `copies`; how many there are.
 #[inline(always)]
-pub fn find<W: Word>(symbols: Symbols<W>, least: usize, hashes: &mut [u32], copies: &mut [Copy]) -> usize {
-    let n = symbols.differences.len();
+pub fn find<W: Word, S: Rows<W>>(
+    s: S,
+    symbols: Symbols<W>,
+    least: usize,
+    hashes: &mut [u32],
+    copies: &mut [Copy],
+) -> usize {
+    let n = symbols.n;
     let hashed = if least >= 8 { 8 } else { least.clamp(3, 4) };
     if n <= hashed {
         return 0;
     }
     symbols.hash(hashed, hashes);
+    // Where symbols with a hash were last; those of the first one are found even if they are others.
     let mut last = [0_u16; 1 << HASH_BITS];
-    let (mut at, mut n_copies, mut end_of_last, mut n_missed) = (0, 0, 0, 0);
+    let (mut at, mut n_copies, mut end_of_last, mut n_missed) = (1, 0, 0, 1);
     let most = n / SYMBOLS_PER;
-    while at + hashed <= n && n_copies < most {
+    while at + least <= n && n_copies < most {
         let place = (hashes[at] >> (32 - HASH_BITS)) as usize;
         let from = usize::from(last[place]);
         last[place] = at as u16;
-        if from < at && symbols.is_same(from, at) {
-            let mut length = symbols.n_same(from, at);
+        // One branch for all, which is hard to predict. The end of the last copy is only to be found later.
+        let is_behind = at >= end_of_last;
+        let n_of_row = symbols.n_same_of_row(s, from, at);
+        if is_behind & (n_of_row >= least) {
+            let mut length = symbols.n_same(n_of_row, from, at);
             if length >= least {
                 // What was left out may be part of it.
                 let (mut start, distance) = (at, at - from);
@@ -150,15 +173,12 @@ pub fn find<W: Word>(symbols: Symbols<W>, least: usize, hashes: &mut [u32], copi
                 };
                 n_copies += 1;
                 end_of_last = start + length;
-                for k in end_of_last.saturating_sub(FOUND_AT_END).max(at + 1)..end_of_last.min(n - hashed + 1) {
-                    last[(hashes[k] >> (32 - HASH_BITS)) as usize] = k as u16;
-                }
-                (at, n_missed) = (end_of_last, 0);
+                (at, n_missed) = (end_of_last.saturating_sub(FOUND_AT_END).max(at + 1), 0);
                 continue;
             }
         }
         at += 1 + (n_missed / PATIENCE).min(MOST_LEFT_OUT);
-        n_missed += 1;
+        n_missed += usize::from(is_behind);
     }
     n_copies
 }

@@ -59,48 +59,42 @@ pub struct Writer<'a, W> {
     pub starts: &'a mut [W],
     /// How many there are of both.
     pub n: [usize; 2],
-    /// What the last row began with.
-    pub start: W,
 }
 
 impl<W: Word> Writer<'_, W> {
-    /// Takes literal symbols with their differences.
+    /// Takes the first `n` literal symbols with their differences. There are [`LANES`] more of both, or anything.
     #[inline(always)]
-    pub fn put<S: Rows<W>>(&mut self, s: S, symbols: &[W], differences: &[W]) {
-        let [n, n_starts] = &mut self.n;
-        let numbers = &mut self.numbers[*n..*n + symbols.len()];
-        *n += symbols.len();
-        if !self.has_rows {
-            numbers.iter_mut().zip(differences).for_each(|(to, &difference)| *to = fold_sign(difference));
-            return;
-        }
-        let first = *n_starts;
-        let (rows, symbols_of_rows) = (differences.chunks_exact(LANES), symbols.chunks_exact(LANES));
-        let n_by_rows = symbols.len() - rows.remainder().len();
+    pub fn put<S: Rows<W>>(&mut self, s: S, symbols: &[W], differences: &[W], n: usize) {
         let one = s.splat(W::from_u64(1));
-        for ((row, symbols), to) in rows.zip(symbols_of_rows).zip(numbers.chunks_exact_mut(LANES)) {
-            let row = s.load(row);
-            let begins = s.larger(s.minus(row, one), W::low_mask(W::BITS - 1).minus(W::from_u64(1)));
-            s.store(s.keep(!begins, row), to);
-            if begins > 0 {
-                s.squeeze(begins, s.load(symbols), &mut self.starts[*n_starts..]);
-                *n_starts += begins.count_ones() as usize;
+        let mut at = 0;
+        // Whole rows, of which what is too much is written over: between copies there are any number of literals.
+        while at < n {
+            let row = s.load(&differences[at..]);
+            let to = &mut self.numbers[self.n[0] + at..];
+            if self.has_rows {
+                let begins = s.larger(s.minus(row, one), W::low_mask(W::BITS - 1).minus(W::from_u64(1)));
+                s.store(s.keep(!begins, row), to);
+                let begins = begins & first_lanes(n - at);
+                s.squeeze(begins, s.load(&symbols[at..]), &mut self.starts[self.n[1]..]);
+                self.n[1] += begins.count_ones() as usize;
+            } else {
+                let signs = s.shift_right_signed(row, W::BITS - 1);
+                s.store(s.xor(s.plus(row, row), signs), to);
             }
+            at += LANES;
         }
-        for i in n_by_rows..symbols.len() {
-            let begins = begins_row(differences[i]);
-            // What begins no row is written over by what does.
-            self.starts[*n_starts] = symbols[i];
-            *n_starts += usize::from(begins);
-            numbers[i] = if begins { W::ZERO } else { differences[i] };
-        }
-        // Starts become what they are more than those before.
-        let mut start = self.start;
-        for to in &mut self.starts[first..*n_starts] {
+        self.n[0] += n;
+    }
+
+    /// How many numbers and starts there are. These become what they are more than those before, the first one than `start`.
+    #[inline(always)]
+    pub fn finish(self, start: W) -> [usize; 2] {
+        let mut start = start;
+        for to in &mut self.starts[..self.n[1]] {
             let before = std::mem::replace(&mut start, *to);
             *to = fold_sign(start.minus(before));
         }
-        self.start = start;
+        self.n
     }
 }
 

@@ -120,15 +120,17 @@ impl Elements<'_> {
             }
             end += LANES.min(n - first);
         }
-        let sample = &sample[..end];
+        let sample = &mut sample[..end];
         let mut counts = T::no_counts();
-        if T::BITS == 8 {
-            section::count(sample, &mut counts);
+        let counts = counts.as_mut();
+        if let Some(bytes) = T::as_bytes_mut(sample) {
+            let mut quarters = [[0; 4]; 1 << u8::BITS];
+            section::count(bytes, &mut quarters);
+            counts.iter_mut().zip(quarters).for_each(|(count, quarters)| *count = section::whole(quarters));
         } else {
             // There are so many symbols that several tables of them are not worth it.
-            sample.iter().for_each(|&number| counts.as_mut()[symbol(number).0] += 1);
+            sample.iter().for_each(|&number| counts[symbol(number).0] += 1);
         }
-        let counts = counts.as_ref();
         let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
         let n = end as u64;
         n * (log(n * n) - log(squares)) + LOG_OF_2 * tail_bits(counts) as u64

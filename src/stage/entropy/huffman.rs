@@ -15,17 +15,18 @@ const FEW: usize = 256;
 /// older than merged nodes, in the order of the symbols. If a code gets too long, all counts are halved
 /// (rounded up) and everything is done again.
 pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> [u8; SYMBOLS] {
-    const { assert!(SYMBOLS <= MAX_SYMBOLS) };
     let mut lengths = [0; SYMBOLS];
+    set_lengths::<SYMBOLS>(counts, max_bits, &mut lengths);
+    lengths
+}
+
+/// The same for up to `MOST` symbols: sets the lengths of those that occur.
+pub fn set_lengths<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
+    const { assert!(MOST <= MAX_SYMBOLS) };
     let n = counts.iter().filter(|&&count| count > 0).count();
     assert!(max_bits <= MAX_BITS && n <= 1 << max_bits, "a code for every symbol");
     // Where few symbols occur it takes as long to clear memory for all as to make the codes.
-    if n <= FEW {
-        set::<FEW>(counts, max_bits, &mut lengths)
-    } else {
-        set::<SYMBOLS>(counts, max_bits, &mut lengths)
-    }
-    lengths
+    if n <= FEW { set::<FEW>(counts, max_bits, lengths) } else { set::<MOST>(counts, max_bits, lengths) }
 }
 
 /// Sets the lengths of symbols that have counts, which are `MOST` at most.
@@ -40,9 +41,10 @@ fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     }
     let (leaves, sorted, spare) = (&mut leaves[..n], &mut sorted[..n], &mut spare[..n]);
     let symbol = |leaf: u64| leaf as u32 as usize;
-    if let [leaf] = *leaves {
-        lengths[symbol(leaf)] = 1;
-        return;
+    match *leaves {
+        [] => return,
+        [leaf] => return lengths[symbol(leaf)] = 1,
+        _ => {}
     }
     sort(leaves, sorted, spare);
     let mut weights = [0; MOST];

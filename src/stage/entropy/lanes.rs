@@ -74,6 +74,18 @@ impl Codes {
     }
 }
 
+/// A code that is written, on top of 16 bits: behind it there is a one that tells where it ends.
+#[inline(always)]
+pub fn ended(code: u16, length: u32) -> u16 {
+    code | 1 << (WORD_BITS - 1 - length)
+}
+
+/// The code of these 16 bits, and its length.
+#[inline(always)]
+pub fn code_of(ended: u16) -> (u16, u32) {
+    (ended & ended.wrapping_sub(1), WORD_BITS - 1 - ended.trailing_zeros())
+}
+
 /// The lanes of a stream that is read.
 pub struct Reader<'a> {
     /// The words, little-endian.
@@ -192,13 +204,13 @@ impl Writer {
         lane_bits.iter().zip(self.counts).map(|(n, count)| ((n + count) / WORD_BITS) as usize).sum()
     }
 
-    /// Puts rows of codes, with these lengths, in front, and writes the words that are cut off to the end of `out`; returns
-    /// where they begin.
-    pub fn write(&mut self, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
+    /// Puts rows of codes, which tell where they [end](ended), in front, and writes the words that are cut off to the end of
+    /// `out`; returns where they begin.
+    pub fn write(&mut self, codes: &[u16], out: &mut [u8]) -> usize {
         let mut end = out.len();
-        for (codes, lengths) in codes.chunks_exact(LANES).zip(lengths.chunks_exact(LANES)).rev() {
+        for codes in codes.chunks_exact(LANES).rev() {
             for lane in (0..LANES).rev() {
-                let (length, bits, count) = (u32::from(lengths[lane]), self.bits[lane], self.counts[lane]);
+                let ((code, length), bits, count) = (code_of(codes[lane]), self.bits[lane], self.counts[lane]);
                 // As likely as not, so there is no branch.
                 let is_full = u32::from(count + length >= WORD_BITS + self.longest);
                 if let Some((_, word)) = out[..end].split_last_chunk_mut() {
@@ -206,7 +218,7 @@ impl Writer {
                 }
                 end -= is_full as usize * WORD_BYTES;
                 let count = count - is_full * WORD_BITS;
-                self.bits[lane] = bits >> length | u32::from(codes[lane]) << WORD_BITS;
+                self.bits[lane] = bits >> length | u32::from(code) << WORD_BITS;
                 self.counts[lane] = count + length;
             }
         }

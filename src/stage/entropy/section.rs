@@ -10,10 +10,13 @@
 use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{self, peek_32};
-use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer};
+use crate::stage::entropy::lanes::{
+    Codes, LANES, MAX_BITS, Reader, Table, WORD_BITS, WORD_BYTES, Writer, code_of, ended,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, lanes as simd};
 use crate::stage::entropy::symbols::{Number, above_tail, any_symbol, have_tails, symbol, tail_bits};
+use crate::stage::rows::{Rows, Task, at_level};
 
 /// Most numbers of a block: then its words can be counted in 16 bits.
 pub const MAX_NUMBERS: usize = 1 << 16;
@@ -34,9 +37,17 @@ const LEAST_GAP: usize = 3;
 pub struct Work<T> {
     /// Those of the numbers that are coded, in whole rows, where they are read.
     coded: Vec<T>,
-    /// Codes of these, or their ranks.
+    /// Symbols of these, or the ranks of their codes.
+    symbols: Vec<u16>,
+    /// Codes of these, which tell where they end.
     codes: Vec<u16>,
+    /// How often each symbol comes, in quarters and as a whole, its code, and the length of that.
+    quarters: Vec<[u16; 4]>,
+    counts: Vec<u32>,
+    code_of: Vec<u16>,
     lengths: Vec<u8>,
+    /// Half bytes that tell the lengths.
+    halves: Vec<u8>,
     /// Symbols by the ranks of their codes.
     by_rank: Vec<u16>,
     table: Table,
@@ -54,41 +65,44 @@ impl<T: Number> Work<T> {
             Ok(all)
         }
         let n = n.next_multiple_of(LANES);
-        let (coded, codes, lengths) = (filled(n)?, filled(n)?, filled(n)?);
-        Ok(Self { coded, codes, lengths, by_rank: filled(T::SYMBOLS)?, table: Table::new()? })
+        Ok(Self {
+            coded: filled(n)?,
+            symbols: filled(n)?,
+            codes: filled(n)?,
+            quarters: filled(T::SYMBOLS)?,
+            counts: filled(T::SYMBOLS)?,
+            code_of: filled(T::SYMBOLS)?,
+            lengths: filled(T::SYMBOLS)?,
+            halves: filled(T::SYMBOLS)?,
+            by_rank: filled(T::SYMBOLS)?,
+            table: Table::new()?,
+        })
     }
 }
 
-/// Half bytes that tell the lengths of codes, of neighbouring symbols.
-fn halves(lengths: &[u8]) -> impl Iterator<Item = u8> {
-    let mut rest = lengths;
-    let mut gap = None;
-    std::iter::from_fn(move || {
-        if gap.is_some() {
-            return gap.take();
+/// Writes half bytes that tell the lengths of codes, of neighbouring symbols; how many those are.
+fn halve(lengths: &[u8], halves: &mut [u8]) -> usize {
+    let (mut at, mut n) = (0, 0);
+    while at < lengths.len() {
+        let zeros =
+            lengths[at..].iter().take(LEAST_GAP + usize::from(GAP)).take_while(|&&length| length == 0).count();
+        if zeros < LEAST_GAP {
+            halves[n] = lengths[at];
+            (at, n) = (at + 1, n + 1);
+        } else {
+            (halves[n], halves[n + 1]) = (GAP, (zeros - LEAST_GAP) as u8);
+            (at, n) = (at + zeros, n + 2);
         }
-        let (&length, behind) = rest.split_first()?;
-        let n = rest.iter().take(LEAST_GAP + usize::from(GAP)).take_while(|&&length| length == 0).count();
-        match n.checked_sub(LEAST_GAP) {
-            Some(more) => {
-                (rest, gap) = (&rest[n..], Some(more as u8));
-                Some(GAP)
-            }
-            None => {
-                rest = behind;
-                Some(length)
-            }
-        }
-    })
+    }
+    n
 }
 
 /// How the numbers of a block will be coded.
-pub struct Coding<T: Number> {
+pub struct Coding {
     lowest: usize,
     n_symbols: usize,
-    code_lengths: T::Lengths,
-    /// Bytes that these take.
-    length_bytes: usize,
+    /// Half bytes of their lengths.
+    n_halves: usize,
     /// A bit for each row, set if it is left out.
     marks: [u32; MAX_ROWS / 32],
     mark_bytes: usize,
@@ -101,11 +115,11 @@ pub struct Coding<T: Number> {
     tail_bits: usize,
 }
 
-impl<T: Number> Coding<T> {
+impl Coding {
     /// Looks at `n` numbers, at least one and as many as there is memory for. They are at the start of whole rows, which
     /// then begin with those that are coded.
     #[inline(always)]
-    pub fn choose(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
+    pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
         let n_rows = n.div_ceil(LANES);
         let mut marks = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
@@ -133,23 +147,22 @@ impl<T: Number> Coding<T> {
             rows[n_numbers..n_coded].fill(last);
         }
         let coded = &rows[..n_coded];
-        let mut counts = T::no_counts();
-        count(coded, &mut counts);
-        let counts = &counts;
-        let counted = counts.as_ref();
-        let is_used = |&count: &u32| count > 0;
-        let lowest = counted.iter().position(is_used).unwrap_or(0);
-        let end = counted.iter().rposition(is_used).map_or(0, |last| last + 1);
-        let n_used = counted[lowest..end].iter().filter(|&count| is_used(count)).count();
+        let symbols = &mut work.symbols[..n_coded];
+        let [lowest, end] = at_level(level, Symbols { numbers: coded, symbols });
+        let (quarters, counts) = (&mut work.quarters[..end], &mut work.counts[..end]);
+        quarters.fill([0; 4]);
+        count(symbols, quarters);
+        counts.iter_mut().zip(quarters).for_each(|(count, quarters)| *count = whole(*quarters));
+        let n_used = counts.iter().filter(|&&count| count > 0).count();
         let max_bits = (n_used.max(1).ilog2() + MORE_BITS).clamp(FEW_BITS, MAX_BITS);
-        let code_lengths = if n_used > 0 { T::lengths(counts, max_bits) } else { T::no_lengths() };
-        let length_bytes = halves(&code_lengths.as_ref()[lowest..end]).count().div_ceil(2);
+        let lengths = &mut work.lengths[lowest..end];
+        lengths.fill(0);
+        T::set_lengths(&counts[lowest..], max_bits, lengths);
         let of_copies: usize = coded[n_numbers..].iter().map(|&number| symbol(number).1 as usize).sum();
         let mut coding = Self {
             lowest,
             n_symbols: end - lowest,
-            code_lengths,
-            length_bytes,
+            n_halves: halve(lengths, &mut work.halves),
             marks,
             mark_bytes: if is_marked { n_rows.div_ceil(8) } else { 0 },
             n_coded,
@@ -157,51 +170,53 @@ impl<T: Number> Coding<T> {
             longest: 0,
             lane_bits: [0; LANES],
             n_words: 0,
-            tail_bits: tail_bits(counted) - of_copies,
+            tail_bits: tail_bits(counts) - of_copies,
         };
         if n_used > 1 {
-            coding.make_codes(coded, work, level);
+            coding.make_codes(work, level);
         }
         coding
     }
 
     /// Makes the codes of the coded numbers, and counts what they take.
     #[inline(always)]
-    fn make_codes(&mut self, coded: &[T], work: &mut Work<T>, level: Level) {
-        let (codes, lengths) = (&mut work.codes[..coded.len()], &mut work.lengths[..coded.len()]);
-        let of_symbols = self.code_lengths.as_ref();
-        let all = Codes::new(of_symbols).expect("codes of lengths made here");
-        let n_used = rank(of_symbols, &mut work.by_rank);
+    fn make_codes<T: Number>(&mut self, work: &mut Work<T>, level: Level) {
+        let end = self.lowest + self.n_symbols;
+        let lengths = &work.lengths[self.lowest..end];
+        let all = Codes::new(lengths).expect("codes of lengths made here");
         self.longest = all.longest;
-        // A code and, below it, its length.
-        let mut table = T::no_counts();
+        let n_used = rank(lengths, self.lowest, &mut work.by_rank);
         for (rank, &symbol) in work.by_rank[..n_used].iter().enumerate() {
-            let length = of_symbols[usize::from(symbol)];
-            let code = (rank as u16).wrapping_sub(all.offsets[usize::from(length)]);
-            table.as_mut()[usize::from(symbol)] = u32::from(code) << (32 - length) | u32::from(length);
+            let length = u32::from(work.lengths[usize::from(symbol)]);
+            let code = (rank as u16).wrapping_sub(all.offsets[length as usize]);
+            work.code_of[usize::from(symbol)] = ended(code << (WORD_BITS - length), length);
         }
-        codes_of(coded, &table, self.longest, codes, lengths, level);
-        let mut lane_bits = [0u16; LANES];
-        for lengths in lengths.chunks_exact(LANES) {
+        let codes = &mut work.codes[..self.n_coded];
+        look_up(&work.code_of[..end], &work.symbols[..self.n_coded], codes, level);
+        let mut lane_bits = [0; LANES];
+        for row in codes.as_chunks::<LANES>().0 {
             for lane in 0..LANES {
-                lane_bits[lane] += u16::from(lengths[lane]);
+                lane_bits[lane] += code_of(row[lane]).1 as u16;
             }
         }
         self.lane_bits = lane_bits.map(u32::from);
-        let last = last_row(lengths);
-        self.n_words = Writer::new(&self.lane_bits, &last, self.longest).n_words(&self.lane_bits);
+        self.n_words = Writer::new(&self.lane_bits, &last_row(codes), self.longest).n_words(&self.lane_bits);
     }
 
     /// Bytes of the section.
     pub fn n_bytes(&self) -> usize {
-        HEAD_BYTES + WORD_BYTES * self.n_words + self.mark_bytes + self.length_bytes + self.tail_bits.div_ceil(8)
+        HEAD_BYTES + WORD_BYTES * self.n_words + self.mark_bytes + self.length_bytes() + self.tail_bits.div_ceil(8)
+    }
+
+    fn length_bytes(&self) -> usize {
+        self.n_halves.div_ceil(2)
     }
 
     /// Writes the numbers that were looked at, the last ones with this memory, to `out`, which has exactly
     /// [`Coding::n_bytes`].
-    pub fn write(&self, rows: &[T], work: &Work<T>, level: Level, out: &mut [u8]) {
+    pub fn write<T: Number>(&self, rows: &[T], work: &Work<T>, level: Level, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(HEAD_BYTES);
-        let fields = [self.lowest, self.n_symbols, self.length_bytes, self.n_words];
+        let fields = [self.lowest, self.n_symbols, self.length_bytes(), self.n_words];
         for (field, bytes) in fields.iter().zip(head.chunks_exact_mut(2)) {
             bytes.copy_from_slice(&(*field as u16).to_le_bytes());
         }
@@ -209,75 +224,128 @@ impl<T: Number> Coding<T> {
         head[8..].copy_from_slice(&(self.tail_bits.div_ceil(8) as u32 | marked).to_le_bytes());
         let (words, rest) = rest.split_at_mut(WORD_BYTES * self.n_words);
         if self.n_words > 0 {
-            let (codes, lengths) = (&work.codes[..self.n_coded], &work.lengths[..self.n_coded]);
-            write_words(
-                Writer::new(&self.lane_bits, &last_row(lengths), self.longest),
-                codes,
-                lengths,
-                level,
-                words,
-            );
+            let codes = &work.codes[..self.n_coded];
+            write_words(Writer::new(&self.lane_bits, &last_row(codes), self.longest), codes, level, words);
         }
         let (marks, rest) = rest.split_at_mut(self.mark_bytes);
         marks
             .iter_mut()
             .zip(self.marks.iter().flat_map(|word| word.to_le_bytes()))
             .for_each(|(to, byte)| *to = byte);
-        let (lengths, tails) = rest.split_at_mut(self.length_bytes);
-        let mut coded = halves(&self.code_lengths.as_ref()[self.lowest..self.lowest + self.n_symbols]);
-        lengths.fill_with(|| coded.next().unwrap_or(0) | coded.next().unwrap_or(0) << 4);
-        if self.tail_bits > 0 {
-            let mut writer = bits::Writer::new(tails);
-            for row in rows[..self.n_numbers].chunks(LANES) {
-                // Often only few numbers are so large; the first difference of a block is one.
-                if !have_tails(row) {
-                    continue;
-                }
-                for pair in row.chunks(2) {
-                    let (mut tails, mut n_bits) = (0, 0);
-                    for &number in pair {
-                        let n = any_symbol(number).1;
-                        tails |= (u64::from(number.to_u32()) & ((1 << n) - 1)) << n_bits;
-                        n_bits += n;
-                    }
-                    writer.push(tails, n_bits);
-                }
-            }
-            writer.finish();
+        let (lengths, tails) = rest.split_at_mut(self.length_bytes());
+        for (halves, to) in work.halves[..self.n_halves].chunks(2).zip(lengths) {
+            *to = halves[0] | halves.get(1).map_or(0, |half| half << 4);
         }
+        if self.tail_bits > 0 {
+            at_level(level, Tails { numbers: &rows[..self.n_numbers], out: tails });
+        }
+    }
+}
+
+/// Writes the symbols of numbers; the least one, and what is above all.
+struct Symbols<'a, T> {
+    numbers: &'a [T],
+    symbols: &'a mut [u16],
+}
+
+impl<T: Number> Task<u32> for Symbols<'_, T> {
+    type Output = [usize; 2];
+
+    #[inline(always)]
+    fn run<S: Rows<u32>>(self, _: S) -> [usize; 2] {
+        let Self { numbers, symbols } = self;
+        let (mut least, mut end) = (u16::MAX, 0);
+        let symbols = &mut symbols[..numbers.len()];
+        for i in 0..numbers.len() {
+            let symbol = any_symbol(numbers[i]).0 as u16;
+            symbols[i] = symbol;
+            (least, end) = (least.min(symbol), end.max(symbol + 1));
+        }
+        [least.min(end).into(), end.into()]
+    }
+}
+
+/// Writes the tails of numbers.
+struct Tails<'a, T> {
+    numbers: &'a [T],
+    out: &'a mut [u8],
+}
+
+impl<T: Number> Task<u32> for Tails<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Rows<u32>>(self, _: S) {
+        let mut writer = bits::Writer::new(self.out);
+        let (rows, rest) = self.numbers.as_chunks();
+        for row in rows {
+            put_tails(row, &mut writer);
+        }
+        let mut last = [T::default(); LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        put_tails(&last, &mut writer);
+        writer.finish();
+    }
+}
+
+/// Appends the tails of a row: of two numbers, or of four, together.
+#[inline(always)]
+fn put_tails<T: Number>(row: &[T; LANES], writer: &mut bits::Writer) {
+    // Often only few numbers are so large; the first difference of a block is one.
+    if !have_tails(row) {
+        return;
+    }
+    let (mut tails, mut n_bits) = ([0; LANES], [0; LANES]);
+    for i in 0..LANES {
+        n_bits[i] = any_symbol(row[i]).1;
+        tails[i] = row[i].to_u32() & ((1 << n_bits[i]) - 1);
+    }
+    let (mut of_two, mut bits_of_two) = ([0; LANES / 2], [0; LANES / 2]);
+    for i in 0..LANES / 2 {
+        of_two[i] = u64::from(tails[2 * i]) | u64::from(tails[2 * i + 1]) << n_bits[2 * i];
+        bits_of_two[i] = n_bits[2 * i] + n_bits[2 * i + 1];
+    }
+    let mut most = 0;
+    for i in 0..LANES / 4 {
+        most = most.max(bits_of_two[2 * i] + bits_of_two[2 * i + 1]);
+    }
+    if most > u64::BITS {
+        for i in 0..LANES / 2 {
+            writer.push_any(of_two[i], bits_of_two[i]);
+        }
+        return;
+    }
+    for i in 0..LANES / 4 {
+        let of_four = of_two[2 * i] | of_two[2 * i + 1] << bits_of_two[2 * i];
+        writer.push_any(of_four, bits_of_two[2 * i] + bits_of_two[2 * i + 1]);
     }
 }
 
 /// The lengths of the last row, of which there is one.
-fn last_row(lengths: &[u8]) -> [u32; LANES] {
-    lengths.last_chunk().map_or([0; LANES], |last: &[u8; LANES]| last.map(u32::from))
+fn last_row(codes: &[u16]) -> [u32; LANES] {
+    codes.last_chunk().map_or([0; LANES], |last: &[u16; LANES]| last.map(|code| code_of(code).1))
 }
 
-/// Counts the symbols of numbers.
+/// Counts symbols: by place, of every four, since those next to each other are often the same, and none is to wait for the count
+/// before.
 #[inline(never)] // the vector instructions of the caller are of no use here
-pub fn count<T: Number>(numbers: &[T], counts: &mut T::Counts) {
-    // Numbers next to each other are often the same: with several tables none waits for the count before.
-    let mut others = [T::no_counts(), T::no_counts(), T::no_counts()];
-    let [second, third, fourth] = &mut others;
-    for row in numbers.chunks(LANES) {
-        let have_tails = have_tails(row);
-        let symbol = |number: T| if have_tails { any_symbol(number).0 } else { symbol(number).0 };
-        let (quads, rest) = row.as_chunks::<4>();
-        for quad in quads {
-            counts.as_mut()[symbol(quad[0])] += 1;
-            second.as_mut()[symbol(quad[1])] += 1;
-            third.as_mut()[symbol(quad[2])] += 1;
-            fourth.as_mut()[symbol(quad[3])] += 1;
+pub fn count(symbols: &[impl Copy + Into<usize>], quarters: &mut [[u16; 4]]) {
+    let (fours, rest) = symbols.as_chunks::<4>();
+    for four in fours {
+        for (i, &symbol) in four.iter().enumerate() {
+            quarters[symbol.into()][i] += 1;
         }
-        rest.iter().for_each(|&number| counts.as_mut()[symbol(number)] += 1);
     }
-    for other in &others {
-        counts.as_mut().iter_mut().zip(other.as_ref()).for_each(|(count, other)| *count += other);
-    }
+    rest.iter().for_each(|&symbol| quarters[symbol.into()][0] += 1);
 }
 
-/// Writes the symbols that have codes, by length and symbol, to the start of `by_rank`; how many those are.
-fn rank(lengths: &[u8], by_rank: &mut [u16]) -> usize {
+/// The sum of counts.
+pub fn whole(quarters: [u16; 4]) -> u32 {
+    quarters.iter().map(|&count| u32::from(count)).sum()
+}
+
+/// Writes the symbols that have codes, of which the lowest is given, by length and symbol, to the start of `by_rank`; how many those are.
+fn rank(lengths: &[u8], lowest: usize, by_rank: &mut [u16]) -> usize {
     let mut next = [0; LANES];
     for &length in lengths {
         next[usize::from(length) + 1] += 1;
@@ -286,46 +354,31 @@ fn rank(lengths: &[u8], by_rank: &mut [u16]) -> usize {
     for length in 1..LANES {
         next[length] += next[length - 1];
     }
-    for (symbol, &length) in lengths.iter().enumerate().filter(|&(_, &length)| length > 0) {
+    for (symbol, &length) in (lowest..).zip(lengths).filter(|&(_, &length)| length > 0) {
         by_rank[next[usize::from(length)]] = symbol as u16;
         next[usize::from(length)] += 1;
     }
     next[LANES - 1]
 }
 
-/// Looks up codes, of `longest` bits at most, and lengths of numbers.
-fn codes_of<T: Number>(
-    numbers: &[T],
-    table: &T::Counts,
-    longest: u32,
-    codes: &mut [u16],
-    lengths: &mut [u8],
-    level: Level,
-) {
-    let table = table.as_ref();
-    let look_up = |numbers: &[T], codes: &mut [u16], lengths: &mut [u8]| {
-        for ((&number, code), length) in numbers.iter().zip(codes).zip(lengths) {
-            let entry = table[any_symbol(number).0];
-            (*code, *length) = ((entry >> WORD_BITS) as u16, entry as u8);
-        }
-    };
+/// What a table has for symbols, of which there are whole rows.
+fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(avx512) = Avx512::at(level).filter(|_| longest <= simd::SHORT_BITS) {
-        let short = std::array::from_fn(|symbol| (table[symbol] >> WORD_BITS | table[symbol] & 0xf) as u16);
-        return simd::codes_of(avx512, &short, numbers, codes, lengths, look_up);
+    if let Some(avx512) = Avx512::at(level) {
+        return simd::look_up(avx512, table, symbols, found);
     }
-    look_up(numbers, codes, lengths);
+    found.iter_mut().zip(symbols).for_each(|(found, &symbol)| *found = table[usize::from(symbol)]);
 }
 
 /// Writes the words of rows of codes, which fill `out`.
-fn write_words(mut writer: Writer, codes: &[u16], lengths: &[u8], level: Level, out: &mut [u8]) {
+fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
-        let end = simd::write(avx512, &mut writer, codes, lengths, out);
+        let end = simd::write(avx512, &mut writer, codes, out);
         writer.finish(&mut out[..end]);
         return;
     }
-    let end = writer.write(codes, lengths, out);
+    let end = writer.write(codes, out);
     writer.finish(&mut out[..end]);
 }
 
@@ -350,17 +403,17 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let tails = rest.get(..(last & !MARKED) as usize).ok_or_else(early)?;
     let n_bytes = bytes.len() - rest.len() + tails.len();
 
-    let mut of_symbols = T::no_lengths();
-    let of_symbols = of_symbols.as_mut();
-    read_lengths(lengths, &mut of_symbols[lowest..lowest + n_symbols])?;
+    let of_symbols = &mut work.lengths[..n_symbols];
+    of_symbols.fill(0);
+    read_lengths(lengths, of_symbols)?;
     let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or leave something over"))?;
-    let n_used = rank(of_symbols, &mut work.by_rank);
+    let n_used = rank(of_symbols, lowest, &mut work.by_rank);
     let is_marked = |row: usize| marks.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
     let n_coded = LANES * (0..n_rows).filter(|&row| !is_marked(row)).count();
     if n_used == 0 && n_coded > 0 {
         return Err(damage("numbers without codes"));
     }
-    let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.codes[..n_coded]);
+    let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.symbols[..n_coded]);
     let reader = Reader::new(words);
     if marks.is_empty() && n_coded == numbers.len() {
         let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;

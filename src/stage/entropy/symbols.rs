@@ -28,17 +28,13 @@ pub trait Number: Copy + Default + Eq + BitOr<Output = Self> + Send + Sync + std
     const BYTES: usize = Self::BITS as usize / 8;
     /// Symbols that there are.
     const SYMBOLS: usize = n_symbols(Self::BITS);
-    /// A counter for each symbol, and the length of each one's code.
+    /// A counter for each symbol.
     type Counts: AsRef<[u32]> + AsMut<[u32]>;
-    /// See there.
-    type Lengths: AsRef<[u8]> + AsMut<[u8]> + Clone;
 
     /// No symbol at all.
     fn no_counts() -> Self::Counts;
-    /// No codes.
-    fn no_lengths() -> Self::Lengths;
-    /// The lengths of codes for symbols that occur so often; none if there are no symbols.
-    fn lengths(counts: &Self::Counts, max_bits: u32) -> Self::Lengths;
+    /// Sets the lengths of codes for the symbols that occur, so often as these counts say.
+    fn set_lengths(counts: &[u32], max_bits: u32, lengths: &mut [u8]);
     /// The low bits.
     fn from_u32(value: u32) -> Self;
     /// With zeros above.
@@ -56,18 +52,13 @@ macro_rules! numbers {
         impl Number for $number {
             const BITS: u32 = <$number>::BITS;
             type Counts = [u32; n_symbols(<$number>::BITS)];
-            type Lengths = [u8; n_symbols(<$number>::BITS)];
 
             fn no_counts() -> Self::Counts {
                 [0; n_symbols(<$number>::BITS)]
             }
 
-            fn no_lengths() -> Self::Lengths {
-                [0; n_symbols(<$number>::BITS)]
-            }
-
-            fn lengths(counts: &Self::Counts, max_bits: u32) -> Self::Lengths {
-                huffman::lengths(counts, max_bits)
+            fn set_lengths(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
+                huffman::set_lengths::<{ n_symbols(<$number>::BITS) }>(counts, max_bits, lengths)
             }
 
             #[inline(always)]
@@ -115,15 +106,18 @@ pub fn symbol<T: Number>(number: T) -> (usize, u32) {
 
 /// The same without branches: of numbers some of which have tails, that is hard to predict.
 #[inline(always)]
-pub fn any_symbol<T: Number>(number: T) -> (usize, u32) {
+pub fn any_symbol<T: Number>(number: T) -> (u32, u32) {
     let value = number.to_u32();
+    if T::BITS <= DIRECT_BITS {
+        return (value, 0);
+    }
     let length = 32 - (value | DIRECT as u32).leading_zeros();
     let tail_bits = length - 1 - HEAD_BITS;
-    let head = (value >> tail_bits) as usize & ((1 << HEAD_BITS) - 1);
-    let above = DIRECT + (((length - 1 - DIRECT_BITS) as usize) << HEAD_BITS) + head;
+    let head = value >> tail_bits & ((1 << HEAD_BITS) - 1);
+    let above = DIRECT as u32 + ((length - 1 - DIRECT_BITS) << HEAD_BITS) + head;
     // All ones where there is a tail.
-    let has_tail = usize::from(value < DIRECT as u32).wrapping_sub(1);
-    (above & has_tail | value as usize & !has_tail, tail_bits & has_tail as u32)
+    let has_tail = u32::from(value < DIRECT as u32).wrapping_sub(1);
+    (above & has_tail | value & !has_tail, tail_bits & has_tail)
 }
 
 /// Whether some numbers of a row have tails.
@@ -153,7 +147,7 @@ mod tests {
     fn check<T: Number>(number: T) {
         let (symbol, tail_bits) = symbol(number);
         assert!(symbol < T::SYMBOLS);
-        assert_eq!(any_symbol(number), (symbol, tail_bits));
+        assert_eq!(any_symbol(number), (symbol as u32, tail_bits));
         let (above, n) = above_tail(symbol);
         assert_eq!(n, tail_bits);
         let tail = number.to_u32() & ((1 << tail_bits) - 1);

@@ -9,15 +9,13 @@ use std::arch::x86_64::*;
 use crate::cpu::level::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
 use crate::stage::entropy::simd::{Avx512, avx512};
-use crate::stage::entropy::symbols::Number;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
 /// Bits of codes that are looked up at once.
 const FIRST_BITS: u32 = 7;
-/// Symbols of a table that is looked up in registers, and most bits of its codes.
+/// Symbols of a table that is looked up in registers.
 const FEW: usize = 256;
-pub const SHORT_BITS: u32 = 12;
 
 /// Reads the ranks of as many whole rows as there surely are words for, and returns how many numbers those are.
 pub fn read(_: Avx512, codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
@@ -32,24 +30,15 @@ pub fn read_bytes(_: Avx512, codes: &Codes, by_rank: &[u8; 256], reader: &mut Re
 }
 
 /// Puts as many rows of codes in front as `codes` has, and returns where in `out` the words begin that were cut off.
-pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
+pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> usize {
     // SAFETY: the token is proof of the instructions.
-    unsafe { write_rows(writer, codes, lengths, out) }
+    unsafe { write_rows(writer, codes, out) }
 }
 
-/// Codes and lengths of numbers, of which there are whole rows: by the table, where a row has only numbers that are below
-/// [`FEW`], else by `look_up`. The table has a length, which is [`SHORT_BITS`] at most, below its code.
-pub fn codes_of<T: Number>(
-    _: Avx512,
-    table: &[u16; FEW],
-    numbers: &[T],
-    codes: &mut [u16],
-    lengths: &mut [u8],
-    look_up: impl Fn(&[T], &mut [u16], &mut [u8]),
-) {
-    assert!(numbers.len() == codes.len() && numbers.len() == lengths.len() && numbers.len().is_multiple_of(LANES));
+/// What a table has for symbols, of which there are whole rows.
+pub fn look_up(_: Avx512, table: &[u16], symbols: &[u16], found: &mut [u16]) {
     // SAFETY: the token is proof of the instructions.
-    unsafe { look_up_rows(table, numbers, codes, lengths, look_up) }
+    unsafe { look_up_rows(table, symbols, found) }
 }
 
 #[inline(always)]
@@ -148,18 +137,20 @@ unsafe fn read_rows<const TO_BYTES: bool>(
     n_read
 }
 
-fn write_rows(writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]) -> usize {
+fn write_rows(writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> usize {
     let [mut high, mut low] = halves(&writer.bits).map(|half| load(&half));
     let mut counts = load(&writer.counts.map(|count| count as u16));
     let full = _mm512_set1_epi16((WORD_BITS + writer.longest) as i16);
     let word_bits = _mm512_set1_epi16(WORD_BITS as i16);
+    let (one, most) = (_mm512_set1_epi16(1), _mm512_set1_epi16(WORD_BITS as i16 - 1));
     let mut end = out.len();
-    for (codes, lengths) in codes.chunks_exact(LANES).zip(lengths.chunks_exact(LANES)).rev() {
-        // SAFETY: a row is as long as a vector of so many numbers.
-        let (codes, lengths) = unsafe {
-            let lengths = _mm256_loadu_si256(lengths.as_ptr().cast());
-            (_mm512_loadu_si512(codes.as_ptr().cast()), _mm512_cvtepu8_epi16(lengths))
-        };
+    for codes in codes.as_chunks().0.iter().rev() {
+        let ended = load(codes);
+        let before = _mm512_sub_epi16(ended, one);
+        // As many ones as there are bits below the one behind the code.
+        let below = _mm512_andnot_si512(ended, before);
+        let (codes, lengths) =
+            (_mm512_and_si512(ended, before), _mm512_sub_epi16(most, _mm512_popcnt_epi16(below)));
         let next = _mm512_add_epi16(counts, lengths);
         let are_full = _mm512_cmpge_epu16_mask(next, full);
         let words = _mm512_shldv_epi16(high, low, _mm512_sub_epi16(counts, word_bits));
@@ -179,36 +170,28 @@ fn write_rows(writer: &mut Writer, codes: &[u16], lengths: &[u8], out: &mut [u8]
     end
 }
 
-fn look_up_rows<T: Number>(
-    table: &[u16; FEW],
-    numbers: &[T],
-    codes: &mut [u16],
-    lengths: &mut [u8],
-    look_up: impl Fn(&[T], &mut [u16], &mut [u8]),
-) {
-    let length_mask = _mm512_set1_epi16(0xf);
-    // SAFETY: the table is eight vectors; a row of codes is a vector, one of lengths half of one.
-    unsafe {
-        let table: [__m512i; 8] = std::array::from_fn(|i| _mm512_loadu_si512(table[LANES * i..].as_ptr().cast()));
-        for ((numbers, codes), lengths) in
-            numbers.chunks_exact(LANES).zip(codes.chunks_exact_mut(LANES)).zip(lengths.chunks_exact_mut(LANES))
-        {
-            if numbers.iter().fold(T::default(), |any, &number| any | number).to_u32() >= FEW as u32 {
-                look_up(numbers, codes, lengths);
-                continue;
+fn look_up_rows(table: &[u16], symbols: &[u16], found: &mut [u16]) {
+    let mut first = [0; FEW];
+    let n_first = table.len().min(FEW);
+    first[..n_first].copy_from_slice(&table[..n_first]);
+    let first = first.as_chunks().0;
+    let parts: [__m512i; FEW / LANES] = std::array::from_fn(|i| load(&first[i]));
+    let most = _mm512_set1_epi16(FEW as i16 - 1);
+    let (bit_6, bit_7) = (_mm512_set1_epi16(1 << 6), _mm512_set1_epi16(1 << 7));
+    for (symbols, found) in symbols.as_chunks().0.iter().zip(found.as_chunks_mut().0) {
+        let row = load(symbols);
+        if _mm512_cmpgt_epu16_mask(row, most) != 0 {
+            for lane in 0..LANES {
+                found[lane] = table[usize::from(symbols[lane])];
             }
-            let symbols = load(&std::array::from_fn(|lane| numbers[lane].to_u32() as u16));
-            let quarters: [__m512i; 4] =
-                std::array::from_fn(|i| _mm512_permutex2var_epi16(table[2 * i], symbols, table[2 * i + 1]));
-            let bit_6 = _mm512_test_epi16_mask(symbols, _mm512_set1_epi16(1 << 6));
-            let bit_7 = _mm512_test_epi16_mask(symbols, _mm512_set1_epi16(1 << 7));
-            let low = _mm512_mask_blend_epi16(bit_6, quarters[0], quarters[1]);
-            let high = _mm512_mask_blend_epi16(bit_6, quarters[2], quarters[3]);
-            let found = _mm512_mask_blend_epi16(bit_7, low, high);
-            _mm512_storeu_si512(codes.as_mut_ptr().cast(), _mm512_andnot_si512(length_mask, found));
-            let found = _mm512_cvtepi16_epi8(_mm512_and_si512(found, length_mask));
-            _mm256_storeu_si256(lengths.as_mut_ptr().cast(), found);
+            continue;
         }
+        let quarters: [__m512i; 4] =
+            std::array::from_fn(|i| _mm512_permutex2var_epi16(parts[2 * i], row, parts[2 * i + 1]));
+        let is_odd = _mm512_test_epi16_mask(row, bit_6);
+        let low = _mm512_mask_blend_epi16(is_odd, quarters[0], quarters[1]);
+        let high = _mm512_mask_blend_epi16(is_odd, quarters[2], quarters[3]);
+        *found = store(_mm512_mask_blend_epi16(_mm512_test_epi16_mask(row, bit_7), low, high));
     }
 }
 
