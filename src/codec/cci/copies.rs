@@ -5,12 +5,14 @@
 //! comes many times is one copy.
 
 use crate::codec::cci::params::SYMBOLS_PER;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
 /// Symbols that are copied at once, some of which may be behind the copy: there is room for so many behind all.
 pub const AT_ONCE: usize = 16;
+/// Symbols of a block, at most.
+const MOST: usize = 1 << u16::BITS;
 /// Bits of a hash.
 const HASH_BITS: u32 = 13;
 /// Symbols at the end of a copy that can be found later.
@@ -21,6 +23,30 @@ const PATIENCE: usize = 128;
 const MOST_LEFT_OUT: usize = 7;
 /// Odd numbers that the symbols of a hash are multiplied with.
 const FACTORS: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
+
+/// Hashes of symbols. All have room for the places of 16 bits, so that these need not be compared with it.
+pub struct Hashes {
+    whole: Box<[u32; MOST]>,
+    short: Box<[u16; MOST]>,
+    /// Of one symbol, and room for a row.
+    tags: Box<[u8; MOST + LANES]>,
+}
+
+impl Hashes {
+    /// Memory for them.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new() -> Result<Self> {
+        Ok(Self { whole: zeros()?, short: zeros()?, tags: zeros()? })
+    }
+}
+
+fn zeros<T: Clone + Default, const N: usize>() -> Result<Box<[T; N]>> {
+    let mut all = try_vec(N, "a block")?;
+    all.resize(N, T::default());
+    Ok(all.into_boxed_slice().try_into().ok().expect("as many"))
+}
 
 /// One copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,17 +94,12 @@ pub struct Symbols<'a, W> {
 }
 
 impl<W: Word> Symbols<'_, W> {
-    /// How many symbols from two places on have the same differences, as far as a row goes.
+    /// How many symbols from two places on, the first of which is before the second, are the same.
     #[inline(always)]
-    fn n_same_of_row<S: Rows<W>>(&self, s: S, from: usize, to: usize) -> usize {
-        let rows = s.xor(s.load(&self.differences[from..]), s.load(&self.differences[to..]));
-        s.larger(rows, W::ZERO).trailing_zeros() as usize
-    }
-
-    /// How many symbols from two places on are the same, if so many differences of the first row are.
-    #[inline(always)]
-    fn n_same(&self, n_of_row: usize, from: usize, to: usize) -> usize {
-        let mut n = n_of_row.min(self.n - to);
+    fn n_same<S: Rows<W>>(&self, s: S, from: usize, to: usize) -> usize {
+        // A row at once: where it ends is hard to predict.
+        let row = s.xor(s.load(&self.differences[from..]), s.load(&self.differences[to..]));
+        let mut n = (s.larger(row, W::ZERO).trailing_zeros() as usize).min(self.n - to);
         if n == LANES {
             n += n_same(&self.differences[from + LANES..], &self.differences[to + LANES..self.n]);
         }
@@ -91,12 +112,12 @@ impl<W: Word> Symbols<'_, W> {
             && (self.lengths.is_empty() || self.lengths[from] == self.lengths[to])
     }
 
-    /// Writes the hash of as many symbols as copies have at least, from each symbol on: of 3, 4 or 8.
+    /// Writes of each symbol a tag, and a hash of as many symbols from it on as copies have at least: of 3, 4 or 8.
     #[inline(always)]
-    fn hash(&self, least: usize, hashes: &mut [u32]) {
+    fn hash(&self, least: usize, found: &mut Hashes) {
         let fold = |x: u64| x as u32 ^ ((x >> 32) as u32).wrapping_mul(FACTORS[4]);
         let n = self.n;
-        let hashes = &mut hashes[..n];
+        let hashes = &mut found.whole[..n];
         if self.lengths.is_empty() {
             for (hash, difference) in hashes.iter_mut().zip(self.differences) {
                 *hash = fold(difference.to_u64());
@@ -109,6 +130,9 @@ impl<W: Word> Symbols<'_, W> {
         let [a, b, c, d, e] = FACTORS;
         let d = if least > 3 { d } else { 0 };
         let times = u32::wrapping_mul;
+        for (tag, &hash) in found.tags.iter_mut().zip(&*hashes) {
+            *tag = (times(hash, a) >> (u32::BITS - u8::BITS)) as u8;
+        }
         for i in 3..n {
             hashes[i - 3] = times(hashes[i - 3], a)
                 .wrapping_add(times(hashes[i - 2], b))
@@ -119,6 +143,9 @@ impl<W: Word> Symbols<'_, W> {
             for i in 4..n {
                 hashes[i - 4] = (hashes[i - 4] ^ hashes[i - 4] >> 15).wrapping_add(times(hashes[i], e));
             }
+        }
+        for (to, &hash) in found.short.iter_mut().zip(&*hashes) {
+            *to = (hash >> (u32::BITS - HASH_BITS)) as u16;
         }
     }
 }
@@ -138,7 +165,7 @@ pub fn find<W: Word, S: Rows<W>>(
     s: S,
     symbols: Symbols<W>,
     least: usize,
-    hashes: &mut [u32],
+    hashes: &mut Hashes,
     copies: &mut [Copy],
 ) -> usize {
     let n = symbols.n;
@@ -147,19 +174,21 @@ pub fn find<W: Word, S: Rows<W>>(
         return 0;
     }
     symbols.hash(hashed, hashes);
+    let tags = |at: u16| hashes.tags[usize::from(at)..].first_chunk().expect("tags of a row");
     // Where symbols with a hash were last; those of the first one are found even if they are others.
     let mut last = [0_u16; 1 << HASH_BITS];
     let (mut at, mut n_copies, mut end_of_last, mut n_missed) = (1, 0, 0, 1);
     let most = n / SYMBOLS_PER;
     while at + least <= n && n_copies < most {
-        let place = (hashes[at] >> (32 - HASH_BITS)) as usize;
-        let from = usize::from(last[place]);
-        last[place] = at as u16;
-        // One branch for all, which is hard to predict. The end of the last copy is only to be found later.
+        let place = at as u16;
+        let from =
+            std::mem::replace(&mut last[usize::from(hashes.short[usize::from(place)]) % (1 << HASH_BITS)], place);
+        // The end of the last copy is only to be found later.
         let is_behind = at >= end_of_last;
-        let n_of_row = symbols.n_same_of_row(s, from, at);
-        if is_behind & (n_of_row >= least) {
-            let mut length = symbols.n_same(n_of_row, from, at);
+        // One branch that is hard to predict, not one for each symbol.
+        if is_behind && s.n_same_bytes(tags(from), tags(place)) as usize >= least {
+            let from = usize::from(from);
+            let mut length = symbols.n_same(s, from, at);
             if length >= least {
                 // What was left out may be part of it.
                 let (mut start, distance) = (at, at - from);

@@ -140,12 +140,14 @@ fn longest(widths: [u8; LANES / 8]) -> usize {
 /// Keys of which the least is looked for.
 pub const KEYS: usize = 16;
 
-/// Operations on keys.
+/// Operations on keys, and on bytes.
 pub trait Keys: Copy {
     /// The least one.
     fn least(self, keys: &[u16; KEYS]) -> u16;
     /// How many are not above one.
     fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32;
+    /// How many bytes are the same, up to the first ones that are not.
+    fn n_same_bytes(self, a: &[u8; LANES], b: &[u8; LANES]) -> u32;
 }
 
 /// Operations on rows of words. In masks, bit j stands for lane j.

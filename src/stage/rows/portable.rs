@@ -32,6 +32,15 @@ impl Keys for Portable {
     fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32 {
         keys.iter().map(|&key| u32::from(key <= most)).sum()
     }
+
+    #[inline(always)]
+    fn n_same_bytes(self, a: &[u8; LANES], b: &[u8; LANES]) -> u32 {
+        let mut flags = [0; LANES];
+        for i in 0..LANES {
+            flags[i] = u8::from(a[i] != b[i]);
+        }
+        mask_of(&flags).trailing_zeros()
+    }
 }
 
 impl<W: Word> Rows<W> for Portable {

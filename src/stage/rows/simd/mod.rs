@@ -10,7 +10,7 @@ mod quantise;
 use std::arch::x86_64::*;
 
 use crate::cpu::level::features;
-use crate::stage::rows::{KEYS, Keys, Rows, Task};
+use crate::stage::rows::{KEYS, Keys, LANES, Rows, Task};
 use crate::stage::word::Word;
 use avx2::Avx2;
 use avx512::Avx512;
@@ -108,6 +108,16 @@ macro_rules! keys {
                     let keys = _mm256_loadu_si256(keys.as_ptr().cast());
                     let least = _mm256_min_epu16(keys, _mm256_set1_epi16(most as i16));
                     (_mm256_movemask_epi8(_mm256_cmpeq_epi16(least, keys)) as u32).count_ones() / 2
+                }
+            }
+
+            #[inline(always)]
+            fn n_same_bytes(self, a: &[u8; LANES], b: &[u8; LANES]) -> u32 {
+                let [a, b] = [a, b].map(|bytes| bytes.as_ptr().cast());
+                // SAFETY: the token is proof of the instructions; the bytes are as long as a register.
+                unsafe {
+                    let are_same = _mm256_cmpeq_epi8(_mm256_loadu_si256(a), _mm256_loadu_si256(b));
+                    (_mm256_movemask_epi8(are_same) as u32).trailing_ones()
                 }
             }
         }
